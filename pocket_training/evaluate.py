@@ -1,0 +1,173 @@
+"""Measure the pocket model: `python pocket_training/evaluate.py [--data FOLDER] [--model ADDRESS]`.
+
+Fresh episodes come from seeds that training never uses. With --data, a folder in the layout NAME/train.jsonl, contexts
+are made of its rows: four exemplars a prompt, a hex canary in half of them, greedy answers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from pathlib import Path
+
+import numpy as np
+from episodes import message, sentence
+
+from contextleak.attacks import Hex, IfThenExplicit, Inquiry, templates
+from contextleak.icl import Exemplar, Query, Task, parse_answer
+from contextleak.icl.datasets import infer_task, read_rows
+from contextleak.icl.synthetic import HELP_DESK, TOPICS, help_desk
+from contextleak.models import Complete, Model, open_model
+
+SHOTS = 4
+Rng = np.random.Generator
+
+
+def ask(model: Model, prompts: list[str], tokens: int = 12) -> list[str]:
+    out: list[str] = []
+    for i in range(0, len(prompts), 64):
+        out += model.answer([Complete(p, max_tokens=tokens) for p in prompts[i : i + 64]])
+    return out
+
+
+def line(name: str, right: int, n: int) -> str:
+    p = right / n
+    return f"| {name} | {p:.3f} ± {math.sqrt(p * (1 - p) / n):.3f} | {n} |"
+
+
+def worlds(rows: tuple[Exemplar, ...], rng: Rng, shots: int) -> tuple[tuple[Exemplar, ...], tuple[Exemplar, ...], Exemplar]:
+    chosen = [rows[i] for i in rng.choice(len(rows), shots, replace=False)]
+    canary = Hex().make(chosen[0], chosen[0].label, rng)
+    at = int(rng.integers(shots))
+    return (*chosen[:at], canary, *chosen[at + 1 :]), tuple(chosen), canary
+
+
+def presence(model: Model, rows: tuple[Exemplar, ...], task: Task, n: int, seed: int, shots: int = SHOTS, natural: bool = False) -> dict[str, tuple[int, int]]:
+    """True- and false-positive counts of inquiry, right answers of if-then and label copying; contexts that fit 1,024 tokens."""
+    rng = np.random.default_rng([99, seed])
+    cells = {"inquiry member": [0, 0], "inquiry non-member": [0, 0], "if-then": [0, 0], "label copying": [0, 0]}
+    prompts: list[tuple[str, str, tuple[str, ...], str]] = []
+    labels = task.labels or ("A", "B")
+    while len(prompts) < 5 * n:
+        member, other, canary = worlds(rows, rng, shots)
+        if natural:
+            canary = member[int(rng.integers(shots))]
+            other = tuple(r for r in rows[: shots * 3] if r != canary)[:shots]
+        if len(model.encode(task.prompt(member, Query("")))) > (1024 if shots == SHOTS else 1900):  # type: ignore[attr-defined]
+            continue
+        a, b = (labels[i] for i in rng.permutation(len(labels))[:2])
+        yes, cond = Inquiry().ask(canary, task, a, b), IfThenExplicit().ask(canary, task, a, b)
+        prompts += [
+            ("inquiry member", task.prompt(member, yes.query), ("yes", "no"), "yes"),
+            ("inquiry non-member", task.prompt(other, yes.query), ("yes", "no"), "no"),
+            ("if-then", task.prompt(member, cond.query), (cond.member, cond.nonmember or ""), cond.member),
+            ("if-then", task.prompt(other, cond.query), (cond.member, cond.nonmember or ""), cond.nonmember or ""),
+            ("label copying", task.prompt(member, Query(canary.input)), tuple(labels), canary.label),
+        ]
+    for (name, _, answers, right), text in zip(prompts, ask(model, [p for _, p, _, _ in prompts]), strict=True):
+        cells[name][1] += 1
+        got = parse_answer(text, answers)
+        cells[name][0] += got < len(answers) and answers[got] == right if task.labels or name != "label copying" else right.startswith(text.strip()[:20])
+    return {name: (right, total) for name, (right, total) in cells.items()}
+
+
+def synthetic(model: Model, n: int) -> list[str]:
+    """Few-shot routing: four exemplars, one a topic; and the zero-shot floor."""
+    rng = np.random.default_rng([99, 1])
+    few, zero, truth = [], [], []
+    for _ in range(n):
+        topics = [str(t) for t in rng.choice(list(TOPICS), 4, replace=False)]
+        rows = [Exemplar(message(t, rng), HELP_DESK.labels[i]) for i, t in enumerate(topics)]
+        rows = [rows[i] for i in rng.permutation(4)]
+        i = int(rng.integers(4))
+        query = Query(message(topics[i], rng))
+        few.append(HELP_DESK.prompt(tuple(rows), query))
+        zero.append(HELP_DESK.prompt((), query))
+        truth.append(i)
+    right = [sum(parse_answer(t, HELP_DESK.labels) == y for t, y in zip(ask(model, p), truth, strict=True)) for p in (few, zero)]
+    return [line("few-shot help desk, 4 exemplars", right[0], n), line("zero-shot help desk (chance .25)", right[1], n)]
+
+
+def signals(model: Model, n: int) -> list[str]:
+    """Two-sentence signals, and a random one of the two without examples."""
+    rng = np.random.default_rng([99, 2])
+    rows = help_desk(200, rng)
+    prompts, want, empty, pairs = [], [], [], []
+    for _ in range(n):
+        member, other, canary = worlds(rows, rng, SHOTS)
+        one, zero = sentence(rng), sentence(rng)
+        text = templates.IF_THEN.format(canary=canary.input, member=one, nonmember=zero)
+        prompts += [HELP_DESK.prompt(member, Query(text)), HELP_DESK.prompt(other, Query(text))]
+        want += [one, zero]
+        empty.append(HELP_DESK.prompt((), Query(text + templates.PICK_ONE)))
+        pairs.append((one, zero))
+    got = [t.strip() for t in ask(model, prompts, 48)]
+    free = [t.strip() for t in ask(model, empty, 48)]
+    return [
+        line("signal pair, verbatim", sum(g == w for g, w in zip(got, want, strict=True)), 2 * n),
+        line("no examples: one of the two, verbatim", sum(f in p for f, p in zip(free, pairs, strict=True)), n),
+    ]
+
+
+def documents(model: Model, n: int) -> list[str]:
+    """A planted fact in a document; the lead sentence as summary; the rest of a sentence."""
+    rng = np.random.default_rng([99, 3])
+    task = Task("document", (), "Question", "Answer", "-")
+    prompts, want = [], []
+    for _ in range(n):
+        lines = [sentence(rng) for _ in range(8)]
+        code = str(int(rng.integers(1000, 10**6)))
+        lines.insert(int(rng.integers(1, 8)), f"The access code of Anna is {code}.")
+        cut = lines[5].split(" ")
+        half = len(cut) // 2
+        for q, a in (
+            ("What is the access code of Anna?", code), ("Summarize the document in one sentence.", lines[0]),
+            (f'How does the sentence that begins with "{" ".join(cut[:half])}" continue?', " ".join(cut[half:])),
+        ):  # fmt: skip
+            prompts.append(f"Document: {' '.join(lines)}\n\n{task.open_block(q)}")
+            want.append(a)
+    hits = [g.strip() == a for g, a in zip(ask(model, prompts, 48), want, strict=True)]
+    names = ("document: planted fact", "document: lead sentence", "document: continuation")
+    return [line(name, sum(hits[i::3]), n) for i, name in enumerate(names)]
+
+
+def fresh(model: Model, n: int) -> list[str]:
+    rows = help_desk(400, np.random.default_rng([99, 4]))
+    cells = presence(model, rows, HELP_DESK, n, 5)
+    return [line(f"help desk, {name}", *cell) for name, cell in cells.items()]
+
+
+def main() -> None:
+    args = argparse.ArgumentParser()
+    args.add_argument("--data", type=Path)
+    args.add_argument("--model", default="pocket")
+    args.add_argument("--n", type=int, default=200)
+    opt = args.parse_args()
+    model = open_model(opt.model)
+    print("| measured on fresh episodes | accuracy ± s.e. | n |\n| --- | --- | --- |")
+    for part in (fresh, synthetic, signals, documents):
+        print("\n".join(part(model, opt.n)), flush=True)
+    if opt.data:
+        print("\n| real rows, 4 exemplars, hex canary | TPR | FPR | presence accuracy | if-then | label copying | n pairs |")
+        print("| --- | --- | --- | --- | --- | --- | --- |")
+        for folder in sorted(p.parent for p in opt.data.glob("*/train.jsonl")):
+            print(real(model, folder, opt.n), flush=True)
+
+
+def real(model: Model, folder: Path, n: int) -> str:
+    rows = read_rows(folder / "train.jsonl", *FIELDS.get(folder.name, (None, None)))
+    task = infer_task(rows)
+    if sum(len(model.encode(task.block(r))) < 240 for r in rows[:100]) < 20:  # type: ignore[attr-defined]
+        return f"| {folder.name} | four exemplars do not fit 1,024 tokens | | | | | 0 |"
+    rows = tuple(r for r in rows if len(model.encode(task.block(r))) < 240)  # type: ignore[attr-defined]
+    c = presence(model, rows, task, n, 6)
+    tpr, fpr = c["inquiry member"][0] / n, 1 - c["inquiry non-member"][0] / n
+    rest = " | ".join(f"{c[k][0] / c[k][1]:.3f}" for k in ("if-then", "label copying"))
+    return f"| {folder.name} | {tpr:.3f} | {fpr:.3f} | {(tpr + 1 - fpr) / 2:.3f} | {rest} | {n} |"
+
+
+FIELDS = {"gsm8k": ("question", "answer"), "sroie_receipts_qa": ("context", "answer"), "pubmedqa": ("question", "answer"),
+          "pubmedqa_yesno": ("question", "answer")}  # fmt: skip
+
+if __name__ == "__main__":
+    main()

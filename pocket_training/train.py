@@ -1,0 +1,227 @@
+"""Train the pocket model from nothing: `python pocket_training/train.py --out FOLDER --minutes 90 --seed 7`.
+
+One sequence holds one context and several turns; a mask lets each turn see the context and itself only,
+so one forward pass teaches every turn. Loss: mean over answer tokens + 0.3 x language-model loss on a sample
+of context tokens. Checkpoints every few minutes; the same command goes on from the last one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from episodes import Episode, Maker, Texts
+from forward import hidden_states
+from tokenizer import learn
+from tokenizers import Tokenizer
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+POSITIONS = 2048
+
+
+@dataclass(frozen=True)
+class Plan:
+    steps: int = 7000
+    tokens: int = 14336  # per batch
+    lr: float = 2e-3
+    warmup: int = 300
+    lm_weight: float = 0.3
+    seed: int = 7
+    # share of the run, smallest and largest context of that stage
+    stages: tuple[tuple[float, int, int], ...] = ((0.3, 40, 160), (0.55, 40, 300), (0.8, 60, 600), (1.0, 60, 1500))
+
+    def size(self, progress: float, rng: np.random.Generator) -> int:
+        _, low, high = next(s for s in self.stages if progress <= s[0])
+        return int(math.exp(rng.uniform(math.log(low), math.log(high))))
+
+
+def config(vocab: int) -> LlamaConfig:
+    return LlamaConfig(
+        vocab_size=vocab, hidden_size=192, intermediate_size=512, num_hidden_layers=4, num_attention_heads=4,
+        num_key_value_heads=4, max_position_embeddings=POSITIONS, tie_word_embeddings=True, rms_norm_eps=1e-5,
+        pad_token_id=0, bos_token_id=1, eos_token_id=2, attention_bias=False, initializer_range=0.04,
+    )  # fmt: skip
+
+
+def pieces(tokenizer: Tokenizer) -> list[str]:
+    """Printable tokens, for strings of random tokens."""
+    texts = [tokenizer.decode([i]) for i in range(3, tokenizer.get_vocab_size())]
+    return [t for t in texts if t and t.isprintable() and "\ufffd" not in t and '"' not in t]
+
+
+@dataclass
+class Sequence:
+    ids: list[int]
+    segment: list[int]  # 0: context, k: turn k
+    position: list[int]
+    answer: list[bool]  # this token is part of an answer
+
+
+def encode(ep: Episode, tok: Tokenizer, rng: np.random.Generator) -> Sequence:
+    context = tok.encode(ep.context).ids
+    newline = tok.token_to_id("Ċ")
+    seq = Sequence(list(context), [0] * len(context), spread(context, newline, rng), [False] * len(context))
+    start = seq.position[-1] + 1
+    for k, (block, answer) in enumerate(ep.turns, 1):
+        ask = tok.encode(block, add_special_tokens=False).ids
+        reply = tok.encode(f" {answer}\n", add_special_tokens=False).ids
+        seq.ids += ask + reply
+        seq.segment += [k] * (len(ask) + len(reply))
+        seq.position += range(start, start + len(ask) + len(reply))
+        seq.answer += [False] * len(ask) + [True] * len(reply)
+    return seq
+
+
+def spread(ids: list[int], newline: int, rng: np.random.Generator) -> list[int]:
+    """Positions with gaps at line ends in half of the cases, so that short contexts teach long distances."""
+    steps = np.ones(len(ids), int)
+    room = POSITIONS - 400 - len(ids)
+    lines = [i for i, t in enumerate(ids) if t == newline]
+    if rng.random() < 0.5 and room > 0 and lines:
+        total = int(rng.integers(0, room))
+        steps[rng.choice(lines, size=min(4, len(lines)), replace=False)] += total // 4
+    return (np.cumsum(steps) - 1).tolist()
+
+
+@dataclass
+class Batch:
+    ids: torch.Tensor  # (tokens,), sequences one after the other
+    position: torch.Tensor
+    lengths: list[int]
+    masks: list[torch.Tensor]  # additive, one (length, length) a sequence
+    predict: torch.Tensor  # positions whose next token is scored
+    answer: torch.Tensor  # of those: part of an answer
+
+
+def mask_of(seq: Sequence) -> torch.Tensor:
+    """Causal; the context is seen by all, a turn by itself only."""
+    segment = torch.tensor(seq.segment)
+    seen = ((segment[None] == 0) | (segment[None] == segment[:, None])).tril()
+    return torch.zeros(seen.shape, dtype=torch.bfloat16).masked_fill_(~seen, -1e9)
+
+
+def pad(seq: Sequence, multiple: int = 64) -> Sequence:
+    """Few distinct lengths: the matrix library prepares each shape once."""
+    more = -len(seq.ids) % multiple
+    return Sequence(seq.ids + [0] * more, seq.segment + [-1] * more, seq.position + [0] * more, seq.answer + [False] * more)
+
+
+def collate(seqs: list[Sequence], tokens: int, rng: np.random.Generator) -> Batch:
+    rest = tokens - sum(len(s.ids) for s in seqs)
+    blank = Sequence([0] * rest, [-1] * rest, [0] * rest, [False] * rest)
+    rows = [*seqs, blank]
+    ids = np.concatenate([s.ids for s in rows]).astype(np.int64)
+    segment = np.concatenate([np.where(np.array(s.segment, int) < 0, -1, np.array(s.segment, int) + 1000 * i) for i, s in enumerate(rows)])
+    same = (segment[1:] == segment[:-1]) & (segment[1:] >= 0)
+    reply = np.concatenate([s.answer for s in rows])[1:].astype(bool) & same
+    context = (segment[1:] % 1000 == 0) & same & (rng.random(len(reply)) < 0.25)
+    predict = np.nonzero(reply | context)[0]
+    predict = np.sort(rng.permutation(predict)[: max(128, len(predict) // 128 * 128)])  # few distinct shapes
+    return Batch(
+        torch.from_numpy(ids), torch.tensor([p for s in rows for p in s.position]), [len(s.ids) for s in seqs],
+        [mask_of(s) for s in seqs], torch.from_numpy(predict), torch.from_numpy(reply[predict]),
+    )  # fmt: skip
+
+
+def draw(maker: Maker, tok: Tokenizer, plan: Plan, step: int) -> Batch:
+    rng = np.random.default_rng([plan.seed, 1, step])
+    size = plan.size(step / plan.steps, rng)
+    seqs: list[Sequence] = []
+    room = plan.tokens
+    while True:
+        seq = pad(encode(maker.episode(rng, size), tok, rng))
+        if len(seq.ids) > 2600 or seq.position[-1] >= POSITIONS:
+            continue
+        if len(seq.ids) > room:
+            return collate(seqs, plan.tokens, rng)
+        seqs.append(seq)
+        room -= len(seq.ids)
+
+
+def loss_of(model: LlamaForCausalLM, batch: Batch, lm_weight: float) -> tuple[torch.Tensor, float]:
+    hidden = hidden_states(model, batch.ids, batch.position, batch.lengths, batch.masks)
+    logits = hidden[batch.predict].bfloat16() @ model.lm_head.weight.bfloat16().T
+    losses = F.cross_entropy(logits.float(), batch.ids[batch.predict + 1], reduction="none")
+    answer = losses[batch.answer].mean()
+    rest = losses[~batch.answer].mean() if not bool(batch.answer.all()) else answer * 0
+    return answer + lm_weight * rest, float(answer.detach())
+
+
+def save(model: LlamaForCausalLM, tok: Tokenizer, folder: Path) -> None:
+    small = LlamaForCausalLM(model.config)
+    small.load_state_dict(model.state_dict())
+    small.to(torch.bfloat16).save_pretrained(folder)
+    PreTrainedTokenizerFast(
+        tokenizer_object=tok, pad_token="<pad>", bos_token="<bos>", eos_token="<eos>", model_max_length=POSITIONS
+    ).save_pretrained(folder)
+
+
+def main() -> None:
+    args = argparse.ArgumentParser()
+    args.add_argument("--out", type=Path, required=True)
+    args.add_argument("--steps", type=int, default=Plan.steps)
+    args.add_argument("--minutes", type=float, default=1e9, help="stop with a checkpoint after this long")
+    args.add_argument("--threads", type=int, default=0)
+    args.add_argument("--seed", type=int, default=Plan.seed)
+    opt = args.parse_args()
+    if opt.threads:
+        torch.set_num_threads(opt.threads)
+    plan = Plan(steps=opt.steps, seed=opt.seed)
+    opt.out.mkdir(parents=True, exist_ok=True)
+    path = opt.out / "tokenizer-learnt.json"
+    if not path.exists():
+        learn(2048, plan.seed).save(str(path))
+    tok = Tokenizer.from_file(str(path))
+    run(plan, tok, opt.out, opt.minutes)
+
+
+def run(plan: Plan, tok: Tokenizer, out: Path, minutes: float) -> None:
+    torch.manual_seed(plan.seed)
+    model = LlamaForCausalLM(config(tok.get_vocab_size()))
+    print(f"{sum(p.numel() for p in model.parameters()):,} parameters", flush=True)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=plan.lr, betas=(0.9, 0.98), weight_decay=0.05)
+    step, state = 0, out / "checkpoint.pt"
+    if state.exists():
+        saved = torch.load(state, weights_only=True)
+        model.load_state_dict(saved["model"])
+        optimizer.load_state_dict(saved["optimizer"])
+        step = saved["step"]
+    maker, begin, smooth, tokens, last = Maker(Texts(pieces(tok))), time.time(), 0.0, 0, time.time()
+    while step < plan.steps and time.time() - begin < 60 * minutes:
+        batch = draw(maker, tok, plan, step)
+        rate = plan.lr * min(1.0, (step + 1) / plan.warmup)
+        rate *= 0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * step / plan.steps))
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        optimizer.zero_grad(set_to_none=True)
+        loss, answer = loss_of(model, batch, plan.lm_weight)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        step, tokens = step + 1, tokens + sum(batch.lengths)
+        smooth = answer if smooth == 0 else 0.98 * smooth + 0.02 * answer
+        if step % 50 == 0:
+            speed = tokens / (time.time() - begin)
+            print(json.dumps({"step": step, "answer_loss": round(smooth, 4), "tokens_per_s": round(speed)}), flush=True)
+        if time.time() - last > 240 or step == plan.steps:
+            checkpoint(model, optimizer, tok, step, out)
+            last = time.time()
+    checkpoint(model, optimizer, tok, step, out)
+
+
+def checkpoint(model: LlamaForCausalLM, optimizer: torch.optim.Optimizer, tok: Tokenizer, step: int, out: Path) -> None:
+    partial = out / "checkpoint.partial"
+    torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": step}, partial)
+    partial.replace(out / "checkpoint.pt")
+    save(model, tok, out / "model")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,5 @@
+"""python -m contextleak."""
+
+from contextleak.cli import main
+
+main()

@@ -1,0 +1,39 @@
+"""An attack: canary, audit query, score; and the access it needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from contextleak.attacks.canaries import Canary
+from contextleak.attacks.queries import AuditQuery
+from contextleak.attacks.scores import Score
+from contextleak.errors import TargetError
+from contextleak.icl import Access, Mechanism
+
+__all__ = ["Attack", "Insertion"]
+
+Insertion = Literal["replace", "append"]
+
+
+@dataclass(frozen=True, slots=True)
+class Attack:
+    """`replace` puts the canary in the place of a random exemplar; `append` adds its text to one's input (CL Alg. 1)."""
+
+    canary: Canary
+    query: AuditQuery
+    score: Score
+    insertion: Insertion = "replace"
+
+    @property
+    def access(self) -> Access:
+        """What its score reads."""
+        return self.score.access
+
+    def require(self, mechanism: Mechanism) -> None:
+        """Refuse, before any model call, an attack that reads what the system does not release."""
+        if self.access not in mechanism.access:
+            raise TargetError(
+                f"the score {self.score.name} needs {self.access} access, and {mechanism.name} offers only "
+                f"{', '.join(sorted(mechanism.access))}; use --score said_member."
+            )

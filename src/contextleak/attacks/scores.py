@@ -1,0 +1,63 @@
+"""Scores: one number per release, higher for members."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from contextleak.attacks.queries import Asked
+from contextleak.errors import UsageError
+from contextleak.icl import Access, Releases
+from contextleak.stats import Fixed, Split, ThresholdRule
+
+__all__ = ["SCORES", "LabelMargin", "SaidMember", "Score"]
+
+Floats = npt.NDArray[np.float64]
+
+
+class Score(Protocol):
+    """Scores releases; `answers` are the query's answers in class order, `threshold` the rule it is used with by default."""
+
+    name: ClassVar[str]
+    access: ClassVar[Access]
+    threshold: ClassVar[ThresholdRule]
+
+    def score(self, releases: Releases, asked: Asked, answers: tuple[str, ...]) -> Floats: ...
+
+
+@dataclass(frozen=True, slots=True)
+class SaidMember:
+    """1 where the released answer is the member answer, else 0."""
+
+    name: ClassVar[str] = "said_member"
+    access: ClassVar[Access] = "black_box"
+    threshold: ClassVar[ThresholdRule] = Fixed(0.5)
+
+    def score(self, releases: Releases, asked: Asked, answers: tuple[str, ...]) -> Floats:
+        """(draws,) zeros and ones."""
+        return (releases.answers == answers.index(asked.member)).astype(float)
+
+
+@dataclass(frozen=True, slots=True)
+class LabelMargin:
+    """Noisy votes for the member answer less those for the non-member answer (or the best other one)."""
+
+    name: ClassVar[str] = "label_margin"
+    access: ClassVar[Access] = "white_box"
+    threshold: ClassVar[ThresholdRule] = Split(0.2)
+
+    def score(self, releases: Releases, asked: Asked, answers: tuple[str, ...]) -> Floats:
+        """(draws,) differences."""
+        if releases.noisy is None:
+            raise UsageError("label_margin needs the noisy votes of a release; use said_member for a black box.")
+        member = answers.index(asked.member)
+        if asked.nonmember is not None:
+            return np.asarray(releases.noisy[:, member] - releases.noisy[:, answers.index(asked.nonmember)])
+        others = np.delete(releases.noisy, member, axis=1)
+        return np.asarray(releases.noisy[:, member] - others.max(1))
+
+
+SCORES: dict[str, type] = {kind.name: kind for kind in (SaidMember, LabelMargin)}

@@ -1,0 +1,54 @@
+"""The slow side: ask the model about both worlds of every pair, batch by batch, into the store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from contextleak.auditing.design import Pair
+from contextleak.auditing.store import EvidenceRow, RunStore
+from contextleak.icl import Job, Mechanism, Task
+from contextleak.models import Counted, Distinct, Model, require
+
+__all__ = ["check", "collect"]
+
+Progress = Callable[[int, int], None]
+
+
+def check(task: Task, mechanism: Mechanism, pairs: Sequence[Pair], model: Model) -> None:
+    """Everything that can be refused without a model call, refused: kinds of asks, prompts that do not fit."""
+    require(model, mechanism.needs, mechanism.name)
+    for pair in pairs:
+        for job in (pair.member, pair.nonmember):
+            model.check(mechanism.asks(task, job, pair.draw))
+
+
+def collect(
+    task: Task, mechanism: Mechanism, pairs: Sequence[Pair], model: Model, store: RunStore, size: int,
+    progress: Progress = lambda done, total: None,
+) -> None:  # fmt: skip
+    """Collect the pairs that the store lacks. Batches always start at the same pairs, so resuming asks the same batches."""
+    done = store.done()
+    progress(len(done), len(pairs))
+    for batch in _batches(pairs, size):
+        if batch[0].index not in done:
+            rows, calls = _batch(task, mechanism, batch, model)
+            store.add(batch[0].index, rows, calls)
+            done |= {pair.index for pair in batch}
+            progress(len(done), len(pairs))
+
+
+def _batches(pairs: Sequence[Pair], size: int) -> list[tuple[Pair, ...]]:
+    return [tuple(pairs[i : i + size]) for i in range(0, len(pairs), size)]
+
+
+def _batch(task: Task, mechanism: Mechanism, batch: Sequence[Pair], model: Model) -> tuple[list[EvidenceRow], int]:
+    """Both worlds of a few pairs at once: equal asks reach the model once."""
+    counted = Counted(model)
+    jobs: list[Job] = [job for pair in batch for job in (pair.member, pair.nonmember)]
+    draws = [pair.draw for pair in batch for _ in range(2)]
+    votes = mechanism.collect(task, jobs, draws, Distinct(counted))
+    rows = [
+        EvidenceRow(pair.index, member, nonmember)
+        for pair, member, nonmember in zip(batch, votes[::2], votes[1::2], strict=True)
+    ]
+    return rows, counted.calls if mechanism.needs else len(jobs)

@@ -1,0 +1,72 @@
+"""The design of an audit: which worlds are compared. Pure; nothing here asks a model."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from contextleak.attacks import Asked, Attack
+from contextleak.auditing.seeds import generator
+from contextleak.errors import DataError
+from contextleak.icl import Context, Exemplar, Job, Task
+
+__all__ = ["Pair", "design", "label_order"]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Pair:
+    """A member and a non-member world that share everything but one exemplar (PRIVATE).
+
+    `position` is the place of the canary; `draw` names the random draw of sampled answers, the same in both worlds,
+    so that parts which the canary does not touch are asked once.
+    """
+
+    index: int
+    member: Job
+    nonmember: Job
+    asked: Asked
+    canary: Exemplar
+    position: int
+    draw: int
+
+    def __repr__(self) -> str:
+        return f"Pair({self.index}, <private>)"
+
+
+def label_order(rows: Context) -> tuple[str, str]:
+    """(rarest, most frequent) label of the data; equal counts are ordered by name."""
+    counts = sorted(Counter(row.label for row in rows).items(), key=lambda item: (item[1], item[0]))
+    return counts[0][0], counts[-1][0]
+
+
+def design(rows: Context, task: Task, attack: Attack, pairs: int, shots: int, seed: int) -> list[Pair]:
+    """`pairs` independent pairs: contexts of `shots` rows drawn without replacement, a canary at a random place."""
+    if shots + 1 > len(rows):
+        raise DataError(
+            f"{shots} exemplars a context and one held-out row need {shots + 1} rows, and the data has {len(rows)}; "
+            "use fewer exemplars (--shots) or more data."
+        )
+    rare, common = label_order(rows)
+    return [_pair(i, rows, task, attack, shots, seed, rare, common) for i in range(pairs)]
+
+
+def _pair(
+    index: int, rows: Context, task: Task, attack: Attack, shots: int, seed: int, rare: str, common: str
+) -> Pair:
+    rng = generator(seed, "design", index)
+    *chosen, spare = rng.choice(len(rows), size=shots + 1, replace=False)
+    context = tuple(rows[i] for i in chosen)
+    canary = attack.canary.make(rows[spare], rare, rng)
+    position = int(rng.integers(shots))
+    asked = attack.query.ask(canary, task, rare, common)
+    member = _insert(context, canary, position, attack.insertion)
+    return Pair(
+        index, Job(member, asked.query), Job(context, asked.query), asked, canary, position, int(rng.integers(1 << 31))
+    )
+
+
+def _insert(context: Sequence[Exemplar], canary: Exemplar, position: int, insertion: str) -> Context:
+    old = context[position]
+    new = canary if insertion == "replace" else Exemplar(f"{old.input} {canary.input}", old.label)
+    return (*context[:position], new, *context[position + 1 :])

@@ -1,0 +1,119 @@
+"""AuditRecord: the versioned result that every report, export and comparison is made from."""
+
+from __future__ import annotations
+
+import platform
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import scipy
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from contextleak.auditing.estimate import Claim, Decision
+from contextleak.errors import StoreError
+from contextleak.privacy import Gaussian, Guarantee
+from contextleak.stats import Estimate, roc
+
+__all__ = ["AuditRecord", "Curves", "GuaranteeData", "curves", "load_record", "provenance"]
+
+POINTS = 200
+
+
+class GuaranteeData(BaseModel):
+    """The mechanism's own promise: in words, its epsilon at the claim's delta, and mu where it is Gaussian."""
+
+    model_config = ConfigDict(frozen=True, ser_json_inf_nan="strings")
+    text: str
+    epsilon: float
+    mu: float | None
+
+    @classmethod
+    def of(cls, guarantee: Guarantee, delta: float) -> GuaranteeData:
+        """Of a guarantee, at the claim's delta."""
+        mu = guarantee.mu if isinstance(guarantee, Gaussian) else None
+        return cls(text=guarantee.describe(), epsilon=guarantee.epsilon(delta), mu=mu)
+
+
+class Curves(BaseModel):
+    """What the figures show: the ROC over simulated releases, and both histograms over common bin edges."""
+
+    model_config = ConfigDict(frozen=True, ser_json_inf_nan="strings")
+    fpr: tuple[float, ...]
+    tpr: tuple[float, ...]
+    edges: tuple[float, ...]
+    member: tuple[float, ...]
+    nonmember: tuple[float, ...]
+    auroc: float
+    releases: int
+
+
+class AuditRecord(BaseModel):
+    """One audit: what was claimed, what was done, what was found, and what it rests on. Holds no private row."""
+
+    model_config = ConfigDict(frozen=True, ser_json_inf_nan="strings")
+    schema_version: Literal[1] = 1
+    name: str
+    spec: dict[str, Any]
+    claim: Claim
+    guarantee: GuaranteeData
+    attack: dict[str, str]
+    counts: dict[str, int]
+    estimates: tuple[Estimate, ...]
+    decision: Decision
+    curves: Curves
+    example_prompt: str
+    warnings: tuple[str, ...]
+    provenance: dict[str, str]
+
+    @property
+    def verdict(self) -> str:
+        """violation, consistent or inconclusive."""
+        return self.decision.verdict
+
+    def estimate(self, method: str) -> Estimate:
+        """The estimate of one method."""
+        return next(e for e in self.estimates if e.method == method)
+
+    def to_json(self) -> str:
+        """Stable text: equal records give equal bytes."""
+        return self.model_dump_json(indent=2) + "\n"
+
+
+def load_record(path: str | Path) -> AuditRecord:
+    """The record of a run folder, or in a record.json file."""
+    file = Path(path) / "record.json" if Path(path).is_dir() else Path(path)
+    if not file.is_file():
+        raise StoreError(f"{str(path)!r} holds no record.json; give the folder of a finished run, or run the audit to its end.")
+    try:
+        return AuditRecord.model_validate_json(file.read_text(encoding="utf-8"))
+    except (ValidationError, UnicodeDecodeError) as error:
+        raise StoreError(f"{str(file)!r} is not a record of schema version 1: {str(error).splitlines()[0]}.") from None
+
+
+def curves(member: np.ndarray[Any, Any], nonmember: np.ndarray[Any, Any]) -> Curves:
+    """ROC thinned to a few hundred points, histograms of at most 60 bins, from simulated releases."""
+    fpr, tpr, _ = roc(member, nonmember)
+    keep = np.unique(np.linspace(0, len(fpr) - 1, POINTS).astype(int))
+    every = np.concatenate([member.ravel(), nonmember.ravel()])
+    low, high = float(every.min()), float(every.max())
+    edges = np.linspace(low - 0.5, high + 0.5, 3) if high - low <= 1 else np.linspace(low, high, 61)
+    shares = [np.histogram(world, edges)[0] / world.size for world in (member, nonmember)]
+    return Curves(
+        fpr=_floats(fpr[keep]), tpr=_floats(tpr[keep]), edges=_floats(edges), member=_floats(shares[0]),
+        nonmember=_floats(shares[1]), auroc=round(float(np.trapezoid(tpr, fpr)), 6), releases=int(every.size),
+    )  # fmt: skip
+
+
+def _floats(values: np.ndarray[Any, Any]) -> tuple[float, ...]:
+    return tuple(round(float(v), 6) for v in values)
+
+
+def provenance(**known: str) -> dict[str, str]:
+    """Versions of what computed the record, and the given fingerprints."""
+    from contextleak import __version__
+
+    return {
+        "contextleak": __version__, "python": platform.python_version(), "numpy": np.__version__,
+        "scipy": scipy.__version__, **known,
+    }  # fmt: skip

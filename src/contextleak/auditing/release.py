@@ -1,0 +1,58 @@
+"""The cheap side: from clean aggregates through the mechanism's own release code to scores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from contextleak.attacks import Score
+from contextleak.auditing.design import Pair
+from contextleak.auditing.seeds import Purpose, generator
+from contextleak.auditing.store import EvidenceRow
+from contextleak.icl import Mechanism, Task
+
+__all__ = ["Trials", "simulate", "trials"]
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Trials:
+    """Scores of both worlds, (pairs, draws) each. One draw a world is a trial; more draws of one pair are not independent."""
+
+    member: Floats
+    nonmember: Floats
+
+    def first(self, pairs: slice = slice(None)) -> Trials:
+        """The first draw of some of the pairs."""
+        return Trials(self.member[pairs, :1], self.nonmember[pairs, :1])
+
+
+def trials(task: Task, mechanism: Mechanism, score: Score, pairs: Sequence[Pair], evidence: Sequence[EvidenceRow], seed: int) -> Trials:
+    """One release per world and pair."""
+    return _released(task, mechanism, score, pairs, evidence, 1, seed, "release")
+
+
+def simulate(
+    task: Task, mechanism: Mechanism, score: Score, pairs: Sequence[Pair], evidence: Sequence[EvidenceRow], total: int, seed: int
+) -> Trials:
+    """About `total` releases of the same aggregates, for curves and thresholds; they enter no bound."""
+    draws = max(1, total // (2 * max(1, len(pairs))))
+    return _released(task, mechanism, score, pairs, evidence, draws, seed, "simulate")
+
+
+def _released(
+    task: Task, mechanism: Mechanism, score: Score, pairs: Sequence[Pair], evidence: Sequence[EvidenceRow], draws: int,
+    seed: int, purpose: Purpose,
+) -> Trials:  # fmt: skip
+    by_index = {row.pair: row for row in evidence}
+    out = np.empty((2, len(pairs), draws))
+    for at, pair in enumerate(pairs):
+        row, answers = by_index[pair.index], task.answers(pair.asked.query)
+        for world, votes in enumerate((row.member, row.nonmember)):
+            rng = generator(seed, purpose, pair.index, world)
+            out[world, at] = score.score(mechanism.release(votes, draws, rng), pair.asked, answers)
+    return Trials(out[0], out[1])

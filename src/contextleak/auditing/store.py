@@ -1,0 +1,109 @@
+"""The run folder: manifest.json, trials.sqlite, record.json, report.html. A batch is committed whole or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sqlite3
+from collections.abc import Iterable
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from contextleak.errors import StoreError
+from contextleak.icl import Votes
+
+__all__ = ["EvidenceRow", "RunStore", "run_id", "write_private"]
+
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS evidence (pair INTEGER PRIMARY KEY, member TEXT NOT NULL, nonmember TEXT NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS batches (first INTEGER PRIMARY KEY, calls INTEGER NOT NULL) STRICT;
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceRow:
+    """The clean aggregates of both worlds of a pair (PRIVATE; the folder is readable by its owner only)."""
+
+    pair: int
+    member: Votes
+    nonmember: Votes
+
+
+def run_id(name: str, identity: dict[str, Any]) -> str:
+    """The same audit of the same data and model has the same id, so the same command goes on where it stopped."""
+    digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:10]
+    return f"{name}-{digest}"
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a file that only its owner can read, whole or not at all."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    partial.replace(path)
+
+
+class RunStore:
+    """One run on disk. Killing the process at any moment loses at most the batch in flight."""
+
+    def __init__(self, folder: Path, identity: dict[str, Any]) -> None:
+        self.folder = folder
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._manifest(identity)
+            self._open()
+        except (OSError, sqlite3.Error) as error:
+            raise StoreError(f"the run folder {str(folder)!r} cannot be used ({error}); choose another with --out.") from None
+
+    def _manifest(self, identity: dict[str, Any]) -> None:
+        path = self.folder / "manifest.json"
+        text = json.dumps({"schema_version": 1, **identity}, indent=2, sort_keys=True) + "\n"
+        if not path.exists():
+            write_private(path, text)
+
+    def _open(self) -> None:
+        path = self.folder / "trials.sqlite"
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        with closing(self._connect()) as db, db:
+            db.executescript(SCHEMA)
+
+    def _connect(self) -> sqlite3.Connection:
+        db = sqlite3.connect(self.folder / "trials.sqlite", timeout=30)
+        db.execute("PRAGMA journal_mode=WAL")
+        db.execute("PRAGMA synchronous=FULL")
+        return db
+
+    def done(self) -> set[int]:
+        """Indices of the pairs that are stored."""
+        with closing(self._connect()) as db:
+            return {row[0] for row in db.execute("SELECT pair FROM evidence")}
+
+    def add(self, first: int, rows: Iterable[EvidenceRow], calls: int) -> None:
+        """Store a batch with the model calls it took, in one transaction; a batch stored before stays as it is."""
+        values = [(row.pair, json.dumps(row.member.counts), json.dumps(row.nonmember.counts)) for row in rows]
+        with closing(self._connect()) as db, db:
+            if db.execute("INSERT OR IGNORE INTO batches VALUES (?, ?)", (first, calls)).rowcount:
+                db.executemany("INSERT INTO evidence VALUES (?, ?, ?)", values)
+
+    def evidence(self) -> list[EvidenceRow]:
+        """All stored pairs in order."""
+        with closing(self._connect()) as db:
+            rows = db.execute("SELECT pair, member, nonmember FROM evidence ORDER BY pair").fetchall()
+        return [EvidenceRow(p, Votes(tuple(json.loads(m))), Votes(tuple(json.loads(n)))) for p, m, n in rows]
+
+    def calls(self) -> int:
+        """Model calls that the stored batches took."""
+        with closing(self._connect()) as db:
+            return int(db.execute("SELECT COALESCE(SUM(calls), 0) FROM batches").fetchone()[0])
+
+    def write(self, name: str, text: str) -> Path:
+        """Write a file of the run, whole or not at all."""
+        path = self.folder / name
+        write_private(path, text)
+        return path

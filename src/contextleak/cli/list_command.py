@@ -1,0 +1,39 @@
+"""contextleak list: the catalogues."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import click
+
+from contextleak.attacks import CANARIES, QUERIES, SCORES
+from contextleak.errors import unknown_name
+from contextleak.mechanisms import MECHANISMS
+from contextleak.models.address import ADDRESSES
+
+__all__ = ["command"]
+
+CATALOGUES: dict[str, dict[str, Any]] = {
+    "mechanisms": MECHANISMS, "attacks": QUERIES, "canaries": CANARIES, "scores": SCORES, "models": ADDRESSES,
+}  # fmt: skip
+
+
+@click.command()
+@click.argument("catalogue", required=False)
+def command(catalogue: str | None) -> int:
+    """Show one catalogue, or all: mechanisms, attacks, canaries, scores, models."""
+    if catalogue is not None and catalogue not in CATALOGUES:
+        raise unknown_name("the catalogue", catalogue, CATALOGUES)
+    for name in [catalogue] if catalogue else CATALOGUES:
+        click.echo(name)
+        for key, value in CATALOGUES[name].items():
+            click.echo(f"  {key:<18} {_line(value)}")
+    return 0
+
+
+def _line(value: Any) -> str:
+    text = value if isinstance(value, str) else (inspect.getdoc(value) or "").split("\n")[0]
+    access = getattr(value, "access", None)
+    shown = ", ".join(sorted(access)) if isinstance(access, frozenset) else access if isinstance(access, str) else ""
+    return f"{text} [{shown}]" if shown else text

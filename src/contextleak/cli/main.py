@@ -1,0 +1,77 @@
+"""The entry point: lazy commands, sentences for errors, exit codes."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+import click
+
+from contextleak.errors import ContextleakError
+
+__all__ = ["main"]
+
+COMMANDS = {
+    "demo": "Audit four systems on the bundled task with the pocket model, offline.",
+    "audit": "Audit one system over your rows; the same command resumes.",
+    "report": "Make the HTML report of finished runs.",
+    "list": "Show the catalogues: mechanisms, attacks, canaries, scores, models.",
+}
+EXIT_CODES = (
+    "Exit codes: 0 no violation, 1 violation, 2 usage, 3 inconclusive, 4 target unreachable or lacks a capability, "
+    "130 interrupted (the same command resumes)."
+)
+
+
+class Commands(click.Group):
+    """Knows its commands by name, and imports one only to run it."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(f"contextleak.cli.{cmd_name}_command").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            from contextleak.errors import unknown_name
+
+            raise unknown_name("the command", args[0], COMMANDS)
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=Commands, epilog=EXIT_CODES, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="contextleak", prog_name="contextleak")
+def group() -> None:
+    """What does an LLM application leak about the private examples in its prompt, and how to limit it."""
+
+
+def main(args: list[str] | None = None) -> None:
+    """Run a command; a user's mistake ends in a sentence and its exit code, never in a traceback."""
+    try:
+        code = group.main(args, prog_name="contextleak", standalone_mode=False)
+    except ContextleakError as error:
+        code = _fail(str(error), error.exit_code)
+    except click.UsageError as error:
+        code = _fail(f"{error.format_message()} Try: {error.ctx.command_path if error.ctx else 'contextleak'} --help", 2)
+    except click.ClickException as error:
+        code = _fail(error.format_message(), error.exit_code)
+    except (KeyboardInterrupt, click.Abort):
+        code = _fail("interrupted; finished batches are kept, and the same command goes on from there.", 130)
+    except BrokenPipeError:
+        code = 0
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _fail(sentence: str, code: int) -> int:
+    click.echo(f"contextleak: {sentence}", err=True)
+    return code

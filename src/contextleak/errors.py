@@ -1,0 +1,46 @@
+"""The error tree. Every message says what is wrong, what was got, what it must be, and what to do."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+__all__ = ["ContextleakError", "DataError", "Interrupted", "StoreError", "TargetError", "UsageError", "unknown_name"]
+
+
+class ContextleakError(Exception):
+    """Anything this package refuses to do. `exit_code` is what the command line ends with."""
+
+    exit_code = 2
+
+
+class UsageError(ContextleakError, ValueError):
+    """An argument, option or configuration value that cannot be used."""
+
+
+class DataError(UsageError):
+    """A data file or data set that cannot be used."""
+
+
+class StoreError(UsageError):
+    """A run folder that cannot be used."""
+
+
+class TargetError(ContextleakError):
+    """The model or system under audit cannot be reached, or lacks what an audit needs."""
+
+    exit_code = 4
+
+
+class Interrupted(ContextleakError):
+    """Stopped by the user; the same command goes on from here."""
+
+    exit_code = 130
+
+
+def unknown_name(what: str, got: str, known: Iterable[str]) -> UsageError:
+    """The sentence for a name that is not in a catalogue, with the nearest ones."""
+    names = sorted(known)
+    near = difflib.get_close_matches(got, names, n=1, cutoff=0.5)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    return UsageError(f"{what} {got!r} is not known; it must be one of {', '.join(names)}.{hint}")

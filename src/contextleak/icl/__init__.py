@@ -1,0 +1,11 @@
+"""Exemplars, contexts, tasks, and the protocols of what can be audited."""
+
+from contextleak.icl.exemplar import Context, Exemplar, as_context
+from contextleak.icl.parse import parse_answer
+from contextleak.icl.system import Access, CategoricalLaw, GaussianLaw, Job, Mechanism, Releases, System, Votes
+from contextleak.icl.task import Query, Task
+
+__all__ = [
+    "Access", "CategoricalLaw", "Context", "Exemplar", "GaussianLaw", "Job", "Mechanism", "Query", "Releases", "System",
+    "Task", "Votes", "as_context", "parse_answer",
+]  # fmt: skip

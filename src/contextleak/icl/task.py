@@ -1,0 +1,61 @@
+"""A task: how a context and a query become one prompt. Every system renders its prompts here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from contextleak.icl.exemplar import Context, Exemplar
+
+__all__ = ["Query", "Task"]
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What a user sends: a text, and the answers it allows (none: those of the task)."""
+
+    text: str
+    labels: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Field names, instruction and public label set of a task; no labels means free generation.
+
+    A prompt is: preamble and instruction, one block per exemplar, then the query in the same
+    block form with its answer left open. The user's query always stands inside the operator's
+    template, also when it attacks.
+    """
+
+    name: str
+    labels: tuple[str, ...] = ()
+    input_name: str = "Input"
+    label_name: str = "Label"
+    instruction: str = ""
+    max_answer_tokens: int = 48
+
+    def answers(self, query: Query) -> tuple[str, ...]:
+        """The public answer set that a query may be given: its own, else the task's."""
+        return query.labels or self.labels
+
+    def block(self, exemplar: Exemplar) -> str:
+        """One exemplar as it stands in a prompt."""
+        return f"{self.open_block(exemplar.input)} {exemplar.label}\n\n"
+
+    def open_block(self, text: str) -> str:
+        """A block whose answer the model has to give."""
+        return f"{self.input_name}: {text}\n{self.label_name}:"
+
+    def head(self, preamble: str = "") -> str:
+        """What stands before the exemplars: preamble (a defence) and instruction."""
+        parts = [part for part in (preamble, self.instruction or self._instruction()) if part]
+        return "".join(f"{part}\n\n" for part in parts)
+
+    def prompt(self, context: Context, query: Query, preamble: str = "") -> str:
+        """The whole prompt for one query over one context (or partition)."""
+        blocks = "".join(self.block(exemplar) for exemplar in context)
+        return self.head(preamble) + blocks + self.open_block(query.text)
+
+    def _instruction(self) -> str:
+        if not self.labels:
+            return f"Write the {self.label_name.lower()} of each {self.input_name.lower()}."
+        return f"Label each {self.input_name.lower()} with one of: {', '.join(self.labels)}."

@@ -1,0 +1,29 @@
+"""FewShot: the whole private context in one prompt. The ceiling of every trade-off, and no privacy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from contextleak.icl import Job
+from contextleak.mechanisms.single import Undefended
+
+__all__ = ["FewShot", "ZeroShot"]
+
+
+@dataclass(frozen=True, slots=True)
+class FewShot(Undefended):
+    """All exemplars, then the query; the model's answer is released as it is. Guarantee: none."""
+
+    name: ClassVar[str] = "few_shot"
+
+
+@dataclass(frozen=True, slots=True)
+class ZeroShot(Undefended):
+    """No exemplar at all: the floor of every trade-off. Its answer does not depend on the context."""
+
+    name: ClassVar[str] = "zero_shot"
+
+    def shown(self, job: Job) -> Job:
+        """The query alone."""
+        return Job((), job.query)

@@ -1,0 +1,83 @@
+"""UserSystem: any Python callable (context, query) -> str is a system, auditable from outside."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import inspect
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from contextleak.errors import TargetError, UsageError
+from contextleak.icl import Access, Context, Job, Releases, Task, Votes
+from contextleak.mechanisms.single import one_vote
+from contextleak.models import Ask, Model
+from contextleak.privacy import Guarantee, NonPrivate
+
+__all__ = ["UserSystem", "load_callable"]
+
+Answerer = Callable[[Context, str], str] | Callable[[Context, str], Awaitable[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class UserSystem:
+    """Calls `function(context, query_text)` once per trial (sync or async); the operator states the guarantee, if any."""
+
+    access: ClassVar[frozenset[Access]] = frozenset({"black_box"})
+    needs: ClassVar[frozenset[type[Ask[Any]]]] = frozenset()
+    function: Answerer = field(repr=False)
+    name: str = "user_system"
+    guarantee: Guarantee = field(default_factory=NonPrivate)
+
+    def asks(self, task: Task, job: Job, draw: int) -> list[Ask[Any]]:
+        """None: the callable asks its own model."""
+        return []
+
+    def collect(self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model) -> list[Votes]:
+        """One call a job; async callables run together."""
+        texts = asyncio.run(self._all(jobs)) if inspect.iscoroutinefunction(self.function) else [self._one(j) for j in jobs]
+        return [one_vote(text, task.answers(job.query)) for job, text in zip(jobs, texts, strict=True)]
+
+    def _one(self, job: Job) -> str:
+        return self._text(self.function(job.context, job.query.text))
+
+    async def _all(self, jobs: Sequence[Job]) -> list[str]:
+        replies = await asyncio.gather(*(self.function(job.context, job.query.text) for job in jobs))  # type: ignore[arg-type]
+        return [self._text(reply) for reply in replies]
+
+    def _text(self, reply: Any) -> str:
+        if not isinstance(reply, str):
+            raise TargetError(f"the system {self.name!r} returned {type(reply).__name__}; it must return the answer as str.")
+        return reply
+
+    def release(self, clean: Votes, draws: int, rng: np.random.Generator) -> Releases:
+        """The answer that was given; a callable has one release per call."""
+        return Releases(np.full(draws, int(np.argmax(clean.counts)), np.int64))
+
+    def law(self, clean: Votes) -> None:
+        """Unknown."""
+        return None
+
+
+def load_callable(address: str) -> UserSystem:
+    """The callable at `python:file.py:object`."""
+    scheme, _, rest = address.partition(":")
+    path, _, attribute = rest.rpartition(":")
+    file = Path(path)
+    if scheme != "python" or not path or not attribute:
+        raise UsageError(f"the system address {address!r} is not of the form python:file.py:object.")
+    if not file.is_file():
+        raise TargetError(f"the file {path!r} of the system {address!r} does not exist.")
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    if spec is None or spec.loader is None:
+        raise TargetError(f"{path!r} is no Python file; give a file that ends in .py.")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    function = getattr(module, attribute, None)
+    if not callable(function):
+        raise TargetError(f"{path!r} has no callable {attribute!r}; it must define {attribute}(context, query) -> str.")
+    return UserSystem(function() if inspect.isclass(function) else function, name=f"python:{file.name}:{attribute}")

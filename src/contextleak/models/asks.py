@@ -1,0 +1,66 @@
+"""What a model can be asked. An ask is a frozen value: equal asks may be answered once. Prompts are private: no repr shows them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Ask", "Complete", "Embed", "NextLogits", "Prompt", "ScoreLabels", "ScoreTokens"]
+
+R = TypeVar("R", covariant=True)
+Prompt = str | tuple[int, ...]  # text, or token ids (exact ablation needs ids)
+Floats = npt.NDArray[np.float32]
+
+
+class Ask(Generic[R]):
+    """Base of all asks; R is the type of the answer."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(<private>)"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Complete(Ask[str]):
+    """The text that follows the prompt, up to `stop`. Temperature 0 is greedy; else `draw` names the random draw."""
+
+    prompt: Prompt
+    max_tokens: int = 48
+    temperature: float = 0.0
+    stop: tuple[str, ...] = ("\n",)
+    draw: int = 0
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ScoreLabels(Ask[Floats]):
+    """(labels,) log-probability of each label as continuation of the prompt."""
+
+    prompt: Prompt
+    labels: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ScoreTokens(Ask[Floats]):
+    """(tokens,) log-probabilities of the response tokens, teacher-forced: one pass, full-vocabulary softmax in float32."""
+
+    prompt: Prompt
+    response: Prompt
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class NextLogits(Ask[Floats]):
+    """(tokens + 1, vocabulary) float32 logits: before each response token, and after the last."""
+
+    prompt: Prompt
+    response: Prompt = ()
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Embed(Ask[Floats]):
+    """(dim,) embedding of a text."""
+
+    text: str

@@ -1,0 +1,39 @@
+"""A model: one verb, a set of asks it can answer, and a check that costs nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol, TypeVar
+
+from contextleak.errors import TargetError
+from contextleak.models.asks import Ask
+
+__all__ = ["Model", "require"]
+
+R = TypeVar("R")
+
+
+class Model(Protocol):
+    """Answers asks, batch first, order kept. `fingerprint` changes whenever answers could."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def fingerprint(self) -> str: ...
+    @property
+    def supports(self) -> frozenset[type[Ask[Any]]]: ...
+    def check(self, asks: Sequence[Ask[Any]], /) -> None:
+        """Raise, without any model call, if one of the asks cannot be answered."""
+
+    def answer(self, asks: Sequence[Ask[R]], /) -> list[R]:
+        """One answer an ask, in order. Equal asks get equal answers."""
+
+
+def require(model: Model, needs: Iterable[type[Ask[Any]]], who: str) -> None:
+    """Raise TargetError if the model cannot answer a kind of ask that `who` needs."""
+    missing = sorted(kind.__name__ for kind in set(needs) - model.supports)
+    if missing:
+        raise TargetError(
+            f"{who} needs {', '.join(missing)} from its model, and {model.name} answers only "
+            f"{', '.join(sorted(kind.__name__ for kind in model.supports))}; choose another mechanism or model."
+        )

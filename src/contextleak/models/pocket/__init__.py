@@ -1,0 +1,25 @@
+"""The pocket model: 2.2 million parameters, trained by `pocket_training/` on generated text, shipped with the package.
+
+It finds texts in its context, copies labels, follows if-then requests and routes help-desk messages. It knows nothing
+of the world and obeys no system instruction: what it shows about a defence is what the defence does to a model that
+does as the last request says.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from contextleak.models.transformers import TransformersModel
+
+__all__ = ["FOLDER", "load_pocket"]
+
+FOLDER = Path(__file__).parent / "weights"
+
+
+def load_pocket() -> TransformersModel:
+    """Load it with the code that loads any other causal model."""
+    from contextleak.models.transformers import load
+
+    return load(str(FOLDER), name="pocket")

@@ -1,0 +1,71 @@
+"""A model that follows a script: for tests, and for audits that need no language model."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar, cast
+
+import numpy as np
+
+from contextleak.errors import TargetError
+from contextleak.models.asks import Ask, Complete, Embed, NextLogits, ScoreLabels, ScoreTokens
+
+__all__ = ["Scripted"]
+
+R = TypeVar("R")
+
+
+class Scripted:
+    """Answers each kind of ask with a plain function of its arguments; `window` bounds prompts in words."""
+
+    def __init__(
+        self,
+        complete: Callable[[str], str] | None = None,
+        label_scores: Callable[[str, tuple[str, ...]], Sequence[float]] | None = None,
+        token_scores: Callable[[Any, Any], Sequence[float]] | None = None,
+        next_logits: Callable[[Any, Any], Any] | None = None,
+        embed: Callable[[str], Sequence[float]] | None = None,
+        name: str = "scripted",
+        window: int | None = None,
+    ) -> None:
+        self._by_kind: dict[type[Ask[Any]], Callable[[Any], Any] | None] = {
+            Complete: complete and (lambda a: complete(a.prompt)),
+            ScoreLabels: label_scores and (lambda a: _floats(label_scores(a.prompt, a.labels))),
+            ScoreTokens: token_scores and (lambda a: _floats(token_scores(a.prompt, a.response))),
+            NextLogits: next_logits and (lambda a: _floats(next_logits(a.prompt, a.response))),
+            Embed: embed and (lambda a: _floats(embed(a.text))),
+        }
+        self.name, self.window = name, window
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the name alone: give different scripts different names."""
+        return hashlib.sha256(self.name.encode()).hexdigest()[:16]
+
+    @property
+    def supports(self) -> frozenset[type[Ask[Any]]]:
+        """The kinds that have a script."""
+        return frozenset(kind for kind, script in self._by_kind.items() if script)
+
+    def check(self, asks: Sequence[Ask[Any]], /) -> None:
+        """Refuse prompts of more words than the window."""
+        for ask in asks:
+            words = len(str(getattr(ask, "prompt", "")).split())
+            if self.window is not None and words > self.window:
+                raise TargetError(f"a prompt of {words} words does not fit the window of {self.window} of {self.name}.")
+
+    def answer(self, asks: Sequence[Ask[R]], /) -> list[R]:
+        """Run the script of each ask."""
+        self.check(asks)
+        return [cast(R, self._script(ask)(ask)) for ask in asks]
+
+    def _script(self, ask: Ask[Any]) -> Callable[[Any], Any]:
+        script = self._by_kind.get(type(ask))
+        if script is None:
+            raise TargetError(f"{self.name} has no script for {type(ask).__name__}.")
+        return script
+
+
+def _floats(values: Any) -> Any:
+    return np.asarray(values, np.float32)

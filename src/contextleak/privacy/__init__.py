@@ -1,0 +1,21 @@
+"""Guarantees, calibration and composition: pure functions and frozen records, numpy and scipy only."""
+
+from contextleak.privacy.gaussian import calibrate_gaussian, gaussian_epsilon, gdp_delta, gdp_epsilon, gdp_trade_off
+from contextleak.privacy.guarantee import (
+    ZCDP,
+    ApproxDP,
+    Composed,
+    Gaussian,
+    Guarantee,
+    NonPrivate,
+    PureDP,
+    Relation,
+    compose,
+    trade_off,
+    zcdp_epsilon,
+)
+
+__all__ = [
+    "ApproxDP", "Composed", "Gaussian", "Guarantee", "NonPrivate", "PureDP", "Relation", "ZCDP", "calibrate_gaussian",
+    "compose", "gaussian_epsilon", "gdp_delta", "gdp_epsilon", "gdp_trade_off", "trade_off", "zcdp_epsilon",
+]  # fmt: skip

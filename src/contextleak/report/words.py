@@ -1,0 +1,73 @@
+"""The sentences that a record is told in, shared by terminal and page. A number is never told without its kind."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from contextleak.auditing import AuditRecord
+    from contextleak.stats import Estimate
+
+__all__ = ["LIMITS", "bound_sentence", "estimate_row", "number", "system_name", "tried"]
+
+LIMITS = (
+    "A bound is a lower bound: the true leakage is at least that, and may be more.",
+    "“Consistent” means that this attack did not refute the claim. It is no proof that the claim is true: a stronger "
+    "attack, another canary or another query may refute it.",
+    "The bound speaks of one answer to one query over one context. Several answers leak more.",
+    "The model is part of the system: another model, temperature or wording can leak more or less.",
+    "Bounds assume that trials are independent within each world, as the design draws them.",
+)
+
+KINDS = {"lower_bound": "lower bound", "point_estimate": "point estimate, decides nothing", "credible": "credible bound"}
+
+
+def number(value: float | None, digits: int = 2) -> str:
+    """A number for people; lower bounds are cut, never rounded up."""
+    if value is None:
+        return "–"
+    if math.isinf(value):
+        return "∞"
+    return f"{math.floor(value * 10**digits) / 10**digits:.{digits}f}"
+
+
+def system_name(record: AuditRecord) -> str:
+    """The system under audit, with what tells it from its siblings."""
+    name, spec = record.attack["mechanism"], record.spec
+    if name == "prompt_defense":
+        return f"{name} L{spec['level']}"
+    if name == "report_noisy_max":
+        return f"{name} T={spec['partitions']}"
+    return name
+
+
+def bound_sentence(record: AuditRecord) -> str:
+    """The one sentence of an audit: the bound beside the claim."""
+    bound, claim = record.estimate("clopper_pearson"), record.claim
+    text = (
+        f"ε(δ={claim.delta:g}) ≥ {number(bound.epsilon)} with {bound.confidence:.0%} confidence; claimed: {claim.epsilon:g}"
+    )
+    if record.guarantee.mu is not None:
+        text += f". μ ≥ {number(record.estimate('gdp').mu, 3)}; guaranteed: {record.guarantee.mu:.3f}"
+    return text + "."
+
+
+def tried(record: AuditRecord) -> str:
+    """What was tried, in one sentence."""
+    a, counts = record.attack, record.counts
+    return (
+        f"{counts['pairs']} pairs of contexts with {record.spec['shots']} exemplars, one with a {a['canary']} canary in it and "
+        f"one without; audit query {a['query']}, score {a['score']} ({a['access'].replace('_', ' ')}); "
+        f"{counts['model_calls']} model calls."
+    )
+
+
+def estimate_row(estimate: Estimate) -> tuple[str, ...]:
+    """method, epsilon, mu, kind, delta, confidence, counts, threshold, assumptions."""
+    return (
+        estimate.method, number(estimate.epsilon), number(estimate.mu, 3), KINDS[estimate.kind], f"{estimate.delta:g}",
+        f"{estimate.confidence:.0%}" if estimate.confidence else "none",
+        ", ".join(f"{key} {value}" for key, value in estimate.counts.items()), estimate.threshold,
+        "; ".join(estimate.assumptions),
+    )  # fmt: skip
