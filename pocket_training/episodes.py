@@ -62,7 +62,9 @@ def salad(rng: Rng, length: int) -> str:
     for _ in range(length):
         out.append(number(rng) if rng.random() < 0.05 else any_word(rng))
         if rng.random() < 0.12:
-            mark = pick(rng, (",", ",", ".", ";", " -", "'s", ":", " (", ")", "?", "!", '"', "...", " #39;s", "``", "''"))
+            mark = pick(
+                rng, (",", ",", ".", ";", " -", "'s", ":", " (", ")", "?", "!", '"', "...", " #39;s", "``", "''")
+            )
             out[-1] += f" {mark.strip()}" if spaced else mark
     text = " ".join(out) + (" ." if spaced else pick(rng, (".", ".", "", "?", "!")))
     return text.lower() if lower else text[0].upper() + text[1:]
@@ -163,14 +165,18 @@ def preamble(rng: Rng) -> str:
         return L1
     if roll < 0.76:
         return L2
-    parts = [pick(rng, w.PREAMBLE_PARTS) if rng.random() < 0.7 else sentence(rng) for _ in range(int(rng.integers(1, 5)))]
+    parts = [
+        pick(rng, w.PREAMBLE_PARTS) if rng.random() < 0.7 else sentence(rng) for _ in range(int(rng.integers(1, 5)))
+    ]
     return pick(rng, (" ", "\n")).join(parts)
 
 
 def label_set(rng: Rng) -> tuple[str, ...]:
     if rng.random() < 0.5:
         return pick(rng, w.LABEL_SETS)
-    make: Callable[[], str] = pick(rng, (lambda: pick(rng, w.NOUNS), lambda: new_word(rng), lambda: any_word(rng).capitalize()))
+    make: Callable[[], str] = pick(
+        rng, (lambda: pick(rng, w.NOUNS), lambda: new_word(rng), lambda: any_word(rng).capitalize())
+    )
     return tuple(dict.fromkeys(make() for _ in range(int(rng.integers(2, 7)))))
 
 
@@ -353,7 +359,11 @@ class Maker:
         return ep
 
     def owner(self, rng: Rng) -> str:
-        return pick(rng, w.FIRST_NAMES + list(NAMES)) if rng.random() < 0.5 else f"the {pick(rng, w.ADJECTIVES)} {pick(rng, w.NOUNS)}"
+        return (
+            pick(rng, w.FIRST_NAMES + list(NAMES))
+            if rng.random() < 0.5
+            else f"the {pick(rng, w.ADJECTIVES)} {pick(rng, w.NOUNS)}"
+        )
 
     def document_turn(self, lines: list[str], facts: list, rng: Rng) -> tuple[str, str]:  # type: ignore[type-arg]
         roll = rng.random()
@@ -371,7 +381,9 @@ class Maker:
 
     def summaries(self, rng: Rng, size: int) -> Episode:
         """Few-shot summaries: the summary of a document is its lead sentence."""
-        task = Task("summaries", (), *pick(rng, (("Document", "Summary"), ("Dialogue", "Summary"), ("Input", "Summary"))))
+        task = Task(
+            "summaries", (), *pick(rng, (("Document", "Summary"), ("Dialogue", "Summary"), ("Input", "Summary")))
+        )
         texts = [[sentence(rng) for _ in range(int(rng.integers(2, 5)))] for _ in range(max(1, min(8, size // 60)) + 2)]
         rows = [Exemplar(" ".join(lines), lines[0]) for lines in texts]
         ep = self.finish(task, rows[:-2], "sentence", rng, self.turns - 2)

@@ -35,14 +35,18 @@ def line(name: str, right: int, n: int) -> str:
     return f"| {name} | {p:.3f} ± {math.sqrt(p * (1 - p) / n):.3f} | {n} |"
 
 
-def worlds(rows: tuple[Exemplar, ...], rng: Rng, shots: int) -> tuple[tuple[Exemplar, ...], tuple[Exemplar, ...], Exemplar]:
+def worlds(
+    rows: tuple[Exemplar, ...], rng: Rng, shots: int
+) -> tuple[tuple[Exemplar, ...], tuple[Exemplar, ...], Exemplar]:
     chosen = [rows[i] for i in rng.choice(len(rows), shots, replace=False)]
     canary = Hex().make(chosen[0], chosen[0].label, rng)
     at = int(rng.integers(shots))
     return (*chosen[:at], canary, *chosen[at + 1 :]), tuple(chosen), canary
 
 
-def presence(model: Model, rows: tuple[Exemplar, ...], task: Task, n: int, seed: int, shots: int = SHOTS, natural: bool = False) -> dict[str, tuple[int, int]]:
+def presence(
+    model: Model, rows: tuple[Exemplar, ...], task: Task, n: int, seed: int, shots: int = SHOTS, natural: bool = False
+) -> dict[str, tuple[int, int]]:
     """True- and false-positive counts of inquiry, right answers of if-then and label copying; contexts that fit 1,024 tokens."""
     rng = np.random.default_rng([99, seed])
     cells = {"inquiry member": [0, 0], "inquiry non-member": [0, 0], "if-then": [0, 0], "label copying": [0, 0]}
@@ -67,7 +71,11 @@ def presence(model: Model, rows: tuple[Exemplar, ...], task: Task, n: int, seed:
     for (name, _, answers, right), text in zip(prompts, ask(model, [p for _, p, _, _ in prompts]), strict=True):
         cells[name][1] += 1
         got = parse_answer(text, answers)
-        cells[name][0] += got < len(answers) and answers[got] == right if task.labels or name != "label copying" else right.startswith(text.strip()[:20])
+        cells[name][0] += (
+            got < len(answers) and answers[got] == right
+            if task.labels or name != "label copying"
+            else right.startswith(text.strip()[:20])
+        )
     return {name: (right, total) for name, (right, total) in cells.items()}
 
 
@@ -84,7 +92,10 @@ def synthetic(model: Model, n: int) -> list[str]:
         few.append(HELP_DESK.prompt(tuple(rows), query))
         zero.append(HELP_DESK.prompt((), query))
         truth.append(i)
-    right = [sum(parse_answer(t, HELP_DESK.labels) == y for t, y in zip(ask(model, p), truth, strict=True)) for p in (few, zero)]
+    right = [
+        sum(parse_answer(t, HELP_DESK.labels) == y for t, y in zip(ask(model, p), truth, strict=True))
+        for p in (few, zero)
+    ]
     return [line("few-shot help desk, 4 exemplars", right[0], n), line("zero-shot help desk (chance .25)", right[1], n)]
 
 
@@ -148,7 +159,9 @@ def main() -> None:
     for part in (fresh, synthetic, signals, documents):
         print("\n".join(part(model, opt.n)), flush=True)
     if opt.data:
-        print("\n| real rows, 4 exemplars, hex canary | TPR | FPR | presence accuracy | if-then | label copying | n pairs |")
+        print(
+            "\n| real rows, 4 exemplars, hex canary | TPR | FPR | presence accuracy | if-then | label copying | n pairs |"
+        )
         print("| --- | --- | --- | --- | --- | --- | --- |")
         for folder in sorted(p.parent for p in opt.data.glob("*/train.jsonl")):
             print(real(model, folder, opt.n), flush=True)

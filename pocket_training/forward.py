@@ -25,7 +25,9 @@ def rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tenso
     return x * cos + torch.cat([-b, a], -1) * sin
 
 
-def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, lengths: list[int], masks: list[torch.Tensor]) -> torch.Tensor:
+def attend(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, lengths: list[int], masks: list[torch.Tensor]
+) -> torch.Tensor:
     """q, k, v: (tokens, heads, dim), sequences one after the other; masks: additive (length, length)."""
     scale, out = 1 / math.sqrt(q.shape[-1]), []
     lengths = [*lengths, len(q) - sum(lengths)]  # the rest is padding

@@ -110,7 +110,9 @@ def mask_of(seq: Sequence) -> torch.Tensor:
 def pad(seq: Sequence, multiple: int = 64) -> Sequence:
     """Few distinct lengths: the matrix library prepares each shape once."""
     more = -len(seq.ids) % multiple
-    return Sequence(seq.ids + [0] * more, seq.segment + [-1] * more, seq.position + [0] * more, seq.answer + [False] * more)
+    return Sequence(
+        seq.ids + [0] * more, seq.segment + [-1] * more, seq.position + [0] * more, seq.answer + [False] * more
+    )
 
 
 def collate(seqs: list[Sequence], tokens: int, rng: np.random.Generator) -> Batch:
@@ -118,7 +120,9 @@ def collate(seqs: list[Sequence], tokens: int, rng: np.random.Generator) -> Batc
     blank = Sequence([0] * rest, [-1] * rest, [0] * rest, [False] * rest)
     rows = [*seqs, blank]
     ids = np.concatenate([s.ids for s in rows]).astype(np.int64)
-    segment = np.concatenate([np.where(np.array(s.segment, int) < 0, -1, np.array(s.segment, int) + 1000 * i) for i, s in enumerate(rows)])
+    segment = np.concatenate(
+        [np.where(np.array(s.segment, int) < 0, -1, np.array(s.segment, int) + 1000 * i) for i, s in enumerate(rows)]
+    )
     same = (segment[1:] == segment[:-1]) & (segment[1:] >= 0)
     reply = np.concatenate([s.answer for s in rows])[1:].astype(bool) & same
     context = (segment[1:] % 1000 == 0) & same & (rng.random(len(reply)) < 0.25)

@@ -8,6 +8,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from contextleak._version import __version__
+
 if TYPE_CHECKING:
     from contextleak.api import audit
     from contextleak.auditing import AuditRecord, AuditSpec, load_record
@@ -17,7 +19,6 @@ if TYPE_CHECKING:
     from contextleak.models import Scripted, open_model
     from contextleak.privacy import Gaussian, NonPrivate, calibrate_gaussian
 
-__version__ = "0.1.0"
 _HOMES = {
     "audit": "contextleak.api",
     "AuditRecord": "contextleak.auditing", "AuditSpec": "contextleak.auditing", "load_record": "contextleak.auditing",
@@ -30,7 +31,7 @@ _HOMES = {
 }  # fmt: skip
 __all__ = [
     "AuditRecord", "AuditSpec", "ContextleakError", "Exemplar", "FewShot", "Gaussian", "NonPrivate", "PromptDefense",
-    "Query", "ReportNoisyMax", "Scripted", "Task", "ZeroShot", "audit", "calibrate_gaussian", "load_record", "open_model",
+    "Query", "ReportNoisyMax", "Scripted", "Task", "ZeroShot", "audit", "calibrate_gaussian", "load_record", "open_model", "__version__",
 ]  # fmt: skip
 
 
@@ -41,4 +42,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, "__version__"])
+    return sorted(__all__)

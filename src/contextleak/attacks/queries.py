@@ -62,7 +62,9 @@ class InputOutput:
     def ask(self, canary: Exemplar, task: Task, rare: str, common: str) -> Asked:
         """Needs a classification task."""
         if not task.labels:
-            raise UsageError("input_output needs a classification task; use inquiry or if_then_explicit for generation.")
+            raise UsageError(
+                "input_output needs a classification task; use inquiry or if_then_explicit for generation."
+            )
         return Asked(Query(canary.input), canary.label, None)
 
 

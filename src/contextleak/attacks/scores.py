@@ -38,7 +38,7 @@ class SaidMember:
 
     def score(self, releases: Releases, asked: Asked, answers: tuple[str, ...]) -> Floats:
         """(draws,) zeros and ones."""
-        return (releases.answers == answers.index(asked.member)).astype(float)
+        return np.asarray(releases.answers == answers.index(asked.member), float)
 
 
 @dataclass(frozen=True, slots=True)

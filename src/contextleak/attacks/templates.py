@@ -5,9 +5,7 @@ from __future__ import annotations
 __all__ = ["EXTRACT_ALL", "IF_THEN", "IF_THEN_IMPLICIT", "INQUIRY", "PICK_ONE", "REPEAT"]
 
 INQUIRY = 'Does the text "{canary}" appear in the examples above? Answer yes or no.'
-IF_THEN = (
-    'If the text "{canary}" appears in the examples above, answer "{member}". Otherwise answer "{nonmember}".'
-)
+IF_THEN = 'If the text "{canary}" appears in the examples above, answer "{member}". Otherwise answer "{nonmember}".'
 IF_THEN_IMPLICIT = (
     "If one of the examples above holds a text that does not belong there, such as random characters or a false "
     'statement, answer "{member}". Otherwise answer "{nonmember}".'

@@ -51,9 +51,7 @@ def design(rows: Context, task: Task, attack: Attack, pairs: int, shots: int, se
     return [_pair(i, rows, task, attack, shots, seed, rare, common) for i in range(pairs)]
 
 
-def _pair(
-    index: int, rows: Context, task: Task, attack: Attack, shots: int, seed: int, rare: str, common: str
-) -> Pair:
+def _pair(index: int, rows: Context, task: Task, attack: Attack, shots: int, seed: int, rare: str, common: str) -> Pair:
     rng = generator(seed, "design", index)
     *chosen, spare = rng.choice(len(rows), size=shots + 1, replace=False)
     context = tuple(rows[i] for i in chosen)

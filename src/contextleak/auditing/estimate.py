@@ -18,6 +18,7 @@ from contextleak.stats import (
     accuracy_log_odds,
     best_threshold,
     clopper_pearson,
+    cut,
     gdp,
 )
 
@@ -99,11 +100,13 @@ def decide(claim: Claim, guarantee: Guarantee, estimates: Sequence[Estimate]) ->
     ceiling = clopper_pearson(n, 0, 0, n, claim.delta, confidence).epsilon or 0.0
     mu_ceiling = gdp(n, 0, 0, n, claim.delta, confidence).mu or 0.0
     if ceiling > claim.epsilon or (isinstance(guarantee, Gaussian) and mu_ceiling > guarantee.mu):
-        said = f"no bound exceeds the claim; {n} pairs could have certified up to epsilon {ceiling:.2f} or mu {mu_ceiling:.2f}"
+        said = f"no bound exceeds the claim; {n} pairs could have certified up to epsilon {cut(ceiling)} or mu {cut(mu_ceiling)}"
         return Decision("consistent", (said + ". This attack found no violation; another might.",))
     return Decision(
         "inconclusive",
-        (f"{n} pairs certify at most epsilon {ceiling:.2f}, even with a flawless attack; the claim is {claim.epsilon:g}. Use more pairs.",),
+        (
+            f"{n} pairs certify at most epsilon {cut(ceiling)}, even with a flawless attack; the claim is {claim.epsilon:g}. Use more pairs.",
+        ),
     )
 
 
@@ -111,7 +114,7 @@ def _refuted_claim(claim: Claim, cp: Estimate) -> list[str]:
     if cp.epsilon is None or cp.epsilon <= claim.epsilon:
         return []
     return [
-        f"epsilon at delta {claim.delta:g} is at least {cp.epsilon:.2f} with {cp.confidence:.0%} confidence, "
+        f"epsilon at delta {claim.delta:g} is at least {cut(cp.epsilon)} with {cp.confidence:.0%} confidence, "
         f"and the claim is {claim.epsilon:g}."
     ]
 
@@ -120,6 +123,6 @@ def _refuted_guarantee(guarantee: Guarantee, mu: Estimate) -> list[str]:
     if not isinstance(guarantee, Gaussian) or mu.mu is None or mu.mu <= guarantee.mu:
         return []
     return [
-        f"mu is at least {mu.mu:.3f} with {mu.confidence:.0%} confidence, and the mechanism's noise promises "
+        f"mu is at least {cut(mu.mu, 3)} with {mu.confidence:.0%} confidence, and the mechanism's noise promises "
         f"{guarantee.mu:.3f}: the implementation does not keep its own guarantee."
     ]

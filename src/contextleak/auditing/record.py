@@ -10,6 +10,7 @@ import numpy as np
 import scipy
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from contextleak._version import __version__
 from contextleak.auditing.estimate import Claim, Decision
 from contextleak.errors import StoreError
 from contextleak.privacy import Gaussian, Guarantee
@@ -84,7 +85,9 @@ def load_record(path: str | Path) -> AuditRecord:
     """The record of a run folder, or in a record.json file."""
     file = Path(path) / "record.json" if Path(path).is_dir() else Path(path)
     if not file.is_file():
-        raise StoreError(f"{str(path)!r} holds no record.json; give the folder of a finished run, or run the audit to its end.")
+        raise StoreError(
+            f"{str(path)!r} holds no record.json; give the folder of a finished run, or run the audit to its end."
+        )
     try:
         return AuditRecord.model_validate_json(file.read_text(encoding="utf-8"))
     except (ValidationError, UnicodeDecodeError) as error:
@@ -111,8 +114,6 @@ def _floats(values: np.ndarray[Any, Any]) -> tuple[float, ...]:
 
 def provenance(**known: str) -> dict[str, str]:
     """Versions of what computed the record, and the given fingerprints."""
-    from contextleak import __version__
-
     return {
         "contextleak": __version__, "python": platform.python_version(), "numpy": np.__version__,
         "scipy": scipy.__version__, **known,

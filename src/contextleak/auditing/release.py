@@ -31,13 +31,21 @@ class Trials:
         return Trials(self.member[pairs, :1], self.nonmember[pairs, :1])
 
 
-def trials(task: Task, mechanism: Mechanism, score: Score, pairs: Sequence[Pair], evidence: Sequence[EvidenceRow], seed: int) -> Trials:
+def trials(
+    task: Task, mechanism: Mechanism, score: Score, pairs: Sequence[Pair], evidence: Sequence[EvidenceRow], seed: int
+) -> Trials:
     """One release per world and pair."""
     return _released(task, mechanism, score, pairs, evidence, 1, seed, "release")
 
 
 def simulate(
-    task: Task, mechanism: Mechanism, score: Score, pairs: Sequence[Pair], evidence: Sequence[EvidenceRow], total: int, seed: int
+    task: Task,
+    mechanism: Mechanism,
+    score: Score,
+    pairs: Sequence[Pair],
+    evidence: Sequence[EvidenceRow],
+    total: int,
+    seed: int,
 ) -> Trials:
     """About `total` releases of the same aggregates, for curves and thresholds; they enter no bound."""
     draws = max(1, total // (2 * max(1, len(pairs))))

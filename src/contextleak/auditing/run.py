@@ -50,7 +50,9 @@ def build_mechanism(spec: AuditSpec) -> Mechanism:
         return load_callable(spec.system)
     if spec.mechanism == "report_noisy_max":
         if spec.partitions > spec.shots:
-            raise UsageError(f"{spec.partitions} partitions need at least as many exemplars, and shots is {spec.shots}.")
+            raise UsageError(
+                f"{spec.partitions} partitions need at least as many exemplars, and shots is {spec.shots}."
+            )
         return ReportNoisyMax.calibrated(spec.epsilon, spec.delta, spec.partitions, spec.calibration)
     if spec.mechanism == "prompt_defense":
         return MECHANISMS["prompt_defense"](spec.level)  # type: ignore[no-any-return]
@@ -67,7 +69,9 @@ def build_attack(spec: AuditSpec, mechanism: Mechanism) -> Attack:
     canary = CANARIES[spec.canary](**options.get(spec.canary, {}))
     attack = Attack(canary, QUERIES[spec.attack](), score, spec.insertion)
     if spec.access is not None and score.access == "white_box" and spec.access == "black_box":
-        raise UsageError(f"the score {score.name} needs white_box access, and access is black_box; use --score said_member.")
+        raise UsageError(
+            f"the score {score.name} needs white_box access, and access is black_box; use --score said_member."
+        )
     attack.require(mechanism)
     return attack
 
@@ -104,7 +108,9 @@ class Prepared:
         return run_id(f"{plain}-{self.spec.attack}", self.identity)
 
 
-def prepare(spec: AuditSpec, model: Model | None = None, system: UserSystem | None = None, rows: Context | None = None) -> Prepared:
+def prepare(
+    spec: AuditSpec, model: Model | None = None, system: UserSystem | None = None, rows: Context | None = None
+) -> Prepared:
     """Load, design and check; raises before the first model call whatever can be known to be wrong."""
     if rows is None:
         rows, task = load_data(spec)

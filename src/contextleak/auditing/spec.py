@@ -22,7 +22,9 @@ class AuditSpec(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    data: str | None = Field(None, description="JSONL or CSV file of private exemplars; none: the bundled help-desk task")
+    data: str | None = Field(
+        None, description="JSONL or CSV file of private exemplars; none: the bundled help-desk task"
+    )
     input_field: str | None = Field(None, description="name of the field that holds the input")
     label_field: str | None = Field(None, description="name of the field that holds the label")
     task: str | None = Field(None, description="classification or generation; none: inferred from the data")
@@ -39,7 +41,9 @@ class AuditSpec(BaseModel):
     digits: int = Field(16, ge=4, description="length of the canary 'hex'")
     insertion: Literal["replace", "append"] = Field("replace", description="how the canary enters the context")
     score: str | None = Field(None, description="how releases are scored; none: the strongest that the access allows")
-    access: Literal["black_box", "white_box"] | None = Field(None, description="what the attacker sees; none: all there is")
+    access: Literal["black_box", "white_box"] | None = Field(
+        None, description="what the attacker sees; none: all there is"
+    )
     epsilon: float = Field(1.0, gt=0, description="the claim, and what a noisy mechanism is calibrated to")
     delta: float = Field(1e-5, ge=0, lt=1, description="delta of the claim")
     pairs: int = Field(100, ge=1, description="pairs of worlds (one with the canary, one without)")

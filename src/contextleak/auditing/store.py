@@ -59,7 +59,9 @@ class RunStore:
             self._manifest(identity)
             self._open()
         except (OSError, sqlite3.Error) as error:
-            raise StoreError(f"the run folder {str(folder)!r} cannot be used ({error}); choose another with --out.") from None
+            raise StoreError(
+                f"the run folder {str(folder)!r} cannot be used ({error}); choose another with --out."
+            ) from None
 
     def _manifest(self, identity: dict[str, Any]) -> None:
         path = self.folder / "manifest.json"

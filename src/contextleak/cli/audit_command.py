@@ -40,7 +40,9 @@ def spec_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @spec_options
 @click.option("--config", type=str, default=None, help="YAML file of these options; flags win over it")
 @click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="any configuration key, as in the file")
-@click.option("--out", type=click.Path(path_type=Path), default=Path("runs"), show_default=True, help="where runs are kept")
+@click.option(
+    "--out", type=click.Path(path_type=Path), default=Path("runs"), show_default=True, help="where runs are kept"
+)
 @click.option("--fresh", is_flag=True, help="collect again, although a run of the same audit is there")
 def command(config: str | None, assignments: tuple[str, ...], out: Path, fresh: bool, **flags: Any) -> int:
     """Audit one system: worlds with and without a canary, a bound, a verdict on the claim.

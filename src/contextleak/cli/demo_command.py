@@ -19,7 +19,9 @@ SYSTEMS = ({"mechanism": "few_shot"}, {"mechanism": "prompt_defense", "level": 1
 
 
 @click.command()
-@click.option("--out", type=click.Path(path_type=Path), default=Path("runs/demo"), show_default=True, help="where to write")
+@click.option(
+    "--out", type=click.Path(path_type=Path), default=Path("runs/demo"), show_default=True, help="where to write"
+)
 @click.option("--pairs", type=int, default=60, show_default=True, help="pairs of worlds for each system")
 def command(out: Path, pairs: int) -> int:
     """Audit an undefended system, two prompt defences and private voting on bundled data, with the pocket model.

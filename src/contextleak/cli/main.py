@@ -62,7 +62,9 @@ def main(args: list[str] | None = None) -> None:
     except ContextleakError as error:
         code = _fail(str(error), error.exit_code)
     except click.UsageError as error:
-        code = _fail(f"{error.format_message()} Try: {error.ctx.command_path if error.ctx else 'contextleak'} --help", 2)
+        code = _fail(
+            f"{error.format_message()} Try: {error.ctx.command_path if error.ctx else 'contextleak'} --help", 2
+        )
     except click.ClickException as error:
         code = _fail(error.format_message(), error.exit_code)
     except (KeyboardInterrupt, click.Abort):

@@ -15,7 +15,9 @@ __all__ = ["command"]
 
 @click.command()
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--out", type=click.Path(path_type=Path), default=None, help="file to write [default: report.html of the first run]")
+@click.option(
+    "--out", type=click.Path(path_type=Path), default=None, help="file to write [default: report.html of the first run]"
+)
 def command(runs: tuple[Path, ...], out: Path | None) -> int:
     """Write one HTML page of one or more finished runs (folders or record.json files), and print it in short."""
     records = [load_record(run) for run in runs]

@@ -26,7 +26,9 @@ def read_rows(path: str | Path, input_field: str | None = None, label_field: str
     """All rows of a .jsonl or .csv file as exemplars. Fields not named are found by their usual names."""
     file = Path(path)
     if not file.is_file():
-        raise DataError(f"the data file {str(path)!r} does not exist; give a .jsonl or .csv file with one exemplar a row.")
+        raise DataError(
+            f"the data file {str(path)!r} does not exist; give a .jsonl or .csv file with one exemplar a row."
+        )
     readers = {".jsonl": _jsonl, ".csv": _csv}
     if file.suffix.lower() not in readers:
         raise DataError(f"the data file {str(path)!r} ends in {file.suffix!r}; it must be a .jsonl or .csv file.")
@@ -50,9 +52,13 @@ def _object(file: Path, number: int, line: str) -> dict[str, Any]:
     try:
         row = json.loads(line)
     except json.JSONDecodeError as error:
-        raise DataError(f"line {number} of {str(file)!r} is not JSON ({error.msg}); write one JSON object a line.") from None
+        raise DataError(
+            f"line {number} of {str(file)!r} is not JSON ({error.msg}); write one JSON object a line."
+        ) from None
     if not isinstance(row, dict):
-        raise DataError(f"line {number} of {str(file)!r} is a JSON {type(row).__name__}; it must be an object with named fields.")
+        raise DataError(
+            f"line {number} of {str(file)!r} is a JSON {type(row).__name__}; it must be an object with named fields."
+        )
     return row
 
 
@@ -86,7 +92,9 @@ def _usual(file: Path, what: str, usual: Sequence[str], have: Sequence[str]) -> 
 def _value(file: Path, number: int, row: dict[str, Any], field: str) -> str:
     if field not in row:
         have = ", ".join(str(key) for key in row)
-        raise DataError(f"line {number} of {str(file)!r} has no field {field!r}; it has {have}. Name the field that holds it.")
+        raise DataError(
+            f"line {number} of {str(file)!r} has no field {field!r}; it has {have}. Name the field that holds it."
+        )
     value = row[field]
     if value is None or not str(value).strip():
         raise DataError(f"line {number} of {str(file)!r} has an empty field {field!r}; drop the row or fill it.")
@@ -99,7 +107,9 @@ def infer_task(rows: Context, name: str | None = None) -> Task:
     few = len(labels) <= MAX_CLASSES and len(labels) <= max(2, len(rows) // 2)
     if name == "classification" or (name is None and few):
         if len(labels) > 10 * MAX_CLASSES:
-            raise DataError(f"the data has {len(labels)} distinct labels; a classification task may have at most {10 * MAX_CLASSES}.")
+            raise DataError(
+                f"the data has {len(labels)} distinct labels; a classification task may have at most {10 * MAX_CLASSES}."
+            )
         return Task("classification", labels=tuple(sorted(labels)))
     return Task("generation", label_name="Output")
 

@@ -14,9 +14,7 @@ from contextleak.icl.task import Task
 __all__ = ["HELP_DESK", "QUEUES", "TOPICS", "help_desk", "message"]
 
 QUEUES = ("red", "blue", "green", "gold")
-HELP_DESK = Task(
-    name="help_desk", labels=QUEUES, instruction="Label each input with one of: red, blue, green, gold."
-)
+HELP_DESK = Task(name="help_desk", labels=QUEUES, instruction="Label each input with one of: red, blue, green, gold.")
 
 TOPICS: dict[str, tuple[str, ...]] = {
     "billing": ("the invoice shows a wrong amount", "my card was charged twice", "the refund has not been paid",

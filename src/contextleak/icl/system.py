@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -83,10 +83,12 @@ class System(Protocol):
 class Mechanism(Protocol):
     """A frozen recipe of public parameters; private data arrives only as an argument."""
 
-    name: ClassVar[str]
-    access: ClassVar[frozenset[Access]]
-    needs: ClassVar[frozenset[type[Ask[Any]]]]
-
+    @property
+    def name(self) -> str: ...
+    @property
+    def access(self) -> frozenset[Access]: ...
+    @property
+    def needs(self) -> frozenset[type[Ask[Any]]]: ...
     @property
     def guarantee(self) -> Guarantee: ...
     def asks(self, task: Task, job: Job, draw: int) -> list[Ask[Any]]:

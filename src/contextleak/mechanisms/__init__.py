@@ -8,6 +8,15 @@ from contextleak.mechanisms.prompt_defense import PromptDefense
 from contextleak.mechanisms.report_noisy_max import ReportNoisyMax
 from contextleak.mechanisms.user import UserSystem, load_callable
 
-__all__ = ["MECHANISMS", "FewShot", "Mechanism", "PromptDefense", "ReportNoisyMax", "UserSystem", "ZeroShot", "load_callable"]
+__all__ = [
+    "MECHANISMS",
+    "FewShot",
+    "Mechanism",
+    "PromptDefense",
+    "ReportNoisyMax",
+    "UserSystem",
+    "ZeroShot",
+    "load_callable",
+]
 
 MECHANISMS: dict[str, type] = {kind.name: kind for kind in (ZeroShot, FewShot, PromptDefense, ReportNoisyMax)}

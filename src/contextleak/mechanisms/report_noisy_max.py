@@ -45,7 +45,11 @@ class ReportNoisyMax:
 
     @classmethod
     def calibrated(
-        cls, epsilon: float, delta: float, partitions: int = 10, calibration: Literal["analytic", "classical"] = "analytic"
+        cls,
+        epsilon: float,
+        delta: float,
+        partitions: int = 10,
+        calibration: Literal["analytic", "classical"] = "analytic",
     ) -> ReportNoisyMax:
         """With the noise that `calibration` prescribes for (epsilon, delta); "classical" is XL's and CL's formula."""
         return cls(calibrate_gaussian(epsilon, delta, SENSITIVITY, calibration), partitions)

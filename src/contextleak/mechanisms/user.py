@@ -39,7 +39,9 @@ class UserSystem:
 
     def collect(self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model) -> list[Votes]:
         """One call a job; async callables run together."""
-        texts = asyncio.run(self._all(jobs)) if inspect.iscoroutinefunction(self.function) else [self._one(j) for j in jobs]
+        texts = (
+            asyncio.run(self._all(jobs)) if inspect.iscoroutinefunction(self.function) else [self._one(j) for j in jobs]
+        )
         return [one_vote(text, task.answers(job.query)) for job, text in zip(jobs, texts, strict=True)]
 
     def _one(self, job: Job) -> str:
@@ -51,7 +53,9 @@ class UserSystem:
 
     def _text(self, reply: Any) -> str:
         if not isinstance(reply, str):
-            raise TargetError(f"the system {self.name!r} returned {type(reply).__name__}; it must return the answer as str.")
+            raise TargetError(
+                f"the system {self.name!r} returned {type(reply).__name__}; it must return the answer as str."
+            )
         return reply
 
     def release(self, clean: Votes, draws: int, rng: np.random.Generator) -> Releases:
@@ -80,4 +84,5 @@ def load_callable(address: str) -> UserSystem:
     function = getattr(module, attribute, None)
     if not callable(function):
         raise TargetError(f"{path!r} has no callable {attribute!r}; it must define {attribute}(context, query) -> str.")
-    return UserSystem(function() if inspect.isclass(function) else function, name=f"python:{file.name}:{attribute}")
+    answerer: Any = function() if inspect.isclass(function) else function
+    return UserSystem(answerer, name=f"python:{file.name}:{attribute}")

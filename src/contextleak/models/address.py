@@ -24,7 +24,9 @@ def open_model(address: str) -> Model:
             "A local folder is written hf/./folder."
         )
     if importlib.util.find_spec("torch") is None or importlib.util.find_spec("transformers") is None:
-        raise TargetError("local models need torch and transformers; install them with: pip install 'contextleak[local]'.")
+        raise TargetError(
+            "local models need torch and transformers; install them with: pip install 'contextleak[local]'."
+        )
     if address == "pocket":
         from contextleak.models.pocket import load_pocket
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, cast
@@ -29,12 +30,12 @@ class Scripted:
         name: str = "scripted",
         window: int | None = None,
     ) -> None:
-        self._by_kind: dict[type[Ask[Any]], Callable[[Any], Any] | None] = {
-            Complete: complete and (lambda a: complete(a.prompt)),
-            ScoreLabels: label_scores and (lambda a: _floats(label_scores(a.prompt, a.labels))),
-            ScoreTokens: token_scores and (lambda a: _floats(token_scores(a.prompt, a.response))),
-            NextLogits: next_logits and (lambda a: _floats(next_logits(a.prompt, a.response))),
-            Embed: embed and (lambda a: _floats(embed(a.text))),
+        self._by_kind: dict[type[Ask[Any]], Callable[..., Any] | None] = {
+            Complete: complete,
+            ScoreLabels: label_scores,
+            ScoreTokens: token_scores,
+            NextLogits: next_logits,
+            Embed: embed,
         }
         self.name, self.window = name, window
 
@@ -58,14 +59,13 @@ class Scripted:
     def answer(self, asks: Sequence[Ask[R]], /) -> list[R]:
         """Run the script of each ask."""
         self.check(asks)
-        return [cast(R, self._script(ask)(ask)) for ask in asks]
+        return [cast(R, self._one(ask)) for ask in asks]
 
-    def _script(self, ask: Ask[Any]) -> Callable[[Any], Any]:
+    def _one(self, ask: Ask[Any]) -> Any:
         script = self._by_kind.get(type(ask))
         if script is None:
             raise TargetError(f"{self.name} has no script for {type(ask).__name__}.")
-        return script
-
-
-def _floats(values: Any) -> Any:
-    return np.asarray(values, np.float32)
+        if isinstance(ask, Complete):
+            return script(ask.prompt)
+        arguments = (getattr(ask, field.name) for field in dataclasses.fields(cast(Any, ask)))
+        return np.asarray(script(*arguments), np.float32)

@@ -28,9 +28,7 @@ def gdp_delta(epsilon: npt.ArrayLike, mu: npt.ArrayLike) -> float | Floats:
     overflows nor cancels; 0 where mu = 0. Shapes broadcast. Source: Balle and Wang (2018), Theorem 8.
     Raises UsageError for epsilon < 0 or mu < 0.
     """
-    eps, m = np.broadcast_arrays(
-        np.asarray(epsilon_value(epsilon), float), np.asarray(at_least("mu", mu, 0.0), float)
-    )
+    eps, m = np.broadcast_arrays(np.asarray(epsilon_value(epsilon), float), np.asarray(at_least("mu", mu, 0.0), float))
     out = np.zeros(eps.shape)
     live = (m > 0) & np.isfinite(eps)
     e, s = eps[live], np.minimum(m[live], 1e8)

@@ -173,7 +173,9 @@ def compose(parts: Sequence[Guarantee]) -> Guarantee:
     return parts[0] if len(parts) == 1 else Composed(tuple(parts))
 
 
-def trade_off(guarantee: Guarantee, fpr: npt.ArrayLike, deltas: Sequence[float] = (0.0, 1e-9, 1e-5, 1e-3, 0.01, 0.1)) -> Floats:
+def trade_off(
+    guarantee: Guarantee, fpr: npt.ArrayLike, deltas: Sequence[float] = (0.0, 1e-9, 1e-5, 1e-3, 0.01, 0.1)
+) -> Floats:
     """Largest true-positive rate that a guarantee allows any attack at each false-positive rate.
 
     Gaussian: exact. Others: the tightest of min(1, e^eps fpr + delta) and 1 - e^-eps (1 - delta - fpr) over (epsilon(delta), delta).
@@ -187,4 +189,4 @@ def trade_off(guarantee: Guarantee, fpr: npt.ArrayLike, deltas: Sequence[float] 
         eps = guarantee.epsilon(delta)
         if math.isfinite(eps):
             best = np.minimum(best, np.minimum(math.exp(eps) * x + delta, 1 - math.exp(-eps) * (1 - delta - x)))
-    return np.clip(best, 0.0, 1.0)
+    return np.asarray(np.clip(best, 0.0, 1.0))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import html
 import io
 import re
 from typing import TYPE_CHECKING, Any
@@ -26,12 +25,25 @@ def roc_figure(record: AuditRecord) -> str:
     figure, axes = _canvas("false-positive rate", "true-positive rate")
     x = np.concatenate([[0.0], np.logspace(-6, -2, 60), np.linspace(0.01, 1, 200)])
     claim = ApproxDP(record.claim.epsilon, record.claim.delta)
-    axes.plot(x, trade_off(claim, x), color=CLAIM, ls="--", lw=1.6, label=f"claim: ε={claim.value:g}, δ={claim.delta:g}")
+    axes.plot(
+        x, trade_off(claim, x), color=CLAIM, ls="--", lw=1.6, label=f"claim: ε={claim.value:g}, δ={claim.delta:g}"
+    )
     if record.guarantee.mu is not None:
-        axes.plot(x, gdp_trade_off(x, record.guarantee.mu), color=INK, ls=":", lw=1.6, label=f"guarantee: μ={record.guarantee.mu:.3g}")
-    axes.plot(record.curves.fpr, record.curves.tpr, color=MEMBER, lw=2, label=f"observed (AUROC {record.curves.auroc:.3f})")
+        axes.plot(
+            x,
+            gdp_trade_off(x, record.guarantee.mu),
+            color=INK,
+            ls=":",
+            lw=1.6,
+            label=f"guarantee: μ={record.guarantee.mu:.3g}",
+        )
+    axes.plot(
+        record.curves.fpr, record.curves.tpr, color=MEMBER, lw=2, label=f"observed (AUROC {record.curves.auroc:.3f})"
+    )
     limits = record.estimate("clopper_pearson").details
-    axes.plot([limits["fpr_upper"]], [1 - limits["fnr_upper"]], "o", color=INK, ms=5, label="confidence limits of the bound")
+    axes.plot(
+        [limits["fpr_upper"]], [1 - limits["fnr_upper"]], "o", color=INK, ms=5, label="confidence limits of the bound"
+    )
     axes.plot([0, 1], [0, 1], color=INK, lw=0.6, alpha=0.5)
     axes.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.01))
     axes.legend(fontsize=8, frameon=False, loc="lower right")
@@ -42,7 +54,10 @@ def histogram_figure(record: AuditRecord) -> str:
     """Share of releases per score, both worlds."""
     figure, axes = _canvas(f"score: {record.attack['score']}", "share of releases")
     edges = record.curves.edges
-    for shares, color, name in ((record.curves.nonmember, NONMEMBER, "canary out"), (record.curves.member, MEMBER, "canary in")):
+    for shares, color, name in (
+        (record.curves.nonmember, NONMEMBER, "canary out"),
+        (record.curves.member, MEMBER, "canary in"),
+    ):
         axes.stairs(shares, edges, fill=True, alpha=0.35, color=color)
         axes.stairs(shares, edges, color=color, lw=1.4, label=name)
     if len(edges) == 3:
@@ -55,7 +70,7 @@ def _canvas(x: str, y: str) -> tuple[Any, Any]:
     import matplotlib
     from matplotlib.figure import Figure
 
-    style = {key: INK for key in ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")}
+    style: Any = dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), INK)
     with matplotlib.rc_context({**style, "svg.fonttype": "none", "svg.hashsalt": "contextleak", "font.size": 9}):
         figure = Figure(figsize=(4.6, 3.4), layout="constrained")
         axes = figure.add_subplot()

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from contextleak.report.figures import histogram_figure, roc_figure
-from contextleak.report.words import LIMITS, bound_sentence, estimate_row, number, system_name, tried
+from contextleak.report.words import LIMITS, bound_sentence, estimate_row, system_name, tried
+from contextleak.stats import cut
 
 if TYPE_CHECKING:
     from contextleak.auditing import AuditRecord
@@ -18,8 +19,10 @@ def page(records: Sequence[AuditRecord], title: str | None = None) -> str:
     """The page of one audit, or of several side by side. All text is escaped."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    environment = Environment(loader=PackageLoader("contextleak.report", "."), autoescape=True, undefined=StrictUndefined)
+    environment = Environment(
+        loader=PackageLoader("contextleak.report", "."), autoescape=True, undefined=StrictUndefined
+    )
     return environment.get_template("page.html.j2").render(
         records=records, title=title or f"Audit of {system_name(records[0])}", name=system_name, sentence=bound_sentence,
-        tried=tried, number=number, row=estimate_row, limits=LIMITS, roc=roc_figure, histogram=histogram_figure,
+        tried=tried, number=cut, row=estimate_row, limits=LIMITS, roc=roc_figure, histogram=histogram_figure,
     )  # fmt: skip

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from contextleak.report.words import bound_sentence, number, system_name, tried
+from contextleak.report.words import bound_sentence, system_name, tried
+from contextleak.stats import cut
 
 if TYPE_CHECKING:
     from contextleak.auditing import AuditRecord
@@ -20,7 +21,9 @@ def summary(record: AuditRecord) -> str:
     lines += [f"  Warning: {warning}" for warning in record.warnings]
     lines += [f"  Tried: {tried(record)}"]
     if record.counts["unparsable_answers"]:
-        lines += [f"  {record.counts['unparsable_answers']} of {record.counts['answers']} answers could not be read; they count as none of the answers."]
+        lines += [
+            f"  {record.counts['unparsable_answers']} of {record.counts['answers']} answers could not be read; they count as none of the answers."
+        ]
     lines += ["  Not shown: that no other attack does better. See the report for all limits."]
     return "\n".join(lines)
 
@@ -30,11 +33,13 @@ def comparison_table(records: Sequence[AuditRecord]) -> str:
     head = ("system", "verdict", "claim ε", "ε ≥ (95% CP)", "μ ≥", "guarantee μ", "AUROC (point)", "calls")
     rows = [head] + [
         (
-            system_name(r), r.verdict, f"{r.claim.epsilon:g}", number(r.estimate("clopper_pearson").epsilon),
-            number(r.estimate("gdp").mu, 3), "none" if r.guarantee.mu is None else f"{r.guarantee.mu:.3f}",
+            system_name(r), r.verdict, f"{r.claim.epsilon:g}", cut(r.estimate("clopper_pearson").epsilon),
+            cut(r.estimate("gdp").mu, 3), "none" if r.guarantee.mu is None else f"{r.guarantee.mu:.3f}",
             f"{r.curves.auroc:.3f}", str(r.counts["model_calls"]),
         )
         for r in records
     ]  # fmt: skip
     widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
-    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    )

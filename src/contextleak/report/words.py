@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
+
+from contextleak.stats import cut
 
 if TYPE_CHECKING:
     from contextleak.auditing import AuditRecord
     from contextleak.stats import Estimate
 
-__all__ = ["LIMITS", "bound_sentence", "estimate_row", "number", "system_name", "tried"]
+__all__ = ["LIMITS", "bound_sentence", "estimate_row", "system_name", "tried"]
 
 LIMITS = (
     "A bound is a lower bound: the true leakage is at least that, and may be more.",
@@ -20,16 +21,11 @@ LIMITS = (
     "Bounds assume that trials are independent within each world, as the design draws them.",
 )
 
-KINDS = {"lower_bound": "lower bound", "point_estimate": "point estimate, decides nothing", "credible": "credible bound"}
-
-
-def number(value: float | None, digits: int = 2) -> str:
-    """A number for people; lower bounds are cut, never rounded up."""
-    if value is None:
-        return "–"
-    if math.isinf(value):
-        return "∞"
-    return f"{math.floor(value * 10**digits) / 10**digits:.{digits}f}"
+KINDS = {
+    "lower_bound": "lower bound",
+    "point_estimate": "point estimate, decides nothing",
+    "credible": "credible bound",
+}
 
 
 def system_name(record: AuditRecord) -> str:
@@ -45,11 +41,9 @@ def system_name(record: AuditRecord) -> str:
 def bound_sentence(record: AuditRecord) -> str:
     """The one sentence of an audit: the bound beside the claim."""
     bound, claim = record.estimate("clopper_pearson"), record.claim
-    text = (
-        f"ε(δ={claim.delta:g}) ≥ {number(bound.epsilon)} with {bound.confidence:.0%} confidence; claimed: {claim.epsilon:g}"
-    )
+    text = f"ε(δ={claim.delta:g}) ≥ {cut(bound.epsilon)} with {bound.confidence:.0%} confidence; claimed: {claim.epsilon:g}"
     if record.guarantee.mu is not None:
-        text += f". μ ≥ {number(record.estimate('gdp').mu, 3)}; guaranteed: {record.guarantee.mu:.3f}"
+        text += f". μ ≥ {cut(record.estimate('gdp').mu, 3)}; guaranteed: {record.guarantee.mu:.3f}"
     return text + "."
 
 
@@ -66,7 +60,7 @@ def tried(record: AuditRecord) -> str:
 def estimate_row(estimate: Estimate) -> tuple[str, ...]:
     """method, epsilon, mu, kind, delta, confidence, counts, threshold, assumptions."""
     return (
-        estimate.method, number(estimate.epsilon), number(estimate.mu, 3), KINDS[estimate.kind], f"{estimate.delta:g}",
+        estimate.method, cut(estimate.epsilon), cut(estimate.mu, 3), KINDS[estimate.kind], f"{estimate.delta:g}",
         f"{estimate.confidence:.0%}" if estimate.confidence else "none",
         ", ".join(f"{key} {value}" for key, value in estimate.counts.items()), estimate.threshold,
         "; ".join(estimate.assumptions),

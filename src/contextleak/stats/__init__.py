@@ -2,12 +2,12 @@
 
 from contextleak.stats.bounds import accuracy_bound, accuracy_log_odds, clopper_pearson, clopper_pearson_ceiling, gdp
 from contextleak.stats.curves import auroc, auroc_standard_error, roc, tpr_at_fpr
-from contextleak.stats.estimate import Estimate, Kind
+from contextleak.stats.estimate import Estimate, Kind, cut
 from contextleak.stats.intervals import binomial_lower, binomial_upper
 from contextleak.stats.thresholds import BestOnSameData, Fixed, Split, ThresholdRule, best_threshold
 
 __all__ = [
     "BestOnSameData", "Estimate", "Fixed", "Kind", "Split", "ThresholdRule", "accuracy_bound", "accuracy_log_odds",
-    "auroc", "auroc_standard_error", "best_threshold", "binomial_lower", "binomial_upper", "clopper_pearson",
+    "auroc", "auroc_standard_error", "best_threshold", "binomial_lower", "binomial_upper", "clopper_pearson", "cut",
     "clopper_pearson_ceiling", "gdp", "roc", "tpr_at_fpr",
 ]  # fmt: skip

@@ -21,7 +21,9 @@ def clean_scores(name: str, scores: npt.ArrayLike) -> Floats:
     if array.size == 0:
         raise UsageError(f"{name} holds no scores; it needs at least one.")
     if np.isnan(array).any():
-        raise UsageError(f"{name} holds {int(np.isnan(array).sum())} NaN scores; drop or repair the trials they come from.")
+        raise UsageError(
+            f"{name} holds {int(np.isnan(array).sum())} NaN scores; drop or repair the trials they come from."
+        )
     return array
 
 

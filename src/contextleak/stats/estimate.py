@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-__all__ = ["Estimate", "Kind"]
+__all__ = ["Estimate", "Kind", "cut"]
 
 Kind = Literal["lower_bound", "point_estimate", "credible"]
+
+
+def cut(value: float | None, digits: int = 2) -> str:
+    """A bound for people: cut to `digits`, never rounded up."""
+    if value is None:
+        return "–"
+    if math.isinf(value):
+        return "∞"
+    return f"{math.floor(value * 10**digits) / 10**digits:.{digits}f}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,52 @@
+# The same verbs on a desk and in CI. `make install` makes .venv with the CPU build of torch where the index offers one.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+export PYTHONWARNINGS :=
+
+.PHONY: install demo check lint types floors test laws bench coverage pocket-train pocket-eval readme-table docs clean
+
+install: $(VENV)/installed
+
+$(VENV)/installed: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check "torch>=2.6,<2.14"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[local,test,dev]"
+	touch $@
+
+demo: install
+	$(BIN)/contextleak demo
+
+check: install lint types floors laws
+
+lint:
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+types:
+	$(BIN)/mypy
+
+floors:
+	$(BIN)/lint-imports
+
+laws:
+	$(BIN)/pytest -q tests/laws
+
+test: install
+	$(BIN)/pytest -q
+
+bench: install
+	$(BIN)/python bench/start.py
+	$(BIN)/python bench/engine.py
+
+pocket-train: install
+	$(BIN)/python pocket_training/train.py --out pocket_training/out
+
+pocket-eval: install
+	$(BIN)/python pocket_training/evaluate.py $(if $(DATA),--data $(DATA))
+
+readme-table: install
+	$(BIN)/python bench/subj_table.py $(DATA)
+
+clean:
+	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

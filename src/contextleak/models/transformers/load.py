@@ -1,0 +1,83 @@
+"""Load a causal language model; whatever is missing gets a sentence."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import cast
+
+import torch
+from safetensors import SafetensorError
+from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers.utils.logging import disable_progress_bar
+
+from contextleak.errors import TargetError, UsageError
+from contextleak.models.transformers.model import TransformersModel
+
+__all__ = ["load"]
+
+
+def load(
+    address: str, name: str | None = None, dtype: str = "auto", device: str = "auto", trust_remote_code: bool = False
+) -> TransformersModel:
+    """Load a causal model and its tokenizer; a folder never touches the network. Raises TargetError with what is missing."""
+    folder = Path(address)
+    if folder.exists():
+        _check_folder(folder)
+    elif address.startswith((".", "/", "~")):
+        raise TargetError(
+            f"the model folder {address!r} does not exist; give a folder with config.json, tokenizer and weights."
+        )
+    disable_progress_bar()  # type: ignore[no-untyped-call]
+    where = _device(device)
+    kwargs = {"trust_remote_code": trust_remote_code, "local_files_only": folder.exists()}
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(address, **kwargs)
+        model = AutoModelForCausalLM.from_pretrained(address, dtype=_dtype(dtype, where), **kwargs)
+    except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise TargetError(f"the model {address!r} could not be loaded: {reason}") from None
+    fingerprint = _fingerprint(folder) if folder.exists() else hashlib.sha256(address.encode()).hexdigest()[:16]
+    model.to(where)  # type: ignore[arg-type]
+    model.eval()  # type: ignore[no-untyped-call]
+    return TransformersModel(model, tokenizer, name or f"hf/{address}", fingerprint)
+
+
+def _check_folder(folder: Path) -> None:
+    if not (folder / "config.json").is_file():
+        raise TargetError(
+            f"the model folder {str(folder)!r} has no config.json; give a folder saved with save_pretrained."
+        )
+    if not _weights(folder):
+        raise TargetError(
+            f"the model folder {str(folder)!r} has no weights; it must hold *.safetensors (or pytorch_model*.bin) beside config.json."
+        )
+
+
+def _weights(folder: Path) -> list[Path]:
+    return sorted([*folder.glob("*.safetensors"), *folder.glob("pytorch_model*.bin")])
+
+
+def _fingerprint(folder: Path) -> str:
+    """Of configuration, tokenizer, and the size and both ends of every weight file."""
+    digest = hashlib.sha256()
+    for path in sorted([*folder.glob("*.json"), *_weights(folder)]):
+        with path.open("rb") as file:
+            digest.update(f"{path.name} {path.stat().st_size}".encode() + file.read(1 << 20))
+            file.seek(max(0, path.stat().st_size - (1 << 20)))
+            digest.update(file.read())
+    return digest.hexdigest()[:16]
+
+
+def _device(device: str) -> torch.device:
+    if device != "auto":
+        return torch.device(device)
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def _dtype(dtype: str, device: torch.device) -> torch.dtype:
+    if dtype == "auto":
+        return torch.float32 if device.type == "cpu" else torch.bfloat16
+    if not isinstance(getattr(torch, dtype, None), torch.dtype):
+        raise UsageError(f"dtype is {dtype!r}; it must be auto, float32, bfloat16 or float16.")
+    return cast(torch.dtype, getattr(torch, dtype))

@@ -1,0 +1,190 @@
+"""A causal language model behind the one verb `answer`: asks become rows of token ids, logits become answers."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from contextleak.errors import TargetError
+from contextleak.models.asks import Ask, Complete, Embed, NextLogits, Prompt, ScoreLabels, ScoreTokens
+from contextleak.models.transformers.passes import Ids, Passes, State
+
+__all__ = ["TransformersModel"]
+
+R = TypeVar("R")
+
+
+class TransformersModel:
+    """A causal language model behind the one verb `answer`."""
+
+    supports: frozenset[type[Ask[Any]]] = frozenset({Complete, ScoreLabels, ScoreTokens, NextLogits, Embed})
+
+    def __init__(self, model: Any, tokenizer: Any, name: str, fingerprint: str, batch_tokens: int = 8192) -> None:
+        self.model, self.tokenizer = model, tokenizer
+        self.name, self.fingerprint = name, fingerprint
+        self.window: int = getattr(model.config, "max_position_embeddings", 0) or 1 << 30
+        self.passes = Passes(model, batch_tokens)
+
+    # --- the verb -------------------------------------------------------------------------------------------------
+
+    def check(self, asks: Sequence[Ask[Any]], /) -> None:
+        """Refuse asks of an unknown kind and prompts that do not fit the window; never truncates."""
+        for ask in asks:
+            if type(ask) not in self.supports:
+                raise TargetError(f"{self.name} cannot answer {type(ask).__name__}.")
+            need = self._length(ask)
+            if need > self.window:
+                raise TargetError(
+                    f"a prompt and its answer need {need} tokens, and the window of {self.name} is {self.window}; "
+                    "nothing was sent. Use fewer or shorter exemplars (--shots), or a model with a longer window."
+                )
+
+    def answer(self, asks: Sequence[Ask[R]], /) -> list[R]:
+        """Answer a batch; asks of different kinds may be mixed."""
+        self.check(asks)
+        out: list[Any] = [None] * len(asks)
+        by_kind: dict[type[Any], list[int]] = {}
+        for i, ask in enumerate(asks):
+            by_kind.setdefault(type(ask), []).append(i)
+        with torch.inference_mode():
+            for kind, rows in by_kind.items():
+                for i, reply in zip(rows, self._verbs()[kind]([asks[i] for i in rows]), strict=True):
+                    out[i] = reply
+        return out
+
+    def _verbs(self) -> dict[type[Any], Any]:
+        return {
+            Complete: self._complete, ScoreLabels: self._score_labels, ScoreTokens: self._score_tokens,
+            NextLogits: self._next_logits, Embed: self._embed,
+        }  # fmt: skip
+
+    # --- text to token ids ----------------------------------------------------------------------------------------
+
+    def encode(self, prompt: Prompt) -> Ids:
+        """Token ids of a prompt: as given, or by the tokenizer, through the chat template of a chat model."""
+        if not isinstance(prompt, str):
+            return tuple(prompt)
+        if getattr(self.tokenizer, "chat_template", None):
+            turn = [{"role": "user", "content": prompt}]
+            text = self.tokenizer.apply_chat_template(turn, add_generation_prompt=True, tokenize=False)
+            return tuple(self.tokenizer(text, add_special_tokens=False)["input_ids"])
+        return tuple(self.tokenizer(prompt)["input_ids"]) or (self._first(),)
+
+    def encode_response(self, response: Prompt) -> Ids:
+        """Token ids of a continuation: no special tokens, one leading blank as after a prompt."""
+        if not isinstance(response, str):
+            return tuple(response)
+        text = response if response[:1].isspace() or not response else f" {response}"
+        return tuple(self.tokenizer(text, add_special_tokens=False)["input_ids"])
+
+    def _first(self) -> int:
+        ids = (self.tokenizer.bos_token_id, self.tokenizer.eos_token_id, 0)
+        return int(next(i for i in ids if i is not None))
+
+    def _length(self, ask: Any) -> int:
+        if isinstance(ask, Embed):
+            return len(self.encode(ask.text))
+        prompt = len(self.encode(ask.prompt))
+        if isinstance(ask, Complete):
+            return prompt + ask.max_tokens
+        if isinstance(ask, ScoreLabels):
+            return prompt + max(len(self.encode_response(label)) for label in ask.labels)
+        return prompt + len(self.encode_response(ask.response))
+
+    # --- answers --------------------------------------------------------------------------------------------------
+
+    def _complete(self, asks: Sequence[Complete]) -> list[str]:
+        rows = [self.encode(ask.prompt) for ask in asks]
+        out: list[str] = [""] * len(asks)
+        for group in self.passes.groups(rows):
+            state, logits, _ = self.passes.run(group, rows, keep=1)
+            texts = self._decode(state, logits[:, -1], [asks[i] for i in group.rows])
+            for i, text in zip(group.rows, texts, strict=True):
+                out[i] = text
+        return out
+
+    def _decode(self, state: State, logits: torch.Tensor, asks: Sequence[Complete]) -> list[str]:
+        """One token a step for all rows at once, until each has stopped."""
+        taken: list[list[int]] = [[] for _ in asks]
+        texts: list[str | None] = [None] * len(asks)
+        for step in range(max(ask.max_tokens for ask in asks)):
+            chosen = [_choose(row, ask, step) for row, ask in zip(logits.float().cpu().numpy(), asks, strict=True)]
+            for i, token in enumerate(chosen):
+                if texts[i] is None:
+                    taken[i].append(token)
+                    texts[i] = self._finished(taken[i], asks[i])
+            if all(text is not None for text in texts):
+                break
+            logits = self.passes.step(state, chosen)
+        return [text if text is not None else self._text(ids) for text, ids in zip(texts, taken, strict=True)]
+
+    def _finished(self, ids: list[int], ask: Complete) -> str | None:
+        """The text of a row if it has stopped, else None."""
+        ended = ids[-1] in self._end_ids()
+        text = self._text(ids[:-1] if ended else ids)
+        cuts = [at for stop in ask.stop if (at := text.find(stop)) >= 0]
+        if cuts:
+            return text[: min(cuts)]
+        return text if ended or len(ids) >= ask.max_tokens else None
+
+    def _end_ids(self) -> set[int]:
+        configured = self.model.generation_config.eos_token_id if self.model.generation_config else None
+        ends = configured if isinstance(configured, list) else [configured, self.tokenizer.eos_token_id]
+        return {int(i) for i in ends if i is not None}
+
+    def _text(self, ids: Sequence[int]) -> str:
+        return str(self.tokenizer.decode(ids, skip_special_tokens=True))
+
+    def _score_labels(self, asks: Sequence[ScoreLabels]) -> list[npt.NDArray[np.float32]]:
+        flat = [ScoreTokens(ask.prompt, label) for ask in asks for label in ask.labels]
+        totals = iter([float(scores.sum()) for scores in self._score_tokens(flat)])
+        return [np.array([next(totals) for _ in ask.labels], np.float32) for ask in asks]
+
+    def _score_tokens(self, asks: Sequence[ScoreTokens]) -> list[npt.NDArray[np.float32]]:
+        answers = [self.encode_response(ask.response) for ask in asks]
+        out: list[npt.NDArray[np.float32]] = []
+        for logits, ids in zip(self._response_logits(asks, answers, after=False), answers, strict=True):
+            table = torch.log_softmax(logits.float(), -1)
+            out.append(table.gather(-1, torch.tensor(ids, device=table.device)[:, None])[:, 0].cpu().numpy())
+        return out
+
+    def _next_logits(self, asks: Sequence[NextLogits]) -> list[npt.NDArray[np.float32]]:
+        answers = [self.encode_response(ask.response) for ask in asks]
+        return [logits.float().cpu().numpy() for logits in self._response_logits(asks, answers, after=True)]
+
+    def _response_logits(self, asks: Sequence[Any], answers: list[Ids], after: bool) -> list[torch.Tensor]:
+        """Logits before each response token (and after the last one), one teacher-forced pass."""
+        rows = [self.encode(ask.prompt) + ids for ask, ids in zip(asks, answers, strict=True)]
+        out: list[torch.Tensor] = [torch.empty(0)] * len(asks)
+        for group in self.passes.groups(rows, [len(ids) + 1 for ids in answers]):
+            keep = max(len(answers[i]) for i in group.rows) + 1
+            _, logits, _ = self.passes.run(group, rows, keep)
+            for at, i in enumerate(group.rows):
+                tail = logits[at, keep - 1 - len(answers[i]) :]
+                out[i] = tail if after else tail[:-1]
+        return out
+
+    def _embed(self, asks: Sequence[Embed]) -> list[npt.NDArray[np.float32]]:
+        """Mean of the last hidden states over the tokens of the text, each text on its own."""
+        out = []
+        for ask in asks:
+            ids = torch.tensor([self.encode(ask.text)], device=self.model.device)
+            hidden = self.model(
+                input_ids=ids, output_hidden_states=True, use_cache=False, logits_to_keep=1
+            ).hidden_states[-1]
+            out.append(hidden[0].float().mean(0).cpu().numpy())
+        return out
+
+
+def _choose(logits: npt.NDArray[np.float32], ask: Complete, step: int) -> int:
+    """Greedy, or one Gumbel draw whose seed is the ask's own: no other prompt, draw or step shares it."""
+    if ask.temperature == 0:
+        return int(logits.argmax())
+    seed = [ask.draw, step, zlib.crc32(repr(ask.prompt).encode())]
+    noise = np.random.default_rng(seed).gumbel(size=logits.shape)
+    return int((logits / ask.temperature + noise).argmax())

@@ -1,0 +1,259 @@
+"""An audit from rows to record: cost, seeds, verdicts, privacy of what is stored."""
+
+from __future__ import annotations
+
+import json
+import math
+import stat
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import contextleak
+from contextleak.attacks import Attack, Hex, Inquiry, SaidMember
+from contextleak.auditing import load_record, make_spec, prepare, run_audit
+from contextleak.auditing.design import design
+from contextleak.auditing.estimate import Claim, decide, estimate
+from contextleak.auditing.release import Trials
+from contextleak.auditing.seeds import generator
+from contextleak.auditing.store import EvidenceRow, RunStore
+from contextleak.errors import DataError, StoreError, TargetError, UsageError
+from contextleak.icl import Context, Exemplar, Task, Votes
+from contextleak.models import Counted, Scripted
+from contextleak.privacy import Gaussian, NonPrivate
+from contextleak.stats import Fixed, Split, clopper_pearson, gdp
+
+TASK = Task("t", ("odd", "plain"))
+ATTACK = Attack(Hex(), Inquiry(), SaidMember())
+
+
+def run(rows: Context, model: Scripted, out: Path, **options: Any) -> contextleak.AuditRecord:
+    return contextleak.audit(rows, model=model, out=out, **options)
+
+
+def test_a_leaky_system_is_refuted(rows: Context, leaky: Scripted, tmp_path: Path) -> None:
+    record = run(rows, leaky, tmp_path, pairs=40)
+    assert record.verdict == "violation"
+    bound = record.estimate("clopper_pearson")
+    assert bound.epsilon == pytest.approx(math.log((0.025 ** (1 / 40) - 1e-5) / (1 - 0.025 ** (1 / 40))), abs=1e-6)
+    assert record.estimate("accuracy_log_odds").epsilon == math.inf
+    assert record.counts["model_calls"] == 80
+
+
+def test_private_voting_is_consistent_and_mu_rises(rows: Context, leaky: Scripted, tmp_path: Path) -> None:
+    bounds = []
+    for epsilon in (1, 2, 4, 8):
+        record = run(
+            rows, leaky, tmp_path, pairs=200, mechanism="report_noisy_max", epsilon=epsilon, simulations=20_000
+        )
+        assert record.verdict == "consistent"
+        assert record.estimate("gdp").mu <= record.guarantee.mu  # type: ignore[operator]
+        bounds.append(record.estimate("gdp").mu or 0)
+    assert bounds == sorted(bounds)
+    assert bounds[-1] > 0.9
+
+
+def test_a_pair_costs_one_call_more_than_partitions(rows: Context, leaky: Scripted, tmp_path: Path) -> None:
+    counted = Counted(leaky)
+    spec = make_spec({"mechanism": "report_noisy_max", "pairs": 12, "partitions": 10, "simulations": 0})
+    record, _ = run_audit(prepare(spec, counted, rows=rows), tmp_path)
+    assert counted.calls == record.counts["model_calls"] == 12 * (10 + 1)
+    run_audit(prepare(spec, counted, rows=rows), tmp_path)
+    assert counted.calls == 12 * 11, "a finished run asks nothing again"
+
+
+def test_half_the_noise_is_found(
+    rows: Context, leaky: Scripted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A mechanism whose release adds half of the noise it declares breaks its own guarantee."""
+    from contextleak.mechanisms import ReportNoisyMax
+
+    sound = ReportNoisyMax.release
+
+    def halved(self: ReportNoisyMax, clean: Votes, draws: int, rng: np.random.Generator) -> Any:
+        return sound(ReportNoisyMax(self.sigma / 2, self.partitions), clean, draws, rng)
+
+    monkeypatch.setattr(ReportNoisyMax, "release", halved)
+    record = run(rows, leaky, tmp_path, pairs=400, mechanism="report_noisy_max", epsilon=8, simulations=20_000)
+    assert record.verdict == "violation"
+    assert "does not keep its own guarantee" in record.decision.reasons[0]
+
+
+def test_worlds_differ_in_one_exemplar_and_seeds_decide(rows: Context) -> None:
+    pairs = design(rows, TASK, ATTACK, 30, 20, seed=4)
+    for pair in pairs:
+        differ = [i for i, (a, b) in enumerate(zip(pair.member.context, pair.nonmember.context, strict=True)) if a != b]
+        assert differ == [pair.position]
+        assert pair.member.context[pair.position] == pair.canary
+        assert pair.canary not in pair.nonmember.context
+    assert pairs == design(rows, TASK, ATTACK, 30, 20, seed=4)
+    assert pairs[:10] == design(rows, TASK, ATTACK, 10, 20, seed=4), "more pairs never change the first ones"
+    assert pairs != design(rows, TASK, ATTACK, 30, 20, seed=5)
+
+
+def test_append_keeps_the_exemplar(rows: Context) -> None:
+    pair = design(rows, TASK, Attack(Hex(), Inquiry(), SaidMember(), "append"), 1, 5, seed=0)[0]
+    old, new = pair.nonmember.context[pair.position], pair.member.context[pair.position]
+    assert new.input == f"{old.input} {pair.canary.input}"
+    assert new.label == old.label
+
+
+def test_seed_streams_are_disjoint() -> None:
+    draws = {
+        generator(1, purpose, i).random()
+        for purpose in ("design", "release", "simulate", "pilot", "tuning")
+        for i in range(20)
+    }
+    assert len(draws) == 100
+
+
+def test_batch_size_changes_nothing_but_the_batches(rows: Context, leaky: Scripted, tmp_path: Path) -> None:
+    records = [
+        run(rows, leaky, tmp_path / str(n), pairs=11, batch_pairs=n, mechanism="report_noisy_max") for n in (1, 4, 50)
+    ]
+    assert len({tuple(r.estimates[0].counts.items()) for r in records}) == 1
+
+
+def test_too_long_prompts_are_refused_before_any_call(rows: Context, tmp_path: Path) -> None:
+    calls: list[str] = []
+    model = Scripted(complete=lambda p: calls.append(p) or "yes", window=40)  # type: ignore[func-returns-value]
+    with pytest.raises(TargetError, match="does not fit the window"):
+        run(rows, model, tmp_path, pairs=10)
+    assert not calls
+    assert not any(tmp_path.iterdir())
+
+
+def test_a_model_that_lacks_an_ask_is_refused(rows: Context, tmp_path: Path) -> None:
+    with pytest.raises(TargetError, match="few_shot needs Complete"):
+        run(rows, Scripted(embed=lambda t: [0.0]), tmp_path)
+
+
+def test_small_data_is_refused(rows: Context, leaky: Scripted, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="need 21 rows, and the data has 10"):
+        run(rows[:10], leaky, tmp_path)
+
+
+def test_few_pairs_are_inconclusive(rows: Context, leaky: Scripted, tmp_path: Path) -> None:
+    record = run(rows, leaky, tmp_path, pairs=5)
+    assert record.verdict == "inconclusive"
+    assert "Use more pairs" in record.decision.reasons[0]
+
+
+def test_unparsable_answers_are_counted(rows: Context, tmp_path: Path) -> None:
+    record = run(rows, Scripted(complete=lambda p: "I would rather not say"), tmp_path, pairs=40)
+    assert record.counts["unparsable_answers"] == record.counts["answers"] == 80
+    assert record.verdict == "consistent"
+
+
+def test_user_systems_sync_and_async(rows: Context, tmp_path: Path) -> None:
+    async def later(context: tuple[Exemplar, ...], query: str) -> str:
+        return "yes" if any(e.input == query.split('"')[1] for e in context) else "no"
+
+    record = contextleak.audit(rows, system=later, out=tmp_path, pairs=40)
+    assert record.verdict == "violation"
+    assert record.counts["model_calls"] == 80
+
+
+def test_private_text_stays_out(rows: Context, leaky: Scripted, tmp_path: Path) -> None:
+    for keep, shown in (("none", False), ("canary_only", True)):
+        spec = make_spec({"pairs": 8, "store_text": keep})
+        prepared = prepare(spec, leaky, rows=rows)
+        record, folder = run_audit(prepared, tmp_path)
+        stored = b"".join(p.read_bytes() for p in folder.iterdir())
+        assert not any(word in stored for word in (b"kite", b"theatre", b"salt"))
+        assert (prepared.pairs[0].canary.input in record.example_prompt) is shown
+        assert prepared.pairs[3].canary.input.encode() not in stored
+        assert all(
+            stat.S_IMODE(p.stat().st_mode) == 0o600 for p in folder.iterdir() if not p.name.endswith(("-wal", "-shm"))
+        )
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    everything, _ = run_audit(prepare(make_spec({"pairs": 8, "store_text": "all"}), leaky, rows=rows), tmp_path)
+    assert "kite" in everything.example_prompt
+
+
+def test_records_round_trip(rows: Context, leaky: Scripted, tmp_path: Path) -> None:
+    record, folder = run_audit(prepare(make_spec({"pairs": 40}), leaky, rows=rows), tmp_path)
+    again = load_record(folder)
+    assert again == record
+    assert again.to_json() == record.to_json() == (folder / "record.json").read_text()
+    json.loads(record.to_json(), parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+
+
+def test_every_number_says_what_it_is(rows: Context, leaky: Scripted, tmp_path: Path) -> None:
+    for e in run(rows, leaky, tmp_path, pairs=40).estimates:
+        assert e.method
+        assert e.kind in {"lower_bound", "point_estimate"}
+        assert (e.confidence is None) == (e.kind == "point_estimate")
+        assert e.counts
+        assert e.assumptions
+        assert e.threshold
+
+
+def test_point_estimates_decide_nothing() -> None:
+    member, nonmember = np.array([[1.0]] * 7), np.array([[0.0]] * 7)
+    estimates = estimate(
+        lambda part: Trials(member, nonmember), Trials(member, nonmember), Fixed(), Claim(1.0, 0.0), 0.95
+    )
+    assert next(e for e in estimates if e.method == "accuracy_log_odds").epsilon == math.inf
+    assert decide(Claim(1.0, 0.0), NonPrivate(), estimates).verdict == "inconclusive"
+
+
+def test_split_pairs_enter_no_bound() -> None:
+    rng = np.random.default_rng(0)
+    drawn = Trials(rng.normal(1, 1, (50, 1)), rng.normal(0, 1, (50, 1)))
+    estimates = estimate(lambda part: drawn.first(part), drawn, Split(0.2), Claim(1.0, 1e-5), 0.95)
+    assert sum(estimates[0].counts.values()) == 80
+    with pytest.raises(UsageError, match="leave none to choose a threshold on"):
+        estimate(lambda part: drawn, drawn.first(slice(0, 3)), Split(0.2), Claim(1.0, 1e-5), 0.95)
+
+
+def test_a_guarantee_is_tested_by_mu() -> None:
+    cells = (95, 5, 5, 95)
+    estimates = [clopper_pearson(*cells, 1e-5), gdp(*cells, 1e-5)]
+    assert decide(Claim(8.0, 1e-5), Gaussian(1.0, 1.0), estimates).verdict == "violation"
+    assert decide(Claim(8.0, 1e-5), Gaussian(4.0, 1.0), estimates).verdict == "inconclusive"
+
+
+def test_the_accountant_speaks_before_any_trial(rows: Context, leaky: Scripted) -> None:
+    spec = make_spec({"mechanism": "report_noisy_max", "epsilon": 10, "calibration": "classical"})
+    assert "gives epsilon 10.4" in prepare(spec, leaky, rows=rows).warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        ({"attack": "inquire"}, "Did you mean 'inquiry'"),
+        ({"mechanism": "report_noisymax"}, "Did you mean 'report_noisy_max'"),
+        ({"epsilom": 1}, "'epsilom' is not known. Did you mean 'epsilon'"),
+        ({"epsilon": -1}, "epsilon is -1; it must be"),
+        ({"delta": 1}, "delta is 1; it must be"),
+        ({"pairs": 0}, "pairs is 0"),
+        ({"store_text": "some"}, "'none', 'canary_only' or 'all'"),
+    ],
+)
+def test_bad_options_get_a_sentence(values: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(UsageError, match=sentence):
+        make_spec(values)
+
+
+def test_a_batch_is_stored_once(tmp_path: Path) -> None:
+    store = RunStore(tmp_path / "run", {})
+    row = EvidenceRow(0, Votes((1, 0)), Votes((0, 1)))
+    store.add(0, [row], 3)
+    store.add(0, [EvidenceRow(0, Votes((0, 1)), Votes((0, 1)))], 3)
+    assert store.evidence() == [row]
+    assert store.calls() == 3
+
+
+def test_bad_run_folders_get_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(StoreError, match="cannot be used"):
+        RunStore(tmp_path / "file" / "run", {})
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "record.json").write_text("{}")
+    with pytest.raises(StoreError, match="not a record of schema version 1"):
+        load_record(tmp_path / "broken")
+    with pytest.raises(StoreError, match=r"holds no record\.json"):
+        load_record(tmp_path / "nothing")

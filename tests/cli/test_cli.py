@@ -1,0 +1,130 @@
+"""The command line as a user meets it: exit codes, sentences, no traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from contextleak.auditing import AuditSpec
+
+pytest.importorskip("torch")
+
+
+def cli(*args: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "OMP_NUM_THREADS": "2"}
+    return subprocess.run(
+        [sys.executable, "-m", "contextleak", *args], cwd=cwd, capture_output=True, text=True, env=environment
+    )
+
+
+def test_an_audit_of_the_undefended_system_exits_1(tmp_path: Path) -> None:
+    done = cli("audit", "--pairs", "30", "--shots", "6", cwd=tmp_path)
+    assert done.returncode == 1, done.stderr
+    assert done.stdout.startswith("VIOLATION: few_shot")
+    (page,) = tmp_path.glob("runs/*/report.html")
+    assert "What this does not prove" in page.read_text()
+
+
+def test_options_come_from_flags_over_environment_over_file(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("pairs: 5\nshots: 4\nepsilon: 2\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "contextleak", "audit", "--config", "a.yaml", "--shots", "6", "--set", "seed=9"],
+        cwd=tmp_path, capture_output=True, text=True, env={**os.environ, "CONTEXTLEAK_PAIRS": "4"},
+    )  # fmt: skip
+    assert done.returncode == 3, done.stderr
+    (record,) = tmp_path.glob("runs/*/record.json")
+    spec = json.loads(record.read_text())["spec"]
+    assert (spec["pairs"], spec["shots"], spec["epsilon"], spec["seed"]) == (4, 6, 2, 9)
+
+
+MISTAKES = [
+    (("audit", "--data", "none.jsonl"), 2, "does not exist"),
+    (("audit", "--data", "rows.jsonl", "--label-field", "kind"), 2, "has no field 'kind'; it has text, label"),
+    (("audit", "--data", "empty.jsonl"), 2, "holds no rows"),
+    (("audit", "--data", "one.jsonl"), 2, "one and the same label"),
+    (("audit", "--attack", "inquirey"), 2, "Did you mean 'inquiry'"),
+    (("audit", "--mechanism", "noisy_max"), 2, "Did you mean 'report_noisy_max'"),
+    (("audit", "--canary", "hexx"), 2, "Did you mean 'hex'"),
+    (("audit", "--model", "gpt"), 2, "must be one of pocket"),
+    (("audit", "--model", "hf/./nowhere"), 4, "does not exist"),
+    (("audit", "--model", "hf/bare"), 4, "has no weights"),
+    (("audit", "--data", "long.jsonl"), 4, "nothing was sent"),
+    (("audit", "--score", "label_margin"), 4, "needs white_box access"),
+    (("audit", "--epsilon", "nought"), 2, "not a valid float"),
+    (("audit", "--epsilon", "0"), 2, "epsilon is 0"),
+    (("audit", "--shots", "4", "--mechanism", "report_noisy_max"), 2, "10 partitions need at least as many exemplars"),
+    (("audit", "--set", "pears=4"), 2, "Did you mean 'pairs'"),
+    (("audit", "--no-such-flag"), 2, "No such option"),
+    (("audit", "--config", "bad.yaml"), 2, "is not YAML"),
+    (("audit", "--system", "python:none.py:f"), 4, "does not exist"),
+    (("report", "nowhere"), 2, "holds no record.json"),
+    (("list", "attack"), 2, "Did you mean 'attacks'"),
+    (("adit",), 2, "Did you mean 'audit'"),
+]
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of files with one thing wrong each."""
+    folder = tmp_path_factory.mktemp("desk")
+    row = '{{"text": "{}", "label": "{}"}}\n'
+    (folder / "rows.jsonl").write_text("".join(row.format(f"t{i}", "ab"[i % 2]) for i in range(40)))
+    (folder / "one.jsonl").write_text("".join(row.format(f"t{i}", "a") for i in range(40)))
+    (folder / "long.jsonl").write_text(
+        "".join(row.format(f"{i} " + "long words " * 120, "ab"[i % 2]) for i in range(40))
+    )
+    (folder / "empty.jsonl").write_text("")
+    (folder / "bad.yaml").write_text("a: [")
+    (folder / "bare").mkdir()
+    (folder / "bare" / "config.json").write_text("{}")
+    return folder
+
+
+@pytest.mark.parametrize(("args", "code", "sentence"), MISTAKES, ids=[" ".join(m[0]) for m in MISTAKES])
+def test_mistakes_get_a_sentence(desk: Path, args: tuple[str, ...], code: int, sentence: str) -> None:
+    done = cli(*args, cwd=desk)
+    assert done.returncode == code, (done.stdout, done.stderr)
+    assert sentence in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not list(desk.glob("runs/*/record.json"))
+
+
+def test_help_names_every_option_and_the_exit_codes(tmp_path: Path) -> None:
+    shown = cli("audit", "--help", cwd=tmp_path).stdout
+    assert all(f"--{name.replace('_', '-')}" in shown for name in AuditSpec.model_fields)
+    assert "130 interrupted" in " ".join(cli("--help", cwd=tmp_path).stdout.split())
+
+
+def test_list_shows_the_catalogues(tmp_path: Path) -> None:
+    shown = cli("list", cwd=tmp_path).stdout
+    for name in (
+        "few_shot",
+        "prompt_defense",
+        "report_noisy_max",
+        "inquiry",
+        "input_output",
+        "if_then_explicit",
+        "hex",
+        "pocket",
+    ):
+        assert name in shown
+
+
+def test_report_puts_runs_side_by_side(tmp_path: Path) -> None:
+    for seed in ("1", "2"):
+        cli("audit", "--pairs", "4", "--shots", "4", "--seed", seed, cwd=tmp_path)
+    runs = [str(p) for p in sorted((tmp_path / "runs").iterdir())]
+    done = cli("report", *runs, "--out", "both.html", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "both.html").read_text().count("<section") == 2
+
+
+def test_fresh_sets_the_old_run_aside(tmp_path: Path) -> None:
+    for extra in ((), (), ("--fresh",)):
+        cli("audit", "--pairs", "4", "--shots", "4", *extra, cwd=tmp_path)
+    assert len(list((tmp_path / "runs").iterdir())) == 2

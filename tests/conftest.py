@@ -1,0 +1,65 @@
+"""Shared fixtures: a socket guard for every test, a few hand-written rows, a scripted model that leaks."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+import pytest
+
+from contextleak.icl import Exemplar
+from contextleak.models import Model, Scripted, open_model
+
+LOOPBACK = ("127.", "::1", "localhost")
+
+
+@pytest.fixture(autouse=True)
+def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any connection beyond loopback fails the test."""
+    connect = socket.socket.connect
+
+    def guarded(self: socket.socket, address: Any) -> None:
+        if self.family != socket.AF_UNIX and not str(address[0]).startswith(LOOPBACK):
+            raise AssertionError(f"a test tried to reach {address}")
+        connect(self, address)
+
+    monkeypatch.setattr(socket.socket, "connect", guarded)
+
+
+@pytest.fixture(scope="session")
+def rows() -> tuple[Exemplar, ...]:
+    """Sixty hand-made rows of two classes, one class rarer than the other."""
+    things = ("a red kite over the bay", "the long wet road", "an empty theatre seat", "soup with too much salt")
+    return tuple(Exemplar(f"{things[i % 4]}, number {i}", "plain" if i % 3 else "odd") for i in range(60))
+
+
+@pytest.fixture
+def data_file(tmp_path: Path, rows: tuple[Exemplar, ...]) -> Path:
+    """The rows as a JSONL file."""
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(json.dumps({"text": r.input, "label": r.label}) + "\n" for r in rows))
+    return path
+
+
+def said(prompt: str) -> str:
+    """Answers an inquiry truthfully: the quoted text occurs before the query as well."""
+    canary = prompt.split('"')[-2]
+    return "yes" if prompt.count(canary) > 1 else "no"
+
+
+@pytest.fixture
+def leaky() -> Scripted:
+    """A model that finds every canary."""
+    return Scripted(complete=said, name="leaky")
+
+
+@pytest.fixture(scope="session")
+def pocket() -> Model:
+    """The real pocket model."""
+    pytest.importorskip("torch")
+    return open_model("pocket")

@@ -1,0 +1,126 @@
+"""Laws of the house: floors, public names, lightness of the import, sizes, README fences, docs of public functions."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import os
+import pkgutil
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import contextleak
+from contextleak.errors import ContextleakError
+
+ROOT = Path(__file__).parents[2]
+SOURCES = sorted((ROOT / "src").rglob("*.py"))
+PUBLIC = {
+    "AuditRecord", "AuditSpec", "ContextleakError", "Exemplar", "FewShot", "Gaussian", "NonPrivate", "PromptDefense",
+    "Query", "ReportNoisyMax", "Scripted", "Task", "ZeroShot", "__version__", "audit", "calibrate_gaussian",
+    "load_record", "open_model",
+}  # fmt: skip
+
+
+def test_exported_names_are_these() -> None:
+    assert set(contextleak.__all__) == PUBLIC
+    for name in contextleak.__all__:
+        assert getattr(contextleak, name) is not None
+
+
+def test_floors_hold() -> None:
+    tool = shutil.which("lint-imports", path=str(Path(sys.executable).parent))
+    if tool is None:
+        pytest.skip("import-linter is not installed")
+    done = subprocess.run([tool], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+def test_import_is_light() -> None:
+    code = "import sys, contextleak; print(sorted({'torch', 'transformers', 'matplotlib', 'scipy', 'pydantic'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_every_module_imports_and_lists_what_it_exports() -> None:
+    for info in pkgutil.walk_packages(contextleak.__path__, "contextleak."):
+        if info.name.endswith("__main__"):
+            continue
+        module = importlib.import_module(info.name)
+        missing = [name for name in getattr(module, "__all__", ()) if not hasattr(module, name)]
+        assert not missing, (info.name, missing)
+
+
+@pytest.mark.parametrize("room", ["privacy", "stats", "mechanisms", "attacks", "icl", "models", "auditing"])
+def test_public_names_are_documented(room: str) -> None:
+    module = importlib.import_module(f"contextleak.{room}")
+    for name in module.__all__:
+        value = getattr(module, name)
+        if inspect.isfunction(value) or inspect.isclass(value):
+            assert inspect.getdoc(value), f"{room}.{name} has no docstring"
+
+
+def functions() -> list[tuple[str, int]]:
+    sizes = []
+    for path in SOURCES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                body = [n for n in node.body if not (isinstance(n, ast.Expr) and isinstance(n.value, ast.Constant))]
+                lines = (node.end_lineno or 0) - body[0].lineno + 1 if body else 0
+                sizes.append((f"{path.relative_to(ROOT)}:{node.name}", lines))
+    return sizes
+
+
+def test_functions_and_files_are_small(capsys: pytest.CaptureFixture[str]) -> None:
+    sizes = sorted(functions(), key=lambda item: item[1])
+    counts = [lines for _, lines in sizes]
+    with capsys.disabled():
+        print(f"\n{len(counts)} functions, median {counts[len(counts) // 2]} lines, longest {sizes[-1]}")
+    assert counts[len(counts) // 2] <= 10
+    assert counts[int(0.9 * len(counts))] <= 30
+    assert counts[-1] <= 60
+    long = {str(p.relative_to(ROOT)): n for p in SOURCES if (n := len(p.read_text().splitlines())) > 300}
+    assert not long, long
+
+
+def test_errors_form_one_tree() -> None:
+    errors = importlib.import_module("contextleak.errors")
+    for name in errors.__all__:
+        value = getattr(errors, name)
+        if inspect.isclass(value):
+            assert issubclass(value, ContextleakError)
+
+
+def fences(path: Path, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", path.read_text(), flags=re.M | re.S)
+
+
+def test_readme_python_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for code in fences(ROOT / "README.md", "python"):
+        exec(compile(code, "README.md", "exec"), {"__name__": "readme"})
+
+
+def test_readme_commands_run(tmp_path: Path, data_file: Path) -> None:
+    """`make` targets exist; `contextleak` commands end as the fence says (a comment `# exit N`)."""
+    pytest.importorskip("torch")
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), flags=re.M))
+    shutil.copy(data_file, tmp_path / "private.jsonl")
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    for block in fences(ROOT / "README.md", "sh"):
+        for line in block.replace("\\\n", " ").splitlines():
+            command, _, note = line.partition("#")
+            if command.startswith("make "):
+                assert command.split()[1] in targets, command
+            elif command.startswith("contextleak "):
+                run = [sys.executable, "-m", *command.split()]
+                done = subprocess.run(
+                    run, cwd=tmp_path, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "2"}
+                )
+                expected = int(match[1]) if (match := re.search(r"exit (\d+)", note)) else 0
+                assert done.returncode == expected, (command, done.stdout, done.stderr)

@@ -1,0 +1,121 @@
+"""The page: self-contained, escaped, and readable in a real browser."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import contextleak
+from contextleak.icl import Exemplar
+from contextleak.models import Scripted
+from contextleak.report import comparison_table, page, summary
+from contextleak.stats import cut
+
+FLAGS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+         "--disable-background-networking", "--disable-component-update", "--disable-sync", "--window-size=1100,1600")  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def records(tmp_path_factory: pytest.TempPathFactory) -> list[contextleak.AuditRecord]:
+    out = tmp_path_factory.mktemp("runs")
+    data = tuple(Exemplar(f"row {i}", "ab"[i % 2]) for i in range(40))
+    model = Scripted(complete=lambda p: "yes" if p.count(p.split('"')[-2]) > 1 else "no")
+    kinds: list[dict[str, Any]] = [{}, {"mechanism": "report_noisy_max", "epsilon": 4}]
+    return [contextleak.audit(data, model=model, out=out, pairs=60, simulations=20_000, **kind) for kind in kinds]
+
+
+def test_numbers_are_cut_never_rounded_up() -> None:
+    assert cut(1.999) == "1.99"
+    assert cut(float("inf")) == "∞"
+    assert cut(None) == "–"
+
+
+def test_the_summary_says_verdict_bound_kind_and_limit(records: list[contextleak.AuditRecord]) -> None:
+    text = summary(records[0])
+    assert text.startswith("VIOLATION")
+    assert "≥ 2.75 with 95% confidence; claimed: 1" in text
+    assert "Not shown" in text
+    assert "consistent" in comparison_table(records)
+
+
+def test_the_page_asks_nothing_of_the_network(records: list[contextleak.AuditRecord]) -> None:
+    text = page(records)
+    links = [u for u in re.findall(r"(?:https?:)?//[^\s\"'<>]+", text) if "www.w3.org" not in u]
+    assert not links
+    assert "<script" not in text
+    assert len(text) < 400_000
+
+
+def test_private_markup_is_escaped(tmp_path: Path) -> None:
+    evil = '<script>alert("x")</script> ../../etc'
+    data = tuple(Exemplar(f"{evil} {i}", "ab"[i % 2]) for i in range(30))
+    model = Scripted(complete=lambda p: "no")
+    record = contextleak.audit(data, model=model, out=tmp_path, pairs=6, shots=5, store_text="all", canary="natural")
+    assert evil.split()[0] in record.example_prompt
+    assert "<script" not in page([record])
+
+
+def test_equal_records_give_equal_pages(records: list[contextleak.AuditRecord]) -> None:
+    assert page(records) == page(records)
+
+
+@pytest.fixture
+def browser(tmp_path: Path) -> Iterator[Any]:
+    if not (shutil.which("chromium") and shutil.which("chromedriver")):
+        pytest.skip("chromium and chromedriver are not installed")
+    webdriver = pytest.importorskip("selenium.webdriver")
+    options = webdriver.ChromeOptions()
+    options.binary_location = shutil.which("chromium")
+    for flag in (*FLAGS, f"--user-data-dir={tmp_path / 'profile'}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(shutil.which("chromedriver")))
+    yield driver
+    driver.quit()
+
+
+def contrast(driver: Any, selector: str) -> float:
+    """Smallest contrast ratio of text to the page among the elements of a selector."""
+    script = """
+      const lum = c => { const v = c.match(/[0-9.]+/g).slice(0,3).map(x => { x /= 255; return x <= .03928 ? x/12.92 : ((x+.055)/1.055)**2.4 });
+        return .2126*v[0] + .7152*v[1] + .0722*v[2] };
+      const ground = e => { for (; e; e = e.parentElement) { const b = getComputedStyle(e).backgroundColor;
+        if (!/, 0\\)$/.test(b) && b !== 'transparent') return b; } return 'rgb(255,255,255)' };
+      return Math.min(...[...document.querySelectorAll(arguments[0])].map(e => { const a = lum(getComputedStyle(e).color), b = lum(ground(e));
+        return (Math.max(a,b)+.05)/(Math.min(a,b)+.05) }));
+    """
+    return float(driver.execute_script(script, selector))
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_in_a_browser(browser: Any, records: list[contextleak.AuditRecord], tmp_path: Path, scheme: str) -> None:
+    file = tmp_path / "report.html"
+    file.write_text(page(records, "Two systems"))
+    browser.execute_cdp_cmd(
+        "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+    )
+    browser.get(file.as_uri())
+    assert [e.text for e in browser.find_elements("tag name", "h1")] == ["Two systems"]
+    assert len(browser.find_elements("css selector", "figure svg[role=img]")) == 4
+    assert "violation" in browser.find_element("css selector", "tbody tr").text
+    for selector in ("p", "td", "th", ".verdict", "figcaption", "svg text"):
+        assert contrast(browser, selector) >= 4.5, selector
+    width = browser.execute_script("return [document.documentElement.scrollWidth, window.innerWidth]")
+    assert width[0] <= width[1]
+    browser.find_element("tag name", "summary").click()
+    assert "Input:" in browser.find_element("tag name", "pre").text
+    problems = [e for e in browser.get_log("browser") if e["level"] == "SEVERE"]
+    assert not problems
+    requests = [
+        m for m in browser.get_log("performance") if "requestWillBeSent" in m["message"] and '"http' in m["message"]
+    ]
+    assert not requests
+    kept = Path(os.environ.get("CONTEXTLEAK_ARTIFACTS", tmp_path))
+    kept.mkdir(parents=True, exist_ok=True)
+    browser.save_screenshot(str(kept / f"report-{scheme}.png"))
