@@ -1,16 +1,17 @@
-# The same verbs on a desk and in CI. `make install` makes .venv with the CPU build of torch where the index offers one.
+# The same verbs on a desk and in CI. Where pip would fetch a GPU build of torch that you do not want, name the CPU index of
+# PyTorch's install page: make demo TORCH_PIP="--index-url <that index>".
 PYTHON ?= python3
 VENV ?= .venv
+TORCH_PIP ?=
 BIN := $(VENV)/bin
-export PYTHONWARNINGS :=
 
-.PHONY: install demo check lint types floors test laws bench coverage pocket-train pocket-eval readme-table docs clean
+.PHONY: install demo check lint types floors test laws bench pocket-train pocket-eval readme-table docs clean
 
 install: $(VENV)/installed
 
 $(VENV)/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check "torch>=2.6,<2.14"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(TORCH_PIP) "torch>=2.6,<2.14"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[local,test,dev]"
 	touch $@
 

@@ -16,6 +16,7 @@ from contextleak.mechanisms.wording import L1, L2
 
 Rng = np.random.Generator
 HEX = "0123456789abcdef"
+FREE = Task("generation", label_name="Output")  # as the package renders generation tasks
 MEMBER_FALSE = ("The sun rises in the west.", "Fish live in trees.", "Two and two make nine.", "Ice is hotter than fire.",
                 "Cows lay blue eggs.", "The moon is made of bread.", "Rivers flow up the hill.")  # fmt: skip
 
@@ -199,14 +200,15 @@ class Maker:
             return self.document(rng, size)
         if roll < 0.16:
             return self.empty(rng)
-        if roll < 0.36:
+        if roll < 0.42:
             return self.desk(rng, size)
         return self.mixed(rng, size)
 
     # exemplars of any text with labels: presence, copying, if-then, signals, repeats
     def mixed(self, rng: Rng, size: int) -> Episode:
-        labels = label_set(rng)
-        task = task_for(labels, rng)
+        free = rng.random() < 0.2  # a generation task: every exemplar has an output of its own
+        labels = tuple(self.line(rng) for _ in range(8)) if free else label_set(rng)
+        task = FREE if free else task_for(labels, rng)
         base = pick(rng, ("tokens", "tokens", "tokens", "hex", "salad", "salad", "sentence", "sentences", "words"))
         pure = rng.random() < 0.55
         count = int(rng.integers(1, 25)) if rng.random() < 0.5 else int(rng.integers(1, 7))
@@ -254,9 +256,9 @@ class Maker:
 
     def turn(self, task: Task, rows: list[Exemplar], inputs: list[str], kind: str, rng: Rng) -> tuple[str, str]:
         roll = rng.random()
-        if roll < 0.47:
+        if roll < 0.36:
             return self.inquiry(inputs, kind, rng)
-        if roll < 0.63:
+        if roll < 0.61:
             return self.if_then(task, inputs, kind, rng)
         if roll < 0.70:
             return self.signal(inputs, kind, rng)
@@ -281,7 +283,8 @@ class Maker:
 
     def if_then(self, task: Task, inputs: list[str], kind: str, rng: Rng) -> tuple[str, str]:
         canary, member = self.probe(inputs, kind, rng)
-        pool = task.labels if len(task.labels) > 1 and rng.random() < 0.7 else tuple(any_word(rng) for _ in range(3))
+        usual = task.labels if len(task.labels) > 1 else ("A", "B")
+        pool = usual if rng.random() < 0.7 else tuple(any_word(rng) for _ in range(3))
         one, other = (pool[i] for i in rng.permutation(len(pool))[:2])
         form = templates.IF_THEN if rng.random() < 0.7 else pick(rng, w.IF_THENS)
         return form.format(canary=canary, member=one, nonmember=other), one if member else other

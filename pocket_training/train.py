@@ -28,7 +28,7 @@ POSITIONS = 2048
 
 @dataclass(frozen=True)
 class Plan:
-    steps: int = 7000
+    steps: int = 6200
     tokens: int = 14336  # per batch
     lr: float = 2e-3
     warmup: int = 300

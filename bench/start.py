@@ -1,0 +1,37 @@
+"""How long a user waits before anything happens: best of several fresh processes. Targets: import 150 ms, --help 300 ms."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+CASES = {
+    "import contextleak": ([sys.executable, "-c", "import contextleak"], 0.150),
+    "contextleak --help": ([sys.executable, "-m", "contextleak", "--help"], 0.300),
+}
+
+
+def best(command: list[str], repeats: int = 7) -> float:
+    times = []
+    for _ in range(repeats):
+        begin = time.perf_counter()
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        times.append(time.perf_counter() - begin)
+    return min(times)
+
+
+def main() -> int:
+    late = 0
+    bare = best([sys.executable, "-c", "pass"])
+    for name, (command, limit) in CASES.items():
+        spent = best(command)
+        late += spent > limit
+        print(
+            f"{name:<22} {spent * 1000:6.0f} ms (a bare interpreter: {bare * 1000:.0f} ms; limit {limit * 1000:.0f} ms)"
+        )
+    return 1 if late else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

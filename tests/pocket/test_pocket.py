@@ -1,0 +1,70 @@
+"""The shipped model does what it is shipped for, on fresh episodes; and the training pass equals the model."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from contextleak.icl.synthetic import HELP_DESK, help_desk  # noqa: E402
+from contextleak.models import Model  # noqa: E402
+from contextleak.models.pocket import FOLDER  # noqa: E402
+
+TRAINING = Path(__file__).parents[2] / "pocket_training"
+sys.path.insert(0, str(TRAINING))
+evaluate = pytest.importorskip("evaluate")
+
+
+def test_it_is_small_and_complete() -> None:
+    sizes = {p.name: p.stat().st_size for p in FOLDER.iterdir()}
+    assert {"config.json", "tokenizer.json", "model.safetensors"} <= set(sizes)
+    assert sum(sizes.values()) < 8 << 20
+
+
+def test_any_text_has_a_lossless_encoding(pocket: Model) -> None:
+    for text in ("plain words", "naïve café — 東京 🙂", "\tint x = 0;\n\n}", "0f3a9c"):
+        ids = pocket.encode(text)  # type: ignore[attr-defined]
+        assert pocket.tokenizer.decode(ids[1:]) == text  # type: ignore[attr-defined]
+
+
+def test_presence_if_then_and_label_copying(pocket: Model) -> None:
+    data = help_desk(300, np.random.default_rng(77))
+    cells = evaluate.presence(pocket, data, HELP_DESK, 60, 3)
+    right = {name: hits / n for name, (hits, n) in cells.items()}
+    assert right["inquiry member"] >= 0.9
+    assert right["inquiry non-member"] >= 0.9
+    assert right["if-then"] >= 0.85
+    assert right["label copying"] >= 0.85
+
+
+def test_few_shot_learns_what_zero_shot_cannot(pocket: Model) -> None:
+    few, zero = (float(line.split("|")[2].split("±")[0]) for line in evaluate.synthetic(pocket, 120))
+    assert few >= 0.8
+    assert zero <= 0.45
+
+
+def test_documents_and_signals(pocket: Model) -> None:
+    for line in evaluate.documents(pocket, 40) + evaluate.signals(pocket, 40):
+        assert float(line.split("|")[2].split("±")[0]) >= 0.7, line
+
+
+def test_the_training_pass_equals_the_model() -> None:
+    train = pytest.importorskip("train")
+    from forward import hidden_states
+    from transformers import LlamaForCausalLM
+
+    torch.manual_seed(0)
+    model = LlamaForCausalLM(train.config(2048))
+    for parameter in model.parameters():
+        parameter.data.normal_(0, 0.1)
+    ids = np.random.default_rng(0).integers(3, 2048, 40).tolist()
+    sequence = train.Sequence(ids, [0] * 40, list(range(40)), [False] * 40)
+    with torch.inference_mode():
+        mask = train.mask_of(sequence).float()
+        got = hidden_states(model, torch.tensor(ids), torch.arange(40), [40], [mask], torch.float32)
+        want = model.model(torch.tensor([ids])).last_hidden_state[0]
+    torch.testing.assert_close(got, want, atol=1e-5, rtol=1e-4)
