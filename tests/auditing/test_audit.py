@@ -257,3 +257,18 @@ def test_bad_run_folders_get_a_sentence(tmp_path: Path) -> None:
         load_record(tmp_path / "broken")
     with pytest.raises(StoreError, match=r"holds no record\.json"):
         load_record(tmp_path / "nothing")
+
+
+GOLDEN = Path(__file__).parent / "golden" / "record-1.json"
+SCHEMA = Path(contextleak.__file__).parent / "auditing" / "record-1.schema.json"
+
+
+def test_records_of_every_schema_version_still_load() -> None:
+    record = load_record(GOLDEN)
+    assert record.schema_version == 1
+    assert record.verdict == "violation"
+    assert record.to_json() == GOLDEN.read_text()
+
+
+def test_the_shipped_json_schema_is_that_of_the_record() -> None:
+    assert json.loads(SCHEMA.read_text()) == contextleak.AuditRecord.model_json_schema(mode="serialization")

@@ -87,7 +87,7 @@ def contrast(driver: Any, selector: str) -> float:
         return .2126*v[0] + .7152*v[1] + .0722*v[2] };
       const ground = e => { for (; e; e = e.parentElement) { const b = getComputedStyle(e).backgroundColor;
         if (!/, 0\\)$/.test(b) && b !== 'transparent') return b; } return 'rgb(255,255,255)' };
-      return Math.min(...[...document.querySelectorAll(arguments[0])].map(e => { const a = lum(getComputedStyle(e).color), b = lum(ground(e));
+      return Math.min(...[...document.querySelectorAll(arguments[0])].map(e => { const s = getComputedStyle(e), a = lum(e.closest('svg') ? s.fill : s.color), b = lum(ground(e));
         return (Math.max(a,b)+.05)/(Math.min(a,b)+.05) }));
     """
     return float(driver.execute_script(script, selector))

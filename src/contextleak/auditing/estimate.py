@@ -114,8 +114,8 @@ def _refuted_claim(claim: Claim, cp: Estimate) -> list[str]:
     if cp.epsilon is None or cp.epsilon <= claim.epsilon:
         return []
     return [
-        f"epsilon at delta {claim.delta:g} is at least {cut(cp.epsilon)} with {cp.confidence:.0%} confidence, "
-        f"and the claim is {claim.epsilon:g}."
+        f"the bound {cut(cp.epsilon)} exceeds the claimed epsilon {claim.epsilon:g}: a system that kept the claim would "
+        f"have shown this with a probability of at most {1 - (cp.confidence or 0):.2g}."
     ]
 
 

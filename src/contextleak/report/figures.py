@@ -46,7 +46,7 @@ def roc_figure(record: AuditRecord) -> str:
     )
     axes.plot([0, 1], [0, 1], color=INK, lw=0.6, alpha=0.5)
     axes.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.01))
-    axes.legend(fontsize=8, frameon=False, loc="lower right")
+    axes.legend(fontsize=8, frameon=False, labelcolor=INK, loc="lower right")
     return _svg(figure, f"ROC curve of the attack on {record.attack['mechanism']}")
 
 
@@ -62,7 +62,7 @@ def histogram_figure(record: AuditRecord) -> str:
         axes.stairs(shares, edges, color=color, lw=1.4, label=name)
     if len(edges) == 3:
         axes.set_xticks([(edges[0] + edges[1]) / 2, (edges[1] + edges[2]) / 2], ["0", "1"])
-    axes.legend(fontsize=8, frameon=False)
+    axes.legend(fontsize=8, frameon=False, labelcolor=INK)
     return _svg(figure, f"score histograms of both worlds for {record.attack['mechanism']}")
 
 

@@ -59,8 +59,9 @@ def tried(record: AuditRecord) -> str:
 
 def estimate_row(estimate: Estimate) -> tuple[str, ...]:
     """method, epsilon, mu, kind, delta, confidence, counts, threshold, assumptions."""
+    epsilon = cut(estimate.epsilon) + (" if Gaussian" if estimate.method == "gdp" else "")
     return (
-        estimate.method, cut(estimate.epsilon), cut(estimate.mu, 3), KINDS[estimate.kind], f"{estimate.delta:g}",
+        estimate.method, epsilon, cut(estimate.mu, 3), KINDS[estimate.kind], f"{estimate.delta:g}",
         f"{estimate.confidence:.0%}" if estimate.confidence else "none",
         ", ".join(f"{key} {value}" for key, value in estimate.counts.items()), estimate.threshold,
         "; ".join(estimate.assumptions),
