@@ -18,6 +18,7 @@ from contextleak.stats import (
     accuracy_log_odds,
     best_threshold,
     clopper_pearson,
+    clopper_pearson_ceiling,
     cut,
     gdp,
 )
@@ -97,7 +98,7 @@ def decide(claim: Claim, guarantee: Guarantee, estimates: Sequence[Estimate]) ->
         return Decision("violation", tuple(reasons))
     n = sum(cp.counts.values()) // 2
     confidence = cp.confidence or 0.95
-    ceiling = clopper_pearson(n, 0, 0, n, claim.delta, confidence).epsilon or 0.0
+    ceiling = clopper_pearson_ceiling(n, claim.delta, confidence)
     mu_ceiling = gdp(n, 0, 0, n, claim.delta, confidence).mu or 0.0
     if ceiling > claim.epsilon or (isinstance(guarantee, Gaussian) and mu_ceiling > guarantee.mu):
         said = f"no bound exceeds the claim; {n} pairs could have certified up to epsilon {cut(ceiling)} or mu {cut(mu_ceiling)}"

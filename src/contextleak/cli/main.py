@@ -14,6 +14,7 @@ __all__ = ["main"]
 COMMANDS = {
     "demo": "Audit four systems on the bundled task with the pocket model, offline.",
     "audit": "Audit one system over your rows; the same command resumes.",
+    "plan": "What an audit will cost and can show, before any model call.",
     "report": "Make the HTML report of finished runs.",
     "list": "Show the catalogues: mechanisms, attacks, canaries, scores, models.",
 }

@@ -16,7 +16,7 @@ from contextleak.privacy import gdp_epsilon
 from contextleak.stats.estimate import Estimate
 from contextleak.stats.intervals import binomial_lower, binomial_upper
 
-__all__ = ["accuracy_bound", "accuracy_log_odds", "clopper_pearson", "clopper_pearson_ceiling", "gdp"]
+__all__ = ["accuracy_bound", "accuracy_log_odds", "clopper_pearson", "gdp"]
 
 IID = "trials are independent within each world"
 FRESH = "the threshold was not chosen on these trials"
@@ -40,11 +40,6 @@ def clopper_pearson(
         "clopper_pearson", "lower_bound", value, delta, confidence, counts, (IID, FRESH), threshold=threshold,
         details={"fpr_upper": fpr, "fnr_upper": fnr},
     )  # fmt: skip
-
-
-def clopper_pearson_ceiling(members: int, nonmembers: int, delta: float, confidence: float) -> float:
-    """Largest epsilon that a flawless attack could certify with so many trials a world."""
-    return clopper_pearson(members, 0, 0, nonmembers, delta, confidence).epsilon or 0.0
 
 
 def gdp(

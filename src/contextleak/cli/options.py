@@ -1,0 +1,47 @@
+"""The options that commands over an AuditSpec share: one for every field, so command line and file never drift apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, get_args
+
+import click
+import yaml
+
+from contextleak.auditing import AuditSpec, load_spec
+from contextleak.errors import UsageError
+
+__all__ = ["SETTINGS", "spec_from", "spec_options"]
+
+SETTINGS = {"auto_envvar_prefix": "CONTEXTLEAK", "help_option_names": ["-h", "--help"]}
+
+
+def spec_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """--config, --set, and an option for every field of AuditSpec."""
+    assign = click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="any configuration key")
+    function = assign(function)
+    function = click.option("--config", type=str, default=None, help="YAML file of these options; flags win")(function)
+    for name, info in reversed(AuditSpec.model_fields.items()):
+        shown = "" if info.default in (None, "") else f" [default: {info.default}]"
+        flag, text = f"--{name.replace('_', '-')}", f"{info.description}{shown}"
+        function = click.option(flag, name, type=_kind(info.annotation), default=None, help=text)(function)
+    return function
+
+
+def _kind(annotation: Any) -> Any:
+    """The click type of a spec field: its plain type, with None left out."""
+    inner = [part for part in get_args(annotation) if part in (str, int, float)] or [annotation]
+    return inner[0] if inner[0] in (str, int, float) else str
+
+
+def spec_from(config: str | None, assignments: tuple[str, ...], flags: dict[str, Any]) -> AuditSpec:
+    """Flags over --set over environment (click's) over file."""
+    given = {name: value for name, value in flags.items() if value is not None}
+    return load_spec(config, {**dict(map(_assignment, assignments)), **given})
+
+
+def _assignment(text: str) -> tuple[str, Any]:
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise UsageError(f"--set got {text!r}; it must be KEY=VALUE, such as --set pairs=200.")
+    return key.strip(), yaml.safe_load(value)
