@@ -256,11 +256,11 @@ class Maker:
 
     def turn(self, task: Task, rows: list[Exemplar], inputs: list[str], kind: str, rng: Rng) -> tuple[str, str]:
         roll = rng.random()
-        if roll < 0.36:
+        if roll < 0.3:
             return self.inquiry(inputs, kind, rng)
-        if roll < 0.61:
+        if roll < 0.66:
             return self.if_then(task, inputs, kind, rng)
-        if roll < 0.70:
+        if roll < 0.76:
             return self.signal(inputs, kind, rng)
         if roll < 0.86:
             return self.copy_label(rows, rng)

@@ -24,18 +24,21 @@ from tokenizers import Tokenizer
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 POSITIONS = 2048
+FIRST = 4.0  # weight of an answer's first token
 
 
 @dataclass(frozen=True)
 class Plan:
-    steps: int = 6200
+    steps: int = 6800
     tokens: int = 14336  # per batch
     lr: float = 2e-3
     warmup: int = 300
     lm_weight: float = 0.3
     seed: int = 7
     # share of the run, smallest and largest context of that stage
-    stages: tuple[tuple[float, int, int], ...] = ((0.3, 40, 160), (0.55, 40, 300), (0.8, 60, 600), (1.0, 60, 1500))
+    stages: tuple[tuple[float, int, int], ...] = (
+        (0.3, 40, 160), (0.5, 40, 300), (0.56, 60, 600), (0.74, 40, 160), (0.88, 60, 600), (1.0, 60, 1500),
+    )  # fmt: skip
 
     def size(self, progress: float, rng: np.random.Generator) -> int:
         _, low, high = next(s for s in self.stages if progress <= s[0])
@@ -98,6 +101,7 @@ class Batch:
     masks: list[torch.Tensor]  # additive, one (length, length) a sequence
     predict: torch.Tensor  # positions whose next token is scored
     answer: torch.Tensor  # of those: part of an answer
+    first: torch.Tensor  # of those: the first token of an answer, the one that decides
 
 
 def mask_of(seq: Sequence) -> torch.Tensor:
@@ -125,12 +129,13 @@ def collate(seqs: list[Sequence], tokens: int, rng: np.random.Generator) -> Batc
     )
     same = (segment[1:] == segment[:-1]) & (segment[1:] >= 0)
     reply = np.concatenate([s.answer for s in rows])[1:].astype(bool) & same
+    start = reply & ~np.concatenate([[False], reply[:-1]])
     context = (segment[1:] % 1000 == 0) & same & (rng.random(len(reply)) < 0.25)
     predict = np.nonzero(reply | context)[0]
     predict = np.sort(rng.permutation(predict)[: max(128, len(predict) // 128 * 128)])  # few distinct shapes
     return Batch(
         torch.from_numpy(ids), torch.tensor([p for s in rows for p in s.position]), [len(s.ids) for s in seqs],
-        [mask_of(s) for s in seqs], torch.from_numpy(predict), torch.from_numpy(reply[predict]),
+        [mask_of(s) for s in seqs], torch.from_numpy(predict), torch.from_numpy(reply[predict]), torch.from_numpy(start[predict]),
     )  # fmt: skip
 
 
@@ -153,7 +158,8 @@ def loss_of(model: LlamaForCausalLM, batch: Batch, lm_weight: float) -> tuple[to
     hidden = hidden_states(model, batch.ids, batch.position, batch.lengths, batch.masks)
     logits = hidden[batch.predict].bfloat16() @ model.lm_head.weight.bfloat16().T
     losses = F.cross_entropy(logits.float(), batch.ids[batch.predict + 1], reduction="none")
-    answer = losses[batch.answer].mean()
+    first = batch.first[batch.answer]
+    answer = (losses[batch.answer] * torch.where(first, FIRST, 1.0)).sum() / torch.where(first, FIRST, 1.0).sum()
     rest = losses[~batch.answer].mean() if not bool(batch.answer.all()) else answer * 0
     return answer + lm_weight * rest, float(answer.detach())
 
