@@ -11,7 +11,7 @@ import argparse
 import json
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -45,9 +45,9 @@ class Plan:
         return int(math.exp(rng.uniform(math.log(low), math.log(high))))
 
 
-def config(vocab: int) -> LlamaConfig:
+def config(vocab: int, layers: int = 4) -> LlamaConfig:
     return LlamaConfig(
-        vocab_size=vocab, hidden_size=192, intermediate_size=512, num_hidden_layers=4, num_attention_heads=4,
+        vocab_size=vocab, hidden_size=192, intermediate_size=512, num_hidden_layers=layers, num_attention_heads=4,
         num_key_value_heads=4, max_position_embeddings=POSITIONS, tie_word_embeddings=True, rms_norm_eps=1e-5,
         pad_token_id=0, bos_token_id=1, eos_token_id=2, attention_bias=False, initializer_range=0.04,
     )  # fmt: skip
@@ -173,28 +173,48 @@ def save(model: LlamaForCausalLM, tok: Tokenizer, folder: Path) -> None:
     ).save_pretrained(folder)
 
 
+SECOND = Plan(steps=2000, tokens=8192, lr=1e-3, warmup=60, stages=((0.55, 40, 160), (0.75, 60, 500), (1.0, 60, 1500)))
+
+
+def grown(folder: Path, layers: int, vocab: int) -> LlamaForCausalLM:
+    """The model of a first leg with new layers on top that change nothing yet: their outputs start at zero."""
+    model = LlamaForCausalLM(config(vocab, layers))
+    saved = torch.load(folder / "checkpoint.pt", weights_only=True)["model"]
+    model.load_state_dict(saved, strict=False)
+    for layer in model.model.layers:
+        if f"model.layers.{layer.self_attn.layer_idx}.self_attn.o_proj.weight" not in saved:
+            torch.nn.init.zeros_(layer.self_attn.o_proj.weight)
+            torch.nn.init.zeros_(layer.mlp.down_proj.weight)
+    return model
+
+
 def main() -> None:
     args = argparse.ArgumentParser()
     args.add_argument("--out", type=Path, required=True)
-    args.add_argument("--steps", type=int, default=Plan.steps)
+    args.add_argument("--grow", type=Path, help="folder of the first leg: start the second from it, two layers deeper")
+    args.add_argument("--steps", type=int)
     args.add_argument("--minutes", type=float, default=1e9, help="stop with a checkpoint after this long")
     args.add_argument("--threads", type=int, default=0)
     args.add_argument("--seed", type=int, default=Plan.seed)
     opt = args.parse_args()
     if opt.threads:
         torch.set_num_threads(opt.threads)
-    plan = Plan(steps=opt.steps, seed=opt.seed)
+    plan = SECOND if opt.grow else Plan()
+    plan = replace(plan, steps=opt.steps or plan.steps, seed=opt.seed + bool(opt.grow))
     opt.out.mkdir(parents=True, exist_ok=True)
     path = opt.out / "tokenizer-learnt.json"
+    if opt.grow:
+        path.write_bytes((opt.grow / path.name).read_bytes())
     if not path.exists():
         learn(2048, plan.seed).save(str(path))
     tok = Tokenizer.from_file(str(path))
-    run(plan, tok, opt.out, opt.minutes)
-
-
-def run(plan: Plan, tok: Tokenizer, out: Path, minutes: float) -> None:
     torch.manual_seed(plan.seed)
-    model = LlamaForCausalLM(config(tok.get_vocab_size()))
+    vocab = tok.get_vocab_size()
+    model = grown(opt.grow, 6, vocab) if opt.grow else LlamaForCausalLM(config(vocab))
+    run(plan, model, tok, opt.out, opt.minutes)
+
+
+def run(plan: Plan, model: LlamaForCausalLM, tok: Tokenizer, out: Path, minutes: float) -> None:
     print(f"{sum(p.numel() for p in model.parameters()):,} parameters", flush=True)
     optimizer = torch.optim.AdamW(model.parameters(), lr=plan.lr, betas=(0.9, 0.98), weight_decay=0.05)
     step, state = 0, out / "checkpoint.pt"

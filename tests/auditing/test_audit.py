@@ -247,6 +247,13 @@ def test_a_batch_is_stored_once(tmp_path: Path) -> None:
     assert store.calls() == 3
 
 
+def test_a_broken_store_gets_a_sentence(tmp_path: Path) -> None:
+    store = RunStore(tmp_path / "run", {})
+    (tmp_path / "run" / "trials.sqlite").write_bytes(b"not a database, and longer than a header would be " * 9)
+    with pytest.raises(StoreError, match="cannot be read or written"):
+        store.evidence()
+
+
 def test_bad_run_folders_get_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(StoreError, match="cannot be used"):

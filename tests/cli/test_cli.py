@@ -62,6 +62,14 @@ MISTAKES = [
     (("audit", "--no-such-flag"), 2, "No such option"),
     (("audit", "--config", "bad.yaml"), 2, "is not YAML"),
     (("audit", "--system", "python:none.py:f"), 4, "does not exist"),
+    (("audit", "--system", "python:raises.py:f", "--shots", "4"), 4, "raised KeyError"),
+    (("audit", "--system", "python:broken.py:f"), 4, "cannot be imported (NameError)"),
+    (("audit", "--mechanism", "report_noisy_max", "--pairs", "3"), 2, "use at least 5 pairs"),
+    (
+        ("audit", "--attack", "input_output", "--canary", "given", "--canary-text", "x", "--canary-label", "y"),
+        2,
+        "--canary-label",
+    ),
     (("report", "nowhere"), 2, "holds no record.json"),
     (("list", "attack"), 2, "Did you mean 'attacks'"),
     (("adit",), 2, "Did you mean 'audit'"),
@@ -79,6 +87,8 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "".join(row.format(f"{i} " + "long words " * 120, "ab"[i % 2]) for i in range(40))
     )
     (folder / "empty.jsonl").write_text("")
+    (folder / "raises.py").write_text("def f(context, query):\n    raise KeyError(context[0].input)\n")
+    (folder / "broken.py").write_text("nothing_here\n")
     (folder / "bad.yaml").write_text("a: [")
     (folder / "bare").mkdir()
     (folder / "bare" / "config.json").write_text("{}")

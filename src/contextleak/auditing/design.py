@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from contextleak.attacks import Asked, Attack
 from contextleak.auditing.seeds import generator
-from contextleak.errors import DataError
+from contextleak.errors import DataError, UsageError
 from contextleak.icl import Context, Exemplar, Job, Task
 
 __all__ = ["Pair", "design", "label_order"]
@@ -58,10 +58,20 @@ def _pair(index: int, rows: Context, task: Task, attack: Attack, shots: int, see
     canary = attack.canary.make(rows[spare], rare, rng)
     position = int(rng.integers(shots))
     asked = attack.query.ask(canary, task, rare, common)
+    _require_answer(asked, task)
     member = _insert(context, canary, position, attack.insertion)
     return Pair(
         index, Job(member, asked.query), Job(context, asked.query), asked, canary, position, int(rng.integers(1 << 31))
     )
+
+
+def _require_answer(asked: Asked, task: Task) -> None:
+    allowed = task.answers(asked.query)
+    if asked.member not in allowed:
+        raise UsageError(
+            f"the answer {asked.member!r} that speaks for a member is not one of {', '.join(allowed)}; give the canary "
+            "one of these labels (--canary-label), or use the query inquiry."
+        )
 
 
 def _insert(context: Sequence[Exemplar], canary: Exemplar, position: int, insertion: str) -> Context:

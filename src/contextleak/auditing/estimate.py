@@ -23,7 +23,7 @@ from contextleak.stats import (
     gdp,
 )
 
-__all__ = ["Claim", "Decision", "Verdict", "decide", "estimate"]
+__all__ = ["Claim", "Decision", "Verdict", "decide", "estimate", "pilot_pairs"]
 
 Verdict = Literal["violation", "consistent", "inconclusive"]
 
@@ -49,7 +49,7 @@ def estimate(
     simulated: Callable[[slice], Trials], trials: Trials, rule: ThresholdRule, claim: Claim, confidence: float
 ) -> list[Estimate]:
     """All estimates of one score. `simulated` gives releases for choosing a threshold on pilot pairs."""
-    pilot = _pilot(rule, len(trials.member))
+    pilot = pilot_pairs(rule, len(trials.member))
     tau = _threshold(rule, pilot, simulated, trials)
     tested = trials.first(slice(0 if pilot is None else pilot.stop, None))
     tp, fp = int((tested.member >= tau).sum()), int((tested.nonmember >= tau).sum())
@@ -64,7 +64,8 @@ def estimate(
     ]
 
 
-def _pilot(rule: ThresholdRule, pairs: int) -> slice | None:
+def pilot_pairs(rule: ThresholdRule, pairs: int) -> slice | None:
+    """The pairs that choose the threshold; refused where they are too few."""
     if not isinstance(rule, Split):
         return None
     size = int(pairs * rule.fraction)

@@ -11,7 +11,7 @@ from typing import Any
 from contextleak.attacks import CANARIES, QUERIES, SCORES, Attack
 from contextleak.auditing.collect import check, collect
 from contextleak.auditing.design import Pair, design
-from contextleak.auditing.estimate import Claim, decide, estimate
+from contextleak.auditing.estimate import Claim, decide, estimate, pilot_pairs
 from contextleak.auditing.record import AuditRecord, GuaranteeData, curves, provenance
 from contextleak.auditing.release import Trials, simulate, trials
 from contextleak.auditing.seeds import generator
@@ -124,7 +124,9 @@ def prepare(
         model = Scripted(name=mechanism.name)
     opened = model or open_model(spec.model)
     check(task, mechanism, pairs, opened)
-    return Prepared(spec, task, mechanism, attack, opened, pairs, fingerprint(rows), _warnings(spec, mechanism))
+    prepared = Prepared(spec, task, mechanism, attack, opened, pairs, fingerprint(rows), _warnings(spec, mechanism))
+    pilot_pairs(prepared.rule, spec.pairs)
+    return prepared
 
 
 def _warnings(spec: AuditSpec, mechanism: Mechanism) -> tuple[str, ...]:

@@ -6,8 +6,8 @@ import hashlib
 import json
 import os
 import sqlite3
-from collections.abc import Iterable
-from contextlib import closing
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -58,7 +58,7 @@ class RunStore:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._manifest(identity)
             self._open()
-        except (OSError, sqlite3.Error) as error:
+        except OSError as error:
             raise StoreError(
                 f"the run folder {str(folder)!r} cannot be used ({error}); choose another with --out."
             ) from None
@@ -70,38 +70,45 @@ class RunStore:
             write_private(path, text)
 
     def _open(self) -> None:
-        path = self.folder / "trials.sqlite"
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-        with closing(self._connect()) as db, db:
+        os.close(os.open(self.folder / "trials.sqlite", os.O_RDWR | os.O_CREAT, 0o600))
+        with self._database() as db:
             db.executescript(SCHEMA)
 
-    def _connect(self) -> sqlite3.Connection:
-        db = sqlite3.connect(self.folder / "trials.sqlite", timeout=30)
-        db.execute("PRAGMA journal_mode=WAL")
-        db.execute("PRAGMA synchronous=FULL")
-        return db
+    @contextmanager
+    def _database(self) -> Iterator[sqlite3.Connection]:
+        """One transaction; whatever goes wrong with the file becomes a sentence."""
+        try:
+            with closing(sqlite3.connect(self.folder / "trials.sqlite", timeout=30)) as db, db:
+                db.execute("PRAGMA journal_mode=WAL")
+                db.execute("PRAGMA synchronous=FULL")
+                yield db
+        except sqlite3.Error as error:
+            raise StoreError(
+                f"the trials of the run {str(self.folder)!r} cannot be read or written ({error}); nothing was half-written. "
+                "Free disk space, or collect again with --fresh."
+            ) from None
 
     def done(self) -> set[int]:
         """Indices of the pairs that are stored."""
-        with closing(self._connect()) as db:
+        with self._database() as db:
             return {row[0] for row in db.execute("SELECT pair FROM evidence")}
 
     def add(self, first: int, rows: Iterable[EvidenceRow], calls: int) -> None:
         """Store a batch with the model calls it took, in one transaction; a batch stored before stays as it is."""
         values = [(row.pair, json.dumps(row.member.counts), json.dumps(row.nonmember.counts)) for row in rows]
-        with closing(self._connect()) as db, db:
+        with self._database() as db:
             if db.execute("INSERT OR IGNORE INTO batches VALUES (?, ?)", (first, calls)).rowcount:
                 db.executemany("INSERT INTO evidence VALUES (?, ?, ?)", values)
 
     def evidence(self) -> list[EvidenceRow]:
         """All stored pairs in order."""
-        with closing(self._connect()) as db:
+        with self._database() as db:
             rows = db.execute("SELECT pair, member, nonmember FROM evidence ORDER BY pair").fetchall()
         return [EvidenceRow(p, Votes(tuple(json.loads(m))), Votes(tuple(json.loads(n)))) for p, m, n in rows]
 
     def calls(self) -> int:
         """Model calls that the stored batches took."""
-        with closing(self._connect()) as db:
+        with self._database() as db:
             return int(db.execute("SELECT COALESCE(SUM(calls), 0) FROM batches").fetchone()[0])
 
     def write(self, name: str, text: str) -> Path:

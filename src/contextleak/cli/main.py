@@ -16,6 +16,7 @@ COMMANDS = {
     "audit": "Audit one system over your rows; the same command resumes.",
     "plan": "What an audit will cost and can show, before any model call.",
     "report": "Make the HTML report of finished runs.",
+    "selftest": "The auditor against every known defect, and its sound twin.",
     "list": "Show the catalogues: mechanisms, attacks, canaries, scores, models.",
 }
 EXIT_CODES = (

@@ -21,6 +21,10 @@ def command(seed: int) -> int:
         rows.append(row)
         click.echo(f"{'found ' if row.finding.refuted else 'MISSED'}  {row.id:<28} {row.finding.evidence}; "
                    f"sound twin accused in {row.accused} of {row.sound_runs}")  # fmt: skip
-    found, accused, runs = sum(r.finding.refuted for r in rows), sum(r.accused for r in rows), sum(r.sound_runs for r in rows)
+    found, accused, runs = (
+        sum(r.finding.refuted for r in rows),
+        sum(r.accused for r in rows),
+        sum(r.sound_runs for r in rows),
+    )
     click.echo(f"{found} of {len(rows)} defects found, {accused} of {runs} sound runs accused")
     return 0 if passed(rows) else 1

@@ -14,6 +14,7 @@ from contextleak.icl.task import Query, Task
 from contextleak.models.asks import Ask
 from contextleak.models.model import Model
 from contextleak.privacy import Guarantee
+from contextleak.stats import CategoricalLaw, GaussianLaw
 
 __all__ = ["Access", "CategoricalLaw", "GaussianLaw", "Job", "Mechanism", "Releases", "System", "Votes"]
 
@@ -52,21 +53,6 @@ class Releases:
 
     answers: npt.NDArray[np.int64]
     noisy: Floats | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class GaussianLaw:
-    """N(mean, sigma^2 I): the exact law of a noisy aggregate."""
-
-    mean: Floats
-    sigma: float
-
-
-@dataclass(frozen=True, slots=True)
-class CategoricalLaw:
-    """The exact probabilities of each released answer."""
-
-    probabilities: Floats
 
 
 class System(Protocol):

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from contextleak.errors import TargetError, UsageError
+from contextleak.errors import ContextleakError, TargetError, UsageError
 from contextleak.icl import Access, Context, Job, Releases, Task, Votes
 from contextleak.mechanisms.single import one_vote
 from contextleak.models import Ask, Model
@@ -39,13 +39,20 @@ class UserSystem:
 
     def collect(self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model) -> list[Votes]:
         """One call a job; async callables run together."""
-        texts = (
-            asyncio.run(self._all(jobs)) if inspect.iscoroutinefunction(self.function) else [self._one(j) for j in jobs]
-        )
+        texts = self._answers(jobs)
         return [one_vote(text, task.answers(job.query)) for job, text in zip(jobs, texts, strict=True)]
 
-    def _one(self, job: Job) -> str:
-        return self._text(self.function(job.context, job.query.text))
+    def _answers(self, jobs: Sequence[Job]) -> list[str]:
+        """What the callable raises is told by its type only: its message may hold private text."""
+        try:
+            if inspect.iscoroutinefunction(self.function):
+                return asyncio.run(self._all(jobs))
+            return [self._text(self.function(job.context, job.query.text)) for job in jobs]
+        except ContextleakError:
+            raise
+        except Exception as error:
+            raised = type(error).__name__
+            raise TargetError(f"the system {self.name!r} raised {raised}; call it by itself to see why.") from None
 
     async def _all(self, jobs: Sequence[Job]) -> list[str]:
         replies = await asyncio.gather(*(self.function(job.context, job.query.text) for job in jobs))  # type: ignore[arg-type]
@@ -80,7 +87,12 @@ def load_callable(address: str) -> UserSystem:
     if spec is None or spec.loader is None:
         raise TargetError(f"{path!r} is no Python file; give a file that ends in .py.")
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise TargetError(
+            f"{path!r} cannot be imported ({type(error).__name__}); run it by itself to see why."
+        ) from None
     function = getattr(module, attribute, None)
     if not callable(function):
         raise TargetError(f"{path!r} has no callable {attribute!r}; it must define {attribute}(context, query) -> str.")

@@ -1,5 +1,10 @@
 """Guarantees, calibration and composition: pure functions and frozen records, numpy and scipy only."""
 
+from contextleak.privacy.compose import (
+    exponential_composition_epsilon,
+    pure_composition_epsilon,
+    subsampled_gaussian_epsilon,
+)
 from contextleak.privacy.gaussian import calibrate_gaussian, gaussian_epsilon, gdp_delta, gdp_epsilon, gdp_trade_off
 from contextleak.privacy.guarantee import (
     ZCDP,
@@ -16,6 +21,7 @@ from contextleak.privacy.guarantee import (
 )
 
 __all__ = [
+    "exponential_composition_epsilon", "pure_composition_epsilon", "subsampled_gaussian_epsilon",
     "ApproxDP", "Composed", "Gaussian", "Guarantee", "NonPrivate", "PureDP", "Relation", "ZCDP", "calibrate_gaussian",
     "compose", "gaussian_epsilon", "gdp_delta", "gdp_epsilon", "gdp_trade_off", "trade_off", "zcdp_epsilon",
 ]  # fmt: skip

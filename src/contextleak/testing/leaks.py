@@ -80,4 +80,3 @@ EVENTS: dict[str, Callable[[bool], Release]] = {
     "raw-fallback": verbatim,
     "free-text-label": verbatim,
 }
-

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from contextleak.testing.defects import DEFECTS, Defect
 from contextleak.testing.auditor import Finding
+from contextleak.testing.defects import DEFECTS, Defect
 
 __all__ = ["Row", "passed", "selftest"]
 
@@ -38,4 +38,6 @@ def selftest(seed: int = 0, defects: tuple[Defect, ...] = DEFECTS) -> Iterator[R
 
 def passed(rows: list[Row]) -> bool:
     """All defects found, and at most 5 % of the sound runs accused."""
-    return all(row.finding.refuted for row in rows) and sum(r.accused for r in rows) <= ALLOWED * sum(r.sound_runs for r in rows)
+    return all(row.finding.refuted for row in rows) and sum(r.accused for r in rows) <= ALLOWED * sum(
+        r.sound_runs for r in rows
+    )

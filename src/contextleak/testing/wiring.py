@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from contextleak.icl import Context, Exemplar
@@ -76,13 +78,12 @@ def padding(broken: bool, rng: Rng) -> Finding:
     return Finding(moved > 1e-2, 0, f"logits of the short prompt move by {moved:.2g} beside a long one")
 
 
-def _unmasked(model: object, prompts: list[str]) -> np.ndarray:  # type: ignore[type-arg]
+def _unmasked(model: Any, prompts: list[str]) -> Any:
     """Logits of the first prompt in a left-padded batch whose padding is attended to."""
     import torch
 
-    rows = [list(model.encode(p)) for p in prompts]  # type: ignore[attr-defined]
+    rows = [list(model.encode(p)) for p in prompts]
     width = max(map(len, rows))
     ids = torch.tensor([[0] * (width - len(row)) + row for row in rows])
     with torch.inference_mode():
-        return np.asarray(model.model(input_ids=ids).logits[0, -1].float().numpy())  # type: ignore[attr-defined]
-
+        return np.asarray(model.model(input_ids=ids).logits[0, -1].float().numpy())

@@ -38,6 +38,7 @@ def load(
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise TargetError(f"the model {address!r} could not be loaded: {reason}") from None
     fingerprint = _fingerprint(folder) if folder.exists() else hashlib.sha256(address.encode()).hexdigest()[:16]
+    tokenizer.model_max_length = 1 << 30  # the window is checked before any call, with a sentence
     model.to(where)  # type: ignore[arg-type]
     model.eval()  # type: ignore[no-untyped-call]
     return TransformersModel(model, tokenizer, name or f"hf/{address}", fingerprint)

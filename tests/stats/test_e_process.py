@@ -1,0 +1,139 @@
+"""The e-process: never wrong too often, whatever the stopping; quick where the claim is false; exact laws of pairs."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import ndtr
+from scipy.stats import norm
+
+from contextleak.errors import UsageError
+from contextleak.privacy import ApproxDP, Gaussian, NonPrivate, PureDP, calibrate_gaussian, gdp_epsilon
+from contextleak.stats import CategoricalLaw, EProcess, GaussianLaw, exact_pair, pair_delta
+
+TAUS = np.array([0.0, 0.5, 1.0])
+
+
+def audit(claim_mu: float, true_mu: float, pairs: int, seed: int) -> EProcess:
+    rng, process = np.random.default_rng(seed), EProcess(Gaussian(claim_mu, 1.0))
+    for _ in range(pairs):
+        process.update(rng.normal(true_mu) >= TAUS, rng.normal() >= TAUS)
+    return process
+
+
+def test_a_true_claim_is_refuted_in_at_most_5_percent_even_with_stopping() -> None:
+    assert np.mean([audit(1.0, 1.0, 150, seed).refuted for seed in range(200)]) <= 0.05
+
+
+def test_no_leak_has_no_positive_bound_more_often() -> None:
+    assert np.mean([(audit(0.5, 0.0, 100, seed).mu_lower_bound().mu or 0) > 0 for seed in range(60)]) <= 0.1
+
+
+def test_a_false_claim_is_refuted_and_bounds_lie_below_the_truth() -> None:
+    process = audit(0.5, 2.0, 200, 1)
+    assert process.refuted
+    assert 0.5 < (process.mu_lower_bound().mu or 0) < 2.0
+    assert process.wealth > 20
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=30), st.floats(0, 3), st.floats(0, 0.5)
+)
+def test_wealth_is_never_negative(pairs: list[tuple[float, float]], epsilon: float, delta: float) -> None:
+    process = EProcess(ApproxDP(epsilon, delta))
+    for x, y in pairs:
+        process.update(x, y)
+        assert process.wealth >= 0
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**31), st.floats(0.1, 2))
+def test_one_step_is_a_supermartingale(seed: int, epsilon: float) -> None:
+    """Under randomised response at the claim, the expected factor of the next bet is at most 1, whatever came before."""
+    rng = np.random.default_rng(seed)
+    p = 1 / (1 + math.exp(-epsilon))
+    process = EProcess(PureDP(epsilon))
+    for _ in range(int(rng.integers(0, 8))):
+        process.update(float(rng.random() < 0.9), float(rng.random() < 0.1))
+    process.update(0.5, 0.5)
+    before, expected = process.wealth, 0.0
+    for x in (0.0, 1.0):
+        for y in (0.0, 1.0):
+            twin = EProcess(PureDP(epsilon))
+            for a, b in process._pairs:
+                twin.update(a, b)
+            twin.update(x, y)
+            expected += (p if x else 1 - p) * (1 - p if y else p) * twin.wealth
+    assert expected <= before * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 2.0, 4.0, 8.0])
+def test_a_hundred_pairs_reach_most_of_mu(epsilon: float) -> None:
+    """RNM with T = 10, a canary noticed with probability .97, exact marginal probabilities and the pairing known."""
+    sigma = calibrate_gaussian(epsilon, 1e-5, math.sqrt(2))
+    spread, true = sigma / math.sqrt(2), math.sqrt(2) / sigma
+    taus = np.array([0.5 - spread, 0.5, 0.5 + spread, 1.5, 2.5])
+    states = [(a, b) for a in range(11) for b in range(11) if abs(a - b) <= 1]
+    xs, ys = (np.array([ndtr((state[i] - taus) / spread) for state in states]) for i in (0, 1))
+    process = EProcess(Gaussian(math.sqrt(2), sigma), support=(xs, ys), weights=[0.1, 0.6, 0.1, 0.1, 0.1])
+    rng = np.random.default_rng(0)
+    for _ in range(100):
+        noticed = int(rng.random() < 0.97)
+        process.update(ndtr((noticed - taus) / spread), ndtr(-taus / spread))
+    assert 0.8 * true < (process.mu_lower_bound().mu or 0) <= true
+    assert not process.refuted
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda: EProcess(PureDP(1)).update(float("nan"), 0), "x is nan"),
+        (lambda: EProcess(PureDP(1)).update(2, 0), "x is 2"),
+        (lambda: EProcess(PureDP(1)).update([0, 1], [0]), "one entry per threshold"),
+        (lambda: EProcess(NonPrivate()), "promises nothing"),
+        (lambda: EProcess(PureDP(1), 1.0), "confidence is 1"),
+        (lambda: EProcess(PureDP(1), support=([[0.5]], [[0.5]])).update(0, 1), "outside the stated support"),
+    ],
+)
+def test_bad_input_gets_a_sentence(call: object, sentence: str) -> None:
+    with pytest.raises(UsageError, match=sentence):
+        call()  # type: ignore[operator]
+
+
+@given(st.floats(0.1, 3), st.floats(1e-8, 0.2))
+def test_exact_gaussian_pairs(distance: float, delta: float) -> None:
+    laws = GaussianLaw(np.array([distance, 0.0]), 2.0), GaussianLaw(np.zeros(2), 2.0)
+    found = exact_pair(*laws, delta)
+    assert found.mu == pytest.approx(distance / 2)
+    assert found.epsilon == pytest.approx(gdp_epsilon(distance / 2, delta))
+    grid = np.linspace(-12, 14, 20001)
+    density = norm.pdf(grid, distance / 2), norm.pdf(grid)
+    assert pair_delta(*laws, 0.3) == pytest.approx(
+        np.maximum(density[0] - math.exp(0.3) * density[1], 0).sum() * (grid[1] - grid[0]), abs=1e-4
+    )
+
+
+PROBABILITIES = st.lists(st.floats(0.01, 1), min_size=4, max_size=4).map(lambda v: np.array(v) / sum(v))
+
+
+@given(PROBABILITIES, PROBABILITIES, st.floats(0, 0.3))
+def test_exact_categorical_pairs(p: np.ndarray, q: np.ndarray, delta: float) -> None:  # type: ignore[type-arg]
+    laws = CategoricalLaw(p), CategoricalLaw(q)
+    epsilon = exact_pair(*laws, delta).epsilon or 0.0
+    assert pair_delta(*laws, epsilon) <= delta + 1e-9
+    assert epsilon < 1e-6 or pair_delta(*laws, epsilon * (1 - 1e-6)) >= delta - 1e-5
+    if delta == 0:
+        assert epsilon == pytest.approx(float(np.abs(np.log(p / q)).max()))
+
+
+def test_disjoint_answers_have_no_bound_and_bad_laws_a_sentence() -> None:
+    assert (
+        exact_pair(CategoricalLaw(np.array([1.0, 0.0])), CategoricalLaw(np.array([0.0, 1.0])), 0.5).epsilon == math.inf
+    )
+    with pytest.raises(UsageError, match="sum to 1"):
+        exact_pair(CategoricalLaw(np.array([0.5])), CategoricalLaw(np.array([1.0])), 0)
+    with pytest.raises(UsageError, match="one kind"):
+        exact_pair(CategoricalLaw(np.array([1.0])), GaussianLaw(np.zeros(1), 1.0), 0)
