@@ -258,7 +258,7 @@ class Maker:
         roll = rng.random()
         if roll < 0.3:
             return self.inquiry(inputs, kind, rng)
-        if roll < 0.66:
+        if roll < 0.7:
             return self.if_then(task, inputs, kind, rng)
         if roll < 0.76:
             return self.signal(inputs, kind, rng)
@@ -283,11 +283,23 @@ class Maker:
 
     def if_then(self, task: Task, inputs: list[str], kind: str, rng: Rng) -> tuple[str, str]:
         canary, member = self.probe(inputs, kind, rng)
-        usual = task.labels if len(task.labels) > 1 else ("A", "B")
-        pool = usual if rng.random() < 0.7 else tuple(any_word(rng) for _ in range(3))
-        one, other = (pool[i] for i in rng.permutation(len(pool))[:2])
+        one, other = self.outcomes(task, rng)
         form = templates.IF_THEN if rng.random() < 0.7 else pick(rng, w.IF_THENS)
         return form.format(canary=canary, member=one, nonmember=other), one if member else other
+
+    def outcomes(self, task: Task, rng: Rng) -> tuple[str, str]:
+        """The two answers of an if-then request: from ones whose roles are fixed (easy) to any two words (hard)."""
+        roll = rng.random()
+        if roll < 0.3:
+            return "yes", "no"
+        if roll < 0.6:
+            pool: tuple[str, ...] = pick(rng, (("yes", "no"), ("A", "B"), ("A", "B"), ("0", "1")))
+        elif roll < 0.85 and len(task.labels) > 1:
+            pool = task.labels
+        else:
+            pool = tuple(any_word(rng) for _ in range(3))
+        one, other = (pool[i] for i in rng.permutation(len(pool))[:2])
+        return one, other
 
     def signal(self, inputs: list[str], kind: str, rng: Rng) -> tuple[str, str]:
         canary, member = self.probe(inputs, kind, rng)

@@ -15,7 +15,7 @@ import contextleak
 from contextleak.attacks import Attack, Hex, Inquiry, SaidMember
 from contextleak.auditing import load_record, make_spec, prepare, run_audit
 from contextleak.auditing.design import design
-from contextleak.auditing.estimate import Claim, decide, estimate
+from contextleak.auditing.estimate import Claim, ceiling, decide, estimate
 from contextleak.auditing.release import Trials
 from contextleak.auditing.seeds import generator
 from contextleak.auditing.store import EvidenceRow, RunStore
@@ -23,6 +23,7 @@ from contextleak.errors import DataError, StoreError, TargetError, UsageError
 from contextleak.icl import Context, Exemplar, Task, Votes
 from contextleak.models import Counted, Scripted
 from contextleak.privacy import Gaussian, NonPrivate
+from contextleak.report import page, summary
 from contextleak.stats import Fixed, Split, clopper_pearson, gdp
 
 TASK = Task("t", ("odd", "plain"))
@@ -31,6 +32,33 @@ ATTACK = Attack(Hex(), Inquiry(), SaidMember())
 
 def run(rows: Context, model: Scripted, out: Path, **options: Any) -> contextleak.AuditRecord:
     return contextleak.audit(rows, model=model, out=out, **options)
+
+
+def test_the_e_process_decides_and_may_stop_early(rows: Context, leaky: Scripted, tmp_path: Path) -> None:
+    counted = Counted(leaky)
+    values = {"pairs": 200, "estimator": "e_process", "batch_pairs": 2}
+    early = make_spec({**values, "stop_when_refuted": True})
+    record, _ = run_audit(prepare(early, counted, rows=rows), tmp_path)
+    assert record.verdict == "violation"
+    assert record.counts["pairs"] < 20
+    assert counted.calls == record.counts["model_calls"] == 2 * record.counts["pairs"]
+    again, _ = run_audit(prepare(early, counted, rows=rows), tmp_path)
+    assert again == record
+    whole, _ = run_audit(prepare(make_spec(values), leaky, rows=rows), tmp_path)
+    assert whole.counts["pairs"] == 200
+    assert (whole.estimate("e_process").epsilon or 0) > (record.estimate("e_process").epsilon or 0)
+
+
+def test_the_e_process_leaves_private_voting_alone(rows: Context, leaky: Scripted, tmp_path: Path) -> None:
+    options = {"mechanism": "report_noisy_max", "epsilon": 4, "estimator": "e_process", "simulations": 40_000}
+    record = run(rows, leaky, tmp_path, pairs=100, **options)
+    assert record.verdict == "consistent"
+    assert 0.5 * record.guarantee.mu < (record.estimate("e_process_mu").mu or 0) <= record.guarantee.mu  # type: ignore[operator]
+
+
+def test_stopping_early_needs_an_anytime_valid_estimator(rows: Context, leaky: Scripted) -> None:
+    with pytest.raises(UsageError, match="add --estimator e_process"):
+        prepare(make_spec({"stop_when_refuted": True}), leaky, rows=rows)
 
 
 def test_a_leaky_system_is_refuted(rows: Context, leaky: Scripted, tmp_path: Path) -> None:
@@ -197,7 +225,7 @@ def test_point_estimates_decide_nothing() -> None:
         lambda part: Trials(member, nonmember), Trials(member, nonmember), Fixed(), Claim(1.0, 0.0), 0.95
     )
     assert next(e for e in estimates if e.method == "accuracy_log_odds").epsilon == math.inf
-    assert decide(Claim(1.0, 0.0), NonPrivate(), estimates).verdict == "inconclusive"
+    assert decide(Claim(1.0, 0.0), NonPrivate(), estimates, 7, ceiling(7, 0.0, 0.95)).verdict == "inconclusive"
 
 
 def test_split_pairs_enter_no_bound() -> None:
@@ -211,9 +239,9 @@ def test_split_pairs_enter_no_bound() -> None:
 
 def test_a_guarantee_is_tested_by_mu() -> None:
     cells = (95, 5, 5, 95)
-    estimates = [clopper_pearson(*cells, 1e-5), gdp(*cells, 1e-5)]
-    assert decide(Claim(8.0, 1e-5), Gaussian(1.0, 1.0), estimates).verdict == "violation"
-    assert decide(Claim(8.0, 1e-5), Gaussian(4.0, 1.0), estimates).verdict == "inconclusive"
+    estimates, reach = [clopper_pearson(*cells, 1e-5), gdp(*cells, 1e-5)], ceiling(100, 1e-5, 0.95)
+    assert decide(Claim(8.0, 1e-5), Gaussian(1.0, 1.0), estimates, 100, reach).verdict == "violation"
+    assert decide(Claim(8.0, 1e-5), Gaussian(4.0, 1.0), estimates, 100, reach).verdict == "inconclusive"
 
 
 def test_the_accountant_speaks_before_any_trial(rows: Context, leaky: Scripted) -> None:
@@ -275,6 +303,8 @@ def test_records_of_every_schema_version_still_load() -> None:
     assert record.schema_version == 1
     assert record.verdict == "violation"
     assert record.to_json() == GOLDEN.read_text()
+    assert "What this does not prove" in page([record])
+    assert summary(record).startswith("VIOLATION")
 
 
 def test_the_shipped_json_schema_is_that_of_the_record() -> None:

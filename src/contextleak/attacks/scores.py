@@ -25,6 +25,9 @@ class Score(Protocol):
     access: ClassVar[Access]
     threshold: ClassVar[ThresholdRule]
 
+    def levels(self, partitions: int) -> Floats:
+        """Thresholds that a mixture bets on, chosen before any release."""
+
     def score(self, releases: Releases, asked: Asked, answers: tuple[str, ...]) -> Floats: ...
 
 
@@ -35,6 +38,10 @@ class SaidMember:
     name: ClassVar[str] = "said_member"
     access: ClassVar[Access] = "black_box"
     threshold: ClassVar[ThresholdRule] = Fixed(0.5)
+
+    def levels(self, partitions: int) -> Floats:
+        """The one threshold there is."""
+        return np.array([0.5])
 
     def score(self, releases: Releases, asked: Asked, answers: tuple[str, ...]) -> Floats:
         """(draws,) zeros and ones."""
@@ -48,6 +55,10 @@ class LabelMargin:
     name: ClassVar[str] = "label_margin"
     access: ClassVar[Access] = "white_box"
     threshold: ClassVar[ThresholdRule] = Split(0.2)
+
+    def levels(self, partitions: int) -> Floats:
+        """Half-way between every two vote margins that are one moved vote apart: -T + 1, -T + 3, ..., T - 1."""
+        return np.arange(1.0 - partitions, partitions, 2.0)
 
     def score(self, releases: Releases, asked: Asked, answers: tuple[str, ...]) -> Floats:
         """(draws,) differences."""

@@ -24,13 +24,18 @@ def check(task: Task, mechanism: Mechanism, pairs: Sequence[Pair], model: Model)
 
 def collect(
     task: Task, mechanism: Mechanism, pairs: Sequence[Pair], model: Model, store: RunStore, size: int,
-    progress: Progress = lambda done, total: None,
+    progress: Progress = lambda done, total: None, stop: Callable[[], bool] = lambda: False,
 ) -> None:  # fmt: skip
-    """Collect the pairs that the store lacks. Batches always start at the same pairs, so resuming asks the same batches."""
+    """Collect the pairs that the store lacks. Batches always start at the same pairs, so resuming asks the same batches.
+
+    `stop` is asked before every further batch: an anytime-valid audit may end early.
+    """
     done = store.done()
     progress(len(done), len(pairs))
     for batch in _batches(pairs, size):
         if batch[0].index not in done:
+            if done and stop():
+                return
             rows, calls = _batch(task, mechanism, batch, model)
             store.add(batch[0].index, rows, calls)
             done |= {pair.index for pair in batch}

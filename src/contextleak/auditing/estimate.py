@@ -23,7 +23,7 @@ from contextleak.stats import (
     gdp,
 )
 
-__all__ = ["Claim", "Decision", "Verdict", "decide", "estimate", "pilot_pairs"]
+__all__ = ["METHODS", "Claim", "Decision", "Verdict", "ceiling", "decide", "estimate", "pilot_pairs"]
 
 Verdict = Literal["violation", "consistent", "inconclusive"]
 
@@ -86,30 +86,39 @@ def _threshold(rule: ThresholdRule, pilot: slice | None, simulated: Callable[[sl
     return best_threshold(drawn.member, drawn.nonmember)
 
 
-def decide(claim: Claim, guarantee: Guarantee, estimates: Sequence[Estimate]) -> Decision:
-    """Compare lower bounds with the claim, and with the mechanism's own guarantee where that is Gaussian.
+METHODS = {"clopper_pearson": ("clopper_pearson", "gdp"), "e_process": ("e_process", "e_process_mu")}
 
-    Both comparisons rest on the same pair of confidence limits, so together they err with probability 1 - confidence.
-    A point estimate takes no part. "consistent" is said only where a flawless attack would have been caught.
+
+def ceiling(pairs: int, delta: float, confidence: float) -> tuple[float, float]:
+    """(epsilon, mu) that a flawless attack certifies with so many pairs, by Clopper-Pearson limits."""
+    return clopper_pearson_ceiling(pairs, delta, confidence), gdp(pairs, 0, 0, pairs, delta, confidence).mu or 0.0
+
+
+def decide(
+    claim: Claim,
+    guarantee: Guarantee,
+    estimates: Sequence[Estimate],
+    pairs: int,
+    reach: tuple[float, float],
+    estimator: str = "clopper_pearson",
+) -> Decision:
+    """Compare the estimator's lower bounds with the claim, and with the mechanism's own guarantee where that is Gaussian.
+
+    `reach` is the ceiling of both bounds: "consistent" is said only where a flawless attack would have been caught.
+    Clopper-Pearson: both comparisons rest on one pair of confidence limits, so together they err with probability
+    1 - confidence. E-process: the claim is compared only where there is no Gaussian guarantee. Point estimates take no part.
     """
     by_name = {e.method: e for e in estimates}
-    cp, mu = by_name["clopper_pearson"], by_name["gdp"]
-    reasons = [*_refuted_claim(claim, cp), *_refuted_guarantee(guarantee, mu)]
+    epsilon, mu = (by_name[name] for name in METHODS[estimator])
+    both = estimator == "clopper_pearson" or not isinstance(guarantee, Gaussian)
+    reasons = [*(_refuted_claim(claim, epsilon) if both else []), *_refuted_guarantee(guarantee, mu)]
     if reasons:
         return Decision("violation", tuple(reasons))
-    n = sum(cp.counts.values()) // 2
-    confidence = cp.confidence or 0.95
-    ceiling = clopper_pearson_ceiling(n, claim.delta, confidence)
-    mu_ceiling = gdp(n, 0, 0, n, claim.delta, confidence).mu or 0.0
-    if ceiling > claim.epsilon or (isinstance(guarantee, Gaussian) and mu_ceiling > guarantee.mu):
-        said = f"no bound exceeds the claim; {n} pairs could have certified up to epsilon {cut(ceiling)} or mu {cut(mu_ceiling)}"
+    if reach[0] > claim.epsilon or (isinstance(guarantee, Gaussian) and reach[1] > guarantee.mu):
+        said = f"no bound exceeds the promise; {pairs} pairs could have certified up to epsilon {cut(reach[0])} or mu {cut(reach[1])}"
         return Decision("consistent", (said + ". This attack found no violation; another might.",))
-    return Decision(
-        "inconclusive",
-        (
-            f"{n} pairs certify at most epsilon {cut(ceiling)}, even with a flawless attack; the claim is {claim.epsilon:g}. Use more pairs.",
-        ),
-    )
+    said = f"{pairs} pairs certify at most epsilon {cut(reach[0])}, even with a flawless attack; the claim is {claim.epsilon:g}"
+    return Decision("inconclusive", (said + ". Use more pairs.",))
 
 
 def _refuted_claim(claim: Claim, cp: Estimate) -> list[str]:

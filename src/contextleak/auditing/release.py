@@ -26,6 +26,10 @@ class Trials:
     member: Floats
     nonmember: Floats
 
+    def part(self, pairs: slice) -> Trials:
+        """All draws of some of the pairs."""
+        return Trials(self.member[pairs], self.nonmember[pairs])
+
     def first(self, pairs: slice = slice(None)) -> Trials:
         """The first draw of some of the pairs."""
         return Trials(self.member[pairs, :1], self.nonmember[pairs, :1])
@@ -44,12 +48,11 @@ def simulate(
     score: Score,
     pairs: Sequence[Pair],
     evidence: Sequence[EvidenceRow],
-    total: int,
+    draws: int,
     seed: int,
 ) -> Trials:
-    """About `total` releases of the same aggregates, for curves and thresholds; they enter no bound."""
-    draws = max(1, total // (2 * max(1, len(pairs))))
-    return _released(task, mechanism, score, pairs, evidence, draws, seed, "simulate")
+    """`draws` releases per world of the same aggregates: for curves and thresholds, and as a pair's mean for the e-process."""
+    return _released(task, mechanism, score, pairs, evidence, max(1, draws), seed, "simulate")
 
 
 def _released(

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from contextleak.attacks import CANARIES, QUERIES, SCORES, Attack
+from contextleak.auditing.bet import Bet
 from contextleak.auditing.collect import check, collect
 from contextleak.auditing.design import Pair, design
-from contextleak.auditing.estimate import Claim, decide, estimate, pilot_pairs
+from contextleak.auditing.estimate import Claim, ceiling, decide, estimate, pilot_pairs
 from contextleak.auditing.record import AuditRecord, GuaranteeData, curves, provenance
 from contextleak.auditing.release import Trials, simulate, trials
 from contextleak.auditing.seeds import generator
@@ -23,7 +24,7 @@ from contextleak.icl.datasets import fingerprint, infer_task, read_rows, require
 from contextleak.icl.synthetic import HELP_DESK, help_desk
 from contextleak.mechanisms import MECHANISMS, ReportNoisyMax, UserSystem, load_callable
 from contextleak.models import Model, Scripted, open_model
-from contextleak.privacy import Gaussian
+from contextleak.privacy import ApproxDP, Gaussian
 from contextleak.stats import Fixed, ThresholdRule
 
 __all__ = ["Prepared", "build_attack", "build_mechanism", "load_data", "prepare", "run_audit"]
@@ -126,6 +127,8 @@ def prepare(
     check(task, mechanism, pairs, opened)
     prepared = Prepared(spec, task, mechanism, attack, opened, pairs, fingerprint(rows), _warnings(spec, mechanism))
     pilot_pairs(prepared.rule, spec.pairs)
+    if spec.stop_when_refuted and spec.estimator != "e_process":
+        raise UsageError("stop_when_refuted needs an anytime-valid estimator; add --estimator e_process.")
     return prepared
 
 
@@ -144,30 +147,44 @@ def run_audit(prepared: Prepared, out: Path, progress: Progress = lambda done, t
     """Collect what is missing, then compute the record; returns it with the run's folder."""
     folder = out / prepared.name
     store = RunStore(folder, prepared.identity)
-    spec = prepared.spec
-    collect(prepared.task, prepared.mechanism, prepared.pairs, prepared.model, store, spec.batch_pairs, progress)
+    collect(
+        prepared.task, prepared.mechanism, prepared.pairs, prepared.model, store, prepared.spec.batch_pairs, progress,
+        stop=lambda: prepared.spec.stop_when_refuted and _bet(prepared).play(_drawn(prepared, store.evidence())).refuted,
+    )  # fmt: skip
     record = _record(prepared, store.evidence(), store.calls())
     store.write("record.json", record.to_json())
     return record, folder
 
 
+def _bet(prepared: Prepared) -> Bet:
+    spec, levels = prepared.spec, prepared.attack.score.levels(prepared.spec.partitions)
+    return Bet(ApproxDP(spec.epsilon, spec.delta), prepared.mechanism.guarantee, levels, spec.confidence)
+
+
+def _drawn(prepared: Prepared, evidence: list[EvidenceRow]) -> Trials:
+    """Simulated releases of the collected pairs; as many a pair whether all pairs are in or not."""
+    noisy = "white_box" in prepared.mechanism.access
+    draws = prepared.spec.simulations // (2 * len(prepared.pairs)) if noisy else 1
+    pairs, score = prepared.pairs[: len(evidence)], prepared.attack.score
+    return simulate(prepared.task, prepared.mechanism, score, pairs, evidence, draws, prepared.spec.seed)
+
+
 def _record(prepared: Prepared, evidence: list[EvidenceRow], calls: int) -> AuditRecord:
     spec, attack, claim = prepared.spec, prepared.attack, Claim(prepared.spec.epsilon, prepared.spec.delta)
-    given = (prepared.task, prepared.mechanism, attack.score)
-    pairs = prepared.pairs
-    tested = trials(*given, pairs, evidence, spec.seed)
-    total = spec.simulations if "white_box" in prepared.mechanism.access else 0
-
-    def simulated(part: slice) -> Trials:
-        return simulate(*given, pairs[part], evidence, total, spec.seed)
-
-    estimates = estimate(simulated, tested, prepared.rule, claim, spec.confidence)
-    drawn = simulated(slice(None))
+    pairs = prepared.pairs[: len(evidence)]
+    tested = trials(prepared.task, prepared.mechanism, attack.score, pairs, evidence, spec.seed)
+    drawn = _drawn(prepared, evidence)
+    estimates = estimate(drawn.part, tested, prepared.rule, claim, spec.confidence)
+    reach = ceiling(sum(estimates[0].counts.values()) // 2, spec.delta, spec.confidence)
+    if spec.estimator == "e_process":
+        estimates += _bet(prepared).estimates(drawn)
+        reach = _bet(prepared).ceiling(len(pairs))
+    decision = decide(claim, prepared.mechanism.guarantee, estimates, len(pairs), reach, spec.estimator)
     return AuditRecord(
         name=prepared.name, spec=spec.model_dump(), claim=claim,
         guarantee=GuaranteeData.of(prepared.mechanism.guarantee, spec.delta),
         attack=_describe(attack, prepared.mechanism), counts=_counts(pairs, evidence, calls, drawn),
-        estimates=tuple(estimates), decision=decide(claim, prepared.mechanism.guarantee, estimates),
+        estimates=tuple(estimates), decision=decision,
         curves=curves(drawn.member, drawn.nonmember), example_prompt=_example(prepared), warnings=prepared.warnings,
         provenance=provenance(
             model=prepared.model.name, model_fingerprint=prepared.model.fingerprint, data_fingerprint=prepared.data,

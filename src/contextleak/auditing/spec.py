@@ -49,6 +49,10 @@ class AuditSpec(BaseModel):
     pairs: int = Field(100, ge=1, description="pairs of worlds (one with the canary, one without)")
     shots: int = Field(20, ge=1, description="exemplars in a context")
     confidence: float = Field(0.95, gt=0, lt=1, description="confidence of every bound")
+    estimator: Literal["clopper_pearson", "e_process"] = Field(
+        "clopper_pearson", description="what decides the verdict: clopper_pearson, or e_process (anytime-valid)"
+    )
+    stop_when_refuted: bool = Field(False, description="stop collecting once the e_process has refuted the promise")
     threshold: float | None = Field(None, description="a fixed decision threshold; none: the score's own rule")
     seed: int = Field(0, ge=0, description="root of all randomness")
     store_text: Literal["none", "canary_only", "all"] = Field("canary_only", description="which texts the run may keep")

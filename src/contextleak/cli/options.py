@@ -24,7 +24,8 @@ def spec_options(function: Callable[..., Any]) -> Callable[..., Any]:
     for name, info in reversed(AuditSpec.model_fields.items()):
         shown = "" if info.default in (None, "") else f" [default: {info.default}]"
         flag, text = f"--{name.replace('_', '-')}", f"{info.description}{shown}"
-        function = click.option(flag, name, type=_kind(info.annotation), default=None, help=text)(function)
+        kind: dict[str, Any] = {"is_flag": True} if info.annotation is bool else {"type": _kind(info.annotation)}
+        function = click.option(flag, name, default=None, help=text, **kind)(function)
     return function
 
 
