@@ -27,6 +27,7 @@ class Episode:
 
     context: str
     turns: list[tuple[str, str]] = field(default_factory=list)
+    probes: dict[int, tuple[str, bool]] = field(default_factory=dict)  # turn -> the text asked about, and is it there
 
 
 def pick(rng: Rng, items):  # type: ignore[no-untyped-def]
@@ -250,7 +251,10 @@ class Maker:
         ep = Episode(prompt)
         inputs = [row.input for row in rows]
         for _ in range(turns or self.turns):
+            self.probed: tuple[str, bool] | None = None
             text, answer = self.turn(task, rows, inputs, kind, rng)
+            if self.probed:
+                ep.probes[len(ep.turns)] = self.probed
             ep.turns.append((task.open_block(text), answer))
         return ep
 
@@ -271,10 +275,9 @@ class Maker:
         return self.extract(inputs, kind, rng)
 
     def probe(self, inputs: list[str], kind: str, rng: Rng) -> tuple[str, bool]:
-        if inputs and rng.random() < 0.5:
-            return present(inputs, rng), True
-        text = absent(inputs, kind, rng, self.texts)
-        return text, any(text in row for row in inputs)
+        text = present(inputs, rng) if inputs and rng.random() < 0.5 else absent(inputs, kind, rng, self.texts)
+        self.probed = text, any(text in row for row in inputs)
+        return self.probed
 
     def inquiry(self, inputs: list[str], kind: str, rng: Rng) -> tuple[str, str]:
         canary, member = self.probe(inputs, kind, rng)

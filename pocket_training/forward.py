@@ -39,14 +39,14 @@ def attend(
 
 def hidden_states(
     model: LlamaForCausalLM, ids: torch.Tensor, position: torch.Tensor, lengths: list[int], masks: list[torch.Tensor],
-    dtype: torch.dtype = torch.bfloat16,
+    dtype: torch.dtype = torch.bfloat16, taps: dict[int, torch.Tensor] | None = None,
 ) -> torch.Tensor:  # fmt: skip
-    """(tokens, width) last hidden states, after the final norm."""
+    """(tokens, width) last hidden states, after the final norm; `taps` is filled with the states after its layers."""
     config, heads = model.config, model.config.num_attention_heads
     dim, eps = config.hidden_size // heads, config.rms_norm_eps
     cos, sin = (t.to(dtype) for t in rotary(position, dim, 10000.0))
     x = model.model.embed_tokens.weight[ids]
-    for layer in model.model.layers:
+    for index, layer in enumerate(model.model.layers):
         a, m = layer.self_attn, layer.mlp
         y = F.rms_norm(x, (x.shape[-1],), layer.input_layernorm.weight, eps).to(dtype)
         joint = torch.cat([a.q_proj.weight, a.k_proj.weight, a.v_proj.weight]).to(dtype)
@@ -56,4 +56,6 @@ def hidden_states(
         y = F.rms_norm(x, (x.shape[-1],), layer.post_attention_layernorm.weight, eps).to(dtype)
         gate, up = (y @ torch.cat([m.gate_proj.weight, m.up_proj.weight]).to(dtype).T).chunk(2, -1)
         x = x + (F.silu(gate) * up) @ m.down_proj.weight.to(dtype).T
+        if taps is not None and index in taps:
+            taps[index] = x
     return F.rms_norm(x, (x.shape[-1],), model.model.norm.weight, eps)

@@ -11,7 +11,7 @@ import argparse
 import json
 import math
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +24,7 @@ from tokenizers import Tokenizer
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 POSITIONS = 2048
+MIDDLE, KNOWS = 3, 0.5  # after this layer a linear probe (not shipped) must tell presence; weight of its loss
 FIRST = 4.0  # weight of an answer's first token
 
 
@@ -65,12 +66,14 @@ class Sequence:
     segment: list[int]  # 0: context, k: turn k
     position: list[int]
     answer: list[bool]  # this token is part of an answer
+    known: list[int] = field(default_factory=list)  # after the text asked about: 1 it is there, 0 it is not; else -1
 
 
 def encode(ep: Episode, tok: Tokenizer, rng: np.random.Generator) -> Sequence:
     context = tok.encode(ep.context).ids
     newline = tok.token_to_id("Ċ")
     seq = Sequence(list(context), [0] * len(context), spread(context, newline, rng), [False] * len(context))
+    seq.known += [-1] * len(context)
     start = seq.position[-1] + 1
     for k, (block, answer) in enumerate(ep.turns, 1):
         ask = tok.encode(block, add_special_tokens=False).ids
@@ -79,6 +82,9 @@ def encode(ep: Episode, tok: Tokenizer, rng: np.random.Generator) -> Sequence:
         seq.segment += [k] * (len(ask) + len(reply))
         seq.position += range(start, start + len(ask) + len(reply))
         seq.answer += [False] * len(ask) + [True] * len(reply)
+        canary, member = ep.probes.get(k - 1, ("", False))
+        after = len(tok.encode(block.rpartition(canary)[2], add_special_tokens=False).ids) if canary else 0
+        seq.known += [-1] * (len(ask) - after) + [int(member)] * after + [-1] * len(reply)
     return seq
 
 
@@ -102,6 +108,7 @@ class Batch:
     predict: torch.Tensor  # positions whose next token is scored
     answer: torch.Tensor  # of those: part of an answer
     first: torch.Tensor  # of those: the first token of an answer, the one that decides
+    known: torch.Tensor  # (tokens,): what the middle of the model should know of the text asked about
 
 
 def mask_of(seq: Sequence) -> torch.Tensor:
@@ -115,13 +122,14 @@ def pad(seq: Sequence, multiple: int = 64) -> Sequence:
     """Few distinct lengths: the matrix library prepares each shape once."""
     more = -len(seq.ids) % multiple
     return Sequence(
-        seq.ids + [0] * more, seq.segment + [-1] * more, seq.position + [0] * more, seq.answer + [False] * more
-    )
+        seq.ids + [0] * more, seq.segment + [-1] * more, seq.position + [0] * more, seq.answer + [False] * more,
+        seq.known + [-1] * more,
+    )  # fmt: skip
 
 
 def collate(seqs: list[Sequence], tokens: int, rng: np.random.Generator) -> Batch:
     rest = tokens - sum(len(s.ids) for s in seqs)
-    blank = Sequence([0] * rest, [-1] * rest, [0] * rest, [False] * rest)
+    blank = Sequence([0] * rest, [-1] * rest, [0] * rest, [False] * rest, [-1] * rest)
     rows = [*seqs, blank]
     ids = np.concatenate([s.ids for s in rows]).astype(np.int64)
     segment = np.concatenate(
@@ -136,6 +144,7 @@ def collate(seqs: list[Sequence], tokens: int, rng: np.random.Generator) -> Batc
     return Batch(
         torch.from_numpy(ids), torch.tensor([p for s in rows for p in s.position]), [len(s.ids) for s in seqs],
         [mask_of(s) for s in seqs], torch.from_numpy(predict), torch.from_numpy(reply[predict]), torch.from_numpy(start[predict]),
+        torch.tensor([k for s in rows for k in s.known]),
     )  # fmt: skip
 
 
@@ -155,25 +164,29 @@ def draw(maker: Maker, tok: Tokenizer, plan: Plan, step: int) -> Batch:
 
 
 def loss_of(model: LlamaForCausalLM, batch: Batch, lm_weight: float) -> tuple[torch.Tensor, float]:
-    hidden = hidden_states(model, batch.ids, batch.position, batch.lengths, batch.masks)
+    taps = {MIDDLE: torch.empty(0)}
+    hidden = hidden_states(model, batch.ids, batch.position, batch.lengths, batch.masks, taps=taps)
     logits = hidden[batch.predict].bfloat16() @ model.lm_head.weight.bfloat16().T
     losses = F.cross_entropy(logits.float(), batch.ids[batch.predict + 1], reduction="none")
     first = batch.first[batch.answer]
     answer = (losses[batch.answer] * torch.where(first, FIRST, 1.0)).sum() / torch.where(first, FIRST, 1.0).sum()
     rest = losses[~batch.answer].mean() if not bool(batch.answer.all()) else answer * 0
-    return answer + lm_weight * rest, float(answer.detach())
+    told = batch.known >= 0
+    guess = model.probe(taps[MIDDLE][told])[:, 0]
+    knows = F.binary_cross_entropy_with_logits(guess, batch.known[told].float())
+    return answer + lm_weight * rest + KNOWS * knows, float(answer.detach())
 
 
 def save(model: LlamaForCausalLM, tok: Tokenizer, folder: Path) -> None:
     small = LlamaForCausalLM(model.config)
-    small.load_state_dict(model.state_dict())
+    small.load_state_dict({k: v for k, v in model.state_dict().items() if not k.startswith("probe.")})
     small.to(torch.bfloat16).save_pretrained(folder)
     PreTrainedTokenizerFast(
         tokenizer_object=tok, pad_token="<pad>", bos_token="<bos>", eos_token="<eos>", model_max_length=POSITIONS
     ).save_pretrained(folder)
 
 
-SECOND = Plan(steps=2500, tokens=8192, lr=1e-3, warmup=60, stages=((0.55, 40, 160), (0.75, 60, 500), (1.0, 60, 1500)))
+SECOND = Plan(steps=1300, tokens=8192, lr=1e-3, warmup=60, stages=((0.55, 40, 160), (0.75, 60, 500), (1.0, 60, 1500)))
 
 
 def grown(folder: Path, layers: int, vocab: int) -> LlamaForCausalLM:
@@ -216,6 +229,7 @@ def main() -> None:
 
 def run(plan: Plan, model: LlamaForCausalLM, tok: Tokenizer, out: Path, minutes: float) -> None:
     print(f"{sum(p.numel() for p in model.parameters()):,} parameters", flush=True)
+    model.probe = torch.nn.Linear(model.config.hidden_size, 1)
     optimizer = torch.optim.AdamW(model.parameters(), lr=plan.lr, betas=(0.9, 0.98), weight_decay=0.05)
     step, state = 0, out / "checkpoint.pt"
     if state.exists():
