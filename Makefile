@@ -39,9 +39,11 @@ test: install
 bench: install
 	$(BIN)/python bench/start.py
 	$(BIN)/python bench/engine.py
+	$(BIN)/contextleak selftest
 
 pocket-train: install
-	$(BIN)/python pocket_training/train.py --out pocket_training/out
+	$(BIN)/python pocket_training/train.py --out pocket_training/out/first
+	$(BIN)/python pocket_training/train.py --out pocket_training/out/second --grow pocket_training/out/first
 
 pocket-eval: install
 	$(BIN)/python pocket_training/evaluate.py $(if $(DATA),--data $(DATA))

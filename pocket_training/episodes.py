@@ -293,11 +293,11 @@ class Maker:
     def outcomes(self, task: Task, rng: Rng) -> tuple[str, str]:
         """The two answers of an if-then request: from ones whose roles are fixed (easy) to any two words (hard)."""
         roll = rng.random()
-        if roll < 0.3:
+        if roll < 0.06:
             return "yes", "no"
-        if roll < 0.6:
+        if roll < 0.25:
             pool: tuple[str, ...] = pick(rng, (("yes", "no"), ("A", "B"), ("A", "B"), ("0", "1")))
-        elif roll < 0.85 and len(task.labels) > 1:
+        elif roll < 0.75 and len(task.labels) > 1:
             pool = task.labels
         else:
             pool = tuple(any_word(rng) for _ in range(3))

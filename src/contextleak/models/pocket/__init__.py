@@ -1,4 +1,4 @@
-"""The pocket model: 2.2 million parameters, trained by `pocket_training/` on generated text, shipped with the package.
+"""The pocket model: 3 million parameters, trained by `pocket_training/` on generated text, shipped with the package.
 
 It finds texts in its context, copies labels, follows if-then requests and routes help-desk messages. It knows nothing
 of the world and obeys no system instruction: what it shows about a defence is what the defence does to a model that
