@@ -186,7 +186,7 @@ def save(model: LlamaForCausalLM, tok: Tokenizer, folder: Path) -> None:
     ).save_pretrained(folder)
 
 
-SECOND = Plan(steps=1400, tokens=8192, lr=1e-3, warmup=60, stages=((0.68, 40, 160), (0.82, 60, 500), (1.0, 60, 1500)))
+SECOND = Plan(steps=1750, tokens=8192, lr=1e-3, warmup=60, stages=((0.78, 40, 160), (0.88, 60, 500), (1.0, 60, 1500)))
 
 
 def grown(folder: Path, layers: int, vocab: int) -> LlamaForCausalLM:
