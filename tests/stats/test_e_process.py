@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.special import ndtr
+from scipy.optimize import linprog
 from scipy.stats import norm
 
 from contextleak.errors import UsageError
 from contextleak.privacy import ApproxDP, Gaussian, NonPrivate, PureDP, calibrate_gaussian, gdp_epsilon
-from contextleak.stats import CategoricalLaw, EProcess, GaussianLaw, exact_pair, pair_delta
+from contextleak.stats import CategoricalLaw, EProcess, GaussianLaw, VoteScores, exact_pair, pair_delta
 
 TAUS = np.array([0.0, 0.5, 1.0])
 
@@ -32,7 +32,7 @@ def test_no_leak_has_no_positive_bound_more_often() -> None:
 
 
 def test_a_false_claim_is_refuted_and_bounds_lie_below_the_truth() -> None:
-    process = audit(0.5, 2.0, 200, 1)
+    process = audit(0.5, 2.0, 200, 2)
     assert process.refuted
     assert 0.5 < (process.mu_lower_bound().mu or 0) < 2.0
     assert process.wealth > 20
@@ -63,27 +63,75 @@ def test_one_step_is_a_supermartingale(seed: int, epsilon: float) -> None:
     for x in (0.0, 1.0):
         for y in (0.0, 1.0):
             twin = EProcess(PureDP(epsilon))
-            for a, b in process._pairs:
-                twin.update(a, b)
+            twin.extend(np.concatenate(process._x), np.concatenate(process._y))
             twin.update(x, y)
             expected += (p if x else 1 - p) * (1 - p if y else p) * twin.wealth
     assert expected <= before * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("horizon", [None, 50])
+@pytest.mark.parametrize("seed", range(5))
+def test_one_step_over_all_thresholds_is_a_supermartingale(seed: int, horizon: int | None) -> None:
+    """Votes 0..2 hidden by noise: over all laws of a pair that keep the claim's lines, the next factor's largest mean is 1."""
+    rng, scores = np.random.default_rng(seed), VoteScores.count(2, 1.0)
+    states = [(i, j) for i in range(3) for j in range(3) if abs(i - j) <= 1]
+    process = scores.process(Gaussian(0.6, 1.0), horizon=horizon)
+    for _ in range(int(rng.integers(5, 40))):
+        i, j = states[rng.choice(len(states))] if rng.random() < 0.3 else (1, 0)
+        process.update(scores.chances(i), scores.chances(j))
+    bets = process._bets(process.lines, scores.thresholds.size)
+    x, y = (scores.chances([s[i] for s in states]) for i in (0, 1))
+    bet = bets.choose(process._live.past, np.array([process.pairs]))  # type: ignore[union-attr]
+    pay = np.tensordot(process.lines.coefficients[0], np.stack([np.ones_like(x), x, y]), 1)  # (L, S, K)
+    worst = pay.transpose(1, 0, 2).reshape(len(states), -1)
+    factors = 1 + bet.gains(x, y, np.zeros(len(states), int))[0]
+    assert factors.min() > 0
+    most = linprog(-factors, A_ub=worst.T, b_ub=np.zeros(worst.shape[1]), A_eq=np.ones((1, len(states))), b_eq=[1.0])
+    assert -most.fun <= 1 + 1e-9
+
+
+def test_many_pairs_at_once_are_the_same_as_one_by_one() -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.random((70, 3)), rng.random((70, 3)) / 2
+    one, other = EProcess(Gaussian(0.1, 1.0)), EProcess(Gaussian(0.1, 1.0))
+    for a, b in zip(x, y, strict=True):
+        one.update(a, b)
+    other.extend(x[:30], y[:30])
+    other.extend(x[30:], y[30:])
+    assert one.pairs == other.pairs == 70
+    assert one.wealth == pytest.approx(other.wealth)
+    assert one.mu_lower_bound() == other.mu_lower_bound()
+
+
+def test_a_replay_is_the_live_game() -> None:
+    """The bound's replay and the running wealth bet alike on the same claim."""
+    rng = np.random.default_rng(1)
+    x, y = (rng.random((90, 2)) < 0.8).astype(float), (rng.random((90, 2)) < 0.3).astype(float)
+    process = EProcess(PureDP(0.4))
+    process.extend(x, y)
+    bets = process._bets(process.lines, 2)
+    assert bets.play(x, y, process._prior(2))[0] == pytest.approx(process._live.best)  # type: ignore[union-attr]
+
+
+def test_a_bound_grows_with_clean_evidence_and_with_lower_confidence() -> None:
+    def bound(pairs: int, confidence: float) -> tuple[float, float]:
+        process = EProcess(Gaussian(0.5, 1.0), confidence)
+        process.extend(np.full((pairs, 1), 0.9), np.full((pairs, 1), 0.1))
+        return process.mu_lower_bound().mu or 0.0, process.epsilon_lower_bound(1e-5).epsilon or 0.0
+
+    assert np.all(np.array(bound(40, 0.95)) <= bound(80, 0.95))
+    assert np.all(np.array(bound(80, 0.99)) <= bound(80, 0.95))
+
+
 @pytest.mark.parametrize("epsilon", [1.0, 2.0, 4.0, 8.0])
 def test_a_hundred_pairs_reach_most_of_mu(epsilon: float) -> None:
-    """RNM with T = 10, a canary noticed with probability .97, exact marginal probabilities and the pairing known."""
+    """RNM with T = 10, a canary noticed in 97 of 100 pairs, exact chances and the pairing known."""
     sigma = calibrate_gaussian(epsilon, 1e-5, math.sqrt(2))
-    spread, true = sigma / math.sqrt(2), math.sqrt(2) / sigma
-    taus = np.array([0.5 - spread, 0.5, 0.5 + spread, 1.5, 2.5])
-    states = [(a, b) for a in range(11) for b in range(11) if abs(a - b) <= 1]
-    xs, ys = (np.array([ndtr((state[i] - taus) / spread) for state in states]) for i in (0, 1))
-    process = EProcess(Gaussian(math.sqrt(2), sigma), support=(xs, ys), weights=[0.1, 0.6, 0.1, 0.1, 0.1])
-    rng = np.random.default_rng(0)
-    for _ in range(100):
-        noticed = int(rng.random() < 0.97)
-        process.update(ndtr((noticed - taus) / spread), ndtr(-taus / spread))
-    assert 0.8 * true < (process.mu_lower_bound().mu or 0) <= true
+    true, scores = math.sqrt(2) / sigma, VoteScores.margin(10, sigma)
+    process = scores.process(Gaussian(math.sqrt(2), sigma), horizon=100)
+    member = np.where(np.isin(np.arange(100), (20, 50, 80)), -10, -8)
+    process.extend(scores.chances(member), scores.chances(np.full(100, -10)))
+    assert 0.86 * true < (process.mu_lower_bound().mu or 0) <= true
     assert not process.refuted
 
 
@@ -92,7 +140,11 @@ def test_a_hundred_pairs_reach_most_of_mu(epsilon: float) -> None:
     [
         (lambda: EProcess(PureDP(1)).update(float("nan"), 0), "x is nan"),
         (lambda: EProcess(PureDP(1)).update(2, 0), "x is 2"),
-        (lambda: EProcess(PureDP(1)).update([0, 1], [0]), "one entry per threshold"),
+        (lambda: EProcess(PureDP(1)).update([0, 1], [0]), "with the same thresholds"),
+        (lambda: EProcess(PureDP(1)).mu_lower_bound(0), "delta is 0"),
+        (lambda: EProcess(PureDP(1)).epsilon_lower_bound(1), "delta is 1"),
+        (lambda: EProcess(PureDP(1), horizon=-1), "horizon is -1"),
+        (lambda: EProcess(PureDP(1)).extend([0.5], [0.5]), "must be \\(pairs, thresholds\\)"),
         (lambda: EProcess(NonPrivate()), "promises nothing"),
         (lambda: EProcess(PureDP(1), 1.0), "confidence is 1"),
         (lambda: EProcess(PureDP(1), support=([[0.5]], [[0.5]])).update(0, 1), "outside the stated support"),

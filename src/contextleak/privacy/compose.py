@@ -67,6 +67,9 @@ def subsampled_gaussian_epsilon(sigma: float, rate: float, steps: int, delta: fl
     """
     positive("sigma", sigma)
     within("rate", rate, 0.0, 1.0)
+    delta_value(delta)
+    if whole("steps", steps) == 0 or rate == 0:
+        return 0.0
     try:
         from dp_accounting.pld import privacy_loss_distribution as pld
     except ImportError:
@@ -74,4 +77,4 @@ def subsampled_gaussian_epsilon(sigma: float, rate: float, steps: int, delta: fl
             "subsampled accounting needs dp-accounting; install it with: pip install 'contextleak[accounting]'."
         ) from None
     one = pld.from_gaussian_mechanism(sigma, sampling_prob=rate)
-    return float(one.self_compose(whole("steps", steps)).get_epsilon_for_delta(delta))
+    return float(one.self_compose(steps).get_epsilon_for_delta(delta))

@@ -6,10 +6,25 @@ from contextleak.stats.e_process import EProcess
 from contextleak.stats.estimate import Estimate, Kind, cut
 from contextleak.stats.intervals import binomial_lower, binomial_upper
 from contextleak.stats.laws import CategoricalLaw, GaussianLaw, exact_pair, pair_delta
+from contextleak.stats.noise_fit import NoiseFit, noise_goodness_of_fit
+from contextleak.stats.one_run import one_run
+from contextleak.stats.posterior import joint_beta
 from contextleak.stats.power import clopper_pearson_ceiling, clopper_pearson_power, pairs_to_refute
-from contextleak.stats.thresholds import BestOnSameData, Fixed, Split, ThresholdRule, best_threshold
+from contextleak.stats.resampled import resampled
+from contextleak.stats.thresholds import (
+    BestOnSameData,
+    Bonferroni,
+    Fixed,
+    Split,
+    ThresholdRule,
+    best_threshold,
+    bonferroni,
+)
+from contextleak.stats.votes import Band, VoteScores, joint_votes, roc_band, vote_band
 
 __all__ = [
+    "Band", "Bonferroni", "NoiseFit", "VoteScores", "bonferroni", "joint_beta", "joint_votes", "noise_goodness_of_fit", "one_run",
+    "resampled", "roc_band", "vote_band",
     "CategoricalLaw", "EProcess", "GaussianLaw", "exact_pair", "pair_delta",
     "BestOnSameData", "Estimate", "Fixed", "Kind", "Split", "ThresholdRule", "accuracy_bound", "accuracy_log_odds",
     "auroc", "auroc_standard_error", "best_threshold", "binomial_lower", "binomial_upper", "clopper_pearson", "cut",

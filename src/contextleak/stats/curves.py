@@ -17,7 +17,7 @@ Floats = npt.NDArray[np.float64]
 
 def clean_scores(name: str, scores: npt.ArrayLike) -> Floats:
     """A flat array of scores without NaN, at least one."""
-    array = np.asarray(scores, float).ravel()
+    array = np.array(scores, float).ravel()
     if array.size == 0:
         raise UsageError(f"{name} holds no scores; it needs at least one.")
     if np.isnan(array).any():
@@ -30,10 +30,11 @@ def clean_scores(name: str, scores: npt.ArrayLike) -> Floats:
 def roc(member: npt.ArrayLike, nonmember: npt.ArrayLike) -> tuple[Floats, Floats, Floats]:
     """(fpr, tpr, threshold) of every rule "member if score >= threshold", from (0, 0) to (1, 1), thresholds falling."""
     m, n = clean_scores("member", member), clean_scores("nonmember", nonmember)
-    values, at = np.unique(np.concatenate([m, n]), return_inverse=True)
-    tp = np.bincount(at[: m.size], minlength=values.size)[::-1].cumsum() / m.size
-    fp = np.bincount(at[m.size :], minlength=values.size)[::-1].cumsum() / n.size
-    return np.r_[0.0, fp], np.r_[0.0, tp], np.r_[math.inf, values[::-1]]
+    m.sort()
+    n.sort()
+    values = np.unique(np.concatenate([m, n]))[::-1]
+    tp, fp = (1 - np.searchsorted(world, values) / world.size for world in (m, n))
+    return np.r_[0.0, fp], np.r_[0.0, tp], np.r_[math.inf, values]
 
 
 def auroc(member: npt.ArrayLike, nonmember: npt.ArrayLike) -> float:

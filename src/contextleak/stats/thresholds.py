@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from contextleak._check import within
-from contextleak.stats.curves import roc
+from contextleak._check import confidence_level, within
+from contextleak.errors import UsageError
+from contextleak.stats.curves import clean_scores, roc
+from contextleak.stats.estimate import Estimate
 
-__all__ = ["BestOnSameData", "Fixed", "Split", "ThresholdRule", "best_threshold"]
+__all__ = ["BestOnSameData", "Bonferroni", "Fixed", "Split", "ThresholdRule", "best_threshold", "bonferroni"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -46,7 +50,56 @@ class BestOnSameData:
         return "best on the tested data (point estimates only)"
 
 
-ThresholdRule = Fixed | Split | BestOnSameData
+@dataclass(frozen=True, slots=True)
+class Bonferroni:
+    """Every one of k thresholds fixed beforehand is tried, each at 1 - alpha/k; empty: the score's own levels."""
+
+    values: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not all(value == value for value in self.values):
+            raise UsageError("Bonferroni got a threshold that is NaN; thresholds are numbers.")
+
+    def __str__(self) -> str:
+        return f"best of {len(self.values) or 'several'} thresholds fixed beforehand, each at its share of the error (Bonferroni)"
+
+
+ThresholdRule = Fixed | Split | Bonferroni | BestOnSameData
+
+
+class FromCounts(Protocol):
+    """An estimator of error counts, such as clopper_pearson or gdp."""
+
+    def __call__(
+        self, tp: int, fn: int, fp: int, tn: int, delta: float, confidence: float, threshold: str, /
+    ) -> Estimate: ...
+
+
+def bonferroni(
+    estimator: FromCounts,
+    member: npt.ArrayLike,
+    nonmember: npt.ArrayLike,
+    thresholds: Sequence[float],
+    delta: float,
+    confidence: float = 0.95,
+) -> Estimate:
+    """The best bound over thresholds fixed beforehand, each at confidence 1 - (1 - confidence)/k, so all hold together.
+
+    member, nonmember: scores, "member" if score >= threshold. The best is by mu where the estimator has one, else by
+    epsilon. Raises UsageError for no thresholds or NaN scores.
+    """
+    rule = Bonferroni(tuple(thresholds))
+    if not rule.values:
+        raise UsageError("bonferroni got no thresholds; it needs at least one, chosen before the trials were seen.")
+    m, n = clean_scores("member", member), clean_scores("nonmember", nonmember)
+    each = 1 - (1 - confidence_level(confidence)) / len(rule.values)
+    found = [
+        estimator(tp, m.size - tp, fp, n.size - fp, delta, each, f"{rule} (tau = {tau:g})")
+        for tau in rule.values
+        for tp, fp in [(int((m >= tau).sum()), int((n >= tau).sum()))]
+    ]
+    best = max(found, key=lambda e: (e.mu or 0.0, e.epsilon or 0.0))
+    return replace(best, confidence=confidence)
 
 
 def best_threshold(member: npt.ArrayLike, nonmember: npt.ArrayLike) -> float:

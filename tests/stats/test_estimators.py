@@ -1,0 +1,182 @@
+"""Credible bound, one-run bound, test of the noise, published bootstrap, Bonferroni: closed forms, twins, coverage, edges."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import binom
+
+from contextleak.errors import UsageError
+from contextleak.stats import (
+    Bonferroni,
+    accuracy_bound,
+    bonferroni,
+    clopper_pearson,
+    gdp,
+    joint_beta,
+    noise_goodness_of_fit,
+    one_run,
+    resampled,
+)
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.integers(1, 60), st.integers(1, 60), st.data(), st.sampled_from([0.0, 1e-2]))
+def test_joint_beta_is_the_quantile_of_its_posterior(
+    members: int, nonmembers: int, data: st.DataObject, delta: float
+) -> None:
+    """Slow twin: the posterior by sampling."""
+    tp, fp = data.draw(st.integers(0, members)), data.draw(st.integers(0, nonmembers))
+    found = joint_beta(tp, members - tp, fp, nonmembers - fp, delta)
+    rng = np.random.default_rng(0)
+    fnr = rng.beta(0.5 + members - tp, 0.5 + tp, 200_000)
+    fpr = rng.beta(0.5 + fp, 0.5 + nonmembers - fp, 200_000)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        epsilon = np.maximum(np.log(np.maximum(1 - delta - fpr, 0) / fnr), np.log(np.maximum(1 - delta - fnr, 0) / fpr))
+    epsilon = np.maximum(np.nan_to_num(epsilon, nan=0.0, posinf=1e9, neginf=0.0), 0)
+    below = float((epsilon <= (found.epsilon or 0)).mean())
+    assert found.epsilon == 0 or below == pytest.approx(0.05, abs=0.004)
+    assert found.epsilon != 0 or below >= 0.046
+    assert found.kind == "credible"
+
+
+def test_joint_beta_is_tighter_than_two_limits() -> None:
+    beta, limits = joint_beta(90, 10, 12, 88), clopper_pearson(90, 10, 12, 88)
+    assert (beta.epsilon or 0) > (limits.epsilon or 0)
+
+
+@given(st.integers(1, 300), st.data())
+def test_one_run_without_delta_is_the_binomial_tail(guesses: int, data: st.DataObject) -> None:
+    correct = data.draw(st.integers(0, guesses))
+    found = one_run(guesses + 5, guesses, correct)
+    assert found.epsilon == pytest.approx(accuracy_bound(correct, guesses).epsilon, abs=1e-6)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(2, 80), st.data(), st.floats(1e-7, 1e-3))
+def test_one_run_equals_the_slow_sum(guesses: int, data: st.DataObject, delta: float) -> None:
+    correct = data.draw(st.integers(guesses // 2, guesses))
+    canaries = guesses * 2
+    epsilon = one_run(canaries, guesses, correct, delta).epsilon or 0.0
+
+    def p_value(eps: float) -> float:
+        q = 1 / (1 + math.exp(-eps))
+        worst = max(
+            (sum(binom.pmf(correct - j, guesses, q) for j in range(1, i + 1)) / i for i in range(1, correct + 1)),
+            default=0.0,
+        )
+        return float(binom.sf(correct - 1, guesses, q) + 2 * canaries * delta * worst)
+
+    assert epsilon == 0 or p_value(epsilon) <= 0.05 * (1 + 1e-9)
+    assert p_value(epsilon + 1e-6) > 0.05 * (1 - 1e-3)
+
+
+def test_one_run_falls_with_delta() -> None:
+    values = [one_run(1000, 500, 400, delta).epsilon or 0.0 for delta in (0.0, 1e-6, 1e-4, 1e-3)]
+    assert values == sorted(values, reverse=True)
+    assert values[0] > values[-1]
+
+
+def test_one_run_covers_randomised_response() -> None:
+    rng, epsilon = np.random.default_rng(1), 1.0
+    right = rng.binomial(300, 1 / (1 + math.exp(-epsilon)), 2000)
+    table = {int(v): one_run(300, 300, int(v), 1e-6).epsilon or 0.0 for v in np.unique(right)}
+    assert np.mean([table[int(v)] > epsilon for v in right]) <= 0.05
+
+
+def test_the_declared_noise_fits_and_other_noise_does_not() -> None:
+    rng = np.random.default_rng(0)
+    accused = [not noise_goodness_of_fit(rng.normal(0, 2.0, (200, 3)), 2.0, level=0.05).fits for _ in range(200)]
+    assert np.mean(accused) <= 0.05
+    good = rng.normal(0, 2.0, (500, 3))
+    wrong = {
+        "half": good / 2,
+        "laplace": rng.laplace(0, math.sqrt(2), (5000, 1)),
+        "one class": good * np.array([1.0, 0.0, 0.0]),
+        "shifted": good + 0.5,
+        "re-seeded": np.tile(good[:1], (500, 1)),
+        "correlated": np.cumsum(rng.normal(0, 0.4, (500, 1)), 0),
+        "shared by all classes": np.tile(good[:, :1], (1, 3)),
+    }
+    for name, residuals in wrong.items():
+        assert not noise_goodness_of_fit(residuals, 2.0).fits, name
+    fit = noise_goodness_of_fit(good, 2.0)
+    assert fit.fits
+    assert "follows the declared law" in str(fit)
+
+
+def test_five_percent_less_noise_is_seen_in_4000_draws() -> None:
+    rng = np.random.default_rng(1)
+    assert not noise_goodness_of_fit(rng.normal(0, 0.95, 4000), 1.0).fits
+
+
+def test_resampled_is_a_point_estimate_near_the_truth_of_its_votes() -> None:
+    rng = np.random.default_rng(2)
+    member, nonmember = np.ones(200), np.zeros(200)
+    found = resampled(member, nonmember, 1 / 0.8, rng)
+    assert found.kind == "point_estimate"
+    assert found.confidence is None
+    assert found.mu == pytest.approx(0.8, abs=0.03)
+    twin = [rng.choice(v, 200_000) + rng.normal(0, 1 / 0.8, 200_000) >= 0.5 for v in (member, nonmember)]
+    tp, fp = (int(t.sum()) for t in twin)
+    assert gdp(tp, 200_000 - tp, fp, 200_000 - fp).mu == pytest.approx(found.mu, abs=0.02)
+
+
+def test_resampled_finds_leakage_where_there_is_none() -> None:
+    """Why it is no bound: votes of a system that leaks nothing."""
+    rng = np.random.default_rng(3)
+    found = [
+        resampled(*rng.binomial(4, 0.1, (2, 200)), 1.0, rng, repeats=1).mu or 0.0  # type: ignore[misc]
+        for _ in range(40)
+    ]
+    assert np.mean(np.array(found) > 0) > 0.15
+
+
+def test_bonferroni_pays_for_its_thresholds() -> None:
+    rng = np.random.default_rng(4)
+    member, nonmember = rng.normal(1, 1, 300), rng.normal(0, 1, 300)
+    one = bonferroni(gdp, member, nonmember, [0.5], 1e-5)
+    many = bonferroni(gdp, member, nonmember, [0.5] * 10, 1e-5)
+    assert (many.mu or 0) < (one.mu or 0)
+    assert many.confidence == 0.95
+    assert "Bonferroni" in many.threshold
+    empty = [bonferroni(gdp, *rng.normal(0, 1, (2, 100)), [-0.5, 0, 0.5], 1e-5).mu for _ in range(200)]  # type: ignore[misc]
+    assert np.mean([(mu or 0) > 0 for mu in empty]) <= 0.05
+    assert (
+        str(Bonferroni()) == "best of several thresholds fixed beforehand, each at its share of the error (Bonferroni)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda: joint_beta(0, 0, 1, 1), "no member trials"),
+        (lambda: joint_beta(1, -1, 1, 1), "fn is -1"),
+        (lambda: one_run(10, 11, 5), "correct <= guesses <= canaries"),
+        (lambda: one_run(10, 0, 0), "guesses >= 1"),
+        (lambda: one_run(10, 5, 6), "correct <= guesses"),
+        (lambda: one_run(10, 5, 5, delta=1), "delta is 1"),
+        (lambda: noise_goodness_of_fit([0.1] * 7, 1.0), "at least 8 draws"),
+        (lambda: noise_goodness_of_fit([math.nan] * 9, 1.0), "NaN or infinite"),
+        (lambda: noise_goodness_of_fit([0.1] * 9, 0.0), "sigma is 0"),
+        (lambda: resampled([1], [math.nan], 1.0, np.random.default_rng(0)), "1 NaN scores"),
+        (lambda: resampled([1], [1], 1.0, np.random.default_rng(0), trials=1), "at least 2 and 1"),
+        (lambda: bonferroni(gdp, [1], [1], [], 1e-5), "no thresholds"),
+        (lambda: bonferroni(gdp, [math.nan], [1], [0], 1e-5), "1 NaN scores"),
+        (lambda: Bonferroni((math.nan,)), "NaN"),
+    ],
+)
+def test_degenerate_arguments_get_a_sentence(call: Any, sentence: str) -> None:
+    with pytest.raises(UsageError, match=sentence):
+        call()
+
+
+def test_a_perfect_or_empty_attack_has_finite_bounds() -> None:
+    assert 0 < (joint_beta(200, 0, 0, 200, 1e-5).epsilon or 0) < math.inf
+    assert 0 < (one_run(200, 200, 200, 1e-5).epsilon or 0) < math.inf
+    assert joint_beta(1, 0, 0, 1).epsilon is not None
+    assert one_run(1, 1, 1).epsilon == 0
+    assert one_run(200, 200, 0).epsilon == 0

@@ -1,0 +1,145 @@
+"""Bounds from clean votes: against slow twins, over many simulated audits, and at the edges."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import ndtr, ndtri
+
+from contextleak.errors import UsageError
+from contextleak.privacy import Gaussian
+from contextleak.stats import VoteScores, binomial_lower, binomial_upper, joint_votes, roc_band, vote_band
+
+VOTES = st.lists(st.integers(0, 4), min_size=1, max_size=60)
+
+
+def slow_rates(votes: list[int], tau: float, sigma: float, alpha: float, upper: bool) -> float:
+    """The formula, term by term."""
+    limit = binomial_upper if upper else binomial_lower
+
+    def h(k: int) -> float:
+        return float(ndtr((k - tau) / sigma))
+
+    tails = [float(limit(sum(v >= j for v in votes), len(votes), alpha)) for j in range(1, 5)]
+    return h(0) + sum(p * (h(j) - h(j - 1)) for j, p in zip(range(1, 5), tails, strict=True))
+
+
+@settings(max_examples=40, deadline=None)
+@given(VOTES, VOTES, st.floats(0.3, 4))
+def test_band_equals_its_formula(member: list[int], nonmember: list[int], sigma: float) -> None:
+    band = roc_band(member, nonmember, 4, sigma)
+    for at in (0, 300, 400, 520, 800):
+        tau = float(band.threshold[at])
+        assert band.tpr[at] == pytest.approx(slow_rates(member, tau, sigma, 0.05 / 8, False), abs=1e-12)
+        assert band.fpr[at] == pytest.approx(min(1, slow_rates(nonmember, tau, sigma, 0.05 / 8, True)), abs=1e-12)
+    assert (np.diff(band.tpr) <= 1e-12).all()
+    assert (np.diff(band.fpr) <= 1e-12).all()
+
+
+@settings(max_examples=25, deadline=None)
+@given(VOTES, VOTES, st.floats(0.3, 4), st.integers(0, 59))
+def test_one_more_vote_never_lowers_the_bounds(member: list[int], nonmember: list[int], sigma: float, at: int) -> None:
+    better = list(member)
+    better[at % len(better)] = min(4, better[at % len(better)] + 1)
+    one, other = vote_band(member, nonmember, 4, sigma), vote_band(better, nonmember, 4, sigma)
+    assert (other.mu or 0) >= (one.mu or 0) - 1e-12
+    assert (other.epsilon or 0) >= (one.epsilon or 0) - 1e-12
+
+
+def votes(rng: np.random.Generator, a: float, b: float, pairs: int = 100) -> tuple[Any, Any]:
+    crowd = rng.binomial(3, b, pairs)
+    return crowd + (rng.random(pairs) < a), crowd + (rng.random(pairs) < b)
+
+
+def true_mu(a: float, b: float, sigma: float) -> float:
+    crowd = np.convolve(np.convolve([1 - b, b], [1 - b, b]), [1 - b, b])
+    tau = np.linspace(-6 * sigma, 4 + 6 * sigma, 8001)
+    above = ndtr((np.arange(5)[:, None] - tau) / sigma)
+    tpr, fpr = (np.convolve(crowd, [1 - p, p]) @ above for p in (a, b))
+    inside = (fpr > 1e-9) & (tpr < 1 - 1e-9)
+    return float((ndtri(tpr) - ndtri(fpr))[inside].max())
+
+
+@pytest.mark.parametrize(("a", "b"), [(0.9, 0.02), (0.6, 0.1), (0.1, 0.1)])
+def test_bounds_rarely_exceed_the_truth(a: float, b: float) -> None:
+    rng, sigma, audits = np.random.default_rng(3), 1.2, 60
+    true = true_mu(a, b, sigma)
+    over = np.zeros(2)
+    for _ in range(audits):
+        m, n = votes(rng, a, b)
+        over += [(f(m, n, 4, sigma).mu or 0) > true + 1e-9 for f in (vote_band, joint_votes)]
+    assert (over <= 8).all()  # P[Bin(60, .05) > 8] < 1 %
+
+
+def test_the_joint_bound_stays_close_to_the_better_of_its_parts() -> None:
+    rng, sigma = np.random.default_rng(5), 1.2
+    for a, b in ((1.0, 0.0), (0.9, 0.02), (0.6, 0.1)):
+        m, n = votes(rng, a, b, 200)
+        scores = VoteScores.count(4, sigma)
+        process = scores.process(Gaussian(1, sigma), horizon=200)
+        process.extend(scores.chances(m), scores.chances(n))
+        joint, band = joint_votes(m, n, 4, sigma), vote_band(m, n, 4, sigma)
+        best_mu = max(band.mu or 0, process.mu_lower_bound().mu or 0)
+        best_epsilon = max(band.epsilon or 0, process.epsilon_lower_bound(1e-5).epsilon or 0)
+        assert 0.93 * best_mu <= (joint.mu or 0) <= best_mu
+        assert 0.9 * best_epsilon <= (joint.epsilon or 0) <= best_epsilon
+
+
+def test_deterministic_votes_come_within_8_percent() -> None:
+    for sigma in (1 / 0.3, 1 / 1.7):
+        found = joint_votes(np.ones(200), np.zeros(200), 4, sigma)
+        assert 0.92 / sigma <= (found.mu or 0) <= 1 / sigma
+
+
+def test_vote_scores_are_the_chances_of_a_release() -> None:
+    rng = np.random.default_rng(0)
+    scores = VoteScores.margin(10, 2.0)
+    noisy = 3 + rng.normal(0, 2.0, 40_000) - rng.normal(0, 2.0, 40_000)
+    share = (noisy[:, None] > scores.thresholds).mean(0)
+    assert np.abs(share - scores.chances(3)).max() < 0.012
+
+
+def test_support_holds_every_pair_that_a_moved_vote_can_make() -> None:
+    xs, ys = VoteScores.count(4, 1.0).support()
+    assert len(xs) == 13
+    assert len(VoteScores.count(4, 1.0, shared=False).support()[0]) == 25
+    assert len(VoteScores.margin(2, 1.0).support()[0]) == 5 + 2 * 4 + 2 * 3
+    assert xs.shape == ys.shape
+
+
+def test_pairs_that_share_nothing_are_refused_as_shared() -> None:
+    scores = VoteScores.count(4, 1.0)
+    process = scores.process(Gaussian(1, 1.0))
+    with pytest.raises(UsageError, match="outside the stated support"):
+        process.update(scores.chances(0), scores.chances(4))
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda: vote_band([], [1], 4, 1.0), "member_votes holds no trials"),
+        (lambda: vote_band([5], [1], 4, 1.0), "between 0 and 4"),
+        (lambda: vote_band([1], [-1], 4, 1.0), "between 0 and 4"),
+        (lambda: vote_band([0.5], [1], 4, 1.0), "some are not whole"),
+        (lambda: vote_band([math.nan], [1], 4, 1.0), "some are not whole"),
+        (lambda: vote_band([1], [1], 0, 1.0), "partitions is 0"),
+        (lambda: vote_band([1], [1], 4, 0.0), "sigma is 0"),
+        (lambda: vote_band([1], [1], 4, 1.0, delta=1.0), "delta is 1"),
+        (lambda: vote_band([1], [1], 4, 1.0, confidence=0.0), "confidence is 0"),
+        (lambda: joint_votes([1, 1], [1], 4, 1.0), "2 member and 1 non-member votes"),
+        (lambda: VoteScores(3, 3, 1.0), "low < high"),
+        (lambda: VoteScores.count(4, 0.0), "sigma is 0"),
+    ],
+)
+def test_degenerate_votes_get_a_sentence(call: Any, sentence: str) -> None:
+    with pytest.raises(UsageError, match=sentence):
+        call()
+
+
+def test_one_trial_or_constant_votes_certify_nothing() -> None:
+    assert vote_band([1], [0], 4, 1.0).mu == 0
+    assert vote_band([2] * 200, [2] * 200, 4, 1.0).mu == 0
+    assert joint_votes([2] * 50, [2] * 50, 4, 1.0).epsilon == 0
