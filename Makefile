@@ -5,7 +5,7 @@ VENV ?= .venv
 TORCH_PIP ?=
 BIN := $(VENV)/bin
 
-.PHONY: install demo check lint types floors test laws bench pocket-train pocket-eval readme-table docs clean
+.PHONY: install demo check lint types floors test laws bench coverage pocket-train pocket-eval readme-table docs clean
 
 install: $(VENV)/installed
 
@@ -40,6 +40,9 @@ bench: install
 	$(BIN)/python bench/start.py
 	$(BIN)/python bench/engine.py
 	$(BIN)/contextleak selftest
+
+coverage: install
+	$(BIN)/python bench/coverage.py
 
 pocket-train: install
 	$(BIN)/python pocket_training/train.py --out pocket_training/out/first
