@@ -18,7 +18,6 @@ __all__ = ["Bet", "Bets", "Lines", "Moments", "rounds"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
-OUTSIDE = "a pair of scores lies outside the stated support; give the right support, or none."
 CAP = 0.99  # never more than this share of the largest admissible bet
 STRIDE = 16  # neighbouring claims that share a choice of line and threshold
 CAUTION, DOUBT = (
@@ -91,13 +90,11 @@ class Bet:
     threshold: Ints  # (C, B)
 
     def gains(self, x: Floats, y: Floats, moment: Ints) -> Floats:
-        """(C, n) gains of every pair under the bet of its moment, all above -1."""
+        """(C, n) gains of every pair under the bet of its moment."""
         at, row = self.threshold[:, moment], np.arange(len(x))
         a, b, c = np.moveaxis(self.stake[:, moment], -1, 0)
-        gain = np.asarray(a + b * x[row, at] + c * y[row, at])
-        if gain.min() <= -1:
-            raise UsageError(OUTSIDE)
-        return gain
+        gain = a + b * x[row, at] + c * y[row, at]
+        return np.asarray(gain)
 
 
 class Bets:
@@ -112,15 +109,16 @@ class Bets:
         self.lines, self.log_prior, self.level, self.horizon = lines, log_prior, level, horizon
         corner = np.stack([np.ones_like(states[0]), *states])  # (3, S, K)
         self.squares = lines.squares()
-        # (C, L, K): the least that a stake of 1 can gain
-        self.worst = np.tensordot(lines.coefficients, corner, 1).min(2)
+        self.worst = np.tensordot(lines.coefficients, corner, 1).min(
+            2
+        )  # (C, L, K): the least that a stake of 1 can gain
         self.largest = 1 / np.maximum(-self.worst, 1e-6)
 
     def check(self, x: Floats, y: Floats) -> None:
         """Raises UsageError for a pair that could cost more than the stake allows for."""
-        for line, worst in zip(self.lines.coefficients.reshape(-1, 3), self.worst.reshape(-1, x.shape[1]), strict=True):
-            if np.any(line[0] + line[1] * x + line[2] * y < worst - 1e-9):
-                raise UsageError(OUTSIDE)
+        each = np.tensordot(self.lines.coefficients, np.stack([np.ones_like(x), x, y]), 1)  # (C, L, n, K)
+        if np.any(each < self.worst[:, :, None] - 1e-9):
+            raise UsageError("a pair of scores lies outside the stated support; give the right support, or none.")
 
     def choose(self, past: Moments, seen: Ints) -> Bet:
         """The line and threshold of the best expected growth so far, and its stake. seen: (B,) pairs before each moment.
@@ -129,7 +127,9 @@ class Bets:
         """
         line, at = (np.repeat(v, STRIDE, 0)[: len(self.largest)] for v in self._favourite(past, seen))
         claim = np.arange(len(self.largest))[:, None]
-        coefficients, squares = self.lines.coefficients[claim, line], self.squares[claim, line]  # (C, B, 3), (C, B, 6)
+        coefficients, squares = (
+            table[claim, line] for table in (self.lines.coefficients, self.squares)
+        )  # (C, B, 3 or 6)
         sums = np.moveaxis(past.sums[:, np.arange(len(seen)), at], 0, -1)  # (C, B, 6)
         total = sums[..., 0]
         mean = (coefficients * sums[..., :3]).sum(-1) / total
