@@ -39,10 +39,12 @@ test: install
 bench: install
 	$(BIN)/python bench/start.py
 	$(BIN)/python bench/engine.py
+	$(BIN)/python bench/speed_stats.py
+	$(BIN)/python bench/few_calls.py
 	$(BIN)/contextleak selftest
 
 coverage: install
-	$(BIN)/python bench/coverage.py
+	$(BIN)/python bench/coverage.py --write docs/coverage.md
 
 pocket-train: install
 	$(BIN)/python pocket_training/train.py --out pocket_training/out/first

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from pathlib import Path
 
 import numpy as np
 from scipy.special import bdtr, ndtr, ndtri
@@ -111,7 +112,7 @@ def bounds(shared: bool) -> dict[str, Callable[[Audit], float]]:
 
     @lru_cache(maxsize=4)
     def joint(audit: Audit) -> Estimate:
-        return joint_votes(audit.member, audit.nonmember, PARTITIONS, 1 / audit.mu, DELTA, shared=shared)
+        return joint_votes(audit.member, audit.nonmember, VoteScores.count(PARTITIONS, 1 / audit.mu, shared), DELTA)
 
     def tried(audit: Audit) -> Estimate:
         return bonferroni(gdp, audit.noisy_member, audit.noisy_nonmember, (-0.5, 0.5, 1.5), DELTA)
@@ -160,12 +161,25 @@ class Cell:
         covers = float(bdtr(round(self.coverage * n), n, 0.95)) >= 0.01
         return covers and (self.target is None or bool(self.found.mean() >= self.target - 2 * self.error))
 
+    @property
+    def share(self) -> str:
+        """Of the truth; where nothing leaks, of audits with a positive bound."""
+        if self.truth > 1e-9:
+            return f"{self.found.mean() / self.truth:.1%}"
+        return f"{(self.found > 0).mean():.1%}+"
+
+    def markdown(self) -> str:
+        target = "" if self.target is None else f"{self.target:.3f}"
+        return (
+            f"| {self.name} | {self.a:g} | {self.b:g} | {self.mu:g} | {self.truth:.3f} | {self.found.mean():.3f} | {self.error:.3f} | "
+            f"{self.share} | {self.coverage:.1%} | {target} | {'holds' if self.holds else '**fails**'} |\n"
+        )
+
     def __str__(self) -> str:
         target = "" if self.target is None else f"{self.target:.3f}"
-        share = f"{self.found.mean() / self.truth:6.1%}" if self.truth > 1e-9 else f"{(self.found > 0).mean():5.1%}+"
         return (
             f"{self.name:<23} {self.a:4.2f} {self.b:4.2f} {self.mu:4.1f} {self.truth:8.3f} {self.found.mean():8.3f} "
-            f"±{self.error:.3f} {share:>7} {self.coverage:9.1%} {target:>7}  {'holds' if self.holds else 'FAILS'}"
+            f"±{self.error:.3f} {self.share:>7} {self.coverage:9.1%} {target:>7}  {'holds' if self.holds else 'FAILS'}"
         )
 
 
@@ -194,11 +208,28 @@ def cells(audits: int, shared: bool, seed: int) -> list[Cell]:
     return out
 
 
+def markdown(found: list[Cell], audits: int, held: int) -> str:
+    """The table as a page of the docs."""
+    head = (
+        f"# Coverage and tightness\n\nWritten by `make coverage`: {audits} simulated audits a cell, {PAIRS} pairs each, T = {PARTITIONS} "
+        f"partitions, δ = {DELTA:g}, 95 % confidence. The canary's partition says yes with probability a (canary in) or b (canary "
+        "out), every other one with probability b; μ is that of one vote. A bound holds in a cell if a one-sided binomial test at "
+        "1 % does not reject a coverage of 95 %, and its mean is not below the target by more than two standard errors. Where "
+        "nothing leaks (a = b), “share” is the share of audits with a positive bound.\n\n"
+        f"**{held} of {len(found)} cells hold.**\n\n"
+        "| estimator | a | b | μ | truth | mean bound | ± | share of truth | coverage | target | |\n"
+        + "| --- " * 11
+        + "|\n"
+    )
+    return head + "".join(cell.markdown() for cell in found)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = partial(parser.add_argument, type=int)
     add("--audits", default=1000, help="simulated audits a cell")
     add("--seed", default=0)
+    parser.add_argument("--write", help="also write the table to this Markdown file")
     parser.add_argument("--quick", action="store_true", help="100 audits a cell")
     parser.add_argument("--independent", action="store_true", help="the two worlds of a pair share no partition")
     given = parser.parse_args()
@@ -209,6 +240,8 @@ def main() -> int:
     found = cells(audits, not given.independent, given.seed)
     held = sum(cell.holds for cell in found)
     print(f"{held} of {len(found)} cells hold ({time.perf_counter() - start:.0f} s)")
+    if given.write:
+        Path(given.write).write_text(markdown(found, audits, held), encoding="utf-8")
     return 0 if held == len(found) else 1
 
 

@@ -15,10 +15,11 @@ import contextleak
 from contextleak.attacks import Attack, Hex, Inquiry, SaidMember
 from contextleak.auditing import load_record, make_spec, prepare, run_audit
 from contextleak.auditing.design import design
-from contextleak.auditing.estimate import Claim, ceiling, decide, estimate
+from contextleak.auditing.estimate import estimate
 from contextleak.auditing.release import Trials
 from contextleak.auditing.seeds import generator
 from contextleak.auditing.store import EvidenceRow, RunStore
+from contextleak.auditing.verdict import Claim, ceiling, decide
 from contextleak.errors import DataError, StoreError, TargetError, UsageError
 from contextleak.icl import Context, Exemplar, Task, Votes
 from contextleak.models import Counted, Scripted
@@ -27,6 +28,7 @@ from contextleak.report import page, summary
 from contextleak.stats import Fixed, Split, clopper_pearson, gdp
 
 TASK = Task("t", ("odd", "plain"))
+LEVEL, CP = np.array([0.5]), "clopper_pearson"
 ATTACK = Attack(Hex(), Inquiry(), SaidMember())
 
 
@@ -45,6 +47,9 @@ def test_the_e_process_decides_and_may_stop_early(rows: Context, leaky: Scripted
     again, _ = run_audit(prepare(early, counted, rows=rows), tmp_path)
     assert again == record
     whole, _ = run_audit(prepare(make_spec(values), leaky, rows=rows), tmp_path)
+    assert record.wealth is not None
+    assert record.wealth.refuted_at is not None
+    assert record.wealth.refuted_at <= record.counts["pairs"]
     assert whole.counts["pairs"] == 200
     assert (whole.estimate("e_process").epsilon or 0) > (record.estimate("e_process").epsilon or 0)
 
@@ -58,7 +63,7 @@ def test_the_e_process_leaves_private_voting_alone(rows: Context, leaky: Scripte
 
 def test_stopping_early_needs_an_anytime_valid_estimator(rows: Context, leaky: Scripted) -> None:
     with pytest.raises(UsageError, match="add --estimator e_process"):
-        prepare(make_spec({"stop_when_refuted": True}), leaky, rows=rows)
+        prepare(make_spec({"stop_when_refuted": True, "estimator": "clopper_pearson"}), leaky, rows=rows)
 
 
 def test_a_leaky_system_is_refuted(rows: Context, leaky: Scripted, tmp_path: Path) -> None:
@@ -92,6 +97,85 @@ def test_a_pair_costs_one_call_more_than_partitions(rows: Context, leaky: Script
     assert counted.calls == 12 * 11, "a finished run asks nothing again"
 
 
+def test_other_questions_of_the_same_answers_ask_nothing(rows: Context, leaky: Scripted, tmp_path: Path) -> None:
+    """Another epsilon, estimator or threshold takes the answers over; --fresh (reuse=False) asks again."""
+    counted, base = Counted(leaky), {"mechanism": "report_noisy_max", "pairs": 20, "simulations": 2000}
+    first, folder = run_audit(prepare(make_spec(base), counted, rows=rows), tmp_path)
+    asked = counted.calls
+    for other in ({"epsilon": 4}, {"estimator": "vote_band"}, {"threshold": "bonferroni"}, {"score": "said_member"}):
+        record, elsewhere = run_audit(prepare(make_spec(base | other), counted, rows=rows), tmp_path)
+        assert elsewhere != folder
+        assert record.counts["model_calls"] == first.counts["model_calls"]
+    assert counted.calls == asked
+    fewer, _ = run_audit(prepare(make_spec(base | {"pairs": 12}), counted, rows=rows), tmp_path)
+    assert counted.calls == asked + 4 * 11, "whole batches of 8 are taken over"
+    assert fewer.counts["model_calls"] == 12 * 11
+    run_audit(prepare(make_spec(base | {"epsilon": 3}), counted, rows=rows), tmp_path, reuse=False)
+    assert counted.calls == 2 * asked + 4 * 11
+
+
+def test_votes_and_laws_give_bounds_of_their_own(rows: Context, leaky: Scripted, tmp_path: Path) -> None:
+    record = run(rows, leaky, tmp_path, pairs=100, mechanism="report_noisy_max", epsilon=4, simulations=20_000)
+    mu = record.guarantee.mu or 0.0
+    by_method = {e.method: e for e in record.estimates}
+    assert by_method["exact"].mu == pytest.approx(mu)
+    assert by_method["exact"].epsilon == pytest.approx(4)
+    assert 0.8 * mu < (by_method["joint_votes"].mu or 0) <= mu
+    assert 0.5 * mu < (by_method["vote_band"].mu or 0) <= mu
+    assert record.profile is not None
+    at_claim = record.profile.worst[record.profile.epsilon.index(4.0)]
+    assert at_claim == pytest.approx(1e-5, rel=1e-3)
+    assert "exact" not in {e.method for e in contextleak.audit(rows, system=lambda c, q: "no", out=tmp_path).estimates}
+
+
+def test_a_vote_that_counts_twice_is_refuted_by_the_exact_law(
+    rows: Context, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Partitions that share the canary: two votes move, the loss of the pair is twice the guarantee."""
+    from contextleak.mechanisms import report_noisy_max
+
+    split = report_noisy_max.split_by_position
+    monkeypatch.setattr(
+        report_noisy_max, "split_by_position", lambda c, n: [p + q[:1] for p, q in zip(split(c, n), split(c, n)[1:] + split(c, n)[:1], strict=True)]
+    )  # fmt: skip
+    model = Scripted(complete=lambda p: "yes" if p.count(p.split('"')[-2]) > 1 else "no")
+    record = run(rows, model, tmp_path, pairs=30, mechanism="report_noisy_max", epsilon=1, simulations=2000)
+    assert record.verdict == "violation"
+    assert "the release law of one pair has epsilon" in record.decision.reasons[-1]
+
+
+@pytest.mark.parametrize(
+    ("threshold", "methods"),
+    [
+        ("0.5", {"clopper_pearson", "gdp", "accuracy_bound", "joint_beta", "accuracy_log_odds"}),
+        ("split:0.3", {"clopper_pearson", "gdp", "accuracy_bound", "joint_beta", "accuracy_log_odds"}),
+        ("bonferroni", {"clopper_pearson", "gdp"}),
+        ("best", {"accuracy_log_odds"}),
+    ],
+)
+def test_threshold_rules(rows: Context, leaky: Scripted, tmp_path: Path, threshold: str, methods: set[str]) -> None:
+    options = {"mechanism": "report_noisy_max", "epsilon": 8, "simulations": 2000, "threshold": threshold}
+    found = [e for e in run(rows, leaky, tmp_path, pairs=40, **options).estimates if e.counts.keys() != {"pairs"}]
+    assert {e.method for e in found} - {"vote_band"} == methods
+    name = {"0.5": "fixed at 0.5", "split:0.3": "split: chosen on the first 30%"}.get(threshold, "best")
+    assert all(name in e.threshold for e in found if e.method != "vote_band")
+
+
+def test_an_early_stop_needs_no_threshold(rows: Context, leaky: Scripted, tmp_path: Path) -> None:
+    options = {"threshold": "split:0.05", "batch_pairs": 12, "stop_when_refuted": True}
+    record = run(rows, leaky, tmp_path, pairs=200, **options)
+    assert record.counts["pairs"] == 12
+    assert record.verdict == "violation"
+    assert "clopper_pearson" not in {e.method for e in record.estimates}
+    assert "VIOLATION" in page([record])
+
+
+def test_an_attack_that_sees_nothing_says_so(rows: Context, tmp_path: Path) -> None:
+    record = run(rows, Scripted(complete=lambda p: "no"), tmp_path, pairs=20)
+    assert "this attack saw nothing at all" in record.warnings[0]
+    assert "this attack saw nothing" in summary(record)
+
+
 def test_half_the_noise_is_found(
     rows: Context, leaky: Scripted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -104,7 +188,7 @@ def test_half_the_noise_is_found(
         return sound(ReportNoisyMax(self.sigma / 2, self.partitions), clean, draws, rng)
 
     monkeypatch.setattr(ReportNoisyMax, "release", halved)
-    record = run(rows, leaky, tmp_path, pairs=400, mechanism="report_noisy_max", epsilon=8, simulations=20_000)
+    record = run(rows, leaky, tmp_path, pairs=60, mechanism="report_noisy_max", epsilon=8, simulations=20_000)
     assert record.verdict == "violation"
     assert "does not keep its own guarantee" in record.decision.reasons[0]
 
@@ -212,7 +296,7 @@ def test_records_round_trip(rows: Context, leaky: Scripted, tmp_path: Path) -> N
 def test_every_number_says_what_it_is(rows: Context, leaky: Scripted, tmp_path: Path) -> None:
     for e in run(rows, leaky, tmp_path, pairs=40).estimates:
         assert e.method
-        assert e.kind in {"lower_bound", "point_estimate"}
+        assert e.kind in {"lower_bound", "point_estimate", "credible"}
         assert (e.confidence is None) == (e.kind == "point_estimate")
         assert e.counts
         assert e.assumptions
@@ -222,26 +306,29 @@ def test_every_number_says_what_it_is(rows: Context, leaky: Scripted, tmp_path: 
 def test_point_estimates_decide_nothing() -> None:
     member, nonmember = np.array([[1.0]] * 7), np.array([[0.0]] * 7)
     estimates = estimate(
-        lambda part: Trials(member, nonmember), Trials(member, nonmember), Fixed(), Claim(1.0, 0.0), 0.95
+        lambda part: Trials(member, nonmember), Trials(member, nonmember), Fixed(), Claim(1.0, 0.0), 0.95, LEVEL
     )
     assert next(e for e in estimates if e.method == "accuracy_log_odds").epsilon == math.inf
-    assert decide(Claim(1.0, 0.0), NonPrivate(), estimates, 7, ceiling(7, 0.0, 0.95)).verdict == "inconclusive"
+    assert decide(Claim(1.0, 0.0), NonPrivate(), estimates, 7, ceiling(7, 0.0, 0.95), CP).verdict == "inconclusive"
 
 
 def test_split_pairs_enter_no_bound() -> None:
     rng = np.random.default_rng(0)
     drawn = Trials(rng.normal(1, 1, (50, 1)), rng.normal(0, 1, (50, 1)))
-    estimates = estimate(lambda part: drawn.first(part), drawn, Split(0.2), Claim(1.0, 1e-5), 0.95)
+    estimates = estimate(lambda part: drawn.first(part), drawn, Split(0.2), Claim(1.0, 1e-5), 0.95, LEVEL)
     assert sum(estimates[0].counts.values()) == 80
+
+
+def test_too_few_pairs_for_a_split_are_refused(rows: Context, leaky: Scripted) -> None:
     with pytest.raises(UsageError, match="leave none to choose a threshold on"):
-        estimate(lambda part: drawn, drawn.first(slice(0, 3)), Split(0.2), Claim(1.0, 1e-5), 0.95)
+        prepare(make_spec({"mechanism": "report_noisy_max", "pairs": 3}), leaky, rows=rows)
 
 
 def test_a_guarantee_is_tested_by_mu() -> None:
     cells = (95, 5, 5, 95)
     estimates, reach = [clopper_pearson(*cells, 1e-5), gdp(*cells, 1e-5)], ceiling(100, 1e-5, 0.95)
-    assert decide(Claim(8.0, 1e-5), Gaussian(1.0, 1.0), estimates, 100, reach).verdict == "violation"
-    assert decide(Claim(8.0, 1e-5), Gaussian(4.0, 1.0), estimates, 100, reach).verdict == "inconclusive"
+    assert decide(Claim(8.0, 1e-5), Gaussian(1.0, 1.0), estimates, 100, reach, CP).verdict == "violation"
+    assert decide(Claim(8.0, 1e-5), Gaussian(4.0, 1.0), estimates, 100, reach, CP).verdict == "inconclusive"
 
 
 def test_the_accountant_speaks_before_any_trial(rows: Context, leaky: Scripted) -> None:
@@ -258,12 +345,30 @@ def test_the_accountant_speaks_before_any_trial(rows: Context, leaky: Scripted) 
         ({"epsilon": -1}, "epsilon is -1; it must be"),
         ({"delta": 1}, "delta is 1; it must be"),
         ({"pairs": 0}, "pairs is 0"),
+        ({"threshold": "bes"}, "the threshold is 'bes'; it must be a number, 'split'"),
+        ({"threshold": "nan"}, "threshold is NaN"),
+        ({"threshold": "split:2"}, "fraction is 2"),
         ({"store_text": "some"}, "'none', 'canary_only' or 'all'"),
     ],
 )
 def test_bad_options_get_a_sentence(values: dict[str, Any], sentence: str) -> None:
     with pytest.raises(UsageError, match=sentence):
         make_spec(values)
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        ({"threshold": "best", "estimator": "clopper_pearson"}, "carries no bound"),
+        ({"estimator": "vote_band"}, "needs votes under Gaussian noise"),
+        ({"mechanism": "report_noisy_max", "delta": 0}, "Gaussian noise needs a delta above 0"),
+    ],
+)
+def test_what_could_give_no_bound_is_refused(
+    rows: Context, leaky: Scripted, values: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(UsageError, match=sentence):
+        prepare(make_spec(values), leaky, rows=rows)
 
 
 def test_a_batch_is_stored_once(tmp_path: Path) -> None:
@@ -296,6 +401,13 @@ def test_bad_run_folders_get_a_sentence(tmp_path: Path) -> None:
 
 GOLDEN = Path(__file__).parent / "golden" / "record-1.json"
 SCHEMA = Path(contextleak.__file__).parent / "auditing" / "record-1.schema.json"
+
+
+def test_records_without_later_fields_still_load() -> None:
+    record = load_record(GOLDEN.with_name("record-1-first.json"))
+    assert record.wealth is None
+    assert "What this does not prove" in page([record])
+    assert summary(record).startswith("VIOLATION")
 
 
 def test_records_of_every_schema_version_still_load() -> None:

@@ -20,6 +20,7 @@ from contextleak.errors import ContextleakError
 
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 PUBLIC = {
     "AuditRecord", "AuditSpec", "ContextleakError", "Exemplar", "FewShot", "Gaussian", "NonPrivate", "PromptDefense",
     "Query", "ReportNoisyMax", "Scripted", "Task", "ZeroShot", "__version__", "audit", "calibrate_gaussian",
@@ -102,8 +103,9 @@ def fences(path: Path, language: str) -> list[str]:
 
 def test_readme_python_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    for code in fences(ROOT / "README.md", "python"):
-        exec(compile(code, "README.md", "exec"), {"__name__": "readme"})
+    for page in PAGES:
+        for code in fences(page, "python"):
+            exec(compile(code, page.name, "exec"), {"__name__": "readme"})
 
 
 def test_readme_commands_run(tmp_path: Path, data_file: Path) -> None:
@@ -112,7 +114,7 @@ def test_readme_commands_run(tmp_path: Path, data_file: Path) -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), flags=re.M))
     shutil.copy(data_file, tmp_path / "private.jsonl")
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
-    for block in fences(ROOT / "README.md", "sh"):
+    for block in [block for page in PAGES for block in fences(page, "sh")]:
         for line in block.replace("\\\n", " ").splitlines():
             command, _, note = line.partition("#")
             if command.startswith("make "):

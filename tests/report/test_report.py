@@ -39,7 +39,7 @@ def test_numbers_are_cut_never_rounded_up() -> None:
 def test_the_summary_says_verdict_bound_kind_and_limit(records: list[contextleak.AuditRecord]) -> None:
     text = summary(records[0])
     assert text.startswith("VIOLATION")
-    assert "≥ 2.75 with 95% confidence; claimed: 1" in text
+    assert "≥ 2.93 with 95% confidence; claimed: 1" in text
     assert "Not shown" in text
     assert "consistent" in comparison_table(records)
 
@@ -102,7 +102,7 @@ def test_in_a_browser(browser: Any, records: list[contextleak.AuditRecord], tmp_
     )
     browser.get(file.as_uri())
     assert [e.text for e in browser.find_elements("tag name", "h1")] == ["Two systems"]
-    assert len(browser.find_elements("css selector", "figure svg[role=img]")) == 4
+    assert len(browser.find_elements("css selector", "figure svg[role=img]")) == 8
     assert "violation" in browser.find_element("css selector", "tbody tr").text
     for selector in ("p", "td", "th", ".verdict", "figcaption", "svg text"):
         assert contrast(browser, selector) >= 4.5, selector

@@ -11,7 +11,7 @@ from scipy.special import ndtr, ndtri
 
 from contextleak.errors import UsageError
 from contextleak.privacy import Gaussian
-from contextleak.stats import VoteScores, binomial_lower, binomial_upper, joint_votes, roc_band, vote_band
+from contextleak.stats import Estimate, VoteScores, binomial_lower, binomial_upper, joint_votes, roc_band, vote_band
 
 VOTES = st.lists(st.integers(0, 4), min_size=1, max_size=60)
 
@@ -49,6 +49,10 @@ def test_one_more_vote_never_lowers_the_bounds(member: list[int], nonmember: lis
     assert (other.epsilon or 0) >= (one.epsilon or 0) - 1e-12
 
 
+def joint(member: Any, nonmember: Any, partitions: int, sigma: float) -> Estimate:
+    return joint_votes(member, nonmember, VoteScores.count(partitions, sigma), 1e-5)
+
+
 def votes(rng: np.random.Generator, a: float, b: float, pairs: int = 100) -> tuple[Any, Any]:
     crowd = rng.binomial(3, b, pairs)
     return crowd + (rng.random(pairs) < a), crowd + (rng.random(pairs) < b)
@@ -70,7 +74,7 @@ def test_bounds_rarely_exceed_the_truth(a: float, b: float) -> None:
     over = np.zeros(2)
     for _ in range(audits):
         m, n = votes(rng, a, b)
-        over += [(f(m, n, 4, sigma).mu or 0) > true + 1e-9 for f in (vote_band, joint_votes)]
+        over += [(f(m, n, 4, sigma).mu or 0) > true + 1e-9 for f in (vote_band, joint)]
     assert (over <= 8).all()  # P[Bin(60, .05) > 8] < 1 %
 
 
@@ -81,16 +85,16 @@ def test_the_joint_bound_stays_close_to_the_better_of_its_parts() -> None:
         scores = VoteScores.count(4, sigma)
         process = scores.process(Gaussian(1, sigma), horizon=200)
         process.extend(scores.chances(m), scores.chances(n))
-        joint, band = joint_votes(m, n, 4, sigma), vote_band(m, n, 4, sigma)
+        found, band = joint(m, n, 4, sigma), vote_band(m, n, 4, sigma)
         best_mu = max(band.mu or 0, process.mu_lower_bound().mu or 0)
         best_epsilon = max(band.epsilon or 0, process.epsilon_lower_bound(1e-5).epsilon or 0)
-        assert 0.93 * best_mu <= (joint.mu or 0) <= best_mu
-        assert 0.9 * best_epsilon <= (joint.epsilon or 0) <= best_epsilon
+        assert 0.93 * best_mu <= (found.mu or 0) <= best_mu
+        assert 0.9 * best_epsilon <= (found.epsilon or 0) <= best_epsilon
 
 
 def test_deterministic_votes_come_within_8_percent() -> None:
     for sigma in (1 / 0.3, 1 / 1.7):
-        found = joint_votes(np.ones(200), np.zeros(200), 4, sigma)
+        found = joint(np.ones(200), np.zeros(200), 4, sigma)
         assert 0.92 / sigma <= (found.mu or 0) <= 1 / sigma
 
 
@@ -129,7 +133,7 @@ def test_pairs_that_share_nothing_are_refused_as_shared() -> None:
         (lambda: vote_band([1], [1], 4, 0.0), "sigma is 0"),
         (lambda: vote_band([1], [1], 4, 1.0, delta=1.0), "delta is 1"),
         (lambda: vote_band([1], [1], 4, 1.0, confidence=0.0), "confidence is 0"),
-        (lambda: joint_votes([1, 1], [1], 4, 1.0), "2 member and 1 non-member votes"),
+        (lambda: joint([1, 1], [1], 4, 1.0), "2 member and 1 non-member votes"),
         (lambda: VoteScores(3, 3, 1.0), "low < high"),
         (lambda: VoteScores.count(4, 0.0), "sigma is 0"),
     ],
@@ -142,4 +146,4 @@ def test_degenerate_votes_get_a_sentence(call: Any, sentence: str) -> None:
 def test_one_trial_or_constant_votes_certify_nothing() -> None:
     assert vote_band([1], [0], 4, 1.0).mu == 0
     assert vote_band([2] * 200, [2] * 200, 4, 1.0).mu == 0
-    assert joint_votes([2] * 50, [2] * 50, 4, 1.0).epsilon == 0
+    assert joint([2] * 50, [2] * 50, 4, 1.0).epsilon == 0

@@ -4,22 +4,29 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from contextleak.auditing.run import Prepared
+from contextleak.auditing.prepare import Prepared
+from contextleak.auditing.verdict import ceiling
+from contextleak.auditing.votes import vote_reach
 from contextleak.privacy import Gaussian
-from contextleak.stats import clopper_pearson_ceiling, clopper_pearson_power, gdp, pairs_to_refute
+from contextleak.stats import clopper_pearson_power, pairs_to_refute
 
 __all__ = ["Plan", "plan", "predicted_calls"]
+
+FACTORS = (1.0, 1.5, 2.0, 4.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Calls; the ceiling of each bound; pairs a flawless attack needs to refute the claim; power at true leakages.
+    """Calls; the ceiling of each bound; pairs a flawless attack needs to refute the promise; power at true leakages.
 
-    `power`: (true epsilon, probability that the audit refutes the claim), for a system that leaks like randomised response.
+    promise: what is tested, in words; power: (factor, probability that the audit refutes the promise of a system that leaks so many
+    times what it promises); None where no formula is known.
     """
 
     pairs: int
     model_calls: int
+    estimator: str
+    promise: str
     epsilon_ceiling: float
     mu_ceiling: float
     guarantee_mu: float | None
@@ -41,17 +48,38 @@ def predicted_calls(prepared: Prepared) -> int:
 
 
 def plan(prepared: Prepared) -> Plan:
-    """The plan of a prepared audit. Pairs that choose a threshold count as cost, not as evidence."""
+    """The plan of a prepared audit, for the estimator that decides it."""
     spec, guarantee = prepared.spec, prepared.mechanism.guarantee
-    tested = spec.pairs - int(spec.pairs * getattr(prepared.rule, "fraction", 0.0))
-    mu = gdp(tested, 0, 0, tested, spec.delta, spec.confidence).mu or 0.0
+    reach, needed, power = {"e_process": _by_bet, "clopper_pearson": _by_counts}.get(spec.estimator, _by_votes)(
+        prepared
+    )
     return Plan(
-        pairs=spec.pairs, model_calls=predicted_calls(prepared),
-        epsilon_ceiling=clopper_pearson_ceiling(tested, spec.delta, spec.confidence), mu_ceiling=mu,
-        guarantee_mu=guarantee.mu if isinstance(guarantee, Gaussian) else None,
-        pairs_needed=pairs_to_refute(spec.epsilon, spec.delta, spec.confidence) if spec.epsilon <= 12 else None,
-        power=tuple(
-            (true, clopper_pearson_power(tested, true, spec.epsilon, spec.delta, spec.confidence))
-            for true in (spec.epsilon, 1.5 * spec.epsilon, 2 * spec.epsilon, 4 * spec.epsilon)
-        ),
+        pairs=spec.pairs, model_calls=predicted_calls(prepared), estimator=spec.estimator,
+        promise=prepared.bet.promise.describe(), epsilon_ceiling=reach[0], mu_ceiling=reach[1],
+        guarantee_mu=guarantee.mu if isinstance(guarantee, Gaussian) else None, pairs_needed=needed, power=power,
     )  # fmt: skip
+
+
+Parts = tuple[tuple[float, float], int | None, tuple[tuple[float, float], ...]]
+
+
+def _by_bet(prepared: Prepared) -> Parts:
+    bet, pairs = prepared.bet, prepared.spec.pairs
+    return bet.ceiling(pairs), bet.pairs_to_refute(), tuple((f, bet.power(pairs, f)) for f in FACTORS)
+
+
+def _by_counts(prepared: Prepared) -> Parts:
+    """Pairs that choose a threshold count as cost, not as evidence."""
+    spec = prepared.spec
+    tested = spec.pairs - int(spec.pairs * getattr(prepared.rule, "fraction", 0.0))
+    needed = pairs_to_refute(spec.epsilon, spec.delta, spec.confidence) if spec.epsilon <= 12 else None
+    power = tuple(
+        (f, clopper_pearson_power(tested, f * spec.epsilon, spec.epsilon, spec.delta, spec.confidence)) for f in FACTORS
+    )
+    return ceiling(tested, spec.delta, spec.confidence), needed, power
+
+
+def _by_votes(prepared: Prepared) -> Parts:
+    """Votes are taken as counted and noise as declared: a promise that is derived from both is never refuted by them."""
+    spec, sigma = prepared.spec, prepared.mechanism.sigma  # type: ignore[attr-defined]
+    return vote_reach(spec.estimator, sigma, spec.partitions, spec.pairs, spec.delta, spec.confidence), None, ()

@@ -11,12 +11,13 @@ import scipy
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from contextleak._version import __version__
-from contextleak.auditing.estimate import Claim, Decision
+from contextleak.auditing.verdict import METHODS, Claim, Decision
+from contextleak.auditing.votes import Profile
 from contextleak.errors import StoreError
 from contextleak.privacy import Gaussian, Guarantee
-from contextleak.stats import Estimate, roc
+from contextleak.stats import EProcess, Estimate, roc
 
-__all__ = ["AuditRecord", "Curves", "GuaranteeData", "curves", "load_record", "provenance"]
+__all__ = ["AuditRecord", "Curves", "GuaranteeData", "Wealth", "curves", "load_record", "provenance", "wealth"]
 
 POINTS = 200
 
@@ -49,6 +50,17 @@ class Curves(BaseModel):
     releases: int
 
 
+class Wealth(BaseModel):
+    """The e-process against the promise: ln of its wealth after some of the pairs, and the level that refutes."""
+
+    model_config = ConfigDict(frozen=True, ser_json_inf_nan="strings")
+    promise: str
+    level: float
+    refuted_at: int | None
+    pairs: tuple[int, ...]
+    log_wealth: tuple[float, ...]
+
+
 class AuditRecord(BaseModel):
     """One audit: what was claimed, what was done, what was found, and what it rests on. Holds no private row."""
 
@@ -63,6 +75,8 @@ class AuditRecord(BaseModel):
     estimates: tuple[Estimate, ...]
     decision: Decision
     curves: Curves
+    wealth: Wealth | None = None
+    profile: Profile | None = None
     example_prompt: str
     warnings: tuple[str, ...]
     provenance: dict[str, str]
@@ -75,6 +89,16 @@ class AuditRecord(BaseModel):
     def estimate(self, method: str) -> Estimate:
         """The estimate of one method."""
         return next(e for e in self.estimates if e.method == method)
+
+    @property
+    def bound(self) -> Estimate:
+        """The estimate of epsilon that decided."""
+        return self.estimate(METHODS[self.spec["estimator"]][0])
+
+    @property
+    def mu_bound(self) -> Estimate:
+        """The estimate of mu that goes with it."""
+        return self.estimate(METHODS[self.spec["estimator"]][1])
 
     def to_json(self) -> str:
         """Stable text: equal records give equal bytes."""
@@ -105,6 +129,16 @@ def curves(member: np.ndarray[Any, Any], nonmember: np.ndarray[Any, Any]) -> Cur
     return Curves(
         fpr=_floats(fpr[keep]), tpr=_floats(tpr[keep]), edges=_floats(edges), member=_floats(shares[0]),
         nonmember=_floats(shares[1]), auroc=round(float(np.trapezoid(tpr, fpr)), 6), releases=int(every.size),
+    )  # fmt: skip
+
+
+def wealth(process: EProcess) -> Wealth:
+    """The path of a bet, thinned to a few hundred pairs."""
+    path = process.log_wealth
+    keep = np.unique(np.linspace(0, len(path) - 1, POINTS).astype(int)) if len(path) else np.zeros(0, int)
+    return Wealth(
+        promise=process.claim.describe(), level=round(process.level, 6), refuted_at=process.refuted_at,
+        pairs=tuple((keep + 1).tolist()), log_wealth=_floats(path[keep]),
     )  # fmt: skip
 
 

@@ -10,9 +10,11 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from contextleak.attacks import CANARIES, QUERIES, SCORES
+from contextleak.auditing.estimate import threshold_rule
 from contextleak.errors import UsageError, unknown_name
 from contextleak.icl.datasets import TASKS
 from contextleak.mechanisms import MECHANISMS
+from contextleak.stats import Fixed
 
 __all__ = ["AuditSpec", "load_spec", "make_spec"]
 
@@ -49,11 +51,13 @@ class AuditSpec(BaseModel):
     pairs: int = Field(100, ge=1, description="pairs of worlds (one with the canary, one without)")
     shots: int = Field(20, ge=1, description="exemplars in a context")
     confidence: float = Field(0.95, gt=0, lt=1, description="confidence of every bound")
-    estimator: Literal["clopper_pearson", "e_process"] = Field(
-        "clopper_pearson", description="what decides the verdict: clopper_pearson, or e_process (anytime-valid)"
+    estimator: Literal["e_process", "clopper_pearson", "vote_band", "joint_votes"] = Field(
+        "e_process", description="what decides: e_process (anytime-valid), clopper_pearson, vote_band or joint_votes"
     )
     stop_when_refuted: bool = Field(False, description="stop collecting once the e_process has refuted the promise")
-    threshold: float | None = Field(None, description="a fixed decision threshold; none: the score's own rule")
+    threshold: str | float | None = Field(
+        None, description="a number, split, split:0.3, bonferroni or best; none: the score's own rule"
+    )
     seed: int = Field(0, ge=0, description="root of all randomness")
     store_text: Literal["none", "canary_only", "all"] = Field("canary_only", description="which texts the run may keep")
     simulations: int = Field(400_000, ge=0, description="simulated releases for the curves (they enter no bound)")
@@ -61,6 +65,7 @@ class AuditSpec(BaseModel):
 
     def model_post_init(self, context: Any, /) -> None:
         """Names must be in their catalogues."""
+        threshold_rule(self.threshold, Fixed())
         _known("the attack", self.attack, QUERIES)
         _known("the canary", self.canary, CANARIES)
         _known("the mechanism", self.mechanism, MECHANISMS)
@@ -84,6 +89,8 @@ def make_spec(values: dict[str, Any]) -> AuditSpec:
 
 
 def _sentence(problem: Any) -> str:
+    if problem["type"] == "value_error":
+        return str(problem["ctx"]["error"])
     key = ".".join(str(part) for part in problem["loc"])
     if problem["type"] == "extra_forbidden":
         near = difflib.get_close_matches(key, AuditSpec.model_fields, n=1)

@@ -33,7 +33,7 @@ def command(config: str | None, assignments: tuple[str, ...], out: Path, fresh: 
     if fresh:
         _set_aside(out / prepared.name)
     with progress(prepared.name) as show:
-        record, folder = run_audit(prepared, out, show)
+        record, folder = run_audit(prepared, out, show, reuse=not fresh)
     write_private(folder / "report.html", page([record]))
     click.echo(summary(record))
     click.echo(f"  Report: {folder / 'report.html'}")

@@ -28,15 +28,26 @@ def command(config: str | None, assignments: tuple[str, ...], **flags: Any) -> i
 def _told(p: Plan, epsilon: float, delta: float) -> str:
     lines = [
         f"{p.pairs} pairs, {p.model_calls} model calls (cost: unknown, no price is known for a local model)",
+        f"under test: {p.promise}, by {p.estimator}",
         f"ceiling: a flawless attack certifies at most ε = {cut(p.epsilon_ceiling)} at δ = {delta:g}, or μ = {cut(p.mu_ceiling, 3)}",
     ]
     if p.guarantee_mu is not None:
         lines.append(f"the mechanism's own noise promises μ = {p.guarantee_mu:.3f}: "
                      f"{'within' if p.mu_ceiling > p.guarantee_mu else 'beyond'} what so many pairs can test")  # fmt: skip
     if p.pairs_needed is not None:
-        lines.append(
-            f"to refute the claim ε = {epsilon:g}, a flawless attack needs at least {p.pairs_needed} tested pairs"
-        )
-    lines.append("power against a system that leaks like randomised response:")
-    lines += [f"  true ε = {true:<6g} the claim is refuted with probability {chance:.3f}" for true, chance in p.power]
-    return "\n".join(lines)
+        lines.append(f"to refute the promise, flawless answers need {p.pairs_needed} tested pairs at least")
+    return "\n".join([*lines, *_powers(p, epsilon)])
+
+
+def _powers(p: Plan, epsilon: float) -> list[str]:
+    """Power in units of what is promised: mu where the promise is Gaussian, else epsilon."""
+    if not p.power:
+        return []
+    if p.guarantee_mu is not None and p.estimator == "e_process":
+        head, unit, name = "power, if one vote moves in every pair and noise is too small:", p.guarantee_mu, "μ"
+    else:
+        head, unit, name = "power against a system that leaks like randomised response:", epsilon, "ε"
+    return [head] + [
+        f"  true {name} = {factor * unit:<8.4g} the promise is refuted with probability {chance:.2f}"
+        for factor, chance in p.power
+    ]

@@ -14,7 +14,7 @@ from contextleak.privacy import ApproxDP, gdp_trade_off, trade_off
 if TYPE_CHECKING:
     from contextleak.auditing import AuditRecord
 
-__all__ = ["histogram_figure", "roc_figure"]
+__all__ = ["histogram_figure", "profile_figure", "roc_figure", "wealth_figure"]
 
 INK = "#010203"  # stands for the page's text colour until the SVG is written
 MEMBER, NONMEMBER, CLAIM = "#d55e00", "#0072b2", "#8a6d00"
@@ -40,10 +40,9 @@ def roc_figure(record: AuditRecord) -> str:
     axes.plot(
         record.curves.fpr, record.curves.tpr, color=MEMBER, lw=2, label=f"observed (AUROC {record.curves.auroc:.3f})"
     )
-    limits = record.estimate("clopper_pearson").details
-    axes.plot(
-        [limits["fpr_upper"]], [1 - limits["fnr_upper"]], "o", color=INK, ms=5, label="confidence limits of the bound"
-    )
+    for limits in [e.details for e in record.estimates if e.method == "clopper_pearson"]:
+        at = [limits["fpr_upper"]], [1 - limits["fnr_upper"]]
+        axes.plot(*at, "o", color=INK, ms=5, label="Clopper-Pearson limits")
     axes.plot([0, 1], [0, 1], color=INK, lw=0.6, alpha=0.5)
     axes.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.01))
     axes.legend(fontsize=8, frameon=False, labelcolor=INK, loc="lower right")
@@ -64,6 +63,31 @@ def histogram_figure(record: AuditRecord) -> str:
         axes.set_xticks([(edges[0] + edges[1]) / 2, (edges[1] + edges[2]) / 2], ["0", "1"])
     axes.legend(fontsize=8, frameon=False, labelcolor=INK)
     return _svg(figure, f"score histograms of both worlds for {record.attack['mechanism']}")
+
+
+def wealth_figure(record: AuditRecord) -> str:
+    """ln of the wealth of the bet against the promise, pair by pair, and the level that refutes it."""
+    wealth = record.wealth
+    assert wealth is not None
+    figure, axes = _canvas("pairs", "ln of the wealth of the bet")
+    axes.plot((0, *wealth.pairs), (0.0, *wealth.log_wealth), color=MEMBER, lw=2, label="wealth")
+    axes.axhline(wealth.level, color=CLAIM, ls="--", lw=1.6, label=f"refuted at {wealth.level:.3g}")
+    axes.axhline(0, color=INK, lw=0.6, alpha=0.5)
+    axes.legend(fontsize=8, frameon=False, labelcolor=INK)
+    return _svg(figure, f"wealth of the e-process against the promise of {record.attack['mechanism']}")
+
+
+def profile_figure(record: AuditRecord) -> str:
+    """Exact delta(epsilon) of the pairs, mean and worst, with the claim as a point."""
+    profile = record.profile
+    assert profile is not None
+    figure, axes = _canvas("ε", "δ(ε) of the pair")
+    for values, color, name in ((profile.worst, MEMBER, "worst pair"), (profile.mean, NONMEMBER, "mean of the pairs")):
+        axes.plot(profile.epsilon, np.maximum(values, 1e-12), color=color, lw=2, label=name)
+    axes.plot([record.claim.epsilon], [max(record.claim.delta, 1e-12)], "D", color=CLAIM, ms=6, label="claim")
+    axes.set(yscale="log", ylim=(1e-12, 2))
+    axes.legend(fontsize=8, frameon=False, labelcolor=INK)
+    return _svg(figure, f"exact privacy profile of the pairs of {record.attack['mechanism']}")
 
 
 def _canvas(x: str, y: str) -> tuple[Any, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from contextleak.report.figures import histogram_figure, roc_figure
+from contextleak.report.figures import histogram_figure, profile_figure, roc_figure, wealth_figure
 from contextleak.report.words import LIMITS, bound_sentence, estimate_row, system_name, tried
 from contextleak.stats import cut
 
@@ -25,4 +25,5 @@ def page(records: Sequence[AuditRecord], title: str | None = None) -> str:
     return environment.get_template("page.html.j2").render(
         records=records, title=title or f"Audit of {system_name(records[0])}", name=system_name, sentence=bound_sentence,
         tried=tried, number=cut, row=estimate_row, limits=LIMITS, roc=roc_figure, histogram=histogram_figure,
+        wealth=wealth_figure, profile=profile_figure,
     )  # fmt: skip

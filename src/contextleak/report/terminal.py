@@ -30,12 +30,12 @@ def summary(record: AuditRecord) -> str:
 
 def comparison_table(records: Sequence[AuditRecord]) -> str:
     """One line a system; every number with its kind."""
-    head = ("system", "verdict", "claim ε", "ε ≥ (95% CP)", "μ ≥", "guarantee μ", "AUROC (point)", "calls")
+    head = ("system", "verdict", "claim ε", "ε ≥", "μ ≥", "guarantee μ", "AUROC (point)", "calls", "by")
     rows = [head] + [
         (
-            system_name(r), r.verdict, f"{r.claim.epsilon:g}", cut(r.estimate("clopper_pearson").epsilon),
-            cut(r.estimate("gdp").mu, 3), "none" if r.guarantee.mu is None else f"{r.guarantee.mu:.3f}",
-            f"{r.curves.auroc:.3f}", str(r.counts["model_calls"]),
+            system_name(r), r.verdict, f"{r.claim.epsilon:g}", cut(r.bound.epsilon),
+            cut(r.mu_bound.mu, 3), "none" if r.guarantee.mu is None else f"{r.guarantee.mu:.3f}",
+            f"{r.curves.auroc:.3f}", str(r.counts["model_calls"]), f"{r.bound.method}, {r.bound.confidence:.0%}",
         )
         for r in records
     ]  # fmt: skip

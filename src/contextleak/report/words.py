@@ -21,7 +21,6 @@ LIMITS = (
     "Bounds assume that trials are independent within each world, as the design draws them.",
 )
 
-MU_OF = {"clopper_pearson": "gdp", "e_process": "e_process_mu"}  # the bound on mu that goes with a bound on epsilon
 KINDS = {
     "lower_bound": "lower bound",
     "point_estimate": "point estimate, decides nothing",
@@ -41,10 +40,10 @@ def system_name(record: AuditRecord) -> str:
 
 def bound_sentence(record: AuditRecord) -> str:
     """The one sentence of an audit: the bound beside the claim."""
-    bound, claim = record.estimate(record.spec["estimator"]), record.claim
+    bound, claim = record.bound, record.claim
     text = f"ε(δ={claim.delta:g}) ≥ {cut(bound.epsilon)} with {bound.confidence:.0%} confidence; claimed: {claim.epsilon:g}"
     if record.guarantee.mu is not None:
-        text += f". μ ≥ {cut(record.estimate(MU_OF[record.spec['estimator']]).mu, 3)}; guaranteed: {record.guarantee.mu:.3f}"
+        text += f". μ ≥ {cut(record.mu_bound.mu, 3)}; guaranteed: {record.guarantee.mu:.3f}"
     return text + "."
 
 

@@ -11,6 +11,7 @@ from itertools import takewhile
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import softmax
 
 from contextleak.errors import UsageError
 
@@ -20,10 +21,8 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 CAP = 0.99  # never more than this share of the largest admissible bet
 STRIDE = 16  # neighbouring claims that share a choice of line and threshold
-CAUTION, DOUBT = (
-    20.0,
-    2.0,
-)  # pairs in which noise counts double; standard errors taken off the mean where a horizon is known
+CAUTION = 20.0  # pairs in which noise counts double
+DOUBT = 2.0  # standard errors taken off the mean where a horizon is known
 
 
 def rounds() -> Iterator[int]:
@@ -84,17 +83,16 @@ class Moments:
 
 @dataclass(frozen=True, slots=True)
 class Bet:
-    """One chosen line and threshold per claim and moment, its stake multiplied in: gain = a + b x + c y."""
+    """Per claim and moment a line and threshold in each direction, its stake multiplied in: gain = sum of a + b x + c y."""
 
-    stake: Floats  # (C, B, 3)
-    threshold: Ints  # (C, B)
+    stake: Floats  # (C, B, 2, 3)
+    threshold: Ints  # (C, B, 2)
 
     def gains(self, x: Floats, y: Floats, moment: Ints) -> Floats:
         """(C, n) gains of every pair under the bet of its moment."""
-        at, row = self.threshold[:, moment], np.arange(len(x))
+        at, row = self.threshold[:, moment], np.arange(len(x))[:, None]
         a, b, c = np.moveaxis(self.stake[:, moment], -1, 0)
-        gain = a + b * x[row, at] + c * y[row, at]
-        return np.asarray(gain)
+        return np.asarray((a + b * x[row, at] + c * y[row, at]).sum(-1))
 
 
 class Bets:
@@ -109,9 +107,7 @@ class Bets:
         self.lines, self.log_prior, self.level, self.horizon = lines, log_prior, level, horizon
         corner = np.stack([np.ones_like(states[0]), *states])  # (3, S, K)
         self.squares = lines.squares()
-        self.worst = np.tensordot(lines.coefficients, corner, 1).min(
-            2
-        )  # (C, L, K): the least that a stake of 1 can gain
+        self.worst = np.tensordot(lines.coefficients, corner, 1).min(2)  # (C, L, K): the least a stake of 1 can gain
         self.largest = 1 / np.maximum(-self.worst, 1e-6)
 
     def check(self, x: Floats, y: Floats) -> None:
@@ -121,32 +117,35 @@ class Bets:
             raise UsageError("a pair of scores lies outside the stated support; give the right support, or none.")
 
     def choose(self, past: Moments, seen: Ints) -> Bet:
-        """The line and threshold of the best expected growth so far, and its stake. seen: (B,) pairs before each moment.
+        """The best line and threshold so far in each direction, and their stakes. seen: (B,) pairs before each moment.
 
-        Neighbouring claims of a grid share the choice that is best for one of them; each has its own stake.
+        The stake is divided between the directions by how much growth each lets expect: evenly while nothing tells them
+        apart, so the first miss costs half of it, and soon almost all on the better one. Neighbouring claims of a grid
+        share the choice that is best for one of them; each has its own stake.
         """
-        line, at = (np.repeat(v, STRIDE, 0)[: len(self.largest)] for v in self._favourite(past, seen))
-        claim = np.arange(len(self.largest))[:, None]
-        coefficients, squares = (
-            table[claim, line] for table in (self.lines.coefficients, self.squares)
-        )  # (C, B, 3 or 6)
-        sums = np.moveaxis(past.sums[:, np.arange(len(seen)), at], 0, -1)  # (C, B, 6)
+        line, at, part = (np.repeat(v, STRIDE, 0)[: len(self.largest)] for v in self._favourites(past, seen))
+        claim = np.arange(len(self.largest))[:, None, None]
+        coefficients, squares = self.lines.coefficients[claim, line], self.squares[claim, line]  # (C, B, 2, 3 or 6)
+        sums = np.moveaxis(past.sums[:, np.arange(len(seen))[:, None], at], 0, -1)  # (C, B, 2, 6)
         total = sums[..., 0]
         mean = (coefficients * sums[..., :3]).sum(-1) / total
         square = (squares * sums).sum(-1) / total
-        stake, _ = self._stake(mean, square, total, seen, self.largest[claim, line, at])
-        return Bet(stake[..., None] * coefficients, at)
+        stake, _ = self._stake(mean, square, total, seen[:, None], self.largest[claim, line, at])
+        return Bet((part * stake)[..., None] * coefficients, at)
 
-    def _favourite(self, past: Moments, seen: Ints) -> tuple[Ints, Ints]:
-        """(C / STRIDE, B) line and threshold with the largest growth that the past lets expect."""
+    def _favourites(self, past: Moments, seen: Ints) -> tuple[Ints, Ints, Floats]:
+        """(C / STRIDE, B, 2) line, threshold and part of the stake with the largest growth that the past lets expect."""
         moments = past.sums / past.sums[0]
         mean = np.tensordot(self.lines.coefficients[::STRIDE], moments[:3], 1).transpose(0, 2, 1, 3)  # (C', B, L, K)
         square = np.tensordot(self.squares[::STRIDE], moments, 1).transpose(0, 2, 1, 3)
         total, largest = past.sums[0][None, :, None, :], self.largest[::STRIDE, None]
         _, growth = self._stake(mean, square, total, seen[:, None, None], largest)
         growth = total * growth + self.log_prior
-        line, at = np.divmod(growth.reshape(*growth.shape[:2], -1).argmax(-1), growth.shape[-1])
-        return line, at
+        growth = growth.reshape(*growth.shape[:2], 2, -1)  # (C', B, 2, L K / 2)
+        best = growth.argmax(-1)
+        line, at = np.divmod(best, past.sums.shape[2])
+        first = np.array([0, growth.shape[-1] // past.sums.shape[2]], np.int64)
+        return line + first, at, np.asarray(softmax(growth.max(-1), -1))
 
     def _stake(self, mean: Floats, square: Floats, total: Floats, seen: Ints, largest: Floats) -> tuple[Floats, Floats]:
         """Kelly's share to second order, shrunk while little is known, and its expected growth; 0 where the past speaks against.

@@ -85,12 +85,23 @@ class EProcess:
     @property
     def wealth(self) -> float:
         """Evidence against the claim now: under the claim its expectation is at most 1."""
-        return math.exp(min(self._live.log_wealth, 700.0)) if self._live else 1.0
+        return math.exp(min(self._live.now, 700.0)) if self._live else 1.0
+
+    @property
+    def log_wealth(self) -> Floats:
+        """(pairs,) ln of the wealth after each pair."""
+        return np.concatenate(self._live.path) if self._live and self._live.path else np.zeros(0)
 
     @property
     def refuted(self) -> bool:
         """Has the wealth ever reached 1/alpha?"""
-        return self._live is not None and self._live.best >= self._level
+        return self._live is not None and self._live.best >= self.level
+
+    @property
+    def refuted_at(self) -> int | None:
+        """The pair at which the wealth first reached 1/alpha."""
+        over = np.flatnonzero(self.log_wealth >= self.level)
+        return int(over[0]) + 1 if over.size else None
 
     def epsilon_lower_bound(self, delta: float) -> Estimate:
         """Largest epsilon such that it and all smaller ones are refuted at `delta`. Kind: lower_bound, for any mechanism."""
@@ -109,7 +120,8 @@ class EProcess:
         return self._estimate("e_process_mu", gdp_epsilon(mu, delta), delta, mu)
 
     @property
-    def _level(self) -> float:
+    def level(self) -> float:
+        """ln(1/alpha): the ln of the wealth that refutes."""
         return -math.log(1 - self.confidence)
 
     def _estimate(self, method: str, epsilon: float, delta: float, mu: float | None) -> Estimate:
@@ -142,11 +154,11 @@ class EProcess:
         for start in range(0, GRID.size, size):
             claims = GRID[start : start + size]
             bets = self._bets(lines(claims), x.shape[1])
-            yield claims, bets.play(x, y, self._prior(x.shape[1])) >= self._level
+            yield claims, bets.play(x, y, self._prior(x.shape[1])) >= self.level
 
     def _bets(self, lines: Lines, thresholds: int) -> Bets:
         prior = np.ones(thresholds) if self.weights is None else np.asarray(self.weights, float)
-        return Bets(lines, self._states(thresholds), np.log(prior / prior.max()), self._level, self.horizon)
+        return Bets(lines, self._states(thresholds), np.log(prior / prior.max()), self.level, self.horizon)
 
     def _states(self, thresholds: int) -> tuple[Floats, Floats]:
         if self.support is not None:
@@ -165,7 +177,8 @@ class _Live:
 
     def __init__(self, bets: Bets, prior: Moments) -> None:
         self.bets, self.past, self.seen = bets, prior, 0
-        self.log_wealth, self.best = 0.0, -math.inf
+        self.now, self.best = 0.0, -math.inf
+        self.path: list[Floats] = []
         self._next = rounds()
         self._change = next(self._next)
 
@@ -176,8 +189,9 @@ class _Live:
                 self.bet = self.bets.choose(self.past, np.array([self.seen]))
                 self._change = next(self._next)
             n = min(len(x), self._change - self.seen)
-            path = self.log_wealth + np.log1p(self.bet.gains(x[:n], y[:n], np.zeros(n, int)))[0].cumsum()
-            self.log_wealth, self.best = float(path[-1]), max(self.best, float(path.max()))
+            path = self.now + np.log1p(self.bet.gains(x[:n], y[:n], np.zeros(n, int)))[0].cumsum()
+            self.now, self.best = float(path[-1]), max(self.best, float(path.max()))
+            self.path.append(path)
             self.past, self.seen = self.past + Moments.of(x[:n], y[:n]).total(), self.seen + n
             x, y = x[n:], y[n:]
 

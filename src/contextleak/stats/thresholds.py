@@ -25,6 +25,10 @@ class Fixed:
 
     value: float = 0.5
 
+    def __post_init__(self) -> None:
+        if self.value != self.value:
+            raise UsageError("the threshold is NaN; it must be a number.")
+
     def __str__(self) -> str:
         return f"fixed at {self.value:g}"
 

@@ -177,28 +177,20 @@ class VoteScores:
 
 
 def joint_votes(
-    member_votes: npt.ArrayLike,
-    nonmember_votes: npt.ArrayLike,
-    partitions: int,
-    sigma: float,
-    delta: float = 1e-5,
-    confidence: float = 0.95,
-    shared: bool = True,
+    member: npt.ArrayLike, nonmember: npt.ArrayLike, scores: VoteScores, delta: float = 1e-5, confidence: float = 0.95
 ) -> Estimate:
     """The better of `vote_band` and the e-process on exact chances, each at half of the error, for mu and for epsilon(delta).
 
-    Votes K in 0..partitions of pairs in their order, noise law K + N(0, sigma^2); `shared`: the two worlds of a pair share
-    all partitions but one, so their votes differ by at most one. Never far below either: halving the error costs a few
-    per cent. Kind: lower_bound, for a number of pairs fixed beforehand. Raises UsageError for unequal numbers of votes,
-    or for pairs further apart than `shared` allows.
+    member, nonmember: the clean values (counts or margins, as `scores` says) of pairs in their order. Never far below
+    either: halving the error costs a few per cent. Kind: lower_bound, for a number of pairs fixed beforehand. Raises
+    UsageError for unequal numbers of values, or for pairs further apart than `scores.move` allows.
     """
     half = (1 + confidence_level(confidence)) / 2
-    band = vote_band(member_votes, nonmember_votes, partitions, sigma, delta, half)
-    m, n = (np.asarray(votes, float).ravel() for votes in (member_votes, nonmember_votes))
+    m, n = (np.asarray(values, float).ravel() for values in (member, nonmember))
     if m.size != n.size:
         raise UsageError(f"there are {m.size} member and {n.size} non-member votes; pairs need as many of each.")
-    scores = VoteScores.count(partitions, sigma, shared)
-    process = scores.process(Gaussian(1.0, sigma), half, horizon=m.size)
+    band = vote_band(m - scores.low, n - scores.low, scores.high - scores.low, scores.sigma, delta, half)
+    process = scores.process(Gaussian(1.0, scores.sigma), half, horizon=m.size)
     process.extend(scores.chances(m), scores.chances(n))
     mu = max(band.mu or 0.0, process.mu_lower_bound(max(delta, 1e-300)).mu or 0.0)
     epsilon = max(band.epsilon or 0.0, process.epsilon_lower_bound(delta).epsilon or 0.0)

@@ -1,0 +1,174 @@
+"""From a spec to an audit that may start: everything that can be refused without a model call is refused here."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from contextleak.attacks import CANARIES, QUERIES, SCORES, Attack
+from contextleak.auditing.bet import Bet
+from contextleak.auditing.collect import check
+from contextleak.auditing.design import Pair, design
+from contextleak.auditing.estimate import pilot_pairs, threshold_rule
+from contextleak.auditing.seeds import generator
+from contextleak.auditing.spec import AuditSpec
+from contextleak.auditing.store import run_id
+from contextleak.auditing.votes import has_votes
+from contextleak.errors import UsageError
+from contextleak.icl import Context, Mechanism, Task
+from contextleak.icl.datasets import fingerprint, infer_task, read_rows, require_classes
+from contextleak.icl.synthetic import HELP_DESK, help_desk
+from contextleak.mechanisms import MECHANISMS, ReportNoisyMax, UserSystem, load_callable
+from contextleak.models import Model, Scripted, open_model
+from contextleak.privacy import ApproxDP, Gaussian
+from contextleak.stats import BestOnSameData, ThresholdRule
+
+__all__ = ["Prepared", "build_attack", "build_mechanism", "load_data", "prepare"]
+
+SYNTHETIC_ROWS = 400
+CHEAP = {"epsilon", "delta", "calibration", "confidence", "estimator", "threshold", "score", "access", "simulations",
+         "stop_when_refuted", "store_text"}  # what changes no question to the model  # fmt: skip
+
+
+def load_data(spec: AuditSpec) -> tuple[Context, Task]:
+    """The private rows and their task, checked."""
+    if spec.data is None:
+        if spec.task not in (None, "help_desk"):
+            raise UsageError(f"the task {spec.task!r} needs data; give a file with --data, or --task help_desk.")
+        return help_desk(SYNTHETIC_ROWS, generator(spec.seed, "data")), HELP_DESK
+    rows = read_rows(spec.data, spec.input_field, spec.label_field)
+    task = infer_task(rows, spec.task)
+    require_classes(task, rows)
+    return rows, task
+
+
+def build_mechanism(spec: AuditSpec) -> Mechanism:
+    """The mechanism that a spec names, with its noise calibrated to the claim; or the user's own system."""
+    if spec.system is not None:
+        return load_callable(spec.system)
+    if spec.mechanism == "report_noisy_max":
+        if spec.partitions > spec.shots:
+            raise UsageError(
+                f"{spec.partitions} partitions need at least as many exemplars, and shots is {spec.shots}."
+            )
+        return ReportNoisyMax.calibrated(spec.epsilon, spec.delta, spec.partitions, spec.calibration)
+    if spec.mechanism == "prompt_defense":
+        return MECHANISMS["prompt_defense"](spec.level)  # type: ignore[no-any-return]
+    return MECHANISMS[spec.mechanism]()  # type: ignore[no-any-return]
+
+
+def build_attack(spec: AuditSpec, mechanism: Mechanism) -> Attack:
+    """The attack that a spec names; refused here if the system does not release what it reads."""
+    access = spec.access or ("white_box" if "white_box" in mechanism.access else "black_box")
+    score = SCORES[spec.score or ("label_margin" if access == "white_box" else "said_member")]()
+    options: dict[str, dict[str, Any]] = {
+        "hex": {"digits": spec.digits}, "given": {"text": spec.canary_text, "label": spec.canary_label},
+    }  # fmt: skip
+    canary = CANARIES[spec.canary](**options.get(spec.canary, {}))
+    attack = Attack(canary, QUERIES[spec.attack](), score, spec.insertion)
+    if spec.access is not None and score.access == "white_box" and spec.access == "black_box":
+        raise UsageError(
+            f"the score {score.name} needs white_box access, and access is black_box; use --score said_member."
+        )
+    attack.require(mechanism)
+    return attack
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """An audit that has passed every check that needs no model call."""
+
+    spec: AuditSpec
+    task: Task
+    mechanism: Mechanism
+    attack: Attack
+    model: Model
+    pairs: tuple[Pair, ...]
+    data: str
+    warnings: tuple[str, ...]
+
+    @property
+    def rule(self) -> ThresholdRule:
+        """How the threshold is chosen."""
+        return threshold_rule(self.spec.threshold, self.attack.score.threshold)
+
+    @property
+    def bet(self) -> Bet:
+        """The anytime-valid bet against the promise."""
+        spec, levels = self.spec, self.attack.score.levels(self.spec.partitions)
+        horizon = None if spec.stop_when_refuted else spec.pairs
+        return Bet(ApproxDP(spec.epsilon, spec.delta), self.mechanism.guarantee, levels, spec.confidence, horizon)
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What makes two runs the same run."""
+        spec = self.spec.model_dump(exclude={"data", "simulations"})
+        return {"spec": spec, "evidence": self.evidence, **self._sources}
+
+    @property
+    def evidence(self) -> str:
+        """Names what is collected; runs that ask other questions of the same answers share it. Empty: never shared."""
+        if not self.mechanism.needs:
+            return ""
+        return run_id("evidence", {"spec": self.spec.model_dump(exclude=CHEAP | {"data", "pairs"}), **self._sources})
+
+    @property
+    def _sources(self) -> dict[str, str]:
+        return {"system": self.mechanism.name, "data": self.data, "model": self.model.fingerprint}
+
+    @property
+    def name(self) -> str:
+        """Readable name of the run folder."""
+        level = getattr(self.mechanism, "level", "")
+        plain = re.sub(r"\W+", "_", f"{self.mechanism.name}{level}").strip("_")
+        return run_id(f"{plain}-{self.spec.attack}", self.identity)
+
+
+def prepare(
+    spec: AuditSpec, model: Model | None = None, system: UserSystem | None = None, rows: Context | None = None
+) -> Prepared:
+    """Load, design and check; raises before the first model call whatever can be known to be wrong."""
+    if rows is None:
+        rows, task = load_data(spec)
+    else:
+        task = infer_task(rows, spec.task)
+        require_classes(task, rows)
+    mechanism: Mechanism = system or build_mechanism(spec)
+    attack = build_attack(spec, mechanism)
+    pairs = tuple(design(rows, task, attack, spec.pairs, spec.shots, spec.seed))
+    if not mechanism.needs:
+        model = Scripted(name=mechanism.name)
+    opened = model or open_model(spec.model)
+    check(task, mechanism, pairs, opened)
+    prepared = Prepared(spec, task, mechanism, attack, opened, pairs, fingerprint(rows), _warnings(spec, mechanism))
+    _check_estimator(prepared)
+    return prepared
+
+
+def _check_estimator(prepared: Prepared) -> None:
+    """Refuse what could give no bound."""
+    spec, rule = prepared.spec, prepared.rule
+    pilot_pairs(rule, spec.pairs)
+    if spec.stop_when_refuted and spec.estimator != "e_process":
+        raise UsageError("stop_when_refuted needs an anytime-valid estimator; add --estimator e_process.")
+    if isinstance(rule, BestOnSameData) and spec.estimator == "clopper_pearson":
+        raise UsageError(
+            "a threshold chosen on the tested trials carries no bound; use --threshold split or bonferroni."
+        )
+    if spec.estimator in ("vote_band", "joint_votes") and not has_votes(prepared.mechanism, prepared.pairs):
+        raise UsageError(
+            f"{spec.estimator} needs votes under Gaussian noise and a query with two answers; use it with the mechanism "
+            "report_noisy_max and the query inquiry or if_then_explicit, or use --estimator e_process."
+        )
+
+
+def _warnings(spec: AuditSpec, mechanism: Mechanism) -> tuple[str, ...]:
+    """What the accountant knows before any trial."""
+    promised = mechanism.guarantee.epsilon(spec.delta) if spec.delta > 0 else float("inf")
+    if isinstance(mechanism.guarantee, Gaussian) and promised > spec.epsilon * (1 + 1e-6):
+        return (
+            f"the noise in force gives epsilon {promised:.3g} at delta {spec.delta:g}, not the claimed {spec.epsilon:g}: "
+            "the claim is wrong before any trial (the classical formula does not hold for every epsilon above 1).",
+        )
+    return ()
