@@ -11,7 +11,7 @@ from contextleak.auditing.release import Trials, simulate, trials
 from contextleak.auditing.store import EvidenceRow
 from contextleak.auditing.verdict import Claim, ceiling, decide
 from contextleak.auditing.votes import clean_estimates, profile, vote_reach
-from contextleak.icl import Exemplar, Job, Mechanism
+from contextleak.icl import Exemplar, Job, Mechanism, Votes
 from contextleak.stats import Estimate
 
 __all__ = ["assemble", "drawn"]
@@ -90,8 +90,8 @@ def _describe(attack: Attack, mechanism: Mechanism) -> dict[str, str]:
 
 
 def _counts(evidence: list[EvidenceRow], calls: int, simulated: Trials) -> dict[str, int]:
-    unread = sum(row.member.counts[-1] + row.nonmember.counts[-1] for row in evidence)
-    answers = sum(sum(row.member.counts) + sum(row.nonmember.counts) for row in evidence)
+    votes = [clean.counts for row in evidence for clean in (row.member, row.nonmember) if isinstance(clean, Votes)]
+    unread, answers = sum(counts[-1] for counts in votes), sum(map(sum, votes))
     return {
         "pairs": len(evidence), "model_calls": calls, "answers": answers, "unparsable_answers": unread,
         "simulated_releases": int(simulated.member.size + simulated.nonmember.size),

@@ -51,9 +51,9 @@ def _batch(task: Task, mechanism: Mechanism, batch: Sequence[Pair], model: Model
     counted = Counted(model)
     jobs: list[Job] = [job for pair in batch for job in (pair.member, pair.nonmember)]
     draws = [pair.draw for pair in batch for _ in range(2)]
-    votes = mechanism.collect(task, jobs, draws, Distinct(counted))
+    clean = mechanism.collect(task, jobs, draws, Distinct(counted))
     rows = [
         EvidenceRow(pair.index, member, nonmember)
-        for pair, member, nonmember in zip(batch, votes[::2], votes[1::2], strict=True)
+        for pair, member, nonmember in zip(batch, clean[::2], clean[1::2], strict=True)
     ]
     return rows, counted.calls if mechanism.needs else len(jobs)

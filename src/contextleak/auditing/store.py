@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from contextleak.errors import StoreError
-from contextleak.icl import Votes
+from contextleak.icl import Clean, Spoken, Vector, Votes
 
 __all__ = ["EvidenceRow", "RunStore", "run_id", "write_private"]
 
@@ -28,8 +28,26 @@ class EvidenceRow:
     """The clean aggregates of both worlds of a pair (PRIVATE; the folder is readable by its owner only)."""
 
     pair: int
-    member: Votes
-    nonmember: Votes
+    member: Clean
+    nonmember: Clean
+
+
+def _packed(clean: Clean) -> str:
+    """A list of votes, or an object for the other kinds."""
+    if isinstance(clean, Votes):
+        return json.dumps(clean.counts)
+    if isinstance(clean, Spoken):
+        return json.dumps({"text": clean.text})
+    return json.dumps({"values": clean.values, "choices": clean.choices, "points": clean.points})
+
+
+def _unpacked(text: str) -> Clean:
+    found = json.loads(text)
+    if isinstance(found, list):
+        return Votes(tuple(found))
+    if "text" in found:
+        return Spoken(found["text"])
+    return Vector(tuple(found["values"]), tuple(found["choices"]), tuple(map(tuple, found["points"])))
 
 
 def run_id(name: str, identity: dict[str, Any]) -> str:
@@ -123,7 +141,7 @@ class RunStore:
 
     def add(self, first: int, rows: Iterable[EvidenceRow], calls: int) -> None:
         """Store a batch with the model calls it took, in one transaction; a batch stored before stays as it is."""
-        values = [(row.pair, json.dumps(row.member.counts), json.dumps(row.nonmember.counts)) for row in rows]
+        values = [(row.pair, _packed(row.member), _packed(row.nonmember)) for row in rows]
         with self._database() as db:
             if db.execute("INSERT OR IGNORE INTO batches VALUES (?, ?)", (first, calls)).rowcount:
                 db.executemany("INSERT INTO evidence VALUES (?, ?, ?)", values)
@@ -132,7 +150,7 @@ class RunStore:
         """All stored pairs in order."""
         with self._database() as db:
             rows = db.execute("SELECT pair, member, nonmember FROM evidence ORDER BY pair").fetchall()
-        return [EvidenceRow(p, Votes(tuple(json.loads(m))), Votes(tuple(json.loads(n)))) for p, m, n in rows]
+        return [EvidenceRow(p, _unpacked(m), _unpacked(n)) for p, m, n in rows]
 
     def calls(self) -> int:
         """Model calls that the stored batches took."""

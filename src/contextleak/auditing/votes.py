@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from contextleak.auditing.design import Pair
 from contextleak.auditing.store import EvidenceRow
-from contextleak.icl import Mechanism, Task, Votes
+from contextleak.icl import Clean, Mechanism, Task, Votes
+from contextleak.mechanisms import ReportNoisyMax
 from contextleak.stats import (
     CategoricalLaw,
     Estimate,
@@ -42,8 +43,7 @@ class Profile:
 
 def has_votes(mechanism: Mechanism, pairs: Sequence[Pair]) -> bool:
     """Does the mechanism release votes under Gaussian noise, and the query ask for one of two answers?"""
-    probe = mechanism.law(Votes((0, 0, 0)))
-    return isinstance(probe, GaussianLaw) and all(pair.asked.nonmember is not None for pair in pairs)
+    return isinstance(mechanism, ReportNoisyMax) and all(pair.asked.nonmember is not None for pair in pairs)
 
 
 def clean_estimates(
@@ -54,7 +54,7 @@ def clean_estimates(
     Empty where the mechanism declares no law.
     """
     laws = _laws(mechanism, evidence)
-    if not laws or len(evidence) < 1:
+    if not laws:
         return []
     bounds = _bounds(task, mechanism, pairs, evidence, delta, confidence) if has_votes(mechanism, pairs) else []
     return [*bounds, _worst(laws, delta)]
@@ -87,7 +87,7 @@ def _bounds(
     law = mechanism.law(evidence[0].member)
     assert isinstance(law, GaussianLaw)
     m, n = _margins(task, pairs, evidence)
-    votes = sum(evidence[0].member.counts)
+    votes = sum(_counts(evidence[0].member))
     scores = VoteScores.margin(votes, law.sigma, shared=bool(np.abs(m - n).max() <= 2))
     return [_by(method, m, n, scores, delta, confidence) for method in ("vote_band", "joint_votes")]
 
@@ -99,8 +99,13 @@ def _margins(task: Task, pairs: Sequence[Pair], evidence: Sequence[EvidenceRow])
     for at, pair in enumerate(pairs):
         answers, row = task.answers(pair.asked.query), by_index[pair.index]
         yes, no = (answers.index(str(name)) for name in (pair.asked.member, pair.asked.nonmember))
-        out[:, at] = [votes.counts[yes] - votes.counts[no] for votes in (row.member, row.nonmember)]
+        out[:, at] = [_counts(votes)[yes] - _counts(votes)[no] for votes in (row.member, row.nonmember)]
     return out[0], out[1]
+
+
+def _counts(clean: Clean) -> tuple[int, ...]:
+    assert isinstance(clean, Votes)
+    return clean.counts
 
 
 def _worst(laws: Sequence[Laws], delta: float) -> Estimate:

@@ -16,7 +16,9 @@ from contextleak.models.model import Model
 from contextleak.privacy import Guarantee
 from contextleak.stats import CategoricalLaw, GaussianLaw
 
-__all__ = ["Access", "CategoricalLaw", "GaussianLaw", "Job", "Mechanism", "Releases", "System", "Votes"]
+__all__ = [
+    "Access", "CategoricalLaw", "Clean", "GaussianLaw", "Job", "Mechanism", "Releases", "Spoken", "System", "Vector", "Votes",
+]  # fmt: skip
 
 Floats = npt.NDArray[np.float64]
 Access = Literal["black_box", "white_box"]
@@ -33,7 +35,7 @@ class Job:
         return "Job(<private>)"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Votes:
     """Clean aggregate (PRIVATE): votes for each answer, the last class being "none of them" (unparsable)."""
 
@@ -43,16 +45,51 @@ class Votes:
         return "Votes(<private>)"
 
 
+@dataclass(frozen=True, slots=True, repr=False)
+class Vector:
+    """Clean aggregate (PRIVATE): a mean embedding, mean keyword counts, probabilities, or summed log-probabilities.
+
+    values: (dim,) floats. choices: the public texts that a release chooses from. points: (choices, dim) public embeddings of
+    the choices, where the values live in their space.
+    """
+
+    values: tuple[float, ...]
+    choices: tuple[str, ...] = ()
+    points: tuple[tuple[float, ...], ...] = ()
+
+    def __repr__(self) -> str:
+        return "Vector(<private>)"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Spoken:
+    """What a mechanism that decides token by token has already released: its noise was drawn while collecting."""
+
+    text: str
+
+    def __repr__(self) -> str:
+        return "Spoken(<text>)"
+
+
+Clean = Votes | Vector | Spoken
+
+
 @dataclass(frozen=True, slots=True)
 class Releases:
-    """What leaves a mechanism, for several independent draws.
+    """What leaves a mechanism (PUBLIC), for several independent draws.
 
-    answers: (draws,) index of the released answer, len(answers) meaning none of them; noisy: (draws, classes) noisy
-    aggregate where the guarantee covers it, else None.
+    answers: (draws,) index of the released choice; len(choices) means none of them. choices: what the index speaks of, empty
+    for the query's own answers. noisy: (draws, dim) noisy aggregate where the guarantee covers it, else None. points: (choices, dim)
+    public embeddings. scale: how many answers the noisy aggregate is the mean of. picked: (draws, k) indices where several
+    choices are released together.
     """
 
     answers: npt.NDArray[np.int64]
     noisy: Floats | None = None
+    choices: tuple[str, ...] = ()
+    points: Floats | None = None
+    scale: float = 1.0
+    picked: npt.NDArray[np.int64] | None = None
 
 
 class System(Protocol):
@@ -80,11 +117,17 @@ class Mechanism(Protocol):
     def asks(self, task: Task, job: Job, draw: int) -> list[Ask[Any]]:
         """The first asks of a job: what the model must be able to take."""
 
-    def collect(self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model) -> list[Votes]:
-        """Slow: ask the model, return clean aggregates. `draws` name the random draws of sampled answers."""
+    def collect(self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model) -> list[Clean]:
+        """Slow: ask the model, return clean aggregates. `draws` name the random draws of sampled answers and noise."""
 
-    def release(self, clean: Votes, draws: int, rng: np.random.Generator) -> Releases:
+    def release(self, clean: Any, draws: int, rng: np.random.Generator) -> Releases:
         """Cheap: noise and decoding, `draws` independent releases of one aggregate."""
 
-    def law(self, clean: Votes) -> GaussianLaw | CategoricalLaw | None:
+    def law(self, clean: Any) -> GaussianLaw | CategoricalLaw | None:
         """The exact law of a release, where it is known."""
+
+    def speak(self, task: Task, query: Query, releases: Releases, model: Model) -> list[str]:
+        """Public: the text of each release. Asks the model at most about what was released and the query."""
+
+    def guarantee_of(self, task: Task, query: Query) -> Guarantee:
+        """What one answer to this query costs: `guarantee`, or its composition over the tokens of a free answer."""

@@ -11,8 +11,9 @@ import numpy as np
 
 from contextleak._check import positive
 from contextleak.errors import UsageError
-from contextleak.icl import Access, GaussianLaw, Job, Releases, Task, Votes, parse_answer
+from contextleak.icl import Access, Clean, GaussianLaw, Job, Releases, Task, Votes, parse_answer
 from contextleak.icl.partition import split_by_position
+from contextleak.mechanisms.answering import Answering
 from contextleak.mechanisms.single import ANSWER_TOKENS
 from contextleak.models import Ask, Complete, Model
 from contextleak.privacy import Gaussian, calibrate_gaussian
@@ -23,7 +24,7 @@ SENSITIVITY = math.sqrt(2)  # one partition's vote moves: one count falls by 1, 
 
 
 @dataclass(frozen=True, slots=True)
-class ReportNoisyMax:
+class ReportNoisyMax(Answering):
     """Each of T partitions votes once; Gaussian noise on every count; the noisiest maximum is released.
 
     Inputs: context, votes (PRIVATE); query, answers, T, sigma (public). Classes: the query's answers and one for
@@ -64,7 +65,7 @@ class ReportNoisyMax:
         parts = split_by_position(job.context, self.partitions)
         return [Complete(task.prompt(part, job.query), max_tokens=ANSWER_TOKENS, draw=draw) for part in parts]
 
-    def collect(self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model) -> list[Votes]:
+    def collect(self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model) -> list[Clean]:
         """T model calls a job, all jobs in one batch."""
         asks = [ask for job, draw in zip(jobs, draws, strict=True) for ask in self.asks(task, job, draw)]
         texts = iter(model.answer(asks))

@@ -13,8 +13,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from contextleak.errors import ContextleakError, TargetError, UsageError
-from contextleak.icl import Access, Context, Job, Releases, Task, Votes
-from contextleak.mechanisms.single import one_vote
+from contextleak.icl import Access, CategoricalLaw, Clean, Context, Job, Releases, Task
+from contextleak.mechanisms.answering import Answering
+from contextleak.mechanisms.single import as_given, heard
 from contextleak.models import Ask, Model
 from contextleak.privacy import Guarantee, NonPrivate
 
@@ -24,7 +25,7 @@ Answerer = Callable[[Context, str], str] | Callable[[Context, str], Awaitable[st
 
 
 @dataclass(frozen=True, slots=True)
-class UserSystem:
+class UserSystem(Answering):
     """Calls `function(context, query_text)` once per trial (sync or async); the operator states the guarantee, if any."""
 
     access: ClassVar[frozenset[Access]] = frozenset({"black_box"})
@@ -37,10 +38,10 @@ class UserSystem:
         """None: the callable asks its own model."""
         return []
 
-    def collect(self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model) -> list[Votes]:
+    def collect(self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model) -> list[Clean]:
         """One call a job; async callables run together."""
         texts = self._answers(jobs)
-        return [one_vote(text, task.answers(job.query)) for job, text in zip(jobs, texts, strict=True)]
+        return [heard(task, job.query, text) for job, text in zip(jobs, texts, strict=True)]
 
     def _answers(self, jobs: Sequence[Job]) -> list[str]:
         """What the callable raises is told by its type only: its message may hold private text."""
@@ -65,11 +66,11 @@ class UserSystem:
             )
         return reply
 
-    def release(self, clean: Votes, draws: int, rng: np.random.Generator) -> Releases:
+    def release(self, clean: Clean, draws: int, rng: np.random.Generator) -> Releases:
         """The answer that was given; a callable has one release per call."""
-        return Releases(np.full(draws, int(np.argmax(clean.counts)), np.int64))
+        return as_given(clean, draws)
 
-    def law(self, clean: Votes) -> None:
+    def law(self, clean: Clean) -> CategoricalLaw | None:
         """Unknown."""
         return None
 

@@ -131,7 +131,7 @@ class Bets:
         mean = (coefficients * sums[..., :3]).sum(-1) / total
         square = (squares * sums).sum(-1) / total
         stake, _ = self._stake(mean, square, total, seen[:, None], self.largest[claim, line, at])
-        return Bet((part * stake)[..., None] * coefficients, at)
+        return Bet((part * stake)[..., None] * coefficients, np.asarray(at, np.int64))
 
     def _favourites(self, past: Moments, seen: Ints) -> tuple[Ints, Ints, Floats]:
         """(C / STRIDE, B, 2) line, threshold and part of the stake with the largest growth that the past lets expect."""
@@ -145,7 +145,7 @@ class Bets:
         best = growth.argmax(-1)
         line, at = np.divmod(best, past.sums.shape[2])
         first = np.array([0, growth.shape[-1] // past.sums.shape[2]], np.int64)
-        return line + first, at, np.asarray(softmax(growth.max(-1), -1))
+        return line + first, np.asarray(at, np.int64), np.asarray(softmax(growth.max(-1), -1))
 
     def _stake(self, mean: Floats, square: Floats, total: Floats, seen: Ints, largest: Floats) -> tuple[Floats, Floats]:
         """Kelly's share to second order, shrunk while little is known, and its expected growth; 0 where the past speaks against.
