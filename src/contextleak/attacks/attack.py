@@ -13,7 +13,7 @@ from contextleak.icl import Access, Mechanism
 
 __all__ = ["Attack", "Insertion"]
 
-Insertion = Literal["replace", "append"]
+Insertion = Literal["replace", "append", "add"]
 
 
 @dataclass(frozen=True, slots=True)

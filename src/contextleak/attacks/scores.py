@@ -13,7 +13,7 @@ from contextleak.errors import UsageError
 from contextleak.icl import Access, Releases
 from contextleak.stats import Fixed, Split, ThresholdRule
 
-__all__ = ["SCORES", "LabelMargin", "SaidMember", "Score"]
+__all__ = ["SCORES", "DistanceGap", "LabelMargin", "SaidMember", "Score"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -50,7 +50,7 @@ class SaidMember:
 
 @dataclass(frozen=True, slots=True)
 class LabelMargin:
-    """Noisy votes for the member answer less those for the non-member answer (or the best other one)."""
+    """Noisy votes for the member answer less those for the non-member answer (or the best other one), in votes."""
 
     name: ClassVar[str] = "label_margin"
     access: ClassVar[Access] = "white_box"
@@ -64,11 +64,49 @@ class LabelMargin:
         """(draws,) differences."""
         if releases.noisy is None:
             raise UsageError("label_margin needs the noisy votes of a release; use said_member for a black box.")
-        member = answers.index(asked.member)
+        noisy, member = releases.scale * releases.noisy, answers.index(asked.member)
         if asked.nonmember is not None:
-            return np.asarray(releases.noisy[:, member] - releases.noisy[:, answers.index(asked.nonmember)])
-        others = np.delete(releases.noisy, member, axis=1)
-        return np.asarray(releases.noisy[:, member] - others.max(1))
+            return np.asarray(noisy[:, member] - noisy[:, answers.index(asked.nonmember)])
+        others = np.delete(noisy, member, axis=1)
+        return np.asarray(noisy[:, member] - others.max(1))
 
 
-SCORES: dict[str, type] = {kind.name: kind for kind in (SaidMember, LabelMargin)}
+@dataclass(frozen=True, slots=True)
+class DistanceGap:
+    """How much nearer a noisy mean lies to the member answer's public point than to the other's (XL), in votes.
+
+    With the points p1, p0 of both answers, g = |p1 - p0|, and z the mean of T answers:
+    2T/g (z . (p1 - p0)/g - (|p1|^2 - |p0|^2)/(2g)), so all answers at p0 give -T, and each that moves to p1 adds 2.
+    """
+
+    name: ClassVar[str] = "distance_gap"
+    access: ClassVar[Access] = "white_box"
+    threshold: ClassVar[ThresholdRule] = Split(0.2)
+
+    def levels(self, partitions: int) -> Floats:
+        """Half-way between every two numbers of moved answers."""
+        return np.arange(1.0 - partitions, partitions, 2.0)
+
+    def score(self, releases: Releases, asked: Asked, answers: tuple[str, ...]) -> Floats:
+        """(draws,) gaps, to the nearest other answer where none speaks for a non-member."""
+        if releases.noisy is None or releases.points is None:
+            raise UsageError("distance_gap needs a noisy mean and public points of the answers; use said_member.")
+        member = releases.points[answers.index(asked.member)]
+        others = answers if asked.nonmember is None else (asked.nonmember,)
+        gaps = [
+            _gap(releases.noisy, member, releases.points[answers.index(o)], releases.scale)
+            for o in others if o != asked.member
+        ]  # fmt: skip
+        return np.asarray(np.min(gaps, 0))
+
+
+def _gap(z: Floats, one: Floats, other: Floats, votes: float) -> Floats:
+    """(draws,); 0 everywhere where both answers have one point."""
+    between = one - other
+    square = float(between @ between)
+    if square == 0:
+        return np.zeros(len(z))
+    return np.asarray(2 * votes / square * (z @ between - (one @ one - other @ other) / 2))
+
+
+SCORES: dict[str, type] = {kind.name: kind for kind in (SaidMember, LabelMargin, DistanceGap)}

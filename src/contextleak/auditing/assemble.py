@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextleak.attacks import Attack
-from contextleak.auditing.design import Pair
+from contextleak.auditing.design import Pair, relation_of
 from contextleak.auditing.estimate import estimate
 from contextleak.auditing.prepare import Prepared
 from contextleak.auditing.record import AuditRecord, GuaranteeData, curves, provenance, wealth
@@ -19,7 +19,8 @@ __all__ = ["assemble", "drawn"]
 
 def assemble(prepared: Prepared, evidence: list[EvidenceRow], calls: int) -> AuditRecord:
     """Releases, estimates, verdict, curves."""
-    spec, claim = prepared.spec, Claim(prepared.spec.epsilon, prepared.spec.delta)
+    spec = prepared.spec
+    claim = Claim(spec.epsilon, spec.delta, relation_of(spec.insertion))
     simulated = drawn(prepared, evidence)
     process = prepared.bet.play(simulated)
     estimates = _estimates(prepared, evidence, simulated, claim, prepared.bet.estimates(process))

@@ -10,8 +10,9 @@ from contextleak.attacks import Asked, Attack
 from contextleak.auditing.seeds import generator
 from contextleak.errors import DataError, UsageError
 from contextleak.icl import Context, Exemplar, Job, Task
+from contextleak.privacy import Relation
 
-__all__ = ["Pair", "design", "label_order"]
+__all__ = ["Pair", "design", "label_order", "relation_of"]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -32,6 +33,11 @@ class Pair:
 
     def __repr__(self) -> str:
         return f"Pair({self.index}, <private>)"
+
+
+def relation_of(insertion: str) -> Relation:
+    """How the worlds of a pair differ: by one exemplar more, or by one in the place of another."""
+    return "add_remove" if insertion == "add" else "replace_one"
 
 
 def label_order(rows: Context) -> tuple[str, str]:
@@ -56,7 +62,7 @@ def _pair(index: int, rows: Context, task: Task, attack: Attack, shots: int, see
     *chosen, spare = rng.choice(len(rows), size=shots + 1, replace=False)
     context = tuple(rows[i] for i in chosen)
     canary = attack.canary.make(rows[spare], rare, rng)
-    position = int(rng.integers(shots))
+    position = shots if attack.insertion == "add" else int(rng.integers(shots))
     asked = attack.query.ask(canary, task, rare, common)
     _require_answer(asked, task)
     member = _insert(context, canary, position, attack.insertion)
@@ -75,6 +81,8 @@ def _require_answer(asked: Asked, task: Task) -> None:
 
 
 def _insert(context: Sequence[Exemplar], canary: Exemplar, position: int, insertion: str) -> Context:
+    if insertion == "add":
+        return (*context, canary)
     old = context[position]
     new = canary if insertion == "replace" else Exemplar(f"{old.input} {canary.input}", old.label)
     return (*context[:position], new, *context[position + 1 :])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from contextleak.attacks import CANARIES, QUERIES, SCORES, Attack
 from contextleak.auditing.bet import Bet
 from contextleak.auditing.collect import check
-from contextleak.auditing.design import Pair, design
+from contextleak.auditing.design import Pair, design, relation_of
 from contextleak.auditing.estimate import pilot_pairs, threshold_rule
 from contextleak.auditing.seeds import generator
 from contextleak.auditing.spec import AuditSpec
@@ -19,9 +20,9 @@ from contextleak.errors import UsageError
 from contextleak.icl import Context, Mechanism, Task
 from contextleak.icl.datasets import fingerprint, infer_task, read_rows, require_classes
 from contextleak.icl.synthetic import HELP_DESK, help_desk
-from contextleak.mechanisms import MECHANISMS, ReportNoisyMax, UserSystem, load_callable
+from contextleak.mechanisms import MECHANISMS, UserSystem, load_callable
 from contextleak.models import Model, Scripted, open_model
-from contextleak.privacy import ApproxDP, Gaussian
+from contextleak.privacy import ApproxDP, Gaussian, NonPrivate
 from contextleak.stats import BestOnSameData, ThresholdRule
 
 __all__ = ["Prepared", "build_attack", "build_mechanism", "load_data", "prepare"]
@@ -44,24 +45,40 @@ def load_data(spec: AuditSpec) -> tuple[Context, Task]:
 
 
 def build_mechanism(spec: AuditSpec) -> Mechanism:
-    """The mechanism that a spec names, with its noise calibrated to the claim; or the user's own system."""
+    """The mechanism that a spec names, with its noise calibrated to the claim; or the user's own system.
+
+    Fields of the spec that the mechanism has are passed on, and so are `options`; what it does not have is refused.
+    """
     if spec.system is not None:
         return load_callable(spec.system)
-    if spec.mechanism == "report_noisy_max":
-        if spec.partitions > spec.shots:
-            raise UsageError(
-                f"{spec.partitions} partitions need at least as many exemplars, and shots is {spec.shots}."
-            )
-        return ReportNoisyMax.calibrated(spec.epsilon, spec.delta, spec.partitions, spec.calibration)
-    if spec.mechanism == "prompt_defense":
-        return MECHANISMS["prompt_defense"](spec.level)  # type: ignore[no-any-return]
-    return MECHANISMS[spec.mechanism]()  # type: ignore[no-any-return]
+    kind = MECHANISMS[spec.mechanism]
+    make = getattr(kind, "calibrated", kind)
+    known = dict.fromkeys(inspect.signature(make).parameters)
+    strange = sorted(set(spec.options) - set(known))
+    if strange:
+        free = sorted(set(known) - {"epsilon", "delta"})
+        raise UsageError(f"{spec.mechanism} has no option {strange[0]!r}; its options are {', '.join(free) or 'none'}.")
+    if "partitions" in known and spec.partitions > spec.shots:
+        raise UsageError(f"{spec.partitions} partitions need at least as many exemplars, and shots is {spec.shots}.")
+    common: dict[str, Any] = {
+        name: getattr(spec, name) for name in ("epsilon", "delta", "partitions", "level") if name in known
+    }
+    if "partitions" in known and "calibration" in known:
+        common["calibration"] = spec.calibration
+    try:
+        made: Mechanism = make(**(common | dict(spec.options)))
+    except TypeError:
+        raise UsageError(
+            f"the options {spec.options!r} of {spec.mechanism} have the wrong type; numbers must be numbers."
+        ) from None
+    return made
 
 
 def build_attack(spec: AuditSpec, mechanism: Mechanism) -> Attack:
     """The attack that a spec names; refused here if the system does not release what it reads."""
     access = spec.access or ("white_box" if "white_box" in mechanism.access else "black_box")
-    score = SCORES[spec.score or ("label_margin" if access == "white_box" else "said_member")]()
+    strongest = getattr(mechanism, "white_score", "label_margin") if access == "white_box" else "said_member"
+    score = SCORES[spec.score or strongest]()
     options: dict[str, dict[str, Any]] = {
         "hex": {"digits": spec.digits}, "given": {"text": spec.canary_text, "label": spec.canary_label},
     }  # fmt: skip
@@ -96,9 +113,10 @@ class Prepared:
     @property
     def bet(self) -> Bet:
         """The anytime-valid bet against the promise."""
-        spec, levels = self.spec, self.attack.score.levels(self.spec.partitions)
+        spec, levels = self.spec, self.attack.score.levels(_votes(self.spec, self.mechanism))
         horizon = None if spec.stop_when_refuted else spec.pairs
-        return Bet(ApproxDP(spec.epsilon, spec.delta), self.mechanism.guarantee, levels, spec.confidence, horizon)
+        claim = ApproxDP(spec.epsilon, spec.delta, relation_of(spec.insertion))
+        return Bet(claim, self.mechanism.guarantee, levels, spec.confidence, horizon)
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -136,6 +154,7 @@ def prepare(
         require_classes(task, rows)
     mechanism: Mechanism = system or build_mechanism(spec)
     attack = build_attack(spec, mechanism)
+    _check_relation(spec, mechanism)
     pairs = tuple(design(rows, task, attack, spec.pairs, spec.shots, spec.seed))
     if not mechanism.needs:
         model = Scripted(name=mechanism.name)
@@ -144,6 +163,22 @@ def prepare(
     prepared = Prepared(spec, task, mechanism, attack, opened, pairs, fingerprint(rows), _warnings(spec, mechanism))
     _check_estimator(prepared)
     return prepared
+
+
+def _votes(spec: AuditSpec, mechanism: Mechanism) -> int:
+    """How many answers the mechanism's aggregate counts or averages."""
+    return int(getattr(mechanism, "partitions", getattr(mechanism, "subsamples", spec.partitions)))
+
+
+def _check_relation(spec: AuditSpec, mechanism: Mechanism) -> None:
+    """Worlds must differ as the guarantee says; guarantees under other relations are not comparable."""
+    promised = mechanism.guarantee
+    if not isinstance(promised, NonPrivate) and promised.relation != relation_of(spec.insertion):
+        other = "add" if promised.relation == "add_remove" else "replace"
+        raise UsageError(
+            f"{mechanism.name} promises under {promised.relation}, and insertion {spec.insertion} changes worlds by "
+            f"{relation_of(spec.insertion)}; use --insertion {other}."
+        )
 
 
 def _check_estimator(prepared: Prepared) -> None:

@@ -35,13 +35,17 @@ class AuditSpec(BaseModel):
     mechanism: str = Field("few_shot", description="how answers are made from the context")
     level: int = Field(1, ge=1, le=2, description="strength of prompt_defense")
     partitions: int = Field(10, ge=1, description="number of partitions T of a partitioned mechanism")
+    options: dict[str, str | int | float] = Field({}, description="other options of the mechanism, NAME=VALUE")
     calibration: Literal["analytic", "classical"] = Field("analytic", description="formula for Gaussian noise")
     attack: str = Field("inquiry", description="the audit query")
     canary: str = Field("hex", description="the kind of canary")
     canary_text: str = Field("", description="text of the canary 'given'")
     canary_label: str = Field("", description="label of the canary 'given'")
     digits: int = Field(16, ge=4, description="length of the canary 'hex'")
-    insertion: Literal["replace", "append"] = Field("replace", description="how the canary enters the context")
+    insertion: Literal["replace", "append", "add"] = Field(
+        "replace",
+        description="how the canary enters the context: in the place of an exemplar, in its text, or as one more",
+    )
     score: str | None = Field(None, description="how releases are scored; none: the strongest that the access allows")
     access: Literal["black_box", "white_box"] | None = Field(
         None, description="what the attacker sees; none: all there is"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from contextleak.privacy import Gaussian, Guarantee, NonPrivate
+from contextleak.privacy import Gaussian, Guarantee, NonPrivate, Relation
 from contextleak.stats import Estimate, clopper_pearson_ceiling, cut, gdp
 
 __all__ = ["BY", "METHODS", "Claim", "Decision", "Verdict", "ceiling", "decide"]
@@ -23,11 +23,11 @@ BY = tuple(METHODS)
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What the operator promises: (epsilon, delta) under replacing one exemplar."""
+    """What the operator promises: (epsilon, delta) under a neighbouring relation."""
 
     epsilon: float
     delta: float
-    relation: Literal["replace_one"] = "replace_one"
+    relation: Relation = "replace_one"
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,10 @@ def spec_options(function: Callable[..., Any]) -> Callable[..., Any]:
     for name, info in reversed(AuditSpec.model_fields.items()):
         shown = "" if info.default in (None, "") else f" [default: {info.default}]"
         flag, text = f"--{name.replace('_', '-')}", f"{info.description}{shown}"
+        if name == "options":
+            many = click.option("--option", name, multiple=True, metavar="NAME=VALUE", help=str(info.description))
+            function = many(function)
+            continue
         kind: dict[str, Any] = {"is_flag": True} if info.annotation is bool else {"type": _kind(info.annotation)}
         function = click.option(flag, name, default=None, help=text, **kind)(function)
     return function
@@ -37,7 +41,9 @@ def _kind(annotation: Any) -> Any:
 
 def spec_from(config: str | None, assignments: tuple[str, ...], flags: dict[str, Any]) -> AuditSpec:
     """Flags over --set over environment (click's) over file."""
-    given = {name: value for name, value in flags.items() if value is not None}
+    given = {name: value for name, value in flags.items() if value is not None and value != ()}
+    if "options" in given:
+        given["options"] = dict(map(_assignment, given["options"]))
     return load_spec(config, {**dict(map(_assignment, assignments)), **given})
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from typing import Any, TypeVar
 
 from contextleak.icl import Query, Releases, Task
 from contextleak.models import Model
-from contextleak.privacy import Guarantee
+from contextleak.privacy import Guarantee, calibrate_gaussian
 
-__all__ = ["Answering", "NO_ANSWER"]
+__all__ = ["NO_ANSWER", "Answering", "with_gaussian_noise"]
+
+M = TypeVar("M", bound="Any")
 
 NO_ANSWER = "(no answer)"
 
@@ -28,3 +31,10 @@ class Answering:
         """The guarantee of one answer."""
         found: Guarantee = self.guarantee
         return found
+
+
+def with_gaussian_noise(
+    mechanism: M, epsilon: float, delta: float, method: Any = "analytic", field: str = "sigma"
+) -> M:
+    """The mechanism with the noise that its own sensitivity needs for (epsilon, delta)."""
+    return replace(mechanism, **{field: calibrate_gaussian(epsilon, delta, mechanism.guarantee.sensitivity, method)})

@@ -13,10 +13,10 @@ from contextleak._check import positive
 from contextleak.errors import UsageError
 from contextleak.icl import Access, Clean, GaussianLaw, Job, Releases, Task, Votes, parse_answer
 from contextleak.icl.partition import split_by_position
-from contextleak.mechanisms.answering import Answering
+from contextleak.mechanisms.answering import Answering, with_gaussian_noise
 from contextleak.mechanisms.single import ANSWER_TOKENS
 from contextleak.models import Ask, Complete, Model
-from contextleak.privacy import Gaussian, calibrate_gaussian
+from contextleak.privacy import Gaussian
 
 __all__ = ["ReportNoisyMax"]
 
@@ -53,7 +53,7 @@ class ReportNoisyMax(Answering):
         calibration: Literal["analytic", "classical"] = "analytic",
     ) -> ReportNoisyMax:
         """With the noise that `calibration` prescribes for (epsilon, delta); "classical" is XL's and CL's formula."""
-        return cls(calibrate_gaussian(epsilon, delta, SENSITIVITY, calibration), partitions)
+        return with_gaussian_noise(cls(1.0, partitions), epsilon, delta, calibration)
 
     @property
     def guarantee(self) -> Gaussian:

@@ -1,6 +1,7 @@
 """Guarantees, calibration and composition: pure functions and frozen records, numpy and scipy only."""
 
 from contextleak.privacy.compose import (
+    Subsampled,
     exponential_composition_epsilon,
     pure_composition_epsilon,
     subsampled_gaussian_epsilon,
@@ -9,6 +10,7 @@ from contextleak.privacy.gaussian import calibrate_gaussian, gaussian_epsilon, g
 from contextleak.privacy.guarantee import (
     ZCDP,
     ApproxDP,
+    BoundedRange,
     Composed,
     Gaussian,
     Guarantee,
@@ -22,6 +24,6 @@ from contextleak.privacy.guarantee import (
 
 __all__ = [
     "exponential_composition_epsilon", "pure_composition_epsilon", "subsampled_gaussian_epsilon",
-    "ApproxDP", "Composed", "Gaussian", "Guarantee", "NonPrivate", "PureDP", "Relation", "ZCDP", "calibrate_gaussian",
+    "ApproxDP", "BoundedRange", "Composed", "Gaussian", "Guarantee", "NonPrivate", "PureDP", "Relation", "Subsampled", "ZCDP", "calibrate_gaussian",
     "compose", "gaussian_epsilon", "gdp_delta", "gdp_epsilon", "gdp_trade_off", "trade_off", "zcdp_epsilon",
 ]  # fmt: skip

@@ -1,8 +1,10 @@
-"""Composition of pure and exponential mechanisms, and subsampled Gaussians."""
+"""Composition of pure and exponential mechanisms, and subsampled Gaussians, with the guarantee that they give."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from scipy.special import gammaln, log_expit
@@ -10,9 +12,9 @@ from scipy.special import gammaln, log_expit
 from contextleak._check import count as whole
 from contextleak._check import delta_value, epsilon_value, positive, within
 from contextleak.errors import UsageError
-from contextleak.privacy.guarantee import zcdp_epsilon
+from contextleak.privacy.guarantee import Relation, zcdp_epsilon
 
-__all__ = ["exponential_composition_epsilon", "pure_composition_epsilon", "subsampled_gaussian_epsilon"]
+__all__ = ["Subsampled", "exponential_composition_epsilon", "pure_composition_epsilon", "subsampled_gaussian_epsilon"]
 
 
 def pure_composition_epsilon(epsilon: float, count: int, delta: float) -> float:
@@ -59,6 +61,7 @@ def exponential_composition_epsilon(epsilon: float, count: int, delta: float) ->
     return min(n * epsilon, zcdp_epsilon(n * epsilon**2 / 8, delta))
 
 
+@lru_cache(maxsize=512)
 def subsampled_gaussian_epsilon(sigma: float, rate: float, steps: int, delta: float) -> float:
     """epsilon(delta) of `steps` Poisson-subsampled Gaussian mechanisms of unit sensitivity under add_remove, by PLD.
 
@@ -78,3 +81,28 @@ def subsampled_gaussian_epsilon(sigma: float, rate: float, steps: int, delta: fl
         ) from None
     one = pld.from_gaussian_mechanism(sigma, sampling_prob=rate)
     return float(one.self_compose(steps).get_epsilon_for_delta(delta))
+
+
+@dataclass(frozen=True, slots=True)
+class Subsampled:
+    """`steps` Poisson-subsampled Gaussians of noise sigma on unit sensitivity, rate q, under add_remove: epsilon(delta) by PLD."""
+
+    sigma: float
+    rate: float
+    steps: int
+    relation: Relation = "add_remove"
+
+    def __post_init__(self) -> None:
+        positive("sigma", self.sigma)
+        within("rate", self.rate, 0.0, 1.0)
+        if self.relation != "add_remove":
+            raise UsageError(
+                f"the relation of a subsampled guarantee is {self.relation!r}; amplification holds under add_remove."
+            )
+
+    def epsilon(self, delta: float) -> float:
+        """Upper bound on epsilon at delta; infinite at delta = 0."""
+        return math.inf if delta == 0 else subsampled_gaussian_epsilon(self.sigma, self.rate, self.steps, delta)
+
+    def describe(self) -> str:
+        return f"{self.steps} Poisson-subsampled Gaussians (rate {self.rate:g}, noise {self.sigma:.4g} on sensitivity 1, {self.relation})"

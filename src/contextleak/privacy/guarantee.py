@@ -14,7 +14,7 @@ from contextleak._check import at_least, delta_value, epsilon_value, positive, w
 from contextleak.errors import UsageError
 from contextleak.privacy.gaussian import Floats, gdp_epsilon, gdp_trade_off
 
-__all__ = ["ApproxDP", "Composed", "Gaussian", "Guarantee", "NonPrivate", "PureDP", "Relation", "ZCDP", "compose",
+__all__ = ["ApproxDP", "BoundedRange", "Composed", "Gaussian", "Guarantee", "NonPrivate", "PureDP", "Relation", "ZCDP", "compose",
            "trade_off", "zcdp_epsilon"]  # fmt: skip
 
 Relation = Literal["replace_one", "add_remove"]
@@ -81,6 +81,33 @@ class PureDP:
 
     def describe(self) -> str:
         return f"{self.value:g}-DP ({self.relation})"
+
+
+@dataclass(frozen=True, slots=True)
+class BoundedRange:
+    """An exponential mechanism whose log-probabilities move by a range of at most `value`: value-DP and value^2/8-zCDP.
+
+    Source: Durfee and Rogers 2019; Cesar and Rogers 2021.
+    """
+
+    value: float
+    relation: Relation = "replace_one"
+
+    def __post_init__(self) -> None:
+        epsilon_value(self.value)
+
+    @property
+    def rho(self) -> float:
+        """The zCDP parameter."""
+        return self.value**2 / 8
+
+    def epsilon(self, delta: float) -> float:
+        """The better of both statements at delta."""
+        delta_value(delta)
+        return min(self.value, zcdp_epsilon(self.rho, delta))
+
+    def describe(self) -> str:
+        return f"{self.value:g}-DP (exponential mechanism, {self.value:g}-bounded range, {self.relation})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,13 +181,22 @@ class Composed:
         return self.parts[0].relation
 
     def epsilon(self, delta: float) -> float:
-        """epsilon at delta: exact for Gaussian parts alone; otherwise the parts share delta evenly."""
+        """epsilon at delta: exact for Gaussian parts alone; otherwise the parts share delta evenly.
+
+        Exponential mechanisms are counted as pure or as zCDP, whichever gives less: both hold for tokens chosen adaptively.
+        """
+        delta_value(delta)
+        return min(self._epsilon(delta, ranged) for ranged in (False, True))
+
+    def _epsilon(self, delta: float, ranged: bool) -> float:
+        kinds = (Gaussian, ZCDP, BoundedRange) if ranged else (Gaussian, ZCDP)
         mu = math.sqrt(sum(p.mu**2 for p in self.parts if isinstance(p, Gaussian)))
-        rho = sum(p.rho for p in self.parts if isinstance(p, ZCDP))
-        rest = [p for p in self.parts if not isinstance(p, Gaussian | ZCDP)]
-        shares = (mu > 0) + (rho > 0) + sum(isinstance(p, ApproxDP) for p in rest)
+        rho = sum(p.rho for p in self.parts if isinstance(p, ZCDP | BoundedRange) and isinstance(p, kinds))
+        rest = [p for p in self.parts if not isinstance(p, kinds)]
+        shares = (mu > 0) + (rho > 0) + sum(not isinstance(p, PureDP | BoundedRange) for p in rest)
         share = delta / max(1, shares)
-        return gdp_epsilon(mu, share) + zcdp_epsilon(rho, share) + sum(p.epsilon(share) for p in rest)
+        pure = sum(p.value if isinstance(p, BoundedRange) else p.epsilon(share) for p in rest)
+        return gdp_epsilon(mu, share) + zcdp_epsilon(rho, share) + pure
 
     def describe(self) -> str:
         return f"composition of {len(self.parts)} releases ({self.relation})"

@@ -1,0 +1,108 @@
+"""EmbeddingMean (ESA): the noisy mean of answer embeddings picks one of the public candidates (CL Alg. 2, XL Alg. 3, Wu et al.)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from contextleak._check import positive
+from contextleak.icl import Access, Clean, GaussianLaw, Job, Query, Releases, Task, Vector
+from contextleak.icl.partition import split_by_position
+from contextleak.mechanisms.answering import Answering, with_gaussian_noise
+from contextleak.mechanisms.single import answer_tokens
+from contextleak.models import Ask, Complete, Embed, Model
+from contextleak.privacy import Gaussian
+
+__all__ = ["EmbeddingMean", "public_candidates"]
+
+Floats = npt.NDArray[np.float64]
+Calibration = Literal["analytic", "classical"]
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingMean(Answering):
+    """Each of T partitions answers; the answers' embeddings, clipped to norm B, are averaged; noise; the nearest candidate is released.
+
+    Inputs: context, answers, mean (PRIVATE); query, candidates, T, B, sigma (public). Candidates are the query's answers, or
+    zero-shot answers of the model, which see no exemplar. Sensitivity: one answer moves the mean by at most 2B/T in L2.
+    Guarantee: (2B/T)/sigma-GDP under replace_one, for the noisy mean (white box) and so for the choice. It is reached only if an
+    answer can move to the antipode; answers closer together leak less (see `law`).
+    """
+
+    name: ClassVar[str] = "embedding_mean"
+    white_score: ClassVar[str] = "distance_gap"
+    access: ClassVar[frozenset[Access]] = frozenset({"black_box", "white_box"})
+    needs: ClassVar[frozenset[type[Ask[Any]]]] = frozenset({Complete, Embed})
+    sigma: float
+    partitions: int = 10
+    clip: float = 1.0
+    candidates: int = 10
+
+    def __post_init__(self) -> None:
+        for name in ("sigma", "partitions", "clip", "candidates"):
+            positive(name, getattr(self, name))
+
+    @classmethod
+    def calibrated(
+        cls, epsilon: float, delta: float, partitions: int = 10, calibration: Calibration = "analytic",
+        clip: float = 1.0, candidates: int = 10,
+    ) -> EmbeddingMean:  # fmt: skip
+        """With the noise that `calibration` prescribes for (epsilon, delta)."""
+        return with_gaussian_noise(cls(1.0, partitions, clip, candidates), epsilon, delta, calibration)
+
+    @property
+    def guarantee(self) -> Gaussian:
+        """mu-GDP with mu = 2B/(T sigma)."""
+        return Gaussian(2 * self.clip / self.partitions, self.sigma)
+
+    def asks(self, task: Task, job: Job, draw: int) -> list[Ask[Any]]:
+        """One greedy completion a partition."""
+        length = answer_tokens(task, job.query)
+        parts = split_by_position(job.context, self.partitions)
+        return [Complete(task.prompt(part, job.query), max_tokens=length, draw=draw) for part in parts]
+
+    def collect(self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model) -> list[Clean]:
+        """T completions a job, the public candidates of each query, and an embedding of every text."""
+        asks = [ask for job, draw in zip(jobs, draws, strict=True) for ask in self.asks(task, job, draw)]
+        texts = iter(model.answer(asks))
+        answers = [[next(texts).strip() for _ in range(self.partitions)] for _ in jobs]
+        choices = [public_candidates(task, job.query, self.candidates, model) for job in jobs]
+        words = list(dict.fromkeys(text for row in (*answers, *choices) for text in row))
+        known = dict(zip(words, (self._clipped(e) for e in model.answer([Embed(word) for word in words])), strict=True))
+        return [
+            Vector(_floats(np.mean([known[t] for t in said], 0)), names, tuple(_floats(known[t]) for t in names))
+            for said, names in zip(answers, choices, strict=True)
+        ]
+
+    def _clipped(self, embedding: npt.ArrayLike) -> Floats:
+        """Scaled down to norm B; an embedding that is not finite becomes 0."""
+        e = np.nan_to_num(np.asarray(embedding, float), nan=0.0, posinf=0.0, neginf=0.0)
+        return np.asarray(e * min(1.0, self.clip / max(float(np.linalg.norm(e)), 1e-12)))
+
+    def release(self, clean: Vector, draws: int, rng: np.random.Generator) -> Releases:
+        """Noisy means (draws, dim) and the candidate nearest to each."""
+        noisy = np.asarray(clean.values) + rng.normal(0.0, self.sigma, (draws, len(clean.values)))
+        points = np.asarray(clean.points)
+        far = (points**2).sum(1) - 2 * noisy @ points.T  # squared distance, less the same for all candidates
+        return Releases(far.argmin(1), noisy, clean.choices, points, float(self.partitions))
+
+    def law(self, clean: Vector) -> GaussianLaw:
+        """The noisy mean is N(mean, sigma^2 I)."""
+        return GaussianLaw(np.asarray(clean.values), self.sigma)
+
+
+def public_candidates(task: Task, query: Query, count: int, model: Model) -> tuple[str, ...]:
+    """The query's answers; else distinct zero-shot answers, sampled from the model without any exemplar."""
+    if task.answers(query):
+        return task.answers(query)
+    prompt, length = task.prompt((), query), answer_tokens(task, query)
+    asks = [Complete(prompt, max_tokens=length, temperature=1.0 if k else 0.0, draw=k) for k in range(count)]
+    return tuple(dict.fromkeys(text.strip() for text in model.answer(asks)))
+
+
+def _floats(values: npt.ArrayLike) -> tuple[float, ...]:
+    return tuple(np.asarray(values, float).tolist())

@@ -1,0 +1,141 @@
+"""ProductOfExperts: one exponential mechanism over summed, clipped log-probabilities (PoE Algorithm 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from contextleak._check import positive
+from contextleak.errors import UsageError
+from contextleak.icl import Access, CategoricalLaw, Clean, Context, Job, Query, Releases, Spoken, Task, Vector
+from contextleak.icl.partition import split_by_position
+from contextleak.mechanisms.answering import Answering
+from contextleak.mechanisms.single import as_given
+from contextleak.mechanisms.tokens import Speller, public_tokens
+from contextleak.models import Ask, Model, NextLogits, ScoreLabels
+from contextleak.privacy import BoundedRange, Guarantee, Relation, compose
+
+__all__ = ["ProductOfExperts", "clipped"]
+
+Floats = npt.NDArray[np.float64]
+Calibration = Literal["replace_one", "add_remove", "paper"]
+
+
+@dataclass(frozen=True, slots=True)
+class ProductOfExperts(Answering):
+    """P(y) proportional to exp(lambda U(y)), U(y) = sum over experts of clip(ln p_j(y), -C, 0); an expert is a group of exemplars.
+
+    Inputs: context, U (PRIVATE); query, candidates, group size, C, epsilon (public). Candidates: the query's answers, with p_j
+    normalised over them; for a free answer, token after token, the likeliest `candidates` tokens of the model without exemplars. Clip is
+    a clamp: what lies below -C counts -C. Range of U: replacing an exemplar replaces one expert, 2C; adding or removing an expert, C.
+    Calibrations: `replace_one` lambda = epsilon/(2C); `add_remove` lambda = epsilon/C, a guarantee under that relation; `paper`
+    lambda = epsilon/C read under replace_one, as published: its guarantee is 2 epsilon, since replacing is not monotone. Per token the
+    mechanism is epsilon-bounded-range; a free answer composes over `tokens`. Noisy scores are not covered: black box only.
+    """
+
+    name: ClassVar[str] = "product_of_experts"
+    access: ClassVar[frozenset[Access]] = frozenset({"black_box"})
+    needs: ClassVar[frozenset[type[Ask[Any]]]] = frozenset({ScoreLabels})
+    epsilon: float
+    group_size: int = 1
+    clip: float = 2.0
+    calibration: Calibration = "replace_one"
+    tokens: int = 8
+    candidates: int = 50
+
+    def __post_init__(self) -> None:
+        for name in ("epsilon", "group_size", "clip", "tokens", "candidates"):
+            positive(name, getattr(self, name))
+        if self.calibration not in ("replace_one", "add_remove", "paper"):
+            raise UsageError(f"calibration is {self.calibration!r}; it must be replace_one, add_remove or paper.")
+
+    @classmethod
+    def calibrated(
+        cls, epsilon: float, delta: float, group_size: int = 1, clip: float = 2.0,
+        calibration: Calibration = "replace_one", tokens: int = 8, candidates: int = 50,
+    ) -> ProductOfExperts:  # fmt: skip
+        """`epsilon` is that of one choice; a free answer composes over its tokens (see `guarantee_of`)."""
+        return cls(epsilon, group_size, clip, calibration, tokens, candidates)
+
+    @property
+    def rate(self) -> float:
+        """lambda: how much a unit of U counts in the exponent."""
+        return self.epsilon / (2 * self.clip if self.calibration == "replace_one" else self.clip)
+
+    @property
+    def guarantee(self) -> BoundedRange:
+        """Of one choice: lambda times the range of U under the stated relation."""
+        relation: Relation = "add_remove" if self.calibration == "add_remove" else "replace_one"
+        return BoundedRange(self.epsilon * (2 if self.calibration == "paper" else 1), relation)
+
+    def guarantee_of(self, task: Task, query: Query) -> Guarantee:
+        """One choice among answers, or the composition over the tokens of a free answer."""
+        return self.guarantee if task.answers(query) else compose([self.guarantee] * self.tokens)
+
+    def experts(self, context: Context) -> list[Context]:
+        """Groups by position: an exemplar's group does not depend on the other exemplars."""
+        return split_by_position(context, -(-len(context) // self.group_size))
+
+    def asks(self, task: Task, job: Job, draw: int) -> list[Ask[Any]]:
+        """One scoring of all answers an expert; for a free answer, the first tokens."""
+        prompts = [task.prompt(part, job.query) for part in self.experts(job.context)]
+        if answers := task.answers(job.query):
+            return [ScoreLabels(prompt, answers) for prompt in prompts]
+        return [NextLogits(prompt, ()) for prompt in prompts]
+
+    def collect(self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model) -> list[Clean]:
+        """J scorings a job in one batch; a free answer is spelled token by token, its noise drawn from the job's draw."""
+        scored = [(job, ask) for job in jobs if task.answers(job.query) for ask in self.asks(task, job, 0)]
+        replies = iter(model.answer([ask for _, ask in scored]))
+        out: list[Clean] = []
+        for job, draw in zip(jobs, draws, strict=True):
+            if answers := task.answers(job.query):
+                scores = np.stack([next(replies) for _ in self.experts(job.context)])
+                out.append(Vector(tuple(clipped(scores, self.clip).sum(0).tolist()), answers))
+            else:
+                out.append(self._spell(task, job, draw, model))
+        return out
+
+    def _spell(self, task: Task, job: Job, draw: int, model: Model) -> Spoken:
+        rng = np.random.default_rng(draw)
+        prompts = [task.prompt(part, job.query) for part in self.experts(job.context)]
+        speller = Speller(model, [task.prompt((), job.query), *prompts])
+        for _ in range(self.tokens):
+            public, *private = speller.logits()
+            tokens = public_tokens(public, self.candidates)
+            total = clipped(np.stack(private)[:, tokens], self.clip).sum(0)
+            speller.add(int(tokens[_sampled(self.rate * total, 1, rng)[0]]))
+            if speller.ended:
+                break
+        return Spoken(speller.text)
+
+    def release(self, clean: Vector | Spoken, draws: int, rng: np.random.Generator) -> Releases:
+        """Answers drawn from the exponential mechanism; a spelled answer is given as it is."""
+        if isinstance(clean, Spoken):
+            return as_given(clean, draws)
+        return Releases(_sampled(self.rate * np.asarray(clean.values), draws, rng))
+
+    def law(self, clean: Vector | Spoken) -> CategoricalLaw | None:
+        """softmax(lambda U); unknown for a spelled answer."""
+        if isinstance(clean, Spoken):
+            return None
+        logits = self.rate * np.asarray(clean.values)
+        weights = np.exp(logits - logits.max())
+        return CategoricalLaw(weights / weights.sum())
+
+
+def clipped(scores: npt.ArrayLike, clip: float) -> Floats:
+    """ln p, normalised over the candidates (last axis), clamped to [-C, 0]; what is not a number counts -C."""
+    raw = np.nan_to_num(np.asarray(scores, float), nan=-1e30, neginf=-1e30, posinf=1e30)
+    top = raw.max(-1, keepdims=True)
+    log_p = raw - top - np.log(np.exp(raw - top).sum(-1, keepdims=True))
+    return np.asarray(np.clip(log_p, -clip, 0.0))
+
+
+def _sampled(logits: Floats, draws: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+    """(draws,) indices from softmax(logits), by Gumbel maxima."""
+    return np.asarray((logits + rng.gumbel(size=(draws, logits.size))).argmax(1), np.int64)
