@@ -5,7 +5,7 @@ VENV ?= .venv
 TORCH_PIP ?=
 BIN := $(VENV)/bin
 
-.PHONY: install demo check lint types floors test laws bench coverage pocket-train pocket-eval readme-table docs clean
+.PHONY: install demo check lint types floors test laws bench coverage findings utility pocket-train pocket-eval readme-table clean
 
 install: $(VENV)/installed
 
@@ -39,12 +39,19 @@ test: install
 bench: install
 	$(BIN)/python bench/start.py
 	$(BIN)/python bench/engine.py
+	$(BIN)/python bench/experts.py
 	$(BIN)/python bench/speed_stats.py
 	$(BIN)/python bench/few_calls.py
 	$(BIN)/contextleak selftest
 
 coverage: install
 	$(BIN)/python bench/coverage.py --write docs/coverage.md
+
+findings: install
+	$(BIN)/python bench/findings.py docs/findings.md
+
+utility: install
+	$(BIN)/python bench/utility.py --write docs/utility.md
 
 pocket-train: install
 	$(BIN)/python pocket_training/train.py --out pocket_training/out/first

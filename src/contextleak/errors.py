@@ -5,7 +5,16 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-__all__ = ["ContextleakError", "DataError", "Interrupted", "StoreError", "TargetError", "UsageError", "unknown_name"]
+__all__ = [
+    "BudgetExhausted",
+    "ContextleakError",
+    "DataError",
+    "Interrupted",
+    "StoreError",
+    "TargetError",
+    "UsageError",
+    "unknown_name",
+]
 
 
 class ContextleakError(Exception):
@@ -30,6 +39,12 @@ class TargetError(ContextleakError):
     """The model or system under audit cannot be reached, or lacks what an audit needs."""
 
     exit_code = 4
+
+
+class BudgetExhausted(ContextleakError):
+    """The privacy budget of a context does not allow another answer; nothing was released."""
+
+    exit_code = 5
 
 
 class Interrupted(ContextleakError):

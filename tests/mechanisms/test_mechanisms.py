@@ -100,7 +100,8 @@ def test_classical_formula_is_the_papers() -> None:
 
 
 def test_undefended_systems_promise_nothing() -> None:
-    for mechanism in (FewShot(), ZeroShot(), PromptDefense(2), UserSystem(lambda c, q: "a")):
+    assert ZeroShot().guarantee.epsilon(0) == 0, "it does not read the context"
+    for mechanism in (FewShot(), PromptDefense(2), UserSystem(lambda c, q: "a")):
         assert isinstance(mechanism.guarantee, NonPrivate)
         assert mechanism.guarantee.epsilon(0.1) == math.inf
 

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from contextleak._version import __version__
 from contextleak.attacks import CANARIES, QUERIES, SCORES, Attack
 from contextleak.auditing.bet import Bet
 from contextleak.auditing.collect import check
@@ -133,7 +134,9 @@ class Prepared:
 
     @property
     def _sources(self) -> dict[str, str]:
-        return {"system": self.mechanism.name, "data": self.data, "model": self.model.fingerprint}
+        return {
+            "system": self.mechanism.name, "data": self.data, "model": self.model.fingerprint, "version": __version__,
+        }  # fmt: skip
 
     @property
     def name(self) -> str:

@@ -16,12 +16,14 @@ COMMANDS = {
     "audit": "Audit one system over your rows; the same command resumes.",
     "plan": "What an audit will cost and can show, before any model call.",
     "report": "Make the HTML report of finished runs.",
+    "answer": "Answer one query from your rows, within a privacy budget kept in a ledger.",
+    "serve": "Answer queries over HTTP, as an OpenAI-compatible server, within the same budget.",
     "selftest": "The auditor against every known defect, and its sound twin.",
     "list": "Show the catalogues: mechanisms, attacks, canaries, scores, models.",
 }
 EXIT_CODES = (
     "Exit codes: 0 no violation, 1 violation, 2 usage, 3 inconclusive, 4 target unreachable or lacks a capability, "
-    "130 interrupted (the same command resumes)."
+    "5 privacy budget exhausted, 130 interrupted (the same command resumes)."
 )
 
 

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from contextleak.icl import Job
 from contextleak.mechanisms.single import Undefended
+from contextleak.privacy import Guarantee, PureDP
 
 __all__ = ["FewShot", "ZeroShot"]
 
@@ -23,6 +24,11 @@ class ZeroShot(Undefended):
     """No exemplar at all: the floor of every trade-off. Its answer does not depend on the context."""
 
     name: ClassVar[str] = "zero_shot"
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """0-DP: the context is not read."""
+        return PureDP(0.0)
 
     def shown(self, job: Job) -> Job:
         """The query alone."""

@@ -14,7 +14,7 @@ from contextleak._check import at_least, delta_value, epsilon_value, positive, w
 from contextleak.errors import UsageError
 from contextleak.privacy.gaussian import Floats, gdp_epsilon, gdp_trade_off
 
-__all__ = ["ApproxDP", "BoundedRange", "Composed", "Gaussian", "Guarantee", "NonPrivate", "PureDP", "Relation", "ZCDP", "compose",
+__all__ = ["ApproxDP", "BoundedRange", "Composed", "Gaussian", "Guarantee", "NonPrivate", "PureDP", "Relation", "ZCDP", "compose", "leaves",
            "trade_off", "zcdp_epsilon"]  # fmt: skip
 
 Relation = Literal["replace_one", "add_remove"]
@@ -195,18 +195,26 @@ class Composed:
         rest = [p for p in self.parts if not isinstance(p, kinds)]
         shares = (mu > 0) + (rho > 0) + sum(not isinstance(p, PureDP | BoundedRange) for p in rest)
         share = delta / max(1, shares)
-        pure = sum(p.value if isinstance(p, BoundedRange) else p.epsilon(share) for p in rest)
-        return gdp_epsilon(mu, share) + zcdp_epsilon(rho, share) + pure
+        return gdp_epsilon(mu, share) + zcdp_epsilon(rho, share) + sum(
+            p.value if isinstance(p, BoundedRange) else p.epsilon(share) for p in rest
+        )
 
     def describe(self) -> str:
         return f"composition of {len(self.parts)} releases ({self.relation})"
 
 
 def compose(parts: Sequence[Guarantee]) -> Guarantee:
-    """The guarantee of several adaptively chosen releases over one context (delta is paid by every part)."""
+    """The guarantee of several adaptively chosen releases over one context (delta is paid by every part, nested ones too)."""
     if not parts:
         raise UsageError("compose got no guarantees; it needs at least one.")
-    return parts[0] if len(parts) == 1 else Composed(tuple(parts))
+    return parts[0] if len(parts) == 1 else Composed(tuple(leaf for part in parts for leaf in leaves(part)))
+
+
+def leaves(guarantee: Guarantee) -> tuple[Guarantee, ...]:
+    """The parts of a composition, however deep; a single guarantee is its own."""
+    if isinstance(guarantee, Composed):
+        return tuple(leaf for part in guarantee.parts for leaf in leaves(part))
+    return (guarantee,)
 
 
 def trade_off(

@@ -12,7 +12,7 @@ import torch
 
 from contextleak.errors import TargetError
 from contextleak.models.asks import Ask, Complete, Embed, NextLogits, Prompt, ScoreLabels, ScoreTokens
-from contextleak.models.transformers.passes import Ids, Passes, State
+from contextleak.models.transformers.passes import CACHE_BYTES, Ids, Passes, State
 
 __all__ = ["TransformersModel"]
 
@@ -24,11 +24,19 @@ class TransformersModel:
 
     supports: frozenset[type[Ask[Any]]] = frozenset({Complete, ScoreLabels, ScoreTokens, NextLogits, Embed})
 
-    def __init__(self, model: Any, tokenizer: Any, name: str, fingerprint: str, batch_tokens: int = 8192) -> None:
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        name: str,
+        fingerprint: str,
+        batch_tokens: int = 8192,
+        cache_bytes: int = CACHE_BYTES,
+    ) -> None:
         self.model, self.tokenizer = model, tokenizer
         self.name, self.fingerprint = name, fingerprint
         self.window: int = getattr(model.config, "max_position_embeddings", 0) or 1 << 30
-        self.passes = Passes(model, batch_tokens)
+        self.passes = Passes(model, batch_tokens, cache_bytes)
 
     # --- the verb -------------------------------------------------------------------------------------------------
 
@@ -56,6 +64,10 @@ class TransformersModel:
                 for i, reply in zip(rows, self._verbs()[kind]([asks[i] for i in rows]), strict=True):
                     out[i] = reply
         return out
+
+    def forget(self) -> None:
+        """Throw out the keys and values of earlier prompts (private) that are kept in memory for later calls."""
+        self.passes.store.clear()
 
     def _verbs(self) -> dict[type[Any], Any]:
         return {
@@ -102,7 +114,7 @@ class TransformersModel:
         rows = [self.encode(ask.prompt) for ask in asks]
         out: list[str] = [""] * len(asks)
         for group in self.passes.groups(rows):
-            state, logits, _ = self.passes.run(group, rows, keep=1)
+            state, logits = self.passes.run(group, rows, keep=1)
             texts = self._decode(state, logits[:, -1], [asks[i] for i in group.rows])
             for i, text in zip(group.rows, texts, strict=True):
                 out[i] = text
@@ -121,23 +133,25 @@ class TransformersModel:
             if all(text is not None for text in texts):
                 break
             logits = self.passes.step(state, chosen)
-        return [text if text is not None else self._text(ids) for text, ids in zip(texts, taken, strict=True)]
+        return [text if text is not None else self.text(ids) for text, ids in zip(texts, taken, strict=True)]
 
     def _finished(self, ids: list[int], ask: Complete) -> str | None:
         """The text of a row if it has stopped, else None."""
-        ended = ids[-1] in self._end_ids()
-        text = self._text(ids[:-1] if ended else ids)
+        ended = ids[-1] in self.end_ids()
+        text = self.text(ids[:-1] if ended else ids)
         cuts = [at for stop in ask.stop if (at := text.find(stop)) >= 0]
         if cuts:
             return text[: min(cuts)]
         return text if ended or len(ids) >= ask.max_tokens else None
 
-    def _end_ids(self) -> set[int]:
+    def end_ids(self) -> set[int]:
+        """Tokens that end an answer."""
         configured = self.model.generation_config.eos_token_id if self.model.generation_config else None
         ends = configured if isinstance(configured, list) else [configured, self.tokenizer.eos_token_id]
         return {int(i) for i in ends if i is not None}
 
-    def _text(self, ids: Sequence[int]) -> str:
+    def text(self, ids: Sequence[int]) -> str:
+        """The text of token ids, without special tokens."""
         return str(self.tokenizer.decode(ids, skip_special_tokens=True))
 
     def _score_labels(self, asks: Sequence[ScoreLabels]) -> list[npt.NDArray[np.float32]]:
@@ -163,7 +177,8 @@ class TransformersModel:
         out: list[torch.Tensor] = [torch.empty(0)] * len(asks)
         for group in self.passes.groups(rows, [len(ids) + 1 for ids in answers]):
             keep = max(len(answers[i]) for i in group.rows) + 1
-            _, logits, _ = self.passes.run(group, rows, keep)
+            state, logits = self.passes.run(group, rows, keep)
+            self.passes.store.hold(state)
             for at, i in enumerate(group.rows):
                 tail = logits[at, keep - 1 - len(answers[i]) :]
                 out[i] = tail if after else tail[:-1]

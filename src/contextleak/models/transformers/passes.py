@@ -1,8 +1,8 @@
 """Forward passes over many rows of token ids.
 
-Rows that start alike are grouped and their common part is computed once (its keys and values are reused); the rest is
-padded on the left behind it and masked, so every row sees exactly its own tokens, whatever else is in the batch; logits
-are made only at the positions that are asked for.
+Rows that start alike are grouped and their common part is computed once; what an earlier pass has computed is not
+computed again (prefixes.py keeps its keys and values). The rest is padded on the left behind it and masked, so every
+row sees exactly its own tokens, whatever else is in the batch; logits are made only at the positions that are asked for.
 """
 
 from __future__ import annotations
@@ -15,13 +15,15 @@ from typing import Any, cast
 import torch
 from transformers import DynamicCache
 
-__all__ = ["Group", "Ids", "Passes", "State"]
+from contextleak.models.transformers.prefixes import SHARE, Found, Ids, PrefixStore, State, alike, assemble, reusable
 
-Ids = tuple[int, ...]
-SHARE = 16  # a common prefix shorter than this is not worth a pass of its own
+__all__ = ["CACHE_BYTES", "Group", "Ids", "Passes", "State"]
+
+CACHE_BYTES = 256 << 20  # keys and values kept between calls
+PASS = 64  # a pass more costs about as much as this many tokens
 
 
-@dataclass
+@dataclass(repr=False)
 class Group:
     """Rows that share a prefix of token ids."""
 
@@ -29,35 +31,54 @@ class Group:
     rows: list[int]
 
 
-@dataclass
-class State:
-    """What a pass leaves behind: the cache, which of its slots each row may see, and each row's length."""
-
-    cache: DynamicCache
-    mask: torch.Tensor
-    lengths: torch.Tensor
-
-
 class Passes:
     """Runs groups of rows through one model, each group within `batch_tokens` padded tokens."""
 
-    def __init__(self, model: Any, batch_tokens: int) -> None:
+    def __init__(self, model: Any, batch_tokens: int, cache_bytes: int = CACHE_BYTES) -> None:
         self.model, self.batch_tokens = model, batch_tokens
         self._sliding = int(getattr(model.config, "sliding_window", 0) or 0)
         self._positions = "position_ids" in inspect.signature(model.forward).parameters
+        self.store = PrefixStore(cache_bytes if self._positions and reusable(model) else 0)
 
     def groups(self, rows: list[Ids], tails: list[int] | None = None) -> Iterator[Group]:
-        """Cut a batch into groups with a common prefix, each within the token budget.
+        """Cut a batch into groups with a common prefix, each within the token budget, old rows apart from new ones.
 
         A prefix is never the whole of a row: at least its last `tail` tokens are left to be run.
         """
         tails = tails or [1] * len(rows)
+        for group in self._alike(rows, tails):
+            yield from self._split(group, rows, max(tails[i] for i in group.rows))
+
+    def _split(self, group: Group, rows: list[Ids], keep: int) -> list[Group]:
+        """Run rows that were mostly run before and rows that are mostly new apart, if that saves more than a pass costs."""
+        own = [rows[i] for i in group.rows]
+        found = [self.store.find(row, len(row) - keep) for row in own]
+        old = [2 * f.length > len(row) for row, f in zip(own, found, strict=True)]
+        if all(old) or not any(old) or self.store.held(own, keep):
+            return [group]
+        parts = [[at for at, is_old in enumerate(old) if is_old == side] for side in (True, False)]
+        cost = [min(self._cost(group.prefix, [own[a] for a in part], [found[a] for a in part])) for part in parts]
+        if sum(cost) + PASS > min(self._cost(group.prefix, own, found)):
+            return [group]
+        return [Group(group.prefix, [group.rows[a] for a in part]) for part in parts]
+
+    def _cost(self, prefix: Ids, own: list[Ids], found: list[Found]) -> tuple[int, int]:
+        """Tokens to run: each row from its own stored beginning, or all of them from their common prefix."""
+        alone = len(own) * max(len(row) - f.length for row, f in zip(own, found, strict=True))
+        if len(own) == 1:
+            return alone, alone
+        lead = self.store.find(prefix, len(prefix)).length
+        together = len(prefix) - lead + len(own) * (max(map(len, own)) - len(prefix))
+        return (alone if all(f.length for f in found) else together + 1), together
+
+    def _alike(self, rows: list[Ids], tails: list[int]) -> Iterator[Group]:
+        """Groups of rows with a common prefix."""
         order = sorted(range(len(rows)), key=lambda i: rows[i])
         group: list[int] = []
         shared = 0
         for i in order:
             common = (
-                min(_common(rows[group[0]], rows[i]), len(rows[i]) - tails[i], shared)
+                min(alike(rows[group[0]], rows[i]), len(rows[i]) - tails[i], shared)
                 if group
                 else len(rows[i]) - tails[i]
             )
@@ -78,50 +99,54 @@ class Passes:
             return False
         return (max(lengths) - common) * len(group) <= self.batch_tokens
 
-    def run(self, group: Group, rows: list[Ids], keep: int) -> tuple[State, torch.Tensor, int]:
-        """One pass over the prefix, one over all the rest: state after it, logits at its last `keep` positions."""
-        count, device = len(group.rows), self.model.device
-        prefix = group.prefix if len(group.prefix) >= SHARE or count > 1 else group.prefix[:0]
-        cache = DynamicCache(config=self.model.config)
-        if prefix:
-            self._forward(
-                torch.tensor([prefix], device=device), None, torch.arange(len(prefix), device=device)[None], cache, 1
-            )
-            if count > 1:
-                cache.batch_repeat_interleave(count)
-        rest = [rows[i][len(prefix) :] for i in group.rows]
+    def run(self, group: Group, rows: list[Ids], keep: int) -> tuple[State, torch.Tensor]:
+        """Run what no earlier pass has run of a group: state after it, logits at its last `keep` positions."""
+        own = [rows[i] for i in group.rows]
+        state = self.store.resume(own, keep)
+        if state is not None:
+            return state, self._extend(state, own, keep)
+        state = self._begin(group, own, keep)
+        logits = self._extend(state, own, keep)
+        self.store.put(state)
+        return state, logits
+
+    def _begin(self, group: Group, own: list[Ids], keep: int) -> State:
+        """The cheaper of two beginnings: each row's own, as far as it is stored, or the prefix that all share."""
+        found = [self.store.find(row, len(row) - keep) for row in own]
+        alone, together = self._cost(group.prefix, own, found)
+        if len(own) == 1 or alone < together:
+            return assemble(self.model.config, found, self.model.device)
+        lead = self.store.find(group.prefix, len(group.prefix))
+        state = assemble(self.model.config, [lead], self.model.device)
+        if lead.length < len(group.prefix):
+            self._extend(state, [group.prefix], 1)
+        state.repeat(len(own))
+        return state
+
+    def _extend(self, state: State, rows: list[Ids], keep: int) -> torch.Tensor:
+        """Run the tokens that the rows of a state lack, padded on the left and masked; logits at the last `keep`."""
+        device = self.model.device
+        rest = [row[len(done) :] for row, done in zip(rows, state.rows, strict=True)]
         width = max(map(len, rest))
         ids = torch.tensor([[0] * (width - len(r)) + list(r) for r in rest], device=device)
         lengths = torch.tensor([len(r) for r in rest], device=device)
-        real = torch.arange(width, device=device)[None] >= width - lengths[:, None]
-        mask = torch.cat([torch.ones(count, len(prefix), dtype=torch.bool, device=device), real], 1)
-        position = (torch.arange(width, device=device)[None] - (width - lengths[:, None])).clamp(min=0) + len(prefix)
-        logits = self._forward(ids, mask, position, cache, min(keep, width))
-        return State(cache, mask, lengths + len(prefix)), logits, len(prefix)
+        place = torch.arange(width, device=device)[None] - (width - lengths[:, None])
+        state.mask = torch.cat([state.mask, place >= 0], 1)
+        position = place.clamp(min=0) + state.lengths[:, None]
+        logits = self._forward(ids, state.mask, position, state.cache, min(keep, width))
+        state.rows, state.lengths = rows, state.lengths + lengths
+        return logits
 
     def step(self, state: State, tokens: list[int]) -> torch.Tensor:
         """Append one token to every row; (rows, vocabulary) logits after it."""
-        device = self.model.device
-        state.mask = torch.cat([state.mask, torch.ones(len(tokens), 1, dtype=torch.bool, device=device)], 1)
-        ids = torch.tensor(tokens, device=device)[:, None]
-        logits = self._forward(ids, state.mask, state.lengths[:, None], state.cache, 1)
-        state.lengths = state.lengths + 1
-        return logits[:, -1]
+        grown = [(*row, token) for row, token in zip(state.rows, tokens, strict=True)]
+        return self._extend(state, grown, 1)[:, -1]
 
     def _forward(
-        self, ids: torch.Tensor, mask: torch.Tensor | None, position: torch.Tensor, cache: DynamicCache, keep: int
+        self, ids: torch.Tensor, mask: torch.Tensor, position: torch.Tensor, cache: DynamicCache, keep: int
     ) -> torch.Tensor:
         extra = {"position_ids": position} if self._positions else {}
-        if mask is not None and not bool(mask.all()):
+        if not bool(mask.all()):
             extra["attention_mask"] = mask.long()
         out = self.model(input_ids=ids, past_key_values=cache, use_cache=True, logits_to_keep=keep, **extra)
         return cast(torch.Tensor, out.logits)
-
-
-def _common(a: Ids, b: Ids) -> int:
-    """Length of the common prefix."""
-    limit = min(len(a), len(b))
-    for i in range(limit):
-        if a[i] != b[i]:
-            return i
-    return limit

@@ -1,0 +1,246 @@
+"""Keys and values that outlive a call: they change how many tokens are run, never an answer."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast  # noqa: E402
+
+from contextleak.models import Complete, NextLogits, ScoreLabels, ScoreTokens  # noqa: E402
+from contextleak.models.pocket import FOLDER  # noqa: E402
+from contextleak.models.transformers import TransformersModel  # noqa: E402
+from contextleak.models.transformers.passes import Group  # noqa: E402
+
+Ids = tuple[int, ...]
+TINY = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 2048,
+        "max_position_embeddings": 256, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,
+        "num_key_value_heads": 2}  # fmt: skip
+TOKEN = 2 * 2 * 2 * 8 * 4  # bytes of the keys and values of one token: both, 2 layers, 2 heads of 8 floats of 4 bytes
+
+
+def network(kind: str = "llama", **extra: Any) -> Any:
+    torch.manual_seed(3)
+    net = AutoModelForCausalLM.from_config(AutoConfig.for_model(kind, **{**TINY, **extra})).eval()
+    for parameter in net.parameters():
+        parameter.data.normal_(0, 0.15)
+    return net
+
+
+def wrap(net: Any, cache_bytes: int = 1 << 20, batch_tokens: int = 512) -> TransformersModel:
+    tokenizer = PreTrainedTokenizerFast.from_pretrained(FOLDER)
+    return TransformersModel(net, tokenizer, "tiny", "0", batch_tokens, cache_bytes)
+
+
+def counter(model: TransformersModel) -> Callable[[], int]:
+    """A function that says how many tokens (padding included) went through the network since it was last called."""
+    shapes: list[int] = []
+    model.model.register_forward_pre_hook(
+        lambda _m, _a, kwargs: shapes.append(kwargs["input_ids"].numel()), with_kwargs=True
+    )
+
+    def taken() -> int:
+        total = sum(shapes)
+        shapes.clear()
+        return total
+
+    return taken
+
+
+def ids(rng: np.random.Generator, length: int) -> Ids:
+    return tuple(rng.integers(3, 2048, length).tolist())
+
+
+def start(rng: np.random.Generator, length: int) -> Ids:
+    """Tokens as they begin a prompt."""
+    return (1, *ids(rng, length - 1))
+
+
+def pool(rng: np.random.Generator) -> list[Ids]:
+    """Rows that start alike in many ways: a few heads, a few blocks behind them, tails, and rows that others extend."""
+    heads = [(1,), *(start(rng, n) for n in (5, 17, 33))]
+    stems = [rng.choice(len(heads)) for _ in range(8)]
+    rows = [heads[s] + ids(rng, int(rng.integers(1, 50))) for s in stems]
+    return rows + [row + ids(rng, int(rng.integers(1, 40))) for row in rows for _ in range(2)]
+
+
+def asked(rng: np.random.Generator, rows: list[Ids]) -> list[Any]:
+    """A random batch of asks of random kinds; a row may come more than once, in any order."""
+    out: list[Any] = []
+    for i in rng.integers(0, len(rows), int(rng.integers(1, 9))):
+        response = ids(rng, int(rng.integers(0, 4)))
+        kinds = [NextLogits(rows[i], response), ScoreTokens(rows[i], response), Complete(rows[i], 4, stop=()),
+                 ScoreLabels(rows[i], ("yes", "no"))]  # fmt: skip
+        out.append(kinds[int(rng.integers(0, 4))])
+    return out
+
+
+def same(one: Any, two: Any) -> None:
+    if isinstance(one, str):
+        assert one == two
+    else:
+        np.testing.assert_allclose(one, two, atol=1e-4)
+
+
+NETS = {"llama": network(), "gpt_neox": network("gpt_neox"), "opt": network("opt", ffn_dim=64, word_embed_proj_dim=32),
+        "mistral": network("mistral", sliding_window=24)}  # fmt: skip
+
+
+@pytest.mark.parametrize("budget", [1 << 20, 30_000, 6_000])
+@pytest.mark.parametrize("kind", list(NETS))
+def test_what_was_asked_before_changes_no_answer(kind: str, budget: int) -> None:
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        rows, kept, fresh = pool(rng), wrap(NETS[kind], budget), wrap(NETS[kind], 0)
+        for _ in range(12):
+            asks = asked(rng, rows)
+            for one, two in zip(kept.answer(asks), fresh.answer(asks), strict=True):
+                same(one, two)
+            assert kept.passes.store.bytes <= budget
+        assert fresh.passes.store.bytes == 0
+
+
+@pytest.mark.parametrize("growing", [True, False])
+def test_rows_that_grow_get_the_answers_of_rows_alone(growing: bool) -> None:
+    """Several experts of different lengths, by one token or several, beside other asks; also where no batch is held."""
+    rng = np.random.default_rng(5)
+    kept, fresh = wrap(NETS["llama"], 1 << 20 if growing else 40_000), wrap(NETS["llama"], 0)
+    experts, said = [start(rng, n) for n in (12, 40, 40, 71)], ()
+    for step in range(10):
+        said += ids(rng, int(rng.integers(1, 4)))
+        asks = [NextLogits(row + said) for row in experts]
+        for ask, got in zip(asks, kept.answer(asks), strict=True):
+            same(got, fresh.answer([ask])[0])
+        if step == 5:
+            kept.answer([NextLogits(start(rng, 30))])
+
+
+def test_sliding_windows_keep_nothing() -> None:
+    model = wrap(NETS["mistral"])
+    model.answer([NextLogits(ids(np.random.default_rng(0), 60))])
+    assert model.passes.store.bytes == 0
+
+
+def test_a_growing_rope_keeps_nothing() -> None:
+    rope = {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10000.0}
+    assert wrap(network(rope_parameters=rope)).passes.store.budget == 0
+
+
+# --- how many tokens are run --------------------------------------------------------------------------------------
+
+
+def test_a_second_query_over_the_same_context_runs_only_the_query() -> None:
+    rng = np.random.default_rng(1)
+    model = wrap(copy.deepcopy(NETS["llama"]), 4 << 20, batch_tokens=8192)
+    taken = counter(model)
+    head, contexts, queries = start(rng, 18), [ids(rng, 80) for _ in range(10)], [ids(rng, 12) for _ in range(3)]
+    model.answer([NextLogits(head + c + queries[0]) for c in contexts])
+    assert taken() == 18 + 10 * (80 + 12)
+    for query in queries[1:]:
+        model.answer([NextLogits(head + c + query) for c in contexts])
+        assert taken() == 10 * 12
+    model.answer([ScoreTokens(head + contexts[3] + queries[2], (5, 6))])
+    assert taken() <= 12 + 2
+
+
+def test_rows_found_to_different_lengths_run_in_one_batch() -> None:
+    rng = np.random.default_rng(2)
+    model = wrap(copy.deepcopy(NETS["llama"]))
+    taken, rows = counter(model), [start(rng, n) for n in (20, 50, 100)]
+    model.answer([NextLogits(row) for row in rows])
+    taken()
+    model.answer([NextLogits((*rows[i], *more)) for i, more in ((2, (7, 8, 9)), (0, (4, 5)), (1, (6, 6, 6)))])
+    assert taken() == 3 * 3
+
+
+def test_new_rows_do_not_make_old_ones_run_again() -> None:
+    rng = np.random.default_rng(2)
+    model = wrap(copy.deepcopy(NETS["llama"]), 4 << 20, batch_tokens=8192)
+    taken, rows, query = counter(model), [start(rng, 60) for _ in range(12)], ids(rng, 9)
+    model.answer([NextLogits(row + query) for row in rows[:11]])
+    taken()
+    model.answer([NextLogits(row + ids(rng, 9)) for row in rows])
+    assert taken() == 11 * 9 + 69
+
+
+def test_decoding_token_by_token_runs_one_token_a_row() -> None:
+    rng = np.random.default_rng(3)
+    model = wrap(copy.deepcopy(NETS["llama"]), 4 << 20)
+    taken, experts, said = counter(model), [start(rng, 20 + i) for i in range(10)], ()
+    model.answer([NextLogits(row) for row in experts])
+    taken()
+    for token in (9, 8, 7, 6, 5):
+        said += (token,)
+        model.answer([NextLogits(row + said) for row in experts])
+        assert taken() == len(experts)
+
+
+def test_two_contexts_can_be_decoded_in_turn() -> None:
+    rng = np.random.default_rng(4)
+    model = wrap(copy.deepcopy(NETS["llama"]), 4 << 20)
+    taken, sides, said = counter(model), [[start(rng, 30) for _ in range(4)] for _ in range(2)], ()
+    for step in range(4):
+        for side in sides:
+            model.answer([NextLogits(row + said) for row in side])
+            assert step == 0 or taken() == 4
+        taken()
+        said += (7,)
+
+
+# --- what is kept -------------------------------------------------------------------------------------------------
+
+
+def test_the_least_recently_used_row_goes_first() -> None:
+    rng = np.random.default_rng(6)
+    model = wrap(copy.deepcopy(NETS["llama"]), 3 * 40 * TOKEN)
+    taken, (a, b, c, d) = counter(model), [start(rng, 40) for _ in range(4)]
+    ask = [Complete(row, 1) for row in (a, b, c, a, d)]  # completions hold no batch: the budget is for rows alone
+    for one in ask:
+        model.answer([one])
+    assert model.passes.store.bytes == 3 * 40 * TOKEN
+    taken()
+    for row, cost in ((a, 1), (d, 1), (c, 1), (b, 40)):
+        model.answer([Complete(row, 1)])
+        assert taken() == cost
+
+
+def test_a_longer_row_takes_the_place_of_its_beginning() -> None:
+    model, row = wrap(NETS["llama"]), ids(np.random.default_rng(7), 90)
+    for length in (30, 60, 90):
+        model.answer([Complete(row[:length], 1)])
+        assert model.passes.store.bytes == length * TOKEN
+
+
+def test_many_answers_to_one_prompt_are_kept_once() -> None:
+    rng = np.random.default_rng(8)
+    model, row = wrap(NETS["llama"]), ids(rng, 90)
+    model.answer([Complete(row + ids(rng, 3), 1) for _ in range(5)])
+    assert model.passes.store.bytes == 93 * TOKEN
+
+
+def test_forget_empties_the_store() -> None:
+    rng = np.random.default_rng(9)
+    model = wrap(copy.deepcopy(NETS["llama"]))
+    taken, row = counter(model), start(rng, 60)
+    model.answer([NextLogits(row)])
+    assert model.passes.store.bytes > 0
+    model.forget()
+    assert model.passes.store.bytes == 0
+    taken()
+    model.answer([NextLogits(row)])
+    assert taken() == 60
+
+
+def test_no_repr_shows_token_ids() -> None:
+    model, row = wrap(NETS["llama"]), tuple(range(201, 240))
+    model.answer([NextLogits(row), NextLogits((*row, 250))])
+    store = model.passes.store
+    things = [store, *store._rows, *store._states, store.find(row, 30), Group(row, [0]), model.passes, model]
+    shown = " ".join(repr(thing).split(" object at ")[0] for thing in things)
+    assert "<private>" in shown
+    assert not any(str(token) in shown for token in row)
