@@ -164,6 +164,17 @@ def test_tokens_compose_as_the_better_of_both_accounts(count: int) -> None:
     assert found == pytest.approx(exponential_composition_epsilon(0.7, count, 1e-6))
 
 
+@given(st.floats(0.1, 8), st.integers(1, 100), st.sampled_from([0.0, 1e-9, 1e-5]))
+def test_a_free_answer_costs_no_more_than_was_asked_for(epsilon: float, tokens: int, delta: float) -> None:
+    free = Task("free")
+    for made in (
+        ProductOfExperts.calibrated(epsilon, delta, tokens=tokens),
+        BoundedCID.calibrated(epsilon, delta, tokens=tokens),
+    ):
+        cost = made.guarantee_of(free, Query("q")).epsilon(delta)
+        assert 0.999 * epsilon < cost <= epsilon * (1 + 1e-9)
+
+
 @given(st.lists(st.tuples(FLOATS, FLOATS), min_size=2, max_size=8), st.floats(0.05, 3))
 def test_bounded_lambda_is_safe_and_nearly_largest(rows: list[tuple[float, float]], bound: float) -> None:
     context, prior = np.array(rows).T

@@ -22,11 +22,11 @@ from contextleak.icl import Context, Mechanism, Task
 from contextleak.icl.datasets import fingerprint, infer_task, read_rows, require_classes
 from contextleak.icl.synthetic import HELP_DESK, help_desk
 from contextleak.mechanisms import MECHANISMS, UserSystem, load_callable
-from contextleak.models import Model, Scripted, open_model
+from contextleak.models import Model, Scripted, WithEmbedder, open_embedder, open_model
 from contextleak.privacy import ApproxDP, Gaussian, NonPrivate
 from contextleak.stats import BestOnSameData, ThresholdRule
 
-__all__ = ["Prepared", "build_attack", "build_mechanism", "load_data", "prepare"]
+__all__ = ["Prepared", "build_attack", "build_mechanism", "load_data", "open_models", "prepare"]
 
 SYNTHETIC_ROWS = 400
 CHEAP = {"epsilon", "delta", "calibration", "confidence", "estimator", "threshold", "score", "access", "simulations",
@@ -73,6 +73,12 @@ def build_mechanism(spec: AuditSpec) -> Mechanism:
             f"the options {spec.options!r} of {spec.mechanism} have the wrong type; numbers must be numbers."
         ) from None
     return made
+
+
+def open_models(spec: AuditSpec) -> Model:
+    """The base model, with its embedder beside it where one is named."""
+    model = open_model(spec.model)
+    return WithEmbedder(model, open_embedder(spec.embedder)) if spec.embedder else model
 
 
 def build_attack(spec: AuditSpec, mechanism: Mechanism) -> Attack:
@@ -161,7 +167,7 @@ def prepare(
     pairs = tuple(design(rows, task, attack, spec.pairs, spec.shots, spec.seed))
     if not mechanism.needs:
         model = Scripted(name=mechanism.name)
-    opened = model or open_model(spec.model)
+    opened = model or open_models(spec)
     check(task, mechanism, pairs, opened)
     prepared = Prepared(spec, task, mechanism, attack, opened, pairs, fingerprint(rows), _warnings(spec, mechanism))
     _check_estimator(prepared)

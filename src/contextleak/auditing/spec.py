@@ -31,6 +31,9 @@ class AuditSpec(BaseModel):
     label_field: str | None = Field(None, description="name of the field that holds the label")
     task: str | None = Field(None, description="classification or generation; none: inferred from the data")
     model: str = Field("pocket", description="model address: pocket, or hf/<folder or id>")
+    embedder: str | None = Field(
+        None, description="sentence-transformers id or folder for embeddings; none: the model's own mean hidden states"
+    )
     system: str | None = Field(None, description="python:file.py:object, audited in the place of model and mechanism")
     mechanism: str = Field("few_shot", description="how answers are made from the context")
     level: int = Field(1, ge=1, le=2, description="strength of prompt_defense")

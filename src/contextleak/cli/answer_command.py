@@ -10,10 +10,10 @@ from typing import Any
 import click
 
 from contextleak.auditing import AuditSpec
-from contextleak.auditing.prepare import build_mechanism, load_data
+from contextleak.auditing.prepare import build_mechanism, load_data, open_models
 from contextleak.cli.options import SETTINGS, spec_from, spec_options
 from contextleak.errors import UsageError
-from contextleak.models import Scripted, open_model
+from contextleak.models import Scripted
 from contextleak.privacy.ledger import Ledger
 from contextleak.serving import Answer, PrivateICL
 
@@ -64,7 +64,7 @@ def open_private(
         raise UsageError(f"shots is {shots}, and the data has {len(rows)} rows; use at most so many.")
     spec = AuditSpec(**{**spec.model_dump(), "shots": shots})
     mechanism = build_mechanism(spec)
-    model = open_model(spec.model) if mechanism.needs else Scripted(name=mechanism.name)
+    model = open_models(spec) if mechanism.needs else Scripted(name=mechanism.name)
     book = Ledger(ledger, spec.epsilon if budget is None else budget, spec.delta)
     return PrivateICL(mechanism, rows[:shots], task, model, book, longest=longest_query)
 

@@ -52,8 +52,8 @@ class _Decoding(Answering):
     temperature: float = 1.0
     tokens: int = 24
 
-    def log_p(self, context: Floats, prior: Floats) -> Floats:
-        """ln of the law of the next choice."""
+    def log_p(self, context: Floats, prior: Floats, choices: int = 1) -> Floats:
+        """ln of the law of the next of so many choices."""
         raise NotImplementedError
 
     def asks(self, task: Task, job: Job, draw: int) -> list[Ask[Any]]:
@@ -80,7 +80,7 @@ class _Decoding(Answering):
         speller = Speller(model, [task.prompt(context, job.query) for context in (job.context, ())])
         for _ in range(self.tokens):
             with_context, without = speller.logits()
-            law = self.log_p(with_context, without)
+            law = self.log_p(with_context, without, self.tokens)
             speller.add(int((law + rng.gumbel(size=law.size)).argmax()))
             if speller.ended:
                 break
@@ -118,7 +118,7 @@ class ContextInfluenceDecoding(_Decoding):
         """0-DP at lam = 0, where the context is not heard; none otherwise."""
         return PureDP(0.0) if self.lam == 0 else NonPrivate()
 
-    def log_p(self, context: Floats, prior: Floats) -> Floats:
+    def log_p(self, context: Floats, prior: Floats, choices: int = 1) -> Floats:
         """The mixture."""
         return mixed(context, prior, self.lam, self.temperature)
 
@@ -128,8 +128,8 @@ class BoundedCID(_Decoding):
     """Per choice the largest lam in [0, largest] with |ln(p/p_prior)| <= epsilon/2 for every token (or answer).
 
     Both worlds stay within epsilon/2 of the same prior, whatever the whole context is: epsilon-DP per choice for any change of
-    the context (stated under replace_one), composed over `tokens` for a free answer. The loss of a pair reaches epsilon only where
-    two contexts pull to opposite ends.
+    the context (stated under replace_one). A free answer makes up to `tokens` choices of epsilon/tokens each. The loss of a pair
+    reaches epsilon only where two contexts pull to opposite ends.
     """
 
     name: ClassVar[str] = "bounded_cid"
@@ -144,7 +144,7 @@ class BoundedCID(_Decoding):
     def calibrated(
         cls, epsilon: float, delta: float, largest: float = 1.5, temperature: float = 1.0, tokens: int = 24
     ) -> BoundedCID:
-        """`epsilon` is that of one choice."""
+        """`epsilon` is that of one answer, whether one choice or many tokens."""
         return cls(temperature, tokens, epsilon, largest)
 
     @property
@@ -154,9 +154,9 @@ class BoundedCID(_Decoding):
 
     def guarantee_of(self, task: Task, query: Query) -> Guarantee:
         """One choice among answers, or the composition over the tokens of a free answer."""
-        return self.guarantee if task.answers(query) else compose([self.guarantee] * self.tokens)
+        return self.guarantee if task.answers(query) else compose([PureDP(self.epsilon / self.tokens)] * self.tokens)
 
-    def log_p(self, context: Floats, prior: Floats) -> Floats:
-        """The bounded mixture."""
-        lam = bounded_lambda(context, prior, self.epsilon / 2, self.largest, self.temperature)
+    def log_p(self, context: Floats, prior: Floats, choices: int = 1) -> Floats:
+        """The bounded mixture, each of `choices` at its share of epsilon."""
+        lam = bounded_lambda(context, prior, self.epsilon / choices / 2, self.largest, self.temperature)
         return mixed(context, prior, lam, self.temperature)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
@@ -33,8 +34,9 @@ class ProductOfExperts(Answering):
     normalised over them; for a free answer, token after token, the likeliest `candidates` tokens of the model without exemplars. Clip is
     a clamp: what lies below -C counts -C. Range of U: replacing an exemplar replaces one expert, 2C; adding or removing an expert, C.
     Calibrations: `replace_one` lambda = epsilon/(2C); `add_remove` lambda = epsilon/C, a guarantee under that relation; `paper`
-    lambda = epsilon/C read under replace_one, as published: its guarantee is 2 epsilon, since replacing is not monotone. Per token the
-    mechanism is epsilon-bounded-range; a free answer composes over `tokens`. Noisy scores are not covered: black box only.
+    lambda = epsilon/C read under replace_one, as published: its guarantee is 2 epsilon, since replacing is not monotone. One choice is
+    epsilon-bounded-range. A free answer makes up to `tokens` choices of `token_epsilon` each (default epsilon/tokens; `calibrated`
+    takes the most that composes to epsilon at delta). Noisy scores are not covered: black box only.
     """
 
     name: ClassVar[str] = "product_of_experts"
@@ -46,6 +48,7 @@ class ProductOfExperts(Answering):
     calibration: Calibration = "replace_one"
     tokens: int = 8
     candidates: int = 50
+    token_epsilon: float | None = None
 
     def __post_init__(self) -> None:
         for name in ("epsilon", "group_size", "clip", "tokens", "candidates"):
@@ -58,23 +61,34 @@ class ProductOfExperts(Answering):
         cls, epsilon: float, delta: float, group_size: int = 1, clip: float = 2.0,
         calibration: Calibration = "replace_one", tokens: int = 8, candidates: int = 50,
     ) -> ProductOfExperts:  # fmt: skip
-        """`epsilon` is that of one choice; a free answer composes over its tokens (see `guarantee_of`)."""
-        return cls(epsilon, group_size, clip, calibration, tokens, candidates)
+        """`epsilon` is that of one answer, whether one choice or many tokens."""
+        each = max(epsilon / tokens, _by_zcdp(epsilon, tokens, delta)) if calibration != "paper" else None
+        return cls(epsilon, group_size, clip, calibration, tokens, candidates, each)
 
     @property
     def rate(self) -> float:
-        """lambda: how much a unit of U counts in the exponent."""
-        return self.epsilon / (2 * self.clip if self.calibration == "replace_one" else self.clip)
+        """lambda of one choice among answers: how much a unit of U counts in the exponent."""
+        return self._rate(self.epsilon)
+
+    def _rate(self, epsilon: float) -> float:
+        return epsilon / (2 * self.clip if self.calibration == "replace_one" else self.clip)
+
+    @property
+    def _each(self) -> float:
+        return self.epsilon / self.tokens if self.token_epsilon is None else self.token_epsilon
 
     @property
     def guarantee(self) -> BoundedRange:
         """Of one choice: lambda times the range of U under the stated relation."""
+        return self._promise(self.epsilon)
+
+    def _promise(self, epsilon: float) -> BoundedRange:
         relation: Relation = "add_remove" if self.calibration == "add_remove" else "replace_one"
-        return BoundedRange(self.epsilon * (2 if self.calibration == "paper" else 1), relation)
+        return BoundedRange(epsilon * (2 if self.calibration == "paper" else 1), relation)
 
     def guarantee_of(self, task: Task, query: Query) -> Guarantee:
         """One choice among answers, or the composition over the tokens of a free answer."""
-        return self.guarantee if task.answers(query) else compose([self.guarantee] * self.tokens)
+        return self.guarantee if task.answers(query) else compose([self._promise(self._each)] * self.tokens)
 
     def experts(self, context: Context) -> list[Context]:
         """Groups by position: an exemplar's group does not depend on the other exemplars."""
@@ -108,7 +122,7 @@ class ProductOfExperts(Answering):
             public, *private = speller.logits()
             tokens = public_tokens(public, self.candidates)
             total = clipped(np.stack(private)[:, tokens], self.clip).sum(0)
-            speller.add(int(tokens[_sampled(self.rate * total, 1, rng)[0]]))
+            speller.add(int(tokens[_sampled(self._rate(self._each) * total, 1, rng)[0]]))
             if speller.ended:
                 break
         return Spoken(speller.text)
@@ -126,6 +140,18 @@ class ProductOfExperts(Answering):
         logits = self.rate * np.asarray(clean.values)
         weights = np.exp(logits - logits.max())
         return CategoricalLaw(weights / weights.sum())
+
+
+def _by_zcdp(epsilon: float, count: int, delta: float) -> float:
+    """The epsilon of each of `count` exponential mechanisms that compose to (epsilon, delta) as zCDP; 0 at delta = 0.
+
+    count e^2/8 = rho with rho + 2 sqrt(rho ln(1/delta)) = epsilon; rounded down.
+    """
+    if delta == 0:
+        return 0.0
+    log = math.log(1 / delta)
+    root = math.sqrt(log + epsilon) - math.sqrt(log)
+    return root * math.sqrt(8 / count) * (1 - 1e-12)
 
 
 def clipped(scores: npt.ArrayLike, clip: float) -> Floats:

@@ -62,6 +62,10 @@ class ReportNoisyMax(Answering):
 
     def asks(self, task: Task, job: Job, draw: int) -> list[Ask[Any]]:
         """One greedy completion a partition."""
+        if not task.answers(job.query):
+            raise UsageError(
+                "report_noisy_max chooses among given answers; use a classification task, or keyword_mean."
+            )
         parts = split_by_position(job.context, self.partitions)
         return [Complete(task.prompt(part, job.query), max_tokens=ANSWER_TOKENS, draw=draw) for part in parts]
 

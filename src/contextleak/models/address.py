@@ -7,7 +7,9 @@ import importlib.util
 from contextleak.errors import TargetError, UsageError
 from contextleak.models.model import Model
 
-__all__ = ["ADDRESSES", "open_model"]
+__all__ = ["ADDRESSES", "EMBEDDER", "open_embedder", "open_model"]
+
+EMBEDDER = "sentence-transformers/all-MiniLM-L6-v2"  # the documented default for real use
 
 ADDRESSES = {
     "pocket": "the small model shipped with this package",
@@ -34,3 +36,14 @@ def open_model(address: str) -> Model:
     from contextleak.models.transformers import load
 
     return load(rest, name=address)
+
+
+def open_embedder(address: str) -> Model:
+    """The sentence-transformers model at an id or folder (all-MiniLM-L6-v2 is a good one)."""
+    if importlib.util.find_spec("sentence_transformers") is None:
+        raise TargetError(
+            "sentence embeddings need sentence-transformers; install it with: pip install 'contextleak[embed]'."
+        )
+    from contextleak.models.transformers.embedder import load_embedder
+
+    return load_embedder(address)

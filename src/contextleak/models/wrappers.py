@@ -1,14 +1,14 @@
-"""Wrappers that are models themselves: answer equal asks once, count what reaches the model."""
+"""Wrappers that are models themselves: answer equal asks once, count what reaches the model, embed elsewhere."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from contextleak.models.asks import Ask
+from contextleak.models.asks import Ask, Embed
 from contextleak.models.model import Model
 
-__all__ = ["Counted", "Distinct"]
+__all__ = ["Counted", "Distinct", "WithEmbedder"]
 
 R = TypeVar("R")
 
@@ -31,6 +31,37 @@ class _Wrapper:
 
     def check(self, asks: Sequence[Ask[Any]], /) -> None:
         self.model.check(asks)
+
+
+class WithEmbedder(_Wrapper):
+    """A model whose `Embed` asks go to another one."""
+
+    def __init__(self, model: Model, embedder: Model) -> None:
+        super().__init__(model)
+        self.embedder = embedder
+
+    @property
+    def fingerprint(self) -> str:
+        return f"{self.model.fingerprint}+{self.embedder.fingerprint}"
+
+    @property
+    def supports(self) -> frozenset[type[Ask[Any]]]:
+        return self.model.supports | {Embed}
+
+    def check(self, asks: Sequence[Ask[Any]], /) -> None:
+        self.model.check([ask for ask in asks if not isinstance(ask, Embed)])
+        self.embedder.check([ask for ask in asks if isinstance(ask, Embed)])
+
+    def answer(self, asks: Sequence[Ask[R]], /) -> list[R]:
+        embeds = [isinstance(ask, Embed) for ask in asks]
+        replies = {
+            there: iter(self._answered(model, [a for a, e in zip(asks, embeds, strict=True) if e is there]))
+            for there, model in ((True, self.embedder), (False, self.model))
+        }
+        return [next(replies[there]) for there in embeds]
+
+    def _answered(self, model: Model, asks: Sequence[Ask[R]]) -> list[R]:
+        return model.answer(asks) if asks else []
 
 
 class Distinct(_Wrapper):

@@ -1,0 +1,31 @@
+"""Sentence embeddings beside a base model: a real sentence-transformers encoder made of the pocket model's own weights."""
+
+import numpy as np
+import pytest
+
+from contextleak.errors import TargetError
+from contextleak.models import Complete, Embed, Scripted, WithEmbedder, open_embedder
+from contextleak.models.pocket import FOLDER
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_embeds_go_to_the_encoder_and_the_rest_to_the_model() -> None:
+    pytest.importorskip("sentence_transformers")
+    encoder = open_embedder(str(FOLDER))
+    base = Scripted(complete=lambda p: p.upper())
+    model = WithEmbedder(base, encoder)
+    one, text, two = model.answer([Embed("a parcel"), Complete("x"), Embed("a lamp")])
+    assert text == "X"
+    assert np.linalg.norm(one) == pytest.approx(1, abs=1e-5)  # type: ignore[arg-type]
+    assert not np.allclose(one, two)  # type: ignore[arg-type]
+    assert model.supports == base.supports | {Embed}
+    assert model.fingerprint not in (base.fingerprint, encoder.fingerprint)
+    with pytest.raises(TargetError, match="answers Embed only"):
+        encoder.check([Complete("x")])
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_missing_encoder_gets_a_sentence(tmp_path: object) -> None:
+    pytest.importorskip("sentence_transformers")
+    with pytest.raises(TargetError, match="could not be loaded"):
+        open_embedder(str(tmp_path))
