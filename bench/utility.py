@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from contextleak.icl import Context, Job, Query, Task
+from contextleak.icl import Context, Exemplar, Job, Query, Task
 from contextleak.icl.datasets import infer_task, read_rows
 from contextleak.icl.synthetic import HELP_DESK, help_desk
 from contextleak.mechanisms import (
@@ -176,6 +176,46 @@ def hard_or_soft(rounds: Sequence[Round], model: Model) -> str:
     )
 
 
+REPLY = Task("reply", label_name="Reply", max_answer_tokens=3)
+GENERATION: dict[str, Make] = {
+    "embedding_mean": ONCE["embedding_mean"],
+    "keyword_mean": lambda e, j: KeywordMean.calibrated(e, DELTA, j, per_answer=2, top=2),
+    "product_of_experts": lambda e, j: ProductOfExperts.calibrated(e, DELTA, tokens=3),
+    "bounded_cid": lambda e, j: BoundedCID.calibrated(e, DELTA, tokens=3),
+    "synthetic_shots": EACH["synthetic_shots"],
+}
+
+
+def generation(repeats: int, queries: int, shots: int, model: Model) -> str:
+    """ROUGE-L (F) of free replies on the help desk: "<queue> desk"."""
+    from rouge_score.rouge_scorer import RougeScorer
+
+    scorer, found = RougeScorer(["rougeL"]), dict[tuple[str, float], Cell]()
+    for seed in range(repeats):
+        turn = synthetic(seed, shots, queries)
+        said = {q: f"{q} desk" for q in HELP_DESK.labels}
+        context = tuple(Exemplar(row.input, said[row.label]) for row in turn.jobs[0].context)
+        jobs = [Job(context, job.query) for job in turn.jobs]
+        truth = [said[HELP_DESK.labels[t]] for t in turn.truth]
+        systems = [("zero_shot", np.inf, ZeroShot()), ("few_shot", np.inf, FewShot())]
+        systems += [(name, e, make(e, shots)) for name, make in GENERATION.items() for e in EPSILONS]
+        for name, epsilon, mechanism in systems:
+            texts = spoken(mechanism, jobs, seed, model)
+            scores = [scorer.score(t, text)["rougeL"].fmeasure for t, text in zip(truth, texts, strict=True)]
+            found.setdefault((name, epsilon), Cell()).values.append(float(np.mean(scores)))
+    return table(found, shots)
+
+
+def spoken(mechanism: Any, jobs: list[Job], seed: int, model: Model) -> list[str]:
+    """One released text a job."""
+    rng, draws = np.random.default_rng([seed, 3]), [1_000_003 * seed + i for i in range(len(jobs))]
+    clean = mechanism.collect(REPLY, jobs, draws, model)
+    return [
+        mechanism.speak(REPLY, job.query, mechanism.release(c, 1, rng), model)[0]
+        for job, c in zip(jobs, clean, strict=True)
+    ]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, help="train.jsonl of real rows, with test.jsonl beside it")
@@ -198,6 +238,12 @@ def main() -> None:
         print(parts[-1], flush=True)
     parts.append(f"Hard or soft, one expert: {hard_or_soft(rounds, model)}.")
     print(parts[0], parts[-1], sep="\n")
+    if not given.data:
+        parts.append(
+            "ROUGE-L (F, times 100) of free replies, 4 repeats of 6 queries, J = 8; the whole answer costs epsilon."
+        )
+        parts.append(generation(4, 6, 8, model))
+        print(*parts[-2:], sep="\n")
     if given.write:
         given.write.write_text("\n\n".join((__doc__ or "", *parts)) + "\n", encoding="utf-8")
 

@@ -68,14 +68,16 @@ class EmbeddingMean(Answering):
     def collect(self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model) -> list[Clean]:
         """T completions a job, the public candidates of each query, and an embedding of every text."""
         asks = [ask for job, draw in zip(jobs, draws, strict=True) for ask in self.asks(task, job, draw)]
-        texts = iter(model.answer(asks))
-        answers = [[next(texts).strip() for _ in range(self.partitions)] for _ in jobs]
+        texts = [text.strip() for text in model.answer(asks)]
         choices = [public_candidates(task, job.query, self.candidates, model) for job in jobs]
-        words = list(dict.fromkeys(text for row in (*answers, *choices) for text in row))
-        known = dict(zip(words, (self._clipped(e) for e in model.answer([Embed(word) for word in words])), strict=True))
+        public = list(dict.fromkeys(text for names in choices for text in names))
+        points = [
+            self._clipped(e) for e in model.answer([Embed(text) for text in (*texts, *public)])
+        ]  # one each: no count tells
+        known, said = dict(zip(public, points[len(texts) :], strict=True)), np.stack(points[: len(texts)])
         return [
-            Vector(_floats(np.mean([known[t] for t in said], 0)), names, tuple(_floats(known[t]) for t in names))
-            for said, names in zip(answers, choices, strict=True)
+            Vector(_floats(mean), names, tuple(_floats(known[t]) for t in names))
+            for mean, names in zip(said.reshape(len(jobs), self.partitions, -1).mean(1), choices, strict=True)
         ]
 
     def _clipped(self, embedding: npt.ArrayLike) -> Floats:

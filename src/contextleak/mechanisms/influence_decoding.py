@@ -13,7 +13,7 @@ from contextleak._check import at_least, positive
 from contextleak.icl import Access, CategoricalLaw, Clean, Job, Query, Releases, Spoken, Task, Vector
 from contextleak.mechanisms.answering import Answering
 from contextleak.mechanisms.single import as_given
-from contextleak.mechanisms.tokens import Speller, log_softmax
+from contextleak.mechanisms.tokens import Speller, finite, log_softmax
 from contextleak.models import Ask, Model, NextLogits, ScoreLabels
 from contextleak.privacy import Guarantee, NonPrivate, PureDP, compose
 
@@ -69,7 +69,7 @@ class _Decoding(Answering):
         out: list[Clean] = []
         for job, draw in zip(jobs, draws, strict=True):
             if answers := task.answers(job.query):
-                scores = [np.asarray(next(replies), float) for _ in range(2)]
+                scores = [finite(next(replies)) for _ in range(2)]
                 out.append(Vector(tuple(np.concatenate(scores).tolist()), answers))
             else:
                 out.append(self._spell(task, job, draw, model))

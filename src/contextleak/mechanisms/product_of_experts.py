@@ -16,7 +16,7 @@ from contextleak.icl import Access, CategoricalLaw, Clean, Context, Job, Query, 
 from contextleak.icl.partition import split_by_position
 from contextleak.mechanisms.answering import Answering
 from contextleak.mechanisms.single import as_given
-from contextleak.mechanisms.tokens import Speller, public_tokens
+from contextleak.mechanisms.tokens import Speller, finite, public_tokens
 from contextleak.models import Ask, Model, NextLogits, ScoreLabels
 from contextleak.privacy import BoundedRange, Guarantee, Relation, compose
 
@@ -55,6 +55,11 @@ class ProductOfExperts(Answering):
             positive(name, getattr(self, name))
         if self.calibration not in ("replace_one", "add_remove", "paper"):
             raise UsageError(f"calibration is {self.calibration!r}; it must be replace_one, add_remove or paper.")
+        if self.calibration == "add_remove" and self.group_size > 1:
+            raise UsageError(
+                "add_remove needs a group_size of 1: an exemplar less re-deals the others among larger groups, and a group that loses "
+                "one of several is replaced, not removed. Use group_size 1, or the calibration replace_one."
+            )
 
     @classmethod
     def calibrated(
@@ -156,7 +161,7 @@ def _by_zcdp(epsilon: float, count: int, delta: float) -> float:
 
 def clipped(scores: npt.ArrayLike, clip: float) -> Floats:
     """ln p, normalised over the candidates (last axis), clamped to [-C, 0]; what is not a number counts -C."""
-    raw = np.nan_to_num(np.asarray(scores, float), nan=-1e30, neginf=-1e30, posinf=1e30)
+    raw = finite(scores)
     top = raw.max(-1, keepdims=True)
     log_p = raw - top - np.log(np.exp(raw - top).sum(-1, keepdims=True))
     return np.asarray(np.clip(log_p, -clip, 0.0))

@@ -14,7 +14,7 @@ from contextleak._check import positive, within
 from contextleak.errors import UsageError
 from contextleak.icl import Access, Clean, Context, Job, Releases, Task, Vector
 from contextleak.mechanisms.answering import Answering
-from contextleak.mechanisms.tokens import log_softmax
+from contextleak.mechanisms.tokens import finite, log_softmax
 from contextleak.models import Ask, Model, ScoreLabels
 from contextleak.privacy import Subsampled
 
@@ -84,7 +84,7 @@ class SubsampleAverage(Answering):
         return [self._mean([next(replies) for _ in range(self.subsamples)], task.answers(job.query)) for job in jobs]
 
     def _mean(self, scores: Sequence[npt.ArrayLike], answers: tuple[str, ...]) -> Vector:
-        p = np.exp(log_softmax(np.asarray(scores, float)))
+        p = np.exp(log_softmax(np.stack([finite(row) for row in scores])))
         return Vector(tuple(p.mean(0).tolist()), answers)
 
     def release(self, clean: Vector, draws: int, rng: np.random.Generator) -> Releases:

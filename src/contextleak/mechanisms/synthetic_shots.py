@@ -63,11 +63,10 @@ class SyntheticShots(Answering):
         return Gaussian(math.sqrt(2 * self.shots * self.tokens) * math.sqrt(2) / self.partitions, self.sigma)
 
     def asks(self, task: Task, job: Job, draw: int) -> list[Ask[Any]]:
-        """The first tokens of the first label, and a prompt as long as the answer's without synthetic exemplars."""
+        """The first tokens of the first label."""
         label = task.labels[0] if task.labels else ""
-        prompts = [_writing(task, part, label) for part in split_by_position(job.context, self.partitions)]
-        answer = Complete(task.prompt((), job.query), max_tokens=answer_tokens(task, job.query), draw=draw)
-        return [*(NextLogits(prompt, ()) for prompt in prompts), answer]
+        parts = split_by_position(job.context, self.partitions)
+        return [NextLogits(_writing(task, part, label), ()) for part in ((), *parts)]
 
     def collect(self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model) -> list[Clean]:
         """Write the synthetic exemplars of each job from its draw, then answer from them in one batch."""

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from contextleak.errors import TargetError
 from contextleak.models import Model, NextLogits
 
-__all__ = ["Speller", "log_softmax", "public_tokens"]
+__all__ = ["Speller", "finite", "log_softmax", "public_tokens"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -32,7 +32,7 @@ class Speller:
     def logits(self) -> list[Floats]:
         """(vocabulary,) of the next token behind each prompt."""
         asks = [NextLogits(prompt + self._response, ()) for prompt in self._prompts]
-        return [np.asarray(reply[-1], float) for reply in self._model.answer(asks)]
+        return [finite(reply[-1]) for reply in self._model.answer(asks)]
 
     def add(self, token: int) -> None:
         """The released token; an end token or a line break ends the answer."""
@@ -62,6 +62,11 @@ def tokenizing(model: Any) -> Any:
 def public_tokens(logits: Floats, count: int) -> npt.NDArray[np.int64]:
     """The likeliest tokens of a model that sees no exemplar: a public candidate set."""
     return np.asarray(np.sort(np.argsort(-logits, kind="stable")[:count]), np.int64)
+
+
+def finite(scores: npt.ArrayLike) -> Floats:
+    """Scores as numbers: what is not one counts as impossible, so that noise and bounds always have something to hold on to."""
+    return np.asarray(np.nan_to_num(np.asarray(scores, float), nan=-1e30, neginf=-1e30, posinf=1e30))
 
 
 def log_softmax(logits: Floats) -> Floats:

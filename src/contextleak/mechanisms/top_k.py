@@ -28,9 +28,11 @@ def joint_top_k(counts: Floats, k: int, scale: float, rng: np.random.Generator) 
     """
     order = np.argsort(-counts, kind="stable")
     ranked = counts[order]
-    gaps = np.maximum(ranked[:k, None] - ranked[None, :], 0.0)  # (k, d); below 0 nothing is gained
+    gaps = np.maximum(ranked[:k, None] - ranked[None, :], 0.0)  # (k, d), rows rising; below 0 nothing is gained
     levels = np.unique(gaps)
-    within = np.array([[np.searchsorted(-ranked, -(r - v), side="right") for r in ranked[:k]] for v in levels])
+    within = np.array(
+        [[np.searchsorted(row, v, side="right") for row in gaps] for v in levels]
+    )  # of the same differences
     free = np.maximum(within - np.arange(k), 0).astype(float)
     with np.errstate(divide="ignore"):
         better = np.log(free).sum(1)
