@@ -9,7 +9,7 @@ from contextleak.attacks import templates
 from contextleak.errors import UsageError
 from contextleak.icl import Exemplar, Query, Task
 
-__all__ = ["QUERIES", "Asked", "AuditQuery", "IfThenExplicit", "InputOutput", "Inquiry"]
+__all__ = ["QUERIES", "Asked", "AuditQuery", "GivenQuery", "IfThenExplicit", "InputOutput", "Inquiry"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,4 +68,29 @@ class InputOutput:
         return Asked(Query(canary.input), canary.label, None)
 
 
-QUERIES: dict[str, type] = {kind.name: kind for kind in (Inquiry, InputOutput, IfThenExplicit)}
+@dataclass(frozen=True, slots=True)
+class GivenQuery:
+    """A wording of your own: "{canary}", "{member}" and "{nonmember}" are filled in; yes and no unless the task has labels.
+
+    text must hold "{canary}". `labelled`: answer with the rarest and the most frequent label of the data, not with yes and no.
+    """
+
+    name: ClassVar[str] = "given"
+    text: str
+    labelled: bool = False
+
+    def __post_init__(self) -> None:
+        if "{canary}" not in self.text:
+            raise UsageError("the query 'given' needs a text that holds {canary}; give it with --query-text.")
+
+    def ask(self, canary: Exemplar, task: Task, rare: str, common: str) -> Asked:
+        """The text with the canary and both answers in their places."""
+        labelled = self.labelled and bool(task.labels)
+        member, nonmember = (rare, common) if labelled else ("yes", "no")
+        text = self.text
+        for name, value in (("{canary}", canary.input), ("{member}", member), ("{nonmember}", nonmember)):
+            text = text.replace(name, value)
+        return Asked(Query(text, () if labelled else ("yes", "no")), member, nonmember)
+
+
+QUERIES: dict[str, type] = {kind.name: kind for kind in (Inquiry, InputOutput, IfThenExplicit, GivenQuery)}

@@ -90,7 +90,8 @@ def build_attack(spec: AuditSpec, mechanism: Mechanism) -> Attack:
         "hex": {"digits": spec.digits}, "given": {"text": spec.canary_text, "label": spec.canary_label},
     }  # fmt: skip
     canary = CANARIES[spec.canary](**options.get(spec.canary, {}))
-    attack = Attack(canary, QUERIES[spec.attack](), score, spec.insertion)
+    words = {"given": {"text": spec.query_text, "labelled": spec.query_labelled}}
+    attack = Attack(canary, QUERIES[spec.attack](**words.get(spec.attack, {})), score, spec.insertion)
     if spec.access is not None and score.access == "white_box" and spec.access == "black_box":
         raise UsageError(
             f"the score {score.name} needs white_box access, and access is black_box; use --score said_member."

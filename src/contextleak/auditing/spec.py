@@ -41,6 +41,8 @@ class AuditSpec(BaseModel):
     options: dict[str, str | int | float] = Field({}, description="other options of the mechanism, NAME=VALUE")
     calibration: Literal["analytic", "classical"] = Field("analytic", description="formula for Gaussian noise")
     attack: str = Field("inquiry", description="the audit query")
+    query_text: str = Field("", description="text of the attack 'given', with {canary}, {member} and {nonmember} in it")
+    query_labelled: bool = Field(False, description="the attack 'given' asks for labels of the data, not for yes and no")
     canary: str = Field("hex", description="the kind of canary")
     canary_text: str = Field("", description="text of the canary 'given'")
     canary_label: str = Field("", description="label of the canary 'given'")
