@@ -5,7 +5,7 @@ VENV ?= .venv
 TORCH_PIP ?=
 BIN := $(VENV)/bin
 
-.PHONY: install demo check lint types floors test laws bench coverage findings utility pocket-train pocket-eval readme-table clean
+.PHONY: install demo check lint types floors test laws bench coverage findings utility attack-table canary-grid pocket-train pocket-eval readme-table clean
 
 install: $(VENV)/installed
 
@@ -49,6 +49,12 @@ coverage: install
 
 findings: install
 	$(BIN)/python bench/findings.py docs/findings.md
+
+attack-table: install
+	$(BIN)/python bench/attack_table.py docs/attacks.md
+
+canary-grid: install
+	$(BIN)/python bench/canary_grid.py docs/canary-grid.svg
 
 utility: install
 	$(BIN)/python bench/utility.py --write docs/utility.md

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from contextleak.attacks import (
-    QUERIES,
     Attack,
     Given,
     Hex,
@@ -73,7 +72,3 @@ def test_white_box_attacks_need_white_box_systems() -> None:
     attack.require(ReportNoisyMax(1.0))
     with pytest.raises(TargetError, match="needs white_box access, and few_shot offers only black_box"):
         attack.require(FewShot())
-
-
-def test_the_catalogue() -> None:
-    assert set(QUERIES) == {"inquiry", "input_output", "if_then_explicit"}

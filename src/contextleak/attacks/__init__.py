@@ -1,11 +1,36 @@
 """Attacks: small values that combine freely. Each catalogue is a dict by name."""
 
 from contextleak.attacks.attack import Attack, Insertion
-from contextleak.attacks.canaries import CANARIES, Canary, Given, Hex, Natural
-from contextleak.attacks.queries import QUERIES, Asked, AuditQuery, IfThenExplicit, InputOutput, Inquiry
-from contextleak.attacks.scores import SCORES, LabelMargin, SaidMember, Score
+from contextleak.attacks.canaries import CANARIES, Canary, FalseFact, Given, Hex, Mislabeled, Natural, Unigram
+from contextleak.attacks.queries import (
+    QUERIES,
+    Asked,
+    AuditQuery,
+    Brainwash,
+    Gap,
+    GivenQuery,
+    IfThenExplicit,
+    IfThenImplicit,
+    Injection,
+    InputOutput,
+    Inquiry,
+    Repeat,
+    SignalPair,
+)
+from contextleak.attacks.scores import (
+    SCORES,
+    ContainsCanary,
+    DistanceGap,
+    LabelMargin,
+    Overlap,
+    ReferenceDirection,
+    SaidMember,
+    Score,
+)
 
 __all__ = [
-    "CANARIES", "QUERIES", "SCORES", "Asked", "Attack", "AuditQuery", "Canary", "Given", "Hex", "IfThenExplicit",
-    "InputOutput", "Inquiry", "Insertion", "LabelMargin", "Natural", "SaidMember", "Score",
+    "CANARIES", "QUERIES", "SCORES", "Asked", "Attack", "AuditQuery", "Brainwash", "Canary", "ContainsCanary", "DistanceGap",
+    "FalseFact", "Gap", "Given", "GivenQuery", "Hex", "IfThenExplicit", "IfThenImplicit", "Injection", "InputOutput", "Inquiry",
+    "Insertion", "LabelMargin", "Mislabeled", "Natural", "Overlap", "ReferenceDirection", "Repeat", "SaidMember", "Score",
+    "SignalPair", "Unigram",
 ]  # fmt: skip

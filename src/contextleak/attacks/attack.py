@@ -8,7 +8,7 @@ from typing import Literal
 from contextleak.attacks.canaries import Canary
 from contextleak.attacks.queries import AuditQuery
 from contextleak.attacks.scores import Score
-from contextleak.errors import TargetError
+from contextleak.errors import TargetError, UsageError
 from contextleak.icl import Access, Mechanism
 
 __all__ = ["Attack", "Insertion"]
@@ -31,7 +31,13 @@ class Attack:
         return self.score.access
 
     def require(self, mechanism: Mechanism) -> None:
-        """Refuse, before any model call, an attack that reads what the system does not release."""
+        """Refuse, before any model call, an attack that reads what the system does not release, or scores another kind of answer."""
+        if self.score.free != self.query.free:
+            other = self.query.score or ("said_member" if not self.query.free else "contains_canary")
+            kind = "a free text" if self.query.free else "one of a few answers"
+            raise UsageError(
+                f"the score {self.score.name} does not fit {self.query.name}, whose answer is {kind}; use --score {other}."
+            )
         if self.access not in mechanism.access:
             raise TargetError(
                 f"the score {self.score.name} needs {self.access} access, and {mechanism.name} offers only "

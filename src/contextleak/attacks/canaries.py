@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import ClassVar, Protocol
 
 import numpy as np
 
+from contextleak.attacks.facts import FALSE_FACTS
 from contextleak.errors import UsageError
-from contextleak.icl import Exemplar
+from contextleak.icl import Context, Exemplar
 
-__all__ = ["CANARIES", "Canary", "Given", "Hex", "Natural"]
+__all__ = ["CANARIES", "Canary", "FalseFact", "Given", "Hex", "Mislabeled", "Natural", "Unigram"]
 
 
 class Canary(Protocol):
@@ -61,4 +64,53 @@ class Given:
         return Exemplar(self.text, self.label or label)
 
 
-CANARIES: dict[str, type] = {kind.name: kind for kind in (Hex, Natural, Given)}
+@dataclass(frozen=True, slots=True)
+class FalseFact:
+    """A sentence that is false, one of a hundred of our own (CL)."""
+
+    name: ClassVar[str] = "false_fact"
+
+    def make(self, held_out: Exemplar, label: str, rng: np.random.Generator) -> Exemplar:
+        """A random one under `label`."""
+        return Exemplar(str(FALSE_FACTS[int(rng.integers(len(FALSE_FACTS)))]), label)
+
+
+@dataclass(frozen=True, slots=True)
+class Mislabeled:
+    """A real row that the context does not hold, under a label that is not its own."""
+
+    name: ClassVar[str] = "mislabeled"
+
+    def make(self, held_out: Exemplar, label: str, rng: np.random.Generator) -> Exemplar:
+        """The held-out input under `label`, which the design takes from the other labels of the data."""
+        return Exemplar(held_out.input, label)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Unigram:
+    """The rarest words of the private data, or of the model's tokens of it (CL). `words` are PRIVATE and set by `fitted`."""
+
+    name: ClassVar[str] = "unigram"
+    length: int = 5
+    words: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Unigram(length={self.length}, <private>)"
+
+    def fitted(self, rows: Context, tokenize: Callable[[str], list[str]]) -> Unigram:
+        """With the words of the rows, rarest first; ties in alphabetical order."""
+        counts = Counter(word.strip() for row in rows for word in tokenize(row.input) if word.strip())
+        rare = [word for word, _ in sorted(counts.items(), key=lambda item: (item[1], item[0]))]
+        return replace(self, words=tuple(rare[: max(100, 4 * self.length)]))
+
+    def make(self, held_out: Exemplar, label: str, rng: np.random.Generator) -> Exemplar:
+        """`length` different rare words in random order, under `label`."""
+        if len(self.words) < self.length:
+            raise UsageError(
+                f"the data has {len(self.words)} different words, and the canary unigram takes {self.length}; use hex."
+            )
+        chosen = rng.choice(len(self.words), self.length, replace=False)
+        return Exemplar(" ".join(self.words[i] for i in chosen), label)
+
+
+CANARIES: dict[str, type] = {kind.name: kind for kind in (Hex, Unigram, FalseFact, Natural, Mislabeled, Given)}

@@ -9,28 +9,56 @@ from contextleak.attacks import templates
 from contextleak.errors import UsageError
 from contextleak.icl import Exemplar, Query, Task
 
-__all__ = ["QUERIES", "Asked", "AuditQuery", "GivenQuery", "IfThenExplicit", "InputOutput", "Inquiry"]
+__all__ = [
+    "QUERIES", "Asked", "AuditQuery", "Brainwash", "Gap", "GivenQuery", "IfThenExplicit", "IfThenImplicit", "Injection",
+    "InputOutput", "Inquiry", "Repeat", "SignalPair",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A rendered audit query; `nonmember` is the answer for absence, None where any other answer is."""
+    """A rendered audit query; `nonmember` is the answer for absence, None where any other answer is.
+
+    target: the text that a free answer gives away if it leaks (PRIVATE).
+    """
 
     query: Query
     member: str
     nonmember: str | None
+    target: str = ""
 
 
 class AuditQuery(Protocol):
-    """Renders the query for a canary. `rare` and `common` are the least and most frequent labels of the data."""
+    """Renders the query for a canary. `rare` and `common` are the least and most frequent labels of the data.
+
+    free: the answer is any text; score: the name of the score it is used with by default, "" for the strongest there is.
+    """
 
     name: ClassVar[str]
+    free: ClassVar[bool]
+    score: ClassVar[str]
 
     def ask(self, canary: Exemplar, task: Task, rare: str, common: str) -> Asked: ...
 
 
+class _Choice:
+    """Base of the queries whose answer is one of a given few."""
+
+    __slots__ = ()
+    free: ClassVar[bool] = False
+    score: ClassVar[str] = ""
+
+
+class _Free:
+    """Base of the queries whose answer is any text."""
+
+    __slots__ = ()
+    free: ClassVar[bool] = True
+    score: ClassVar[str] = "contains_canary"
+
+
 @dataclass(frozen=True, slots=True)
-class Inquiry:
+class Inquiry(_Choice):
     """Asks whether the canary is in the context: yes or no (XL). The query brings its own answers."""
 
     name: ClassVar[str] = "inquiry"
@@ -41,20 +69,34 @@ class Inquiry:
 
 
 @dataclass(frozen=True, slots=True)
-class IfThenExplicit:
+class IfThenExplicit(_Choice):
     """Asks for the rarest label if the canary is there, else for the most frequent one (CL)."""
 
     name: ClassVar[str] = "if_then_explicit"
 
     def ask(self, canary: Exemplar, task: Task, rare: str, common: str) -> Asked:
         """The rare label speaks for a member; for a task without labels, A and B take their place."""
+        return self._asked(templates.IF_THEN, canary, task, rare, common)
+
+    def _asked(self, template: str, canary: Exemplar, task: Task, rare: str, common: str) -> Asked:
         member, nonmember = (rare, common) if task.labels else ("A", "B")
-        text = templates.IF_THEN.format(canary=canary.input, member=member, nonmember=nonmember)
+        text = template.format(canary=canary.input, member=member, nonmember=nonmember)
         return Asked(Query(text, () if task.labels else ("A", "B")), member, nonmember)
 
 
 @dataclass(frozen=True, slots=True)
-class InputOutput:
+class IfThenImplicit(IfThenExplicit):
+    """The same without naming the canary: asks for the rarest label if some example does not belong there (CL)."""
+
+    name: ClassVar[str] = "if_then_implicit"
+
+    def ask(self, canary: Exemplar, task: Task, rare: str, common: str) -> Asked:
+        """The canary's text is nowhere in the query."""
+        return self._asked(templates.IF_THEN_IMPLICIT, canary, task, rare, common)
+
+
+@dataclass(frozen=True, slots=True)
+class InputOutput(_Choice):
     """Sends the canary's input as an ordinary query (CL): the canary's own label speaks for a member."""
 
     name: ClassVar[str] = "input_output"
@@ -69,7 +111,7 @@ class InputOutput:
 
 
 @dataclass(frozen=True, slots=True)
-class GivenQuery:
+class GivenQuery(_Choice):
     """A wording of your own: "{canary}", "{member}" and "{nonmember}" are filled in; yes and no unless the task has labels.
 
     text must hold "{canary}". `labelled`: answer with the rarest and the most frequent label of the data, not with yes and no.
@@ -93,4 +135,75 @@ class GivenQuery:
         return Asked(Query(text, () if labelled else ("yes", "no")), member, nonmember)
 
 
-QUERIES: dict[str, type] = {kind.name: kind for kind in (Inquiry, InputOutput, IfThenExplicit, GivenQuery)}
+@dataclass(frozen=True, slots=True)
+class Gap(InputOutput):
+    """Classifies the canary: its true label speaks for a member (GAP attack; use it with the canary natural)."""
+
+    name: ClassVar[str] = "gap"
+
+
+@dataclass(frozen=True, slots=True)
+class Brainwash(_Choice):
+    """Shows the canary under a wrong label again and again, then asks: who still says the right one has seen it (Wen et al.)."""
+
+    name: ClassVar[str] = "brainwash"
+    repeats: int = 6
+
+    def ask(self, canary: Exemplar, task: Task, rare: str, common: str) -> Asked:
+        """The canary's own label speaks for a member; the wrong one is the most frequent other label."""
+        if not task.labels:
+            raise UsageError("brainwash needs a classification task; use repeat or signal_pair for generation.")
+        wrong = common if common != canary.label else rare
+        block = f"{canary.input}\n{task.label_name}: {wrong}\n\n{task.input_name}: "
+        return Asked(Query(block * self.repeats + canary.input), canary.label, None)
+
+
+@dataclass(frozen=True, slots=True)
+class SignalPair(_Choice):
+    """Asks for one of two public texts, far apart in meaning: one if the canary is there, the other if not (XL, for generation).
+
+    The two texts are the answers that a release chooses from, as zero-shot answers of a model without exemplars would be.
+    """
+
+    name: ClassVar[str] = "signal_pair"
+    member: str = templates.SIGNAL_MEMBER
+    nonmember: str = templates.SIGNAL_NONMEMBER
+
+    def ask(self, canary: Exemplar, task: Task, rare: str, common: str) -> Asked:
+        """The first text speaks for a member."""
+        text = templates.IF_THEN.format(canary=canary.input, member=self.member, nonmember=self.nonmember)
+        return Asked(Query(text, (self.member, self.nonmember)), self.member, self.nonmember)
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat(_Free):
+    """Gives the beginning of the canary and asks for the rest (Wen et al.): the nearer to the canary, the more a member."""
+
+    name: ClassVar[str] = "repeat"
+    score: ClassVar[str] = "overlap"
+    share: float = 0.5
+
+    def ask(self, canary: Exemplar, task: Task, rare: str, common: str) -> Asked:
+        """The first `share` of the canary's characters; its rest is the target."""
+        cut = max(1, round(self.share * len(canary.input)))
+        text = templates.REPEAT.format(prefix=canary.input[:cut])
+        return Asked(Query(text, free=True), "", None, canary.input[cut:] or canary.input)
+
+
+@dataclass(frozen=True, slots=True)
+class Injection(_Free):
+    """Asks for all examples (prompt injection): the baseline that prompt defences stop."""
+
+    name: ClassVar[str] = "injection"
+
+    def ask(self, canary: Exemplar, task: Task, rare: str, common: str) -> Asked:
+        """The canary's text is the target."""
+        return Asked(Query(templates.EXTRACT_ALL, free=True), "", None, canary.input)
+
+
+QUERIES: dict[str, type] = {
+    kind.name: kind
+    for kind in (
+        Inquiry, InputOutput, IfThenExplicit, IfThenImplicit, Gap, Brainwash, SignalPair, Repeat, Injection, GivenQuery,
+    )
+}  # fmt: skip

@@ -13,7 +13,10 @@ from contextleak.errors import UsageError
 from contextleak.icl import Access, Releases
 from contextleak.stats import Fixed, Split, ThresholdRule
 
-__all__ = ["SCORES", "DistanceGap", "LabelMargin", "SaidMember", "Score"]
+__all__ = [
+    "SCORES", "ContainsCanary", "DistanceGap", "LabelMargin", "Overlap", "ReferenceDirection", "SaidMember", "Score",
+    "released_texts",
+]  # fmt: skip
 
 Floats = npt.NDArray[np.float64]
 
@@ -24,6 +27,7 @@ class Score(Protocol):
     name: ClassVar[str]
     access: ClassVar[Access]
     threshold: ClassVar[ThresholdRule]
+    free: ClassVar[bool]  # reads a free text, not a choice
 
     def levels(self, partitions: int) -> Floats:
         """Thresholds that a mixture bets on, chosen before any release."""
@@ -36,6 +40,7 @@ class SaidMember:
     """1 where the released answer is the member answer, else 0."""
 
     name: ClassVar[str] = "said_member"
+    free: ClassVar[bool] = False
     access: ClassVar[Access] = "black_box"
     threshold: ClassVar[ThresholdRule] = Fixed(0.5)
 
@@ -53,6 +58,7 @@ class LabelMargin:
     """Noisy votes for the member answer less those for the non-member answer (or the best other one), in votes."""
 
     name: ClassVar[str] = "label_margin"
+    free: ClassVar[bool] = False
     access: ClassVar[Access] = "white_box"
     threshold: ClassVar[ThresholdRule] = Split(0.2)
 
@@ -80,6 +86,7 @@ class DistanceGap:
     """
 
     name: ClassVar[str] = "distance_gap"
+    free: ClassVar[bool] = False
     access: ClassVar[Access] = "white_box"
     threshold: ClassVar[ThresholdRule] = Split(0.2)
 
@@ -109,4 +116,95 @@ def _gap(z: Floats, one: Floats, other: Floats, votes: float) -> Floats:
     return np.asarray(2 * votes / square * (z @ between - (one @ one - other @ other) / 2))
 
 
-SCORES: dict[str, type] = {kind.name: kind for kind in (SaidMember, LabelMargin, DistanceGap)}
+@dataclass(frozen=True, slots=True)
+class ReferenceDirection:
+    """The noisy mean along a direction that was learnt on pilot pairs: from non-members to members (CL, Choi et al.).
+
+    `direction` and `centre` are set by `fitted`; the unit is half of the pilot's distance, so members of the pilot lie at 1
+    and non-members at -1 on average. The pilot pairs enter no bound.
+    """
+
+    name: ClassVar[str] = "reference_direction"
+    access: ClassVar[Access] = "white_box"
+    threshold: ClassVar[ThresholdRule] = Split(0.2)
+    free: ClassVar[bool] = False
+    direction: tuple[float, ...] = ()
+    centre: float = 0.0
+
+    def levels(self, partitions: int) -> Floats:
+        """Around the middle of the pilot's means."""
+        return np.linspace(-4.0, 4.0, 9)
+
+    def fitted(self, member: Floats, nonmember: Floats) -> ReferenceDirection:
+        """From noisy means (releases, dim) of pilot pairs."""
+        one, other = member.mean(0), nonmember.mean(0)
+        between = one - other
+        square = max(float(between @ between), 1e-30)
+        return ReferenceDirection(tuple((2 * between / square).tolist()), float((one + other) @ between / square))
+
+    def score(self, releases: Releases, asked: Asked, answers: tuple[str, ...]) -> Floats:
+        """(draws,) projections."""
+        if releases.noisy is None or not self.direction:
+            raise UsageError("reference_direction needs a noisy mean and pilot pairs to learn from; use said_member.")
+        return np.asarray(releases.noisy @ np.asarray(self.direction) - self.centre)
+
+
+def released_texts(releases: Releases) -> list[str]:
+    """What each draw says in words: the chosen text, or the keywords that were released together."""
+    if releases.picked is not None and releases.points is None:
+        return [" ".join(releases.choices[i] for i in row) for row in releases.picked]
+    return [releases.choices[i] if i < len(releases.choices) else "" for i in releases.answers]
+
+
+@dataclass(frozen=True, slots=True)
+class ContainsCanary:
+    """1 where a free answer holds the canary's text, whatever its case and spacing, else 0."""
+
+    name: ClassVar[str] = "contains_canary"
+    access: ClassVar[Access] = "black_box"
+    threshold: ClassVar[ThresholdRule] = Fixed(0.5)
+    free: ClassVar[bool] = True
+
+    def levels(self, partitions: int) -> Floats:
+        """The one threshold there is."""
+        return np.array([0.5])
+
+    def score(self, releases: Releases, asked: Asked, answers: tuple[str, ...]) -> Floats:
+        """(draws,) zeros and ones."""
+        target = " ".join(asked.target.casefold().split())
+        return np.array([float(target in " ".join(t.casefold().split())) for t in released_texts(releases)])
+
+
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """Share of the target's words (characters, if it is one word) that a free answer repeats in their order (ROUGE-L recall)."""
+
+    name: ClassVar[str] = "overlap"
+    access: ClassVar[Access] = "black_box"
+    threshold: ClassVar[ThresholdRule] = Fixed(0.5)
+    free: ClassVar[bool] = True
+
+    def levels(self, partitions: int) -> Floats:
+        """Quarters."""
+        return np.array([0.25, 0.5, 0.75])
+
+    def score(self, releases: Releases, asked: Asked, answers: tuple[str, ...]) -> Floats:
+        """(draws,) shares."""
+        return np.array([_recall(asked.target.casefold(), text.casefold()) for text in released_texts(releases)])
+
+
+def _recall(target: str, text: str) -> float:
+    """Longest common subsequence over the length of the target."""
+    a, b = (target.split(), text.split()) if " " in target.strip() else (list(target.strip()), list(text))
+    row = [0] * (len(b) + 1)
+    for x in a:
+        last = row
+        row = [0]
+        for j, y in enumerate(b):
+            row.append(last[j] + 1 if x == y else max(last[j + 1], row[j]))
+    return row[-1] / max(1, len(a))
+
+
+SCORES: dict[str, type] = {
+    kind.name: kind for kind in (SaidMember, LabelMargin, DistanceGap, ReferenceDirection, ContainsCanary, Overlap)
+}

@@ -2,36 +2,35 @@
 
 from __future__ import annotations
 
-from contextleak.attacks import Attack
-from contextleak.auditing.design import Pair, relation_of
+from contextleak.attacks import Attack, Score
+from contextleak.auditing.design import Pair
 from contextleak.auditing.estimate import estimate
 from contextleak.auditing.prepare import Prepared
 from contextleak.auditing.record import AuditRecord, GuaranteeData, curves, provenance, wealth
-from contextleak.auditing.release import Trials, simulate, trials
+from contextleak.auditing.release import Trials, learnt, simulate, trials
 from contextleak.auditing.store import EvidenceRow
 from contextleak.auditing.verdict import Claim, ceiling, decide
 from contextleak.auditing.votes import clean_estimates, profile, vote_reach
 from contextleak.icl import Exemplar, Job, Mechanism, Votes
-from contextleak.stats import Estimate
+from contextleak.stats import EProcess, Estimate
 
-__all__ = ["assemble", "drawn"]
+__all__ = ["assemble", "drawn", "played"]
 
 
 def assemble(prepared: Prepared, evidence: list[EvidenceRow], calls: int) -> AuditRecord:
     """Releases, estimates, verdict, curves."""
-    spec = prepared.spec
-    claim = Claim(spec.epsilon, spec.delta, relation_of(spec.insertion))
+    spec, claim = prepared.spec, prepared.claim
     simulated = drawn(prepared, evidence)
-    process = prepared.bet.play(simulated)
+    process = played(prepared, simulated)
     estimates = _estimates(prepared, evidence, simulated, claim, prepared.bet.estimates(process))
     reach = _reach(prepared, estimates, len(evidence))
-    decision = decide(claim, prepared.mechanism.guarantee, estimates, len(evidence), reach, spec.estimator)
+    decision = decide(claim, prepared.guarantee, estimates, len(evidence), reach, spec.estimator)
     return AuditRecord(
         name=prepared.name, spec=spec.model_dump(), claim=claim,
-        guarantee=GuaranteeData.of(prepared.mechanism.guarantee, spec.delta),
+        guarantee=GuaranteeData.of(prepared.guarantee, claim.delta),
         attack=_describe(prepared.attack, prepared.mechanism), counts=_counts(evidence, calls, simulated),
         estimates=tuple(estimates), decision=decision, wealth=wealth(process),
-        profile=profile(prepared.mechanism, evidence, spec.epsilon),
+        profile=profile(prepared.mechanism, evidence, spec.epsilon) if spec.answers == 1 else None,
         curves=curves(simulated.member, simulated.nonmember), example_prompt=_example(prepared),
         warnings=(*prepared.warnings, *_blind(simulated)),
         provenance=provenance(
@@ -45,8 +44,20 @@ def drawn(prepared: Prepared, evidence: list[EvidenceRow]) -> Trials:
     """Simulated releases of the collected pairs; as many a pair whether all pairs are in or not."""
     noisy = "white_box" in prepared.mechanism.access
     draws = prepared.spec.simulations // (2 * len(prepared.pairs)) if noisy else 1
-    pairs, score = prepared.pairs[: len(evidence)], prepared.attack.score
-    return simulate(prepared.task, prepared.mechanism, score, pairs, evidence, draws, prepared.spec.seed)
+    pairs, score = prepared.pairs[: len(evidence)], _score(prepared, evidence)
+    return simulate(
+        prepared.task, prepared.mechanism, score, pairs, evidence, draws, prepared.spec.seed, prepared.spec.answers
+    )
+
+
+def played(prepared: Prepared, simulated: Trials) -> EProcess:
+    """The bet on all pairs but those that taught the score."""
+    return prepared.bet.play(simulated.part(slice(prepared.pilot, None)))
+
+
+def _score(prepared: Prepared, evidence: list[EvidenceRow]) -> Score:
+    task, mechanism, score, spec = prepared.task, prepared.mechanism, prepared.attack.score, prepared.spec
+    return learnt(task, mechanism, score, prepared.pairs[: len(evidence)], evidence, prepared.pilot, spec.seed)
 
 
 def _estimates(
@@ -54,9 +65,11 @@ def _estimates(
 ) -> list[Estimate]:
     """The bet first, then bounds by a threshold on one release a world, then bounds from clean votes and exact losses."""
     spec, task, mechanism = prepared.spec, prepared.task, prepared.mechanism
-    pairs, score = prepared.pairs[: len(evidence)], prepared.attack.score
-    tested = trials(task, mechanism, score, pairs, evidence, spec.seed)
+    pairs, score = prepared.pairs[: len(evidence)], _score(prepared, evidence)
+    tested = trials(task, mechanism, score, pairs, evidence, spec.seed, spec.answers)
     counted = estimate(simulated.part, tested, prepared.rule, claim, spec.confidence, prepared.bet.levels)
+    if spec.answers > 1:
+        return [*bets, *counted]  # votes and laws speak of one release
     return [*bets, *counted, *clean_estimates(task, mechanism, pairs, evidence, spec.delta, spec.confidence)]
 
 
@@ -67,7 +80,7 @@ def _reach(prepared: Prepared, estimates: list[Estimate], pairs: int) -> tuple[f
         return prepared.bet.ceiling(pairs)
     if spec.estimator == "clopper_pearson":
         cells = next(e for e in estimates if e.method == "clopper_pearson").counts
-        return ceiling(sum(cells.values()) // 2, spec.delta, spec.confidence)
+        return ceiling(sum(cells.values()) // 2, prepared.claim.delta, spec.confidence)
     sigma, votes = prepared.mechanism.sigma, prepared.spec.partitions  # type: ignore[attr-defined]
     return vote_reach(spec.estimator, sigma, votes, pairs, spec.delta, spec.confidence)
 

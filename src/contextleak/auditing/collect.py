@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 
 from contextleak.auditing.design import Pair
 from contextleak.auditing.store import EvidenceRow, RunStore
-from contextleak.icl import Job, Mechanism, Task
+from contextleak.icl import Job, Mechanism, Spoken, Task
 from contextleak.models import Counted, Distinct, Model, require
 
 __all__ = ["check", "collect"]
 
 Progress = Callable[[int, int], None]
+BLOT = "█"
 
 
 def check(task: Task, mechanism: Mechanism, pairs: Sequence[Pair], model: Model) -> None:
@@ -25,10 +26,12 @@ def check(task: Task, mechanism: Mechanism, pairs: Sequence[Pair], model: Model)
 def collect(
     task: Task, mechanism: Mechanism, pairs: Sequence[Pair], model: Model, store: RunStore, size: int,
     progress: Progress = lambda done, total: None, stop: Callable[[], bool] = lambda: False,
+    keep_text: bool = True,
 ) -> None:  # fmt: skip
     """Collect the pairs that the store lacks. Batches always start at the same pairs, so resuming asks the same batches.
 
-    `stop` is asked before every further batch: an anytime-valid audit may end early.
+    `stop` is asked before every further batch: an anytime-valid audit may end early. Without `keep_text`, of a free answer
+    only the words that the canary has are stored.
     """
     done = store.done()
     progress(len(done), len(pairs))
@@ -37,7 +40,9 @@ def collect(
             if done and stop():
                 return
             rows, calls = _batch(task, mechanism, batch, model)
-            store.add(batch[0].index, rows, calls)
+            store.add(
+                batch[0].index, rows if keep_text else [_masked(r, p) for r, p in zip(rows, batch, strict=True)], calls
+            )
             done |= {pair.index for pair in batch}
             progress(len(done), len(pairs))
 
@@ -57,3 +62,19 @@ def _batch(task: Task, mechanism: Mechanism, batch: Sequence[Pair], model: Model
         for pair, member, nonmember in zip(batch, clean[::2], clean[1::2], strict=True)
     ]
     return rows, counted.calls if mechanism.needs else len(jobs)
+
+
+def _masked(row: EvidenceRow, pair: Pair) -> EvidenceRow:
+    """The row with every word of a free answer blotted out that has nothing of the canary in it."""
+    member, nonmember = (
+        Spoken(" ".join(_blot(word, pair.asked.target) for word in clean.text.split()))
+        if isinstance(clean, Spoken)
+        else clean
+        for clean in (row.member, row.nonmember)
+    )
+    return EvidenceRow(row.pair, member, nonmember)
+
+
+def _blot(word: str, target: str) -> str:
+    plain, known = word.casefold(), target.casefold()
+    return word if plain in known or known in plain else BLOT * len(word)

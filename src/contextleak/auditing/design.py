@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from contextleak.attacks import Asked, Attack
+from contextleak.attacks import Asked, Attack, Mislabeled
 from contextleak.auditing.seeds import generator
 from contextleak.errors import DataError, UsageError
 from contextleak.icl import Context, Exemplar, Job, Task
@@ -61,7 +61,8 @@ def _pair(index: int, rows: Context, task: Task, attack: Attack, shots: int, see
     rng = generator(seed, "design", index)
     *chosen, spare = rng.choice(len(rows), size=shots + 1, replace=False)
     context = tuple(rows[i] for i in chosen)
-    canary = attack.canary.make(rows[spare], rare, rng)
+    wrong = isinstance(attack.canary, Mislabeled) and rows[spare].label == rare
+    canary = attack.canary.make(rows[spare], common if wrong else rare, rng)
     position = shots if attack.insertion == "add" else int(rng.integers(shots))
     asked = attack.query.ask(canary, task, rare, common)
     _require_answer(asked, task)
@@ -73,7 +74,7 @@ def _pair(index: int, rows: Context, task: Task, attack: Attack, shots: int, see
 
 def _require_answer(asked: Asked, task: Task) -> None:
     allowed = task.answers(asked.query)
-    if asked.member not in allowed:
+    if not asked.query.free and asked.member not in allowed:
         raise UsageError(
             f"the answer {asked.member!r} that speaks for a member is not one of {', '.join(allowed)}; give the canary "
             "one of these labels (--canary-label), or use the query inquiry."

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import math
 import re
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 from contextleak._version import __version__
-from contextleak.attacks import CANARIES, QUERIES, SCORES, Attack
+from contextleak.attacks import CANARIES, QUERIES, SCORES, Attack, AuditQuery, Canary, ReferenceDirection, Unigram
 from contextleak.auditing.bet import Bet
 from contextleak.auditing.collect import check
 from contextleak.auditing.design import Pair, design, relation_of
@@ -16,6 +18,7 @@ from contextleak.auditing.estimate import pilot_pairs, threshold_rule
 from contextleak.auditing.seeds import generator
 from contextleak.auditing.spec import AuditSpec
 from contextleak.auditing.store import run_id
+from contextleak.auditing.verdict import Claim
 from contextleak.auditing.votes import has_votes
 from contextleak.errors import UsageError
 from contextleak.icl import Context, Mechanism, Task
@@ -23,13 +26,13 @@ from contextleak.icl.datasets import fingerprint, infer_task, read_rows, require
 from contextleak.icl.synthetic import HELP_DESK, help_desk
 from contextleak.mechanisms import MECHANISMS, UserSystem, load_callable
 from contextleak.models import Model, Scripted, WithEmbedder, open_embedder, open_model
-from contextleak.privacy import ApproxDP, Gaussian, NonPrivate
+from contextleak.privacy import ApproxDP, Gaussian, Guarantee, NonPrivate, compose
 from contextleak.stats import BestOnSameData, ThresholdRule
 
 __all__ = ["Prepared", "build_attack", "build_mechanism", "load_data", "open_models", "prepare"]
 
 SYNTHETIC_ROWS = 400
-CHEAP = {"epsilon", "delta", "calibration", "confidence", "estimator", "threshold", "score", "access", "simulations",
+CHEAP = {"answers", "epsilon", "delta", "calibration", "confidence", "estimator", "threshold", "score", "access", "simulations",
          "stop_when_refuted", "store_text"}  # what changes no question to the model  # fmt: skip
 
 
@@ -81,17 +84,26 @@ def open_models(spec: AuditSpec) -> Model:
     return WithEmbedder(model, open_embedder(spec.embedder)) if spec.embedder else model
 
 
-def build_attack(spec: AuditSpec, mechanism: Mechanism) -> Attack:
-    """The attack that a spec names; refused here if the system does not release what it reads."""
-    access = spec.access or ("white_box" if "white_box" in mechanism.access else "black_box")
-    strongest = getattr(mechanism, "white_score", "label_margin") if access == "white_box" else "said_member"
-    score = SCORES[spec.score or strongest]()
+def _canary(spec: AuditSpec) -> Canary:
     options: dict[str, dict[str, Any]] = {
         "hex": {"digits": spec.digits}, "given": {"text": spec.canary_text, "label": spec.canary_label},
     }  # fmt: skip
-    canary = CANARIES[spec.canary](**options.get(spec.canary, {}))
-    words = {"given": {"text": spec.query_text, "labelled": spec.query_labelled}}
-    attack = Attack(canary, QUERIES[spec.attack](**words.get(spec.attack, {})), score, spec.insertion)
+    return CANARIES[spec.canary](**options.get(spec.canary, {}))  # type: ignore[no-any-return]
+
+
+def _query(spec: AuditSpec) -> AuditQuery:
+    options: dict[str, dict[str, Any]] = {"given": {"text": spec.query_text, "labelled": spec.query_labelled}}
+    return QUERIES[spec.attack](**options.get(spec.attack, {}))  # type: ignore[no-any-return]
+
+
+def build_attack(spec: AuditSpec, mechanism: Mechanism) -> Attack:
+    """The attack that a spec names; refused here if the system does not release what it reads."""
+    canary, query = _canary(spec), _query(spec)
+    access = spec.access or ("white_box" if "white_box" in mechanism.access else "black_box")
+    strongest = getattr(mechanism, "white_score", "label_margin") if access == "white_box" else "said_member"
+    free = query.score or "contains_canary"
+    score = SCORES[spec.score or (free if query.free else strongest)]()
+    attack = Attack(canary, query, score, spec.insertion)
     if spec.access is not None and score.access == "white_box" and spec.access == "black_box":
         raise UsageError(
             f"the score {score.name} needs white_box access, and access is black_box; use --score said_member."
@@ -119,12 +131,28 @@ class Prepared:
         return threshold_rule(self.spec.threshold, self.attack.score.threshold)
 
     @property
+    def claim(self) -> Claim:
+        """What is claimed of all answers that a trial sees: k answers cost (k epsilon, k delta)."""
+        k = self.spec.answers
+        return Claim(k * self.spec.epsilon, min(1 - 1e-12, k * self.spec.delta), relation_of(self.spec.insertion))
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The mechanism's own promise of as many answers."""
+        return repeated(self.mechanism.guarantee, self.spec.answers)
+
+    @property
+    def pilot(self) -> int:
+        """Pairs that only teach the score its direction; they enter no bound."""
+        return max(1, self.spec.pairs // 5) if isinstance(self.attack.score, ReferenceDirection) else 0
+
+    @property
     def bet(self) -> Bet:
         """The anytime-valid bet against the promise."""
         spec, levels = self.spec, self.attack.score.levels(_votes(self.spec, self.mechanism))
         horizon = None if spec.stop_when_refuted else spec.pairs
-        claim = ApproxDP(spec.epsilon, spec.delta, relation_of(spec.insertion))
-        return Bet(claim, self.mechanism.guarantee, levels, spec.confidence, horizon)
+        claim = ApproxDP(self.claim.epsilon, self.claim.delta, self.claim.relation)
+        return Bet(claim, self.guarantee, levels, spec.confidence, horizon)
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -165,14 +193,23 @@ def prepare(
     mechanism: Mechanism = system or build_mechanism(spec)
     attack = build_attack(spec, mechanism)
     _check_relation(spec, mechanism)
-    pairs = tuple(design(rows, task, attack, spec.pairs, spec.shots, spec.seed))
     if not mechanism.needs:
         model = Scripted(name=mechanism.name)
     opened = model or open_models(spec)
+    if isinstance(attack.canary, Unigram):
+        attack = replace(attack, canary=attack.canary.fitted(rows, _tokenizer(opened)))
+    pairs = tuple(design(rows, task, attack, spec.pairs, spec.shots, spec.seed))
     check(task, mechanism, pairs, opened)
     prepared = Prepared(spec, task, mechanism, attack, opened, pairs, fingerprint(rows), _warnings(spec, mechanism))
     _check_estimator(prepared)
     return prepared
+
+
+def repeated(guarantee: Guarantee, answers: int) -> Guarantee:
+    """The guarantee of so many answers over one context; Gaussian stays Gaussian, with mu times the root."""
+    if isinstance(guarantee, Gaussian):
+        return Gaussian(guarantee.sensitivity * math.sqrt(answers), guarantee.sigma, guarantee.relation)
+    return compose([guarantee] * answers)
 
 
 def _votes(spec: AuditSpec, mechanism: Mechanism) -> int:
@@ -192,8 +229,19 @@ def _check_relation(spec: AuditSpec, mechanism: Mechanism) -> None:
 
 
 def _check_estimator(prepared: Prepared) -> None:
-    """Refuse what could give no bound."""
+    """Refuse what could give no bound, or could not be kept."""
     spec, rule = prepared.spec, prepared.rule
+    if (
+        spec.answers > 1
+        and isinstance(prepared.mechanism.guarantee, NonPrivate) is False
+        and prepared.attack.query.free
+    ):
+        raise UsageError("a free answer is released once; use --answers 1, or a query with given answers.")
+    if prepared.attack.query.free and spec.store_text == "none":
+        raise UsageError(
+            f"the answer to {spec.attack} is a free text, and store_text is none; use --store-text canary_only, which keeps the "
+            "canary's words of it."
+        )
     pilot_pairs(rule, spec.pairs)
     if spec.stop_when_refuted and spec.estimator != "e_process":
         raise UsageError("stop_when_refuted needs an anytime-valid estimator; add --estimator e_process.")
@@ -206,6 +254,13 @@ def _check_estimator(prepared: Prepared) -> None:
             f"{spec.estimator} needs votes under Gaussian noise and a query with two answers; use it with the mechanism "
             "report_noisy_max and the query inquiry or if_then_explicit, or use --estimator e_process."
         )
+
+
+def _tokenizer(model: Any) -> Callable[[str], list[str]]:
+    """The target's own tokens as texts, or words where it shows none."""
+    if not hasattr(model, "encode_response"):
+        return str.split
+    return lambda text: [model.text((token,)) for token in model.encode_response(text)]
 
 
 def _warnings(spec: AuditSpec, mechanism: Mechanism) -> tuple[str, ...]:

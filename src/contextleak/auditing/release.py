@@ -8,15 +8,16 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from contextleak.attacks import Score
+from contextleak.attacks import ReferenceDirection, Score
 from contextleak.auditing.design import Pair
 from contextleak.auditing.seeds import Purpose, generator
 from contextleak.auditing.store import EvidenceRow
 from contextleak.icl import Mechanism, Task
 
-__all__ = ["Trials", "simulate", "trials"]
+__all__ = ["Trials", "learnt", "simulate", "trials"]
 
 Floats = npt.NDArray[np.float64]
+PILOT_DRAWS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,28 +37,41 @@ class Trials:
 
 
 def trials(
-    task: Task, mechanism: Mechanism, score: Score, pairs: Sequence[Pair], evidence: Sequence[EvidenceRow], seed: int
-) -> Trials:
-    """One release per world and pair."""
-    return _released(task, mechanism, score, pairs, evidence, 1, seed, "release")
+    task: Task, mechanism: Mechanism, score: Score, pairs: Sequence[Pair], evidence: Sequence[EvidenceRow], seed: int,
+    answers: int = 1,
+) -> Trials:  # fmt: skip
+    """One trial per world and pair: the mean score of `answers` independent releases."""
+    return _released(task, mechanism, score, pairs, evidence, 1, seed, "release", answers)
 
 
 def simulate(
-    task: Task,
-    mechanism: Mechanism,
-    score: Score,
-    pairs: Sequence[Pair],
-    evidence: Sequence[EvidenceRow],
-    draws: int,
+    task: Task, mechanism: Mechanism, score: Score, pairs: Sequence[Pair], evidence: Sequence[EvidenceRow], draws: int,
+    seed: int, answers: int = 1,
+) -> Trials:  # fmt: skip
+    """`draws` trials per world of the same aggregates: for curves and thresholds, and as a pair's mean for the e-process."""
+    return _released(task, mechanism, score, pairs, evidence, max(1, draws), seed, "simulate", answers)
+
+
+def learnt(
+    task: Task, mechanism: Mechanism, score: Score, pairs: Sequence[Pair], evidence: Sequence[EvidenceRow], pilot: int,
     seed: int,
-) -> Trials:
-    """`draws` releases per world of the same aggregates: for curves and thresholds, and as a pair's mean for the e-process."""
-    return _released(task, mechanism, score, pairs, evidence, max(1, draws), seed, "simulate")
+) -> Score:  # fmt: skip
+    """The score, its direction learnt from noisy means of the first `pilot` pairs where it has one to learn."""
+    if not isinstance(score, ReferenceDirection):
+        return score
+    by_index = {row.pair: row for row in evidence}
+    worlds: list[list[Floats]] = [[], []]
+    for pair in pairs[:pilot]:
+        row = by_index[pair.index]
+        for world, clean in enumerate((row.member, row.nonmember)):
+            noisy = mechanism.release(clean, PILOT_DRAWS, generator(seed, "pilot", pair.index, world)).noisy
+            worlds[world].append(noisy if noisy is not None else np.zeros((0, 1)))
+    return score.fitted(np.concatenate(worlds[0]), np.concatenate(worlds[1])) if worlds[0] else score
 
 
 def _released(
     task: Task, mechanism: Mechanism, score: Score, pairs: Sequence[Pair], evidence: Sequence[EvidenceRow], draws: int,
-    seed: int, purpose: Purpose,
+    seed: int, purpose: Purpose, repeats: int,
 ) -> Trials:  # fmt: skip
     by_index = {row.pair: row for row in evidence}
     out = np.empty((2, len(pairs), draws))
@@ -65,5 +79,6 @@ def _released(
         row, answers = by_index[pair.index], task.answers(pair.asked.query)
         for world, votes in enumerate((row.member, row.nonmember)):
             rng = generator(seed, purpose, pair.index, world)
-            out[world, at] = score.score(mechanism.release(votes, draws, rng), pair.asked, answers)
+            scores = score.score(mechanism.release(votes, draws * repeats, rng), pair.asked, answers)
+            out[world, at] = scores.reshape(draws, repeats).mean(1)
     return Trials(out[0], out[1])

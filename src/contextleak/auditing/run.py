@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from contextleak.auditing.assemble import assemble, drawn
+from contextleak.auditing.assemble import assemble, drawn, played
 from contextleak.auditing.collect import collect
 from contextleak.auditing.prepare import Prepared
 from contextleak.auditing.record import AuditRecord
@@ -29,7 +29,7 @@ def run_audit(
         store.adopt(prepared.spec.batch_pairs, prepared.spec.pairs)
     collect(
         prepared.task, prepared.mechanism, prepared.pairs, prepared.model, store, prepared.spec.batch_pairs, progress,
-        stop=lambda: _refuted(prepared, store),
+        stop=lambda: _refuted(prepared, store), keep_text=prepared.spec.store_text == "all",
     )  # fmt: skip
     record = assemble(prepared, store.evidence(), store.calls())
     store.write("record.json", record.to_json())
@@ -38,4 +38,4 @@ def run_audit(
 
 def _refuted(prepared: Prepared, store: RunStore) -> bool:
     """May the audit end early? Only an anytime-valid bet may say so."""
-    return prepared.spec.stop_when_refuted and prepared.bet.play(drawn(prepared, store.evidence())).refuted
+    return prepared.spec.stop_when_refuted and played(prepared, drawn(prepared, store.evidence())).refuted

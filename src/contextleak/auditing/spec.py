@@ -42,7 +42,9 @@ class AuditSpec(BaseModel):
     calibration: Literal["analytic", "classical"] = Field("analytic", description="formula for Gaussian noise")
     attack: str = Field("inquiry", description="the audit query")
     query_text: str = Field("", description="text of the attack 'given', with {canary}, {member} and {nonmember} in it")
-    query_labelled: bool = Field(False, description="the attack 'given' asks for labels of the data, not for yes and no")
+    query_labelled: bool = Field(
+        False, description="the attack 'given' asks for labels of the data, not for yes and no"
+    )
     canary: str = Field("hex", description="the kind of canary")
     canary_text: str = Field("", description="text of the canary 'given'")
     canary_label: str = Field("", description="label of the canary 'given'")
@@ -57,6 +59,9 @@ class AuditSpec(BaseModel):
     )
     epsilon: float = Field(1.0, gt=0, description="the claim, and what a noisy mechanism is calibrated to")
     delta: float = Field(1e-5, ge=0, lt=1, description="delta of the claim")
+    answers: int = Field(
+        1, ge=1, description="releases of one context that a trial sees; the claim is composed over them"
+    )
     pairs: int = Field(100, ge=1, description="pairs of worlds (one with the canary, one without)")
     shots: int = Field(20, ge=1, description="exemplars in a context")
     confidence: float = Field(0.95, gt=0, lt=1, description="confidence of every bound")

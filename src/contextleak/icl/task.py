@@ -11,10 +11,11 @@ __all__ = ["Query", "Task"]
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What a user sends: a text, and the answers it allows (none: those of the task)."""
+    """What a user sends: a text, and the answers it allows (none: those of the task; free: any text at all)."""
 
     text: str
     labels: tuple[str, ...] = ()
+    free: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +35,8 @@ class Task:
     max_answer_tokens: int = 48
 
     def answers(self, query: Query) -> tuple[str, ...]:
-        """The public answer set that a query may be given: its own, else the task's."""
-        return query.labels or self.labels
+        """The public answer set that a query may be given: its own, else the task's; none if any text will do."""
+        return () if query.free else query.labels or self.labels
 
     def block(self, exemplar: Exemplar) -> str:
         """One exemplar as it stands in a prompt."""

@@ -145,7 +145,7 @@ class KeywordMean:
             return [releases.choices[i] for i in releases.answers]
         assert releases.picked is not None
         rows = [", ".join(releases.choices[i] for i in row) for row in releases.picked]
-        shown = [Query(SHOWN_KEYWORDS.format(query=query.text, keywords=row)) for row in rows]
+        shown = [Query(SHOWN_KEYWORDS.format(query=query.text, keywords=row), free=True) for row in rows]
         asks = [Complete(task.prompt((), query), max_tokens=task.max_answer_tokens) for query in shown]
         return [text.strip() for text in model.answer(asks)]
 

@@ -1,0 +1,129 @@
+"""Attacks compared: `make attack-table` writes docs/attacks.md.
+
+Every attack on every mechanism, bundled help desk, pocket model, 20 exemplars, T = 10: the lower bound on epsilon by the
+e-process at 95 %, for claims 1, 2, 4, 8. Answers are collected once and serve all claims. "x": the combination is refused before
+any call. Last: the likelihood attack on soft predictions, as AUROC (a point estimate).
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from contextleak.attacks import Attack, Gap, Natural, SaidMember
+from contextleak.auditing import AuditRecord, make_spec, prepare, run_audit
+from contextleak.auditing.design import design
+from contextleak.errors import ContextleakError
+from contextleak.icl.synthetic import HELP_DESK, help_desk
+from contextleak.mechanisms import ContextInfluenceDecoding, ProductOfExperts
+from contextleak.models import Model, open_model
+from contextleak.stats import auroc, auroc_standard_error, cut
+
+ATTACKS: dict[str, dict[str, Any]] = {
+    "inquiry": {"attack": "inquiry"},
+    "inquiry, black box": {"attack": "inquiry", "score": "said_member"},
+    "if_then_explicit": {"attack": "if_then_explicit"},
+    "input_output": {"attack": "input_output"},
+    "gap": {"attack": "gap", "canary": "natural"},
+    "brainwash": {"attack": "brainwash", "canary": "natural"},
+    "signal_pair": {"attack": "signal_pair"},
+    "reference_direction": {"attack": "signal_pair", "score": "reference_direction"},
+    "repeat": {"attack": "repeat", "canary": "natural"},
+    "injection": {"attack": "injection"},
+}
+UNDEFENDED: dict[str, dict[str, Any]] = {
+    "few_shot": {"mechanism": "few_shot"}, "prompt_defense L1": {"mechanism": "prompt_defense", "level": 1},
+    "prompt_defense L2": {"mechanism": "prompt_defense", "level": 2}, "judge_defense L3": {"mechanism": "judge_defense"},
+}  # fmt: skip
+PRIVATE = ("report_noisy_max", "embedding_mean", "keyword_mean", "product_of_experts")
+EPSILONS = (1, 2, 4, 8)
+
+
+def bound(values: dict[str, Any], model: Model, out: Path) -> AuditRecord | None:
+    """The record of one audit, or None where the combination is refused."""
+    try:
+        return run_audit(prepare(make_spec({"seed": 5, "simulations": 100_000, **values}), model), out)[0]
+    except ContextleakError:
+        return None
+
+
+def row(cells: list[str]) -> str:
+    return "| " + " | ".join(cells) + " |\n"
+
+
+def undefended(model: Model, out: Path, pairs: int) -> str:
+    text = row(["attack", *UNDEFENDED]) + "| --- " * (len(UNDEFENDED) + 1) + "|\n"
+    for name, attack in ATTACKS.items():
+        found = [bound({**attack, **kind, "pairs": pairs}, model, out) for kind in UNDEFENDED.values()]
+        text += row([name, *("x" if r is None else cut(r.bound.epsilon) for r in found)])
+    return text
+
+
+def private(model: Model, out: Path, pairs: int) -> str:
+    heads = [f"{name} ε={e}" for name in PRIVATE for e in EPSILONS]
+    text = row(["attack", *heads]) + "| --- " * (len(heads) + 1) + "|\n"
+    for name, attack in ATTACKS.items():
+        found = [
+            bound({**attack, "mechanism": m, "epsilon": e, "pairs": pairs}, model, out)
+            for m in PRIVATE
+            for e in EPSILONS
+        ]
+        text += row([name, *("x" if r is None else cut(r.bound.epsilon) for r in found)])
+        print(text.splitlines()[-1], flush=True)
+    return text
+
+
+def distances(model: Model, out: Path, pairs: int) -> str:
+    """ESA: what the two signals' embeddings let anyone see, beside what the noise is made for."""
+    text = row(["embeddings", "claim ε", "μ ≥ (white box)", "exact μ of a pair", "worst case μ"]) + "| --- " * 5 + "|\n"
+    for epsilon in EPSILONS:
+        spec = {"mechanism": "embedding_mean", "attack": "signal_pair", "epsilon": epsilon, "pairs": pairs}
+        record = bound(spec, model, out)
+        assert record is not None
+        exact = record.estimate("exact").mu
+        text += row(["pocket", f"{epsilon}", cut(record.mu_bound.mu, 3), f"{exact:.3f}", f"{record.guarantee.mu:.3f}"])
+    return text
+
+
+def likelihood(model: Model, pairs: int) -> str:
+    """log-probability of the canary's own label, with it in the context and without; soft predictions, with and without noise."""
+    rows = help_desk(400, np.random.default_rng(9))
+    worlds = design(rows, HELP_DESK, Attack(Natural(), Gap(), SaidMember()), pairs, 8, seed=3)
+    jobs = [job for pair in worlds for job in (pair.member, pair.nonmember)]
+    labels = [HELP_DESK.labels.index(pair.asked.member) for pair in worlds for _ in range(2)]
+    text = row(["system", "AUROC (point estimate)", "standard error"]) + "| --- " * 3 + "|\n"
+    systems = (
+        ("soft predictions, no noise", ContextInfluenceDecoding(lam=1.0)),
+        ("product_of_experts ε=1", ProductOfExperts(1.0)),
+    )
+    for name, mechanism in systems:
+        clean = mechanism.collect(HELP_DESK, jobs, [0] * len(jobs), model)
+        laws = [mechanism.law(c) for c in clean]  # type: ignore[arg-type]
+        scores = np.array(
+            [np.log(law.probabilities[i]) for law, i in zip(laws, labels, strict=True) if law is not None]
+        )
+        area = auroc(scores[::2], scores[1::2])
+        text += row([name, f"{area:.3f}", f"{auroc_standard_error(area, pairs, pairs):.3f}"])
+    return text
+
+
+def main() -> None:
+    model, out, pairs = open_model("pocket"), Path("runs/attacks"), 100
+    parts = [
+        "# Attacks compared", "Written by `make attack-table`. " + " ".join((__doc__ or "").split("\n\n", 1)[1].split()),
+        f"## Systems without a guarantee ({pairs} pairs, claim 1)", undefended(model, out, pairs),
+        f"## Private mechanisms ({pairs} pairs)", private(model, out, pairs),
+        "## How the signals' distance limits what embeddings show", distances(model, out, pairs),
+        "## Likelihood of the label", likelihood(model, 300),
+    ]  # fmt: skip
+    text = "\n\n".join(parts)
+    if len(sys.argv) > 1:
+        Path(sys.argv[1]).write_text(text, encoding="utf-8")
+    print(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,186 @@
+"""Every attack points the right way on a system that leaks, and is at chance on one that ignores its context."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import contextleak
+from contextleak.attacks import CANARIES, QUERIES, FalseFact, Mislabeled, Overlap, ReferenceDirection, Unigram
+from contextleak.attacks.facts import FALSE_FACTS
+from contextleak.attacks.scores import ContainsCanary, DistanceGap
+from contextleak.attacks.templates import SIGNAL_MEMBER
+from contextleak.auditing import make_spec, prepare, run_audit
+from contextleak.errors import UsageError
+from contextleak.icl import Context, Exemplar, Releases
+from contextleak.models import Scripted
+from contextleak.stats import auroc_standard_error
+
+ROWS = tuple(Exemplar(f"note {i} about thing {i * 7 % 31}", ("warm", "cold", "warm")[i % 3]) for i in range(60))
+CHOICES = ("inquiry", "if_then_explicit", "if_then_implicit", "gap", "brainwash", "input_output", "signal_pair")
+
+
+def reader(seen: str, prompt: str) -> str:
+    """A model that does whatever the audit query asks, and reads the whole context."""
+    context, query = prompt.rsplit("Input: ", 1)
+    quoted = query.split('"')
+    if "Ignore all instructions" in query:
+        return context.replace("\n", " ")
+    if "begins with" in query:
+        rest = context.split(quoted[1], 1)
+        return rest[1].split("\n")[0] if len(rest) > 1 else "nothing"
+    if "does not belong" in query:
+        odd = any(w.strip() and all(c in "0123456789abcdef" for c in w) and len(w) == 16 for w in context.split())
+        return quoted[1] if odd else quoted[3]
+    if len(quoted) > 3:
+        return quoted[3] if quoted[1] in context else quoted[5]
+    if len(quoted) > 1:
+        return "yes" if quoted[1] in context else "no"
+    text = query.split("\n")[0]
+    before = [block for block in context.split("\n\n") if block.startswith(f"Input: {text}\n")]
+    return before[0].rsplit("Label: ", 1)[1] if before else "warm"
+
+
+def leaky() -> Scripted:
+    return Scripted(
+        complete=lambda p: reader("", p), embed=lambda t: (1.0, 0.0) if t in (SIGNAL_MEMBER, "yes") else (0.0, 1.0)
+    )
+
+
+def deaf() -> Scripted:
+    """Answers from the query alone, at random but always in the same way."""
+
+    def say(prompt: str) -> str:
+        query = prompt.rsplit("Input: ", 1)[1]
+        quoted, coin = query.split('"'), sum(map(ord, query)) % 2
+        if len(quoted) > 5:
+            return quoted[3 + 2 * coin]
+        return ("yes", "no")[coin] if "yes or no" in query else ("warm", "cold")[coin]
+
+    return Scripted(complete=say)
+
+
+def audit(model: Scripted, out: Path, **values: Any) -> contextleak.AuditRecord:
+    return run_audit(prepare(make_spec({"shots": 6, **values}), model, rows=ROWS), out)[0]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"attack": "inquiry"}, {"attack": "if_then_explicit"}, {"attack": "if_then_implicit"},
+        {"attack": "gap", "canary": "mislabeled"}, {"attack": "input_output"}, {"attack": "signal_pair"},
+        {"attack": "repeat", "canary": "false_fact"}, {"attack": "injection"}, {"attack": "inquiry", "canary": "unigram"},
+        {"attack": "inquiry", "canary": "mislabeled"}, {"attack": "inquiry", "insertion": "append"},
+        {"attack": "inquiry", "insertion": "add"},
+    ],
+)  # fmt: skip
+def test_scores_point_at_members(values: dict[str, Any], tmp_path: Path) -> None:
+    record = audit(leaky(), tmp_path, pairs=30, **values)
+    assert record.curves.auroc > 0.7
+    assert record.verdict == "violation"
+
+
+@pytest.mark.parametrize("attack", CHOICES)
+def test_a_system_that_ignores_its_context_is_at_chance(attack: str, tmp_path: Path) -> None:
+    record = audit(deaf(), tmp_path, pairs=1000, attack=attack, canary="hex", batch_pairs=200)
+    assert abs(record.curves.auroc - 0.5) <= 3 * auroc_standard_error(0.5, 1000, 1000)
+    assert record.verdict != "violation"
+
+
+def test_reference_direction_learns_on_pilot_pairs_only(tmp_path: Path) -> None:
+    values = {
+        "mechanism": "embedding_mean",
+        "partitions": 6,
+        "epsilon": 8,
+        "attack": "signal_pair",
+        "simulations": 20_000,
+    }
+    record = audit(leaky(), tmp_path, pairs=50, score="reference_direction", **values)
+    gap = audit(leaky(), tmp_path, pairs=50, score="distance_gap", **values)
+    assert record.estimate("e_process").counts["pairs"] == 40
+    assert 0.4 * (record.guarantee.mu or 0) < (record.mu_bound.mu or 0) <= (record.guarantee.mu or 0)
+    assert (gap.mu_bound.mu or 0) == pytest.approx(record.mu_bound.mu or 0, rel=0.35)
+    assert (gap.estimate("exact").mu or 0) == pytest.approx((gap.guarantee.mu or 0) / np.sqrt(2), rel=1e-6)
+
+
+def test_distance_gap_counts_moved_answers() -> None:
+    points = np.array([[1.0, 0.0], [0.0, 1.0]])
+    for moved in (0, 1, 5, 10):
+        mean = (moved * points[0] + (10 - moved) * points[1]) / 10
+        releases = Releases(np.zeros(1, np.int64), mean[None], ("yes", "no"), points, 10.0)
+        asked = QUERIES["inquiry"]().ask(ROWS[0], prepare_task(), "warm", "cold")
+        assert DistanceGap().score(releases, asked, ("yes", "no")) == pytest.approx([2 * moved - 10])
+
+
+def prepare_task() -> Any:
+    return prepare(make_spec({"shots": 6, "pairs": 1}), leaky(), rows=ROWS).task
+
+
+def test_reference_direction_lies_between_its_worlds() -> None:
+    rng = np.random.default_rng(0)
+    one, other = rng.normal(1, 0.1, (50, 3)), rng.normal(0, 0.1, (50, 3))
+    score = ReferenceDirection().fitted(one, other)
+    for world, value in ((one, 1.0), (other, -1.0)):
+        noisy = Releases(np.zeros(50, np.int64), world)
+        assert score.score(noisy, None, ()).mean() == pytest.approx(value)  # type: ignore[arg-type]
+
+
+def test_texts_are_compared_word_by_word() -> None:
+    asked = QUERIES["injection"]().ask(Exemplar("Blue Kite over town", "x"), prepare_task(), "warm", "cold")
+    said = Releases(np.zeros(1, np.int64), choices=("so: blue  kite over TOWN!",))
+    assert ContainsCanary().score(said, asked, ()) == [1.0]
+    assert Overlap().score(said, asked, ()) == [0.75]
+    assert Overlap().score(Releases(np.zeros(1, np.int64), choices=("",)), asked, ()) == [0.0]
+
+
+def test_canaries() -> None:
+    rng, held = np.random.default_rng(0), Exemplar("row", "warm")
+    assert len(set(FALSE_FACTS)) == 100
+    assert FalseFact().make(held, "cold", rng).input in FALSE_FACTS
+    assert Mislabeled().make(held, "cold", rng) == Exemplar("row", "cold")
+    rare = Unigram(2).fitted((*ROWS, Exemplar("zyx qwv", "warm")), str.split)
+    assert {"qwv", "zyx"} <= set(rare.words[:60])
+    assert "zyx" not in repr(rare)
+    with pytest.raises(UsageError, match="takes 5; use hex"):
+        Unigram(5).make(held, "cold", rng)
+
+
+def test_mislabeled_canaries_never_carry_their_own_label() -> None:
+    pairs = prepare(make_spec({"shots": 6, "pairs": 40, "canary": "mislabeled"}), leaky(), rows=ROWS).pairs
+    labels = {row.input: row.label for row in ROWS}
+    assert all(pair.canary.label != labels[pair.canary.input] for pair in pairs)
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        ({"attack": "inquiry", "score": "overlap"}, "use --score said_member"),
+        ({"attack": "injection", "score": "said_member"}, "use --score contains_canary"),
+        ({"attack": "repeat", "mechanism": "report_noisy_max", "partitions": 6}, "use a classification task, or keyword_mean"),
+        ({"attack": "injection", "store_text": "none"}, "use --store-text canary_only"),
+        ({"attack": "given"}, "give it with --query-text"),
+    ],
+)  # fmt: skip
+def test_combinations_that_make_no_sense_name_one_that_does(values: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(UsageError, match=sentence):
+        prepare(make_spec({"shots": 6, **values}), leaky(), rows=ROWS)
+
+
+def test_free_answers_keep_no_private_words(rows: Context, tmp_path: Path) -> None:
+    model = Scripted(complete=lambda p: reader("", p))
+    prepared = prepare(make_spec({"attack": "injection", "pairs": 8}), model, rows=rows)
+    record, folder = run_audit(prepared, tmp_path)
+    stored = b"".join(p.read_bytes() for p in folder.iterdir())
+    assert not any(word in stored for word in (b"kite", b"theatre", b"salt"))
+    assert record.curves.auroc == 1.0
+
+
+def test_the_catalogues_are_complete() -> None:
+    assert set(CANARIES) == {"hex", "unigram", "false_fact", "natural", "mislabeled", "given"}
+    assert set(QUERIES) == {
+        "inquiry", "input_output", "if_then_explicit", "if_then_implicit", "gap", "brainwash", "signal_pair", "repeat",
+        "injection", "given",
+    }  # fmt: skip

@@ -1,0 +1,93 @@
+"""Several answers: releases against the composed claim, and a server with a ledger, sound and forgetful."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import contextleak
+from contextleak.attacks import Attack, Hex, Inquiry, SaidMember
+from contextleak.auditing.service import audit_service
+from contextleak.icl import Context, Exemplar, Query, Task
+from contextleak.mechanisms import ReportNoisyMax
+from contextleak.models import Scripted
+from contextleak.privacy import ApproxDP, Guarantee
+from contextleak.privacy.ledger import Ledger, Spent
+from contextleak.serving import PrivateICL
+
+ROWS = tuple(Exemplar(f"note {i}", "ab"[i % 2]) for i in range(40))
+TASK = Task("t", ("a", "b"))
+MODEL = Scripted(complete=lambda p: "yes" if p.count(p.split('"')[-2]) > 1 else "no")
+ATTACK = Attack(Hex(), Inquiry(), SaidMember())
+TOTAL = ApproxDP(1.0, 1e-5)
+
+
+class Forgetful(Ledger):
+    """Writes nothing down: every answer is the first."""
+
+    def spend(self, context: str, guarantee: Guarantee) -> Spent:
+        return Spent(0.0, self.epsilon, self.delta, 0)
+
+
+def server(kind: type[Ledger], folder: Path) -> Any:
+    """Two partitions, so that a vote can turn the answer; one answer costs the whole total."""
+    made = iter(range(10_000))
+
+    def make(context: Context) -> Any:
+        mechanism = ReportNoisyMax.calibrated(1.0, 1e-5, 2)
+        ledger = kind(folder / f"{next(made)}.sqlite", 1.0, 1e-5)
+        private = PrivateICL(mechanism, context, TASK, MODEL, ledger)
+        return lambda query: private.answer(query).text
+
+    return make
+
+
+def test_a_server_that_forgets_to_charge_is_refuted_and_a_sound_one_is_not(tmp_path: Path) -> None:
+    broken = audit_service(server(Forgetful, tmp_path / "a"), TOTAL, ROWS, TASK, ATTACK, 40, 2, queries=200)
+    sound = audit_service(server(Ledger, tmp_path / "b"), TOTAL, ROWS, TASK, ATTACK, 40, 2, queries=200)
+    assert broken.refuted
+    assert broken.answers == 200
+    assert (broken.bound.epsilon or 0) >= 1.0
+    assert not sound.refuted
+    assert sound.answers == 1
+
+
+@pytest.fixture(autouse=True)
+def folders(tmp_path: Path) -> None:
+    for name in "ab":
+        (tmp_path / name).mkdir()
+
+
+def test_more_answers_are_held_against_the_composed_claim(rows: Context, leaky: Scripted, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"mechanism": "report_noisy_max", "epsilon": 1, "simulations": 20_000, "pairs": 60}
+    one = contextleak.audit(rows, model=leaky, out=tmp_path, **options)
+    nine = contextleak.audit(rows, model=leaky, out=tmp_path, answers=9, **options)
+    assert nine.claim.epsilon == 9
+    assert nine.claim.delta == pytest.approx(9e-5)
+    assert nine.guarantee.mu == pytest.approx(3 * (one.guarantee.mu or 0))
+    assert 2 * (one.mu_bound.mu or 0) < (nine.mu_bound.mu or 0) <= (nine.guarantee.mu or 0)
+    assert nine.verdict == "consistent"
+    assert nine.counts["model_calls"] == one.counts["model_calls"]
+
+
+def test_correlated_noise_over_answers_is_refuted(
+    rows: Context, leaky: Scripted, tmp_path: Path, monkeypatch: Any
+) -> None:
+    """Noise that is drawn too small for its sigma shows all the sooner in the mean of several answers."""
+    sound = ReportNoisyMax.release
+
+    def weak(self: ReportNoisyMax, clean: Any, draws: int, rng: np.random.Generator) -> Any:
+        return sound(ReportNoisyMax(self.sigma / math.sqrt(2), self.partitions), clean, draws, rng)
+
+    monkeypatch.setattr(ReportNoisyMax, "release", weak)
+    options: dict[str, Any] = {"mechanism": "report_noisy_max", "epsilon": 4, "simulations": 20_000, "pairs": 60}
+    assert contextleak.audit(rows, model=leaky, out=tmp_path, answers=4, **options).verdict == "violation"
+
+
+def test_a_query_is_asked_until_it_is_refused(tmp_path: Path) -> None:
+    service = server(Ledger, tmp_path / "a")(ROWS[:4])
+    assert service(Query('Is "x" there?', ("yes", "no"))) in ("yes", "no", "(no answer)")
