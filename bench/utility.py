@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from contextleak.attacks.templates import REPEAT
 from contextleak.icl import Context, Exemplar, Job, Query, Task
 from contextleak.icl.datasets import infer_task, read_rows
 from contextleak.icl.synthetic import HELP_DESK, help_desk
@@ -140,9 +141,9 @@ def subsampled(epsilon: float) -> SubsampleAverage:
     return KNOWN[epsilon]
 
 
-def table(found: dict[tuple[str, float], Cell], shots: int) -> str:
+def table(found: dict[tuple[str, float], Cell], shots: int, epsilons: tuple[float, ...] = EPSILONS) -> str:
     names = list(dict.fromkeys(name for name, _ in found))
-    columns = (*EPSILONS, np.inf)
+    columns = (*epsilons, np.inf)
     lines = [f"| J = {shots} | " + " | ".join("no noise" if e == np.inf else f"ε = {e:g}" for e in columns) + " |"]
     lines.append("| --- " * (len(columns) + 1) + "|")
     for name in names:
@@ -176,42 +177,51 @@ def hard_or_soft(rounds: Sequence[Round], model: Model) -> str:
     )
 
 
-REPLY = Task("reply", label_name="Reply", max_answer_tokens=2)
+NOTES = Task("notes", ("a", "b"), max_answer_tokens=12)
 GENERATION: dict[str, Make] = {
     "embedding_mean": ONCE["embedding_mean"],
-    "keyword_mean": lambda e, j: KeywordMean.calibrated(e, DELTA, j, per_answer=1, top=1),
-    "product_of_experts": lambda e, j: ProductOfExperts.calibrated(e, DELTA, tokens=2),
-    "bounded_cid": lambda e, j: BoundedCID.calibrated(e, DELTA, tokens=2),
+    "keyword_mean": lambda e, j: KeywordMean.calibrated(e, DELTA, j, per_answer=4, top=4),
+    "product_of_experts": lambda e, j: ProductOfExperts.calibrated(e, DELTA, tokens=10),
+    "bounded_cid": lambda e, j: BoundedCID.calibrated(e, DELTA, tokens=10),
     "synthetic_shots": EACH["synthetic_shots"],
 }
+RULES = (
+    "Edith measured a feather during the war", "The green salad chased the old owl", "Nora praised the forest under the bridge",
+    "Every pocket remembered our golden tiger", "Walter admired the marble at the market", "Our singer lost a northern whistle today",
+)  # fmt: skip
 
 
-def generation(repeats: int, queries: int, shots: int, model: Model) -> str:
-    """ROUGE-L (F) of free replies on the help desk: one word, the queue."""
+def generation(repeats: int, shots: int, model: Model) -> str:
+    """ROUGE-L (F) of the end of a sentence that every exemplar shares, asked for by its beginning."""
     from rouge_score.rouge_scorer import RougeScorer
 
     scorer, found = RougeScorer(["rougeL"]), dict[tuple[str, float], Cell]()
     for seed in range(repeats):
-        turn = synthetic(seed, shots, queries)
-        said = {q: q for q in HELP_DESK.labels}
-        context = tuple(Exemplar(row.input, said[row.label]) for row in turn.jobs[0].context)
-        jobs = [Job(context, job.query) for job in turn.jobs]
-        truth = [said[HELP_DESK.labels[t]] for t in turn.truth]
+        rng = np.random.default_rng([seed, 11])
+        jobs, truth = [], []
+        for rule in RULES:
+            words, names = rule.split(), rng.choice(1000, shots, replace=False)
+            context = tuple(Exemplar(f"{rule} {name}", "ab"[i % 2]) for i, name in enumerate(names))
+            query = Query(REPEAT.format(prefix=" ".join(words[: len(words) // 2])), free=True)
+            jobs.append(Job(context, query))
+            truth.append(" ".join(words[len(words) // 2 :]))
         systems = [("zero_shot", np.inf, ZeroShot()), ("few_shot", np.inf, FewShot())]
-        systems += [(name, e, make(e, shots)) for name, make in GENERATION.items() for e in EPSILONS]
+        systems += [("product_of_experts", np.inf, ProductOfExperts(1e6, tokens=10, token_epsilon=1e6))]
+        systems += [("bounded_cid", np.inf, BoundedCID(1.0, 10, 1e6))]
+        systems += [(name, e, make(e, shots)) for name, make in GENERATION.items() for e in (*EPSILONS, 32.0)]
         for name, epsilon, mechanism in systems:
             texts = spoken(mechanism, jobs, seed, model)
             scores = [scorer.score(t, text)["rougeL"].fmeasure for t, text in zip(truth, texts, strict=True)]
             found.setdefault((name, epsilon), Cell()).values.append(float(np.mean(scores)))
-    return table(found, shots)
+    return table(found, shots, (*EPSILONS, 32.0))
 
 
 def spoken(mechanism: Any, jobs: list[Job], seed: int, model: Model) -> list[str]:
     """One released text a job."""
     rng, draws = np.random.default_rng([seed, 3]), [1_000_003 * seed + i for i in range(len(jobs))]
-    clean = mechanism.collect(REPLY, jobs, draws, model)
+    clean = mechanism.collect(NOTES, jobs, draws, model)
     return [
-        mechanism.speak(REPLY, job.query, mechanism.release(c, 1, rng), model)[0]
+        mechanism.speak(NOTES, job.query, mechanism.release(c, 1, rng), model)[0]
         for job, c in zip(jobs, clean, strict=True)
     ]
 

@@ -47,6 +47,8 @@ class _Choice:
     __slots__ = ()
     free: ClassVar[bool] = False
     score: ClassVar[str] = ""
+    tasks: ClassVar[str] = "any task"
+    access: ClassVar[frozenset[str]] = frozenset({"black_box", "white_box"})
 
 
 class _Free:
@@ -55,6 +57,8 @@ class _Free:
     __slots__ = ()
     free: ClassVar[bool] = True
     score: ClassVar[str] = "contains_canary"
+    tasks: ClassVar[str] = "free answers"
+    access: ClassVar[frozenset[str]] = frozenset({"black_box"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +104,7 @@ class InputOutput(_Choice):
     """Sends the canary's input as an ordinary query (CL): the canary's own label speaks for a member."""
 
     name: ClassVar[str] = "input_output"
+    tasks: ClassVar[str] = "classification"
 
     def ask(self, canary: Exemplar, task: Task, rare: str, common: str) -> Asked:
         """Needs a classification task."""
@@ -140,6 +145,7 @@ class Gap(InputOutput):
     """Classifies the canary: its true label speaks for a member (GAP attack; use it with the canary natural)."""
 
     name: ClassVar[str] = "gap"
+    tasks: ClassVar[str] = "classification"
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +153,7 @@ class Brainwash(_Choice):
     """Shows the canary under a wrong label again and again, then asks: who still says the right one has seen it (Wen et al.)."""
 
     name: ClassVar[str] = "brainwash"
+    tasks: ClassVar[str] = "classification"
     repeats: int = 6
 
     def ask(self, canary: Exemplar, task: Task, rare: str, common: str) -> Asked:

@@ -36,4 +36,5 @@ def _line(value: Any) -> str:
     text = value if isinstance(value, str) else (inspect.getdoc(value) or "").split("\n")[0]
     access = getattr(value, "access", None)
     shown = ", ".join(sorted(access)) if isinstance(access, frozenset) else access if isinstance(access, str) else ""
-    return f"{text} [{shown}]" if shown else text
+    notes = "; ".join(note for note in (getattr(value, "tasks", ""), shown) if isinstance(note, str) and note)
+    return f"{text} [{notes}]" if notes else text

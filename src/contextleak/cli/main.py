@@ -14,8 +14,11 @@ __all__ = ["main"]
 COMMANDS = {
     "demo": "Audit four systems on the bundled task with the pocket model, offline.",
     "audit": "Audit one system over your rows; the same command resumes.",
+    "tune": "Search for a better audit query, on pairs that the audit does not use.",
     "plan": "What an audit will cost and can show, before any model call.",
     "report": "Make the HTML report of finished runs.",
+    "influence": "Which parts of a context a response comes from: heat map, table, arrays.",
+    "score-generations": "How many published responses repeat their context, by both known definitions.",
     "answer": "Answer one query from your rows, within a privacy budget kept in a ledger.",
     "serve": "Answer queries over HTTP, as an OpenAI-compatible server, within the same budget.",
     "selftest": "The auditor against every known defect, and its sound twin.",
@@ -36,7 +39,7 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = importlib.import_module(f"contextleak.cli.{cmd_name}_command").command
+        command: click.Command = importlib.import_module(f"contextleak.cli.{cmd_name.replace('-', '_')}_command").command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
