@@ -5,7 +5,7 @@ VENV ?= .venv
 TORCH_PIP ?=
 BIN := $(VENV)/bin
 
-.PHONY: install demo check lint types floors test laws bench coverage findings utility attack-table canary-grid pocket-train pocket-eval readme-table clean
+.PHONY: install demo check lint types floors test laws bench bench-influence coverage findings utility attack-table canary-grid pocket-train pocket-eval readme-table clean
 
 install: $(VENV)/installed
 
@@ -34,7 +34,7 @@ laws:
 	$(BIN)/pytest -q tests/laws
 
 test: install
-	$(BIN)/pytest -q
+	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist loadfile
 
 bench: install
 	$(BIN)/python bench/start.py
@@ -43,6 +43,9 @@ bench: install
 	$(BIN)/python bench/speed_stats.py
 	$(BIN)/python bench/few_calls.py
 	$(BIN)/contextleak selftest
+
+bench-influence: install
+	$(BIN)/python bench/influence.py
 
 coverage: install
 	$(BIN)/python bench/coverage.py --write docs/coverage.md

@@ -16,7 +16,7 @@ pytest.importorskip("torch")
 
 
 def cli(*args: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "OMP_NUM_THREADS": "2"}
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     return subprocess.run(
         [sys.executable, "-m", "contextleak", *args], cwd=cwd, capture_output=True, text=True, env=environment
     )

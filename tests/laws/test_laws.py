@@ -8,6 +8,7 @@ import inspect
 import os
 import pkgutil
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -120,9 +121,9 @@ def test_readme_commands_run(tmp_path: Path, data_file: Path) -> None:
             if command.startswith("make "):
                 assert command.split()[1] in targets, command
             elif command.startswith("contextleak "):
-                run = [sys.executable, "-m", *command.split()]
+                run = [sys.executable, "-m", *shlex.split(command)]
                 done = subprocess.run(
-                    run, cwd=tmp_path, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "2"}
+                    run, cwd=tmp_path, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}
                 )
                 expected = int(match[1]) if (match := re.search(r"exit (\d+)", note)) else 0
                 assert done.returncode == expected, (command, done.stdout, done.stderr)

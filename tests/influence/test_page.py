@@ -1,0 +1,123 @@
+"""The influence page: self-contained, escaped, and used with mouse and keyboard in a real browser."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from contextleak.influence import Case, InfluenceRecord, Settings, attribute
+from contextleak.models import Model
+from contextleak.report.influence_page import influence_page
+
+NOTE = Path(__file__).parents[2] / "examples" / "note.txt"
+QUERY = "What is the door code of Marta?"
+FLAGS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+         "--disable-background-networking", "--disable-component-update", "--disable-sync", "--window-size=1100,1600")  # fmt: skip
+CONTRAST = """
+  const channels = c => c.match(/[0-9.]+/g).map(Number);
+  const over = (top, low) => { const a = top.length > 3 ? top[3] : 1; return low.map((v, i) => a * top[i] + (1 - a) * v) };
+  const lum = c => { const v = c.slice(0,3).map(x => { x /= 255; return x <= .03928 ? x/12.92 : ((x+.055)/1.055)**2.4 });
+    return .2126*v[0] + .7152*v[1] + .0722*v[2] };
+  const ground = e => { const found = []; for (; e; e = e.parentElement) found.push(channels(getComputedStyle(e).backgroundColor));
+    return found.reverse().reduce((low, top) => over(top, low), [255, 255, 255]) };
+  return Math.min(...[...document.querySelectorAll(arguments[0])].map(e => { const s = getComputedStyle(e);
+    const a = lum(channels(e.closest('svg') ? s.fill : s.color)), b = lum(ground(e)); return (Math.max(a,b)+.05)/(Math.min(a,b)+.05) }));
+"""
+
+
+@pytest.fixture(scope="module")
+def record(pocket: Model) -> InfluenceRecord:
+    text = NOTE.read_text().strip()
+    cases = [Case(text, QUERY, "48213"), Case(text.replace("48213", "7306"), QUERY, "7306")]
+    return attribute(cases, pocket, Settings(ngrams=(1, 8), lams=(0.5, 1.5)))
+
+
+def test_the_page_asks_nothing_of_the_network(record: InfluenceRecord) -> None:
+    text = influence_page(record)
+    assert not [u for u in re.findall(r"(?:https?:)?//[^\s\"'<>]+", text) if "www.w3.org" not in u]
+    assert text.count("<script") == 1
+    assert influence_page(record) == text
+    assert "48213" not in influence_page(record.redacted())
+
+
+def test_private_markup_is_escaped(pocket: Model) -> None:
+    evil = '</script><img src=x onerror="alert(1)"> \' & {{ 7 * 7 }}'
+    text = influence_page(attribute([Case(evil, evil, "<b>no</b>")], pocket, Settings(ngrams=(2,))))
+    assert "<img" not in text
+    assert "<b>" not in text
+    assert text.count("</script>") == 1
+
+
+def test_overlapping_windows_show_the_strongest(pocket: Model) -> None:
+    case = Case(NOTE.read_text().strip(), QUERY, "48213")
+    found = attribute([case], pocket, Settings(ngrams=(8,), stride=4))
+    text = influence_page(found)
+    assert "one every 4" in text
+    shown = "".join(re.findall(r'<span class="piece[^>]*>([^<]*)</span>', text))
+    assert shown == case.context
+
+
+@pytest.fixture
+def browser(tmp_path: Path) -> Iterator[Any]:
+    if not (shutil.which("chromium") and shutil.which("chromedriver")):
+        pytest.skip("chromium and chromedriver are not installed")
+    webdriver = pytest.importorskip("selenium.webdriver")
+    options = webdriver.ChromeOptions()
+    options.binary_location = shutil.which("chromium")
+    for flag in (*FLAGS, f"--user-data-dir={tmp_path / 'profile'}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(shutil.which("chromedriver")))
+    yield driver
+    driver.quit()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_in_a_browser(browser: Any, record: InfluenceRecord, tmp_path: Path, scheme: str) -> None:
+    from selenium.webdriver import ActionChains, Keys
+
+    file = tmp_path / "influence.html"
+    file.write_text(influence_page(record))
+    media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+    browser.get(file.as_uri())
+    maps = browser.find_elements("css selector", ".map")
+    assert len(maps) == 8  # two contexts, n = 1 and 8, two lambdas
+    eight = maps[2]
+    pieces, readout = eight.find_elements("css selector", ".piece"), eight.find_element("css selector", "output")
+    hot = next(piece for piece in pieces if "48213" in piece.text)
+    assert "best" in hot.get_attribute("class")
+
+    cool = pieces[0]
+    ActionChains(browser).move_to_element(cool).perform()
+    assert re.match(r"The morning.*: span 1, tokens 1 to 8, influence 0\.\d{3} on the whole response", readout.text)
+    browser.execute_script("arguments[0].focus()", hot)
+    assert re.match(r"48213.*: span 7, tokens \d+ to \d+, influence 1\d\.\d{3} on the whole response", readout.text)
+
+    hot.send_keys(Keys.ARROW_LEFT)
+    assert "door code" in browser.switch_to.active_element.text
+    assert "door code" in readout.text
+    button = eight.find_elements("css selector", "button")[2]
+    button.send_keys(Keys.ENTER)
+    assert button.get_attribute("aria-pressed") == "true"
+    ActionChains(browser).move_to_element(hot).perform()
+    assert "on response token 2" in readout.text
+    assert "signed" in readout.text
+    assert "on response token 2" in hot.get_attribute("aria-label")
+
+    for selector in ("p", "td", "th", ".piece", "output", "button", "figcaption", "svg text"):
+        assert browser.execute_script(CONTRAST, selector) >= 4.5, selector
+    width = browser.execute_script("return [document.documentElement.scrollWidth, window.innerWidth]")
+    assert width[0] <= width[1]
+    assert not [e for e in browser.get_log("browser") if e["level"] == "SEVERE"]
+    sent = [m for m in browser.get_log("performance") if "requestWillBeSent" in m["message"] and '"http' in m["message"]]
+    assert not sent
+    kept = Path(os.environ.get("CONTEXTLEAK_ARTIFACTS", tmp_path))
+    kept.mkdir(parents=True, exist_ok=True)
+    browser.save_screenshot(str(kept / f"influence-{scheme}.png"))
