@@ -55,6 +55,15 @@ def bound(values: dict[str, Any], model: Model, out: Path) -> AuditRecord | None
         return None
 
 
+def stopped(model: Model, out: Path) -> str:
+    """Three exemplars, so that a whole context fits into one free answer."""
+    text = row(["3 exemplars, 40 pairs", *UNDEFENDED]) + "| --- " * (len(UNDEFENDED) + 1) + "|\n"
+    for attack in ("injection", "inquiry"):
+        found = [bound({"attack": attack, **kind, "pairs": 40, "shots": 3}, model, out) for kind in UNDEFENDED.values()]
+        text += row([attack, *("x" if r is None else cut(r.bound.epsilon) for r in found)])
+    return text
+
+
 def row(cells: list[str]) -> str:
     return "| " + " | ".join(cells) + " |\n"
 
@@ -133,6 +142,7 @@ def main() -> None:
     parts = [
         "# Attacks compared", "Written by `make attack-table`. " + " ".join((__doc__ or "").split("\n\n", 1)[1].split()),
         f"## Systems without a guarantee ({pairs} pairs, claim 1)", undefended(model, out, pairs),
+        "## Stopping the theft of whole examples does not stop membership", stopped(model, out),
         f"## Private mechanisms ({pairs} pairs)", private(model, out, pairs),
         "## How the signals' distance limits what embeddings show", distances(out, pairs),
         "## Likelihood of the label", likelihood(model, 300),

@@ -48,7 +48,9 @@ def naive(model: TransformersModel, prompt: tuple[int, ...], response: tuple[int
     return logits[len(prompt) - 1 : -1]
 
 
-def by_hand(law: Law, context: np.ndarray[Any, Any], prior: np.ndarray[Any, Any], response: tuple[int, ...]) -> list[float]:
+def by_hand(
+    law: Law, context: np.ndarray[Any, Any], prior: np.ndarray[Any, Any], response: tuple[int, ...]
+) -> list[float]:
     out = []
     for t, token in enumerate(response):
         row = (law.lam * context[t] + (1 - law.lam) * prior[t]) / law.temperature

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -117,6 +118,27 @@ def test_laws_and_roads_agree(model: Scripted) -> None:
     fast = Scripted(token_scores=scores, next_logits=logits)
     assert {ScoreTokens, NextLogits} <= fast.supports
     np.testing.assert_allclose(measure(fast, PARTS, (1, 2), spans, [Law()]).signed[0], together[0], atol=1e-6)
+
+
+def test_logits_of_few_spans_are_held_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many more spans than fit the bound on bytes: batches stay within it, and the numbers are the same."""
+    held: list[int] = []
+
+    class Spy(Scripted):
+        def answer(self, asks: Any, /) -> Any:
+            held.append(len(asks))
+            return super().answer(asks)
+
+    parts, spy = Parts((1,), tuple(5 + i % 3 for i in range(60)), (2,)), Spy(next_logits=logits)
+    want = measure(spy, parts, (1, 2), blocks(60, 1), [Law(0.5)]).signed
+    assert max(held) > 10
+    held.clear()
+    monkeypatch.setattr(
+        import_module("contextleak.influence.measure"), "BYTES", 4 * 4 * 3 * 5
+    )  # five times (tokens + 1, vocabulary) float32
+    got = measure(spy, parts, (1, 2), blocks(60, 1), [Law(0.5)]).signed
+    np.testing.assert_array_equal(got, want)
+    assert max(held) == 5
 
 
 def test_a_sampled_response_follows_the_law(model: Scripted) -> None:

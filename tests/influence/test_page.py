@@ -116,7 +116,9 @@ def test_in_a_browser(browser: Any, record: InfluenceRecord, tmp_path: Path, sch
     width = browser.execute_script("return [document.documentElement.scrollWidth, window.innerWidth]")
     assert width[0] <= width[1]
     assert not [e for e in browser.get_log("browser") if e["level"] == "SEVERE"]
-    sent = [m for m in browser.get_log("performance") if "requestWillBeSent" in m["message"] and '"http' in m["message"]]
+    sent = [
+        m for m in browser.get_log("performance") if "requestWillBeSent" in m["message"] and '"http' in m["message"]
+    ]
     assert not sent
     kept = Path(os.environ.get("CONTEXTLEAK_ARTIFACTS", tmp_path))
     kept.mkdir(parents=True, exist_ok=True)

@@ -15,7 +15,15 @@ from click.testing import CliRunner
 from contextleak.cli.influence_command import command
 from contextleak.errors import ContextleakError, StoreError, UsageError
 from contextleak.influence import (
-    Case, InfluenceRecord, Settings, attribute, context_influence, csv_text, load_influence, locate, npz_bytes,
+    Case,
+    InfluenceRecord,
+    Settings,
+    attribute,
+    context_influence,
+    csv_text,
+    load_influence,
+    locate,
+    npz_bytes,
 )  # fmt: skip
 from contextleak.models import Model
 from contextleak.report.influence_terminal import influence_summary, print_heat
@@ -39,9 +47,7 @@ def test_the_secret_is_the_hottest_span(record: InfluenceRecord) -> None:
         assert SECRET in one.words(eight.spans[int(eight.totals.argmax())])
         assert one.words(whole.spans[0]) == one.context
         assert (whole.losses <= whole.totals + 1e-9).all()
-        np.testing.assert_allclose(
-            whole.signed[0], np.subtract(reading.log_p, reading.prior_log_p), atol=1e-8
-        )
+        np.testing.assert_allclose(whole.signed[0], np.subtract(reading.log_p, reading.prior_log_p), atol=1e-8)
         assert 0 <= reading.floor < 1e-3
         assert "".join(reading.tokens) == reading.text
 
@@ -117,7 +123,18 @@ def test_expected_influence_over_a_data_set(pocket: Model) -> None:
 
 
 def test_the_command_writes_all_files_and_finds_the_secret(tmp_path: Path) -> None:
-    args = ["--model", "pocket", "--context", str(NOTE), "--query", QUERY, "--ngram", "1,8", "--out", str(tmp_path / "o")]
+    args = [
+        "--model",
+        "pocket",
+        "--context",
+        str(NOTE),
+        "--query",
+        QUERY,
+        "--ngram",
+        "1,8",
+        "--out",
+        str(tmp_path / "o"),
+    ]
     done = CliRunner().invoke(command, args, standalone_mode=False)
     assert done.exit_code == 0, done.output
     files = {path.suffix: path for path in (tmp_path / "o").iterdir()}
@@ -153,3 +170,25 @@ def test_mistakes_end_in_a_sentence(
 def test_the_whole_context_needs_company(pocket: Model) -> None:
     with pytest.raises(UsageError, match="no context"):
         attribute([], pocket, Settings())
+
+
+def test_many_contexts_from_a_file_redacted(tmp_path: Path) -> None:
+    file, out = tmp_path / "many.jsonl", tmp_path / "out"
+    rows = [
+        {"context": "The door code of Marta is 48213.", "response": "48213"},
+        {"context": "A dog slept.", "query": "Who?"},
+    ]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    args = ["--context", str(file), "--query", QUERY, "--ngram", "2", "--lam", "0.5,1", "--redact", "--out", str(out)]
+    done = CliRunner().invoke(command, args, standalone_mode=False)
+    assert done.exit_code == 0, done.output
+    assert "Expected influence over 2 contexts" in done.output
+    written = b"".join(path.read_bytes() for path in out.iterdir())
+    assert not any(word in written + done.output.encode() for word in (b"48213", b"Marta", b"slept"))
+    found = load_influence(out)
+    assert [r.sampled for one in found.attributions for r in one.readings] == [False, False, True, True]
+
+
+def test_what_does_not_fit_the_window_is_refused_before_any_pass(pocket: Model) -> None:
+    with pytest.raises(ContextleakError, match="the window of pocket"):
+        attribute([Case("a b", "q", "c"), Case("dog " * 2100, "q", "c")], pocket, Settings())

@@ -12,7 +12,7 @@ import click
 
 from contextleak.auditing.store import write_private
 from contextleak.cli.options import SETTINGS
-from contextleak.errors import DataError, StoreError, UsageError
+from contextleak.errors import DataError, Interrupted, StoreError, UsageError
 from contextleak.influence import Case, InfluenceRecord, Settings, attribute, csv_text, npz_bytes
 from contextleak.influence.spans import TEMPLATE
 from contextleak.models import open_model
@@ -31,9 +31,15 @@ __all__ = ["command"]
 @click.option("--text", default=None, help="the context itself, in place of --context")
 @click.option("--query", default="", help="what is asked about the context")
 @click.option("--response", default=None, help="the response to attribute [default: sampled for each --lam]")
-@click.option("--ngram", default="1,8", show_default=True, help="span sizes in tokens; the whole context is always added")
-@click.option("--stride", type=click.IntRange(1), default=None, help="windows this far apart [default: disjoint blocks]")
-@click.option("--lam", default="1", show_default=True, help="how strongly the context speaks; several are put side by side")
+@click.option(
+    "--ngram", default="1,8", show_default=True, help="span sizes in tokens; the whole context is always added"
+)
+@click.option(
+    "--stride", type=click.IntRange(1), default=None, help="windows this far apart [default: disjoint blocks]"
+)
+@click.option(
+    "--lam", default="1", show_default=True, help="how strongly the context speaks; several are put side by side"
+)
 @click.option("--temperature", type=float, default=1.0, show_default=True, help="of the sampling")
 @click.option("--max-tokens", type=click.IntRange(1), default=48, show_default=True, help="of a sampled response")
 @click.option("--min-tokens", type=click.IntRange(0), default=0, show_default=True, help="end tokens are banned before")
@@ -42,9 +48,18 @@ __all__ = ["command"]
 @click.option("--template", default=TEMPLATE.replace("\n", "\\n"), show_default=True, help="with {context} and {query}")
 @click.option("--seed", type=int, default=0, show_default=True, help="of the draws")
 @click.option("--redact", is_flag=True, help="write no letter of contexts, queries and responses")
-@click.option("--out", type=click.Path(path_type=Path), default=Path("influence"), show_default=True, help="folder to write")
+@click.option(
+    "--out", type=click.Path(path_type=Path), default=Path("influence"), show_default=True, help="folder to write"
+)
 def command(
-    model: str, file: Path | None, text: str | None, query: str, response: str | None, out: Path, redact: bool, **flags: Any
+    model: str,
+    file: Path | None,
+    text: str | None,
+    query: str,
+    response: str | None,
+    out: Path,
+    redact: bool,
+    **flags: Any,
 ) -> int:
     """Measure how each span of a context moved each token of a response, and write heat map, table and arrays.
 
@@ -52,7 +67,10 @@ def command(
     """
     settings = _settings(flags)
     cases = _cases(file, text, query, response)
-    record = attribute(cases, open_model(model), settings, _progress(len(cases)))
+    try:
+        record = attribute(cases, open_model(model), settings, _progress(len(cases)))
+    except KeyboardInterrupt:
+        raise Interrupted("interrupted; files are written at the end, so nothing was kept. Run it again.") from None
     record = record.redacted() if redact else record
     _write(record, out)
     print_heat(record)
@@ -101,7 +119,7 @@ def _case(file: Path, number: int, line: str, query: str, response: str | None) 
     if wrong or any(not isinstance(row.get(key, ""), str) for key in ("query", "response")):
         raise DataError(
             f"line {number} of {str(file)!r} is not a context; it must be an object with a text `context`, and if you like "
-            "`query` and `response`, such as {\"context\": \"...\", \"query\": \"...\"}."
+            '`query` and `response`, such as {"context": "...", "query": "..."}.'
         )
     return Case(row["context"], row.get("query", query), row.get("response", response))
 

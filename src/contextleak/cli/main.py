@@ -39,7 +39,8 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = importlib.import_module(f"contextleak.cli.{cmd_name.replace('-', '_')}_command").command
+        module = f"contextleak.cli.{cmd_name.replace('-', '_')}_command"
+        command: click.Command = importlib.import_module(module).command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

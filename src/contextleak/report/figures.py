@@ -71,7 +71,7 @@ def wealth_figure(record: AuditRecord) -> str:
     assert wealth is not None
     figure, axes = _canvas("pairs", "ln of the wealth of the bet")
     axes.plot((0, *wealth.pairs), (0.0, *wealth.log_wealth), color=MEMBER, lw=2, label="wealth")
-    axes.axhline(wealth.level, color=CLAIM, ls="--", lw=1.6, label=f"refuted at {wealth.level:.3g}")
+    axes.axhline(wealth.level, color=CLAIM, ls="--", lw=1.6, label=f"refuted above {wealth.level:.3g}")
     axes.axhline(0, color=INK, lw=0.6, alpha=0.5)
     axes.legend(fontsize=8, frameon=False, labelcolor=INK)
     return _svg(figure, f"wealth of the e-process against the promise of {record.attack['mechanism']}")

@@ -1,0 +1,12 @@
+"""Which parts of its context a response comes from: how far each token's probability falls when a span is taken out."""
+
+from contextleak.influence.attribute import Case, Settings, attribute, context_influence
+from contextleak.influence.export import csv_text, npz_bytes
+from contextleak.influence.measure import Law, Measured, measure, sample
+from contextleak.influence.record import Attribution, Expected, Grid, InfluenceRecord, Reading, load_influence
+from contextleak.influence.spans import Parts, Place, blocks, locate
+
+__all__ = [
+    "Attribution", "Case", "Expected", "Grid", "InfluenceRecord", "Law", "Measured", "Parts", "Place", "Reading", "Settings",
+    "attribute", "blocks", "context_influence", "csv_text", "load_influence", "locate", "measure", "npz_bytes", "sample",
+]  # fmt: skip
