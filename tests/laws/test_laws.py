@@ -58,7 +58,10 @@ def test_every_module_imports_and_lists_what_it_exports() -> None:
         assert not missing, (info.name, missing)
 
 
-@pytest.mark.parametrize("room", ["privacy", "stats", "mechanisms", "attacks", "icl", "models", "auditing", "influence", "serving", "utility"])
+@pytest.mark.parametrize(
+    "room",
+    ["privacy", "stats", "mechanisms", "attacks", "icl", "models", "auditing", "influence", "serving", "utility"],
+)
 def test_public_names_are_documented(room: str) -> None:
     module = importlib.import_module(f"contextleak.{room}")
     for name in module.__all__:

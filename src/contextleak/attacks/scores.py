@@ -53,6 +53,10 @@ class SaidMember:
         return np.asarray(releases.answers == answers.index(asked.member), float)
 
 
+def _margins(partitions: int) -> Floats:
+    return np.arange(-partitions - 4.0, partitions + 5.0)
+
+
 @dataclass(frozen=True, slots=True)
 class LabelMargin:
     """Noisy votes for the member answer less those for the non-member answer (or the best other one), in votes."""
@@ -63,8 +67,8 @@ class LabelMargin:
     threshold: ClassVar[ThresholdRule] = Split(0.2)
 
     def levels(self, partitions: int) -> Floats:
-        """Half-way between every two vote margins that are one moved vote apart: -T + 1, -T + 3, ..., T - 1."""
-        return np.arange(1.0 - partitions, partitions, 2.0)
+        """Every whole margin, and some beyond the ends, where rare releases tell most."""
+        return _margins(partitions)
 
     def score(self, releases: Releases, asked: Asked, answers: tuple[str, ...]) -> Floats:
         """(draws,) differences."""
@@ -91,8 +95,8 @@ class DistanceGap:
     threshold: ClassVar[ThresholdRule] = Split(0.2)
 
     def levels(self, partitions: int) -> Floats:
-        """Half-way between every two numbers of moved answers."""
-        return np.arange(1.0 - partitions, partitions, 2.0)
+        """Every whole margin, and some beyond the ends."""
+        return _margins(partitions)
 
     def score(self, releases: Releases, asked: Asked, answers: tuple[str, ...]) -> Floats:
         """(draws,) gaps, to the nearest other answer where none speaks for a non-member."""

@@ -195,8 +195,10 @@ class Composed:
         rest = [p for p in self.parts if not isinstance(p, kinds)]
         shares = (mu > 0) + (rho > 0) + sum(not isinstance(p, PureDP | BoundedRange) for p in rest)
         share = delta / max(1, shares)
-        return gdp_epsilon(mu, share) + zcdp_epsilon(rho, share) + sum(
-            p.value if isinstance(p, BoundedRange) else p.epsilon(share) for p in rest
+        return (
+            gdp_epsilon(mu, share)
+            + zcdp_epsilon(rho, share)
+            + sum(p.value if isinstance(p, BoundedRange) else p.epsilon(share) for p in rest)
         )
 
     def describe(self) -> str:
