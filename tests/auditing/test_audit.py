@@ -132,11 +132,11 @@ def test_a_vote_that_counts_twice_is_refuted_by_the_exact_law(
     rows: Context, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Partitions that share the canary: two votes move, the loss of the pair is twice the guarantee."""
-    from contextleak.mechanisms import report_noisy_max
+    from contextleak.mechanisms import single
 
-    split = report_noisy_max.split_by_position
+    split = single.split_by_position
     monkeypatch.setattr(
-        report_noisy_max, "split_by_position", lambda c, n: [p + q[:1] for p, q in zip(split(c, n), split(c, n)[1:] + split(c, n)[:1], strict=True)]
+        single, "split_by_position", lambda c, n: [p + q[:1] for p, q in zip(split(c, n), split(c, n)[1:] + split(c, n)[:1], strict=True)]
     )  # fmt: skip
     model = Scripted(complete=lambda p: "yes" if p.count(p.split('"')[-2]) > 1 else "no")
     record = run(rows, model, tmp_path, pairs=30, mechanism="report_noisy_max", epsilon=1, simulations=2000)

@@ -11,9 +11,8 @@ import numpy.typing as npt
 
 from contextleak._check import positive
 from contextleak.icl import Access, Clean, GaussianLaw, Job, Query, Releases, Task, Vector
-from contextleak.icl.partition import split_by_position
 from contextleak.mechanisms.answering import Answering, with_gaussian_noise
-from contextleak.mechanisms.single import answer_tokens
+from contextleak.mechanisms.single import answer_tokens, one_each
 from contextleak.models import Ask, Complete, Embed, Model
 from contextleak.privacy import Gaussian
 
@@ -61,9 +60,7 @@ class EmbeddingMean(Answering):
 
     def asks(self, task: Task, job: Job, draw: int) -> list[Ask[Any]]:
         """One greedy completion a partition."""
-        length = answer_tokens(task, job.query)
-        parts = split_by_position(job.context, self.partitions)
-        return [Complete(task.prompt(part, job.query), max_tokens=length, draw=draw) for part in parts]
+        return one_each(task, job, self.partitions, draw)
 
     def collect(self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model) -> list[Clean]:
         """T completions a job, the public candidates of each query, and an embedding of every text."""

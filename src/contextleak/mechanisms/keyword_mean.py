@@ -14,10 +14,9 @@ import numpy.typing as npt
 from contextleak._check import positive
 from contextleak.errors import UsageError
 from contextleak.icl import Access, CategoricalLaw, Clean, GaussianLaw, Job, Query, Releases, Task, Vector
-from contextleak.icl.partition import split_by_position
 from contextleak.mechanisms.answering import with_gaussian_noise
 from contextleak.mechanisms.embedding_mean import public_candidates
-from contextleak.mechanisms.single import answer_tokens
+from contextleak.mechanisms.single import one_each
 from contextleak.mechanisms.top_k import joint_range, joint_top_k
 from contextleak.mechanisms.wording import SHOWN_KEYWORDS
 from contextleak.models import Ask, Complete, Model
@@ -82,9 +81,7 @@ class KeywordMean:
 
     def asks(self, task: Task, job: Job, draw: int) -> list[Ask[Any]]:
         """One greedy completion a partition."""
-        length = answer_tokens(task, job.query)
-        parts = split_by_position(job.context, self.partitions)
-        return [Complete(task.prompt(part, job.query), max_tokens=length, draw=draw) for part in parts]
+        return one_each(task, job, self.partitions, draw)
 
     def collect(self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model) -> list[Clean]:
         """T completions a job and the public candidates of each query."""

@@ -12,9 +12,8 @@ import numpy as np
 from contextleak._check import positive
 from contextleak.errors import UsageError
 from contextleak.icl import Access, Clean, GaussianLaw, Job, Releases, Task, Votes, parse_answer
-from contextleak.icl.partition import split_by_position
 from contextleak.mechanisms.answering import Answering, with_gaussian_noise
-from contextleak.mechanisms.single import ANSWER_TOKENS
+from contextleak.mechanisms.single import one_each
 from contextleak.models import Ask, Complete, Model
 from contextleak.privacy import Gaussian
 
@@ -66,8 +65,7 @@ class ReportNoisyMax(Answering):
             raise UsageError(
                 "report_noisy_max chooses among given answers; use a classification task, or keyword_mean."
             )
-        parts = split_by_position(job.context, self.partitions)
-        return [Complete(task.prompt(part, job.query), max_tokens=ANSWER_TOKENS, draw=draw) for part in parts]
+        return one_each(task, job, self.partitions, draw)
 
     def collect(self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model) -> list[Clean]:
         """T model calls a job, all jobs in one batch."""

@@ -20,11 +20,12 @@ from contextleak.icl import (
     Votes,
     parse_answer,
 )
+from contextleak.icl.partition import split_by_position
 from contextleak.mechanisms.answering import Answering
 from contextleak.models import Ask, Complete, Model
 from contextleak.privacy import Guarantee, NonPrivate
 
-__all__ = ["ANSWER_TOKENS", "Undefended", "answer_tokens", "as_given", "given_law", "heard", "one_vote"]
+__all__ = ["ANSWER_TOKENS", "Undefended", "answer_tokens", "as_given", "given_law", "heard", "one_each", "one_vote"]
 
 ANSWER_TOKENS = 12
 
@@ -57,6 +58,13 @@ def given_law(clean: Clean) -> CategoricalLaw | None:
 def answer_tokens(task: Task, query: Query) -> int:
     """How long an answer may be."""
     return ANSWER_TOKENS if task.answers(query) else task.max_answer_tokens
+
+
+def one_each(task: Task, job: Job, partitions: int, draw: int) -> list[Ask[Any]]:
+    """One greedy completion a partition: what every mechanism that aggregates answers asks first."""
+    length = answer_tokens(task, job.query)
+    parts = split_by_position(job.context, partitions)
+    return [Complete(task.prompt(part, job.query), max_tokens=length, draw=draw) for part in parts]
 
 
 @dataclass(frozen=True, slots=True)
