@@ -23,7 +23,7 @@ ROWS = tuple(Exemplar(f"note {i}", "ab"[i % 2]) for i in range(40))
 TASK = Task("t", ("a", "b"))
 MODEL = Scripted(complete=lambda p: "yes" if p.count(p.split('"')[-2]) > 1 else "no")
 ATTACK = Attack(Hex(), Inquiry(), SaidMember())
-TOTAL = ApproxDP(1.0, 1e-5)
+TOTAL = ApproxDP(2.0, 1e-5)
 
 
 class Forgetful(Ledger):
@@ -38,8 +38,8 @@ def server(kind: type[Ledger], folder: Path) -> Any:
     made = iter(range(10_000))
 
     def make(context: Context) -> Any:
-        mechanism = ReportNoisyMax.calibrated(1.0, 1e-5, 2)
-        ledger = kind(folder / f"{next(made)}.sqlite", 1.0, 1e-5)
+        mechanism = ReportNoisyMax.calibrated(2.0, 1e-5, 2)
+        ledger = kind(folder / f"{next(made)}.sqlite", 2.0, 1e-5)
         private = PrivateICL(mechanism, context, TASK, MODEL, ledger)
         return lambda query: private.answer(query).text
 
@@ -47,11 +47,11 @@ def server(kind: type[Ledger], folder: Path) -> Any:
 
 
 def test_a_server_that_forgets_to_charge_is_refuted_and_a_sound_one_is_not(tmp_path: Path) -> None:
-    broken = audit_service(server(Forgetful, tmp_path / "a"), TOTAL, ROWS, TASK, ATTACK, 40, 2, queries=200)
-    sound = audit_service(server(Ledger, tmp_path / "b"), TOTAL, ROWS, TASK, ATTACK, 40, 2, queries=200)
+    broken = audit_service(server(Forgetful, tmp_path / "a"), TOTAL, ROWS, TASK, ATTACK, 60, 2, queries=600)
+    sound = audit_service(server(Ledger, tmp_path / "b"), TOTAL, ROWS, TASK, ATTACK, 60, 2, queries=600)
     assert broken.refuted
-    assert broken.answers == 200
-    assert (broken.bound.epsilon or 0) >= 1.0
+    assert broken.answers == 600
+    assert (broken.bound.epsilon or 0) > 2.0
     assert not sound.refuted
     assert sound.answers == 1
 

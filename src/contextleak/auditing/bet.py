@@ -57,6 +57,15 @@ class Bet:
         """Lower bounds on epsilon(delta) and on mu, valid at any stopping time, each at the stated confidence."""
         return [process.epsilon_lower_bound(self.claim.delta), process.mu_lower_bound(max(self.claim.delta, 1e-12))]
 
+    def broken(self, process: EProcess) -> bool:
+        """Do the bounds exceed the promise? They may be read after any pair; the running wealth says when it is worth looking."""
+        if not process.refuted:
+            return False
+        epsilon, mu = self.estimates(process)
+        if isinstance(self.promise, Gaussian):
+            return (mu.mu or 0.0) > self.promise.mu
+        return (epsilon.epsilon or 0.0) > self.claim.value
+
     def ceiling(self, pairs: int) -> tuple[float, float]:
         """(epsilon, mu) that flawless answers would certify with so many pairs."""
         epsilon, mu = self.estimates(self._flawless(pairs))

@@ -38,4 +38,4 @@ def run_audit(
 
 def _refuted(prepared: Prepared, store: RunStore) -> bool:
     """May the audit end early? Only an anytime-valid bet may say so."""
-    return prepared.spec.stop_when_refuted and played(prepared, drawn(prepared, store.evidence())).refuted
+    return prepared.spec.stop_when_refuted and prepared.bet.broken(played(prepared, drawn(prepared, store.evidence())))

@@ -27,7 +27,7 @@ class Service(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ServiceAudit:
-    """refuted: the total was broken, at this confidence; bound: epsilon at the total's delta; answers: mean number before refusal."""
+    """refuted: the bound exceeds the total; bound: epsilon at the total's delta; answers: mean number before refusal."""
 
     refuted: bool
     refuted_at: int | None
@@ -66,10 +66,15 @@ def audit_service(
             scores.append(float(np.mean(member)) if member else 0.5)
             asked += len(said)
         process.update(*(np.asarray(score >= levels, float) for score in scores))
-        if process.refuted:
+        if process.refuted and _bound(process, total, delta).epsilon > total.epsilon(delta):  # type: ignore[operator]
             break
-    bound = process.epsilon_lower_bound(total.delta if isinstance(total, ApproxDP) else delta)
-    return ServiceAudit(process.refuted, process.refuted_at, bound, process.pairs, asked / (2 * process.pairs))
+    bound = _bound(process, total, delta)
+    refuted = (bound.epsilon or 0.0) > total.epsilon(delta)
+    return ServiceAudit(refuted, process.pairs if refuted else None, bound, process.pairs, asked / (2 * process.pairs))
+
+
+def _bound(process: EProcess, total: Guarantee, delta: float) -> Estimate:
+    return process.epsilon_lower_bound(total.delta if isinstance(total, ApproxDP) else delta)
 
 
 def _ask(service: Service, query: Query, times: int) -> list[str]:
