@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +15,6 @@ from contextleak.report.influence_page import influence_page
 
 NOTE = Path(__file__).parents[2] / "examples" / "note.txt"
 QUERY = "What is the door code of Marta?"
-FLAGS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-         "--disable-background-networking", "--disable-component-update", "--disable-sync", "--window-size=1100,1600")  # fmt: skip
 CONTRAST = """
   const channels = c => c.match(/[0-9.]+/g).map(Number);
   const over = (top, low) => { const a = top.length > 3 ? top[3] : 1; return low.map((v, i) => a * top[i] + (1 - a) * v) };
@@ -61,21 +57,6 @@ def test_overlapping_windows_show_the_strongest(pocket: Model) -> None:
     assert "one every 4" in text
     shown = "".join(re.findall(r'<span class="piece[^>]*>([^<]*)</span>', text))
     assert shown == case.context
-
-
-@pytest.fixture
-def browser(tmp_path: Path) -> Iterator[Any]:
-    if not (shutil.which("chromium") and shutil.which("chromedriver")):
-        pytest.skip("chromium and chromedriver are not installed")
-    webdriver = pytest.importorskip("selenium.webdriver")
-    options = webdriver.ChromeOptions()
-    options.binary_location = shutil.which("chromium")
-    for flag in (*FLAGS, f"--user-data-dir={tmp_path / 'profile'}"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(shutil.which("chromedriver")))
-    yield driver
-    driver.quit()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +14,6 @@ from contextleak.icl import Exemplar
 from contextleak.models import Scripted
 from contextleak.report import comparison_table, page, summary
 from contextleak.stats import cut
-
-FLAGS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-         "--disable-background-networking", "--disable-component-update", "--disable-sync", "--window-size=1100,1600")  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -63,21 +58,6 @@ def test_private_markup_is_escaped(tmp_path: Path) -> None:
 
 def test_equal_records_give_equal_pages(records: list[contextleak.AuditRecord]) -> None:
     assert page(records) == page(records)
-
-
-@pytest.fixture
-def browser(tmp_path: Path) -> Iterator[Any]:
-    if not (shutil.which("chromium") and shutil.which("chromedriver")):
-        pytest.skip("chromium and chromedriver are not installed")
-    webdriver = pytest.importorskip("selenium.webdriver")
-    options = webdriver.ChromeOptions()
-    options.binary_location = shutil.which("chromium")
-    for flag in (*FLAGS, f"--user-data-dir={tmp_path / 'profile'}"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(shutil.which("chromedriver")))
-    yield driver
-    driver.quit()
 
 
 def contrast(driver: Any, selector: str) -> float:

@@ -231,11 +231,7 @@ def _check_relation(spec: AuditSpec, mechanism: Mechanism) -> None:
 def _check_estimator(prepared: Prepared) -> None:
     """Refuse what could give no bound, or could not be kept."""
     spec, rule = prepared.spec, prepared.rule
-    if (
-        spec.answers > 1
-        and isinstance(prepared.mechanism.guarantee, NonPrivate) is False
-        and prepared.attack.query.free
-    ):
+    if spec.answers > 1 and prepared.attack.query.free:
         raise UsageError("a free answer is released once; use --answers 1, or a query with given answers.")
     if prepared.attack.query.free and spec.store_text == "none":
         raise UsageError(

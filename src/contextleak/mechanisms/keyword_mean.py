@@ -14,13 +14,13 @@ import numpy.typing as npt
 from contextleak._check import positive
 from contextleak.errors import UsageError
 from contextleak.icl import Access, CategoricalLaw, Clean, GaussianLaw, Job, Query, Releases, Task, Vector
-from contextleak.mechanisms.answering import with_gaussian_noise
+from contextleak.mechanisms.answering import Answering, with_gaussian_noise
 from contextleak.mechanisms.embedding_mean import public_candidates
 from contextleak.mechanisms.single import one_each
 from contextleak.mechanisms.top_k import joint_range, joint_top_k
 from contextleak.mechanisms.wording import SHOWN_KEYWORDS
 from contextleak.models import Ask, Complete, Model
-from contextleak.privacy import BoundedRange, Gaussian, Guarantee
+from contextleak.privacy import BoundedRange, Gaussian
 
 __all__ = ["KeywordMean", "words_of"]
 
@@ -28,7 +28,7 @@ Selection = Literal["gaussian", "joint_exponential"]
 
 
 @dataclass(frozen=True, slots=True)
-class KeywordMean:
+class KeywordMean(Answering):
     """Each of T partitions answers; an answer counts its first m distinct keywords of a public domain once; the mean counts are noised.
 
     Inputs: context, answers, counts (PRIVATE); query, domain, T, m, k, noise (public). Domain: the words of the query's answers, or
@@ -74,10 +74,6 @@ class KeywordMean:
         if self.selection == "gaussian":
             return Gaussian(math.sqrt(2 * self.per_answer) / self.partitions, self.noise)
         return BoundedRange(self.noise)
-
-    def guarantee_of(self, task: Task, query: Query) -> Guarantee:
-        """The guarantee of one answer."""
-        return self.guarantee
 
     def asks(self, task: Task, job: Job, draw: int) -> list[Ask[Any]]:
         """One greedy completion a partition."""
@@ -139,7 +135,7 @@ class KeywordMean:
     def speak(self, task: Task, query: Query, releases: Releases, model: Model) -> list[str]:
         """The chosen answer; for a free query a zero-shot answer that is shown the words."""
         if task.answers(query):
-            return [releases.choices[i] for i in releases.answers]
+            return Answering.speak(self, task, query, releases, model)
         assert releases.picked is not None
         rows = [", ".join(releases.choices[i] for i in row) for row in releases.picked]
         shown = [Query(SHOWN_KEYWORDS.format(query=query.text, keywords=row), free=True) for row in rows]

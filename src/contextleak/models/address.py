@@ -7,9 +7,7 @@ import importlib.util
 from contextleak.errors import TargetError, UsageError
 from contextleak.models.model import Model
 
-__all__ = ["ADDRESSES", "EMBEDDER", "open_embedder", "open_model"]
-
-EMBEDDER = "sentence-transformers/all-MiniLM-L6-v2"  # the documented default for real use
+__all__ = ["ADDRESSES", "open_embedder", "open_model"]
 
 ADDRESSES = {
     "pocket": "the small model shipped with this package",
