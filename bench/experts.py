@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -83,7 +84,7 @@ def tokens_per_second(model: TransformersModel, prompts: list[tuple[int, ...]], 
 
 def decoding(model: TransformersModel, context: Context, queries: list[Query]) -> str:
     """(c) Token-by-token decoding, with what earlier calls left behind and without."""
-    bare = TransformersModel(model.model, model.tokenizer, "pocket", "", cache_bytes=0)
+    bare = TransformersModel(model.model, model.tokenizer, "pocket", "", replace(model.passes.budget, kept=0))
     prompts = [model.encode(ask.prompt) for ask in asks(context, queries[0])]
     rounds = [(tokens_per_second(model, prompts), tokens_per_second(bare, prompts, 12)) for _ in range(4)]
     kept, alone = (max(side) for side in zip(*rounds, strict=True))

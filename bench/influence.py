@@ -1,33 +1,65 @@
-"""Influence of the blocks of a long context against a naive twin: one full forward pass per response token and ablation.
+"""Influence of the spans of a long context: against a naive twin, against the machine's own matrix products, in bfloat16.
 
-The twin does what the published program does: for every response token a batch of prompts without one block each, with and
-without the context, all of them run whole, logits made at every position, nothing kept. It is run for `--twin` response tokens
-only, spread over the response, and its time is extrapolated to all of them (a straight line in the length of the prompt).
-The model has the shape of OPT-125M and random weights in float32: its numbers mean nothing, its times do.
+The twin does what the published program does: for every response token a batch of prompts without one span each, with and
+without the context, all of them run whole, logits made at every position, nothing kept. It is run for some response tokens
+and, of overlapping windows, some batches of spans (all are equally long), and its time is extrapolated: a straight line in the
+length of the prompt, and as many batches as there are. Models have random weights: their numbers mean nothing, their times do.
+
+The share of the machine: multiply-adds of the linear layers for every token that exactness needs (the whole prompt, the
+prompt without context, and for each span what stands behind it), over the time taken, over the rate of a large product of
+matrices in the same number format. Attention and logits are not counted as work, so they lower the share.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import platform
 import time
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from transformers import OPTConfig, OPTForCausalLM, PreTrainedTokenizerFast
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast
 
 from contextleak.influence import Law, Parts, blocks, measure
 from contextleak.models.pocket import FOLDER
 from contextleak.models.transformers import TransformersModel
 
 Ids = tuple[int, ...]
+RESULTS = Path(__file__).parent / "results"
+SHAPES: dict[str, tuple[str, dict[str, Any]]] = {
+    "opt-125m": ("opt", {}),
+    "llama-8b": ("llama", {"hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32, "num_attention_heads": 32,
+                           "num_key_value_heads": 8, "vocab_size": 128256, "max_position_embeddings": 8192}),
+}  # fmt: skip
 
 
-def build(layers: int) -> TransformersModel:
-    """A random model of the shape of OPT-125M (12 layers)."""
+def build(shape: str, dtype: torch.dtype, device: str, layers: int | None = None) -> TransformersModel:
+    """A model of a known shape with random weights."""
+    kind, known = SHAPES[shape]
+    config = AutoConfig.for_model(kind, **known, **({"num_hidden_layers": layers} if layers and not known else {}))
     torch.manual_seed(0)
-    model = OPTForCausalLM(OPTConfig(num_hidden_layers=layers)).eval()
-    return TransformersModel(model, PreTrainedTokenizerFast.from_pretrained(FOLDER), "opt-125m shape", "0")
+    with torch.device(device):
+        model = AutoModelForCausalLM.from_config(config, dtype=dtype).eval()
+    return TransformersModel(model, PreTrainedTokenizerFast.from_pretrained(FOLDER), shape, "0")
+
+
+def clock(model: TransformersModel) -> float:
+    """Seconds, once the device has done what it was given."""
+    if model.model.device.type == "cuda":
+        torch.cuda.synchronize()
+    return time.perf_counter()
+
+
+def timed(model: TransformersModel, call: Callable[[], Any]) -> tuple[float, Any]:
+    """Seconds and result, nothing being known from earlier calls."""
+    model.forget()
+    begin = clock(model)
+    result = call()
+    return clock(model) - begin, result
 
 
 def twin(model: TransformersModel, prompts: list[Ids], said: Ids, batch: int) -> torch.Tensor:
@@ -38,51 +70,151 @@ def twin(model: TransformersModel, prompts: list[Ids], said: Ids, batch: int) ->
         width = max(map(len, part))
         ids = torch.tensor([list(row) + [1] * (width - len(row)) for row in part])  # padded behind: causal, so unseen
         with torch.inference_mode():
-            logits = model.model(input_ids=ids, use_cache=False).logits
-        out += [logits[i, len(row) - 1].double().log_softmax(-1) for i, row in enumerate(part)]
+            logits = model.model(input_ids=ids.to(model.model.device), use_cache=False).logits
+        out += [logits[i, len(row) - 1].float().log_softmax(-1) for i, row in enumerate(part)]
     return torch.stack(out)
 
 
 def run_twin(
-    model: TransformersModel, parts: Parts, response: Ids, spans: Any, tokens: int, batch: int
-) -> tuple[float, dict[int, Any]]:
-    """Seconds for the whole response, extrapolated, and signed influence (spans,) at the tokens that were run."""
-    places = sorted(set(np.linspace(0, len(response) - 1, tokens).round().astype(int).tolist()))
-    prompts = [parts.without(span) for span in spans] + [parts.without(), parts.without(parts.whole)]
+    model: TransformersModel, parts: Parts, response: Ids, spans: list[Any], a: Any
+) -> tuple[float, float, Any]:
+    """Seconds for everything (extrapolated), the share of it that was run, and {token: {span: signed influence}}."""
+    some = (
+        spans
+        if len(spans) <= a.twin_spans
+        else [spans[i] for i in np.linspace(0, len(spans) - 1, a.twin_spans).astype(int)]
+    )
+    places = sorted(set(np.linspace(0, len(response) - 1, a.twin).round().astype(int).tolist()))
+    prompts = [parts.without(span) for span in some] + [parts.without(), parts.without(parts.whole)]
     seconds, found = [], {}
     for t in places:
-        begin = time.perf_counter()
-        log_p = twin(model, prompts, response[:t], batch)[:, response[t]]
-        found[t] = (log_p[len(spans)] - log_p[: len(spans)]).numpy()
-        seconds.append(time.perf_counter() - begin)
+        begin = clock(model)
+        log_p = twin(model, prompts, response[:t], a.batch)[:, response[t]].cpu().numpy()
+        seconds.append((clock(model) - begin) * (len(spans) + 2) / len(prompts))
+        found[t] = dict(zip(some, log_p[len(some)] - log_p[: len(some)], strict=True))
     line = np.polyfit(places, seconds, 1) if len(places) > 1 else (0.0, seconds[0])
-    return float(np.polyval(line, np.arange(len(response))).sum()), found
+    whole = float(np.polyval(line, np.arange(len(response))).sum())
+    return whole, len(places) * len(prompts) / (len(response) * (len(spans) + 2)), found
+
+
+def needed(parts: Parts, response: Ids, spans: list[Any]) -> int:
+    """Tokens that no exact method can leave out: what stands behind each span, and the two prompts themselves."""
+    after = len(parts.tail) + len(response)
+    whole = len(parts.head) + len(parts.context) + after
+    return whole + len(parts.head) + after + sum(len(parts.context) - end + after for _, end in spans)
+
+
+def multiply_adds(model: TransformersModel) -> int:
+    """Of the linear layers for one token, without the head."""
+    head = model.model.get_output_embeddings()
+    layers = [m for m in model.model.modules() if isinstance(m, torch.nn.Linear) and m is not head]
+    return sum(m.weight.numel() for m in layers)
+
+
+def matmul_rate(model: TransformersModel, size: int = 4096) -> float:
+    """Multiply-adds a second of a product of two large matrices: the best of three."""
+    a, b = (torch.randn(size, size, device=model.model.device).to(model.model.dtype) for _ in range(2))
+    times = []
+    for _ in range(4):
+        begin = clock(model)
+        torch.mm(a, b)
+        times.append(clock(model) - begin)
+    return float(size**3 / min(times[1:]))
+
+
+def case(model: TransformersModel, a: Any, stride: int | None) -> tuple[Parts, Ids, list[Any]]:
+    rng = np.random.default_rng(0)
+    draw = lambda size: tuple(rng.integers(4, 50_000, size).tolist())  # noqa: E731
+    return Parts((2, *draw(7)), draw(a.context), draw(16)), draw(a.response), list(blocks(a.context, a.n, stride))
+
+
+def compare(model: TransformersModel, a: Any, stride: int | None) -> dict[str, Any]:
+    """One setting: ours, the share of the machine, the twin, their difference."""
+    parts, response, spans = case(model, a, stride)
+    ours, found = timed(model, lambda: measure(model, parts, response, spans, [Law()], floor=False))
+    tokens, rate = needed(parts, response, spans), matmul_rate(model)
+    whole, share, theirs = run_twin(model, parts, response, spans, a)
+    at = {span: i for i, span in enumerate(spans)}
+    apart = max(abs(found.signed[0][at[s], t] - v) for t, row in theirs.items() for s, v in row.items())
+    return {
+        "model": model.name, "dtype": str(model.model.dtype).removeprefix("torch."), "hardware": hardware(model),
+        "threads": torch.get_num_threads(), "context": a.context, "n": a.n, "stride": stride or a.n, "spans": len(spans), "response": a.response,
+        "seconds": ours, "tokens_needed": tokens, "share_of_matmul": tokens * multiply_adds(model) / ours / rate,
+        "matmul_multiply_adds_per_s": rate, "twin_seconds": whole, "twin_share_run": share, "times_faster": whole / ours,
+        "largest_difference": float(apart), "signed": found.signed[0],
+    }  # fmt: skip
+
+
+def hardware(model: TransformersModel) -> str:
+    if model.model.device.type == "cuda":
+        return torch.cuda.get_device_name(model.model.device)
+    cpu = Path("/proc/cpuinfo")
+    names = (
+        [line.split(":")[1].strip() for line in cpu.read_text().splitlines() if line.startswith("model name")]
+        if cpu.exists()
+        else []
+    )
+    return names[0] if names else platform.processor() or "CPU"
+
+
+def told(r: dict[str, Any]) -> str:
+    return (
+        f"{r['model']} shape, {r['dtype']}, {r['hardware']}, {r['threads']} threads: |D| = {r['context']}, n = {r['n']}, stride {r['stride']} "
+        f"({r['spans']} spans), |y| = {r['response']}\n  {r['seconds']:.1f} s; naive twin {r['twin_seconds']:.0f} s (extrapolated, "
+        f"{r['twin_share_run']:.2%} of it run): {r['times_faster']:.0f} times faster; influences differ by at most {r['largest_difference']:.1g}\n"
+        f"  {r['share_of_matmul']:.0%} of the rate of a large matrix product ({2 * r['matmul_multiply_adds_per_s'] / 1e9:.0f} GFLOP/s) on the "
+        f"{r['tokens_needed']} token-forwards that exactness needs"
+    )
+
+
+def reduced(model: TransformersModel, a: Any, stride: int | None, base: dict[str, Any]) -> dict[str, Any]:
+    """The same in bfloat16, beside the float32 twin, with the error that it costs."""
+    parts, response, spans = case(model, a, stride)
+    model.model.to(torch.bfloat16)
+    ours, found = timed(model, lambda: measure(model, parts, response, spans, [Law()], floor=False))
+    rate = matmul_rate(model)
+    model.model.to(torch.float32)
+    return {
+        "dtype": "bfloat16", "seconds": ours, "times_faster_than_float32_twin": base["twin_seconds"] / ours,
+        "share_of_matmul": base["tokens_needed"] * multiply_adds(model) / ours / rate,
+        "largest_error": float(np.abs(found.signed[0] - base["signed"]).max()),
+        "mean_influence": float(np.abs(base["signed"]).mean()), "mean_error": float(np.abs(found.signed[0] - base["signed"]).mean()),
+    }  # fmt: skip
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    for name, value in (("context", 1024), ("n", 128), ("response", 50), ("twin", 2), ("batch", 8), ("layers", 12)):
+    for name, value in (("context", 1024), ("n", 128), ("response", 50), ("twin", 2), ("twin-spans", 14), ("batch", 8)):
         parser.add_argument(f"--{name}", type=int, default=value, help=f"[default: {value}]")
-    a = parser.parse_args()
-    model, rng = build(a.layers), np.random.default_rng(0)
-    draw = lambda size: tuple(rng.integers(4, 50_000, size).tolist())  # noqa: E731
-    parts, response, spans = Parts((2, *draw(7)), draw(a.context), draw(16)), draw(a.response), blocks(a.context, a.n)
-    measure(model, Parts((2,), draw(30), draw(4)), draw(2), [(0, 8)], [Law()])  # warm up
-    times, signed = {}, {}
-    for lam in (1.0, 0.5):
-        model.forget()
-        begin = time.perf_counter()
-        signed[lam] = measure(model, parts, response, spans, [Law(lam)]).signed[0]
-        times[lam] = time.perf_counter() - begin
-        print(f"contextleak, lambda = {lam:g}: {times[lam]:.1f} s, its noise floor included", flush=True)
-    whole, found = run_twin(model, parts, response, spans, a.twin, a.batch)
-    apart = max(float(np.abs(signed[1.0][:, t] - want).max()) for t, want in found.items())
-    print(
-        f"|D| = {a.context}, n = {a.n}, |y| = {a.response}, {len(spans)} ablations, {torch.get_num_threads()} threads, float32:\n"
-        f"naive twin {whole:.0f} s (extrapolated from {len(found)} of {a.response} response tokens): "
-        f"{whole / times[1.0]:.0f} times as long at lambda = 1, {whole / times[0.5]:.0f} times at lambda = 0.5; "
-        f"influences differ by at most {apart:.1g}"
+    parser.add_argument("--shape", choices=SHAPES, default="opt-125m")
+    parser.add_argument("--dtype", default="float32")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--layers", type=int, help="fewer layers, for a quick look (OPT)")
+    parser.add_argument("--blocks-only", action="store_true", help="leave out windows of stride 1")
+    parser.add_argument(
+        "--write", action="store_true", help="keep the figures in bench/results under the hardware's name"
     )
+    a = parser.parse_args()
+    model = build(a.shape, getattr(torch, a.dtype), a.device, a.layers)
+    measure(model, Parts((2,), tuple(range(4, 34)), (5, 6)), (7, 8), [(0, 8)], [Law()])  # warm up
+    kept = []
+    for stride in (None,) if a.blocks_only else (None, 1):
+        found = compare(model, a, stride)
+        print(told(found), flush=True)
+        if a.device == "cpu" and a.dtype == "float32":
+            half = reduced(model, a, stride, found)
+            found["bfloat16"] = half
+            print(
+                f"  bfloat16: {half['seconds']:.1f} s, {half['times_faster_than_float32_twin']:.0f} times faster than the float32 twin, "
+                f"{half['share_of_matmul']:.0%} of its matrix product's rate; error at most {half['largest_error']:.2g}, {half['mean_error']:.2g} in "
+                f"the mean, where the mean influence is {half['mean_influence']:.2g}",
+                flush=True,
+            )
+        kept.append({k: v for k, v in found.items() if k != "signed"})
+    if a.write:
+        RESULTS.mkdir(exist_ok=True)
+        name = "".join(c if c.isalnum() else "-" for c in hardware(model).lower()).strip("-")
+        (RESULTS / f"influence-{a.shape}-{name}.json").write_text(json.dumps(kept, indent=1) + "\n")
 
 
 if __name__ == "__main__":

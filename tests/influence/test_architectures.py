@@ -12,7 +12,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFa
 
 from contextleak.influence import Law, Parts, blocks, measure  # noqa: E402
 from contextleak.models.pocket import FOLDER  # noqa: E402
-from contextleak.models.transformers import TransformersModel  # noqa: E402
+from contextleak.models.transformers import Budget, TransformersModel  # noqa: E402
 
 TINY = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 512, "max_position_embeddings": 256,
         "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}  # fmt: skip
@@ -31,14 +31,18 @@ SHAPES: dict[str, tuple[str, dict[str, Any]]] = {
 LAWS = (Law(), Law(0.5, 0.8, banned=(0, 7)), Law(1.5, 1.0, early=(2,), least=3), Law(0.0))
 
 
-def build(name: str) -> TransformersModel:
+PLENTY = Budget(256 << 20, 1 << 30, 512)
+TIGHT = Budget(20_000, 1 << 20, 16)  # rows are run in pieces of 16 tokens, and of a stored row only the beginning fits
+
+
+def build(name: str, budget: Budget = PLENTY) -> TransformersModel:
     kind, shape = SHAPES[name]
     torch.manual_seed(5)
     model = AutoModelForCausalLM.from_config(AutoConfig.for_model(kind, **{**TINY, **shape})).eval()
     for parameter in model.parameters():
         parameter.data.normal_(0, 0.15)
     tokenizer = PreTrainedTokenizerFast.from_pretrained(FOLDER)
-    return TransformersModel(model, tokenizer, kind, "0", batch_tokens=512)
+    return TransformersModel(model, tokenizer, kind, "0", budget)
 
 
 def naive(model: TransformersModel, prompt: tuple[int, ...], response: tuple[int, ...]) -> np.ndarray[Any, Any]:
@@ -60,9 +64,11 @@ def by_hand(
 
 
 @pytest.mark.parametrize("name", SHAPES)
-@pytest.mark.parametrize("laws", [LAWS, LAWS[:1]], ids=["logits", "scores"])
-def test_equal_to_one_plain_pass_per_ablation(name: str, laws: tuple[Law, ...]) -> None:
-    model, rng = build(name), np.random.default_rng(2)
+@pytest.mark.parametrize(
+    ("laws", "budget"), [(LAWS, PLENTY), (LAWS[:1], PLENTY), (LAWS[:1], TIGHT)], ids=["logits", "scores", "pieces"]
+)
+def test_equal_to_one_plain_pass_per_ablation(name: str, laws: tuple[Law, ...], budget: Budget) -> None:
+    model, rng = build(name, budget), np.random.default_rng(2)
     head, context, tail, response = (tuple(rng.integers(8, 512, size).tolist()) for size in (6, 75, 9, 5))
     parts = Parts((1, *head), context, tail)
     spans = [*blocks(75, 8), *blocks(75, 20, 7), (30, 31), parts.whole]

@@ -14,7 +14,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFa
 from contextleak.errors import TargetError  # noqa: E402
 from contextleak.models import Complete, Embed, NextLogits, ScoreLabels, ScoreTokens  # noqa: E402
 from contextleak.models.pocket import FOLDER  # noqa: E402
-from contextleak.models.transformers import TransformersModel, load  # noqa: E402
+from contextleak.models.transformers import Budget, TransformersModel, load  # noqa: E402
 
 TINY = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 2048,
         "max_position_embeddings": 256, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}  # fmt: skip
@@ -36,7 +36,7 @@ def build(kind: str) -> TransformersModel:
     for parameter in model.parameters():
         parameter.data.normal_(0, 0.15)
     tokenizer = PreTrainedTokenizerFast.from_pretrained(FOLDER)
-    return TransformersModel(model, tokenizer, kind, "0", batch_tokens=512)
+    return TransformersModel(model, tokenizer, kind, "0", Budget(256 << 20, 1 << 30, 512))
 
 
 def ids(rng: np.random.Generator, low: int, high: int) -> tuple[int, ...]:

@@ -14,7 +14,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFa
 
 from contextleak.models import Complete, NextLogits, ScoreLabels, ScoreTokens  # noqa: E402
 from contextleak.models.pocket import FOLDER  # noqa: E402
-from contextleak.models.transformers import TransformersModel  # noqa: E402
+from contextleak.models.transformers import Budget, TransformersModel  # noqa: E402
 from contextleak.models.transformers.passes import Group  # noqa: E402
 
 Ids = tuple[int, ...]
@@ -34,7 +34,7 @@ def network(kind: str = "llama", **extra: Any) -> Any:
 
 def wrap(net: Any, cache_bytes: int = 1 << 20, batch_tokens: int = 512) -> TransformersModel:
     tokenizer = PreTrainedTokenizerFast.from_pretrained(FOLDER)
-    return TransformersModel(net, tokenizer, "tiny", "0", batch_tokens, cache_bytes)
+    return TransformersModel(net, tokenizer, "tiny", "0", Budget(cache_bytes, 1 << 30, batch_tokens))
 
 
 def counter(model: TransformersModel) -> Callable[[], int]:

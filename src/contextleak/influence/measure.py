@@ -68,7 +68,7 @@ class Measured:
     """ln p of the response tokens under each law.
 
     full: (laws, tokens), with the context; prior: (laws, tokens), without it; without: (laws, spans, tokens), each span
-    removed; floor: (laws,), largest change of `full` when the same prompt is computed afresh in another batch.
+    removed; floor: (laws,), largest change of `full` when the same prompt is computed afresh in another batch (nan: not asked for).
     """
 
     full: Floats
@@ -82,7 +82,9 @@ class Measured:
         return np.asarray(self.full[:, None] - self.without)
 
 
-def measure(model: Model, parts: Parts, response: Ids, spans: Sequence[Span], laws: Sequence[Law]) -> Measured:
+def measure(
+    model: Model, parts: Parts, response: Ids, spans: Sequence[Span], laws: Sequence[Law], floor: bool = True
+) -> Measured:
     """ln p(y_t | D minus span, x, y_<t) for every span, law and response token.
 
     response: token ids as they were sampled. Every law reads the same passes: one for D, one for no context, one a span (none
@@ -97,7 +99,8 @@ def measure(model: Model, parts: Parts, response: Ids, spans: Sequence[Span], la
     for batch in meter.batches([span for span in dict.fromkeys(spans) if span != parts.whole]):
         table.update(zip(batch, meter.read([parts.without(span) for span in batch]), strict=True))
     without = np.stack([table[span] for span in spans], 1) if spans else np.zeros((len(laws), 0, len(response)))
-    return Measured(full, prior, without, np.abs(meter.again() - full).max(-1))
+    again = meter.again() if floor else np.full_like(full, np.nan)
+    return Measured(full, prior, without, np.abs(again - full).max(-1))
 
 
 def _check(response: Ids, laws: Sequence[Law]) -> None:

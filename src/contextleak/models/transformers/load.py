@@ -12,15 +12,20 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils.logging import disable_progress_bar
 
 from contextleak.errors import TargetError, UsageError
+from contextleak.models.transformers.budget import Budget
 from contextleak.models.transformers.model import TransformersModel
 
 __all__ = ["load"]
 
 
 def load(
-    address: str, name: str | None = None, dtype: str = "auto", device: str = "auto", trust_remote_code: bool = False
-) -> TransformersModel:
-    """Load a causal model and its tokenizer; a folder never touches the network. Raises TargetError with what is missing."""
+    address: str, name: str | None = None, dtype: str = "auto", device: str = "auto", trust_remote_code: bool = False,
+    memory: int | None = None,
+) -> TransformersModel:  # fmt: skip
+    """Load a causal model and its tokenizer; a folder never touches the network. Raises TargetError with what is missing.
+
+    memory: bytes that the process (on a GPU: the model's tensors) may take at its peak; None: half of what is free.
+    """
     folder = Path(address)
     if folder.exists():
         _check_folder(folder)
@@ -31,17 +36,23 @@ def load(
     disable_progress_bar()  # type: ignore[no-untyped-call]
     where = _device(device)
     kwargs = {"trust_remote_code": trust_remote_code, "local_files_only": folder.exists()}
+    only = {"use_safetensors": True}  # other weight files are pickles, which run code when they are read
     try:
         tokenizer = AutoTokenizer.from_pretrained(address, **kwargs)
-        model = AutoModelForCausalLM.from_pretrained(address, dtype=_dtype(dtype, where), **kwargs)
+        model = AutoModelForCausalLM.from_pretrained(address, dtype=_dtype(dtype, where), **only, **kwargs)
     except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
+        if "trust_remote_code" in str(error):
+            raise TargetError(
+                f"the model {address!r} brings Python code of its own, which is not run; read it, and add --trust-remote-code if you "
+                "trust it."
+            ) from None
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise TargetError(f"the model {address!r} could not be loaded: {reason}") from None
     fingerprint = _fingerprint(folder) if folder.exists() else hashlib.sha256(address.encode()).hexdigest()[:16]
     tokenizer.model_max_length = 1 << 30  # the window is checked before any call, with a sentence
     model.to(where)  # type: ignore[arg-type]
     model.eval()  # type: ignore[no-untyped-call]
-    return TransformersModel(model, tokenizer, name or f"hf/{address}", fingerprint)
+    return TransformersModel(model, tokenizer, name or f"hf/{address}", fingerprint, Budget.of(model, memory))
 
 
 def _check_folder(folder: Path) -> None:
@@ -50,13 +61,15 @@ def _check_folder(folder: Path) -> None:
             f"the model folder {str(folder)!r} has no config.json; give a folder saved with save_pretrained."
         )
     if not _weights(folder):
+        kept = " (*.bin files can run code when they are read: save the model again with save_pretrained)"
         raise TargetError(
-            f"the model folder {str(folder)!r} has no weights; it must hold *.safetensors (or pytorch_model*.bin) beside config.json."
+            f"the model folder {str(folder)!r} has no weights; it must hold *.safetensors beside config.json"
+            f"{kept if any(folder.glob('*.bin')) else ''}."
         )
 
 
 def _weights(folder: Path) -> list[Path]:
-    return sorted([*folder.glob("*.safetensors"), *folder.glob("pytorch_model*.bin")])
+    return sorted(folder.glob("*.safetensors"))
 
 
 def _fingerprint(folder: Path) -> str:

@@ -12,7 +12,8 @@ import torch
 
 from contextleak.errors import TargetError
 from contextleak.models.asks import Ask, Complete, Embed, NextLogits, Prompt, ScoreLabels, ScoreTokens
-from contextleak.models.transformers.passes import CACHE_BYTES, Ids, Passes, State
+from contextleak.models.transformers.budget import Budget
+from contextleak.models.transformers.passes import Ids, Passes, State
 
 __all__ = ["TransformersModel"]
 
@@ -30,13 +31,12 @@ class TransformersModel:
         tokenizer: Any,
         name: str,
         fingerprint: str,
-        batch_tokens: int = 8192,
-        cache_bytes: int = CACHE_BYTES,
+        budget: Budget | None = None,
     ) -> None:
         self.model, self.tokenizer = model, tokenizer
         self.name, self.fingerprint = name, fingerprint
         self.window: int = getattr(model.config, "max_position_embeddings", 0) or 1 << 30
-        self.passes = Passes(model, batch_tokens, cache_bytes)
+        self.passes = Passes(model, budget or Budget.of(model))
 
     # --- the verb -------------------------------------------------------------------------------------------------
 
@@ -49,8 +49,10 @@ class TransformersModel:
             if need > self.window:
                 raise TargetError(
                     f"a prompt and its answer need {need} tokens, and the window of {self.name} is {self.window}; "
-                    "nothing was sent. Use fewer or shorter exemplars (--shots), or a model with a longer window."
+                    "nothing was sent. Put less into the prompt (a shorter context, or fewer exemplars with --shots), or use a model with a longer "
+                    "window."
                 )
+            self.passes.require(need)
 
     def answer(self, asks: Sequence[Ask[R]], /) -> list[R]:
         """Answer a batch; asks of different kinds may be mixed."""
@@ -182,6 +184,7 @@ class TransformersModel:
             for at, i in enumerate(group.rows):
                 tail = logits[at, keep - 1 - len(answers[i]) :]
                 out[i] = tail if after else tail[:-1]
+            del state  # before the next group makes its own
         return out
 
     def _embed(self, asks: Sequence[Embed]) -> list[npt.NDArray[np.float32]]:

@@ -15,11 +15,12 @@ from typing import Any, cast
 import torch
 from transformers import DynamicCache
 
+from contextleak.errors import TargetError
+from contextleak.models.transformers.budget import Budget, token_bytes
 from contextleak.models.transformers.prefixes import SHARE, Found, Ids, PrefixStore, State, alike, assemble, reusable
 
-__all__ = ["CACHE_BYTES", "Group", "Ids", "Passes", "State"]
+__all__ = ["Group", "Ids", "Passes", "State"]
 
-CACHE_BYTES = 256 << 20  # keys and values kept between calls
 PASS = 64  # a pass more costs about as much as this many tokens
 
 
@@ -32,13 +33,23 @@ class Group:
 
 
 class Passes:
-    """Runs groups of rows through one model, each group within `batch_tokens` padded tokens."""
+    """Runs groups of rows through one model, each group and each pass within a budget."""
 
-    def __init__(self, model: Any, batch_tokens: int, cache_bytes: int = CACHE_BYTES) -> None:
-        self.model, self.batch_tokens = model, batch_tokens
+    def __init__(self, model: Any, budget: Budget) -> None:
+        self.model, self.budget = model, budget
+        self._token_bytes = token_bytes(model)
         self._sliding = int(getattr(model.config, "sliding_window", 0) or 0)
         self._positions = "position_ids" in inspect.signature(model.forward).parameters
-        self.store = PrefixStore(cache_bytes if self._positions and reusable(model) else 0)
+        self.store = PrefixStore(budget.kept if self._positions and reusable(model) else 0)
+
+    def require(self, tokens: int) -> None:
+        """Refuse a row whose keys and values alone are larger than the budget of a batch."""
+        need = tokens * self._token_bytes
+        if need > self.budget.flight:
+            raise TargetError(
+                f"a prompt of {tokens} tokens needs {need / 2**30:.2f} GB for keys and values, and the memory budget leaves "
+                f"{self.budget.flight / 2**30:.2f} GB; nothing was run. Give more with --memory, or a shorter prompt."
+            )
 
     def groups(self, rows: list[Ids], tails: list[int] | None = None) -> Iterator[Group]:
         """Cut a batch into groups with a common prefix, each within the token budget, old rows apart from new ones.
@@ -91,13 +102,15 @@ class Passes:
             yield Group(rows[group[0]][:shared], group)
 
     def _fits(self, rows: list[Ids], group: list[int], common: int, before: int) -> bool:
-        """May the last row join? Not if it breaks up a long shared prefix, breaks the budget, or widens a sliding window."""
+        """May the last row join? Not if it breaks up a long shared prefix, breaks a budget, or widens a sliding window."""
         lengths = {len(rows[i]) for i in group}
         if self._sliding and len(lengths) > 1 and max(lengths) > self._sliding:
             return False
         if common < 1 or (len(group) > 2 and before - common > SHARE and common < before // 2):
             return False
-        return (max(lengths) - common) * len(group) <= self.batch_tokens
+        if max(lengths) * len(group) * self._token_bytes > self.budget.flight:
+            return False
+        return (max(lengths) - common) * len(group) <= self.budget.tokens
 
     def run(self, group: Group, rows: list[Ids], keep: int) -> tuple[State, torch.Tensor]:
         """Run what no earlier pass has run of a group: state after it, logits at its last `keep` positions."""
@@ -124,16 +137,23 @@ class Passes:
         return state
 
     def _extend(self, state: State, rows: list[Ids], keep: int) -> torch.Tensor:
-        """Run the tokens that the rows of a state lack, padded on the left and masked; logits at the last `keep`."""
+        """Run the tokens that the rows of a state lack, padded on the left and masked; logits at the last `keep`.
+
+        One pass runs as many tokens as the budget says; the pass that ends the rows has all positions that are kept.
+        """
         device = self.model.device
         rest = [row[len(done) :] for row, done in zip(rows, state.rows, strict=True)]
         width = max(map(len, rest))
         ids = torch.tensor([[0] * (width - len(r)) + list(r) for r in rest], device=device)
         lengths = torch.tensor([len(r) for r in rest], device=device)
         place = torch.arange(width, device=device)[None] - (width - lengths[:, None])
+        past, keep = state.mask.shape[1], min(keep, width)
         state.mask = torch.cat([state.mask, place >= 0], 1)
         position = place.clamp(min=0) + state.lengths[:, None]
-        logits = self._forward(ids, state.mask, position, state.cache, min(keep, width))
+        for a, b in _pieces(width, self.budget.step(len(rows), past + width), keep):
+            logits = self._forward(
+                ids[:, a:b], state.mask[:, : past + b], position[:, a:b], state.cache, min(keep, b - a)
+            )
         state.rows, state.lengths = rows, state.lengths + lengths
         return logits
 
@@ -150,3 +170,9 @@ class Passes:
             extra["attention_mask"] = mask.long()
         out = self.model(input_ids=ids, past_key_values=cache, use_cache=True, logits_to_keep=keep, **extra)
         return cast(torch.Tensor, out.logits)
+
+
+def _pieces(width: int, step: int, keep: int) -> list[tuple[int, int]]:
+    """Columns of a batch that are run together: first ones of one size, then a last one that holds what is kept."""
+    ends = [*range(step, width - keep + 1, step), width]
+    return list(zip([0, *ends], ends, strict=False))

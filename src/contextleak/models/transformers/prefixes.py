@@ -47,16 +47,28 @@ class State:
         self.rows = self.rows * count
         self.mask, self.lengths = self.mask.repeat(count, 1), self.lengths.repeat(count)
 
-    def block(self, at: int) -> torch.Tensor | None:
-        """(2 layers, heads, tokens, dim): keys and values of one row, if all layers are of one plain shape."""
+    def block(self, at: int, length: int) -> torch.Tensor:
+        """(2 layers, heads, length, dim): keys and values of the first tokens of one row."""
+        parts = self._parts(at)
+        slots = self.mask[at].nonzero()[:length, 0]
+        heads, _, dim = parts[0].shape
+        block = parts[0].new_empty(len(parts), heads, length, dim)
+        for to, part in zip(block, parts, strict=True):
+            torch.index_select(part, 1, slots, out=to)
+        return block
+
+    @property
+    def token_bytes(self) -> int:
+        """Bytes of one token of one row, or 0 where the layers are not of one plain shape."""
         layers = _layers(self.cache)
         if any(type(layer) is not DynamicLayer or not layer.is_initialized for layer in layers):
-            return None
-        parts = [t[at] for layer in layers for t in (layer.keys, layer.values)]
-        if len({(part.shape, part.device) for part in parts}) > 1:
-            return None
-        slots = self.mask[at].nonzero()[:, 0]
-        return torch.stack([part.index_select(1, slots) for part in parts])
+            return 0
+        parts = self._parts(0)
+        same = len({(part.shape, part.device) for part in parts}) == 1
+        return len(parts) * parts[0].shape[0] * parts[0].shape[2] * parts[0].element_size() if same else 0
+
+    def _parts(self, at: int) -> list[torch.Tensor]:
+        return [t[at] for layer in _layers(self.cache) for t in (layer.keys, layer.values)]
 
 
 @dataclass(repr=False, eq=False)
@@ -111,28 +123,31 @@ class PrefixStore:
         return Found()
 
     def put(self, state: State) -> None:
-        """Keep the rows of a pass that are mostly new, or that a stored row has grown into."""
-        if not self.budget:
-            return
-        for at, ids in enumerate(state.rows):
-            found = self.find(ids, len(ids))
-            grown = found.row is not None and found.length == len(found.row.ids)
-            fresh = len(ids) - found.length
-            if fresh < SHARE or (fresh < found.length and not grown):
-                continue
-            block = state.block(at)
-            if block is None or block.nbytes > self.budget - self._state_bytes:
-                return
-            if found.row is not None and grown:
-                self._drop(found.row)
-            self._add(Row(ids, block))
+        """Keep the rows of a pass that are mostly new, or that a stored row has grown into: as much of each as fits."""
+        each = state.token_bytes if self.budget else 0
+        fits = (self.budget - self._state_bytes) // each if each else 0
+        for at, ids in enumerate(state.rows if fits else []):
+            length = min(len(ids), fits)
+            if self._wanted(ids[:length]):
+                self._shrink(length * each)
+                self._add(Row(ids[:length], state.block(at, length)))
+
+    def _wanted(self, ids: Ids) -> bool:
+        """Is a row mostly new, or has a stored row grown into it? The latter is dropped: the new one holds it."""
+        found = self.find(ids, len(ids))
+        grown = found.row is not None and found.length == len(found.row.ids)
+        fresh = len(ids) - found.length
+        if fresh < SHARE or (fresh < found.length and not grown):
+            return False
+        if found.row is not None and grown:
+            self._drop(found.row)
+        return True
 
     def _add(self, row: Row) -> None:
         self._rows[row] = None
         self._row_bytes += row.block.nbytes
         for mark in _marks(row.ids):
             self._marked.setdefault(mark, {})[row] = None
-        self._shrink()
 
     def _drop(self, row: Row) -> None:
         del self._rows[row]
@@ -142,8 +157,9 @@ class PrefixStore:
             if not self._marked[mark]:
                 del self._marked[mark]
 
-    def _shrink(self) -> None:
-        while self._rows and self.bytes > self.budget:
+    def _shrink(self, room: int = 0) -> None:
+        """Drop the rows that were used longest ago, until so many bytes more fit."""
+        while self._rows and self.bytes + room > self.budget:
             self._drop(next(iter(self._rows)))
 
     # --- growing batches ------------------------------------------------------------------------------------------
@@ -183,15 +199,21 @@ def assemble(config: Any, found: list[Found], device: torch.device) -> State:
     kept = [f.row.ids[: f.length] if f.row else () for f in found]
     like = next((f.row.block for f in found if f.row), None)
     if like is not None:
-        double, heads, _, dim = like.shape
-        block = like.new_zeros(double, len(found), heads, width, dim)
-        for at, f in enumerate(found):
-            if f.row is not None:
-                block[:, at, :, width - f.length :] = f.row.block[:, :, : f.length]
-        for layer, (keys, values) in zip(_layers(cache), block.view(-1, 2, *block.shape[1:]), strict=True):
+        for number, layer in enumerate(_layers(cache)):
+            keys, values = (_joined(found, 2 * number + side, width, like) for side in (0, 1))
             layer.lazy_initialization(keys, values)
             layer.keys, layer.values = keys, values
     return State(kept, cache, mask, lengths)
+
+
+def _joined(found: list[Found], part: int, width: int, like: torch.Tensor) -> torch.Tensor:
+    """(rows, heads, width, dim): the keys, or the values, of one layer."""
+    _, heads, _, dim = like.shape
+    out = like.new_zeros(len(found), heads, width, dim)
+    for at, f in enumerate(found):
+        if f.row is not None:
+            out[at, :, width - f.length :] = f.row.block[part, :, : f.length]
+    return out
 
 
 def reusable(model: Any) -> bool:

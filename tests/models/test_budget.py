@@ -1,0 +1,83 @@
+"""A memory budget: what is refused, how it is cut, and that the engine stays within its parts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast  # noqa: E402
+
+from contextleak.errors import TargetError, UsageError  # noqa: E402
+from contextleak.models import NextLogits, ScoreTokens  # noqa: E402
+from contextleak.models.pocket import FOLDER  # noqa: E402
+from contextleak.models.transformers import Budget, TransformersModel  # noqa: E402
+from contextleak.models.transformers.budget import token_bytes  # noqa: E402
+
+TOKEN = 2 * 2 * 2 * 8 * 4  # keys and values, 2 layers, 2 heads of 8 floats of 4 bytes
+
+
+@pytest.fixture(scope="module")
+def net() -> Any:
+    torch.manual_seed(3)
+    shape = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 2048,
+             "max_position_embeddings": 4096, "num_key_value_heads": 2}  # fmt: skip
+    return AutoModelForCausalLM.from_config(AutoConfig.for_model("llama", **shape)).eval()
+
+
+def wrap(net: Any, budget: Budget) -> TransformersModel:
+    return TransformersModel(net, PreTrainedTokenizerFast.from_pretrained(FOLDER), "tiny", "0", budget)
+
+
+def rows(count: int, length: int) -> list[tuple[int, ...]]:
+    rng = np.random.default_rng(0)
+    lead = tuple(rng.integers(3, 2048, length // 2).tolist())
+    return [lead + tuple(rng.integers(3, 2048, length - length // 2).tolist()) for _ in range(count)]
+
+
+def test_keys_and_values_of_a_token(net: Any) -> None:
+    model = wrap(net, Budget(1 << 20, 1 << 30, 512))
+    model.answer([NextLogits(rows(1, 100)[0])])
+    assert token_bytes(net) == TOKEN
+    assert model.passes.store.bytes % TOKEN == 0
+    assert model.passes.store.bytes >= 100 * TOKEN
+
+
+def test_a_budget_below_what_the_process_takes_is_refused(net: Any) -> None:
+    with pytest.raises(UsageError, match=r"memory budget is 0\.01 GB .* --memory"):
+        Budget.of(net, 10 << 20)
+
+
+def test_a_budget_is_cut_from_what_the_weights_leave(net: Any) -> None:
+    whole, half = Budget.of(net, 64 << 30), Budget.of(net, 32 << 30)
+    assert whole.kept + whole.flight < 64 << 30
+    assert half.flight < whole.flight
+    assert Budget.of(net, None).kept >= 256 << 20
+
+
+def test_a_row_too_large_for_the_budget_is_refused_before_it_is_run(net: Any) -> None:
+    model = wrap(net, Budget(0, 1000 * TOKEN, 512))
+    with pytest.raises(TargetError, match=r"1001 tokens .* --memory"):
+        model.check([ScoreTokens(rows(1, 1000)[0], (5,))])
+    model.check([ScoreTokens(rows(1, 999)[0], (5,))])
+
+
+@pytest.mark.parametrize("budget", [Budget(150 * TOKEN, 700 * TOKEN, 64), Budget(0, 300 * TOKEN, 7)])
+def test_batches_passes_and_store_stay_within_their_parts(net: Any, budget: Budget) -> None:
+    model, seen = wrap(net, budget), []
+
+    def watch(_module: Any, args: Any, kwargs: Any) -> None:
+        cache = kwargs["past_key_values"]
+        seen.append((kwargs["input_ids"].numel(), cache.get_seq_length(), kwargs["input_ids"].shape[0]))
+
+    handle = net.register_forward_pre_hook(watch, with_kwargs=True)
+    many = rows(9, 200)
+    tight = model.answer([NextLogits(row, (5, 6)) for row in many])
+    handle.remove()
+    assert all(count <= budget.tokens + 3 for count, _, _ in seen)  # the last piece holds what is kept
+    assert all(past * batch * TOKEN <= budget.flight for _, past, batch in seen)
+    assert model.passes.store.bytes <= budget.kept
+    free = wrap(net, Budget(1 << 20, 1 << 30, 4096)).answer([NextLogits(row, (5, 6)) for row in many])
+    np.testing.assert_allclose(np.stack(tight), np.stack(free), atol=1e-4)
