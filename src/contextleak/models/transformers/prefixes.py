@@ -22,6 +22,7 @@ __all__ = ["SHARE", "Found", "Ids", "PrefixStore", "Row", "State", "alike", "ass
 Ids = tuple[int, ...]
 SHARE = 16  # a common prefix shorter than this is not worth a pass or a look-up of its own
 LOOK = 8  # how many of the latest rows that start alike are compared to the end
+STATES = 32  # batches that may go on: more are not looked through
 GROWING_ROPE = ("dynamic", "longrope")  # positions that change with the length of the row: old keys do not fit
 
 
@@ -101,7 +102,7 @@ class PrefixStore:
         """Throw everything out."""
         self._rows: OrderedDict[Row, None] = OrderedDict()
         self._marked: dict[int, dict[Row, None]] = {}
-        self._states: list[State] = []
+        self._states: list[tuple[State, int]] = []  # with the bytes of each
         self._row_bytes = self._state_bytes = 0
 
     @property
@@ -169,15 +170,15 @@ class PrefixStore:
         half = self.budget // 2
         if state.bytes > half:
             return
-        self._states.append(state)
-        while sum(s.bytes for s in self._states) > half:
-            del self._states[0]
-        self._state_bytes = sum(s.bytes for s in self._states)
+        self._states.append((state, state.bytes))
+        self._state_bytes += state.bytes
+        while self._state_bytes > half or len(self._states) > STATES:
+            self._state_bytes -= self._states.pop(0)[1]
         self._shrink()
 
     def held(self, rows: list[Ids], keep: int) -> State | None:
         """The batch whose rows, in this order, have each grown by at least `keep` tokens into these."""
-        for state in reversed(self._states):
+        for state, _ in reversed(self._states):
             if len(state.rows) == len(rows) and all(_grown(a, b, keep) for a, b in zip(state.rows, rows, strict=True)):
                 return state
         return None
@@ -186,8 +187,8 @@ class PrefixStore:
         """Take that batch out: it will change."""
         state = self.held(rows, keep)
         if state is not None:
-            self._states = [s for s in self._states if s is not state]
-            self._state_bytes = sum(s.bytes for s in self._states)
+            self._states = [(s, size) for s, size in self._states if s is not state]
+            self._state_bytes = sum(size for _, size in self._states)
         return state
 
 
