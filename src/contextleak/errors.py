@@ -10,6 +10,8 @@ __all__ = [
     "ContextleakError",
     "DataError",
     "Interrupted",
+    "LimitReached",
+    "Refused",
     "StoreError",
     "TargetError",
     "UsageError",
@@ -41,6 +43,14 @@ class TargetError(ContextleakError):
     exit_code = 4
 
 
+class Refused(TargetError):
+    """An endpoint answered, and will not do what was asked; trying again is of no use. `status` is the HTTP status."""
+
+    def __init__(self, sentence: str, status: int = 0) -> None:
+        super().__init__(sentence)
+        self.status = status
+
+
 class BudgetExhausted(ContextleakError):
     """The privacy budget of a context does not allow another answer; nothing was released."""
 
@@ -51,6 +61,10 @@ class Interrupted(ContextleakError):
     """Stopped by the user; the same command goes on from here."""
 
     exit_code = 130
+
+
+class LimitReached(Interrupted):
+    """A limit on money or time that the user has set stopped the run; the same command goes on from here."""
 
 
 def unknown_name(what: str, got: str, known: Iterable[str]) -> UsageError:

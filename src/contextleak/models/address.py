@@ -1,23 +1,46 @@
-"""Model addresses of the command line: `pocket`, `hf/<folder or hub id>`."""
+"""Model addresses of the command line: `pocket`, `hf/<folder or hub id>`, `openai/<model>`."""
 
 from __future__ import annotations
 
 import importlib.util
+from dataclasses import asdict, dataclass
 
 from contextleak.errors import TargetError, UsageError
 from contextleak.models.model import Model
+from contextleak.models.openai import Endpoint, open_endpoint
 
-__all__ = ["ADDRESSES", "open_embedder", "open_model"]
+__all__ = ["ADDRESSES", "Local", "open_embedder", "open_model"]
 
 ADDRESSES = {
     "pocket": "the small model shipped with this package",
     "hf/<folder or id>": "any Hugging Face causal language model",
+    "openai/<model>": "a model behind an OpenAI-compatible server (--base-url)",
 }
 
 
-def open_model(address: str) -> Model:
-    """The model at an address. Raises UsageError for a form that is not known, TargetError for one that cannot be had."""
+@dataclass(frozen=True, slots=True)
+class Local:
+    """How a model on this machine is loaded.
+
+    memory: bytes that the process (on a GPU: the model and what it computes) may take at its peak; None: half of what is free.
+    dtype: auto (float32 on a CPU, bfloat16 on a GPU), float32, bfloat16 or float16; device: auto, cpu or cuda.
+    """
+
+    memory: int | None = None
+    dtype: str = "auto"
+    device: str = "auto"
+
+
+def open_model(
+    address: str, trust_remote_code: bool = False, endpoint: Endpoint | None = None, local: Local | None = None
+) -> Model:
+    """The model at an address; code that a model brings is run only with `trust_remote_code`.
+
+    Raises UsageError for a form that is not known, TargetError for a model that cannot be had.
+    """
     kind, _, rest = address.partition("/")
+    if kind == "openai" and rest:
+        return open_endpoint(rest, endpoint or Endpoint())
     if address != "pocket" and (kind != "hf" or not rest):
         raise UsageError(
             f"the model address {address!r} is not known; it must be one of {', '.join(ADDRESSES)}. "
@@ -30,10 +53,10 @@ def open_model(address: str) -> Model:
     if address == "pocket":
         from contextleak.models.pocket import load_pocket
 
-        return load_pocket()
+        return load_pocket(**asdict(local or Local()))
     from contextleak.models.transformers import load
 
-    return load(rest, name=address)
+    return load(rest, name=address, trust_remote_code=trust_remote_code, **asdict(local or Local()))
 
 
 def open_embedder(address: str) -> Model:

@@ -1,0 +1,135 @@
+"""A model behind an OpenAI-compatible endpoint: asks become requests, replies become answers."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any, TypeVar
+
+import numpy as np
+
+from contextleak.errors import TargetError
+from contextleak.models.asks import Ask, Complete, Embed, NextLogits, ScoreLabels, ScoreTokens
+from contextleak.models.openai.account import cost_of
+from contextleak.models.openai.client import Client
+from contextleak.models.openai.endpoint import Capabilities, Endpoint
+from contextleak.models.openai.wire import Request, request_for
+
+__all__ = ["OpenAIModel"]
+
+R = TypeVar("R")
+
+
+class OpenAIModel:
+    """A model that an endpoint serves. Greedy at temperature 0; above it, draws are seeded where the endpoint takes a seed.
+
+    The answers are the endpoint's: it may change the model behind the name, and neither name nor `fingerprint` would tell.
+    """
+
+    def __init__(self, model: str, endpoint: Endpoint, key: str | None = None) -> None:
+        self._served, self.endpoint = model, endpoint
+        self.price = endpoint.price(model)
+        self.client = Client(model, endpoint, key, self.price)
+
+    @property
+    def name(self) -> str:
+        """The address, without that of the endpoint."""
+        return f"openai/{self._served}"
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the model's name and the capabilities in use: the same wherever and however fast it is asked."""
+        told = json.dumps([self._served, asdict(self.can)], sort_keys=True)
+        return hashlib.sha256(told.encode()).hexdigest()[:16]
+
+    @property
+    def can(self) -> Capabilities:
+        """What the endpoint can do."""
+        return self.endpoint.capabilities
+
+    @property
+    def supports(self) -> frozenset[type[Ask[Any]]]:
+        """Asks that the capabilities cover. Never NextLogits: endpoints show a few next tokens at most."""
+        can = self.can
+        found: dict[type[Ask[Any]], bool] = {
+            Complete: can.chat or can.completions, Embed: can.embeddings, ScoreTokens: can.scores,
+            ScoreLabels: can.scores or can.scores_first_tokens,
+        }  # fmt: skip
+        return frozenset(kind for kind, there in found.items() if there)
+
+    def check(self, asks: Sequence[Ask[Any]], /) -> None:
+        """Refuse asks that the capabilities do not cover. The length of a prompt is not known here: the endpoint refuses it."""
+        for ask in asks:
+            if type(ask) not in self.supports:
+                raise TargetError(f"{self.name} cannot answer {type(ask).__name__}: {self.why(type(ask))}")
+            self._check_form(ask)
+
+    def why(self, kind: type[Ask[Any]]) -> str:
+        """Why a kind of ask is not answered, and what to do."""
+        can = self.can
+        if kind is NextLogits:
+            return (
+                "an endpoint shows some next tokens at most, never all of them; use a local model (pocket or hf/...)."
+            )
+        if kind is Embed:
+            return "its capabilities do not name embeddings; state them if it has /embeddings, or give --embedder."
+        if kind in (ScoreTokens, ScoreLabels) and can.echo and can.echo_shift is None:
+            return (
+                "some servers echo log-probabilities one position late, and nobody has looked whether this one does; look "
+                "with contextleak probe, or state echo_shift=0 if you know that it does not."
+            )
+        if kind in (ScoreTokens, ScoreLabels) and can.echo and can.echo_shift:
+            return "it echoes log-probabilities one position late (echo_shift=1), so no token has its own."
+        return "its capabilities are text only as far as stated; find them with contextleak probe and state them with --capabilities, or use a local model."
+
+    def _check_form(self, ask: Any) -> None:
+        if isinstance(ask, Embed):
+            return
+        parts = [ask.prompt, *getattr(ask, "labels", ()), *([ask.response] if isinstance(ask, ScoreTokens) else [])]
+        ids = [not isinstance(part, str) for part in parts]
+        if any(ids) and not (self.can.completions and self.can.token_ids):
+            raise TargetError(
+                f"{self.name} takes no token ids as far as stated; state completions,token_ids, or use a local model."
+            )
+        if any(ids) and not isinstance(ask, Complete) and not (all(ids) and self.can.prompt_logprobs):
+            raise TargetError(
+                f"{self.name} scores token ids behind token ids, with prompt_logprobs only; use text, or a local model."
+            )
+        if not isinstance(ask, Complete) and not all(parts[1:]):
+            raise TargetError(f"{self.name} cannot score an empty text; it has no token.")
+
+    def answer(self, asks: Sequence[Ask[R]], /) -> list[R]:
+        """One answer an ask, in order; equal asks are sent once. Raises TargetError, or LimitReached."""
+        self.check(asks)
+        parts = [self._parts(ask) for ask in asks]
+        order = list(dict.fromkeys(part for some in parts for part in some))
+        replies = dict(zip(order, self.client.send([self.request(part) for part in order]), strict=True))
+        return [self._whole(ask, [replies[p] for p in some]) for ask, some in zip(asks, parts, strict=True)]
+
+    def _parts(self, ask: Ask[Any]) -> list[Ask[Any]]:
+        """Asks of one request each: labels are scored one by one where whole texts can be scored."""
+        if isinstance(ask, ScoreLabels) and self.can.scores:
+            return [ScoreTokens(ask.prompt, label) for label in ask.labels]
+        return [ask]
+
+    def _whole(self, ask: Ask[Any], replies: list[Any]) -> Any:
+        if isinstance(ask, ScoreLabels) and self.can.scores:
+            return np.array([float(scores.sum(dtype=np.float64)) for scores in replies], np.float32)
+        return replies[0]
+
+    def request(self, ask: Ask[Any]) -> Request:
+        """What is sent for an ask of one request."""
+        return request_for(ask, self._served, self.can)
+
+    def most_cost(self, asks: Sequence[Ask[Any]]) -> float | None:
+        """US dollars that these asks cost at most, without retries; None if the price is unknown."""
+        if self.price is None:
+            return None
+        order = dict.fromkeys(part for ask in asks for part in self._parts(ask))
+        return sum(cost_of(self.request(part).size, self.price) for part in order)
+
+    def close(self) -> None:
+        """End the connections; the next answer opens new ones."""
+        self.client.close()

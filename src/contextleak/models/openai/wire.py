@@ -1,0 +1,177 @@
+"""An ask as a request: path, body, an upper bound of its tokens, and how its reply is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from contextleak.models.asks import Ask, Complete, Embed, Prompt, ScoreLabels, ScoreTokens, luck
+from contextleak.models.openai.account import Size
+from contextleak.models.openai.endpoint import Capabilities
+from contextleak.models.openai.faults import Fault
+from contextleak.models.openai.scoring import first_token_scores, of_ids, of_text, prompt_tokens
+
+__all__ = ["Request", "request_for", "spaced"]
+
+TEMPLATE = 64  # most tokens that a chat template adds
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Request:
+    """One POST (PRIVATE). `read` takes the decoded reply and returns the answer, or raises Fault or TargetError."""
+
+    path: str
+    body: dict[str, Any]
+    size: Size
+    read: Callable[[Any], Any]
+
+
+def request_for(ask: Ask[Any], model: str, can: Capabilities) -> Request:
+    """The request of an ask that has passed the model's check."""
+    if isinstance(ask, Embed):
+        body = {"model": model, "input": ask.text, "encoding_format": "float"}
+        return Request("/embeddings", body, Size(_most(ask.text), 0), _embedding)
+    if isinstance(ask, ScoreTokens):
+        return _teacher_forced(ask, model, can)
+    if isinstance(ask, ScoreLabels):
+        return _next_token(ask, model, can)
+    assert isinstance(ask, Complete)
+    return _completion(ask, model, can)
+
+
+def spaced(response: Prompt) -> Prompt:
+    """A response as it continues a prompt: text gets one leading blank, as in the local engine."""
+    return response if not isinstance(response, str) or response[:1].isspace() else f" {response}"
+
+
+def _completion(ask: Complete, model: str, can: Capabilities) -> Request:
+    body = {**_posed(ask.prompt, model, can), **_sampling(ask.max_tokens, ask.temperature)}
+    if ask.stop:
+        body["stop"] = list(ask.stop)
+    if can.seed and ask.temperature > 0:
+        body["seed"] = _seed(ask)
+    read = _text if can.completions else _message
+    return Request(_path(can), body, Size(_most(ask.prompt), ask.max_tokens), lambda reply: _cut(read(reply), ask.stop))
+
+
+def _posed(prompt: Prompt, model: str, can: Capabilities) -> dict[str, Any]:
+    """The prompt as it is, or as the message of a user."""
+    if can.completions:
+        return {"model": model, "prompt": prompt if isinstance(prompt, str) else list(prompt)}
+    return {"model": model, "messages": [{"role": "user", "content": prompt}]}
+
+
+def _path(can: Capabilities) -> str:
+    return "/completions" if can.completions else "/chat/completions"
+
+
+def _sampling(tokens: int, temperature: float) -> dict[str, Any]:
+    """Said aloud, because the defaults of servers differ."""
+    return {"max_tokens": tokens, "temperature": temperature, "top_p": 1.0, "stream": False}
+
+
+def _seed(ask: Complete) -> int:
+    """Of prompt and draw: the draws of a prompt differ, and prompts do not share their luck."""
+    return (luck(ask.prompt) + ask.draw) % (1 << 31)
+
+
+def _most(prompt: Prompt) -> int:
+    """No tokenizer makes more tokens of a text than it has bytes."""
+    return TEMPLATE + len(prompt.encode() if isinstance(prompt, str) else prompt)
+
+
+# --- scores -------------------------------------------------------------------------------------------------------------
+
+
+def _teacher_forced(ask: ScoreTokens, model: str, can: Capabilities) -> Request:
+    """One token is generated and thrown away, because servers differ in what they take 0 for."""
+    prompt, response = ask.prompt, spaced(ask.response)
+    whole: Any = prompt + response if isinstance(prompt, str) else [*prompt, *response]  # type: ignore[operator]
+    body = {"model": model, "prompt": whole, **_sampling(1, 0.0)}
+    size = Size(_most(whole), 1)
+    if not can.prompt_logprobs:
+        return Request("/completions", {**body, "echo": True, "logprobs": 1}, size, lambda r: _echoed(r, ask))
+    return Request("/completions", {**body, "prompt_logprobs": 0}, size, lambda r: _prompted(r, ask))
+
+
+def _echoed(reply: Any, ask: ScoreTokens) -> npt.NDArray[np.float32]:
+    found = _choice(reply).get("logprobs")
+    if not isinstance(found, dict) or not all(isinstance(found.get(n), list) for n in ("tokens", "token_logprobs")):
+        raise Fault("no echoed log-probabilities")
+    return of_text(found["tokens"], found["token_logprobs"], str(ask.prompt), str(spaced(ask.response)))
+
+
+def _prompted(reply: Any, ask: ScoreTokens) -> npt.NDArray[np.float32]:
+    entries, response = _choice(reply).get("prompt_logprobs"), spaced(ask.response)
+    if isinstance(ask.prompt, str) and isinstance(response, str):
+        return of_text(*prompt_tokens(entries), ask.prompt, response)
+    return of_ids(entries, ask.prompt, response)  # type: ignore[arg-type]
+
+
+def _next_token(ask: ScoreLabels, model: str, can: Capabilities) -> Request:
+    k = can.top_logprobs
+    wanted = {"logprobs": k} if can.completions else {"logprobs": True, "top_logprobs": k}
+    body = {**_posed(ask.prompt, model, can), **_sampling(1, 0.0), **wanted}
+    read = _top_of_text if can.completions else _top_of_message
+    return Request(_path(can), body, Size(_most(ask.prompt), 1), lambda r: first_token_scores(read(r), ask.labels))
+
+
+# --- replies ------------------------------------------------------------------------------------------------------------
+
+
+def _choice(reply: Any) -> dict[str, Any]:
+    choices = reply.get("choices")
+    if not isinstance(choices, list) or len(choices) != 1 or not isinstance(choices[0], dict):
+        raise Fault("a reply without exactly one choice")
+    return choices[0]
+
+
+def _text(reply: Any) -> str:
+    return _string(_choice(reply).get("text"))
+
+
+def _message(reply: Any) -> str:
+    message = _choice(reply).get("message")
+    return _string(message.get("content") if isinstance(message, dict) else None)
+
+
+def _string(value: Any) -> str:
+    if not isinstance(value, str):
+        raise Fault("a reply without text")
+    return value
+
+
+def _cut(text: str, stop: tuple[str, ...]) -> str:
+    """The text before the first stop, also where a server overlooks stops."""
+    return text[: min((at for part in stop if (at := text.find(part)) >= 0), default=None)]
+
+
+def _top_of_text(reply: Any) -> dict[str, Any]:
+    try:
+        return dict(_choice(reply)["logprobs"]["top_logprobs"][0])
+    except (LookupError, TypeError, ValueError):
+        raise Fault("no log-probabilities of the next token") from None
+
+
+def _top_of_message(reply: Any) -> dict[str, Any]:
+    try:
+        entries = _choice(reply)["logprobs"]["content"][0]["top_logprobs"]
+        return {_string(entry["token"]): entry["logprob"] for entry in entries}
+    except (LookupError, TypeError, ValueError):
+        raise Fault("no log-probabilities of the next token") from None
+
+
+def _embedding(reply: Any) -> npt.NDArray[np.float32]:
+    data = reply.get("data")
+    values = data[0].get("embedding") if isinstance(data, list) and len(data) == 1 and isinstance(data[0], dict) else 0
+    try:
+        found = np.asarray(values, np.float32)
+    except (TypeError, ValueError):
+        raise Fault("an embedding that is none") from None
+    if found.ndim != 1 or not found.size or not np.isfinite(found).all():
+        raise Fault("an embedding that is none")
+    return found

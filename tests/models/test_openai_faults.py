@@ -1,0 +1,114 @@
+"""The client against real servers that fail in every known way: no answer lost, doubled, swapped or made up."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from contextleak.errors import Refused, TargetError
+from contextleak.models import Complete, Endpoint
+from contextleak.models.openai import OpenAIModel
+
+pytest.importorskip("uvicorn")
+
+from loopback.faults import FAULTS, Faults
+from loopback.parrot import Parrot
+from loopback.running import running
+
+KEY = "sk-kept-away-from-everything-1234"
+SECRET = "zanzibar-4417"
+
+
+def refusing(status: int, **error: str) -> Callable[[int, Any], Any]:
+    return lambda number, reply: (status, {"error": {"message": SECRET, **error}})
+
+
+def asks(count: int) -> list[Complete]:
+    return [Complete(f"message {i} {SECRET}") for i in range(count)]
+
+
+def answers(count: int) -> list[str]:
+    return [ask.prompt[::-1] for ask in asks(count)]  # type: ignore[misc]
+
+
+def model(*urls: str, key: str | None = None, **options: Any) -> OpenAIModel:
+    return OpenAIModel("parrot", Endpoint(urls, **options), key)
+
+
+@pytest.mark.parametrize("kinds", [FAULTS[:4], FAULTS[4:8], tuple(kind for kind in FAULTS[8:] if kind != "nan")])
+def test_every_fault_is_outlived(kinds: tuple[str, ...]) -> None:
+    app = Faults(Parrot(), rate=0.4, seed=1, kinds=kinds, pause=0.9)
+    with running(app) as url:
+        asked = model(url, connections=16, timeout=0.6, retries=12)
+        assert asked.answer(asks(30)) == answers(30)
+        asked.close()
+    assert set(kinds) <= set(app.log)
+    assert asked.endpoint.meter.requests == len(app.log)
+    assert asked.endpoint.meter.retries == len(app.log) - 30
+
+
+def test_answers_keep_their_order_under_all_faults_at_once() -> None:
+    app = Faults(Parrot(pause=0.001), rate=0.25, seed=3, pause=0.05)
+    with running(app) as url:
+        asked = model(url, connections=32, timeout=5, retries=12)
+        assert asked.answer(asks(150)) == answers(150)
+        asked.close()
+
+
+def test_an_endpoint_that_always_fails_ends_in_a_sentence_with_counts() -> None:
+    parrot = Parrot(change=refusing(503))
+    with running(parrot) as url, pytest.raises(TargetError, match=r"fails too often: .* HTTP 503 \(3\)") as error:
+        model(url, retries=1).answer(asks(8))
+    assert error.value.exit_code == 4
+    assert SECRET not in str(error.value)
+    assert 6 <= len(parrot.prompts) <= 16
+
+
+def test_nobody_at_the_address_ends_in_a_sentence() -> None:
+    with running(Parrot()) as url:
+        pass
+    with pytest.raises(TargetError, match="no connection"):
+        model(url, retries=1).answer(asks(1))
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "said"),
+    [
+        (400, {"type": "invalid_request_error"}, "HTTP 400, invalid_request_error"),
+        (401, {"type": SECRET}, "environment variable"),
+        (403, {"code": SECRET}, "no right"),
+        (404, {"code": "model_not_found"}, "model_not_found"),
+        (307, {}, "redirects"),
+    ],
+)
+def test_a_refusal_is_not_tried_again_and_repeats_nothing(status: int, error: dict[str, str], said: str) -> None:
+    parrot = Parrot(change=refusing(status, **error))
+    with running(parrot) as url, pytest.raises(Refused, match=said) as refusal:
+        model(url, key=KEY).answer(asks(1))
+    assert len(parrot.prompts) == 1
+    assert refusal.value.status == status
+    assert SECRET not in str(refusal.value)
+    assert KEY not in str(refusal.value)
+
+
+def test_a_wait_that_is_asked_for_is_kept_by_all_requests() -> None:
+    times: list[float] = []
+
+    def late(number: int, reply: Any) -> Any:
+        times.append(time.monotonic())
+        return (429, {}, (b"retry-after", b"1")) if number == 1 else (200, reply)
+
+    with running(Parrot(change=late)) as url:
+        asked = model(url, connections=1)
+        assert asked.answer(asks(2)) == answers(2)
+        asked.close()
+    assert times[1] - times[0] >= 0.95
+
+
+def test_a_wait_beyond_patience_ends_the_run() -> None:
+    wait = lambda number, reply: (429, {}, (b"retry-after", b"86400"))  # noqa: E731
+    with running(Parrot(change=wait)) as url, pytest.raises(TargetError, match="asks to wait 86400 seconds"):
+        model(url).answer(asks(1))

@@ -1,0 +1,94 @@
+"""Log-probabilities are placed by the text that they belong to, or refused: against a slow twin, with everything that can be wrong."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from contextleak.errors import TargetError
+from contextleak.models.openai.faults import Fault
+from contextleak.models.openai.scoring import first_token_scores, log_probability, of_ids, of_text, prompt_tokens
+
+TOKENS = st.lists(st.text("ab é\n", min_size=1, max_size=4), min_size=1, max_size=8)
+VALUE = st.floats(-50, 0)
+
+
+@given(TOKENS, TOKENS, st.booleans(), st.lists(st.text("xyz", max_size=3), max_size=2), st.data())
+def test_each_token_of_the_response_gets_its_own_value(
+    prompt: list[str], response: list[str], first: bool, more: list[str], data: st.DataObject
+) -> None:
+    tokens = ["<s>"] * first + prompt + response + more
+    values: list[Any] = [None, *(data.draw(VALUE) for _ in tokens[1:])]
+    begin = first + len(prompt)
+    found = of_text(tokens, values, "".join(prompt), "".join(response))
+    assert np.array_equal(found, np.array(values[begin : begin + len(response)], np.float32))
+
+
+@given(TOKENS, TOKENS)
+def test_a_token_across_the_boundary_is_refused(prompt: list[str], response: list[str]) -> None:
+    tokens = [*prompt[:-1], prompt[-1] + response[0], *response[1:]]
+    with pytest.raises(TargetError, match="boundary"):
+        of_text(tokens, [None, *([-1.0] * (len(tokens) - 1))], "".join(prompt), "".join(response))
+
+
+@given(TOKENS, TOKENS, st.data())
+def test_tokens_of_another_text_are_refused(prompt: list[str], response: list[str], data: st.DataObject) -> None:
+    tokens = ["<s>", *prompt, *response]
+    tokens[data.draw(st.integers(1, len(tokens) - 1))] += "Z"
+    with pytest.raises(TargetError, match=r"do not make up|boundary"):
+        of_text(tokens, [None] + [-1.0] * (len(tokens) - 1), "".join(prompt), "".join(response))
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 0.5, "-1", True, [], {}])
+def test_what_is_no_log_probability_is_a_fault(value: Any) -> None:
+    with pytest.raises(Fault):
+        log_probability(value)
+    with pytest.raises(Fault):
+        of_text(["a", " b"], [None, value], "a", " b")
+
+
+def test_a_response_behind_nothing_has_no_first_value() -> None:
+    with pytest.raises(TargetError, match="no log-probability"):
+        of_text(["a", "b"], [None, -1.0], "", "ab")
+
+
+def test_an_empty_token_within_a_response_is_refused() -> None:
+    with pytest.raises(TargetError, match="boundary"):
+        of_text(["a", "", "b"], [None, -1.0, -2.0], "a", "b")
+
+
+def test_lists_of_different_length_are_a_fault() -> None:
+    with pytest.raises(Fault):
+        of_text(["a", "b"], [None], "a", "b")
+
+
+@given(st.lists(st.integers(0, 99), min_size=1, max_size=6), st.lists(st.integers(0, 99), min_size=1, max_size=6))
+def test_token_ids_are_found_under_their_ids(prompt: list[int], response: list[int]) -> None:
+    ids = [*prompt, *response]
+    entries: list[Any] = [None] + [{str(i): {"logprob": -float(i)}, "1000": {"logprob": 0.0}} for i in ids[1:]]
+    assert of_ids(entries, prompt, response).tolist() == [-float(i) for i in response]
+    with pytest.raises(TargetError, match="another number"):
+        of_ids([None, *entries], prompt, response)
+    with pytest.raises(Fault):
+        of_ids([*entries[:-1], {"1000": {"logprob": 0.0}}], prompt, response)
+
+
+def test_prompt_log_probabilities_of_several_tokens_are_a_fault() -> None:
+    one = {"5": {"logprob": -1.0, "decoded_token": " b"}}
+    assert prompt_tokens([None, one]) == (["", " b"], [None, -1.0])
+    with pytest.raises(Fault):
+        prompt_tokens([None, {**one, "6": {"logprob": -2.0, "decoded_token": " c"}}])
+
+
+def test_labels_are_scored_by_their_longest_shown_token() -> None:
+    top = {" y": -3.0, " yes": -0.5, " no": -1.5, "\n": -4.0, " ": -5.0}
+    assert first_token_scores(top, ("yes", "no")).tolist() == [-0.5, -1.5]
+    with pytest.raises(TargetError, match="label number 2 of 2"):
+        first_token_scores(top, ("yes", "maybe"))
+    with pytest.raises(TargetError, match="same token"):
+        first_token_scores(top, ("nothing", "noone"))
