@@ -30,10 +30,11 @@ class Model(Protocol):
 
 
 def require(model: Model, needs: Iterable[type[Ask[Any]]], who: str) -> None:
-    """Raise TargetError if the model cannot answer a kind of ask that `who` needs."""
-    missing = sorted(kind.__name__ for kind in set(needs) - model.supports)
+    """Raise TargetError if the model cannot answer a kind of ask that `who` needs; with its own reason, if it has one."""
+    missing = sorted(set(needs) - model.supports, key=lambda kind: kind.__name__)
     if missing:
+        why = getattr(model, "why", lambda kind: "choose another mechanism or model.")(missing[0])
         raise TargetError(
-            f"{who} needs {', '.join(missing)} from its model, and {model.name} answers only "
-            f"{', '.join(sorted(kind.__name__ for kind in model.supports))}; choose another mechanism or model."
+            f"{who} needs {', '.join(kind.__name__ for kind in missing)} from its model, and {model.name} answers only "
+            f"{', '.join(sorted(kind.__name__ for kind in model.supports))}; {why}"
         )

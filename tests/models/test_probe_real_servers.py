@@ -1,0 +1,91 @@
+"""`probe` finds out what real servers do, in processes of their own: `transformers serve` and our own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from contextleak.models import Endpoint
+from contextleak.models.pocket import FOLDER
+from contextleak.models.probing import probe_endpoint
+
+pytest.importorskip("torch")
+pytest.importorskip("uvicorn")
+
+
+@contextmanager
+def process(*command: str, health: str, port: int) -> Iterator[None]:
+    """A server in a process of its own, once it answers."""
+    env = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+    with subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
+        try:
+            wait(f"http://127.0.0.1:{port}{health}", server)
+            yield
+        finally:
+            server.terminate()
+            server.wait(10)
+
+
+def wait(url: str, server: subprocess.Popen[bytes]) -> None:
+    for _ in range(300):
+        assert server.poll() is None, "the server ended"
+        try:
+            if httpx.get(url).status_code == 200:
+                return
+        except httpx.TransportError:
+            pass
+        time.sleep(0.2)
+    raise AssertionError("the server did not start")
+
+
+@pytest.fixture
+def port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+def test_transformers_serve_is_found_out(port: int) -> None:
+    """It takes log-probability fields and temperatures, and does nothing with them."""
+    pytest.importorskip("fastapi")
+    program = shutil.which("transformers", path=str(Path(sys.executable).parent))
+    if program is None:
+        pytest.skip("transformers has no program here")
+    command = (program, "serve", str(FOLDER), "--host", "127.0.0.1", "--port", str(port), "--device", "cpu")
+    with process(*command, health="/health", port=port):
+        record = probe_endpoint(str(FOLDER), Endpoint((f"http://127.0.0.1:{port}/v1",)))
+    assert record.holds("completions")
+    assert record.holds("repeats")
+    ignored = {
+        "logprobs": "ignores log-probabilities",
+        "temperature": "ignores the temperature",
+        "echo": "without the prompt",
+    }
+    for check, told in ignored.items():
+        assert record.finding(check).holds is False  # type: ignore[arg-type]
+        assert told in record.finding(check).told  # type: ignore[arg-type]
+    assert record.finding("token_ids").holds is False
+    assert record.supports == ("Complete",)
+
+
+def test_our_own_server_is_found_out(port: int, tmp_path: Path) -> None:
+    """It answers chat only, refuses log-probabilities, and its mechanism draws as it likes."""
+    command = (sys.executable, "-m", "contextleak", "serve", "--mechanism", "few_shot", "--budget", "inf", "--ledger",
+               str(tmp_path / "ledger"), "--shots", "4", "--port", str(port))  # fmt: skip
+    with process(*command, health="/healthz", port=port):
+        record = probe_endpoint("any", Endpoint((f"http://127.0.0.1:{port}/v1",)))
+    assert record.holds("chat")
+    assert not record.holds("completions")
+    assert record.finding("chat_logprobs").holds is False
+    assert "ignores the temperature" in record.finding("temperature").told
+    assert record.supports == ("Complete",)
