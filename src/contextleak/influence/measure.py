@@ -16,7 +16,7 @@ from contextleak.mechanisms import influence_decoding
 from contextleak.mechanisms.tokens import finite, log_softmax
 from contextleak.models import Model, NextLogits, ScoreTokens
 
-__all__ = ["Law", "Measured", "measure", "sample"]
+__all__ = ["Law", "Measured", "forget", "measure", "sample"]
 
 Floats = npt.NDArray[np.float64]
 BYTES = 256 << 20  # logits held at once
@@ -115,6 +115,14 @@ def _check(response: Ids, laws: Sequence[Law]) -> None:
                 )
 
 
+def forget(model: Any) -> None:
+    """Throw the keys and values of all prompts out of the memory of a local engine, behind whatever wrappers."""
+    while not hasattr(model, "forget") and hasattr(model, "model"):
+        model = model.model
+    if hasattr(model, "forget"):
+        model.forget()
+
+
 class _Meter:
     """Reads ln p of one response behind many prompts, under many laws."""
 
@@ -141,11 +149,7 @@ class _Meter:
     def again(self) -> Floats:
         """(laws, tokens) of the whole prompt, computed afresh in a batch with another; the keys and values of all prompts are
         thrown out of the memory of a local engine."""
-        engine: Any = self.model
-        while not hasattr(engine, "forget") and hasattr(engine, "model"):
-            engine = engine.model
-        if hasattr(engine, "forget"):
-            engine.forget()
+        forget(self.model)
         other = self.parts.without((len(self.parts.context) - 1, len(self.parts.context)))
         return np.asarray(self.read([self.parts.without(), other])[0])
 

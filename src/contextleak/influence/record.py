@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,10 +13,12 @@ import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, ValidationError
 from scipy import stats
 
+from contextleak._notebook import card, data_frame
 from contextleak._version import __version__
 from contextleak.errors import StoreError
 
 __all__ = [
+    "BOUNDED_PROMISE",
     "PROMISE",
     "Attribution",
     "Expected",
@@ -24,6 +26,7 @@ __all__ = [
     "InfluenceRecord",
     "Reading",
     "expected",
+    "interval",
     "load_influence",
     "provenance",
 ]
@@ -39,10 +42,21 @@ PROMISE = (
     "Spans are removed one at a time. A secret that stands twice can have little influence at each place; the whole context shows it.",
     "It assumes that tokens are sampled at the stated temperature and λ. Greedy, top-k and top-p decoding have no such loss.",
 )
+BOUNDED_PROMISE = (
+    "Bounded CID chooses λ for every token so that no token's probability leaves the law without the context by more than a factor "
+    "e^(ε / (2 × largest number of tokens)). A response drawn so is ε-differentially private for any change of the context that leaves "
+    "the same tokens of the template around it; a second response costs another ε.",
+    "The bound is on the response alone. The λ of a token, its influence and this page are computed from the private context and are "
+    "not covered by it.",
+)
 
 
 class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, ser_json_inf_nan="strings")
+
+    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
+        """Nothing: notebooks and test runners write down what `repr` shows, and readings hold private text."""
+        return ()
 
 
 class Grid(_Frozen):
@@ -74,7 +88,8 @@ class Reading(_Frozen):
 
     text, tokens: the response and its tokens' texts; log_p, prior_log_p: ln p of each with the context and without; pmi: the
     same difference under the model's own law (lambda = 1, temperature = 1); floor: how far the same prompt moves in another
-    batch, so what is smaller means nothing; grids: one for each n, the whole context last.
+    batch, so what is smaller means nothing; grids: one for each n, the whole context last; epsilon: of the whole response under
+    bounded CID, where `lam` is the largest lambda; lams: the lambda of every token there, empty elsewhere.
     """
 
     lam: float
@@ -88,6 +103,8 @@ class Reading(_Frozen):
     pmi: tuple[float, ...]
     floor: float
     grids: tuple[Grid, ...]
+    epsilon: float | None = None
+    lams: tuple[float, ...] = ()
 
 
 class Attribution(_Frozen):
@@ -101,6 +118,16 @@ class Attribution(_Frozen):
     def words(self, span: tuple[int, int]) -> str:
         """The text of a span of tokens."""
         return self.context[self.bounds[span[0]] : self.bounds[span[1]]]
+
+    def redacted(self) -> Attribution:
+        """The same numbers, with every letter and digit of texts replaced, and without token ids."""
+        readings = tuple(
+            r.model_copy(update={"text": _hidden(r.text), "tokens": tuple(map(_hidden, r.tokens)), "token_ids": ()})
+            for r in self.readings
+        )
+        return self.model_copy(
+            update={"context": _hidden(self.context), "query": _hidden(self.query), "readings": readings}
+        )
 
 
 class Expected(_Frozen):
@@ -138,19 +165,28 @@ class InfluenceRecord(_Frozen):
 
     def redacted(self) -> InfluenceRecord:
         """The same numbers, with every letter and digit of contexts, queries and responses replaced, and without token ids."""
-        return self.model_copy(update={"attributions": tuple(map(_redacted, self.attributions))})
+        return self.model_copy(update={"attributions": tuple(one.redacted() for one in self.attributions)})
+
+    def to_pandas(self) -> Any:
+        """The long table of the CSV export as a DataFrame (PRIVATE: it has the texts of spans, unless this record is redacted).
+
+        Raises UsageError without pandas.
+        """
+        from contextleak.influence.export import COLUMNS, lines
+
+        return data_frame(dict(zip(COLUMNS, line, strict=True)) for line in lines(self))
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: numbers, places and figures; no text of contexts and responses."""
+        return card("influence", self)
+
+    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
+        """The model and how many contexts."""
+        return (("model", self.model), ("contexts", len(self.attributions)))
 
 
 def _hidden(text: str) -> str:
     return re.sub(r"\w", "•", text)
-
-
-def _redacted(one: Attribution) -> Attribution:
-    readings = tuple(
-        r.model_copy(update={"text": _hidden(r.text), "tokens": tuple(map(_hidden, r.tokens)), "token_ids": ()})
-        for r in one.readings
-    )
-    return one.model_copy(update={"context": _hidden(one.context), "query": _hidden(one.query), "readings": readings})
 
 
 def load_influence(path: str | Path) -> InfluenceRecord:
@@ -180,7 +216,7 @@ def expected(attributions: Sequence[Attribution], confidence: float = CONFIDENCE
             for of, value in _statistics(grid.totals, whole):
                 values.setdefault((reading.lam, n, of), []).append(value)
     return tuple(
-        Expected(lam=lam, n=n, of=of, contexts=len(found), **_interval(np.asarray(found), confidence))
+        Expected(lam=lam, n=n, of=of, contexts=len(found), **interval(np.asarray(found), confidence))
         for (lam, n, of), found in values.items()
     )
 
@@ -191,7 +227,8 @@ def _statistics(totals: Floats, whole: bool) -> tuple[tuple[str, float], ...]:
     return ("span", float(totals.mean())), ("hottest", float(totals.max()))
 
 
-def _interval(values: Floats, confidence: float) -> dict[str, float]:
+def interval(values: Floats, confidence: float = CONFIDENCE) -> dict[str, float]:
+    """mean, low and high of a Student t interval for the mean of numbers that are at least 0; one alone has no end above."""
     mean, count = float(values.mean()), len(values)
     if count < 2:
         return {"mean": mean, "low": 0.0, "high": float("inf")}

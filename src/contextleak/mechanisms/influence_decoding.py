@@ -90,6 +90,10 @@ class _Decoding(Answering):
         with_context, without = np.split(np.asarray(clean.values), 2)
         return np.exp(self.log_p(with_context, without))
 
+    def decides_early(self, task: Task, query: Query) -> bool:
+        """A free answer is: its tokens are drawn while collecting."""
+        return not task.answers(query)
+
     def release(self, clean: Vector | Spoken, draws: int, rng: np.random.Generator) -> Releases:
         """Answers sampled from the law; a spelled answer as it is."""
         if isinstance(clean, Spoken):

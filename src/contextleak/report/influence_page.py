@@ -6,24 +6,40 @@ import base64
 import hashlib
 import importlib.resources
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from contextleak.errors import UsageError
 from contextleak.report.figures import _canvas, _svg
 
 if TYPE_CHECKING:
     from contextleak.influence import Attribution, Grid, InfluenceRecord, Reading
 
-__all__ = ["hottest", "influence_page", "segments"]
+__all__ = ["hottest", "influence_page", "law_name", "segments"]
 
 SHOWN = 20  # contexts whose heat map is on the page; the numbers of all are in the exports
+STYLES = ("-", "--", ":")
 COLORS = ("#d55e00", "#0072b2", "#8a6d00", "#a0459a", "#00735c")
 
 
-def influence_page(record: InfluenceRecord, title: str | None = None, shown: int = SHOWN) -> str:
-    """The page of one context or of many. All text is escaped; the one script is named by its hash."""
+@dataclass(frozen=True, slots=True, repr=False)
+class _Side:
+    """One reading of a context, and what tells it from the others beside it."""
+
+    name: str
+    one: Attribution
+    reading: Reading
+
+
+def influence_page(*records: InfluenceRecord, title: str | None = None, shown: int = SHOWN) -> str:
+    """The page of one context or of many, with the readings of several models side by side if there are several records.
+
+    All text is escaped; the one script is named by its hash. Raises UsageError if the records are not of the same contexts.
+    """
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
@@ -31,10 +47,36 @@ def influence_page(record: InfluenceRecord, title: str | None = None, shown: int
     )
     script = importlib.resources.files("contextleak.report").joinpath("influence.js").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    columns = _columns(records)
     return environment.get_template("influence.html.j2").render(
-        record=record, title=title or "Influence of a context on a response", script=script, digest=digest,
-        contexts=[_context(one) for one in record.attributions[:shown]], depth=_depth(record), describe=_described,
+        records=records, title=title or "Influence of a context on a response", script=script, digest=digest, count=len(columns),
+        contexts=[_context(column) for column in columns[:shown]], depth=_depth(columns), describe=_described,
+        promise=dict.fromkeys(line for record in records for line in record.promise),
     )  # fmt: skip
+
+
+def _columns(records: Sequence[InfluenceRecord]) -> list[list[_Side]]:
+    """For every context the readings of all records."""
+    same = {tuple((one.context, one.query) for one in record.attributions) for record in records}
+    if len(same) != 1:
+        raise UsageError(
+            f"{len(records)} records were given; they must be one or more, all of the same contexts and queries."
+        )
+    return [
+        [_Side(_side_name(reading, record, len(records)), one, reading) for record, one in column for reading in one.readings]
+        for column in zip(*([(record, one) for one in record.attributions] for record in records), strict=True)
+    ]  # fmt: skip
+
+
+def _side_name(reading: Reading, record: InfluenceRecord, records: int) -> str:
+    return f"{record.model}, {law_name(reading)}" if records > 1 else law_name(reading)
+
+
+def law_name(reading: Reading) -> str:
+    """How a response was drawn, or would be."""
+    if reading.epsilon is None:
+        return f"λ = {reading.lam:g}, T = {reading.temperature:g}"
+    return f"bounded CID, ε = {reading.epsilon:g}, λ ≤ {reading.lam:g}, T = {reading.temperature:g}"
 
 
 def hottest(one: Attribution, grid: Grid, count: int = 5) -> list[dict[str, Any]]:
@@ -59,28 +101,44 @@ def segments(one: Attribution, grid: Grid) -> list[dict[str, Any]]:
     return out
 
 
-def _context(one: Attribution) -> dict[str, Any]:
-    grids = list(zip(*(reading.grids for reading in one.readings), strict=True))
-    maps = [_side_by_side(one, row) for row in grids[:-1] or grids]
-    whole = [row[-1] for row in (reading.grids for reading in one.readings)]
-    return {"one": one, "maps": maps, "whole": list(zip(one.readings, whole, strict=True)), "figures": _figures(one)}
+def _context(sides: Sequence[_Side]) -> dict[str, Any]:
+    kept = [(side, grid) for side in sides for grid in side.reading.grids[:-1] or side.reading.grids]
+    sizes = sorted({grid.n for _, grid in kept})
+    maps = [_side_by_side([(side, grid) for side, grid in kept if grid.n == n]) for n in sizes]
+    whole = [(side, side.reading, side.reading.grids[-1]) for side in sides]
+    return {"one": sides[0].one, "maps": maps, "whole": whole, "figures": _figures(sides)}
 
 
-def _side_by_side(one: Attribution, grids: tuple[Grid, ...]) -> dict[str, Any]:
+def _side_by_side(pairs: Sequence[tuple[_Side, Grid]]) -> dict[str, Any]:
     """The heat maps of all readings for one n, on one scale."""
-    top = max(float(grid.totals.max()) for grid in grids) or 1.0
-    views = []
-    for reading, grid in zip(one.readings, grids, strict=True):
-        pieces = segments(one, grid)
-        best = max(range(len(pieces)), key=lambda i: pieces[i]["value"])
-        for at, piece in enumerate(pieces):
-            span = grid.spans[piece["top"]]
-            piece |= {"alpha": round(0.7 * piece["value"] / top, 3), "best": at == best,
-                      "label": f"{piece['text'].strip() or 'blank'}: span {piece['top'] + 1}, {_tokens(span)}, influence {piece['value']:.3f} on the whole response"}  # fmt: skip
-        data = {"spans": grid.spans, "values": np.round(np.asarray(grid.signed), 4).tolist(), "tokens": reading.tokens,
-                "top": top, "over": [piece["over"] for piece in pieces]}  # fmt: skip
-        views.append({"reading": reading, "pieces": pieces, "data": data, "rows": hottest(one, grid)})
-    return {"n": grids[0].n, "stride": grids[0].stride, "views": views}
+    top = max(float(grid.totals.max()) for _, grid in pairs) or 1.0
+    first = pairs[0][1]
+    return {"n": first.n, "stride": first.stride, "views": [_view(side, grid, top) for side, grid in pairs]}
+
+
+def _view(side: _Side, grid: Grid, top: float) -> dict[str, Any]:
+    pieces = segments(side.one, grid)
+    best = max(range(len(pieces)), key=lambda i: pieces[i]["value"])
+    for at, piece in enumerate(pieces):
+        span = grid.spans[piece["top"]]
+        piece |= {"alpha": round(0.7 * piece["value"] / top, 3), "best": at == best,
+                  "label": f"{piece['text'].strip() or 'blank'}: span {piece['top'] + 1}, {_tokens(span)}, influence {piece['value']:.3f} on the whole response"}  # fmt: skip
+    data = {"spans": grid.spans, "values": np.round(np.asarray(grid.signed), 4).tolist(), "tokens": side.reading.tokens,
+            "top": top, "over": [piece["over"] for piece in pieces]}  # fmt: skip
+    return {
+        "side": side,
+        "tokens": _lettered(side.reading),
+        "pieces": pieces,
+        "data": data,
+        "rows": hottest(side.one, grid),
+    }
+
+
+def _lettered(reading: Reading) -> list[tuple[str, str]]:
+    """Each response token with its lambda, where every token has one of its own."""
+    return list(
+        zip(reading.tokens, [f"λ {lam:.3g}" for lam in reading.lams] or [""] * len(reading.tokens), strict=True)
+    )
 
 
 def _tokens(span: tuple[int, int]) -> str:
@@ -88,43 +146,42 @@ def _tokens(span: tuple[int, int]) -> str:
     return f"token {first + 1}" if end == first + 1 else f"tokens {first + 1} to {end}"
 
 
-def _figures(one: Attribution) -> list[str]:
+def _figures(sides: Sequence[_Side]) -> list[str]:
     """Influence by position of the span, for the smallest n, and of the whole context by position of the response token."""
     by_span, axes = _canvas("position of the span (context token)", "influence on the response")
     by_token, other = _canvas("response token", "influence of the whole context")
-    for at, reading in enumerate(one.readings):
-        grid, whole, color = reading.grids[0], reading.grids[-1], COLORS[at % len(COLORS)]
+    for at, side in enumerate(sides):
+        style: Any = {
+            "color": COLORS[at % len(COLORS)],
+            "ls": STYLES[at // len(COLORS) % len(STYLES)],
+            "lw": 1.4,
+            "label": side.name,
+        }
+        grid, whole = side.reading.grids[0], side.reading.grids[-1]
         middle = [(a + b + 1) / 2 for a, b in grid.spans]
-        axes.plot(
-            middle,
-            grid.totals,
-            color=color,
-            lw=1.4,
-            marker="." if len(middle) < 60 else "",
-            label=f"λ = {reading.lam:g}",
-        )
-        places = np.arange(1, len(reading.tokens) + 1)
-        other.plot(places, whole.absolute[0], color=color, lw=1.4, marker=".", label=f"λ = {reading.lam:g}")
+        axes.plot(middle, grid.totals, marker="." if len(middle) < 60 else "", **style)
+        other.plot(np.arange(1, len(side.reading.tokens) + 1), whole.absolute[0], marker=".", **style)
     other.xaxis.get_major_locator().set_params(integer=True)
     for each in (axes, other):
         each.set_ylim(bottom=0)
         each.legend(fontsize=8, frameon=False, labelcolor="#010203")
-    n = one.readings[0].grids[0].n
+    n = sides[0].reading.grids[0].n
     return [_svg(by_span, f"influence by position of the span, n = {n}"), _svg(by_token, "influence by response token")]
 
 
-def _depth(record: InfluenceRecord) -> str:
+def _depth(columns: Sequence[Sequence[_Side]]) -> str:
     """Mean influence of spans by their place in the context, in tenths, over all contexts of a data set."""
-    if len(record.attributions) < 2:
+    if len(columns) < 2:
         return ""
     figure, axes = _canvas("place of the span in its context", "mean influence")
-    for at, lam in enumerate(dict.fromkeys(r.lam for one in record.attributions for r in one.readings)):
-        readings = [r for one in record.attributions for r in one.readings if r.lam == lam]
-        place, value = (np.concatenate(parts) for parts in zip(*map(_places, readings), strict=True))
+    sides = [side for column in columns for side in column]
+    for at, name in enumerate(dict.fromkeys(side.name for side in sides)):
+        found = [_places(side.reading) for side in sides if side.name == name]
+        place, value = (np.concatenate(parts) for parts in zip(*found, strict=True))
         tenth = np.minimum((place * 10).astype(int), 9)
-        found = [i for i in range(10) if (tenth == i).any()]
-        axes.plot([(i + 0.5) / 10 for i in found], [value[tenth == i].mean() for i in found], color=COLORS[at % len(COLORS)],
-                  marker="o", ms=4, label=f"λ = {lam:g}")  # fmt: skip
+        there = [i for i in range(10) if (tenth == i).any()]
+        axes.plot([(i + 0.5) / 10 for i in there], [value[tenth == i].mean() for i in there], color=COLORS[at % len(COLORS)],
+                  ls=STYLES[at // len(COLORS) % len(STYLES)], marker="o", ms=4, label=name)  # fmt: skip
     axes.set(xlim=(0, 1))
     axes.set_ylim(bottom=0)
     axes.legend(fontsize=8, frameon=False, labelcolor="#010203")

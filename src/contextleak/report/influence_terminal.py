@@ -6,10 +6,10 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from contextleak.report.influence_page import hottest, segments
+from contextleak.report.influence_page import hottest, law_name, segments
 
 if TYPE_CHECKING:
-    from contextleak.influence import Attribution, Grid, InfluenceRecord
+    from contextleak.influence import Attribution, Grid, InfluenceRecord, Reading
 
 __all__ = ["influence_summary", "print_heat"]
 
@@ -24,12 +24,19 @@ def influence_summary(record: InfluenceRecord, shown: int = SHOWN) -> str:
         for reading in one.readings:
             whole = reading.grids[-1]
             lines.append(
-                f"λ = {reading.lam:g}, T = {reading.temperature:g}: “{reading.text.strip()}” "
+                f"{law_name(reading)}: “{reading.text.strip()}” "
                 f"({'sampled' if reading.sampled else 'given'}). Whole context: influence {whole.totals[0]:.3f}, "
                 f"loss of this response (ex-post ε) {whole.losses[0]:.3f}; noise floor of a token {reading.floor:.1g}."
             )
+            lines += _lams(reading)
             lines += [_hot(one, grid) for grid in reading.grids[:-1]]
     return "\n".join([*lines, *_over(record, shown)])
+
+
+def _lams(reading: Reading) -> list[str]:
+    """Each token of a response from bounded CID with its lambda."""
+    told = ", ".join(f"{piece.strip()!r} {lam:.3g}" for piece, lam in zip(reading.tokens, reading.lams, strict=False))
+    return [f"  λ of each token: {told}"] if told else []
 
 
 def _hot(one: Attribution, grid: Grid) -> str:
@@ -56,9 +63,8 @@ def print_heat(record: InfluenceRecord, shown: int = SHOWN, file: Any = None) ->
     console = Console(file=file or sys.stdout, highlight=False, soft_wrap=True)
     for one in record.attributions[:shown]:
         for reading in one.readings:
-            console.print(
-                f"Influence of spans of {reading.grids[0].n} on the response, λ = {reading.lam:g}:", markup=False
-            )
+            law = f"{record.model}, {law_name(reading)}"
+            console.print(f"Influence of spans of {reading.grids[0].n} on the response, {law}:", markup=False)
             console.print(_painted(segments(one, reading.grids[0])))
             console.print()
 
