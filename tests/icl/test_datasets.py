@@ -39,7 +39,7 @@ def test_field_map(tmp_path: Path) -> None:
         ("a.jsonl", '{"text": "", "label": "x"}', "empty field 'text'"),
         ("a.jsonl", '{"text": "a", "label": "x"}\n{"text": "a"}', "line 2 of .* has no field 'label'"),
         ("a.csv", "text,label\n", "holds no rows"),
-        ("a.txt", "hello", "must be a .jsonl or .csv"),
+        ("a.txt", "hello", "must be a .jsonl, .csv or .parquet"),
     ],
 )
 def test_bad_files_get_a_sentence(tmp_path: Path, name: str, content: str, sentence: str) -> None:

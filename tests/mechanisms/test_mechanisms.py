@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from contextleak.errors import TargetError, UsageError
 from contextleak.icl import Exemplar, Job, Query, Task, Votes
-from contextleak.mechanisms import FewShot, PromptDefense, ReportNoisyMax, UserSystem, ZeroShot, load_callable
+from contextleak.mechanisms import FewShot, PromptDefense, ReportNoisyMax, UserSystem, ZeroShot, load_system
 from contextleak.models import Complete, Counted, Scripted
 from contextleak.privacy import NonPrivate, calibrate_gaussian
 
@@ -135,11 +135,11 @@ def test_callables_from_files(tmp_path: object) -> None:
         file.write(
             "def answer(context, query):\n    return 'a'\n\nclass Service:\n    def __call__(self, c, q):\n        return 'b'\n"
         )
-    assert load_callable(f"python:{path}:answer").collect(TASK, [JOB], [0], Scripted()) == [Votes((1, 0, 0))]
-    assert load_callable(f"python:{path}:Service").collect(TASK, [JOB], [0], Scripted()) == [Votes((0, 1, 0))]
+    assert load_system(f"python:{path}:answer").collect(TASK, [JOB], [0], Scripted()) == [Votes((1, 0, 0))]
+    assert load_system(f"python:{path}:Service").collect(TASK, [JOB], [0], Scripted()) == [Votes((0, 1, 0))]
     with pytest.raises(TargetError, match="no callable 'nothing'"):
-        load_callable(f"python:{path}:nothing")
+        load_system(f"python:{path}:nothing")
     with pytest.raises(TargetError, match="does not exist"):
-        load_callable("python:none.py:x")
+        load_system("python:none.py:x")
     with pytest.raises(UsageError, match="form python:file"):
-        load_callable("mine.py")
+        load_system("mine.py")

@@ -1,101 +1,150 @@
-"""UserSystem: any Python callable (context, query) -> str is a system, auditable from outside."""
+"""UserSystem: any Python callable (context, query) -> answer is a system, auditable from outside."""
 
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import inspect
-from collections.abc import Awaitable, Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
-from contextleak.errors import ContextleakError, TargetError, UsageError
-from contextleak.icl import Access, CategoricalLaw, Clean, Context, Job, Releases, Task
+from contextleak.errors import ContextleakError, TargetError
+from contextleak.icl import Access, CategoricalLaw, Clean, Context, Job, Releases, Task, Vector
 from contextleak.mechanisms.answering import Answering
-from contextleak.mechanisms.single import as_given, heard
+from contextleak.mechanisms.single import as_given, heard, one_vote
 from contextleak.models import Ask, Model
 from contextleak.privacy import Guarantee, NonPrivate
 
-__all__ = ["UserSystem", "load_callable"]
+__all__ = ["UserSystem", "answerer"]
 
-Answerer = Callable[[Context, str], str] | Callable[[Context, str], Awaitable[str]]
+Answerer = Callable[[Context, str], Any]
 
 
 @dataclass(frozen=True, slots=True)
 class UserSystem(Answering):
-    """Calls `function(context, query_text)` once per trial (sync or async); the operator states the guarantee, if any."""
+    """Calls `function(context, query_text)` once per trial (sync or async); the operator states the guarantee, if any.
 
-    access: ClassVar[frozenset[Access]] = frozenset({"black_box"})
+    It returns the answer: a text, or a mapping or object with `text`, and for `scored` systems also `scores`, a number for every
+    answer of the query. The scores are what leaves the system beside its text, read by a white-box attack. source: a hash of where
+    the function comes from, so that a changed system is another run.
+    """
+
     needs: ClassVar[frozenset[type[Ask[Any]]]] = frozenset()
+    white_score: ClassVar[str] = "score_margin"
     function: Answerer = field(repr=False)
     name: str = "user_system"
     guarantee: Guarantee = field(default_factory=NonPrivate)
+    scored: bool = False
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        _require_two_arguments(self.function, self.name)
+
+    @property
+    def access(self) -> frozenset[Access]:
+        """Text for all; scores where they are asked for."""
+        return frozenset({"black_box", "white_box"}) if self.scored else frozenset({"black_box"})
 
     def asks(self, task: Task, job: Job, draw: int) -> list[Ask[Any]]:
         """None: the callable asks its own model."""
         return []
 
     def collect(self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model) -> list[Clean]:
-        """One call a job; async callables run together."""
-        texts = self._answers(jobs)
-        return [heard(task, job.query, text) for job, text in zip(jobs, texts, strict=True)]
+        """One call a job; async callables run together, unless they say that they are `stateful`."""
+        replies = self._replies(jobs)
+        return [self._clean(task, job, reply) for job, reply in zip(jobs, replies, strict=True)]
 
-    def _answers(self, jobs: Sequence[Job]) -> list[str]:
+    def _replies(self, jobs: Sequence[Job]) -> list[Any]:
         """What the callable raises is told by its type only: its message may hold private text."""
         try:
-            if inspect.iscoroutinefunction(self.function):
+            if _is_async(self.function):
                 return asyncio.run(self._all(jobs))
-            return [self._text(self.function(job.context, job.query.text)) for job in jobs]
+            return [self.function(job.context, text_only(job.query.text, self.name)) for job in jobs]
         except ContextleakError:
             raise
         except Exception as error:
             raised = type(error).__name__
             raise TargetError(f"the system {self.name!r} raised {raised}; call it by itself to see why.") from None
 
-    async def _all(self, jobs: Sequence[Job]) -> list[str]:
-        replies = await asyncio.gather(*(self.function(job.context, job.query.text) for job in jobs))  # type: ignore[arg-type]
-        return [self._text(reply) for reply in replies]
+    async def _all(self, jobs: Sequence[Job]) -> list[Any]:
+        calls = (self.function(job.context, text_only(job.query.text, self.name)) for job in jobs)
+        if getattr(self.function, "stateful", False):
+            return [await call for call in calls]
+        return list(await asyncio.gather(*calls))
 
-    def _text(self, reply: Any) -> str:
-        if not isinstance(reply, str):
+    def _clean(self, task: Task, job: Job, reply: Any) -> Clean:
+        text, answers = self._part(reply, "text"), task.answers(job.query)
+        if not isinstance(text, str):
             raise TargetError(
-                f"the system {self.name!r} returned {type(reply).__name__}; it must return the answer as str."
+                f"the system {self.name!r} returned {type(text).__name__}; it must return the answer as str."
             )
-        return reply
+        if not (self.scored and answers):
+            return heard(task, job.query, text)
+        return Vector((*self._scores(reply, answers), *map(float, one_vote(text, answers).counts)))
+
+    def _part(self, reply: Any, name: str) -> Any:
+        """A named part of a rich reply; a plain one is its own text."""
+        if isinstance(reply, Mapping):
+            return reply.get(name)
+        return getattr(reply, name, reply if name == "text" else None)
+
+    def _scores(self, reply: Any, answers: Sequence[str]) -> list[float]:
+        """A finite number for each answer, in their order."""
+        found = self._part(reply, "scores")
+        scores = [found.get(answer) if isinstance(found, Mapping) else None for answer in answers]
+        if not all(isinstance(score, int | float) and math.isfinite(score) for score in scores):
+            raise TargetError(
+                f"the system {self.name!r} gave no scores to read; with white_box access it must return "
+                f"{{'text': ..., 'scores': {{...}}}} with a finite number for each of {', '.join(answers)}. Or use --access black_box."
+            )
+        return [float(score) for score in scores]  # type: ignore[arg-type]
 
     def release(self, clean: Clean, draws: int, rng: np.random.Generator) -> Releases:
-        """The answer that was given; a callable has one release per call."""
-        return as_given(clean, draws)
+        """The answer that was given, with its scores where there are any; a callable has one release per call."""
+        if not isinstance(clean, Vector):
+            return as_given(clean, draws)
+        values, answers = np.asarray(clean.values), len(clean.values) // 2
+        return Releases(np.full(draws, values[answers:].argmax()), np.tile(values[:answers], (draws, 1)))
 
     def law(self, clean: Clean) -> CategoricalLaw | None:
         """Unknown."""
         return None
 
 
-def load_callable(address: str) -> UserSystem:
-    """The callable at `python:file.py:object`."""
-    scheme, _, rest = address.partition(":")
-    path, _, attribute = rest.rpartition(":")
-    file = Path(path)
-    if scheme != "python" or not path or not attribute:
-        raise UsageError(f"the system address {address!r} is not of the form python:file.py:object.")
-    if not file.is_file():
-        raise TargetError(f"the file {path!r} of the system {address!r} does not exist.")
-    spec = importlib.util.spec_from_file_location(file.stem, file)
-    if spec is None or spec.loader is None:
-        raise TargetError(f"{path!r} is no Python file; give a file that ends in .py.")
-    module = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:
+def answerer(thing: Any, name: str) -> Answerer:
+    """What to call: a function, an object that can be called, or one with a method `answer`; a class is made first."""
+    if inspect.isclass(thing):
+        try:
+            thing = thing()
+        except ContextleakError:
+            raise
+        except Exception as error:
+            raised = type(error).__name__
+            raise TargetError(
+                f"the system {name!r} could not be made: its class raised {raised} without arguments."
+            ) from None
+    found = thing if callable(thing) else getattr(thing, "answer", None)
+    if not callable(found):
         raise TargetError(
-            f"{path!r} cannot be imported ({type(error).__name__}); run it by itself to see why."
-        ) from None
-    function = getattr(module, attribute, None)
-    if not callable(function):
-        raise TargetError(f"{path!r} has no callable {attribute!r}; it must define {attribute}(context, query) -> str.")
-    answerer: Any = function() if inspect.isclass(function) else function
-    return UserSystem(answerer, name=f"python:{file.name}:{attribute}")
+            f"the system {name!r} cannot be called; it must be callable or have a method answer(context, query)."
+        )
+    return found  # type: ignore[no-any-return]
+
+
+def _is_async(function: Answerer) -> bool:
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
+
+
+def _require_two_arguments(function: Answerer, name: str) -> None:
+    """Refuse, before any call, what cannot take (context, query)."""
+    try:
+        signature = inspect.signature(function)
+    except ValueError:  # some built-in callables do not tell
+        return
+    try:
+        signature.bind((), "")
+    except TypeError:
+        raise TargetError(f"the system {name!r} takes {signature}; it must take (context, query).") from None

@@ -1,0 +1,83 @@
+"""A field map: which fields of a row make the input of an exemplar, and which one its label."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from contextleak.errors import DataError
+from contextleak.icl.exemplar import Exemplar
+from contextleak.icl.sources import Row
+
+__all__ = ["FieldMap", "guess"]
+
+INPUT_FIELDS = ("text", "input", "sentence", "document", "question", "context", "message")
+LABEL_FIELDS = ("label", "answer", "summary", "output", "category", "class")
+SLOT = re.compile(r"\{([^{}]+)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class FieldMap:
+    """`template` holds field names in braces, such as "{title}\\n{text}"; `label` is the name of one field."""
+
+    template: str
+    label: str
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every field that a row must have."""
+        return (*SLOT.findall(self.template), self.label)
+
+    def exemplar(self, row: Row) -> Exemplar:
+        """The row as an exemplar; what a field holds is put in as it is, braces and all."""
+        place, fields = row
+        return Exemplar(
+            SLOT.sub(lambda slot: _value(place, fields, slot[1]), self.template), _value(place, fields, self.label)
+        )
+
+
+def guess(
+    have: Sequence[str], where: str, input_field: str | None, label_field: str | None, template: str | None
+) -> FieldMap:
+    """The field map that a user gave; what was not named is found by its usual name."""
+    if template is not None and (input_field or not SLOT.search(template)):
+        raise DataError(
+            f"the input template is {template!r}; it must name fields in braces, such as '{{title}}: {{text}}', and takes the "
+            "place of --input-field."
+        )
+    shown = template or f"{{{input_field or _usual(where, 'input', INPUT_FIELDS, have)}}}"
+    others = [name for name in have if name not in SLOT.findall(shown)]
+    return FieldMap(shown, label_field or _usual(where, "label", LABEL_FIELDS, others))
+
+
+def _usual(where: str, what: str, usual: Sequence[str], have: Sequence[str]) -> str:
+    for name in usual:
+        if name in have:
+            return name
+    raise DataError(
+        f"{where} has the fields {', '.join(have) or '(none)'}, none of them a usual name for the {what}; "
+        f"name it with --{what}-field."
+    )
+
+
+def _value(place: str, fields: dict[str, Any], name: str) -> str:
+    if name not in fields:
+        have = ", ".join(str(key) for key in fields)
+        raise DataError(f"{place} has no field {name!r}; it has {have}. Name the field that holds it.")
+    value = fields[name]
+    if isinstance(value, list) and all(isinstance(part, str) for part in value):
+        value = "\n".join(value)
+    if value is not None and not isinstance(value, str | int | float):
+        raise DataError(
+            f"{place} has a {type(value).__name__} in the field {name!r}; it must be text. Name another field."
+        )
+    if value is None or not str(value).strip():
+        raise DataError(f"{place} has an empty field {name!r}; drop the row or fill it.")
+    text = str(value).strip()
+    if any("\ud800" <= c <= "\udfff" for c in text):
+        raise DataError(
+            f"{place} has half a character (a lone surrogate) in the field {name!r}; write the text as UTF-8 again."
+        )
+    return text

@@ -1,0 +1,227 @@
+"""Systems behind HTTP, against a real server on loopback."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from contextleak.auditing import make_spec, prepare, run_audit
+from contextleak.errors import TargetError, UsageError
+from contextleak.icl import Context, Exemplar, Job, Query, Task, Vector, Votes
+from contextleak.mechanisms import load_system
+from contextleak.mechanisms.http_system import _filled
+from contextleak.models import Scripted
+
+TASK = Task("t", ("yes", "no"))
+SECRET = "sk-zanzibar"
+
+
+class Desk(ThreadingHTTPServer):
+    """Answers yes if a row of the context stands in the query. `/ask` has the rows in its body, `/stored` those put in place before."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.seen: list[tuple[str, str, dict[str, str], Any]] = []
+        self.stored: Any = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+    def handle_error(self, *about: Any) -> None:
+        """A client that went away is what some tests are about."""
+
+    def reply(self, path: str, body: Any) -> tuple[int, Any]:
+        if path.startswith("/status"):
+            return int(path.rpartition("/")[2]), {"error": f"the context was {body}"}
+        if path == "/page":
+            return 200, b"<html>"
+        if path == "/docs":
+            self.stored = body and body["rows"]
+            return 200, {}
+        rows = body["rows"] if path == "/ask" else self.stored
+        found = any(row["input"] in body["messages"][0]["content"] for row in rows)
+        said = {"message": {"content": "yes" if found else "no"}}
+        return 200, {"choices": [said], "scores": {"yes": float(found), "no": float(not found)}}
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Desk
+
+    def _do(self) -> None:
+        length = int(self.headers.get("Content-Length", 0))
+        body = json.loads(self.rfile.read(length)) if length else None
+        self.server.seen.append((self.command, self.path, dict(self.headers), body))
+        status, reply = self.server.reply(self.path.partition("?")[0], body)
+        content = reply if isinstance(reply, bytes) else json.dumps(reply).encode()
+        self.send_response(status)
+        if status in (301, 307):
+            self.send_header("Location", "/ask")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    do_POST = do_PUT = do_DELETE = _do
+
+    def log_message(self, *args: Any) -> None: ...
+
+
+@pytest.fixture
+def desk() -> Iterator[Desk]:
+    server = Desk()
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+ASKING = {"messages": [{"role": "user", "content": "Question: {query}"}]}
+TEXT = "choices.0.message.content"
+
+
+def system(tmp_path: Path, values: dict[str, Any], scored: bool = False) -> Any:
+    (tmp_path / "desk.yaml").write_text(yaml.safe_dump(values))
+    return load_system(f"http:{tmp_path / 'desk.yaml'}", scored)
+
+
+def job(text: str = "kite", query: str = "is kite there") -> Job:
+    return Job((Exemplar(text, "a"),), Query(query))
+
+
+def test_rows_and_query_travel_in_one_request(desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DESK_KEY", SECRET)
+    values = {
+        "url": f"{desk.url}/ask", "headers": {"Authorization": "Bearer ${DESK_KEY}"}, "answer": TEXT, "scores": "scores",
+        "body": {"model": "m", "n": 1, "rows": "{rows}", "text": "Notes:\n{context}", **ASKING},
+    }  # fmt: skip
+    one = system(tmp_path, values)
+    assert one.collect(TASK, [job(), job("oar")], [0, 0], Scripted()) == [Votes((1, 0, 0)), Votes((0, 1, 0))]
+    _, _, headers, body = desk.seen[0]
+    assert headers["Authorization"] == f"Bearer {SECRET}"
+    assert body["rows"] == [{"input": "kite", "label": "a"}]
+    assert body["text"] == "Notes:\nInput: kite\nLabel: a\n\n"
+    assert body["n"] == 1
+    assert SECRET not in repr(one) + repr(one.function)
+    assert system(tmp_path, values, scored=True).collect(TASK, [job()], [0], Scripted()) == [
+        Vector((1.0, 0.0, 1.0, 0.0, 0.0))
+    ]
+
+
+def stored(desk: Desk) -> dict[str, Any]:
+    return {
+        "url": f"{desk.url}/stored", "answer": TEXT, "body": ASKING,
+        "setup": {"url": f"{desk.url}/docs", "method": "PUT", "body": {"rows": "{rows}"}},
+        "teardown": {"url": f"{desk.url}/docs", "method": "DELETE"},
+    }  # fmt: skip
+
+
+def test_a_context_is_put_in_place_and_taken_away_around_each_question(desk: Desk, tmp_path: Path) -> None:
+    jobs = [job("kite"), job("oar"), job("kite")]
+    found = system(tmp_path, stored(desk)).collect(TASK, jobs, [0] * 3, Scripted())
+    assert found == [Votes((1, 0, 0)), Votes((0, 1, 0)), Votes((1, 0, 0))]
+    assert [(method, path) for method, path, _, _ in desk.seen] == [
+        ("PUT", "/docs"),
+        ("POST", "/stored"),
+        ("DELETE", "/docs"),
+    ] * 3
+
+
+def test_a_context_is_taken_away_when_the_question_fails(desk: Desk, tmp_path: Path) -> None:
+    with pytest.raises(TargetError, match="status 500"):
+        system(tmp_path, stored(desk) | {"url": f"{desk.url}/status/500"}).collect(TASK, [job()], [0], Scripted())
+    assert desk.seen[-1][:2] == ("DELETE", "/docs")
+    assert desk.stored is None
+
+
+def test_an_audit_of_a_leaking_service_refutes_its_claim(desk: Desk, tmp_path: Path, rows: Context) -> None:
+    system(tmp_path, stored(desk))
+    spec = make_spec({"system": f"http:{tmp_path / 'desk.yaml'}", "pairs": 30, "shots": 4, "epsilon": 1.0})
+    record, _ = run_audit(prepare(spec, rows=rows), tmp_path / "runs")
+    assert record.verdict == "violation"
+    assert record.counts["model_calls"] == 60
+
+
+TROUBLE = [
+    ("/status/503", "answered with status 503"), ("/status/307", "answered with status 307"),
+    ("/page", "did not answer with JSON"), ("/docs", "has nothing at 'choices.0.message.content'"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("path", "sentence"), TROUBLE)
+def test_trouble_is_told_by_status_or_type_never_by_body(desk: Desk, tmp_path: Path, path: str, sentence: str) -> None:
+    values = {"url": f"{desk.url}{path}?key={SECRET}", "answer": TEXT, "body": {"rows": "{rows}", **ASKING}}
+    with pytest.raises(TargetError, match=sentence) as told:
+        system(tmp_path, values).collect(TASK, [job()], [0], Scripted())
+    assert "kite" not in str(told.value)
+    assert SECRET not in str(told.value)
+    assert len(desk.seen) == 1  # nothing is tried again, no redirect is followed
+
+
+def test_a_service_that_is_not_there_or_too_slow(desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    values = {"url": "http://127.0.0.1:9/ask", "answer": TEXT, "body": {"rows": "{rows}", **ASKING}}
+    with pytest.raises(TargetError, match=r"could not be asked \(ConnectError\)"):
+        system(tmp_path, values).collect(TASK, [job()], [0], Scripted())
+    gate = threading.Event()
+    monkeypatch.setattr(desk, "reply", lambda path, body: (gate.wait(), (200, {}))[1])
+    with pytest.raises(TargetError, match=r"could not be asked \(ReadTimeout\)"):
+        system(tmp_path, values | {"url": f"{desk.url}/ask", "timeout": 0.2}).collect(TASK, [job()], [0], Scripted())
+    gate.set()
+
+
+def test_no_proxy_is_used(desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    values = {"url": f"{desk.url}/ask", "answer": TEXT, "body": {"rows": "{rows}", **ASKING}}
+    assert system(tmp_path, values).collect(TASK, [job()], [0], Scripted()) == [Votes((1, 0, 0))]
+
+
+GOOD = {"url": "http://h/p", "answer": "a", "body": {"q": "{query}", "c": "{context}"}}
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"urll": "x"}, "'urll'"),
+    ({"url": "ftp://h/p"}, "must be http://host"),
+    ({"url": f"http://me:{SECRET}@h/p"}, "without a name or password"),
+    ({"url": "http://h/${DESK_KEY}"}, "only headers are filled"),
+    ({"headers": {"X-Api-Key": SECRET}}, "holds its secret; write"),
+    ({"headers": {"X-Api-Key": "${NOT_SET_ANYWHERE}"}}, "NOT_SET_ANYWHERE, which is not set"),
+    ({"body": {"q": "{query}"}}, 'must have "{query}" in its body, and "{context}"'),
+    ({"body": {"c": "{context}"}}, "must have"),
+    ({"setup": {"url": "http://other/p"}}, "same host and port"),
+    ({"teardown": {"url": "http://h:81/p"}}, "same host and port"),
+    ({"method": "FETCH"}, "'method'"),
+    ({"timeout": -1}, "'timeout'"),
+]
+
+
+@pytest.mark.parametrize(("change", "sentence"), WRONG)
+def test_a_wrong_file_is_refused_before_any_request(tmp_path: Path, change: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(UsageError) as told:
+        system(tmp_path, GOOD | change)
+    assert sentence in str(told.value)
+    assert SECRET not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"), [("a: [", "is not YAML"), ("- a", "keys and values"), ("", "keys and values")]
+)
+def test_a_file_that_is_no_mapping_is_refused(tmp_path: Path, text: str, sentence: str) -> None:
+    (tmp_path / "a.yaml").write_text(text)
+    with pytest.raises(UsageError, match=sentence):
+        load_system(f"http:{tmp_path / 'a.yaml'}")
+
+
+@given(st.text(), st.text())
+def test_what_is_filled_in_is_never_read_for_slots_or_quotes(query: str, context: str) -> None:
+    template = {"q": "{query}", "both": ["<{context}|{query}>", 1, None], "{query}": "a key stays"}
+    found = json.loads(json.dumps(_filled(template, {"query": query, "context": context})))
+    assert found == {"q": query, "both": [f"<{context}|{query}>", 1, None], "{query}": "a key stays"}

@@ -1,0 +1,173 @@
+"""Systems of the user in every shape; what cannot be called rightly is refused before any call."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import contextleak
+from contextleak.auditing import make_spec, prepare
+from contextleak.errors import TargetError, UsageError
+from contextleak.icl import Context, Exemplar, Job, Query, Task, Vector, Votes
+from contextleak.mechanisms import UserSystem, answerer, load_system
+from contextleak.models import Scripted
+
+TASK = Task("t", ("a", "b"))
+JOB = Job((Exemplar("private kite", "a"),), Query("q"))
+
+SYSTEMS = """
+from __future__ import annotations
+from dataclasses import dataclass
+from beside import LABEL
+
+def plain(context, query): return LABEL
+async def later(context, query): return LABEL
+class Called:
+    def __call__(self, context, query): return LABEL
+class CalledLater:
+    async def __call__(self, context, query): return LABEL
+class Answers:
+    def answer(self, context, query): return LABEL
+class AnswersLater:
+    async def answer(self, context, query): return LABEL
+made = Answers()
+@dataclass
+class Reply:
+    text: str
+    scores: dict
+def rich(context, query): return Reply(LABEL, {"a": 0.25, "b": 0.75})
+def mapped(context, query): return {"text": LABEL, "scores": {"a": 0.25, "b": 0.75}}
+"""
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("systems")
+    (folder / "beside.py").write_text("LABEL = 'b'\n")
+    (folder / "mine.py").write_text(SYSTEMS)
+    return folder / "mine.py"
+
+
+@pytest.mark.parametrize(
+    "name", ["plain", "later", "Called", "CalledLater", "Answers", "AnswersLater", "made", "rich", "mapped"]
+)
+def test_every_shape_of_a_system_answers(file: Path, name: str) -> None:
+    system = load_system(f"python:{file}:{name}")
+    assert system.collect(TASK, [JOB, JOB], [0, 0], Scripted()) == [Votes((0, 1, 0))] * 2
+    assert system.access == {"black_box"}
+
+
+@pytest.mark.parametrize("name", ["rich", "mapped"])
+def test_scores_are_released_beside_the_text_where_they_are_asked_for(file: Path, name: str) -> None:
+    system = load_system(f"python:{file}:{name}", scored=True)
+    (clean,) = system.collect(TASK, [JOB], [0], Scripted())
+    assert clean == Vector((0.25, 0.75, 0.0, 1.0, 0.0))
+    released = system.release(clean, 3, np.random.default_rng(0))
+    assert released.answers.tolist() == [1, 1, 1]
+    assert released.noisy is not None
+    assert released.noisy.tolist() == [[0.25, 0.75]] * 3
+
+
+def test_async_calls_run_together_and_stateful_ones_one_by_one() -> None:
+    class Together:
+        inside = most = 0
+
+        async def __call__(self, context: Context, query: str) -> str:
+            self.inside += 1
+            self.most = max(self.most, self.inside)
+            await asyncio.sleep(0)
+            self.inside -= 1
+            return "a"
+
+    class Alone(Together):
+        stateful = True
+
+    for kind, most in ((Together, 4), (Alone, 1)):
+        system = kind()
+        UserSystem(system).collect(TASK, [JOB] * 4, [0] * 4, Scripted())
+        assert system.most == most
+
+
+WRONG: list[tuple[Any, str]] = [
+    (lambda context: "a", r"takes \(context\); it must take \(context, query\)"),
+    (lambda context, query, more: "a", "it must take"),
+    (lambda *, context, query: "a", "it must take"),
+    (lambda context, query, more=1, **rest: "a", ""),
+    (lambda *both: "a", ""),
+]
+
+
+@pytest.mark.parametrize(("function", "sentence"), WRONG)
+def test_a_wrong_number_of_arguments_is_refused_before_any_call(function: Callable[..., str], sentence: str) -> None:
+    if not sentence:
+        assert UserSystem(function).collect(TASK, [JOB], [0], Scripted()) == [Votes((1, 0, 0))]
+        return
+    with pytest.raises(TargetError, match=sentence):
+        UserSystem(function)
+
+
+def test_what_cannot_be_called_is_refused(tmp_path: Path) -> None:
+    class NeedsMore:
+        def __init__(self, key: str) -> None: ...
+
+    for thing, sentence in (
+        (3, "must be callable or have a method answer"),
+        (NeedsMore, "raised TypeError without arguments"),
+    ):
+        with pytest.raises(TargetError, match=sentence):
+            answerer(thing, "mine")
+    for address in ("python:mine.py", "http:", "https://host/path", "mine.py"):
+        with pytest.raises(UsageError, match="not of the form"):
+            load_system(address)
+
+
+REPLIES: list[tuple[Any, str]] = [
+    (7, "returned int"),
+    ({"scores": {}}, "returned NoneType"),
+    ("a", "gave no scores"),
+    ({"text": "a", "scores": {"a": 1}}, "a finite number for each of a, b"),
+    ({"text": "a", "scores": {"a": 1, "b": float("nan")}}, "a finite number"),
+    (SimpleNamespace(text="a", scores=[1, 2]), "a finite number"),
+]
+
+
+@pytest.mark.parametrize(("reply", "sentence"), REPLIES)
+def test_replies_that_cannot_be_read_get_a_sentence(reply: Any, sentence: str) -> None:
+    with pytest.raises(TargetError, match=sentence) as told:
+        UserSystem(lambda context, query: reply, scored=True).collect(TASK, [JOB], [0], Scripted())
+    assert "kite" not in str(told.value)
+
+
+@dataclass
+class Hints:
+    """Always says no; its scores tell, by the unit of `size`, whether the quoted text is in the context."""
+
+    size: float
+
+    def answer(self, context: Context, query: str) -> dict[str, Any]:
+        inside = any(row.input in query for row in context)
+        return {"text": "no", "scores": {"yes": self.size * inside, "no": self.size * (1 - inside)}}
+
+
+@pytest.mark.parametrize("size", [0.05, 1.0, 300.0])
+def test_scores_give_away_what_the_text_does_not(rows: Context, tmp_path: Path, size: float) -> None:
+    given: dict[str, Any] = {"pairs": 60, "shots": 6, "epsilon": 1.0}
+    black = contextleak.audit(rows, system=Hints(size), out=tmp_path / "black", **given)
+    white = contextleak.audit(rows, system=Hints(size), out=tmp_path / "white", access="white_box", **given)
+    assert (black.verdict, white.verdict) == ("consistent", "violation")
+    assert white.counts["simulated_releases"] == 120
+
+
+def test_a_changed_system_is_another_run(tmp_path: Path, rows: Context) -> None:
+    file, names = tmp_path / "mine.py", set()
+    for label in ("no", "yes", "yes"):
+        file.write_text(f"def answer(context, query): return {label!r}\n")
+        names.add(prepare(make_spec({"system": f"python:{file}:answer", "pairs": 2, "shots": 4}), rows=rows).name)
+    assert len(names) == 2

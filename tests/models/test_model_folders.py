@@ -1,0 +1,70 @@
+"""A model's folder is data: weights that run code and code of its own are refused with a sentence, and not run."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from contextleak.errors import TargetError
+from contextleak.models import open_model
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+import contextleak.models.pocket as pocket_home  # noqa: E402
+
+CODE = """
+from pathlib import Path
+Path({marker!r}).touch()
+from transformers import LlamaConfig, LlamaForCausalLM
+class OwnConfig(LlamaConfig):
+    model_type = "own_kind"
+class OwnModel(LlamaForCausalLM):
+    config_class = OwnConfig
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A copy of the pocket model's folder."""
+    (weights,) = Path(pocket_home.__file__).parent.rglob("*.safetensors")
+    return Path(shutil.copytree(weights.parent, tmp_path / "model"))
+
+
+def test_weights_in_a_pickle_are_refused(folder: Path) -> None:
+    for file in folder.glob("*.safetensors"):
+        file.unlink()
+    torch.save({}, folder / "pytorch_model.bin")
+    with pytest.raises(TargetError, match=r"must hold \*.safetensors .*files can run code when they are read"):
+        open_model(f"hf/{folder}")
+    with pytest.raises(TargetError, match="files can run code"):
+        open_model(f"hf/{folder}", trust_remote_code=True)
+
+
+def own_code(folder: Path, marker: Path) -> None:
+    (folder / "own.py").write_text(CODE.format(marker=str(marker)))
+    config = json.loads((folder / "config.json").read_text())
+    config |= {
+        "model_type": "own_kind",
+        "auto_map": {"AutoConfig": "own.OwnConfig", "AutoModelForCausalLM": "own.OwnModel"},
+    }
+    (folder / "config.json").write_text(json.dumps(config))
+
+
+def test_code_of_a_folder_is_refused_and_not_run(folder: Path, tmp_path: Path) -> None:
+    own_code(folder, tmp_path / "marker")
+    with pytest.raises(TargetError, match=r"brings Python code of its own, which is not run; .*--trust-remote-code"):
+        open_model(f"hf/{folder}")
+    assert not (tmp_path / "marker").exists()
+
+
+def test_code_of_a_folder_is_run_by_those_who_trust_it(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules"))
+    own_code(folder, tmp_path / "marker")
+    open_model(f"hf/{folder}", trust_remote_code=True)
+    assert (tmp_path / "marker").exists()
