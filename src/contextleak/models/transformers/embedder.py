@@ -52,7 +52,9 @@ def load_embedder(address: str) -> SentenceEmbedder:
     local = Path(address).exists()
     try:
         disable_progress_bar()  # type: ignore[no-untyped-call]
-        encoder = SentenceTransformer(address, local_files_only=local, model_kwargs={"dtype": torch.float32})
+        encoder = SentenceTransformer(
+            address, local_files_only=local, model_kwargs={"dtype": torch.float32, "use_safetensors": True}
+        )
     except (OSError, ValueError, RuntimeError, KeyError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise TargetError(f"the embedding model {address!r} could not be loaded: {reason}") from None

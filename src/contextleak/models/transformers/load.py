@@ -49,6 +49,8 @@ def load(
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise TargetError(f"the model {address!r} could not be loaded: {reason}") from None
     fingerprint = _fingerprint(folder) if folder.exists() else hashlib.sha256(address.encode()).hexdigest()[:16]
+    if model.dtype != torch.float32:  # other numbers, other answers
+        fingerprint += f"-{str(model.dtype).removeprefix('torch.')}"
     tokenizer.model_max_length = 1 << 30  # the window is checked before any call, with a sentence
     model.to(where)  # type: ignore[arg-type]
     model.eval()  # type: ignore[no-untyped-call]
@@ -84,6 +86,10 @@ def _fingerprint(folder: Path) -> str:
 
 
 def _device(device: str) -> torch.device:
+    if device == "cuda" and not torch.cuda.is_available():
+        raise TargetError(
+            "the device cuda is not here; use --device cpu, or a machine with a GPU and its build of torch."
+        )
     if device != "auto":
         return torch.device(device)
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")

@@ -1,0 +1,81 @@
+"""Nothing but the target is contacted: every address that a process asks for or connects to is told by the interpreter itself."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+WATCH = """
+import json, sys
+EVENTS = ("socket.connect", "socket.bind", "socket.getaddrinfo", "socket.gethostbyname", "socket.sendto", "socket.sendmsg",
+          "subprocess.Popen", "os.system", "os.posix_spawn", "os.exec")
+def watch(event, args):
+    if event in EVENTS:
+        about = args[1:] if event in ("socket.connect", "socket.bind", "socket.sendto", "socket.sendmsg") else args
+        print("EVENT", json.dumps([event, [str(part) for part in about]]), file=sys.stderr, flush=True)
+sys.addaudithook(watch)
+"""
+LIBRARY_SEARCH = {"ldconfig", "gcc", "cc", "ld", "objdump"}  # what ctypes asks where a shared library is
+ROWS = ["--data", "rows.jsonl", "--pairs", "4", "--shots", "4"]
+
+
+def events(stderr: str) -> list[tuple[str, list[str]]]:
+    """What was asked of the network, and programs that were started."""
+    told = [json.loads(line[6:]) for line in stderr.splitlines() if line.startswith("EVENT ")]
+    return [(event, about) for event, about in told if Path(about[0]).name not in LIBRARY_SEARCH]
+
+
+def test_the_watch_sees_a_connection() -> None:
+    code = WATCH + "import socket\ntry: socket.create_connection(('127.0.0.1', 9))\nexcept OSError: pass"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert ("socket.connect", ["('127.0.0.1', 9)"]) in events(done.stderr)
+
+
+def test_a_local_model_needs_no_connection(desk: Path, run: Callable[..., Any]) -> None:
+    done = run(
+        ["audit", *ROWS], ["audit", *ROWS, "--store-text", "all", "--out", "other"],
+        ["influence", "--context", "note.txt", "--query", "What is the code?", "--max-tokens", "4"],
+        codes=[3, 3, 0], first=WATCH,
+    )  # fmt: skip
+    (found,) = (desk / "runs").iterdir()
+    told = run(["report", str(found), "--out", "page.html"], codes=[0], first=WATCH).stderr
+    assert events(done.stderr) + events(told) == []
+
+
+class Handler(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(200)
+        self.send_header("Content-Length", "15")
+        self.end_headers()
+        self.wfile.write(b'{"said": "yes"}')
+
+    def log_message(self, *args: Any) -> None: ...
+
+
+def test_with_a_system_behind_http_only_its_host_and_port_are_contacted(desk: Path, run: Callable[..., Any]) -> None:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+    thread.start()
+    body = {"rows": "{rows}", "query": "{query}"}
+    about = {"url": f"http://127.0.0.1:{server.server_port}/", "answer": "said", "body": body}
+    (desk / "system.yaml").write_text(yaml.safe_dump(about))
+    try:
+        done = run(["audit", *ROWS, "--system", "http:system.yaml"], codes=[3], first=WATCH)
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+    seen = events(done.stderr)
+    assert {event for event, _ in seen} <= {"socket.connect", "socket.getaddrinfo"}
+    assert {about[0] for event, about in seen if event == "socket.connect"} == {f"('127.0.0.1', {server.server_port})"}
+    names = {tuple(about[:2]) for event, about in seen if event == "socket.getaddrinfo"}
+    assert names <= {("127.0.0.1", str(server.server_port))}
