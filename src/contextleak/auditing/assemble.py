@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 from contextleak.attacks import Attack, Score
 from contextleak.auditing.design import Pair
 from contextleak.auditing.estimate import estimate
@@ -9,30 +11,34 @@ from contextleak.auditing.prepare import Prepared
 from contextleak.auditing.record import AuditRecord, GuaranteeData, curves, provenance, wealth
 from contextleak.auditing.release import Trials, learnt, simulate, trials
 from contextleak.auditing.store import EvidenceRow
-from contextleak.auditing.verdict import Claim, ceiling, decide
+from contextleak.auditing.verdict import ceiling, decide
 from contextleak.auditing.votes import clean_estimates, profile, vote_reach
-from contextleak.icl import Exemplar, Job, Mechanism, Votes
-from contextleak.stats import EProcess, Estimate
+from contextleak.icl import Exemplar, Job, Mechanism, Vector, Votes
+from contextleak.stats import Estimate
 
-__all__ = ["assemble", "drawn", "played"]
+__all__ = ["assemble", "drawn"]
+
+FEW = 3  # candidates that may be alike by chance
 
 
-def assemble(prepared: Prepared, evidence: list[EvidenceRow], calls: int) -> AuditRecord:
-    """Releases, estimates, verdict, curves."""
-    spec, claim = prepared.spec, prepared.claim
-    simulated = drawn(prepared, evidence)
-    process = played(prepared, simulated)
-    estimates = _estimates(prepared, evidence, simulated, claim, prepared.bet.estimates(process))
-    reach = _reach(prepared, estimates, len(evidence))
-    decision = decide(claim, prepared.guarantee, estimates, len(evidence), reach, spec.estimator)
+def assemble(prepared: Prepared, evidence: Iterable[EvidenceRow], used: int, calls: int) -> AuditRecord:
+    """Releases, estimates, verdict, curves of the first `used` pairs; `evidence` holds them in order and may be read again."""
+    spec, claim, pairs = prepared.spec, prepared.claim, prepared.pairs[:used]
+    score = learnt(prepared.task, prepared.mechanism, prepared.attack.score, pairs, evidence, prepared.pilot, spec.seed)
+    simulated = drawn(prepared, score, pairs, evidence)
+    process = prepared.bet.play(simulated.part(slice(prepared.pilot, None)))
+    bets = prepared.bet.estimates(process)
+    estimates = _estimates(prepared, score, pairs, evidence, simulated, bets)
+    reach = _reach(prepared, estimates, used)
+    decision = decide(claim, prepared.guarantee, estimates, used, reach, spec.estimator)
     return AuditRecord(
         name=prepared.name, spec=spec.model_dump(), claim=claim,
         guarantee=GuaranteeData.of(prepared.guarantee, claim.delta),
-        attack=_describe(prepared.attack, prepared.mechanism), counts=_counts(evidence, calls, simulated),
+        attack=_describe(prepared.attack, prepared.mechanism), counts=_counts(evidence, used, calls, simulated),
         estimates=tuple(estimates), decision=decision, wealth=wealth(process),
         profile=profile(prepared.mechanism, evidence, spec.epsilon) if spec.answers == 1 else None,
         curves=curves(simulated.member, simulated.nonmember), example_prompt=_example(prepared),
-        warnings=(*prepared.warnings, *_blind(simulated)),
+        warnings=(*prepared.warnings, *_blind(simulated), *_alike(prepared.mechanism, evidence)),
         provenance=provenance(
             model=prepared.model.name, model_fingerprint=prepared.model.fingerprint, data_fingerprint=prepared.data,
             seed=str(spec.seed),
@@ -40,34 +46,25 @@ def assemble(prepared: Prepared, evidence: list[EvidenceRow], calls: int) -> Aud
     )  # fmt: skip
 
 
-def drawn(prepared: Prepared, evidence: list[EvidenceRow]) -> Trials:
-    """Simulated releases of the collected pairs; as many a pair whether all pairs are in or not."""
-    noisy = "white_box" in prepared.mechanism.access
+def drawn(prepared: Prepared, score: Score, pairs: Sequence[Pair], evidence: Iterable[EvidenceRow]) -> Trials:
+    """Simulated releases of some collected pairs; as many a pair whether all pairs are in or not."""
+    noisy = (
+        prepared.mechanism.needs and "white_box" in prepared.mechanism.access
+    )  # a system of the user's is asked once
     draws = prepared.spec.simulations // (2 * len(prepared.pairs)) if noisy else 1
-    pairs, score = prepared.pairs[: len(evidence)], _score(prepared, evidence)
     return simulate(
         prepared.task, prepared.mechanism, score, pairs, evidence, draws, prepared.spec.seed, prepared.spec.answers
     )
 
 
-def played(prepared: Prepared, simulated: Trials) -> EProcess:
-    """The bet on all pairs but those that taught the score."""
-    return prepared.bet.play(simulated.part(slice(prepared.pilot, None)))
-
-
-def _score(prepared: Prepared, evidence: list[EvidenceRow]) -> Score:
-    task, mechanism, score, spec = prepared.task, prepared.mechanism, prepared.attack.score, prepared.spec
-    return learnt(task, mechanism, score, prepared.pairs[: len(evidence)], evidence, prepared.pilot, spec.seed)
-
-
 def _estimates(
-    prepared: Prepared, evidence: list[EvidenceRow], simulated: Trials, claim: Claim, bets: list[Estimate]
-) -> list[Estimate]:
+    prepared: Prepared, score: Score, pairs: Sequence[Pair], evidence: Iterable[EvidenceRow], simulated: Trials,
+    bets: list[Estimate],
+) -> list[Estimate]:  # fmt: skip
     """The bet first, then bounds by a threshold on one release a world, then bounds from clean votes and exact losses."""
     spec, task, mechanism = prepared.spec, prepared.task, prepared.mechanism
-    pairs, score = prepared.pairs[: len(evidence)], _score(prepared, evidence)
     tested = trials(task, mechanism, score, pairs, evidence, spec.seed, spec.answers)
-    counted = estimate(simulated.part, tested, prepared.rule, claim, spec.confidence, prepared.bet.levels)
+    counted = estimate(simulated.part, tested, prepared.rule, prepared.claim, spec.confidence, prepared.bet.levels)
     if spec.answers > 1:
         return [*bets, *counted]  # votes and laws speak of one release
     return [*bets, *counted, *clean_estimates(task, mechanism, pairs, evidence, spec.delta, spec.confidence)]
@@ -96,6 +93,18 @@ def _blind(simulated: Trials) -> tuple[str, ...]:
     )
 
 
+def _alike(mechanism: Mechanism, evidence: Iterable[EvidenceRow]) -> tuple[str, ...]:
+    """Were the public candidates, which are sampled, one and the same text in every world?"""
+    drawn = getattr(mechanism, "candidates", 0)
+    found = [c.choices for row in evidence for c in (row.member, row.nonmember) if isinstance(c, Vector)]
+    if drawn < FEW or not found or any(len(choices) > 1 for choices in found):
+        return ()
+    return (
+        f"the {drawn} candidate answers to each query, all but one drawn at temperature 1, are one and the same text: the model may "
+        "not sample, and then this mechanism can release nothing else. Ask the endpoint for its temperature (contextleak probe).",
+    )
+
+
 def _describe(attack: Attack, mechanism: Mechanism) -> dict[str, str]:
     return {
         "mechanism": mechanism.name, "canary": attack.canary.name, "query": attack.query.name, "score": attack.score.name,
@@ -103,11 +112,13 @@ def _describe(attack: Attack, mechanism: Mechanism) -> dict[str, str]:
     }  # fmt: skip
 
 
-def _counts(evidence: list[EvidenceRow], calls: int, simulated: Trials) -> dict[str, int]:
-    votes = [clean.counts for row in evidence for clean in (row.member, row.nonmember) if isinstance(clean, Votes)]
-    unread, answers = sum(counts[-1] for counts in votes), sum(map(sum, votes))
+def _counts(evidence: Iterable[EvidenceRow], used: int, calls: int, simulated: Trials) -> dict[str, int]:
+    unread = answers = 0
+    for clean in (clean for row in evidence for clean in (row.member, row.nonmember)):
+        if isinstance(clean, Votes):
+            unread, answers = unread + clean.counts[-1], answers + sum(clean.counts)
     return {
-        "pairs": len(evidence), "model_calls": calls, "answers": answers, "unparsable_answers": unread,
+        "pairs": used, "model_calls": calls, "answers": answers, "unparsable_answers": unread,
         "simulated_releases": int(simulated.member.size + simulated.nonmember.size),
     }  # fmt: skip
 
@@ -118,16 +129,16 @@ def _example(prepared: Prepared) -> str:
     job = pair.member if keep == "all" else _redacted(pair, keep == "canary_only")
     asks = prepared.mechanism.asks(prepared.task, job, pair.draw)
     if not asks:
-        return f"(context of {len(job.context)} exemplars)\n{job.query.text}"
-    return str(asks[pair.position % len(asks)].prompt)  # type: ignore[attr-defined]
+        return f"(context of {len(job.context)} exemplars)\n{shown(job.query.text)}"
+    return shown(asks[pair.position % len(asks)].prompt)  # type: ignore[attr-defined]
 
 
 def _redacted(pair: Pair, keep_canary: bool) -> Job:
     rows = []
     for i, row in enumerate(pair.member.context):
         shown = keep_canary and i == pair.position and row == pair.canary
-        rows.append(row if shown else Exemplar(f"[private, {len(row.input)} characters]", "[private]"))
+        rows.append(row if shown else Exemplar(f"[private, {measured(row.input)}]", "[private]"))
     query = pair.member.query
     if not keep_canary:
-        query = type(query)(query.text.replace(pair.canary.input, "[canary]"), query.labels)
+        query = type(query)(without(query.text, pair.canary.input, "[canary]"), query.labels)
     return Job(tuple(rows), query)

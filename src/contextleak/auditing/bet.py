@@ -39,12 +39,16 @@ class Bet:
         """What is bet against."""
         return promise(self.claim, self.guarantee)
 
-    def play(self, trials: Trials) -> EProcess:
-        """All pairs in order; each world's releases come from the mechanism's own release code."""
-        return self._played(self._shares(trials.member), self._shares(trials.nonmember))
+    def start(self) -> EProcess:
+        """Before the first pair."""
+        return EProcess(self.promise, self.confidence, deltas=(self.claim.delta,), horizon=self.horizon)
 
-    def _played(self, x: Floats, y: Floats) -> EProcess:
-        process = EProcess(self.promise, self.confidence, deltas=(self.claim.delta,), horizon=self.horizon)
+    def play(self, trials: Trials, process: EProcess | None = None) -> EProcess:
+        """All pairs in order, after those that `process` has seen; the releases come from the mechanism's own release code."""
+        return self._played(self._shares(trials.member), self._shares(trials.nonmember), process)
+
+    def _played(self, x: Floats, y: Floats, process: EProcess | None = None) -> EProcess:
+        process = process or self.start()
         if len(x):
             process.extend(x, y)
         return process

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
 
 from contextleak.auditing.design import Pair
 from contextleak.auditing.store import EvidenceRow, RunStore
-from contextleak.icl import Job, Mechanism, Spoken, Task
+from contextleak.icl import Clean, Job, Mechanism, Spoken, Task
 from contextleak.models import Counted, Distinct, Model, require
 
-__all__ = ["check", "collect"]
+__all__ = ["Asker", "Batch", "Batches", "Questions", "check", "collect", "in_process"]
 
 Progress = Callable[[int, int], None]
 BLOT = "█"
 
 
-def check(task: Task, mechanism: Mechanism, pairs: Sequence[Pair], model: Model) -> None:
+def check(task: Task, mechanism: Mechanism, pairs: Iterable[Pair], model: Model) -> None:
     """Everything that can be refused without a model call, refused: kinds of asks, prompts that do not fit."""
     require(model, mechanism.needs, mechanism.name)
     for pair in pairs:
@@ -23,45 +25,82 @@ def check(task: Task, mechanism: Mechanism, pairs: Sequence[Pair], model: Model)
             model.check(mechanism.asks(task, job, pair.draw))
 
 
-def collect(
-    task: Task, mechanism: Mechanism, pairs: Sequence[Pair], model: Model, store: RunStore, size: int,
-    progress: Progress = lambda done, total: None, stop: Callable[[], bool] = lambda: False,
-    keep_text: bool = True,
-) -> None:  # fmt: skip
-    """Collect the pairs that the store lacks. Batches always start at the same pairs, so resuming asks the same batches.
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What was collected of a few pairs, and the model calls that it took. It is stored whole or not at all."""
 
-    `stop` is asked before every further batch: an anytime-valid audit may end early. Without `keep_text`, of a free answer
-    only the words that the canary has are stored.
+    first: int
+    rows: tuple[EvidenceRow, ...]
+    calls: int
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Questions:
+    """What a run asks, in batches of `size` pairs that always start at the same pairs (PRIVATE).
+
+    Without `keep_text`, of a free answer only the words that the canary has are kept.
     """
-    done = store.done()
-    progress(len(done), len(pairs))
-    for batch in _batches(pairs, size):
-        if batch[0].index not in done:
-            if done and stop():
+
+    task: Task
+    mechanism: Mechanism
+    pairs: Sequence[Pair]
+    size: int
+    keep_text: bool = True
+
+    def batches(self, shard: tuple[int, int] = (1, 1)) -> range:
+        """First pairs of the batches of shard i of N: every Nth batch."""
+        number, total = shard
+        return range((number - 1) * self.size, len(self.pairs), total * self.size)
+
+    def pairs_in(self, batches: Iterable[int]) -> int:
+        """How many pairs these batches have together."""
+        return sum(min(self.size, len(self.pairs) - first) for first in batches)
+
+    def ask(self, first: int, model: Model) -> Batch:
+        """Both worlds of the pairs of one batch at once: equal asks reach the model once."""
+        pairs = tuple(self.pairs[first : first + self.size])
+        counted = Counted(model)
+        jobs: list[Job] = [job for pair in pairs for job in (pair.member, pair.nonmember)]
+        draws = [pair.draw for pair in pairs for _ in range(2)]
+        clean = self.mechanism.collect(self.task, jobs, draws, Distinct(counted))
+        rows = map(self._row, pairs, clean[::2], clean[1::2])
+        return Batch(first, tuple(rows), counted.calls if self.mechanism.needs else len(jobs))
+
+    def _row(self, pair: Pair, member: Clean, nonmember: Clean) -> EvidenceRow:
+        row = EvidenceRow(pair.index, member, nonmember)
+        return row if self.keep_text else _masked(row, pair)
+
+
+Batches = Generator[Batch, None, None]
+Asker = Callable[[Questions, Model, Sequence[int]], Batches]
+
+
+def in_process(questions: Questions, model: Model, batches: Sequence[int]) -> Batches:
+    """Ask the given model, one batch after the other."""
+    return (questions.ask(first, model) for first in batches)
+
+
+def collect(
+    questions: Questions, model: Model, store: RunStore, shard: tuple[int, int] = (1, 1), ask: Asker = in_process,
+    progress: Progress = lambda done, total: None, stop: Callable[[], bool] = lambda: False,
+) -> None:  # fmt: skip
+    """Collect the batches that the store lacks, in the shard's part of the run; resuming asks the same batches.
+
+    ask: who asks; its batches may come in any order. `stop` is asked before every further batch: an anytime-valid audit may end early.
+    """
+    mine, stored = questions.batches(shard), store.batches()
+    missing = [first for first in mine if first not in stored]
+    done, total = questions.pairs_in(mine) - questions.pairs_in(missing), questions.pairs_in(mine)
+    progress(done, total)
+    if not missing or stop():
+        return
+    with closing(ask(questions, model, missing)) as batches:
+        for batch in batches:
+            store.add(batch.first, batch.rows, batch.calls)
+            done += len(batch.rows)
+            progress(done, total)
+            if stop():
                 return
-            rows, calls = _batch(task, mechanism, batch, model)
-            store.add(
-                batch[0].index, rows if keep_text else [_masked(r, p) for r, p in zip(rows, batch, strict=True)], calls
-            )
-            done |= {pair.index for pair in batch}
-            progress(len(done), len(pairs))
-
-
-def _batches(pairs: Sequence[Pair], size: int) -> list[tuple[Pair, ...]]:
-    return [tuple(pairs[i : i + size]) for i in range(0, len(pairs), size)]
-
-
-def _batch(task: Task, mechanism: Mechanism, batch: Sequence[Pair], model: Model) -> tuple[list[EvidenceRow], int]:
-    """Both worlds of a few pairs at once: equal asks reach the model once."""
-    counted = Counted(model)
-    jobs: list[Job] = [job for pair in batch for job in (pair.member, pair.nonmember)]
-    draws = [pair.draw for pair in batch for _ in range(2)]
-    clean = mechanism.collect(task, jobs, draws, Distinct(counted))
-    rows = [
-        EvidenceRow(pair.index, member, nonmember)
-        for pair, member, nonmember in zip(batch, clean[::2], clean[1::2], strict=True)
-    ]
-    return rows, counted.calls if mechanism.needs else len(jobs)
 
 
 def _masked(row: EvidenceRow, pair: Pair) -> EvidenceRow:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import overload
 
 from contextleak.attacks import Asked, Attack, Mislabeled
 from contextleak.auditing.seeds import generator
@@ -12,7 +13,7 @@ from contextleak.errors import DataError, UsageError
 from contextleak.icl import Context, Exemplar, Job, Task
 from contextleak.privacy import Relation
 
-__all__ = ["Pair", "design", "label_order", "relation_of"]
+__all__ = ["Pair", "Pairs", "design", "label_order", "relation_of"]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -46,15 +47,39 @@ def label_order(rows: Context) -> tuple[str, str]:
     return counts[0][0], counts[-1][0]
 
 
-def design(rows: Context, task: Task, attack: Attack, pairs: int, shots: int, seed: int) -> list[Pair]:
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class Pairs(Sequence[Pair]):
+    """The pairs of an audit, none of them kept: each is made anew from its own seed whenever it is asked for."""
+
+    rows: Context
+    task: Task
+    attack: Attack
+    shots: int
+    seed: int
+    labels: tuple[str, str]
+    places: range
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    @overload
+    def __getitem__(self, at: int) -> Pair: ...
+    @overload
+    def __getitem__(self, at: slice) -> Pairs: ...
+    def __getitem__(self, at: int | slice) -> Pair | Pairs:
+        if isinstance(at, slice):
+            return replace(self, places=self.places[at])
+        return _pair(self.places[at], self.rows, self.task, self.attack, self.shots, self.seed, *self.labels)
+
+
+def design(rows: Context, task: Task, attack: Attack, pairs: int, shots: int, seed: int) -> Pairs:
     """`pairs` independent pairs: contexts of `shots` rows drawn without replacement, a canary at a random place."""
     if shots + 1 > len(rows):
         raise DataError(
             f"{shots} exemplars a context and one held-out row need {shots + 1} rows, and the data has {len(rows)}; "
             "use fewer exemplars (--shots) or more data."
         )
-    rare, common = label_order(rows)
-    return [_pair(i, rows, task, attack, shots, seed, rare, common) for i in range(pairs)]
+    return Pairs(rows, task, attack, shots, seed, label_order(rows), range(pairs))
 
 
 def _pair(index: int, rows: Context, task: Task, attack: Attack, shots: int, seed: int, rare: str, common: str) -> Pair:
@@ -85,5 +110,5 @@ def _insert(context: Sequence[Exemplar], canary: Exemplar, position: int, insert
     if insertion == "add":
         return (*context, canary)
     old = context[position]
-    new = canary if insertion == "replace" else Exemplar(f"{old.input} {canary.input}", old.label)
+    new = canary if insertion == "replace" else Exemplar(join((old.input, " ", canary.input)), old.label)
     return (*context[:position], new, *context[position + 1 :])

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from contextleak.auditing.prepare import Prepared
 from contextleak.auditing.verdict import ceiling
 from contextleak.auditing.votes import vote_reach
+from contextleak.models import Ask
 from contextleak.privacy import Gaussian
 from contextleak.stats import clopper_pearson_power, pairs_to_refute
 
-__all__ = ["Plan", "plan", "predicted_calls"]
+__all__ = ["Plan", "plan", "predicted_calls", "predicted_cost"]
 
 FACTORS = (1.0, 1.5, 2.0, 4.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Calls; the ceiling of each bound; pairs a flawless attack needs to refute the promise; power at true leakages.
+    """Calls and what they cost at most; the ceiling of each bound; pairs a flawless attack needs to refute the promise; power at true leakages.
 
     promise: what is tested, in words; power: (factor, probability that the audit refutes the promise of a system that leaks so many
     times what it promises); None where no formula is known.
@@ -25,6 +28,7 @@ class Plan:
 
     pairs: int
     model_calls: int
+    cost: float | None
     estimator: str
     promise: str
     epsilon_ceiling: float
@@ -36,15 +40,26 @@ class Plan:
 
 def predicted_calls(prepared: Prepared) -> int:
     """Distinct asks of every batch: exactly what `collect` will send."""
-    spec = prepared.spec
     if not prepared.mechanism.needs:
         return 2 * len(prepared.pairs)
-    total = 0
+    return sum(len(asks) for asks in _batches(prepared))
+
+
+def predicted_cost(prepared: Prepared) -> float | None:
+    """US dollars that these calls cost at most, without retries; None where no price is known."""
+    most = getattr(prepared.model, "most_cost", lambda asks: None)
+    costs: list[float | None] = [most(asks) for asks in _batches(prepared)]
+    known = [cost for cost in costs if cost is not None]
+    return sum(known) if len(known) == len(costs) else None
+
+
+def _batches(prepared: Prepared) -> Iterator[list[Ask[Any]]]:
+    """The distinct asks of each batch."""
+    spec = prepared.spec
     for start in range(0, len(prepared.pairs), spec.batch_pairs):
         batch = prepared.pairs[start : start + spec.batch_pairs]
         jobs = [(job, pair.draw) for pair in batch for job in (pair.member, pair.nonmember)]
-        total += len({ask for job, draw in jobs for ask in prepared.mechanism.asks(prepared.task, job, draw)})
-    return total
+        yield list(dict.fromkeys(a for job, draw in jobs for a in prepared.mechanism.asks(prepared.task, job, draw)))
 
 
 def plan(prepared: Prepared) -> Plan:
@@ -54,7 +69,7 @@ def plan(prepared: Prepared) -> Plan:
         prepared
     )
     return Plan(
-        pairs=spec.pairs, model_calls=predicted_calls(prepared), estimator=spec.estimator,
+        pairs=spec.pairs, model_calls=predicted_calls(prepared), cost=predicted_cost(prepared), estimator=spec.estimator,
         promise=prepared.bet.promise.describe(), epsilon_ceiling=reach[0], mu_ceiling=reach[1],
         guarantee_mu=guarantee.mu if isinstance(guarantee, Gaussian) else None, pairs_needed=needed, power=power,
     )  # fmt: skip

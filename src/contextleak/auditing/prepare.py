@@ -13,39 +13,27 @@ from contextleak._version import __version__
 from contextleak.attacks import CANARIES, QUERIES, SCORES, Attack, AuditQuery, Canary, ReferenceDirection, Unigram
 from contextleak.auditing.bet import Bet
 from contextleak.auditing.collect import check
-from contextleak.auditing.design import Pair, design, relation_of
+from contextleak.auditing.design import Pairs, design, relation_of
 from contextleak.auditing.estimate import pilot_pairs, threshold_rule
-from contextleak.auditing.seeds import generator
+from contextleak.auditing.rows import load_data, task_of
 from contextleak.auditing.spec import AuditSpec
 from contextleak.auditing.store import run_id
 from contextleak.auditing.verdict import Claim
 from contextleak.auditing.votes import has_votes
 from contextleak.errors import UsageError
-from contextleak.icl import Context, Mechanism, Task
-from contextleak.icl.datasets import fingerprint, infer_task, read_rows, require_classes
-from contextleak.icl.synthetic import HELP_DESK, help_desk
-from contextleak.mechanisms import MECHANISMS, UserSystem, load_callable
-from contextleak.models import Model, Scripted, WithEmbedder, open_embedder, open_model
+from contextleak.icl import Context, Mechanism, Query, Task
+from contextleak.icl.datasets import fingerprint
+from contextleak.mechanisms import MECHANISMS, UserSystem, load_system
+from contextleak.models import Endpoint, Local, Model, Scripted, WithEmbedder, open_embedder, open_model
 from contextleak.privacy import ApproxDP, Gaussian, Guarantee, NonPrivate, compose
 from contextleak.stats import BestOnSameData, ThresholdRule
 
-__all__ = ["Prepared", "build_attack", "build_mechanism", "load_data", "open_models", "prepare"]
+__all__ = ["Prepared", "build_attack", "build_mechanism", "cheap_keys", "open_models", "prepare", "voters"]
 
-SYNTHETIC_ROWS = 400
+PLACES = {"data", "data_dir"}  # the rows themselves have a fingerprint
 CHEAP = {"answers", "epsilon", "delta", "calibration", "confidence", "estimator", "threshold", "score", "access", "simulations",
-         "stop_when_refuted", "store_text"}  # what changes no question to the model  # fmt: skip
-
-
-def load_data(spec: AuditSpec) -> tuple[Context, Task]:
-    """The private rows and their task, checked."""
-    if spec.data is None:
-        if spec.task not in (None, "help_desk"):
-            raise UsageError(f"the task {spec.task!r} needs data; give a file with --data, or --task help_desk.")
-        return help_desk(SYNTHETIC_ROWS, generator(spec.seed, "data")), HELP_DESK
-    rows = read_rows(spec.data, spec.input_field, spec.label_field)
-    task = infer_task(rows, spec.task)
-    require_classes(task, rows)
-    return rows, task
+         "stop_when_refuted"}  # what changes no question to the model, and nothing of what is kept  # fmt: skip
+NOISE = {"epsilon", "delta", "calibration"}
 
 
 def build_mechanism(spec: AuditSpec) -> Mechanism:
@@ -54,7 +42,7 @@ def build_mechanism(spec: AuditSpec) -> Mechanism:
     Fields of the spec that the mechanism has are passed on, and so are `options`; what it does not have is refused.
     """
     if spec.system is not None:
-        return load_callable(spec.system)
+        return load_system(spec.system, scored=spec.access == "white_box")
     kind = MECHANISMS[spec.mechanism]
     make = getattr(kind, "calibrated", kind)
     known = dict.fromkeys(inspect.signature(make).parameters)
@@ -78,9 +66,10 @@ def build_mechanism(spec: AuditSpec) -> Mechanism:
     return made
 
 
-def open_models(spec: AuditSpec) -> Model:
-    """The base model, with its embedder beside it where one is named."""
-    model = open_model(spec.model)
+def open_models(spec: AuditSpec, endpoint: Endpoint | None = None, local: Local | None = None) -> Model:
+    """The base model, with its embedder beside it where one is named. endpoint: where an openai/... model is; local: how
+    any other is loaded."""
+    model = open_model(spec.model, spec.trust_remote_code, endpoint, local)
     return WithEmbedder(model, open_embedder(spec.embedder)) if spec.embedder else model
 
 
@@ -121,7 +110,7 @@ class Prepared:
     mechanism: Mechanism
     attack: Attack
     model: Model
-    pairs: tuple[Pair, ...]
+    pairs: Pairs
     data: str
     warnings: tuple[str, ...]
 
@@ -149,7 +138,7 @@ class Prepared:
     @property
     def bet(self) -> Bet:
         """The anytime-valid bet against the promise."""
-        spec, levels = self.spec, self.attack.score.levels(_votes(self.spec, self.mechanism))
+        spec, levels = self.spec, self.attack.score.levels(voters(self.spec, self.mechanism))
         horizon = None if spec.stop_when_refuted else spec.pairs
         claim = ApproxDP(self.claim.epsilon, self.claim.delta, self.claim.relation)
         return Bet(claim, self.guarantee, levels, spec.confidence, horizon)
@@ -157,20 +146,27 @@ class Prepared:
     @property
     def identity(self) -> dict[str, Any]:
         """What makes two runs the same run."""
-        spec = self.spec.model_dump(exclude={"data", "simulations"})
+        spec = self.spec.model_dump(exclude=PLACES | {"simulations"})
         return {"spec": spec, "evidence": self.evidence, **self._sources}
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """What the run folder says of itself: its identity, and what a merge needs beside it to do the audit again."""
+        return {**self.identity, "beside": self.spec.model_dump(include=PLACES | {"simulations"})}
 
     @property
     def evidence(self) -> str:
         """Names what is collected; runs that ask other questions of the same answers share it. Empty: never shared."""
         if not self.mechanism.needs:
             return ""
-        return run_id("evidence", {"spec": self.spec.model_dump(exclude=CHEAP | {"data", "pairs"}), **self._sources})
+        cheap = cheap_keys(self.mechanism, self.task, self.pairs[0].asked.query)
+        return run_id("evidence", {"spec": self.spec.model_dump(exclude=cheap | PLACES | {"pairs"}), **self._sources})
 
     @property
     def _sources(self) -> dict[str, str]:
         return {
-            "system": self.mechanism.name, "data": self.data, "model": self.model.fingerprint, "version": __version__,
+            "system": self.mechanism.name + getattr(self.mechanism, "source", ""), "data": self.data,
+            "model": self.model.fingerprint, "version": __version__,
         }  # fmt: skip
 
     @property
@@ -182,27 +178,39 @@ class Prepared:
 
 
 def prepare(
-    spec: AuditSpec, model: Model | None = None, system: UserSystem | None = None, rows: Context | None = None
+    spec: AuditSpec,
+    model: Model | None = None,
+    system: UserSystem | None = None,
+    rows: Context | None = None,
+    opener: Callable[[AuditSpec], Model] = open_models,
 ) -> Prepared:
-    """Load, design and check; raises before the first model call whatever can be known to be wrong."""
+    """Load, design and check; raises before the first model call whatever can be known to be wrong.
+
+    opener: makes the model where none is given and the system needs one; after the cheaper checks.
+    """
     if rows is None:
         rows, task = load_data(spec)
     else:
-        task = infer_task(rows, spec.task)
-        require_classes(task, rows)
+        task = task_of(rows, spec.task)
     mechanism: Mechanism = system or build_mechanism(spec)
     attack = build_attack(spec, mechanism)
     _check_relation(spec, mechanism)
     if not mechanism.needs:
         model = Scripted(name=mechanism.name)
-    opened = model or open_models(spec)
+    opened = model or opener(spec)
     if isinstance(attack.canary, Unigram):
         attack = replace(attack, canary=attack.canary.fitted(rows, _tokenizer(opened)))
-    pairs = tuple(design(rows, task, attack, spec.pairs, spec.shots, spec.seed))
+    pairs = design(rows, task, attack, spec.pairs, spec.shots, spec.seed)
     check(task, mechanism, pairs, opened)
     prepared = Prepared(spec, task, mechanism, attack, opened, pairs, fingerprint(rows), _warnings(spec, mechanism))
     _check_estimator(prepared)
     return prepared
+
+
+def cheap_keys(mechanism: Mechanism, task: Task, query: Query) -> set[str]:
+    """Keys of a spec that change no clean aggregate of such a query: noise among them, unless it is drawn while collecting."""
+    early = getattr(mechanism, "decides_early", None)
+    return CHEAP - NOISE if early is not None and early(task, query) else CHEAP
 
 
 def repeated(guarantee: Guarantee, answers: int) -> Guarantee:
@@ -212,7 +220,7 @@ def repeated(guarantee: Guarantee, answers: int) -> Guarantee:
     return compose([guarantee] * answers)
 
 
-def _votes(spec: AuditSpec, mechanism: Mechanism) -> int:
+def voters(spec: AuditSpec, mechanism: Mechanism | None) -> int:
     """How many answers the mechanism's aggregate counts or averages."""
     return int(getattr(mechanism, "partitions", getattr(mechanism, "subsamples", spec.partitions)))
 
@@ -238,6 +246,11 @@ def _check_estimator(prepared: Prepared) -> None:
             f"the answer to {spec.attack} is a free text, and store_text is none; use --store-text canary_only, which keeps the "
             "canary's words of it."
         )
+    if spec.canary == "given" and spec.store_text == "none":
+        raise UsageError(
+            "a run keeps its configuration, which holds the text of the canary 'given', and store_text is none; use --store-text "
+            "canary_only, or another canary."
+        )
     pilot_pairs(rule, spec.pairs)
     if spec.stop_when_refuted and spec.estimator != "e_process":
         raise UsageError("stop_when_refuted needs an anytime-valid estimator; add --estimator e_process.")
@@ -254,6 +267,8 @@ def _check_estimator(prepared: Prepared) -> None:
 
 def _tokenizer(model: Any) -> Callable[[str], list[str]]:
     """The target's own tokens as texts, or words where it shows none."""
+    while not hasattr(model, "encode_response") and hasattr(model, "model"):
+        model = model.model
     if not hasattr(model, "encode_response"):
         return str.split
     return lambda text: [model.text((token,)) for token in model.encode_response(text)]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import platform
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -10,6 +13,7 @@ import numpy as np
 import scipy
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from contextleak._notebook import card, data_frame
 from contextleak._version import __version__
 from contextleak.auditing.verdict import METHODS, Claim, Decision
 from contextleak.auditing.votes import Profile
@@ -20,6 +24,7 @@ from contextleak.stats import EProcess, Estimate, roc
 __all__ = ["AuditRecord", "Curves", "GuaranteeData", "Wealth", "curves", "load_record", "provenance", "wealth"]
 
 POINTS = 200
+PLACES = {"model", "embedder", "system", "data", "data_dir", "trust_remote_code"}  # where things are, not what they are
 
 
 class GuaranteeData(BaseModel):
@@ -103,6 +108,38 @@ class AuditRecord(BaseModel):
     def to_json(self) -> str:
         """Stable text: equal records give equal bytes."""
         return self.model_dump_json(indent=2) + "\n"
+
+    def results(self) -> str:
+        """The record as stable text, but for where the answers came from: addresses of target and data, provenance, name.
+
+        Equal answers give equal bytes, whether they were collected in one process or many, at once or in parts, over HTTP or not.
+        """
+        found = self.model_dump(
+            mode="json", exclude={"name": True, "provenance": True, "spec": PLACES, "attack": {"mechanism"}}
+        )
+        return json.dumps(found, indent=2, sort_keys=True) + "\n"
+
+    @property
+    def digest(self) -> str:
+        """16 hex digits of a hash of `results`."""
+        return hashlib.sha256(self.results().encode()).hexdigest()[:16]
+
+    def to_pandas(self) -> Any:
+        """A DataFrame with a row for each estimate, its counts in columns of their own. Raises UsageError without pandas."""
+        said = {"run": self.name, "verdict": self.verdict, "claim": self.claim.epsilon}
+        names = ("method", "kind", "epsilon", "mu", "delta", "confidence", "threshold")
+        return data_frame(
+            {**said, **{name: getattr(e, name) for name in names}, "decides": e is self.bound, **e.counts}
+            for e in self.estimates
+        )
+
+    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
+        """What `repr` shows, which notebooks and test runners write down: no text of rows."""
+        return (("name", self.name), ("verdict", self.verdict), ("bound", self.bound.epsilon))
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: verdict, bound, claim and figures; no text of rows."""
+        return card("audit", self)
 
 
 def load_record(path: str | Path) -> AuditRecord:

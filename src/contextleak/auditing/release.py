@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,7 +37,7 @@ class Trials:
 
 
 def trials(
-    task: Task, mechanism: Mechanism, score: Score, pairs: Sequence[Pair], evidence: Sequence[EvidenceRow], seed: int,
+    task: Task, mechanism: Mechanism, score: Score, pairs: Sequence[Pair], evidence: Iterable[EvidenceRow], seed: int,
     answers: int = 1,
 ) -> Trials:  # fmt: skip
     """One trial per world and pair: the mean score of `answers` independent releases."""
@@ -45,7 +45,7 @@ def trials(
 
 
 def simulate(
-    task: Task, mechanism: Mechanism, score: Score, pairs: Sequence[Pair], evidence: Sequence[EvidenceRow], draws: int,
+    task: Task, mechanism: Mechanism, score: Score, pairs: Sequence[Pair], evidence: Iterable[EvidenceRow], draws: int,
     seed: int, answers: int = 1,
 ) -> Trials:  # fmt: skip
     """`draws` trials per world of the same aggregates: for curves and thresholds, and as a pair's mean for the e-process."""
@@ -53,30 +53,27 @@ def simulate(
 
 
 def learnt(
-    task: Task, mechanism: Mechanism, score: Score, pairs: Sequence[Pair], evidence: Sequence[EvidenceRow], pilot: int,
+    task: Task, mechanism: Mechanism, score: Score, pairs: Sequence[Pair], evidence: Iterable[EvidenceRow], pilot: int,
     seed: int,
 ) -> Score:  # fmt: skip
     """The score, its direction learnt from noisy means of the first `pilot` pairs where it has one to learn."""
     if not isinstance(score, ReferenceDirection):
         return score
-    by_index = {row.pair: row for row in evidence}
-    worlds: list[list[Floats]] = [[], []]
-    for pair in pairs[:pilot]:
-        row = by_index[pair.index]
+    worlds: tuple[list[Floats], list[Floats]] = ([], [])
+    for pair, row in zip(pairs[:pilot], evidence, strict=False):
         for world, clean in enumerate((row.member, row.nonmember)):
             noisy = mechanism.release(clean, PILOT_DRAWS, generator(seed, "pilot", pair.index, world)).noisy
-            worlds[world].append(noisy if noisy is not None else np.zeros((0, 1)))
-    return score.fitted(np.concatenate(worlds[0]), np.concatenate(worlds[1])) if worlds[0] else score
+            worlds[world].append(np.zeros(1) if noisy is None else noisy.mean(0))
+    return score.fitted(np.stack(worlds[0]), np.stack(worlds[1])) if worlds[0] else score
 
 
 def _released(
-    task: Task, mechanism: Mechanism, score: Score, pairs: Sequence[Pair], evidence: Sequence[EvidenceRow], draws: int,
+    task: Task, mechanism: Mechanism, score: Score, pairs: Sequence[Pair], evidence: Iterable[EvidenceRow], draws: int,
     seed: int, purpose: Purpose, repeats: int,
 ) -> Trials:  # fmt: skip
-    by_index = {row.pair: row for row in evidence}
     out = np.empty((2, len(pairs), draws))
-    for at, pair in enumerate(pairs):
-        row, answers = by_index[pair.index], task.answers(pair.asked.query)
+    for at, (pair, row) in enumerate(zip(pairs, evidence, strict=True)):
+        answers = task.answers(pair.asked.query)
         for world, votes in enumerate((row.member, row.nonmember)):
             rng = generator(seed, purpose, pair.index, world)
             scores = score.score(mechanism.release(votes, draws * repeats, rng), pair.asked, answers)

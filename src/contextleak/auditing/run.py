@@ -2,40 +2,76 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from contextleak.auditing.assemble import assemble, drawn, played
-from contextleak.auditing.collect import collect
+from contextleak.auditing.assemble import assemble
+from contextleak.auditing.collect import Asker, Batches, Questions, collect, in_process
 from contextleak.auditing.prepare import Prepared
 from contextleak.auditing.record import AuditRecord
+from contextleak.auditing.stopping import Watch
 from contextleak.auditing.store import RunStore
+from contextleak.errors import StoreError, UsageError
+from contextleak.models import Model
 
-__all__ = ["run_audit"]
+__all__ = ["kept_only", "questions", "run_audit", "run_shard", "write_record"]
 
 Progress = Callable[[int, int], None]
 
 
 def run_audit(
-    prepared: Prepared, out: Path, progress: Progress = lambda done, total: None, reuse: bool = True
-) -> tuple[AuditRecord, Path]:
+    prepared: Prepared, out: Path, progress: Progress = lambda done, total: None, reuse: bool = True,
+    ask: Asker = in_process,
+) -> tuple[AuditRecord, Path]:  # fmt: skip
     """Collect what is missing, then compute the record; returns it with the run's folder.
 
-    reuse: answers that another run under `out` got to the same questions are taken over, not asked for again.
+    reuse: answers that another run under `out` got to the same questions are taken over, not asked for again. ask: who asks.
+    The results depend on none of these.
     """
-    folder = out / prepared.name
-    store = RunStore(folder, prepared.identity)
+    store, watch = _opened(prepared, out, reuse)
+    collect(questions(prepared), prepared.model, store, ask=ask, progress=progress, stop=watch)
+    return write_record(prepared, store, watch), store.folder
+
+
+def run_shard(
+    prepared: Prepared, shard: tuple[int, int], out: Path, progress: Progress = lambda done, total: None,
+    reuse: bool = True, ask: Asker = in_process,
+) -> Path:  # fmt: skip
+    """Collect the batches of shard i of N only; returns the run's folder, for `merge`. Raises UsageError for an early stop."""
+    if prepared.spec.stop_when_refuted:
+        raise UsageError(
+            "stop_when_refuted looks at all pairs in their order, and a shard sees every Nth batch; leave one of the two out."
+        )
+    store, _ = _opened(prepared, out, reuse)
+    collect(questions(prepared), prepared.model, store, shard, ask, progress)
+    store.belongs_to(*shard)
+    return store.folder
+
+
+def questions(prepared: Prepared) -> Questions:
+    """What the run asks."""
+    spec = prepared.spec
+    return Questions(prepared.task, prepared.mechanism, prepared.pairs, spec.batch_pairs, spec.store_text == "all")
+
+
+def write_record(prepared: Prepared, store: RunStore, watch: Watch) -> AuditRecord:
+    """The record of what is stored, written beside it: of the pairs up to where the audit ended."""
+    used = watch.seen if watch() else len(prepared.pairs)
+    record = assemble(prepared, store.evidence(stop=used), used, store.calls(used))
+    store.write("record.json", record.to_json())
+    return record
+
+
+def kept_only(questions: Questions, model: Model, batches: Sequence[int]) -> Batches:
+    """Asks nobody: an audit that is replayed finds its answers in its run."""
+    raise StoreError(
+        f"{len(batches)} of {len(questions.batches())} batches are not kept, and --replay asks no model; run the audit without "
+        "it, or give the --cache that has their answers."
+    )
+
+
+def _opened(prepared: Prepared, out: Path, reuse: bool) -> tuple[RunStore, Watch]:
+    store = RunStore(out / prepared.name, prepared.manifest)
     if reuse:
         store.adopt(prepared.spec.batch_pairs, prepared.spec.pairs)
-    collect(
-        prepared.task, prepared.mechanism, prepared.pairs, prepared.model, store, prepared.spec.batch_pairs, progress,
-        stop=lambda: _refuted(prepared, store), keep_text=prepared.spec.store_text == "all",
-    )  # fmt: skip
-    record = assemble(prepared, store.evidence(), store.calls())
-    store.write("record.json", record.to_json())
-    return record, folder
-
-
-def _refuted(prepared: Prepared, store: RunStore) -> bool:
-    """May the audit end early? Only an anytime-valid bet may say so."""
-    return prepared.spec.stop_when_refuted and prepared.bet.broken(played(prepared, drawn(prepared, store.evidence())))
+    return store, Watch(prepared, store)

@@ -13,10 +13,11 @@ from contextleak.attacks import CANARIES, QUERIES, SCORES
 from contextleak.auditing.estimate import threshold_rule
 from contextleak.errors import UsageError, unknown_name
 from contextleak.icl.datasets import TASKS
+from contextleak.icl.named_tasks import NAMED_TASKS
 from contextleak.mechanisms import MECHANISMS
 from contextleak.stats import Fixed
 
-__all__ = ["AuditSpec", "load_spec", "make_spec"]
+__all__ = ["AuditSpec", "load_spec", "make_spec", "read_config"]
 
 
 class AuditSpec(BaseModel):
@@ -25,16 +26,31 @@ class AuditSpec(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     data: str | None = Field(
-        None, description="JSONL or CSV file of private exemplars; none: the bundled help-desk task"
+        None,
+        description="private exemplars: a .jsonl, .csv or .parquet file, or hf:<id or folder>[:split]; none: the bundled help-desk task",
+    )
+    rows: Any = Field(  # never dumped: a record must not hold them
+        None, exclude=True, repr=False, description="the exemplars themselves, a list of objects (in a file only)"
+    )
+    data_dir: str | None = Field(
+        None, description="folder of the rows of named tasks: <name>/train.jsonl; none: the hub"
     )
     input_field: str | None = Field(None, description="name of the field that holds the input")
+    input_template: str | None = Field(
+        None, description="an input made of several fields, such as '{title}\\n{text}', in the place of input_field"
+    )
     label_field: str | None = Field(None, description="name of the field that holds the label")
-    task: str | None = Field(None, description="classification or generation; none: inferred from the data")
-    model: str = Field("pocket", description="model address: pocket, or hf/<folder or id>")
+    task: str | None = Field(
+        None, description="classification, generation, or a task by name (list tasks); none: inferred from the data"
+    )
+    model: str = Field("pocket", description="model address: pocket, hf/<folder or id>, or openai/<model>")
+    trust_remote_code: bool = Field(False, description="run Python code that a model's folder or repository brings")
     embedder: str | None = Field(
         None, description="sentence-transformers id or folder for embeddings; none: the model's own mean hidden states"
     )
-    system: str | None = Field(None, description="python:file.py:object, audited in the place of model and mechanism")
+    system: str | None = Field(
+        None, description="python:file.py:object or http:file.yaml, audited in the place of model and mechanism"
+    )
     mechanism: str = Field("few_shot", description="how answers are made from the context")
     level: int = Field(1, ge=1, le=2, description="strength of prompt_defense")
     partitions: int = Field(10, ge=1, description="number of partitions T of a partitioned mechanism")
@@ -86,7 +102,7 @@ class AuditSpec(BaseModel):
         if self.score is not None:
             _known("the score", self.score, SCORES)
         if self.task is not None:
-            _known("the task", self.task, dict.fromkeys((*TASKS, "help_desk")))
+            _known("the task", self.task, dict.fromkeys((*TASKS, "help_desk", *NAMED_TASKS)))
 
 
 def _known(what: str, name: str, catalogue: dict[str, Any]) -> None:
@@ -115,10 +131,11 @@ def _sentence(problem: Any) -> str:
 
 def load_spec(path: str | None, overrides: dict[str, Any]) -> AuditSpec:
     """The file's values, overridden by flags."""
-    return make_spec({**(_yaml(Path(path)) if path else {}), **overrides})
+    return make_spec({**(read_config(Path(path)) if path else {}), **overrides})
 
 
-def _yaml(path: Path) -> dict[str, Any]:
+def read_config(path: Path) -> dict[str, Any]:
+    """The keys and values of a YAML file, unchecked. Raises UsageError with a sentence for what is none."""
     if not path.is_file():
         raise UsageError(f"the configuration file {str(path)!r} does not exist.")
     try:

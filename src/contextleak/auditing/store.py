@@ -15,12 +15,19 @@ from typing import Any
 from contextleak.errors import StoreError
 from contextleak.icl import Clean, Spoken, Vector, Votes
 
-__all__ = ["EvidenceRow", "RunStore", "run_id", "write_private"]
+__all__ = ["Evidence", "EvidenceRow", "RunStore", "read_manifest", "run_id", "write_private"]
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS evidence (pair INTEGER PRIMARY KEY, member TEXT NOT NULL, nonmember TEXT NOT NULL) STRICT;
 CREATE TABLE IF NOT EXISTS batches (first INTEGER PRIMARY KEY, calls INTEGER NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS shards (number INTEGER NOT NULL, total INTEGER NOT NULL, PRIMARY KEY (number, total)) STRICT;
 """
+NEXT = "SELECT pair, member, nonmember FROM evidence WHERE pair > ? AND pair < ? ORDER BY pair LIMIT 512"
+DIFFER = {
+    "evidence": "SELECT pair FROM evidence a JOIN other.evidence b USING (pair) WHERE a.member <> b.member OR a.nonmember <> b.nonmember",
+    "batches": "SELECT first FROM batches a JOIN other.batches b USING (first) WHERE a.calls <> b.calls",
+}
+ALL = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +37,19 @@ class EvidenceRow:
     pair: int
     member: Clean
     nonmember: Clean
+
+
+class Evidence:
+    """Stored pairs in their order, read as they are needed: iterate as often as you like, they are never all in memory."""
+
+    def __init__(self, store: RunStore, start: int, stop: int) -> None:
+        self._store, self.start, self.stop = store, start, stop
+
+    def __iter__(self) -> Iterator[EvidenceRow]:
+        after = self.start - 1
+        while rows := self._store.some(after, self.stop):
+            yield from rows
+            after = rows[-1].pair
 
 
 def _packed(clean: Clean) -> str:
@@ -67,7 +87,7 @@ def write_private(path: Path, text: str) -> None:
     partial.replace(path)
 
 
-def _read_manifest(folder: Path) -> dict[str, Any]:
+def read_manifest(folder: Path) -> dict[str, Any]:
     """What a run folder says of itself; nothing if it is none."""
     try:
         found = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
@@ -80,6 +100,7 @@ class RunStore:
     """One run on disk. Killing the process at any moment loses at most the batch in flight."""
 
     def __init__(self, folder: Path, identity: dict[str, Any]) -> None:
+        """identity: what the manifest of a new folder says; a folder that is there keeps its own."""
         self.folder = folder
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -120,10 +141,10 @@ class RunStore:
 
         Every run folder keeps its own copy, so each stays whole if the other is deleted.
         """
-        mine = _read_manifest(self.folder).get("evidence")
+        mine = read_manifest(self.folder).get("evidence")
         for other in sorted(self.folder.parent.iterdir()) if mine else ():
-            theirs = _read_manifest(other)
-            if not self.done() and theirs.get("evidence") == mine and (other / "trials.sqlite").is_file():
+            theirs = read_manifest(other)
+            if not self.batches() and theirs.get("evidence") == mine and (other / "trials.sqlite").is_file():
                 had = theirs["spec"]["pairs"]
                 self._copy(other / "trials.sqlite", pairs if had == pairs else min(had, pairs) // batch * batch)
 
@@ -134,10 +155,33 @@ class RunStore:
             for table, key in (("evidence", "pair"), ("batches", "first")):
                 db.execute(f"INSERT OR IGNORE INTO {table} SELECT * FROM other.{table} WHERE {key} < ?", (limit,))
 
-    def done(self) -> set[int]:
-        """Indices of the pairs that are stored."""
+    def join(self, other: RunStore) -> None:
+        """Take over the batches of another store of the same run; what both hold must be the same in both."""
         with self._database() as db:
-            return {row[0] for row in db.execute("SELECT pair FROM evidence")}
+            db.execute("ATTACH ? AS other", (str(other.folder / "trials.sqlite"),))
+            for table in ("evidence", "batches"):
+                if found := db.execute(DIFFER[table]).fetchone():
+                    raise StoreError(
+                        f"{str(other.folder)!r} and {str(self.folder)!r} both hold pair {found[0]}, with different answers; "
+                        "leave one of them out."
+                    )
+            for table in ("evidence", "batches", "shards"):
+                db.execute(f"INSERT OR IGNORE INTO {table} SELECT * FROM other.{table}")
+
+    def belongs_to(self, number: int, total: int) -> None:
+        """Note that the folder holds the shard `number` of `total`."""
+        with self._database() as db:
+            db.execute("INSERT OR IGNORE INTO shards VALUES (?, ?)", (number, total))
+
+    def shards(self) -> list[tuple[int, int]]:
+        """(number, total) of every shard that was collected here."""
+        with self._database() as db:
+            return [(n, total) for n, total in db.execute("SELECT number, total FROM shards ORDER BY total, number")]
+
+    def batches(self) -> set[int]:
+        """First pairs of the batches that are stored."""
+        with self._database() as db:
+            return {row[0] for row in db.execute("SELECT first FROM batches")}
 
     def add(self, first: int, rows: Iterable[EvidenceRow], calls: int) -> None:
         """Store a batch with the model calls it took, in one transaction; a batch stored before stays as it is."""
@@ -146,16 +190,21 @@ class RunStore:
             if db.execute("INSERT OR IGNORE INTO batches VALUES (?, ?)", (first, calls)).rowcount:
                 db.executemany("INSERT INTO evidence VALUES (?, ?, ?)", values)
 
-    def evidence(self) -> list[EvidenceRow]:
-        """All stored pairs in order."""
+    def evidence(self, start: int = 0, stop: int = ALL) -> Evidence:
+        """The stored pairs from `start` to before `stop`, in order."""
+        return Evidence(self, start, stop)
+
+    def some(self, after: int, stop: int) -> list[EvidenceRow]:
+        """The next stored pairs after one of them."""
         with self._database() as db:
-            rows = db.execute("SELECT pair, member, nonmember FROM evidence ORDER BY pair").fetchall()
+            rows = db.execute(NEXT, (after, stop)).fetchall()
         return [EvidenceRow(p, _unpacked(m), _unpacked(n)) for p, m, n in rows]
 
-    def calls(self) -> int:
-        """Model calls that the stored batches took."""
+    def calls(self, stop: int = ALL) -> int:
+        """Model calls that the stored batches of the pairs before `stop` took."""
         with self._database() as db:
-            return int(db.execute("SELECT COALESCE(SUM(calls), 0) FROM batches").fetchone()[0])
+            found = db.execute("SELECT COALESCE(SUM(calls), 0) FROM batches WHERE first < ?", (stop,)).fetchone()
+        return int(found[0])
 
     def write(self, name: str, text: str) -> Path:
         """Write a file of the run, whole or not at all."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +29,8 @@ __all__ = ["Profile", "clean_estimates", "has_votes", "profile", "vote_reach"]
 
 Floats = npt.NDArray[np.float64]
 Law = GaussianLaw | CategoricalLaw
-Laws = tuple[Law, Law]
+Laws = tuple[Any, Any]  # laws, or None where none is declared
+KNOWN = 1024  # curves held at once
 GREEDY = "the model answers a prompt in the same way every time"
 
 
@@ -47,23 +49,27 @@ def has_votes(mechanism: Mechanism, pairs: Sequence[Pair]) -> bool:
 
 
 def clean_estimates(
-    task: Task, mechanism: Mechanism, pairs: Sequence[Pair], evidence: Sequence[EvidenceRow], delta: float, confidence: float
+    task: Task, mechanism: Mechanism, pairs: Sequence[Pair], evidence: Iterable[EvidenceRow], delta: float, confidence: float
 ) -> list[Estimate]:  # fmt: skip
     """`vote_band` and `joint_votes` of the votes for the member answer less those for the other, and `exact` of the worst pair.
 
     Empty where the mechanism declares no law.
     """
-    laws = _laws(mechanism, evidence)
-    if not laws:
+    if not _lawful(mechanism, evidence):
         return []
     bounds = _bounds(task, mechanism, pairs, evidence, delta, confidence) if has_votes(mechanism, pairs) else []
-    return [*bounds, _worst(laws, delta)]
+    return [*bounds, _worst(_laws(mechanism, evidence), delta)]
 
 
-def _laws(mechanism: Mechanism, evidence: Sequence[EvidenceRow]) -> list[Laws]:
-    """Of both worlds of every pair; none where the mechanism declares none."""
-    found = [(mechanism.law(row.member), mechanism.law(row.nonmember)) for row in evidence]
-    return [] if any(law is None for pair in found for law in pair) else found  # type: ignore[return-value]
+def _lawful(mechanism: Mechanism, evidence: Iterable[EvidenceRow]) -> bool:
+    """Does the mechanism declare the law of every release?"""
+    return all(law is not None for pair in _laws(mechanism, evidence) for law in pair)
+
+
+def _laws(mechanism: Mechanism, evidence: Iterable[EvidenceRow]) -> Iterator[Laws]:
+    """Of both worlds of every pair."""
+    for row in evidence:
+        yield mechanism.law(row.member), mechanism.law(row.nonmember)
 
 
 def vote_reach(
@@ -82,22 +88,21 @@ def _by(method: str, m: Floats, n: Floats, scores: VoteScores, delta: float, con
 
 
 def _bounds(
-    task: Task, mechanism: Mechanism, pairs: Sequence[Pair], evidence: Sequence[EvidenceRow], delta: float, confidence: float
+    task: Task, mechanism: Mechanism, pairs: Sequence[Pair], evidence: Iterable[EvidenceRow], delta: float, confidence: float
 ) -> list[Estimate]:  # fmt: skip
-    law = mechanism.law(evidence[0].member)
+    first = next(iter(evidence)).member
+    law = mechanism.law(first)
     assert isinstance(law, GaussianLaw)
     m, n = _margins(task, pairs, evidence)
-    votes = sum(_counts(evidence[0].member))
-    scores = VoteScores.margin(votes, law.sigma, shared=bool(np.abs(m - n).max() <= 2))
+    scores = VoteScores.margin(sum(_counts(first)), law.sigma, shared=bool(np.abs(m - n).max() <= 2))
     return [_by(method, m, n, scores, delta, confidence) for method in ("vote_band", "joint_votes")]
 
 
-def _margins(task: Task, pairs: Sequence[Pair], evidence: Sequence[EvidenceRow]) -> tuple[Floats, Floats]:
+def _margins(task: Task, pairs: Sequence[Pair], evidence: Iterable[EvidenceRow]) -> tuple[Floats, Floats]:
     """Votes for the member answer less those for the non-member answer, of both worlds of every pair."""
-    by_index = {row.pair: row for row in evidence}
     out = np.empty((2, len(pairs)))
-    for at, pair in enumerate(pairs):
-        answers, row = task.answers(pair.asked.query), by_index[pair.index]
+    for at, (pair, row) in enumerate(zip(pairs, evidence, strict=True)):
+        answers = task.answers(pair.asked.query)
         yes, no = (answers.index(str(name)) for name in (pair.asked.member, pair.asked.nonmember))
         out[:, at] = [_counts(votes)[yes] - _counts(votes)[no] for votes in (row.member, row.nonmember)]
     return out[0], out[1]
@@ -108,32 +113,40 @@ def _counts(clean: Clean) -> tuple[int, ...]:
     return clean.counts
 
 
-def _worst(laws: Sequence[Laws], delta: float) -> Estimate:
-    found = [exact_pair(one, other, delta) for one, other in laws]
-    worst = max(found, key=lambda e: e.epsilon or 0.0)
-    losses = [e.epsilon or 0.0 for e in found]
+def _worst(laws: Iterable[Laws], delta: float) -> Estimate:
+    worst, losses = None, []
+    for one, other in laws:
+        found = exact_pair(one, other, delta)
+        losses.append(found.epsilon or 0.0)
+        if worst is None or losses[-1] > (worst.epsilon or 0.0):
+            worst = found
+    assert worst is not None
     details = {"mean_epsilon": float(np.mean(losses)), "pairs_without_loss": float(np.sum(np.array(losses) == 0))}
     return replace(
-        worst, counts={"pairs": len(found)}, assumptions=(*worst.assumptions, GREEDY), details=details,
+        worst, counts={"pairs": len(losses)}, assumptions=(*worst.assumptions, GREEDY), details=details,
         threshold="none: the law of both worlds is known; the worst pair",
     )  # fmt: skip
 
 
-def profile(mechanism: Mechanism, evidence: Sequence[EvidenceRow], claimed: float) -> Profile | None:
+def profile(mechanism: Mechanism, evidence: Iterable[EvidenceRow], claimed: float) -> Profile | None:
     """The exact privacy profile of the pairs from epsilon 0 to twice the claim; None where no law is declared."""
-    laws = _laws(mechanism, evidence)
-    if not laws:
+    if not _lawful(mechanism, evidence):
         return None
     grid = np.linspace(0.0, 2 * min(claimed, 20.0), 41)
     known: dict[tuple[bytes, ...], Floats] = {}
-    curves = [_curve(pair, grid, known) for pair in laws]
-    return Profile(_rounded(grid), _rounded(np.mean(curves, 0)), _rounded(np.max(curves, 0)))
+    total, worst, pairs = np.zeros(len(grid)), np.zeros(len(grid)), 0
+    for laws in _laws(mechanism, evidence):
+        curve = _curve(laws, grid, known)
+        total, worst, pairs = total + curve, np.maximum(worst, curve), pairs + 1
+    return Profile(_rounded(grid), _rounded(total / pairs), _rounded(worst))
 
 
 def _curve(pair: Laws, grid: Floats, known: dict[tuple[bytes, ...], Floats]) -> Floats:
-    """Pairs of equal laws share one curve."""
+    """Pairs of equal laws share one curve, as long as there are few different ones."""
     key = tuple(law.mean.tobytes() if isinstance(law, GaussianLaw) else law.probabilities.tobytes() for law in pair)
     if key not in known:
+        if len(known) >= KNOWN:
+            known.clear()
         known[key] = np.array([pair_delta(pair[0], pair[1], float(e)) for e in grid])
     return known[key]
 

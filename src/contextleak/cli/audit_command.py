@@ -2,42 +2,71 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
-from contextleak.auditing import prepare, run_audit
+from contextleak.auditing import AuditRecord, prepare, run_audit
+from contextleak.auditing.prepare import open_models
+from contextleak.auditing.run import run_shard
 from contextleak.auditing.store import write_private
+from contextleak.cli.endpoint_options import endpoint_options
+from contextleak.cli.local_options import local_options
 from contextleak.cli.options import SETTINGS, spec_from, spec_options
 from contextleak.cli.progress import progress
+from contextleak.cli.screen import say
+from contextleak.cli.way_options import Way, way_options
+from contextleak.models import Endpoint, Local
 from contextleak.report import page, summary
 
-__all__ = ["command"]
+__all__ = ["command", "finish"]
 
 EXIT = {"consistent": 0, "violation": 1, "inconclusive": 3}
 
 
 @click.command(context_settings=SETTINGS)
 @spec_options
-@click.option(
-    "--out", type=click.Path(path_type=Path), default=Path("runs"), show_default=True, help="where runs are kept"
-)
+@endpoint_options
+@local_options
+@way_options
 @click.option("--fresh", is_flag=True, help="collect again, although a run of the same audit is there")
-def command(config: str | None, assignments: tuple[str, ...], out: Path, fresh: bool, **flags: Any) -> int:
+def command(
+    config: str | None, assignments: tuple[str, ...], way: Way, fresh: bool, endpoint: Endpoint,
+    local: Local, **flags: Any,
+) -> int:  # fmt: skip
     """Audit one system: worlds with and without a canary, a bound, a verdict on the claim.
 
-    Without --data the bundled help-desk task is used. Ends with 0 (no violation), 1 (violation) or 3 (inconclusive).
+    Without --data the bundled help-desk task is used. Ends with 0 (no violation), 1 (violation) or 3 (inconclusive);
+    with 0 after a shard, which has no verdict.
     """
-    prepared = prepare(spec_from(config, assignments, flags))
+    way.require(fresh, endpoint)
+    opener = partial(open_models, endpoint=endpoint, local=local)
+    prepared = prepare(spec_from(config, assignments, flags), opener=way.opener(opener))
+    ask = way.asker(prepared, opener)
     if fresh:
-        _set_aside(out / prepared.name)
+        _set_aside(way.out / prepared.name)
     with progress(prepared.name) as show:
-        record, folder = run_audit(prepared, out, show, reuse=not fresh)
+        if way.shard is None:
+            record, folder = run_audit(prepared, way.out, show, not fresh, ask)
+        else:
+            folder = run_shard(prepared, way.shard, way.out, show, not fresh, ask)
+    return finish(record, folder) if way.shard is None else _partly(folder, *way.shard)
+
+
+def finish(record: AuditRecord, folder: Path) -> int:
+    """Write the report of a finished run, say what was found, and give the exit code."""
     write_private(folder / "report.html", page([record]))
-    click.echo(summary(record))
+    say(summary(record))
     click.echo(f"  Report: {folder / 'report.html'}")
     return EXIT[record.verdict]
+
+
+def _partly(folder: Path, number: int, total: int) -> int:
+    click.echo(f"Shard {number}/{total} is collected in {folder}; it has no verdict.")
+    click.echo(f"When all {total} are: contextleak merge FOLDER... --out DIR, with the folder of each.")
+    return 0
 
 
 def _set_aside(folder: Path) -> None:

@@ -9,6 +9,7 @@ import click
 
 from contextleak.attacks import CANARIES, QUERIES, SCORES
 from contextleak.errors import unknown_name
+from contextleak.icl.named_tasks import NAMED_TASKS, NamedTask
 from contextleak.mechanisms import MECHANISMS
 from contextleak.models.address import ADDRESSES
 
@@ -16,13 +17,14 @@ __all__ = ["command"]
 
 CATALOGUES: dict[str, dict[str, Any]] = {
     "mechanisms": MECHANISMS, "attacks": QUERIES, "canaries": CANARIES, "scores": SCORES, "models": ADDRESSES,
+    "tasks": NAMED_TASKS,
 }  # fmt: skip
 
 
 @click.command()
 @click.argument("catalogue", required=False)
 def command(catalogue: str | None) -> int:
-    """Show one catalogue, or all: mechanisms, attacks, canaries, scores, models."""
+    """Show one catalogue, or all: mechanisms, attacks, canaries, scores, models, tasks."""
     if catalogue is not None and catalogue not in CATALOGUES:
         raise unknown_name("the catalogue", catalogue, CATALOGUES)
     for name in [catalogue] if catalogue else CATALOGUES:
@@ -33,6 +35,8 @@ def command(catalogue: str | None) -> int:
 
 
 def _line(value: Any) -> str:
+    if isinstance(value, NamedTask):
+        return f"{value.about} [{', '.join(value.task.labels) or 'generation'}]"
     text = value if isinstance(value, str) else (inspect.getdoc(value) or "").split("\n")[0]
     access = getattr(value, "access", None)
     shown = ", ".join(sorted(access)) if isinstance(access, frozenset) else access if isinstance(access, str) else ""

@@ -11,7 +11,7 @@ import yaml
 from contextleak.auditing import AuditSpec, load_spec
 from contextleak.errors import UsageError
 
-__all__ = ["SETTINGS", "spec_from", "spec_options"]
+__all__ = ["SETTINGS", "overrides", "spec_from", "spec_options"]
 
 SETTINGS = {"auto_envvar_prefix": "CONTEXTLEAK", "help_option_names": ["-h", "--help"]}
 
@@ -22,6 +22,8 @@ def spec_options(function: Callable[..., Any]) -> Callable[..., Any]:
     function = assign(function)
     function = click.option("--config", type=str, default=None, help="YAML file of these options; flags win")(function)
     for name, info in reversed(AuditSpec.model_fields.items()):
+        if info.exclude:  # private rows stay off the command line, which other users of the machine can read
+            continue
         shown = "" if info.default in (None, "") else f" [default: {info.default}]"
         flag, text = f"--{name.replace('_', '-')}", f"{info.description}{shown}"
         if name == "options":
@@ -41,10 +43,15 @@ def _kind(annotation: Any) -> Any:
 
 def spec_from(config: str | None, assignments: tuple[str, ...], flags: dict[str, Any]) -> AuditSpec:
     """Flags over --set over environment (click's) over file."""
+    return load_spec(config, overrides(assignments, flags))
+
+
+def overrides(assignments: tuple[str, ...], flags: dict[str, Any]) -> dict[str, Any]:
+    """What the command line says: flags over --set."""
     given = {name: value for name, value in flags.items() if value is not None and value != ()}
     if "options" in given:
         given["options"] = dict(map(_assignment, given["options"]))
-    return load_spec(config, {**dict(map(_assignment, assignments)), **given})
+    return {**dict(map(_assignment, assignments)), **given}
 
 
 def _assignment(text: str) -> tuple[str, Any]:

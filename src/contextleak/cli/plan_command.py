@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import math
+from functools import partial
 from typing import Any
 
 import click
 
 from contextleak.auditing import prepare
 from contextleak.auditing.plan import Plan, plan
+from contextleak.auditing.prepare import open_models
+from contextleak.cli.endpoint_options import endpoint_options
 from contextleak.cli.options import SETTINGS, spec_from, spec_options
+from contextleak.models import Endpoint
 from contextleak.stats import cut
 
 __all__ = ["command"]
@@ -16,18 +21,26 @@ __all__ = ["command"]
 
 @click.command(context_settings=SETTINGS)
 @spec_options
-def command(config: str | None, assignments: tuple[str, ...], **flags: Any) -> int:
+@endpoint_options
+def command(config: str | None, assignments: tuple[str, ...], endpoint: Endpoint, **flags: Any) -> int:
     """What an audit will cost and can show: takes the options of `audit`, asks the model nothing."""
-    prepared = prepare(spec_from(config, assignments, flags))
+    prepared = prepare(spec_from(config, assignments, flags), opener=partial(open_models, endpoint=endpoint))
     click.echo(_told(plan(prepared), prepared.spec.epsilon, prepared.spec.delta))
     for warning in prepared.warnings:
         click.echo(f"Warning: {warning}")
     return 0
 
 
+def _cost(most: float | None) -> str:
+    """What the calls cost at most, rounded up."""
+    if most is None:
+        return "unknown, no price is known for this model"
+    return f"at most ${math.ceil(most * 1e4) / 1e4:.4f}, retries not counted"
+
+
 def _told(p: Plan, epsilon: float, delta: float) -> str:
     lines = [
-        f"{p.pairs} pairs, {p.model_calls} model calls (cost: unknown, no price is known for a local model)",
+        f"{p.pairs} pairs, {p.model_calls} model calls (cost: {_cost(p.cost)})",
         f"under test: {p.promise}, by {p.estimator}",
         f"ceiling: a flawless attack certifies at most ε = {cut(p.epsilon_ceiling)} at δ = {delta:g}, or μ = {cut(p.mu_ceiling, 3)}",
     ]

@@ -8,6 +8,7 @@ import click
 
 from contextleak.auditing import load_record
 from contextleak.auditing.store import write_private
+from contextleak.cli.screen import say
 from contextleak.report import comparison_table, page, summary
 
 __all__ = ["command"]
@@ -22,8 +23,8 @@ def command(runs: tuple[Path, ...], out: Path | None) -> int:
     """Write one HTML page of one or more finished runs (folders or record.json files), and print it in short."""
     records = [load_record(run) for run in runs]
     target = out or (runs[0] if runs[0].is_dir() else runs[0].parent) / "report.html"
-    target.parent.mkdir(parents=True, exist_ok=True)
+    target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     write_private(target, page(records, None if len(records) == 1 else "Audits side by side"))
-    click.echo(summary(records[0]) if len(records) == 1 else comparison_table(records))
+    say(summary(records[0]) if len(records) == 1 else comparison_table(records))
     click.echo(f"Report: {target}")
     return 0

@@ -8,13 +8,17 @@ from typing import Any
 import click
 
 from contextleak.auditing.tuning import Tuned, save_attack, tune
+from contextleak.cli.endpoint_options import endpoint_options
 from contextleak.cli.options import SETTINGS, spec_from, spec_options
+from contextleak.cli.screen import say
+from contextleak.models import Endpoint
 
 __all__ = ["command"]
 
 
 @click.command(context_settings=SETTINGS)
 @spec_options
+@endpoint_options
 @click.option(
     "--start", default="", metavar="TEXT", help="query to start from, with {canary} in it [default: the audit's]"
 )
@@ -35,7 +39,7 @@ __all__ = ["command"]
 )
 def command(
     config: str | None, assignments: tuple[str, ...], start: str, max_calls: int, pilot_pairs: int,
-    reflection_model: str | None, save: Path, out: Path, **flags: Any,
+    reflection_model: str | None, save: Path, out: Path, endpoint: Endpoint, **flags: Any,
 ) -> int:  # fmt: skip
     """Search for a better audit query: takes the options of `audit`, and leaves a file for its --config.
 
@@ -47,10 +51,10 @@ def command(
         raise click.UsageError(f"the folder of --save {str(save)!r} does not exist; name a file in one that does.")
     tuned = tune(
         spec, max_calls=max_calls, pairs=pilot_pairs, start=start, reflection=reflection_model, out=out,
-        tell=lambda line: click.echo(line, err=True),
+        tell=lambda line: say(line, err=True), endpoint=endpoint,
     )  # fmt: skip
     save_attack(tuned, save)
-    click.echo(_told(tuned, save))
+    say(_told(tuned, save))
     return 0
 
 

@@ -8,12 +8,14 @@ from typing import Any, TypeVar
 from contextleak.models.asks import Ask, Embed
 from contextleak.models.model import Model
 
-__all__ = ["Counted", "Distinct", "WithEmbedder"]
+__all__ = ["Counted", "Distinct", "WithEmbedder", "Wrapper"]
 
 R = TypeVar("R")
 
 
-class _Wrapper:
+class Wrapper:
+    """Base of models around a model: passes on everything but the answers."""
+
     def __init__(self, model: Model) -> None:
         self.model = model
 
@@ -33,7 +35,7 @@ class _Wrapper:
         self.model.check(asks)
 
 
-class WithEmbedder(_Wrapper):
+class WithEmbedder(Wrapper):
     """A model whose `Embed` asks go to another one."""
 
     def __init__(self, model: Model, embedder: Model) -> None:
@@ -64,7 +66,7 @@ class WithEmbedder(_Wrapper):
         return model.answer(asks) if asks else []
 
 
-class Distinct(_Wrapper):
+class Distinct(Wrapper):
     """Asks each distinct question of a batch once (the two worlds of a pair share most of theirs)."""
 
     def answer(self, asks: Sequence[Ask[R]], /) -> list[R]:
@@ -73,7 +75,7 @@ class Distinct(_Wrapper):
         return [replies[ask] for ask in asks]
 
 
-class Counted(_Wrapper):
+class Counted(Wrapper):
     """Counts the asks that reach the model."""
 
     def __init__(self, model: Model) -> None:

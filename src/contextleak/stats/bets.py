@@ -20,6 +20,7 @@ __all__ = ["Bet", "Bets", "Lines", "Moments", "rounds"]
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 CAP = 0.99  # never more than this share of the largest admissible bet
+BLOCK = 4096  # pairs whose moments or gains are held at once
 STRIDE = 16  # neighbouring claims that share a choice of line and threshold
 CAUTION = 20.0  # pairs in which noise counts double
 DOUBT = 2.0  # standard errors taken off the mean where a horizon is known
@@ -75,10 +76,16 @@ class Moments:
         """Over all pairs: (6, 1, K)."""
         return Moments(self.sums.sum(1, keepdims=True))
 
-    def before(self, starts: Ints) -> Moments:
-        """Sums over the pairs before each start: (6, len(starts), K)."""
-        total = np.concatenate([np.zeros_like(self.sums[:, :1]), self.sums.cumsum(1)], 1)
-        return Moments(total[:, starts])
+    @staticmethod
+    def before(x: Floats, y: Floats, starts: Ints) -> Moments:
+        """Sums over the pairs (n, K) before each start: (6, len(starts), K). Pairs are added one by one, some blocks after others."""
+        sums, total = np.empty((6, len(starts), x.shape[1])), np.zeros((6, 1, x.shape[1]))
+        for first in range(0, len(x), BLOCK):
+            block = slice(first, first + BLOCK)
+            path = np.concatenate([total, Moments.of(x[block], y[block]).sums], 1).cumsum(1)
+            inside = (starts >= first) & (starts < first + BLOCK)
+            sums[:, inside], total = path[:, starts[inside] - first], path[:, -1:]
+        return Moments(sums)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +119,11 @@ class Bets:
 
     def check(self, x: Floats, y: Floats) -> None:
         """Raises UsageError for a pair that could cost more than the stake allows for."""
-        each = np.tensordot(self.lines.coefficients, np.stack([np.ones_like(x), x, y]), 1)  # (C, L, n, K)
-        if np.any(each < self.worst[:, :, None] - 1e-9):
-            raise UsageError("a pair of scores lies outside the stated support; give the right support, or none.")
+        for first in range(0, len(x), BLOCK):
+            part, other = x[first : first + BLOCK], y[first : first + BLOCK]
+            each = np.tensordot(self.lines.coefficients, np.stack([np.ones_like(part), part, other]), 1)  # (C, L, n, K)
+            if np.any(each < self.worst[:, :, None] - 1e-9):
+                raise UsageError("a pair of scores lies outside the stated support; give the right support, or none.")
 
     def choose(self, past: Moments, seen: Ints) -> Bet:
         """The best line and threshold so far in each direction, and their stakes. seen: (B,) pairs before each moment.
@@ -167,6 +176,13 @@ class Bets:
     def play(self, x: Floats, y: Floats, prior: Moments) -> Floats:
         """(C,) largest log wealth that each claim's bets ever reached on pairs (n, K)."""
         starts = np.fromiter(takewhile(lambda at: at < len(x), rounds()), np.int64)
-        bet = self.choose(Moments.of(x, y).before(starts) + prior, starts)
+        bet = self.choose(Moments.before(x, y, starts) + prior, starts)
         moment = np.searchsorted(starts, np.arange(len(x)), side="right") - 1
-        return np.asarray(np.log1p(bet.gains(x, y, moment)).cumsum(1).max(1))
+        now, best = np.zeros(len(self.largest)), np.full(len(self.largest), -np.inf)
+        for first in range(0, len(x), BLOCK):
+            block = slice(first, first + BLOCK)
+            gains = np.log1p(bet.gains(x[block], y[block], moment[block]))
+            gains[:, 0] += now
+            path = gains.cumsum(1)
+            now, best = path[:, -1], np.maximum(best, path.max(1))
+        return best

@@ -87,7 +87,7 @@ class Adapter:
         there = ("stood in the examples", pair.asked.member), ("did not stand in them", pair.asked.nonmember)
         return [
             {
-                "Question": pair.asked.query.text,
+                "Question": text_only(pair.asked.query.text, "tuning"),
                 "Feedback": f"The text {world}; the right answer is {answer!r}. The reply was {'right' if right else 'wrong'}.",
             }
             for (world, answer), right in zip(there, found, strict=True)

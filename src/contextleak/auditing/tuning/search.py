@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import yaml
 
 from contextleak._version import __version__
 from contextleak.attacks import templates
-from contextleak.auditing.prepare import Prepared, load_data, prepare
+from contextleak.auditing.prepare import Prepared, open_models, prepare
+from contextleak.auditing.rows import load_data
 from contextleak.auditing.spec import AuditSpec, make_spec
 from contextleak.auditing.store import run_id, write_private
 from contextleak.auditing.tuning.pilot import FLAWLESS, SPENT, OutOfCalls, Pilot, require_start
@@ -20,7 +22,7 @@ from contextleak.auditing.tuning.words import REWRITES
 from contextleak.errors import StoreError, UsageError
 from contextleak.icl import Context
 from contextleak.mechanisms import UserSystem
-from contextleak.models import Complete, Model, open_model
+from contextleak.models import Complete, Endpoint, Model, open_model
 
 __all__ = ["Tuned", "attack_file", "dspy_metric", "open_pilot", "save_attack", "tune"]
 
@@ -66,18 +68,19 @@ def starting_text(spec: AuditSpec) -> str:
 def open_pilot(
     spec: AuditSpec, start: str, pairs: int, max_calls: int, out: Path, reflection: str = NONE,
     model: Model | None = None, system: UserSystem | None = None, rows: Context | None = None,
+    endpoint: Endpoint | None = None,
 ) -> Pilot:  # fmt: skip
     """The pilot of an audit, checked; whatever can be known to be wrong is refused before the first model call."""
     if pairs < 1 or max_calls < 1:
         raise UsageError(f"{pairs} pilot pairs and {max_calls} calls were asked for; both must be 1 or more.")
     if "{canary}" not in start:
         raise UsageError("the starting query must hold {canary}; give a text that holds it with --start.")
-    asked = make_spec({**spec.model_dump(), "attack": "given", "query_text": start})
-    prepared = prepare(asked, model, system, rows)
+    asked = make_spec({**spec.model_dump(), "rows": spec.rows, "attack": "given", "query_text": start})
+    prepared = prepare(asked, model, system, rows, partial(open_models, endpoint=endpoint))
     data = load_data(asked)[0] if rows is None else rows
     kept = asked.model_dump(exclude=IRRELEVANT)
     identity = {
-        "spec": kept, "pilot_pairs": pairs, "reflection": reflection, "system": prepared.mechanism.name,
+        "spec": kept, "pilot_pairs": pairs, "reflection": reflection, "system": prepared.identity["system"],
         "data": prepared.data, "model": prepared.model.fingerprint, "version": __version__,
     }  # fmt: skip
     pilot = Pilot(prepared, data, pairs, max_calls, out / run_id("tune", identity))
@@ -88,29 +91,29 @@ def open_pilot(
 def tune(
     spec: AuditSpec, *, max_calls: int, pairs: int = 20, start: str = "", reflection: str | Model | None = None,
     out: Path = Path("runs"), model: Model | None = None, system: UserSystem | None = None, rows: Context | None = None,
-    tell: Callable[[str], None] = lambda line: None,
+    tell: Callable[[str], None] = lambda line: None, endpoint: Endpoint | None = None,
 ) -> Tuned:  # fmt: skip
     """Search for a query that tells members from non-members better than `start` on pilot pairs.
 
     reflection: a model, its address, "none" for the rewrites of this package, or None for the audited model itself. It reads the
-    canaries of the pilot pairs, which may be private text.
+    canaries of the pilot pairs, which may be private text. endpoint: where openai/... models are.
     """
     name = reflection if isinstance(reflection, str) else getattr(reflection, "name", "")
     if name != NONE:
         require_gepa()
     text = start or starting_text(spec)
-    pilot = open_pilot(spec, text, pairs, max_calls, out, name, model, system, rows)
-    reflector = _reflector(reflection, pilot.prepared)
+    pilot = open_pilot(spec, text, pairs, max_calls, out, name, model, system, rows, endpoint)
+    reflector = _reflector(reflection, pilot.prepared, endpoint)
     tell(_heading(pilot, reflector))
     ended = _searched(pilot, text, reflector, tell)
     return _result(pilot, text, ended, reflector)
 
 
-def _reflector(reflection: str | Model | None, prepared: Prepared) -> Model | None:
+def _reflector(reflection: str | Model | None, prepared: Prepared, endpoint: Endpoint | None) -> Model | None:
     if reflection == NONE:
         return None
     if isinstance(reflection, str) and reflection != prepared.spec.model:
-        return open_model(reflection)
+        return open_model(reflection, endpoint=endpoint)
     found = prepared.model if reflection is None or isinstance(reflection, str) else reflection
     if found is prepared.model and not (prepared.mechanism.needs and Complete in found.supports):
         raise UsageError(

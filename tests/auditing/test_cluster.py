@@ -1,0 +1,163 @@
+"""A real Ray cluster of two nodes: the bytes of one process, also when a worker is killed in the middle."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from contextleak.auditing import make_spec, prepare
+from contextleak.auditing.cluster import on_cluster
+from contextleak.auditing.prepare import open_models
+from contextleak.errors import ContextleakError, UsageError
+from contextleak.icl import Context
+from contextleak.models import Scripted
+from contextleak.scaling import Cluster, spread
+
+pytest.importorskip("ray", reason="Ray is not installed (the extra ray)")
+
+NODES = """
+import sys
+from ray.cluster_utils import Cluster
+cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+cluster.add_node(num_cpus=1)
+print(cluster.address, flush=True)
+sys.stdin.read()
+cluster.shutdown()
+"""
+SYSTEM = """
+import os, time
+
+def answer(context, query):
+    canary = query.split('"')[1]
+    with open({log!r}, "a") as file:
+        file.write(f"{{os.getpid()}} {{canary}}\\n")
+    time.sleep(0.03)
+    return "yes" if any(e.input == canary for e in context) else "no"
+"""
+PAIRS, BATCH = 60, 2
+ENV = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0"}
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    """Of a cluster of two nodes with a CPU each."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", NODES], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=ENV
+    )  # fmt: skip
+    assert process.stdout is not None
+    yield process.stdout.readline().strip()
+    process.communicate()
+
+
+def start(folder: Path, out: str, *options: str) -> subprocess.Popen[str]:
+    (folder / "system.py").write_text(SYSTEM.format(log=str(folder / f"{out}.txt")))
+    command = [
+        sys.executable,
+        "-m",
+        "contextleak",
+        "audit",
+        "--system",
+        "python:system.py:answer",
+        "--pairs",
+        str(PAIRS),
+    ]
+    command += ["--data", "rows.jsonl", "--batch-pairs", str(BATCH), "--out", out, *options]
+    return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def calls(folder: Path, out: str) -> list[list[str]]:
+    log = folder / f"{out}.txt"
+    return [line.split(" ") for line in log.read_text().splitlines()] if log.exists() else []
+
+
+def results(folder: Path, out: str) -> str:
+    from contextleak import load_record
+
+    (run,) = (folder / out).glob("*/record.json")
+    with closing(sqlite3.connect(run.parent / "trials.sqlite")) as db:
+        assert [row[0] for row in db.execute("SELECT pair FROM evidence ORDER BY pair")] == list(range(PAIRS))
+    return load_record(run).results()
+
+
+def test_a_killed_worker_is_replaced_and_nothing_changes(tmp_path: Path, data_file: Path, address: str) -> None:
+    process = start(tmp_path, "spread", "--ray", address)
+    while len(calls(tmp_path, "spread")) < 20 and process.poll() is None:
+        time.sleep(0.1)
+    os.kill(int(calls(tmp_path, "spread")[-1][0]), signal.SIGKILL)
+    out, errors = process.communicate()
+    assert process.returncode == 1, out + errors
+    assert len({pid for pid, _ in calls(tmp_path, "spread")}) == 3, (
+        "two workers, and the one that took the place of the dead one"
+    )
+    asked = Counter(canary for _, canary in calls(tmp_path, "spread"))
+    assert len(asked) == PAIRS
+    assert min(asked.values()) >= 2
+    again = [canary for canary, times in asked.items() if times > 2]
+    assert len(again) <= BATCH, "only the batch that died was asked again"
+    assert start(tmp_path, "alone").communicate()[0]
+    assert results(tmp_path, "spread") == results(tmp_path, "alone")
+
+
+def test_items_come_once_and_errors_as_sentences(address: str) -> None:
+    """In a process of its own: workers ask real tools, and what they raise is told."""
+    code = f"""
+import os, sys
+from contextleak.errors import TargetError
+from contextleak.scaling import Cluster, spread
+
+def broken(tool, item):
+    raise ValueError("private text")
+
+def refused(tool, item):
+    raise TargetError("a sentence.")
+
+cluster = Cluster({address!r}, workers=2)
+found = dict(spread(cluster, os.getpid, lambda pid, item: (pid, item * item), range(40)))
+assert sorted(found) == list(range(40)) and all(found[k][1] == k * k for k in found)
+assert len({{pid for pid, _ in found.values()}}) == 2
+for work in (broken, refused):
+    try:
+        list(spread(cluster, os.getpid, work, [1]))
+    except TargetError as error:
+        print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=ENV)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["a worker raised ValueError; run without --ray to see why.", "a sentence."]
+    assert "private text" not in done.stderr
+
+
+def test_a_cluster_that_is_not_there_gets_a_sentence(tmp_path: Path, data_file: Path) -> None:
+    for address, code, sentence in (
+        ("127.0.0.1:1", 4, "cannot be reached"),
+        ("nobody", 2, "must be local, auto, or host:port"),
+    ):
+        process = start(tmp_path, "none", "--ray", address)
+        _, errors = process.communicate()
+        assert process.returncode == code
+        assert sentence in errors
+        assert "Traceback" not in errors
+
+
+def test_what_has_no_address_cannot_be_spread(rows: Context) -> None:
+    from contextleak.mechanisms import UserSystem
+
+    made = prepare(make_spec({"pairs": 2}), rows=rows, system=UserSystem(lambda context, query: "no"))
+    with pytest.raises(UsageError, match="workers open a system at its address"):
+        on_cluster(made, Cluster(), open_models)
+
+
+def test_ray_is_named_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ContextleakError, match="pip install 'contextleak\\[ray\\]'"):
+        list(spread(Cluster(), Scripted, lambda tool, item: item, [1]))

@@ -1,0 +1,97 @@
+"""One audit, one seed, one record: in this process, behind servers of two dialects, at any speed, under faults, killed, in shards."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from contextleak.auditing import load_record
+
+pytest.importorskip("uvicorn")
+pytest.importorskip("torch")
+
+from loopback.faults import Faults
+from loopback.running import running
+from loopback.speaking import speaking
+
+AUDIT = ("--mechanism", "report_noisy_max", "--partitions", "3", "--shots", "6", "--pairs", "8", "--batch-pairs", "2",
+         "--simulations", "1000")  # fmt: skip
+ENV = {**os.environ, "CONTEXTLEAK_API_KEY": "sk-1", "OMP_NUM_THREADS": "1"}
+
+
+def cli(*words: str) -> None:
+    done = subprocess.run([sys.executable, "-m", "contextleak", *words], capture_output=True, text=True, env=ENV)
+    assert done.returncode in (0, 1, 3), done.stderr
+
+
+def audit(out: Path, *words: str) -> None:
+    cli("audit", *AUDIT, "--out", str(out), *words)
+
+
+def served(url: str, *words: str) -> tuple[str, ...]:
+    return ("--model", "openai/pocket", "--base-url", url, *words)
+
+
+def through_text_only_http(out: Path) -> None:
+    with running(speaking(dialect="bare")) as url:
+        audit(out, *served(url, "--connections", "1"))
+
+
+def through_a_server_with_log_probabilities(out: Path) -> None:
+    with running(speaking(dialect="vllm")) as url:
+        audit(out, *served(url, "--connections", "32", "--capabilities", "completions,prompt_logprobs,token_ids,seed"))
+
+
+def through_two_servers_with_faults(out: Path) -> None:
+    faulty = Faults(speaking(dialect="vllm"), rate=0.2, seed=3)
+    with running(faulty) as one, running(speaking(dialect="llamacpp")) as two:
+        audit(out, *served(f"{one},{two}", "--connections", "32", "--capabilities", "completions"))
+    assert any(faulty.log)
+
+
+def killed_over_http(out: Path) -> None:
+    with running(speaking(dialect="vllm")) as url:
+        words = ("audit", *AUDIT, "--out", str(out), *served(url, "--capabilities", "completions"))
+        process = subprocess.Popen([sys.executable, "-m", "contextleak", *words], env=ENV, stderr=subprocess.DEVNULL)
+        end = time.monotonic() + 60
+        while process.poll() is None and not list(out.rglob("trials.sqlite-wal")) and time.monotonic() < end:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGKILL)
+        assert process.wait() == -signal.SIGKILL
+        cli(*words)
+
+
+def in_shards(out: Path) -> None:
+    for number in ("1", "2"):
+        audit(out / number, "--shard", f"{number}/2")
+    cli("merge", *(str(next((out / number).iterdir())) for number in ("1", "2")), "--out", str(out / "merged"))
+
+
+WAYS = (through_text_only_http, through_a_server_with_log_probabilities, through_two_servers_with_faults, killed_over_http,
+        in_shards)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Results of the audit in one process."""
+    out = tmp_path_factory.mktemp("alone")
+    audit(out)
+    return results(out)
+
+
+def results(out: Path) -> str:
+    (path,) = out.rglob("record.json")
+    return load_record(path).results()
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+def test_the_same_bytes(way: Callable[[Path], None], alone: str, tmp_path: Path) -> None:
+    way(tmp_path)
+    assert results(tmp_path) == alone

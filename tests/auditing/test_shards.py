@@ -1,0 +1,128 @@
+"""Shards: parts of one run, collected by processes of their own, joined to the bytes of an unsharded run."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from contextleak.auditing import make_spec, prepare, run_audit
+from contextleak.auditing.collect import Questions
+from contextleak.auditing.merge import merge
+from contextleak.auditing.run import questions, run_shard
+from contextleak.errors import StoreError, UsageError
+
+SYSTEM = """
+import time
+
+def answer(context, query):
+    time.sleep(0.005)
+    return "yes" if any(e.input == query.split('"')[1] for e in context) else "no"
+"""
+
+
+def spec(folder: Path, **values: Any) -> Any:
+    (folder / "system.py").write_text(SYSTEM)
+    known = {"data": str(folder / "rows.jsonl"), "system": f"python:{folder / 'system.py'}:answer"}
+    return make_spec({**known, "pairs": 21, "batch_pairs": 2, **values})
+
+
+def start(folder: Path, *options: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "contextleak", "audit", "--system", "python:system.py:answer"]
+    command += ["--data", "rows.jsonl", "--pairs", "21", "--batch-pairs", "2", *options]
+    return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
+    out, errors = process.communicate()
+    return process.returncode, out + errors
+
+
+def test_processes_side_by_side_give_the_bytes_of_one(tmp_path: Path, data_file: Path) -> None:
+    (tmp_path / "system.py").write_text(SYSTEM)
+    running = [start(tmp_path, "--shard", f"{i}/3", "--out", f"part{i}") for i in (1, 2, 3)]
+    assert ended(start(tmp_path, "--out", "whole"))[0] == 1
+    for i, process in enumerate(running, 1):
+        code, said = ended(process)
+        assert code == 0, said
+        assert f"Shard {i}/3 is collected" in said
+        assert not list((tmp_path / f"part{i}").glob("*/record.json")), "a shard has no verdict"
+    command = [sys.executable, "-m", "contextleak", "merge", *map(str, tmp_path.glob("part*/*")), "--out", "merged"]
+    assert subprocess.run(command, cwd=tmp_path, capture_output=True).returncode == 1, "the verdict of the whole"
+    (one,), (other,) = (list((tmp_path / out).glob("*/record.json")) for out in ("whole", "merged"))
+    assert one.read_bytes() == other.read_bytes()
+
+
+def test_shards_may_share_a_folder(tmp_path: Path, data_file: Path) -> None:
+    """Two processes write one store at once; the plain command then only makes the record."""
+    (tmp_path / "system.py").write_text(SYSTEM)
+    for process in [start(tmp_path, "--shard", f"{i}/2", "--out", "shared") for i in (1, 2)]:
+        assert ended(process)[0] == 0
+    assert ended(start(tmp_path, "--out", "shared", "--replay"))[0] == 1
+
+
+@given(st.integers(1, 60), st.integers(1, 9), st.integers(1, 7))
+def test_shards_part_the_batches(pairs: int, size: int, total: int) -> None:
+    asked = Questions(None, None, range(pairs), size)  # type: ignore[arg-type]
+    parts = [asked.batches((number, total)) for number in range(1, total + 1)]
+    assert sorted(first for part in parts for first in part) == list(asked.batches())
+    assert sum(map(asked.pairs_in, parts)) == pairs
+
+
+def test_what_cannot_be_merged_gets_a_sentence(tmp_path: Path, data_file: Path) -> None:
+    made = prepare(spec(tmp_path))
+    one, two = (run_shard(made, (i, 2), tmp_path / f"s{i}") for i in (1, 2))
+    with pytest.raises(StoreError, match=r"5 of 11 batches are missing, of shard 2/2"):
+        merge([one], tmp_path / "out")
+    other = run_shard(prepare(spec(tmp_path, seed=1)), (2, 2), tmp_path / "other")
+    with pytest.raises(StoreError, match=r"is not of the same run as .*: seed differs"):
+        merge([one, other], tmp_path / "out2")
+    with pytest.raises(StoreError, match="is no run folder"):
+        merge([one, tmp_path], tmp_path / "out3")
+    twice, _ = merge([one, two, one], tmp_path / "out4")
+    assert twice.counts["pairs"] == 21
+    changed = shutil.copytree(two, tmp_path / "changed")
+    with closing(sqlite3.connect(changed / "trials.sqlite")) as db, db:
+        db.execute("UPDATE evidence SET member = '[0, 0, 1]' WHERE pair = 2")
+    with pytest.raises(StoreError, match="both hold pair 2, with different answers"):
+        merge([one, two, changed], tmp_path / "out5")
+    (tmp_path / "rows.jsonl").write_text((tmp_path / "rows.jsonl").read_text().replace("kite", "kites"))
+    with pytest.raises(StoreError, match="data is not what it was"):
+        merge([one, two], tmp_path / "out6")
+
+
+def test_a_shard_that_was_cut_short_is_named(tmp_path: Path, data_file: Path) -> None:
+    made = prepare(spec(tmp_path))
+    one, two = (run_shard(made, (i, 2), tmp_path / f"s{i}") for i in (1, 2))
+    with closing(sqlite3.connect(two / "trials.sqlite")) as db, db:
+        db.execute("DELETE FROM batches WHERE first = 6")
+        db.execute("DELETE FROM evidence WHERE pair IN (6, 7)")
+    with pytest.raises(StoreError, match="1 of 11 batches are missing, of shard 2/2"):
+        merge([one, two], tmp_path / "out")
+    run_shard(made, (2, 2), tmp_path / "s2")
+    assert merge([one, two], tmp_path / "out")[0] == run_audit(made, tmp_path / "whole")[0]
+
+
+def test_an_early_stop_has_no_shards(tmp_path: Path, data_file: Path) -> None:
+    with pytest.raises(UsageError, match="a shard sees every Nth batch"):
+        run_shard(prepare(spec(tmp_path, stop_when_refuted=True)), (1, 2), tmp_path / "out")
+
+
+def test_a_merged_run_is_a_run(tmp_path: Path, data_file: Path) -> None:
+    """It resumes as others do, and its manifest is that of a whole run."""
+    made = prepare(spec(tmp_path))
+    folders = [run_shard(made, (i, 2), tmp_path / f"s{i}") for i in (1, 2)]
+    record, folder = merge(folders, tmp_path / "out")
+    again, same = run_audit(made, tmp_path / "out")
+    assert (again, same) == (record, folder)
+    assert json.loads((folder / "manifest.json").read_text())["spec"]["pairs"] == 21
+    assert len(questions(made).batches()) == 11
