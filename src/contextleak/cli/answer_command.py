@@ -10,10 +10,14 @@ from typing import Any
 import click
 
 from contextleak.auditing import AuditSpec
-from contextleak.auditing.prepare import build_mechanism, load_data, open_models
+from contextleak.auditing.prepare import build_mechanism, open_models
+from contextleak.auditing.rows import load_data
+from contextleak.cli.endpoint_options import endpoint_options
+from contextleak.cli.local_options import local_options
 from contextleak.cli.options import SETTINGS, spec_from, spec_options
+from contextleak.cli.screen import say
 from contextleak.errors import UsageError
-from contextleak.models import Scripted
+from contextleak.models import Endpoint, Local, Scripted
 from contextleak.privacy.ledger import Ledger
 from contextleak.serving import Answer, PrivateICL
 
@@ -31,8 +35,8 @@ MEANINGS = {
 
 
 def answering_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The options of a spec that decide an answer, and those of the budget."""
-    function = spec_options(function)
+    """The options of a spec that decide an answer, of an endpoint, and of the budget."""
+    function = spec_options(endpoint_options(local_options(function)))
     options = function.__click_params__  # type: ignore[attr-defined]
     options[:] = [option for option in options if option.name not in AUDIT_ONLY]
     for option in options:
@@ -51,7 +55,7 @@ def answering_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def open_private(
     config: str | None, assignments: tuple[str, ...], budget: float | None, ledger: Path, longest_query: int,
-    flags: dict[str, Any],
+    endpoint: Endpoint, local: Local, flags: dict[str, Any],
 ) -> PrivateICL:  # fmt: skip
     """Rows, mechanism, model and ledger as the options say; refuses before any model call what can be refused.
 
@@ -62,9 +66,9 @@ def open_private(
     shots = spec.shots if "shots" in spec.model_fields_set else len(rows)
     if shots > len(rows):
         raise UsageError(f"shots is {shots}, and the data has {len(rows)} rows; use at most so many.")
-    spec = AuditSpec(**{**spec.model_dump(), "shots": shots})
+    spec = AuditSpec(**{**spec.model_dump(), "rows": spec.rows, "shots": shots})
     mechanism = build_mechanism(spec)
-    model = open_models(spec) if mechanism.needs else Scripted(name=mechanism.name)
+    model = open_models(spec, endpoint, local) if mechanism.needs else Scripted(name=mechanism.name)
     book = Ledger(ledger, spec.epsilon if budget is None else budget, spec.delta)
     return PrivateICL(mechanism, rows[:shots], task, model, book, longest=longest_query)
 
@@ -74,15 +78,15 @@ def open_private(
 @click.argument("query")
 def command(
     config: str | None, assignments: tuple[str, ...], budget: float | None, ledger: Path, longest_query: int, query: str,
-    **flags: Any,
+    endpoint: Endpoint, local: Local, **flags: Any,
 ) -> int:  # fmt: skip
     """Answer QUERY from the private rows: the answer on standard output, what was spent on standard error.
 
     The ledger is paid before the model is asked, so a crash loses budget and never privacy. Ends with 5, and releases
     nothing, when the budget is exhausted. A context whose rows have changed has a budget of its own.
     """
-    answer = open_private(config, assignments, budget, ledger, longest_query, flags).answer(query)
-    click.echo(answer.text)
+    answer = open_private(config, assignments, budget, ledger, longest_query, endpoint, local, flags).answer(query)
+    say(answer.text)
     click.echo(_told(answer), err=True)
     return 0
 

@@ -11,6 +11,7 @@ import click
 from contextleak.cli.answer_command import answering_options, open_private
 from contextleak.cli.options import SETTINGS
 from contextleak.errors import UsageError
+from contextleak.models import Endpoint, Local
 from contextleak.serving import application, is_local
 
 __all__ = ["command"]
@@ -23,7 +24,7 @@ __all__ = ["command"]
 @click.option("--limit", type=click.IntRange(1), default=65_536, show_default=True, help="most bytes of a request")
 def command(
     config: str | None, assignments: tuple[str, ...], budget: float | None, ledger: Path, longest_query: int, host: str,
-    port: int, limit: int, **flags: Any,
+    port: int, limit: int, endpoint: Endpoint, local: Local, **flags: Any,
 ) -> int:  # fmt: skip
     """Answer queries from the private rows over HTTP: an OpenAI-compatible /v1/chat/completions.
 
@@ -37,7 +38,7 @@ def command(
             f"--host {host} lets other machines in, and no token is set; put one into the environment variable "
             "CONTEXTLEAK_TOKEN (clients send it as bearer token), or listen on 127.0.0.1."
         )
-    private = open_private(config, assignments, budget, ledger, longest_query, flags)
+    private = open_private(config, assignments, budget, ledger, longest_query, endpoint, local, flags)
     _listen(application(private, token, limit), host, port)
     return 0
 

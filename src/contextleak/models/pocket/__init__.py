@@ -18,8 +18,8 @@ __all__ = ["FOLDER", "load_pocket"]
 FOLDER = Path(__file__).parent / "weights"
 
 
-def load_pocket() -> TransformersModel:
+def load_pocket(memory: int | None = None, dtype: str = "auto", device: str = "auto") -> TransformersModel:
     """Load it with the code that loads any other causal model."""
     from contextleak.models.transformers import load
 
-    return load(str(FOLDER), name="pocket")
+    return load(str(FOLDER), name="pocket", memory=memory, dtype=dtype, device=device)
