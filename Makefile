@@ -42,10 +42,15 @@ bench: install
 	$(BIN)/python bench/experts.py
 	$(BIN)/python bench/speed_stats.py
 	$(BIN)/python bench/few_calls.py
+	$(BIN)/python bench/memory.py
+	$(BIN)/python bench/kills.py
+	$(BIN)/python bench/client.py
 	$(BIN)/contextleak selftest
 
 bench-influence: install
-	$(BIN)/python bench/influence.py
+	$(BIN)/python bench/influence.py --write
+	$(BIN)/python bench/influence_memory.py
+	$(BIN)/python bench/influence.py --shape llama-8b --dtype bfloat16 --device cuda --context 2048 --n 32 --blocks-only --write
 
 coverage: install
 	$(BIN)/python bench/coverage.py --write docs/coverage.md

@@ -195,6 +195,9 @@ def main() -> None:
         "--write", action="store_true", help="keep the figures in bench/results under the hardware's name"
     )
     a = parser.parse_args()
+    if a.device == "cuda" and not torch.cuda.is_available():
+        print(f"{a.shape} shape, {a.dtype}: no GPU here, so its figure is not measured")
+        return
     model = build(a.shape, getattr(torch, a.dtype), a.device, a.layers)
     measure(model, Parts((2,), tuple(range(4, 34)), (5, 6)), (7, 8), [(0, 8)], [Law()])  # warm up
     kept = []

@@ -1,0 +1,65 @@
+"""An audit of 2,000 trials behind a server that spoils a fifth of its replies: the record of the same audit without a fault."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from contextleak.auditing import make_spec, prepare, run_audit
+from contextleak.icl import Context
+from contextleak.models import Capabilities, Complete, Endpoint, Scripted, open_model
+
+pytest.importorskip("uvicorn")
+pytest.importorskip("torch")
+
+from loopback.faults import FAULTS, Faults
+from loopback.running import running
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+
+SPEC = make_spec(
+    {
+        "mechanism": "few_shot",
+        "pairs": 1000,
+        "shots": 4,
+        "batch_pairs": 100,
+        "simulations": 1000,
+        "model": "openai/leaky",
+    }
+)
+
+
+KINDS = tuple(kind for kind in FAULTS if kind != "too_many_until_date")  # makes everybody wait for a whole second
+
+
+def answering(model: Scripted) -> Starlette:
+    """A completions server over a scripted model, which has no tokens and so no log-probabilities."""
+
+    async def completions(request: Request) -> JSONResponse:
+        asked: dict[str, Any] = await request.json()
+        (text,) = model.answer([Complete(asked["prompt"])])
+        usage = {"prompt_tokens": len(asked["prompt"].split()), "completion_tokens": 1}
+        choice = {"index": 0, "text": text, "finish_reason": "stop", "logprobs": None}
+        return JSONResponse({"object": "text_completion", "model": "leaky", "choices": [choice], "usage": usage})
+
+    return Starlette(routes=[Route("/v1/completions", completions, methods=["POST"])])
+
+
+def test_two_thousand_trials(rows: Context, leaky: Scripted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CONTEXTLEAK_API_KEY", "sk-1")
+    alone, _ = run_audit(prepare(SPEC, leaky, rows=rows), tmp_path / "alone")
+    faulty = Faults(answering(leaky), rate=0.2, seed=11, kinds=KINDS, pause=0.05)
+    with running(faulty) as url:
+        endpoint = Endpoint((url,), capabilities=Capabilities.parse("completions"), connections=32, timeout=20)
+        there, _ = run_audit(
+            prepare(SPEC, open_model("openai/leaky", endpoint=endpoint), rows=rows), tmp_path / "there"
+        )
+    seen = Counter(kind for kind in faulty.log if kind)
+    assert set(seen) == set(KINDS)
+    assert 0.15 < seen.total() / len(faulty.log) < 0.25
+    assert there.results() == alone.results()
