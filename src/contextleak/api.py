@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import hashlib
+import inspect
+import marshal
+import uuid
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from contextleak.auditing import AuditRecord, make_spec, prepare, run_audit
+from contextleak.auditing import AuditRecord, AuditSpec, make_spec, prepare, run_audit
+from contextleak.auditing.prepare import Prepared, open_models
 from contextleak.icl import Exemplar, as_context
-from contextleak.mechanisms import UserSystem
+from contextleak.mechanisms import UserSystem, answerer
 from contextleak.models import Model
 from contextleak.privacy import Guarantee, NonPrivate
 
-__all__ = ["audit"]
+__all__ = ["audit", "prepare_call"]
 
 
 def audit(
     rows: Iterable[Exemplar | tuple[str, str]] | None = None,
-    system: Callable[..., Any] | None = None,
+    system: Any = None,
     model: Model | None = None,
     guarantee: Guarantee | None = None,
     out: str | Path = "runs",
@@ -26,11 +31,46 @@ def audit(
     """Audit a system over private rows and return the record; the run is kept under `out` and resumed from there.
 
     rows: exemplars or (input, label) pairs; None uses `data=` (a file) or the bundled task. system: a callable
-    (context, query) -> str, sync or async; None uses `mechanism=` over `model`. options: any key of `AuditSpec`.
+    (context, query) -> answer, sync or async, an object with a method `answer`, or a class of either; None uses `mechanism=` over
+    `model`. A plain function or class is told from others by the file that defines it, so its run is resumed until that file
+    changes; an object or a closure may hold anything, so its run is never resumed. options: any key of `AuditSpec`.
     Raises ContextleakError with a sentence for whatever cannot be used.
     """
-    spec = make_spec(options)
-    user = UserSystem(system, getattr(system, "__name__", "system"), guarantee or NonPrivate()) if system else None
-    prepared = prepare(spec, model, user, as_context(rows) if rows is not None else None)
-    record, _ = run_audit(prepared, Path(out))
+    record, _ = run_audit(prepare_call(rows, system, model, guarantee, **options), Path(out))
     return record
+
+
+def prepare_call(
+    rows: Iterable[Exemplar | tuple[str, str]] | None = None,
+    system: Any = None,
+    model: Model | None = None,
+    guarantee: Guarantee | None = None,
+    source: str = "",
+    opener: Callable[[AuditSpec], Model] = open_models,
+    **options: Any,
+) -> Prepared:
+    """The same audit, ready and not begun.
+
+    source: what tells the system from an earlier one of its name; part of the run's identity. opener: makes the model where none is
+    given and the system needs one.
+    """
+    spec = make_spec(options)
+    user = _user_system(system, guarantee, spec.access == "white_box", source) if system is not None else None
+    return prepare(spec, model, user, as_context(rows) if rows is not None else None, opener)
+
+
+def _user_system(system: Any, guarantee: Guarantee | None, scored: bool, source: str) -> UserSystem:
+    name = getattr(system, "__name__", "system")
+    return UserSystem(answerer(system, name), name, guarantee or NonPrivate(), scored, source or _code_of(system))
+
+
+def _code_of(system: Any) -> str:
+    """A hash of the file that defines a plain function or class, or of the code of a function without a file."""
+    plain = inspect.isclass(system) or (inspect.isfunction(system) and not system.__closure__)
+    if not plain:
+        return uuid.uuid4().hex
+    try:
+        code = Path(inspect.getsourcefile(system) or "").read_bytes()
+    except (TypeError, OSError):
+        code = marshal.dumps(system.__code__) if inspect.isfunction(system) else uuid.uuid4().bytes
+    return hashlib.sha256(code).hexdigest()[:16]

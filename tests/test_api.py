@@ -1,0 +1,58 @@
+"""contextleak.audit: which runs are gone on with."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import contextleak
+from contextleak.icl import Context
+
+SMALL = {"pairs": 6, "shots": 4, "simulations": 1000}
+SYSTEM = """
+calls = []
+
+def leaky(context, query):
+    calls.append(1)
+    return "yes" if any(row.input == query.split('"')[1] for row in context) else "no"
+"""
+
+
+def loaded(path: Path, text: str) -> Any:
+    path.write_text(text)
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_a_function_is_known_by_its_file(rows: Context, tmp_path: Path) -> None:
+    file, out = tmp_path / "mine.py", tmp_path / "runs"
+    first = loaded(file, SYSTEM)
+    record = contextleak.audit(rows, first.leaky, out=out, **SMALL)
+    assert len(first.calls) == 12
+    again = loaded(file, SYSTEM)
+    assert contextleak.audit(rows, again.leaky, out=out, **SMALL).to_json() == record.to_json()
+    assert not again.calls
+    changed = loaded(file, SYSTEM.replace('"yes"', '"no"'))
+    contextleak.audit(rows, changed.leaky, out=out, **SMALL)
+    assert len(changed.calls) == 12
+
+
+def closing_over(said: str, calls: list[int]) -> Callable[[Any, str], str]:
+    def system(context: Any, query: str) -> str:
+        calls.append(1)
+        return said
+
+    return system
+
+
+def test_a_closure_is_never_taken_for_an_earlier_one(rows: Context, tmp_path: Path) -> None:
+    for said in ("yes", "no"):
+        calls: list[int] = []
+        contextleak.audit(rows, closing_over(said, calls), out=tmp_path, **SMALL)
+        assert len(calls) == 12
