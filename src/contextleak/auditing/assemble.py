@@ -14,6 +14,7 @@ from contextleak.auditing.store import EvidenceRow
 from contextleak.auditing.verdict import ceiling, decide
 from contextleak.auditing.votes import clean_estimates, profile, vote_reach
 from contextleak.icl import Exemplar, Job, Mechanism, Vector, Votes
+from contextleak.models.content import measured, shown, without
 from contextleak.stats import Estimate
 
 __all__ = ["assemble", "drawn"]

@@ -11,6 +11,7 @@ from contextleak.attacks import Asked, Attack, Mislabeled
 from contextleak.auditing.seeds import generator
 from contextleak.errors import DataError, UsageError
 from contextleak.icl import Context, Exemplar, Job, Task
+from contextleak.models.content import images_in, join
 from contextleak.privacy import Relation
 
 __all__ = ["Pair", "Pairs", "design", "label_order", "relation_of"]
@@ -88,6 +89,7 @@ def _pair(index: int, rows: Context, task: Task, attack: Attack, shots: int, see
     context = tuple(rows[i] for i in chosen)
     wrong = isinstance(attack.canary, Mislabeled) and rows[spare].label == rare
     canary = attack.canary.make(rows[spare], common if wrong else rare, rng)
+    _require_form(canary, rows[spare], attack.canary.name)
     position = shots if attack.insertion == "add" else int(rng.integers(shots))
     asked = attack.query.ask(canary, task, rare, common)
     _require_answer(asked, task)
@@ -104,6 +106,15 @@ def _require_answer(asked: Asked, task: Task) -> None:
             f"the answer {asked.member!r} that speaks for a member is not one of {', '.join(allowed)}; give the canary "
             "one of these labels (--canary-label), or use the query inquiry."
         )
+
+
+def _require_form(canary: Exemplar, row: Exemplar, name: str) -> None:
+    """A canary of another form than the rows would be told from them by anyone."""
+    images = bool(images_in(canary.input)), bool(images_in(row.input))
+    if images[0] != images[1]:
+        kinds = ("an image", "texts") if images[0] else ("a text", "images")
+        fits = "hex or natural" if images[0] else "patchwork, marked or natural"
+        raise UsageError(f"the canary {name} is {kinds[0]}, and the rows hold {kinds[1]}; use --canary {fits}.")
 
 
 def _insert(context: Sequence[Exemplar], canary: Exemplar, position: int, insertion: str) -> Context:

@@ -7,10 +7,11 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from contextleak._version import __version__
-from contextleak.attacks import CANARIES, QUERIES, SCORES, Attack, AuditQuery, Canary, ReferenceDirection, Unigram
+from contextleak.attacks import CANARIES, QUERIES, SCORES, Attack, AuditQuery, Canary, Given, ReferenceDirection, Unigram
 from contextleak.auditing.bet import Bet
 from contextleak.auditing.collect import check
 from contextleak.auditing.design import Pairs, design, relation_of
@@ -21,10 +22,12 @@ from contextleak.auditing.store import run_id
 from contextleak.auditing.verdict import Claim
 from contextleak.auditing.votes import has_votes
 from contextleak.errors import UsageError
-from contextleak.icl import Context, Mechanism, Query, Task
+from contextleak.icl import Context, Exemplar, Mechanism, Query, Task
 from contextleak.icl.datasets import fingerprint
+from contextleak.icl.images import as_image
 from contextleak.mechanisms import MECHANISMS, UserSystem, load_system
 from contextleak.models import Endpoint, Local, Model, Scripted, WithEmbedder, open_embedder, open_model
+from contextleak.models.content import images_in
 from contextleak.privacy import ApproxDP, Gaussian, Guarantee, NonPrivate, compose
 from contextleak.stats import BestOnSameData, ThresholdRule
 
@@ -74,8 +77,11 @@ def open_models(spec: AuditSpec, endpoint: Endpoint | None = None, local: Local 
 
 
 def _canary(spec: AuditSpec) -> Canary:
+    if spec.canary_image and (spec.canary != "given" or spec.canary_text):
+        raise UsageError("--canary-image is the canary 'given' itself; add --canary given, and leave --canary-text out.")
+    text = as_image(Path(spec.canary_image), "the canary") if spec.canary_image else spec.canary_text
     options: dict[str, dict[str, Any]] = {
-        "hex": {"digits": spec.digits}, "given": {"text": spec.canary_text, "label": spec.canary_label},
+        "hex": {"digits": spec.digits}, "given": {"text": text, "label": spec.canary_label},
     }  # fmt: skip
     return CANARIES[spec.canary](**options.get(spec.canary, {}))  # type: ignore[no-any-return]
 
@@ -202,9 +208,15 @@ def prepare(
         attack = replace(attack, canary=attack.canary.fitted(rows, _tokenizer(opened)))
     pairs = design(rows, task, attack, spec.pairs, spec.shots, spec.seed)
     check(task, mechanism, pairs, opened)
-    prepared = Prepared(spec, task, mechanism, attack, opened, pairs, fingerprint(rows), _warnings(spec, mechanism))
+    prepared = Prepared(spec, task, mechanism, attack, opened, pairs, fingerprint(_sources_of(rows, attack)), _warnings(spec, mechanism))
     _check_estimator(prepared)
     return prepared
+
+
+def _sources_of(rows: Context, attack: Attack) -> Context:
+    """The rows, and the file that a given image came from: the spec holds its path only."""
+    given = isinstance(attack.canary, Given) and images_in(attack.canary.text)
+    return (*rows, Exemplar(attack.canary.text, "")) if given else rows  # type: ignore[attr-defined]
 
 
 def cheap_keys(mechanism: Mechanism, task: Task, query: Query) -> set[str]:

@@ -9,6 +9,7 @@ from contextleak.icl import Context, Task
 from contextleak.icl.datasets import as_exemplars, infer_task, inline_rows, read_rows, require_classes
 from contextleak.icl.named_tasks import NAMED_TASKS, NamedTask
 from contextleak.icl.synthetic import HELP_DESK, help_desk
+from contextleak.icl.synthetic_images import PSEUDO_NAMES, pseudo_names
 
 __all__ = ["load_data", "task_of"]
 
@@ -26,6 +27,8 @@ def load_data(spec: AuditSpec) -> tuple[Context, Task]:
         rows = read_rows(spec.data, *_fields(spec))
     elif spec.task in (None, "help_desk"):
         return help_desk(SYNTHETIC_ROWS, generator(spec.seed, "data")), HELP_DESK
+    elif spec.task == "pseudo_names":
+        return pseudo_names(SYNTHETIC_ROWS, generator(spec.seed, "data")), PSEUDO_NAMES
     else:
         raise UsageError(f"the task {spec.task!r} needs data; give a file with --data, or --task help_desk.")
     return rows, task_of(rows, spec.task)

@@ -27,7 +27,7 @@ class AuditSpec(BaseModel):
 
     data: str | None = Field(
         None,
-        description="private exemplars: a .jsonl, .csv or .parquet file, or hf:<id or folder>[:split]; none: the bundled help-desk task",
+        description="private exemplars: a .jsonl, .csv or .parquet file, a folder of images, or hf:<id or folder>[:split]; none: the bundled help-desk task",
     )
     rows: Any = Field(  # never dumped: a record must not hold them
         None, exclude=True, repr=False, description="the exemplars themselves, a list of objects (in a file only)"
@@ -63,6 +63,7 @@ class AuditSpec(BaseModel):
     )
     canary: str = Field("hex", description="the kind of canary")
     canary_text: str = Field("", description="text of the canary 'given'")
+    canary_image: str = Field("", description="image file of the canary 'given', for rows that hold images")
     canary_label: str = Field("", description="label of the canary 'given'")
     digits: int = Field(16, ge=4, description="length of the canary 'hex'")
     insertion: Literal["replace", "append", "add"] = Field(
@@ -102,7 +103,7 @@ class AuditSpec(BaseModel):
         if self.score is not None:
             _known("the score", self.score, SCORES)
         if self.task is not None:
-            _known("the task", self.task, dict.fromkeys((*TASKS, "help_desk", *NAMED_TASKS)))
+            _known("the task", self.task, dict.fromkeys((*TASKS, "help_desk", "pseudo_names", *NAMED_TASKS)))
 
 
 def _known(what: str, name: str, catalogue: dict[str, Any]) -> None:

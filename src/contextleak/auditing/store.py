@@ -76,12 +76,12 @@ def run_id(name: str, identity: dict[str, Any]) -> str:
     return f"{name}-{digest}"
 
 
-def write_private(path: Path, text: str) -> None:
+def write_private(path: Path, text: str | bytes) -> None:
     """Write a file that only its owner can read, whole or not at all."""
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(text)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(text.encode() if isinstance(text, str) else text)
         file.flush()
         os.fsync(file.fileno())
     partial.replace(path)
@@ -137,14 +137,14 @@ class RunStore:
             ) from None
 
     def adopt(self, batch: int, pairs: int) -> None:
-        """Take over the batches of another run beside this one that asked the same, unless this run has begun.
+        """Take over the batches of other runs beside this one that asked the same, unless this run has begun.
 
-        Every run folder keeps its own copy, so each stays whole if the other is deleted.
+        Every run folder keeps its own copy, so each stays whole if the others are deleted.
         """
         mine = read_manifest(self.folder).get("evidence")
-        for other in sorted(self.folder.parent.iterdir()) if mine else ():
+        for other in sorted(self.folder.parent.iterdir()) if mine and not self.batches() else ():
             theirs = read_manifest(other)
-            if not self.batches() and theirs.get("evidence") == mine and (other / "trials.sqlite").is_file():
+            if other != self.folder and theirs.get("evidence") == mine and (other / "trials.sqlite").is_file():
                 had = theirs["spec"]["pairs"]
                 self._copy(other / "trials.sqlite", pairs if had == pairs else min(had, pairs) // batch * batch)
 

@@ -11,7 +11,7 @@ from contextleak.stats import cut
 if TYPE_CHECKING:
     from contextleak.auditing import AuditRecord
 
-__all__ = ["comparison_table", "summary"]
+__all__ = ["aligned", "comparison_table", "summary"]
 
 
 def summary(record: AuditRecord) -> str:
@@ -39,7 +39,12 @@ def comparison_table(records: Sequence[AuditRecord]) -> str:
         )
         for r in records
     ]  # fmt: skip
-    widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
+    return aligned(*rows)
+
+
+def aligned(*rows: Sequence[str]) -> str:
+    """Rows of cells as lines of columns."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
     )

@@ -13,6 +13,7 @@ from contextleak.auditing.tuning.streams import search_seed
 from contextleak.auditing.tuning.words import REFLECTION
 from contextleak.errors import ContextleakError, UsageError
 from contextleak.models import Complete, Model, require
+from contextleak.models.content import text_only
 
 __all__ = ["Adapter", "Reflection", "require_gepa", "search_by_reflection"]
 

@@ -1,0 +1,12 @@
+"""What a test suite says of what a system leaks: pytest examples/test_privacy.py --privacy-live"""
+
+import pytest
+from user_system import answer
+
+ROWS = [(f"ticket {i}: the parcel is late", "delivery" if i % 2 else "refund") for i in range(60)]
+
+
+@pytest.mark.privacy
+def test_answers_keep_epsilon_1(privacy_audit):
+    record = privacy_audit(rows=ROWS, system=answer, epsilon=1, pairs=40)
+    privacy_audit.check(record)

@@ -1,0 +1,159 @@
+"""A gate: may a finished run pass? Lower bounds decide, and a run that could have refuted nothing does not pass."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from contextleak.attacks import SCORES
+from contextleak.auditing.bet import Bet
+from contextleak.auditing.prepare import build_mechanism, voters
+from contextleak.auditing.record import AuditRecord
+from contextleak.auditing.spec import AuditSpec, make_spec
+from contextleak.auditing.verdict import ceiling
+from contextleak.auditing.votes import vote_reach
+from contextleak.errors import UsageError
+from contextleak.icl import Mechanism
+from contextleak.privacy import ApproxDP, Gaussian, Guarantee, NonPrivate
+from contextleak.stats import clopper_pearson_power, cut
+
+__all__ = ["Gate", "Passage", "pass_gate", "power", "reach"]
+
+Outcome = Literal["passed", "violation", "inconclusive"]
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """What a run must show: no lower bound above `max_epsilon`, and enough power to have found one.
+
+    min_power: least probability with which the run refutes its claim where the system leaks `factor` times as much;
+    consistent: the run's own verdict must be consistent. Raises UsageError for numbers that make no gate.
+    """
+
+    max_epsilon: float
+    min_power: float | None = None
+    factor: float = 2.0
+    consistent: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.max_epsilon >= 0:
+            raise UsageError(f"max_epsilon is {self.max_epsilon!r}; it must be a number of at least 0.")
+        if self.min_power is not None and not 0 < self.min_power <= 1:
+            raise UsageError(f"min_power is {self.min_power!r}; it must be a probability above 0.")
+        if not self.factor > 1:
+            raise UsageError(f"the factor is {self.factor!r}; it must be above 1, such as 2.")
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """What a gate said of one run, and why, in one sentence."""
+
+    run: str
+    outcome: Outcome
+    why: str
+
+
+def pass_gate(record: AuditRecord, gate: Gate) -> Passage:
+    """Hold a run against a gate: violation before inconclusive, before passed. Point estimates take no part."""
+    why = _above(record, gate)
+    if why:
+        return Passage(record.name, "violation", why)
+    why = _unshown(record, gate)
+    if why:
+        return Passage(record.name, "inconclusive", why)
+    bound = f"the lower bound {cut(record.bound.epsilon)} ({record.bound.method}) is not above {gate.max_epsilon:g}"
+    could = "refuted the run's promise" if gate.max_epsilon >= record.claim.epsilon else "shown more"
+    return Passage(record.name, "passed", f"{bound}, and {_pairs(record)} could have {could}. Another attack might.")
+
+
+def _above(record: AuditRecord, gate: Gate) -> str:
+    """Why a lower bound forbids it; empty if none does."""
+    if record.verdict == "violation":
+        reason = record.decision.reasons[0]
+        return reason[0].upper() + reason[1:]
+    for bound in (record.bound, *(e for e in record.estimates if e.method == "exact" and _promises(record))):
+        if (bound.epsilon or 0.0) > gate.max_epsilon:
+            return f"The lower bound {cut(bound.epsilon)} ({bound.method}) is above {gate.max_epsilon:g}."
+    return ""
+
+
+def _unshown(record: AuditRecord, gate: Gate) -> str:
+    """Why the run does not speak for the gate; empty if it does."""
+    by_claim = gate.max_epsilon >= record.claim.epsilon  # the run's own verdict then speaks for the gate
+    if (by_claim or gate.consistent) and record.verdict != "consistent":
+        reason = record.decision.reasons[0]
+        return reason[0].upper() + reason[1:]
+    if not by_claim and (most := reach(record)[0]) <= gate.max_epsilon:
+        return f"{_pairs(record)} certify at most {cut(most)}, even with a flawless attack, and the gate is {gate.max_epsilon:g}; use more pairs."
+    return _weak(record, gate) if gate.min_power is not None else ""
+
+
+def _weak(record: AuditRecord, gate: Gate) -> str:
+    if gate.max_epsilon != record.claim.epsilon:
+        raise UsageError(
+            f"the power of {record.name} is known against its claim {record.claim.epsilon:g}, and max_epsilon is {gate.max_epsilon:g}; "
+            f"audit with --epsilon {gate.max_epsilon / record.spec['answers']:g}, or leave min_power out."
+        )
+    found = power(record, gate.factor)
+    if found is None:
+        return f"No power is known for {record.spec['estimator']}: it takes the noise as declared; audit with --estimator e_process."
+    if found >= (gate.min_power or 0.0):
+        return ""
+    return (
+        f"{_pairs(record)} refute the promise of a system that leaks {gate.factor:g} times as much with probability {found:.2f} only, "
+        f"and {gate.min_power:g} is asked for; use more pairs."
+    )
+
+
+def reach(record: AuditRecord) -> tuple[float, float]:
+    """(epsilon, mu) that flawless answers would have certified with the pairs that entered the run's bound."""
+    spec, delta = make_spec(record.spec), record.claim.delta
+    if spec.estimator == "e_process":
+        return _bet(record, spec).ceiling(_tested(record))
+    if spec.estimator == "clopper_pearson":
+        return ceiling(_tested(record), delta, spec.confidence)
+    sigma = build_mechanism(spec).sigma  # type: ignore[attr-defined]
+    return vote_reach(spec.estimator, sigma, spec.partitions, _tested(record), delta, spec.confidence)
+
+
+def power(record: AuditRecord, factor: float) -> float | None:
+    """Probability that the run's design refutes its promise where the system leaks `factor` times as much; None where unknown.
+
+    The same formulas as `contextleak plan` (`Bet.power`, `clopper_pearson_power`), for the pairs that entered the bound.
+    """
+    spec, claim = make_spec(record.spec), record.claim
+    if spec.estimator == "e_process":
+        return _bet(record, spec).power(_tested(record), factor)
+    if spec.estimator == "clopper_pearson":
+        true = factor * claim.epsilon
+        return clopper_pearson_power(_tested(record), true, claim.epsilon, claim.delta, spec.confidence)
+    return None
+
+
+def _bet(record: AuditRecord, spec: AuditSpec) -> Bet:
+    """The bet that the run played; of a guarantee it reads whether it is Gaussian, and mu."""
+    claim, mu = record.claim, record.guarantee.mu
+    promised: Guarantee = NonPrivate() if mu is None else Gaussian(mu, 1.0, claim.relation)
+    levels = SCORES[record.attack["score"]]().levels(voters(spec, _mechanism(record, spec)))
+    horizon = None if spec.stop_when_refuted else spec.pairs
+    return Bet(ApproxDP(claim.epsilon, claim.delta, claim.relation), promised, levels, spec.confidence, horizon)
+
+
+def _mechanism(record: AuditRecord, spec: AuditSpec) -> Mechanism | None:
+    """None for a system of the user's."""
+    return build_mechanism(spec) if spec.system is None and record.attack["mechanism"] == spec.mechanism else None
+
+
+def _tested(record: AuditRecord) -> int:
+    """Pairs that entered the deciding bound: fewer than were asked where some chose a threshold or taught a score."""
+    counts = record.bound.counts
+    return counts["pairs"] if "pairs" in counts else sum(counts.values()) // 2
+
+
+def _promises(record: AuditRecord) -> bool:
+    return record.guarantee.epsilon < float("inf")
+
+
+def _pairs(record: AuditRecord) -> str:
+    number = _tested(record)
+    return f"{number} tested pair{'' if number == 1 else 's'}"

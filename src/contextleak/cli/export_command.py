@@ -1,0 +1,26 @@
+"""contextleak export: what a finished run can be made from again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from contextleak.auditing import load_record
+from contextleak.auditing.again import config_text
+from contextleak.cli.options import SETTINGS
+
+__all__ = ["command"]
+
+
+@click.group(context_settings=SETTINGS)
+def command() -> None:
+    """Write what a finished run can be made from again."""
+
+
+@command.command("config")
+@click.argument("run", type=click.Path(path_type=Path))
+def config(run: Path) -> int:
+    """Print a YAML file with which `contextleak audit --config FILE` makes this run again, in the same folder."""
+    click.echo(config_text(load_record(run)), nl=False)
+    return 0

@@ -1,0 +1,143 @@
+"""Gates: bounds decide, point estimates do not, power is that of the plan, and a run that could refute nothing does not pass."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import contextleak
+from contextleak.auditing import AuditRecord, make_spec, prepare, run_audit
+from contextleak.auditing.gate import Gate, Passage, pass_gate, power, reach
+from contextleak.auditing.plan import plan
+from contextleak.auditing.prepare import Prepared
+from contextleak.errors import UsageError
+from contextleak.icl import Exemplar
+from contextleak.models import Scripted
+from contextleak.report.junit import junit
+
+DATA = tuple(Exemplar(f"row {i}", "ab"[i % 2]) for i in range(40))
+
+
+def tells(prompt: str) -> str:
+    return "yes" if prompt.count(prompt.split('"')[-2]) > 1 else "no"
+
+
+def audited(out: Path, **options: Any) -> tuple[Prepared, AuditRecord]:
+    blind = options.pop("blind", False)
+    spec = make_spec({"shots": 10, "simulations": 2_000, **options})
+    prepared = prepare(spec, Scripted(complete=(lambda p: "no") if blind else tells), rows=DATA)
+    return prepared, run_audit(prepared, out)[0]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Prepared, AuditRecord]]:
+    out = tmp_path_factory.mktemp("runs")
+    return {
+        "leaky": audited(out, pairs=40),
+        "blind": audited(out / "blind", pairs=40, blind=True),
+        "few": audited(out / "blind", pairs=6, blind=True),
+        "counted": audited(out / "blind", pairs=40, blind=True, estimator="clopper_pearson", threshold="split:0.25"),
+        "noisy": audited(out, pairs=60, mechanism="report_noisy_max", epsilon=4.0),
+        "votes": audited(out, pairs=60, mechanism="report_noisy_max", epsilon=4.0, estimator="vote_band"),
+    }
+
+
+Runs = dict[str, tuple[Prepared, AuditRecord]]
+
+
+def outcome(runs: Runs, name: str, *args: Any, **options: Any) -> str:
+    return pass_gate(runs[name][1], Gate(*args, **options)).outcome
+
+
+def test_outcomes(runs: Runs) -> None:
+    assert outcome(runs, "leaky", 1.0) == "violation"
+    assert outcome(runs, "leaky", 9.0) == "violation"  # its own claim is refuted
+    assert outcome(runs, "blind", 1.0) == "passed"
+    assert outcome(runs, "few", 1.0) == "inconclusive"
+    assert outcome(runs, "few", 100.0) == "inconclusive"
+    assert outcome(runs, "few", 0.1) == "passed"  # six pairs certify 0.27 at most
+    assert outcome(runs, "few", 0.1, consistent=True) == "inconclusive"
+    assert outcome(runs, "noisy", 4.0) == "passed"
+
+
+def test_a_bound_above_the_gate_is_a_violation_although_the_claim_stands(runs: Runs) -> None:
+    record = runs["noisy"][1]
+    assert record.verdict == "consistent"
+    bound = record.bound.epsilon or 0.0
+    assert 0 < bound < 4
+    assert outcome(runs, "noisy", 0.5 * bound) == "violation"
+    assert "is above" in pass_gate(record, Gate(0.5 * bound)).why
+
+
+@given(st.floats(0.01, 20), st.floats(1, 4))
+def test_a_wider_gate_never_turns_a_pass_into_a_violation(runs: Runs, limit: float, wider: float) -> None:
+    for _, record in runs.values():
+        narrow, wide = (pass_gate(record, Gate(x)).outcome for x in (limit, wider * limit))
+        assert not (narrow != "violation" and wide == "violation")
+
+
+def test_point_estimates_take_no_part(runs: Runs) -> None:
+    for _, record in runs.values():
+        loud = tuple(replace(e, epsilon=99.0) if e.kind != "lower_bound" else e for e in record.estimates)
+        for limit in (0.3, 1.0, 4.0):
+            assert pass_gate(record, Gate(limit)) == pass_gate(
+                record.model_copy(update={"estimates": loud}), Gate(limit)
+            )
+
+
+@pytest.mark.parametrize("name", ["blind", "few", "counted", "noisy"])
+def test_power_and_reach_are_those_of_the_plan(runs: Runs, name: str) -> None:
+    prepared, record = runs[name]
+    planned = plan(prepared)
+    assert reach(record) == pytest.approx((planned.epsilon_ceiling, planned.mu_ceiling))
+    for factor, chance in planned.power:
+        assert power(record, factor) == pytest.approx(chance)
+
+
+def test_too_little_power_is_inconclusive(runs: Runs) -> None:
+    chance = power(runs["blind"][1], 2.0)
+    assert chance is not None
+    assert 0.2 < chance < 0.99
+    assert outcome(runs, "blind", 1.0, min_power=chance - 0.1) == "passed"
+    assert outcome(runs, "blind", 1.0, min_power=chance + 0.005) == "inconclusive"
+    assert outcome(runs, "blind", 1.0, min_power=0.9, factor=4.0) == "passed"
+    assert outcome(runs, "leaky", 1.0, min_power=1.0) == "violation"
+    assert power(runs["votes"][1], 2.0) is None
+    assert outcome(runs, "votes", 4.0, min_power=0.5) == "inconclusive"
+
+
+def test_what_makes_no_gate_is_refused(runs: Runs) -> None:
+    for wrong in ({"max_epsilon": float("nan")}, {"max_epsilon": 1, "min_power": 0}, {"max_epsilon": 1, "factor": 1}):
+        with pytest.raises(UsageError, match="must be"):
+            Gate(**wrong)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"audit with --epsilon 0\.5"):
+        pass_gate(runs["blind"][1], Gate(0.5, min_power=0.5))
+
+
+@given(st.text(max_size=40), st.text(max_size=80))
+def test_junit_is_xml_whatever_the_text(run: str, why: str) -> None:
+    outcomes = ("passed", "violation", "inconclusive")
+    text = junit([Passage(run, one, why) for one in outcomes])  # type: ignore[arg-type]
+    (suite,) = ElementTree.fromstring(text.encode("utf-8", "strict"))
+    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("3", "1", "1")
+    assert [[child.tag for child in case] for case in suite] == [[], ["failure"], ["error"]]
+
+
+def test_junit_escapes_and_keeps_what_xml_can_hold() -> None:
+    (suite,) = ElementTree.fromstring(junit([Passage('<a "b">&\x1b\x00', "violation", "ε ≥ 1 < 2 & more]]>")]))
+    assert suite[0].get("name") == '<a "b">&��'
+    assert suite[0][0].get("message") == "ε ≥ 1 < 2 & more]]>"
+
+
+def test_a_gate_reads_a_record_from_its_file(runs: Runs, tmp_path: Path) -> None:
+    file = tmp_path / "record.json"
+    for _, record in runs.values():
+        file.write_text(record.to_json())
+        again = contextleak.load_record(file)
+        assert pass_gate(again, Gate(0.5)) == pass_gate(record, Gate(0.5))

@@ -1,0 +1,105 @@
+"""compare, gate and export as a user meets them: real processes, exit codes, files."""
+
+from __future__ import annotations
+
+import shutil
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+SYSTEM = "def leaky(context, query):\n    return 'yes' if any(r.input == query.split('\"')[1] for r in context) else 'no'\n\n\ndef sound(context, query):\n    return 'no'\n"
+
+
+def cli(*args: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "contextleak", *args], cwd=cwd, capture_output=True, text=True)
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("desk")
+    (folder / "app.py").write_text(SYSTEM)
+    for name, pairs in (("leaky", 24), ("sound", 24), ("sound", 6)):
+        cli("audit", "--system", f"python:app.py:{name}", "--pairs", str(pairs), "--out", f"{name}{pairs}", cwd=folder)
+    return folder
+
+
+def run(desk: Path, name: str) -> str:
+    (folder,) = [path for path in (desk / name).iterdir() if path.is_dir()]
+    return str(folder.relative_to(desk))
+
+
+def test_gate_ends_as_it_says(desk: Path, tmp_path: Path) -> None:
+    leaky, sound, few = (run(desk, name) for name in ("leaky24", "sound24", "sound6"))
+    for runs, args, code, word in (
+        ((sound,), (), 0, "PASSED"),
+        ((leaky,), (), 1, "VIOLATION"),
+        ((few,), (), 3, "INCONCLUSIVE"),
+        ((sound,), ("--min-power", "0.99"), 3, "is asked for"),
+    ):
+        done = cli("gate", *runs, "--max-epsilon", "1", *args, cwd=desk)
+        assert done.returncode == code, (done.stdout, done.stderr)
+        assert word in done.stdout
+    file = tmp_path / "gate.xml"
+    done = cli("gate", few, leaky, sound, "--max-epsilon", "1", "--junit", str(file), cwd=desk)
+    assert done.returncode == 1
+    assert len(done.stdout.splitlines()) == 3
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    (suite,) = ElementTree.parse(file).getroot()
+    assert [[child.tag for child in case] for case in suite] == [["error"], ["failure"], []]
+
+
+MISTAKES = [
+    (("gate", "nowhere", "--max-epsilon", "1"), "holds no record.json"),
+    (("gate", "nowhere"), "--max-epsilon"),
+    (("gate", "nowhere", "--max-epsilon", "1", "--min-power", "2"), "must be a probability"),
+    (("compare", "nowhere", "elsewhere"), "holds no record.json"),
+    (("export", "config", "nowhere"), "holds no record.json"),
+]
+
+
+@pytest.mark.parametrize(("args", "sentence"), MISTAKES)
+def test_a_mistake_is_a_sentence(tmp_path: Path, args: tuple[str, ...], sentence: str) -> None:
+    done = cli(*args, cwd=tmp_path)
+    assert done.returncode == 2
+    assert sentence in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_folder_stands_for_the_finished_runs_in_it(desk: Path, tmp_path: Path) -> None:
+    for name in ("leaky24", "sound24"):
+        folder = desk / run(desk, name)
+        shutil.copytree(folder, tmp_path / "runs" / f"{folder.name}{'.old1' if name == 'leaky24' else ''}")
+    done = cli("gate", "runs", "--max-epsilon", "1", cwd=tmp_path)
+    assert (done.returncode, len(done.stdout.splitlines())) == (0, 1), done.stdout + done.stderr
+    assert "give two or more" in cli("compare", "runs", cwd=tmp_path).stderr
+    cut = tmp_path / "runs" / "cut-short"
+    cut.mkdir()
+    shutil.copy(desk / run(desk, "sound6") / "manifest.json", cut)
+    done = cli("gate", "runs", "--max-epsilon", "1", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "run the audit to its end" in done.stderr
+
+
+def test_compare_shows_a_table_and_writes_a_page(desk: Path, tmp_path: Path) -> None:
+    page = tmp_path / "pages" / "compare.html"
+    done = cli("compare", run(desk, "leaky24"), run(desk, "sound24"), "--html", str(page), cwd=desk)
+    assert done.returncode == 0, done.stderr
+    assert "differs in" in done.stdout
+    assert "true-positive rate, B less A: -1.000" in done.stdout
+    assert "runs compared" in page.read_text()
+    assert stat.S_IMODE(page.stat().st_mode) == 0o600
+
+
+def test_an_exported_configuration_makes_the_same_run(desk: Path) -> None:
+    exported = cli("export", "config", run(desk, "sound24"), cwd=desk)
+    assert exported.returncode == 0, exported.stderr
+    (desk / "again.yaml").write_text(exported.stdout)
+    done = cli("audit", "--config", "again.yaml", "--out", "again", cwd=desk)
+    assert done.returncode == 0, done.stderr
+    assert Path(run(desk, "again")).name == Path(run(desk, "sound24")).name
+    first, again = (Path(desk, run(desk, name), "record.json").read_bytes() for name in ("sound24", "again"))
+    assert first == again

@@ -1,0 +1,93 @@
+"""Records in a notebook: cells executed by IPython, with the display formatter that notebooks use."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import contextleak
+from contextleak.influence import InfluenceRecord, Settings, context_influence
+from contextleak.models import Model, Scripted
+
+SECRET = "the code of Marta is 48213"
+
+
+@pytest.fixture(scope="module")
+def record(tmp_path_factory: pytest.TempPathFactory) -> contextleak.AuditRecord:
+    data = [(f"{SECRET}, row {i}", "ab"[i % 2]) for i in range(30)]
+    model = Scripted(complete=lambda p: "yes" if p.count(p.split('"')[-2]) > 1 else "no")
+    out = tmp_path_factory.mktemp("runs")
+    return contextleak.audit(data, model=model, out=out, pairs=20, shots=4, store_text="all", canary="natural")
+
+
+@pytest.fixture(scope="module")
+def influence(pocket: Model) -> InfluenceRecord:
+    return context_influence(f"Note: {SECRET}.", "What is the code of Marta?", pocket, settings=Settings(ngrams=(8,)))
+
+
+def displayed(cell: str, **names: Any) -> dict[str, str]:
+    """The MIME bundle of a cell's result."""
+    shell = pytest.importorskip("IPython.core.interactiveshell").InteractiveShell.instance()
+    shell.push(names)
+    shown = shell.run_cell(cell, store_history=False)
+    shown.raise_error()
+    bundle, _ = shell.display_formatter.format(shown.result)
+    return dict(bundle)
+
+
+def test_a_cell_shows_verdict_bound_claim_and_figures_and_no_row(record: contextleak.AuditRecord) -> None:
+    assert SECRET in record.example_prompt
+    bundle = displayed("record", record=record)
+    shown = bundle["text/html"]
+    assert "VIOLATION: few_shot" in shown
+    assert "≥ 1.53" in shown
+    assert "claimed: 1" in shown
+    assert shown.count("<svg") == 3
+    assert "Marta" not in shown + bundle["text/plain"]
+    assert "<style" not in shown.split("<svg")[0]
+    assert "<script" not in shown
+
+
+def test_a_cell_shows_influence_by_places_and_no_text(influence: InfluenceRecord) -> None:
+    bundle = displayed("record", record=influence)
+    shown = bundle["text/html"]
+    assert "hottest span" in shown
+    assert "tokens " in shown
+    assert shown.count("<svg") == 2
+    for word in ("Marta", "48213", "Note"):
+        assert word not in shown + bundle["text/plain"] + repr(influence.attributions)
+
+
+def test_estimates_as_a_data_frame(record: contextleak.AuditRecord) -> None:
+    frame = displayed("record.to_pandas()", record=record)
+    assert "clopper_pearson" in frame["text/html"]
+    table = record.to_pandas()
+    assert list(table["method"]) == [e.method for e in record.estimates]
+    assert list(table.loc[table["decides"], "epsilon"]) == [record.bound.epsilon]
+    cells = table.set_index("method").loc["clopper_pearson", ["tp", "fn", "fp", "tn"]]
+    assert cells.sum() == 2 * 20
+
+
+def test_influence_as_a_data_frame(influence: InfluenceRecord) -> None:
+    table = influence.to_pandas()
+    (reading,) = influence.attributions[0].readings
+    sums = table[table["n"] == 8].groupby("span")["absolute"].sum()
+    assert sums.to_numpy() == pytest.approx(reading.grids[0].totals)
+    assert any("48213" in text for text in table["span_text"])
+    assert not any("48213" in text for text in influence.redacted().to_pandas()["span_text"])
+
+
+def test_without_pandas_there_is_a_sentence(record: contextleak.AuditRecord, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(contextleak.ContextleakError, match=r"pip install 'contextleak\[notebook\]'"):
+        record.to_pandas()
+
+
+def test_records_do_not_load_the_report_room_before_they_are_shown(tmp_path: Path) -> None:
+    code = "import sys, contextleak.auditing, contextleak.influence; print([m for m in sys.modules if 'contextleak.report' in m or m == 'pandas'])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert done.stdout.strip() == "[]"

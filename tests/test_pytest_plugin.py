@@ -1,0 +1,174 @@
+"""The pytest plugin in pytest processes of its own: live, then from stored trials, on a leaky and a sound system that count their calls."""
+
+from __future__ import annotations
+
+import re
+import stat
+import subprocess
+import sys
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import pytest
+
+SYSTEMS = """
+from pathlib import Path
+
+CALLS = Path(__file__).with_name("calls")
+
+def count():
+    with CALLS.open("a") as file:
+        file.write(".")
+
+def leaky(context, query):
+    count()
+    return "yes" if any(row.input == query.split('"')[1] for row in context) else "no"
+
+def sound(context, query):
+    count()
+    return "no"
+"""
+TESTS = """
+import pytest
+from systems import leaky, sound
+
+ROWS = [(f"row {i}", "ab"[i % 2]) for i in range(30)]
+
+@pytest.mark.privacy
+@pytest.mark.parametrize("system", [leaky, sound])
+def test_keeps_its_claim(privacy_audit, system):
+    record = privacy_audit(ROWS, system, epsilon=1, pairs=24, shots=4)
+    assert record.counts["pairs"] == 24
+    privacy_audit.check(record)
+
+@pytest.mark.privacy
+def test_too_few(privacy_audit):
+    privacy_audit.check(privacy_audit(ROWS, sound, epsilon=1, pairs=3, shots=4))
+"""
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> Path:
+    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = --strict-markers -W error -p no:cacheprovider\n")
+    (tmp_path / "systems.py").write_text(SYSTEMS)
+    (tmp_path / "test_app.py").write_text(TESTS)
+    return tmp_path
+
+
+def pytest_in(folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "pytest", *args], cwd=folder, capture_output=True, text=True)
+
+
+def counts(done: subprocess.CompletedProcess[str]) -> dict[str, int]:
+    return {
+        name: int(number) for number, name in re.findall(r"(\d+) (passed|failed|error)", done.stdout.splitlines()[-1])
+    }
+
+
+def calls(app: Path) -> int:
+    return len((app / "calls").read_text()) if (app / "calls").exists() else 0
+
+
+def assert_report_is_made(app: Path, said: str) -> None:
+    """By the command that a failure names."""
+    run = re.search(r"contextleak (report .contextleak/\S*leaky\S+)", said)
+    assert run, said
+    made = subprocess.run(
+        [sys.executable, "-m", "contextleak", *run[1].split()], cwd=app, capture_output=True, text=True
+    )
+    assert made.stdout.startswith("VIOLATION: leaky"), made.stderr
+
+
+def assert_private(folder: Path) -> None:
+    """Trials are readable by their owner only, and out of version control."""
+    assert (folder / ".gitignore").read_text() == "*\n"
+    for path in (folder, *folder.rglob("*")):
+        assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
+
+
+def test_live_then_replay_then_a_changed_system(app: Path) -> None:
+    unknown = pytest_in(app)
+    assert counts(unknown) == {"failed": 3}, unknown.stdout + unknown.stderr
+    assert "24 of 24 pairs of this audit are not stored" in unknown.stdout
+    assert "pytest 'test_app.py::test_keeps_its_claim[leaky]' --privacy-live" in unknown.stdout
+    assert calls(app) == 0
+
+    live = pytest_in(app, "--privacy-live")
+    assert counts(live) == {"passed": 1, "failed": 2}, live.stdout
+    assert calls(app) == 2 * (24 + 24 + 3)
+
+    replay = pytest_in(app)
+    assert counts(replay) == counts(live)
+    assert calls(app) == 2 * (24 + 24 + 3)
+    assert "VIOLATION: leaky" in replay.stdout
+    assert "exceeds the claimed epsilon 1" in replay.stdout
+    assert "24 pairs of contexts" in replay.stdout
+    assert "pytest 'test_app.py::test_keeps_its_claim[leaky]'" in replay.stdout
+    assert "INCONCLUSIVE: sound" in replay.stdout
+    assert "Traceback" not in replay.stdout
+    assert_report_is_made(app, replay.stdout)
+    assert_private(app / ".contextleak")
+
+    (app / "systems.py").write_text(SYSTEMS.replace('return "no"\n', 'return "yes"\n'))
+    changed = pytest_in(app)
+    assert counts(changed) == {"failed": 3}
+    assert calls(app) == 2 * (24 + 24 + 3)
+
+
+def test_a_model_is_not_opened_for_stored_trials(app: Path) -> None:
+    pytest.importorskip("torch")
+    (app / "test_model.py").write_text(
+        "import sys\n\ndef test_it(privacy_audit, request):\n"
+        "    record = privacy_audit(mechanism='zero_shot', pairs=24, shots=4)\n"
+        "    privacy_audit.check(record)\n"
+        "    assert ('torch' in sys.modules) == request.config.getoption('--privacy-live')\n"
+    )
+    unknown = pytest_in(app, "test_model.py")
+    assert "no trials of this model are stored" in unknown.stdout
+    for flags in (["--privacy-live", "-W", "default"], []):
+        done = pytest_in(app, "test_model.py", *flags)
+        assert counts(done) == {"passed": 1}, done.stdout
+
+
+MISTAKES = {
+    "two systems of one name": """
+from systems import sound
+def make(n):
+    def answer(context, query):
+        return "no"
+    return answer
+def test_it(privacy_audit):
+    rows = [(f"row {i}", "ab"[i % 2]) for i in range(30)]
+    for n in (1, 2):
+        privacy_audit(rows, make(n), pairs=3, shots=4)
+""",
+    "is not defined in a file below": """
+import functools
+from systems import sound
+def test_it(privacy_audit):
+    privacy_audit([(f"row {i}", "ab"[i % 2]) for i in range(30)], functools.partial(sound), pairs=3, shots=4)
+""",
+    "Did you mean 'pairs'": """
+from systems import sound
+def test_it(privacy_audit):
+    privacy_audit([(f"row {i}", "ab"[i % 2]) for i in range(30)], sound, pears=3)
+""",
+}  # fmt: skip
+
+
+def test_what_cannot_be_told_apart_is_refused(app: Path) -> None:
+    for number, text in enumerate(MISTAKES.values()):
+        (app / f"test_mistake_{number}.py").write_text(text)
+    done = pytest_in(app, "--privacy-live", "-k", "mistake")
+    assert counts(done) == {"failed": 3}, done.stdout
+    for sentence in MISTAKES:
+        assert sentence in done.stdout
+    assert "row 1" not in done.stdout
+
+
+def test_the_plugin_is_an_entry_point_and_loads_nothing_heavy() -> None:
+    (found,) = [point for point in entry_points(group="pytest11") if point.name == "contextleak"]
+    assert found.value == "contextleak.pytest_plugin"
+    code = "import sys, contextleak.pytest_plugin; print(sorted({'numpy', 'scipy', 'pydantic', 'yaml', 'click'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
