@@ -60,7 +60,19 @@ def test_every_module_imports_and_lists_what_it_exports() -> None:
 
 @pytest.mark.parametrize(
     "room",
-    ["privacy", "stats", "mechanisms", "attacks", "icl", "models", "auditing", "influence", "serving", "utility"],
+    [
+        "privacy",
+        "stats",
+        "mechanisms",
+        "attacks",
+        "icl",
+        "models",
+        "auditing",
+        "sweeping",
+        "influence",
+        "serving",
+        "utility",
+    ],
 )
 def test_public_names_are_documented(room: str) -> None:
     module = importlib.import_module(f"contextleak.{room}")
@@ -109,7 +121,7 @@ def test_readme_python_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.chdir(tmp_path)
     for page in PAGES:
         for code in fences(page, "python"):
-            exec(compile(code, page.name, "exec"), {"__name__": "readme"})
+            exec(compile(code, page.name, "exec", dont_inherit=True), {"__name__": "readme"})
 
 
 def test_readme_commands_run(tmp_path: Path, data_file: Path) -> None:

@@ -1,0 +1,87 @@
+"""The catalogue page, from the docstrings of the code: `make catalogue` writes docs/catalogue.md. Without a path it is printed."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from contextleak.attacks import CANARIES, QUERIES, SCORES
+from contextleak.mechanisms import MECHANISMS
+
+HEAD = """# Catalogue
+
+Written by `make catalogue` from the docstrings of the code; `contextleak list` prints the first line of each. A guarantee stands here as its
+mechanism states it: it holds for what is released, under the neighbouring relation it names, and for one answer. Whoever sees more than the
+release, or several answers, learns more ([who sees what](threat-models.md)).
+
+Sources, by their short names: CL is *ContextLeak: Auditing Leakage in Private In-Context Learning Methods*; XL is *Tight and Practical Privacy
+Auditing for Differentially Private In-Context Learning*; PoE is *Private PoEtry: Private In-Context Learning via Product of Experts*; CI is *Estimating
+Privacy Leakage of Augmented Contextual Knowledge in Language Models*.
+"""
+PARTS = (
+    (
+        "Mechanisms", MECHANISMS,
+        "How an answer is made from a private context: `--mechanism NAME`. Settings without a flag of their own: `--option NAME=VALUE`.",
+    ),
+    ("Canaries", CANARIES, "The record that is put in or left out: `--canary NAME`."),
+    ("Queries", QUERIES, "What the attacker sends: `--attack NAME`."),
+    ("Scores", SCORES, "How a release is turned into a number, higher for members: `--score NAME`."),
+)  # fmt: skip
+
+
+def page() -> str:
+    """The whole page, as Markdown."""
+    parts = [f"## {title}\n\n{about}\n\n" + _entries(catalogue) for title, catalogue, about in PARTS]
+    return HEAD + "\n" + "\n\n".join(parts) + "\n"
+
+
+def _entries(catalogue: Mapping[str, Any]) -> str:
+    return "\n\n".join(_entry(name, kind) for name, kind in catalogue.items())
+
+
+def _entry(name: str, kind: Any) -> str:
+    text = "\n".join(_escaped(line) for line in (inspect.getdoc(kind) or "").splitlines())
+    return "\n\n".join([f"### {name}", text, *_notes(kind)])
+
+
+def _notes(kind: Any) -> list[str]:
+    """Who may use it, and what can be set."""
+    facts = {"Access": _access(kind), "Tasks": getattr(kind, "tasks", ""), "Settings": _settings(kind)}
+    told = [f"{key}: {value}." for key, value in facts.items() if value]
+    return ["\n".join(f"- {line}" for line in told)] if told else []
+
+
+def _access(kind: Any) -> str:
+    access = getattr(kind, "access", "")
+    if isinstance(access, property):
+        return "by its options"
+    return access if isinstance(access, str) else ", ".join(sorted(access))
+
+
+def _settings(kind: Any) -> str:
+    """Of a mechanism; what can be set of an attack has flags, which `contextleak audit --help` lists."""
+    if kind not in MECHANISMS.values():
+        return ""
+    made = inspect.signature(getattr(kind, "calibrated", kind)).parameters.values()
+    return ", ".join(f"`{p.name}`" + (f" = {p.default!r}" if _plain(p.default) else "") for p in made)
+
+
+def _plain(default: Any) -> bool:
+    return isinstance(default, int | float | str | bool)
+
+
+def _escaped(line: str) -> str:
+    """Markdown that shows the line as it is; `code` stays code."""
+    words = re.split(r"(`[^`]*`)", line)
+    return "".join(w if w.startswith("`") else re.sub(r"([*_<>|\[\]])", r"\\\1", w) for w in words)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        Path(sys.argv[1]).write_text(page())
+    else:
+        print(page(), end="")

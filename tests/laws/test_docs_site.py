@@ -1,0 +1,109 @@
+"""The site builds without a warning and asks nobody for anything; generated pages say what the code says; examples are short."""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+LINK = re.compile(r"\]\((?!https?://|#)([^)#\s]+)")
+EXTENDING = re.findall(r"^```python\n(.*?)^```", (DOCS / "extending.md").read_text(), flags=re.M | re.S)
+MOVED = "the page was made from other docstrings; run `make catalogue`"
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The built site: every page is in the navigation, every link and anchor leads somewhere."""
+    for name in ("mkdocs", "material", "mkdocstrings"):
+        if importlib.util.find_spec(name) is None:
+            pytest.skip(f"{name} is not installed")
+    folder = tmp_path_factory.mktemp("site")
+    build = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
+    quiet = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    done = subprocess.run(build, cwd=ROOT, capture_output=True, text=True, env=quiet)
+    assert done.returncode == 0, done.stderr
+    assert "WARNING" not in done.stderr, done.stderr
+    return folder
+
+
+def test_every_page_is_built(site: Path) -> None:
+    assert {p.stem for p in DOCS.glob("*.md")} <= {p.stem for p in site.glob("*.html")}
+
+
+def test_no_page_loads_anything_from_elsewhere(site: Path) -> None:
+    """Anchors may lead anywhere; images, styles, scripts and fonts are files of the site."""
+    loads = re.compile(r"<(?:img|script|iframe|source)\b[^>]*\bsrc=[\"']?(?:https?:)?//|<link\b[^>]*rel=[\"']?(?:stylesheet|preconnect|icon)[^>]*href=[\"']?(?:https?:)?//")  # fmt: skip
+    for page in site.rglob("*.html"):
+        assert not loads.search(page.read_text()), page.name
+
+
+def test_a_browser_on_the_site_contacts_the_site_only(site: Path, served: str, browser: Any) -> None:
+    browser.get(f"{served}/index.html")
+    browser.get(f"{served}/statistics.html")
+    assert browser.find_element("css selector", "h1").text
+    events = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
+    asked = [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]
+    assert f"{served}/statistics.html" in asked
+    assert not [url for url in asked if url.startswith("http") and not url.startswith(served)]
+
+
+@pytest.fixture
+def served(site: Path) -> Iterator[str]:
+    handler = functools.partial(Quiet, directory=str(site))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *told: Any) -> None:
+        """Nothing."""
+
+
+@pytest.mark.parametrize("page", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "pocket_training/README.md"])
+def test_links_between_files_lead_somewhere(page: str) -> None:
+    """What the site builder does not see."""
+    here = ROOT / page
+    missing = [link for link in LINK.findall(here.read_text()) if not (here.parent / link).exists()]
+    assert not missing
+
+
+def test_the_catalogue_page_is_what_the_docstrings_say() -> None:
+    done = subprocess.run([sys.executable, "bench/catalogue.py"], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == (DOCS / "catalogue.md").read_text(), MOVED
+
+
+def test_examples_of_extending_are_short() -> None:
+    """At most forty lines of code each; `test_readme_python_runs` runs them."""
+    assert len(EXTENDING) == 3
+    assert all(len([line for line in code.splitlines() if line.strip()]) <= 40 for code in EXTENDING)
+
+
+def test_the_example_mechanism_is_refused_once_it_promises_too_much(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    boastful = EXTENDING[0].replace("PureDP(self.epsilon)", "PureDP(self.epsilon / 2)")
+    assert boastful != EXTENDING[0]
+    with pytest.raises(
+        AssertionError, match=r"breaks 2 of 10 laws\. sensitivity.*loss: .* a pair has δ = 0.187 at ε = 0.5"
+    ):
+        exec(compile(boastful, "extending.md", "exec", dont_inherit=True), {"__name__": "page"})
+
+
+def test_pictures_are_small() -> None:
+    pictures = [*DOCS.glob("*.png"), *DOCS.glob("*.svg")]
+    assert {"audit-report.png", "influence.png"} <= {p.name for p in pictures}
+    assert all(p.stat().st_size < 150_000 for p in pictures)
