@@ -33,8 +33,9 @@ from contextleak.mechanisms import (
 )
 from contextleak.mechanisms.product_of_experts import clipped
 from contextleak.models import Model, ScoreLabels, open_model
+from contextleak.utility import HeldOut
 
-DELTA, DRAWS, EPSILONS = 1e-5, 400, (1.0, 2.0, 4.0, 8.0)
+DELTA, EPSILONS = 1e-5, (1.0, 2.0, 4.0, 8.0)
 Make = Callable[[float, int], Any]
 ONCE: dict[str, Make] = {  # one collection serves every epsilon
     "report_noisy_max": lambda e, j: ReportNoisyMax.calibrated(e, DELTA, j),
@@ -64,36 +65,28 @@ class Cell:
 class Round:
     """One context and the queries asked of it, with their true labels."""
 
-    task: Task
-    jobs: list[Job]
-    truth: list[int]
+    test: HeldOut
     seed: int
 
     def accuracy(self, mechanism: Any, clean: Sequence[Any]) -> float:
-        """Expected share of right answers over many releases."""
-        rng = np.random.default_rng([self.seed, 1])
-        hits = [(self._answers(mechanism, c, rng) == t).mean() for c, t in zip(clean, self.truth, strict=True)]
-        return float(np.mean(hits))
-
-    def _answers(self, mechanism: Any, clean: Any, rng: np.random.Generator) -> np.ndarray:
-        return np.asarray(mechanism.release(clean, DRAWS, rng).answers)
+        return self.test.accuracy(mechanism, clean, np.random.default_rng([self.seed, 1]))
 
     def first(self, queries: int) -> Round:
         """Fewer queries, for what writes a whole context anew for each."""
-        return replace(self, jobs=self.jobs[:queries], truth=self.truth[:queries])
+        test = self.test
+        return replace(self, test=HeldOut(test.task, test.jobs[:queries], test.truth[:queries], test.draws[:queries]))
 
     def collect(self, mechanism: Any, model: Model) -> list[Any]:
-        draws = [1_000_003 * self.seed + i for i in range(len(self.jobs))]
-        return list(mechanism.collect(self.task, self.jobs, draws, model))
+        return self.test.collect(mechanism, model)
 
 
 def round_of(task: Task, pool: Context, tests: Context, shots: int, queries: int, seed: int) -> Round:
     rng = np.random.default_rng([seed, shots])
     context = tuple(pool[i] for i in rng.choice(len(pool), shots, replace=False))
     asked = [tests[i] for i in rng.choice(len(tests), queries, replace=False)]
-    return Round(
-        task, [Job(context, Query(row.input)) for row in asked], [task.labels.index(row.label) for row in asked], seed
-    )
+    jobs = tuple(Job(context, Query(row.input)) for row in asked)
+    draws = tuple(1_000_003 * seed + i for i in range(queries))
+    return Round(HeldOut(task, jobs, tuple(row.label for row in asked), draws), seed)
 
 
 def synthetic(seed: int, shots: int, queries: int) -> Round:
@@ -155,12 +148,13 @@ def hard_or_soft(rounds: Sequence[Round], model: Model) -> str:
     """One expert's probabilities p, made hard (1 at its largest) or soft (clipped at e^-2, normalised): which stays nearer to p?"""
     rows = []
     for turn in rounds:
-        asks = [ScoreLabels(turn.task.prompt(job.context[:1], job.query), turn.task.labels) for job in turn.jobs]
+        test = turn.test
+        asks = [ScoreLabels(test.task.prompt(job.context[:1], job.query), test.task.labels) for job in test.jobs]
         p = np.exp(clipped(np.stack(model.answer(asks)), 1e9))
         hard = np.eye(p.shape[1])[p.argmax(1)]
         soft = np.exp(clipped(np.stack(model.answer(asks)), 2.0))
         soft /= soft.sum(1, keepdims=True)
-        at = np.arange(len(p)), np.array(turn.truth)
+        at = np.arange(len(p)), np.array([test.task.labels.index(label) for label in test.truth])
         rows.append(
             [
                 (hard[at]).mean(),
@@ -252,7 +246,7 @@ def main() -> None:
         parts.append(
             "ROUGE-L (F, times 100) of free replies, 4 repeats of 6 queries, J = 8; the whole answer costs epsilon."
         )
-        parts.append(generation(4, 6, 8, model))
+        parts.append(generation(4, 8, model))
         print(*parts[-2:], sep="\n")
     if given.write:
         given.write.write_text("\n\n".join((__doc__ or "", *parts)) + "\n", encoding="utf-8")

@@ -14,7 +14,7 @@ from contextleak.auditing.store import EvidenceRow
 from contextleak.auditing.verdict import ceiling, decide
 from contextleak.auditing.votes import clean_estimates, profile, vote_reach
 from contextleak.icl import Exemplar, Job, Mechanism, Vector, Votes
-from contextleak.models.content import measured, shown, without
+from contextleak.models.content import measured, readable, without
 from contextleak.stats import Estimate
 
 __all__ = ["assemble", "drawn"]
@@ -130,8 +130,8 @@ def _example(prepared: Prepared) -> str:
     job = pair.member if keep == "all" else _redacted(pair, keep == "canary_only")
     asks = prepared.mechanism.asks(prepared.task, job, pair.draw)
     if not asks:
-        return f"(context of {len(job.context)} exemplars)\n{shown(job.query.text)}"
-    return shown(asks[pair.position % len(asks)].prompt)  # type: ignore[attr-defined]
+        return f"(context of {len(job.context)} exemplars)\n{readable(job.query.text, keep == 'all')}"
+    return readable(asks[pair.position % len(asks)].prompt, keep == "all")  # type: ignore[attr-defined]
 
 
 def _redacted(pair: Pair, keep_canary: bool) -> Job:

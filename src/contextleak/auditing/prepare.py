@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -11,8 +10,19 @@ from pathlib import Path
 from typing import Any
 
 from contextleak._version import __version__
-from contextleak.attacks import CANARIES, QUERIES, SCORES, Attack, AuditQuery, Canary, Given, ReferenceDirection, Unigram
+from contextleak.attacks import (
+    CANARIES,
+    QUERIES,
+    SCORES,
+    Attack,
+    AuditQuery,
+    Canary,
+    Given,
+    ReferenceDirection,
+    Unigram,
+)
 from contextleak.auditing.bet import Bet
+from contextleak.auditing.cheap import cheap_keys
 from contextleak.auditing.collect import check
 from contextleak.auditing.design import Pairs, design, relation_of
 from contextleak.auditing.estimate import pilot_pairs, threshold_rule
@@ -22,21 +32,18 @@ from contextleak.auditing.store import run_id
 from contextleak.auditing.verdict import Claim
 from contextleak.auditing.votes import has_votes
 from contextleak.errors import UsageError
-from contextleak.icl import Context, Exemplar, Mechanism, Query, Task
+from contextleak.icl import Context, Exemplar, Mechanism, Task
 from contextleak.icl.datasets import fingerprint
 from contextleak.icl.images import as_image
 from contextleak.mechanisms import MECHANISMS, UserSystem, load_system
 from contextleak.models import Endpoint, Local, Model, Scripted, WithEmbedder, open_embedder, open_model
 from contextleak.models.content import images_in
-from contextleak.privacy import ApproxDP, Gaussian, Guarantee, NonPrivate, compose
+from contextleak.privacy import ApproxDP, Gaussian, Guarantee, NonPrivate, repeated
 from contextleak.stats import BestOnSameData, ThresholdRule
 
-__all__ = ["Prepared", "build_attack", "build_mechanism", "cheap_keys", "open_models", "prepare", "voters"]
+__all__ = ["Prepared", "build_attack", "build_mechanism", "open_models", "prepare", "voters"]
 
 PLACES = {"data", "data_dir"}  # the rows themselves have a fingerprint
-CHEAP = {"answers", "epsilon", "delta", "calibration", "confidence", "estimator", "threshold", "score", "access", "simulations",
-         "stop_when_refuted"}  # what changes no question to the model, and nothing of what is kept  # fmt: skip
-NOISE = {"epsilon", "delta", "calibration"}
 
 
 def build_mechanism(spec: AuditSpec) -> Mechanism:
@@ -78,7 +85,9 @@ def open_models(spec: AuditSpec, endpoint: Endpoint | None = None, local: Local 
 
 def _canary(spec: AuditSpec) -> Canary:
     if spec.canary_image and (spec.canary != "given" or spec.canary_text):
-        raise UsageError("--canary-image is the canary 'given' itself; add --canary given, and leave --canary-text out.")
+        raise UsageError(
+            "--canary-image is the canary 'given' itself; add --canary given, and leave --canary-text out."
+        )
     text = as_image(Path(spec.canary_image), "the canary") if spec.canary_image else spec.canary_text
     options: dict[str, dict[str, Any]] = {
         "hex": {"digits": spec.digits}, "given": {"text": text, "label": spec.canary_label},
@@ -208,7 +217,9 @@ def prepare(
         attack = replace(attack, canary=attack.canary.fitted(rows, _tokenizer(opened)))
     pairs = design(rows, task, attack, spec.pairs, spec.shots, spec.seed)
     check(task, mechanism, pairs, opened)
-    prepared = Prepared(spec, task, mechanism, attack, opened, pairs, fingerprint(_sources_of(rows, attack)), _warnings(spec, mechanism))
+    prepared = Prepared(
+        spec, task, mechanism, attack, opened, pairs, fingerprint(_sources_of(rows, attack)), _warnings(spec, mechanism)
+    )
     _check_estimator(prepared)
     return prepared
 
@@ -217,19 +228,6 @@ def _sources_of(rows: Context, attack: Attack) -> Context:
     """The rows, and the file that a given image came from: the spec holds its path only."""
     given = isinstance(attack.canary, Given) and images_in(attack.canary.text)
     return (*rows, Exemplar(attack.canary.text, "")) if given else rows  # type: ignore[attr-defined]
-
-
-def cheap_keys(mechanism: Mechanism, task: Task, query: Query) -> set[str]:
-    """Keys of a spec that change no clean aggregate of such a query: noise among them, unless it is drawn while collecting."""
-    early = getattr(mechanism, "decides_early", None)
-    return CHEAP - NOISE if early is not None and early(task, query) else CHEAP
-
-
-def repeated(guarantee: Guarantee, answers: int) -> Guarantee:
-    """The guarantee of so many answers over one context; Gaussian stays Gaussian, with mu times the root."""
-    if isinstance(guarantee, Gaussian):
-        return Gaussian(guarantee.sensitivity * math.sqrt(answers), guarantee.sigma, guarantee.relation)
-    return compose([guarantee] * answers)
 
 
 def voters(spec: AuditSpec, mechanism: Mechanism | None) -> int:

@@ -7,6 +7,7 @@ import sys
 
 import click
 
+from contextleak.cli.screen import say
 from contextleak.errors import ContextleakError
 
 __all__ = ["main"]
@@ -14,15 +15,23 @@ __all__ = ["main"]
 COMMANDS = {
     "demo": "Audit four systems on the bundled task with the pocket model, offline.",
     "audit": "Audit one system over your rows; the same command resumes.",
+    "sweep": "Audit every combination of a grid, asking the model once for what differs in noise or statistics only.",
+    "merge": "Join the shards of an audit into its record.",
     "tune": "Search for a better audit query, on pairs that the audit does not use.",
     "plan": "What an audit will cost and can show, before any model call.",
+    "probe": "What the model at an address really supports, found by asking it about public texts.",
     "report": "Make the HTML report of finished runs.",
+    "compare": "Finished runs in one table: what differs, and whether it is more than noise.",
+    "gate": "Let finished runs pass, or say why not: exit codes and JUnit for continuous integration.",
+    "export": "Print the configuration that makes a finished run again.",
     "influence": "Which parts of a context a response comes from: heat map, table, arrays.",
+    "influence-study": "How influence and utility change with λ, temperature, context size, position or model.",
     "score-generations": "How many published responses repeat their context, by both known definitions.",
     "answer": "Answer one query from your rows, within a privacy budget kept in a ledger.",
     "serve": "Answer queries over HTTP, as an OpenAI-compatible server, within the same budget.",
     "selftest": "The auditor against every known defect, and its sound twin.",
-    "list": "Show the catalogues: mechanisms, attacks, canaries, scores, models.",
+    "reproduce": "A table or figure of the four papers: what it prints beside what is measured here.",
+    "list": "Show the catalogues: mechanisms, attacks, canaries, scores, models, tasks.",
 }
 EXIT_CODES = (
     "Exit codes: 0 no violation, 1 violation, 2 usage, 3 inconclusive, 4 target unreachable or lacks a capability, "
@@ -83,5 +92,5 @@ def main(args: list[str] | None = None) -> None:
 
 
 def _fail(sentence: str, code: int) -> int:
-    click.echo(f"contextleak: {sentence}", err=True)
+    say(f"contextleak: {sentence}", err=True)
     return code

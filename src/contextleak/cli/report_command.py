@@ -9,7 +9,12 @@ import click
 from contextleak.auditing import load_record
 from contextleak.auditing.store import write_private
 from contextleak.cli.screen import say
+from contextleak.cli.sweep_files import figures_option, write_sweep
+from contextleak.errors import UsageError
 from contextleak.report import comparison_table, page, summary
+from contextleak.report.sweep_terminal import sweep_summary
+from contextleak.sweeping import load_sweep
+from contextleak.sweeping.record import FILE
 
 __all__ = ["command"]
 
@@ -19,12 +24,29 @@ __all__ = ["command"]
 @click.option(
     "--out", type=click.Path(path_type=Path), default=None, help="file to write [default: report.html of the first run]"
 )
-def command(runs: tuple[Path, ...], out: Path | None) -> int:
-    """Write one HTML page of one or more finished runs (folders or record.json files), and print it in short."""
+@figures_option
+def command(runs: tuple[Path, ...], out: Path | None, figures: tuple[str, ...]) -> int:
+    """Write one HTML page of finished runs (folders or record.json files) or of one sweep (its folder), and print it in short."""
+    if (runs[0] / FILE).is_file():
+        return _sweep(runs, out, figures)
+    if figures:
+        raise UsageError("--figures are those of a sweep; give its folder, or leave the option out.")
     records = [load_record(run) for run in runs]
     target = out or (runs[0] if runs[0].is_dir() else runs[0].parent) / "report.html"
     target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     write_private(target, page(records, None if len(records) == 1 else "Audits side by side"))
     say(summary(records[0]) if len(records) == 1 else comparison_table(records))
+    click.echo(f"Report: {target}")
+    return 0
+
+
+def _sweep(runs: tuple[Path, ...], out: Path | None, figures: tuple[str, ...]) -> int:
+    if len(runs) > 1:
+        raise UsageError(
+            f"a report is of runs or of one sweep, and {len(runs)} folders are given; leave all but one out."
+        )
+    record, target = load_sweep(runs[0]), out or runs[0] / "sweep.html"
+    write_sweep(record, target, figures)
+    say(sweep_summary(record))
     click.echo(f"Report: {target}")
     return 0

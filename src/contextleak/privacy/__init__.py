@@ -18,6 +18,7 @@ from contextleak.privacy.guarantee import (
     PureDP,
     Relation,
     compose,
+    repeated,
     trade_off,
     zcdp_epsilon,
 )
@@ -25,5 +26,5 @@ from contextleak.privacy.guarantee import (
 __all__ = [
     "exponential_composition_epsilon", "pure_composition_epsilon", "subsampled_gaussian_epsilon",
     "ApproxDP", "BoundedRange", "Composed", "Gaussian", "Guarantee", "NonPrivate", "PureDP", "Relation", "Subsampled", "ZCDP", "calibrate_gaussian",
-    "compose", "gaussian_epsilon", "gdp_delta", "gdp_epsilon", "gdp_trade_off", "trade_off", "zcdp_epsilon",
+    "compose", "gaussian_epsilon", "gdp_delta", "gdp_epsilon", "gdp_trade_off", "repeated", "trade_off", "zcdp_epsilon",
 ]  # fmt: skip

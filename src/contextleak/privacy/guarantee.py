@@ -14,7 +14,7 @@ from contextleak._check import at_least, delta_value, epsilon_value, positive, w
 from contextleak.errors import UsageError
 from contextleak.privacy.gaussian import Floats, gdp_epsilon, gdp_trade_off
 
-__all__ = ["ApproxDP", "BoundedRange", "Composed", "Gaussian", "Guarantee", "NonPrivate", "PureDP", "Relation", "ZCDP", "compose", "leaves",
+__all__ = ["ApproxDP", "BoundedRange", "Composed", "Gaussian", "Guarantee", "NonPrivate", "PureDP", "Relation", "ZCDP", "compose", "repeated", "leaves",
            "trade_off", "zcdp_epsilon"]  # fmt: skip
 
 Relation = Literal["replace_one", "add_remove"]
@@ -236,3 +236,10 @@ def trade_off(
         if math.isfinite(eps):
             best = np.minimum(best, np.minimum(math.exp(eps) * x + delta, 1 - math.exp(-eps) * (1 - delta - x)))
     return np.asarray(np.clip(best, 0.0, 1.0))
+
+
+def repeated(guarantee: Guarantee, answers: int) -> Guarantee:
+    """The guarantee of so many answers over one context; Gaussian stays Gaussian, with mu times the root."""
+    if isinstance(guarantee, Gaussian):
+        return Gaussian(guarantee.sensitivity * math.sqrt(answers), guarantee.sigma, guarantee.relation)
+    return compose([guarantee] * answers)

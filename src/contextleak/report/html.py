@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
 __all__ = ["page"]
 
 
+DATA = re.compile(r"(data:image/png;base64,[A-Za-z0-9+/=]+)")
+
+
 def page(records: Sequence[AuditRecord], title: str | None = None) -> str:
     """The page of one audit, or of several side by side. All text is escaped."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -25,5 +29,5 @@ def page(records: Sequence[AuditRecord], title: str | None = None) -> str:
     return environment.get_template("page.html.j2").render(
         records=records, title=title or f"Audit of {system_name(records[0])}", name=system_name, sentence=bound_sentence,
         tried=tried, number=cut, row=estimate_row, limits=LIMITS, roc=roc_figure, histogram=histogram_figure,
-        wealth=wealth_figure, profile=profile_figure,
+        wealth=wealth_figure, profile=profile_figure, parts=DATA.split,
     )  # fmt: skip

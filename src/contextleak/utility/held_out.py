@@ -46,17 +46,19 @@ class HeldOut:
         return mechanism.collect(self.task, self.jobs, self.draws, Distinct(model))
 
     def value(self, mechanism: Mechanism, clean: Sequence[Clean], model: Model, rng: np.random.Generator) -> float:
-        """In [0, 1]: the accuracy expected over the noise (400 releases a query), or the mean ROUGE-L F1 of one released text a query."""
-        return self._accuracy(mechanism, clean, rng) if self.task.labels else self._rouge(mechanism, clean, model, rng)
+        """In [0, 1]: `accuracy` where answers are labels, else `rouge`."""
+        return self.accuracy(mechanism, clean, rng) if self.task.labels else self.rouge(mechanism, clean, model, rng)
 
-    def _accuracy(self, mechanism: Mechanism, clean: Sequence[Clean], rng: np.random.Generator) -> float:
+    def accuracy(self, mechanism: Mechanism, clean: Sequence[Clean], rng: np.random.Generator) -> float:
+        """Expected share of right answers over 400 releases a query."""
         hits = [
             (np.asarray(mechanism.release(one, DRAWS, rng).answers) == self.task.labels.index(label)).mean()
             for one, label in zip(clean, self.truth, strict=True)
         ]
         return float(np.mean(hits))
 
-    def _rouge(self, mechanism: Mechanism, clean: Sequence[Clean], model: Model, rng: np.random.Generator) -> float:
+    def rouge(self, mechanism: Mechanism, clean: Sequence[Clean], model: Model, rng: np.random.Generator) -> float:
+        """Mean ROUGE-L F1 of one released text a query."""
         texts = [
             mechanism.speak(self.task, job.query, mechanism.release(one, 1, rng), model)[0]
             for job, one in zip(self.jobs, clean, strict=True)

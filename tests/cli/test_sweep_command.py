@@ -1,0 +1,158 @@
+"""contextleak sweep as a user meets it: real processes that count, stop, go on and report."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from contextleak.cli import main
+
+SYSTEM = """
+import time
+
+def answer(context, query):
+    canary = query.split('"')[1]
+    with open("calls.txt", "a") as file:
+        file.write(canary + "\\n")
+    time.sleep(0.004)
+    return "yes" if any(e.input == canary for e in context) else "no"
+"""
+LEAKY = ("--system", "python:system.py:answer", "--data", "rows.jsonl", "--pairs", "30", "--grid", "shots=3,4,5,6", "--batch-pairs", "2")  # fmt: skip
+
+
+def start(cwd: Path, *args: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "contextleak", *args], cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+
+
+def cli(cwd: Path, *args: str) -> tuple[int, str, str]:
+    process = start(cwd, *args)
+    out, err = process.communicate()
+    assert "Traceback" not in err
+    return process.returncode, out, err
+
+
+@pytest.fixture
+def folder(tmp_path: Path, data_file: Path) -> Path:
+    (tmp_path / "system.py").write_text(SYSTEM)
+    return tmp_path
+
+
+def until_first_point(process: subprocess.Popen[str], record: Path) -> None:
+    while not record.is_file() and process.poll() is None:
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize(("how", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -9)])
+def test_a_stopped_sweep_keeps_its_points_and_goes_on_to_the_same_bytes(
+    folder: Path, how: signal.Signals, code: int
+) -> None:
+    process = start(folder, "sweep", *LEAKY, "--out", "stopped")
+    until_first_point(process, folder / "stopped" / "sweep.json")
+    process.send_signal(how)
+    _, errors = process.communicate()
+    assert process.returncode == code
+    assert "Traceback" not in errors
+    partly = json.loads((folder / "stopped" / "sweep.json").read_text())
+    assert 1 <= len(partly["points"]) < 4
+    assert {one["why"] for one in partly["unmade"]} == {"not reached"}
+    if code == 130:
+        assert "the same command goes on" in errors
+    assert cli(folder, "sweep", *LEAKY, "--out", "stopped")[0] == 1
+    assert cli(folder, "sweep", *LEAKY, "--out", "whole")[0] == 1
+    one, other = (folder / out / "sweep.json" for out in ("stopped", "whole"))
+    assert one.read_bytes() == other.read_bytes()
+    asked = len((folder / "calls.txt").read_text().split())
+    assert 2 * 4 * 60 <= asked <= 2 * 4 * 60 + 4, "a stop repeats at most the batch in flight"
+
+
+def test_a_grid_of_a_file_asks_once_and_reports(folder: Path) -> None:
+    pytest.importorskip("torch")
+    (folder / "sweep.yaml").write_text(
+        "mechanism: report_noisy_max\npairs: 5\nshots: 4\npartitions: 2\nsimulations: 2000\n"
+        "grid:\n  epsilon: [1, 2]\n  estimator: [e_process, joint_votes]\n"
+    )
+    command = ("sweep", "--config", "sweep.yaml", "--grid", "epsilon=1,2,4", "--utility", "3", "--out", "found")
+    code, out, err = cli(folder, *command)
+    assert code == 3, err
+    calls = re.search(r"Model calls made now: (\d+)\.", out)
+    assert calls is not None
+    assert (
+        f"{calls[1]} model calls stand behind these points; each asking for itself would take {6 * int(calls[1])}."
+        in out
+    )
+    assert re.search(r"point \d of 6, \d+ calls: 5/5 pairs", err)
+    record = json.loads((folder / "found" / "sweep.json").read_text())
+    assert [point["changes"]["epsilon"] for point in record["points"]] == [1, 1, 2, 2, 4, 4]
+    assert int(calls[1]) == record["points"][0]["model_calls"] + 3 * 2 + 3 * 2
+
+    code, again, _ = cli(folder, *command)
+    assert code == 3
+    assert "Model calls made now: 0." in again
+    page = (folder / "found" / "sweep.html").read_text()
+    code, out, _ = cli(folder, "report", "found", "--out", "paper/sweep.html", "--figures", "svg,csv")
+    assert code == 0
+    assert (folder / "paper" / "sweep.html").read_text() == page
+    made = {file.name for file in (folder / "paper" / "figures").iterdir()}
+    assert made == {f"{name}.{form}" for name in ("bound", "utility", "frontier") for form in ("svg", "csv")}
+    assert len((folder / "found" / "sweep.csv").read_text().splitlines()) == 7
+
+
+def test_points_that_cannot_be_run_are_refused_or_listed(folder: Path) -> None:
+    grid = ("sweep", *LEAKY[:6], "--shots", "3", "--grid", "estimator=e_process,joint_votes", "--out", "some")
+    code, _, err = cli(folder, *grid)
+    assert code == 2
+    assert "1 of 2 points of the sweep cannot be run" in err
+    assert "estimator=joint_votes: joint_votes needs votes under Gaussian noise" in err
+    assert not (folder / "calls.txt").exists()
+    code, out, _ = cli(folder, *grid, "--skip-invalid")
+    assert code == 1
+    assert out.startswith("SWEEP: 1 violation, 1 refused")
+
+
+@pytest.mark.parametrize(
+    ("args", "sentence"),
+    [
+        (("sweep",), "needs something to change"),
+        (("sweep", "--grid", "epsilom=1,2"), "Did you mean 'epsilon'"),
+        (("sweep", "--grid", "epsilon"), "KEY=VALUE,VALUE"),
+        (("sweep", "--grid", "epsilon=1,x", "--system", "python:system.py:answer"), "it must be a valid number"),
+        (("sweep", "--grid", "epsilon=1,2", "--figures", "gif"), "must be a list of svg, pdf, png, csv"),
+        (("report", "none", "--figures", "svg"), "are those of a sweep"),
+    ],
+)
+def test_mistakes_end_in_a_sentence(
+    folder: Path,
+    args: tuple[str, ...],
+    sentence: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(folder)
+    with pytest.raises(SystemExit) as ended:
+        main(list(args))
+    assert ended.value.code == 2
+    assert sentence in capsys.readouterr().err
+
+
+def test_points_whose_server_is_gone_are_reported_with_the_code_of_the_failure(folder: Path) -> None:
+    gone = ("--model", "openai/gone", "--base-url", "http://127.0.0.1:9/v1", "--retries", "0", "--data", "rows.jsonl")
+    code, out, err = cli(
+        folder, "sweep", *gone, "--pairs", "5", "--shots", "3", "--grid", "epsilon=1,2", "--out", "gone"
+    )
+    assert code == 4, err
+    assert out.startswith("SWEEP: 2 failed")
+    assert out.count("failed: ε=") == 2
+    assert "2 failed" in (folder / "gone" / "sweep.html").read_text()
+    record = json.loads((folder / "gone" / "sweep.json").read_text())
+    assert (record["points"], len(record["unmade"])) == ([], 2)

@@ -1,0 +1,46 @@
+"""A model that finds every canary, and counts what it is asked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from contextleak.auditing import AuditSpec
+from contextleak.models import Counted, Scripted
+from contextleak.sweeping import OpensOnce, Sweep, SweepRecord, plan
+from contextleak.sweeping.grid import merged
+
+
+def said(prompt: str) -> str:
+    parts = prompt.split('"')
+    if len(parts) < 3:
+        return "plain" if len(prompt) % 2 else "odd"
+    return "yes" if prompt.count(parts[-2]) > 1 else "no"
+
+
+class Lab:
+    """Sweeps over the rows of a file with a counting model."""
+
+    def __init__(self, out: Path, data: Path) -> None:
+        self.out, self.model, self.opened = out, Counted(Scripted(complete=said, name="leaky")), 0
+        self.base: dict[str, Any] = {
+            "data": str(data), "mechanism": "report_noisy_max", "pairs": 16, "shots": 6, "partitions": 3, "simulations": 2000
+        }  # fmt: skip
+
+    def opener(self, spec: AuditSpec) -> Counted:
+        self.opened += 1
+        return self.model
+
+    def sweep(self, grid: dict[str, Any], base: dict[str, Any] | None = None, **options: Any) -> Sweep:
+        opens = OpensOnce(self.opener)
+        return Sweep(plan({**self.base, **(base or {})}, merged(grid), opens, **options), self.out, opens)
+
+    def run(self, grid: dict[str, Any], base: dict[str, Any] | None = None, **options: Any) -> SweepRecord:
+        return self.sweep(grid, base, **options).run()
+
+
+@pytest.fixture
+def lab(tmp_path: Path, data_file: Path) -> Lab:
+    return Lab(tmp_path / "sweep", data_file)

@@ -1,0 +1,68 @@
+"""The grid: what it takes, what it refuses, and the settings it makes."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from contextleak.errors import UsageError
+from contextleak.sweeping.grid import Grid, merged, parse_grid, settings, spec_of, told
+
+
+@given(
+    st.dictionaries(st.sampled_from(["epsilon", "delta", "pairs"]), st.sets(st.integers(1, 9), min_size=1), max_size=3)
+)
+def test_settings_are_every_combination_once(found: dict[str, set[int]]) -> None:
+    grid: Grid = {key: tuple(values) for key, values in found.items()}
+    made = settings(grid)
+    assert len(made) == math.prod(len(values) for values in grid.values())
+    assert len({told(changes) for changes in made}) == len(made)
+    assert all(set(changes) == set(grid) for changes in made)
+
+
+def test_values_are_read_as_in_a_configuration_file() -> None:
+    grid = parse_grid(["epsilon=1,2.5", "mechanism=few_shot,zero_shot", "score=null,said_member", "option.lam=0.5,1"])
+    assert grid == {
+        "epsilon": (1, 2.5), "mechanism": ("few_shot", "zero_shot"), "score": (None, "said_member"), "option.lam": (0.5, 1)
+    }  # fmt: skip
+
+
+def test_the_command_line_wins_over_the_file() -> None:
+    assert merged({"epsilon": [1, 2], "delta": [1e-5]}, parse_grid(["epsilon=4"])) == {
+        "epsilon": (4,),
+        "delta": (1e-5,),
+    }
+
+
+def test_options_of_a_mechanism_are_joined_to_those_of_the_base() -> None:
+    base = {"mechanism": "context_influence_decoding", "options": {"temperature": 0.8, "lam": 9}}
+    spec = spec_of(base, {"option.lam": 0.5, "epsilon": 3}, seed=7)
+    assert spec.options == {"temperature": 0.8, "lam": 0.5}
+    assert (spec.epsilon, spec.seed) == (3, 7)
+
+
+@pytest.mark.parametrize(
+    ("texts", "sentence"),
+    [
+        (["epsilon"], "KEY=VALUE,VALUE"),
+        (["epsilon="], "KEY=VALUE,VALUE"),
+        (["epsilon=1,1"], "one value twice"),
+        (["epsilon=1", "epsilon=2"], "names 'epsilon' twice"),
+        (["rows=1"], "with --data"),
+        (["options=1"], "option.lam"),
+        (["epsilon={a: 1}"], "numbers or names"),
+    ],
+)
+def test_a_grid_that_cannot_be_is_refused_with_a_sentence(texts: list[str], sentence: str) -> None:
+    with pytest.raises(UsageError, match=sentence):
+        parse_grid(texts)
+
+
+@pytest.mark.parametrize("grid", [3, {"epsilon": []}, {"epsilon": [[1]]}, {"epsilon": {"a": 1}}])
+def test_a_grid_of_a_file_is_refused_with_a_sentence(grid: Any) -> None:
+    with pytest.raises(UsageError, match="grid"):
+        merged(grid)

@@ -1,0 +1,69 @@
+"""The record of a sweep: schema version 1 loads, says what it said, and exports one row a point."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+import contextleak
+from contextleak.errors import StoreError
+from contextleak.report.sweep_page import sweep_page
+from contextleak.report.sweep_terminal import sweep_summary
+from contextleak.sweeping import SweepRecord, csv_text, load_sweep
+
+GOLDEN = Path(__file__).parent / "golden" / "sweep-1.json"
+SCHEMA = Path(contextleak.__file__).parent / "sweeping" / "record-1.schema.json"
+
+
+@pytest.fixture(scope="module")
+def record() -> SweepRecord:
+    return load_sweep(GOLDEN)
+
+
+def test_the_golden_record_loads_and_renders(record: SweepRecord) -> None:
+    assert record.to_json() == GOLDEN.read_text()
+    assert (len(record.points), len(record.unmade), len(record.settings)) == (4, 4, 2)
+    assert sweep_page(record).startswith("<!doctype html>")
+    assert sweep_summary(record, 7).startswith("SWEEP: ")
+    assert "Model calls made now: 7." in sweep_summary(record, 7)
+
+
+def test_the_shipped_json_schema_is_that_of_the_record() -> None:
+    assert json.loads(SCHEMA.read_text()) == SweepRecord.model_json_schema(mode="serialization")
+
+
+def test_the_table_has_a_row_a_point(record: SweepRecord) -> None:
+    rows = list(csv.DictReader(io.StringIO(csv_text(record))))
+    assert len(rows) == len(record.points)
+    for row, point in zip(rows, record.points, strict=True):
+        assert (float(row["epsilon"]), int(row["seed"])) == (point.changes["epsilon"], point.seed)
+        assert (row["verdict"], row["method"], row["kind"]) == (point.verdict, "e_process", "lower_bound")
+        assert float(row["bound"]) == point.bound.epsilon
+        assert float(row["claim"]) == point.claim.epsilon == point.changes["epsilon"]
+        assert float(row["tpr_low"]) <= float(row["tpr"]) <= float(row["tpr_high"])
+        assert float(row["fpr_low"]) <= float(row["fpr"]) <= float(row["fpr_high"])
+        assert float(row["mu_guarantee"]) == point.guarantee.mu
+        assert float(row["epsilon_exact"]) == pytest.approx(point.changes["epsilon"], rel=1e-6)
+        assert 0 <= float(row["utility_value"]) <= 1
+        assert int(row["model_calls"]) == point.model_calls
+
+
+def test_calls_are_counted_once_a_collection(record: SweepRecord) -> None:
+    by_seed = {point.seed: point for point in record.points}
+    used = [point.utility for point in by_seed.values()]
+    assert record.calls == sum(p.model_calls for p in by_seed.values()) + sum(
+        u.calls + u.reference_calls for u in used if u
+    )
+    assert record.calls_apart == 2 * record.calls
+
+
+def test_what_is_no_sweep_is_refused_with_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=r"holds no sweep\.json"):
+        load_sweep(tmp_path)
+    (tmp_path / "sweep.json").write_text('{"schema_version": 2}')
+    with pytest.raises(StoreError, match="not a sweep of schema version 1"):
+        load_sweep(tmp_path)
