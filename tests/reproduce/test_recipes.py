@@ -1,0 +1,186 @@
+"""Recipes: every table and figure by name, exact ones against what the papers print, and the quick runs through the real command."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from contextleak.cli.main import group
+from contextleak.errors import DataError, StoreError, UsageError
+from contextleak.mechanisms import FewShot
+from contextleak.reproduce import FORMATS, RECIPES, Lab, Measured, Printed, Recipe, Reproduced, Sizes
+from contextleak.reproduce.leak import BOUND
+from contextleak.reproduce.rounds import rounds, utility
+from contextleak.reproduce.tight_paper import EXACT
+
+NAMES = {
+    "contextleak": ["table1", *(f"fig{i}" for i in (3, 4, 5, 6, 7, 8, 9, 10, 11, 14, 15))],
+    "influence": ["table1", "table2", "table3", "table4", "fig2", "fig3", "fig4", "fig7", "fig8"],
+    "tight": [*(f"fig{i}" for i in range(5, 22)), "table3"],
+    "poetry": ["table1", "table2", "table3", "table4", "table9", "fig2", "fig3", "fig4", "fig6"],
+}
+FREE = sorted(name for name, recipe in RECIPES.items() if recipe.needs == "nothing")
+
+
+def run(name: str, tmp_path: Path, *more: str) -> Result:
+    return CliRunner().invoke(group, ["reproduce", name, "--out", str(tmp_path), *more], catch_exceptions=False)
+
+
+def test_every_table_and_figure_is_listed() -> None:
+    listed = CliRunner().invoke(group, ["reproduce", "--list"], catch_exceptions=False).output
+    for paper, figures in NAMES.items():
+        for figure in figures:
+            assert f"{paper}/{figure}" in RECIPES
+            assert re.search(
+                rf"^{paper}/{figure} +(exact, without a model|runs on the pocket(-vision)? model) ", listed, flags=re.M
+            )
+    assert len(listed.splitlines()) == len(RECIPES)
+
+
+@pytest.mark.parametrize("name", sorted(RECIPES))
+def test_what_a_recipe_says(name: str) -> None:
+    """Words to read, and a place in the paper for whatever is printed."""
+    recipe = RECIPES[name]
+    assert recipe.title
+    assert recipe.shows.endswith(".")
+    assert recipe.differs.endswith(".")
+    assert all(row.where and row.what and row.setting for row in recipe.printed)
+
+
+@pytest.mark.parametrize("name", FREE)
+def test_exact_recipes_open_no_model(name: str, tmp_path: Path) -> None:
+    done = run(name, tmp_path, "--model", "hf/./no-such-folder")
+    assert done.exit_code == 0
+    assert "no model: exact" in done.output
+
+
+MADE = Recipe(
+    "x/fig1", "t", "s.", (Printed("b", "q", 1.5, "p"), Printed("a", "q", "high", "p")), "d.", "nothing", lambda lab: ()
+)
+
+
+def test_tables_hold_both_sides() -> None:
+    found = Reproduced(MADE, (Measured("a", "q", math.inf, "∞"), Measured("c", "q", 2.0, "≥ 2")), "m")
+    assert found.lines() == [("a", "q", "high (p)", "∞"), ("c", "q", "", "≥ 2"), ("b", "q", "1.5 (p)", "")]
+    rows = list(csv.reader(io.StringIO(found.csv())))
+    assert rows[1:] == [["x/fig1", "paper", "b", "q", "1.5", "p"], ["x/fig1", "paper", "a", "q", "high", "p"],
+                        ["x/fig1", "ours", "a", "q", "inf", "∞"], ["x/fig1", "ours", "c", "q", "2.0", "≥ 2"]]  # fmt: skip
+    assert json.loads(found.json())["measured"][0]["value"] == "inf"
+    assert "| c | q |  | ≥ 2 |" in found.markdown()
+
+
+QUICK = {
+    "contextleak/fig6": {BOUND, "auditing accuracy, %"},
+    "influence/table2": {"influence on a response", "repeat prompts, by the program"},
+    "tight/fig18": {EXACT, "L2 distance of the signals"},
+    "poetry/fig4": {"accuracy, %"},
+}
+
+
+@pytest.mark.parametrize("name", sorted(QUICK))
+def test_one_of_each_paper_runs_to_its_end(name: str, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("rouge_score")
+    done = run(
+        name,
+        tmp_path,
+        "--quick",
+        "--pairs",
+        "3",
+        "--contexts",
+        "1",
+        "--repeats",
+        "1",
+        "--queries",
+        "2",
+        "--tokens",
+        "3",
+    )
+    assert done.exit_code == 0
+    for suffix in FORMATS:
+        assert (tmp_path / f"{name}.{suffix}").stat().st_mode & 0o077 == 0
+    kept = json.loads((tmp_path / f"{name}.json").read_text())
+    assert QUICK[name] <= {row["quantity"] for row in kept["measured"]}
+    assert {(row["setting"], row["quantity"]) for row in kept["printed"]} & {
+        (r["setting"], r["quantity"]) for r in kept["measured"]
+    }
+    assert all(row["value"] == row["value"] for row in kept["measured"])
+
+
+def test_vision_sees_images_unless_told_otherwise(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("PIL")
+    done = run("poetry/table3", tmp_path, "--repeats", "1", "--queries", "1")
+    assert done.exit_code == 0
+    assert "pocket-vision; task pseudo_names" in done.output
+    kept = json.loads((tmp_path / "poetry/table3.json").read_text())
+    assert {row["setting"] for row in kept["printed"]} <= {row["setting"] for row in kept["measured"]}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(set(RECIPES) - set(FREE)))
+def test_every_recipe_runs_to_its_end(name: str, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("rouge_score")
+    assert run(name, tmp_path, "--quick").exit_code == 0
+    assert json.loads((tmp_path / f"{name}.json").read_text())["measured"]
+
+
+def test_answers_are_collected_once(tmp_path: Path) -> None:
+    """Every epsilon of a figure is answered from the same ones."""
+    pytest.importorskip("torch")
+    lab = Lab(tmp_path, sizes=Sizes(pairs=2, simulations=100))
+    fields = {"mechanism": "report_noisy_max", "shots": 4, "partitions": 2}
+    calls = Asked(lab.model())
+    counted = lab.behind(lambda model: calls)
+    counted.audit(**fields, epsilon=1)
+    first = calls.asked
+    counted.audit(**fields, epsilon=8)
+    assert first == calls.asked > 0
+
+
+class Asked:
+    """Counts what reaches the model."""
+
+    def __init__(self, model: object) -> None:
+        self.model, self.asked = model, 0
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.model, name)
+
+    def answer(self, asks: list[object]) -> list[object]:
+        self.asked += len(asks)
+        return self.model.answer(asks)  # type: ignore[attr-defined]
+
+
+def test_utility_of_real_rows(tmp_path: Path, data_file: Path) -> None:
+    """Accuracy by hand: the undefended answer of every query against its label."""
+    pytest.importorskip("torch")
+    lab = Lab(tmp_path, source={"data": str(data_file)}, sizes=Sizes(repeats=2, queries=3))
+    (row,) = utility(lab, 4, [(FewShot(), {"no DP": FewShot()})])
+    right = []
+    for turn in rounds(lab, 4):
+        for clean, label in zip(turn.collect(FewShot(), lab), turn.truth, strict=True):
+            right.append((*turn.task.labels, "none")[clean.counts.index(1)] == label)
+    assert row.value == pytest.approx(100 * sum(right) / len(right))
+
+
+def test_mistakes_get_sentences(tmp_path: Path, data_file: Path) -> None:
+    with pytest.raises(UsageError, match=r"must be one of .*Did you mean 'tight/fig5'"):
+        run("tight/fig55", tmp_path)
+    lab = Lab(tmp_path, source={"data": str(data_file)}, sizes=Sizes(queries=70))
+    with pytest.raises(DataError, match="need 74 rows, and the data has 60"):
+        next(iter(rounds(lab, 4)))
+    with pytest.raises(DataError, match="texts for answers"):
+        next(iter(rounds(lab, 4, free=True)))
+    with pytest.raises(StoreError, match="cannot be made"):
+        run("poetry/fig4", data_file)
+    with pytest.raises(UsageError, match="without --task"):
+        run("influence/fig8", tmp_path, "--task", "subj")
