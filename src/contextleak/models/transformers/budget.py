@@ -16,7 +16,7 @@ __all__ = ["Budget", "token_bytes"]
 ACTIVATIONS = 16 << 20  # bytes of the widest activation of one pass on a CPU: what is larger leaves its cache
 LIVE = 8  # activations of that size that a pass may hold at once
 MASK = 16  # bytes that attention masks take for each pair of a token that is run and one that it sees
-KEPT = 256 << 20, 4 << 30  # kept between calls, at least and at most, where nobody says
+KEPT = 256 << 20, 4 << 30  # kept between calls, at least and at most, where nobody says; between them, two rows of the window
 LEAST = 64 << 20  # with less, nothing can be run
 
 
@@ -44,8 +44,9 @@ class Budget:
         wide = _widest(model) * model.dtype.itemsize
         if memory is None:
             free = _free(model.device) // 2
-            kept, flight = min(max(KEPT[0], free // 8), KEPT[1]), max(KEPT[0], free // 2)
-            return cls(kept, flight, _tokens(model.device, wide), max(KEPT[0], free // 8))
+            rows = 2 * (getattr(model.config, "max_position_embeddings", 0) or 4096) * token_bytes(model)
+            kept = max(KEPT[0], min(rows, free // 8, KEPT[1]))
+            return cls(kept, max(KEPT[0], free // 2), _tokens(model.device, wide), max(KEPT[0], free // 8))
         used = _used(model.device)
         left = memory - used
         if left < LEAST:
