@@ -1,0 +1,53 @@
+"""What README and docs tell a reader to type is typed here, page by page, in a folder with private rows and the examples."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def fences(page: Path, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), flags=re.M | re.S)
+
+
+def with_fences(language: str) -> list[Path]:
+    return [page for page in PAGES if fences(page, language)]
+
+
+@pytest.mark.parametrize("page", with_fences("python"), ids=lambda page: page.name)
+def test_python_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for code in fences(page, "python"):
+        exec(compile(code, page.name, "exec", dont_inherit=True), {"__name__": "readme"})
+
+
+@pytest.mark.parametrize("page", with_fences("sh"), ids=lambda page: page.name)
+def test_commands_run(page: Path, tmp_path: Path, data_file: Path) -> None:
+    """`make` targets exist; `contextleak` commands end as the fence says (a comment `# exit N`)."""
+    pytest.importorskip("torch")
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), flags=re.M))
+    shutil.copy(data_file, tmp_path / "private.jsonl")
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    for line in "".join(fences(page, "sh")).replace("\\\n", " ").splitlines():
+        command, _, note = line.partition("#")
+        if command.startswith("make "):
+            assert command.split()[1] in targets, command
+        elif command.startswith("contextleak "):
+            done = run(command, tmp_path)
+            expected = int(match[1]) if (match := re.search(r"exit (\d+)", note)) else 0
+            assert done.returncode == expected, (command, done.stdout, done.stderr)
+
+
+def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    words = [sys.executable, "-m", *shlex.split(command)]
+    return subprocess.run(words, cwd=folder, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
