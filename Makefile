@@ -5,7 +5,7 @@ VENV ?= .venv
 TORCH_PIP ?=
 BIN := $(VENV)/bin
 
-.PHONY: install demo check lint types floors test laws bench bench-influence coverage findings utility attack-table canary-grid pocket-train pocket-eval readme-table clean
+.PHONY: install demo check lint types floors test laws bench bench-influence coverage findings utility attack-table canary-grid pocket-train pocket-eval vision-train vision-eval vision-table readme-table docs catalogue pictures clean
 
 install: $(VENV)/installed
 
@@ -74,8 +74,26 @@ pocket-train: install
 pocket-eval: install
 	$(BIN)/python pocket_training/evaluate.py $(if $(DATA),--data $(DATA))
 
+vision-train: install
+	OMP_NUM_THREADS=1 $(BIN)/python pocket_training/vision/train_vision.py --out pocket_training/vision/out
+
+vision-eval: install
+	$(BIN)/python pocket_training/vision/evaluate_vision.py
+
+vision-table: install
+	$(BIN)/python bench/vision.py docs/vision.md
+
 readme-table: install
 	$(BIN)/python bench/subj_table.py $(DATA)
+
+docs: install catalogue
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+catalogue: install
+	$(BIN)/python bench/catalogue.py docs/catalogue.md
+
+pictures: install
+	$(BIN)/python bench/pictures.py docs
 
 clean:
 	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

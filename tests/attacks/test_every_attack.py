@@ -179,7 +179,7 @@ def test_free_answers_keep_no_private_words(rows: Context, tmp_path: Path) -> No
 
 
 def test_the_catalogues_are_complete() -> None:
-    assert set(CANARIES) == {"hex", "unigram", "false_fact", "natural", "mislabeled", "given"}
+    assert set(CANARIES) == {"hex", "unigram", "false_fact", "natural", "mislabeled", "given", "patchwork", "marked"}
     assert set(QUERIES) == {
         "inquiry", "input_output", "if_then_explicit", "if_then_implicit", "gap", "brainwash", "signal_pair", "repeat",
         "injection", "given",

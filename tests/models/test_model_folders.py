@@ -30,7 +30,7 @@ class OwnModel(LlamaForCausalLM):
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A copy of the pocket model's folder."""
-    (weights,) = Path(pocket_home.__file__).parent.rglob("*.safetensors")
+    weights = pocket_home.FOLDER / "model.safetensors"
     return Path(shutil.copytree(weights.parent, tmp_path / "model"))
 
 

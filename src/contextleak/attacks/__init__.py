@@ -2,6 +2,7 @@
 
 from contextleak.attacks.attack import Attack, Insertion
 from contextleak.attacks.canaries import CANARIES, Canary, FalseFact, Given, Hex, Mislabeled, Natural, Unigram
+from contextleak.attacks.image_canaries import Marked, Patchwork
 from contextleak.attacks.queries import (
     QUERIES,
     Asked,
@@ -26,11 +27,12 @@ from contextleak.attacks.scores import (
     ReferenceDirection,
     SaidMember,
     Score,
+    ScoreMargin,
 )
 
 __all__ = [
     "CANARIES", "QUERIES", "SCORES", "Asked", "Attack", "AuditQuery", "Brainwash", "Canary", "ContainsCanary", "DistanceGap",
     "FalseFact", "Gap", "Given", "GivenQuery", "Hex", "IfThenExplicit", "IfThenImplicit", "Injection", "InputOutput", "Inquiry",
-    "Insertion", "LabelMargin", "Mislabeled", "Natural", "Overlap", "ReferenceDirection", "Repeat", "SaidMember", "Score",
+    "Insertion", "LabelMargin", "Marked", "Mislabeled", "Natural", "Overlap", "Patchwork", "ReferenceDirection", "Repeat", "SaidMember", "Score", "ScoreMargin",
     "SignalPair", "Unigram",
 ]  # fmt: skip

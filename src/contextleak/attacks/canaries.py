@@ -10,8 +10,10 @@ from typing import ClassVar, Protocol
 import numpy as np
 
 from contextleak.attacks.facts import FALSE_FACTS
+from contextleak.attacks.image_canaries import Marked, Patchwork
 from contextleak.errors import UsageError
 from contextleak.icl import Context, Exemplar
+from contextleak.models.content import Content, text_only
 
 __all__ = ["CANARIES", "Canary", "FalseFact", "Given", "Hex", "Mislabeled", "Natural", "Unigram"]
 
@@ -49,18 +51,20 @@ class Natural:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A text of the auditor's choice, the same in every pair."""
+    """A text or an image of the auditor's choice, the same in every pair."""
 
     name: ClassVar[str] = "given"
-    text: str = ""
+    text: Content = ""
     label: str = ""
 
     def __post_init__(self) -> None:
-        if not self.text.strip():
-            raise UsageError("the canary 'given' has no text; name it with --canary-text.")
+        if isinstance(self.text, str) and not self.text.strip():
+            raise UsageError(
+                "the canary 'given' has no text; name it with --canary-text, or an image with --canary-image."
+            )
 
     def make(self, held_out: Exemplar, label: str, rng: np.random.Generator) -> Exemplar:
-        """The given text, under its own label or else `label`."""
+        """The given text or image, under its own label or else `label`."""
         return Exemplar(self.text, self.label or label)
 
 
@@ -99,7 +103,9 @@ class Unigram:
 
     def fitted(self, rows: Context, tokenize: Callable[[str], list[str]]) -> Unigram:
         """With the words of the rows, rarest first; ties in alphabetical order."""
-        counts = Counter(word.strip() for row in rows for word in tokenize(row.input) if word.strip())
+        counts = Counter(
+            word.strip() for row in rows for word in tokenize(text_only(row.input, self.name)) if word.strip()
+        )
         rare = [word for word, _ in sorted(counts.items(), key=lambda item: (item[1], item[0]))]
         return replace(self, words=tuple(rare[: max(100, 4 * self.length)]))
 
@@ -113,4 +119,6 @@ class Unigram:
         return Exemplar(" ".join(self.words[i] for i in chosen), label)
 
 
-CANARIES: dict[str, type] = {kind.name: kind for kind in (Hex, Unigram, FalseFact, Natural, Mislabeled, Given)}
+CANARIES: dict[str, type] = {
+    kind.name: kind for kind in (Hex, Unigram, FalseFact, Natural, Mislabeled, Given, Patchwork, Marked)
+}

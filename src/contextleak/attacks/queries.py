@@ -8,6 +8,7 @@ from typing import ClassVar, Protocol
 from contextleak.attacks import templates
 from contextleak.errors import UsageError
 from contextleak.icl import Exemplar, Query, Task
+from contextleak.models.content import fill, images_in, join, text_only
 
 __all__ = [
     "QUERIES", "Asked", "AuditQuery", "Brainwash", "Gap", "GivenQuery", "IfThenExplicit", "IfThenImplicit", "Injection",
@@ -69,7 +70,8 @@ class Inquiry(_Choice):
 
     def ask(self, canary: Exemplar, task: Task, rare: str, common: str) -> Asked:
         """yes speaks for a member, no against."""
-        return Asked(Query(templates.INQUIRY.format(canary=canary.input), ("yes", "no")), "yes", "no")
+        template = templates.INQUIRY_IMAGE if images_in(canary.input) else templates.INQUIRY
+        return Asked(Query(fill(template, "{canary}", canary.input), ("yes", "no")), "yes", "no")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,7 @@ class IfThenExplicit(_Choice):
 
     def _asked(self, template: str, canary: Exemplar, task: Task, rare: str, common: str) -> Asked:
         member, nonmember = (rare, common) if task.labels else ("A", "B")
-        text = template.format(canary=canary.input, member=member, nonmember=nonmember)
+        text = template.format(canary=text_only(canary.input, self.name), member=member, nonmember=nonmember)
         return Asked(Query(text, () if task.labels else ("A", "B")), member, nonmember)
 
 
@@ -134,10 +136,8 @@ class GivenQuery(_Choice):
         """The text with the canary and both answers in their places."""
         labelled = self.labelled and bool(task.labels)
         member, nonmember = (rare, common) if labelled else ("yes", "no")
-        text = self.text
-        for name, value in (("{canary}", canary.input), ("{member}", member), ("{nonmember}", nonmember)):
-            text = text.replace(name, value)
-        return Asked(Query(text, () if labelled else ("yes", "no")), member, nonmember)
+        text = self.text.replace("{member}", member).replace("{nonmember}", nonmember)
+        return Asked(Query(fill(text, "{canary}", canary.input), () if labelled else ("yes", "no")), member, nonmember)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,8 +161,8 @@ class Brainwash(_Choice):
         if not task.labels:
             raise UsageError("brainwash needs a classification task; use repeat or signal_pair for generation.")
         wrong = common if common != canary.label else rare
-        block = f"{canary.input}\n{task.label_name}: {wrong}\n\n{task.input_name}: "
-        return Asked(Query(block * self.repeats + canary.input), canary.label, None)
+        block = (canary.input, f"\n{task.label_name}: {wrong}\n\n{task.input_name}: ")
+        return Asked(Query(join([*block * self.repeats, canary.input])), canary.label, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +178,8 @@ class SignalPair(_Choice):
 
     def ask(self, canary: Exemplar, task: Task, rare: str, common: str) -> Asked:
         """The first text speaks for a member."""
-        text = templates.IF_THEN.format(canary=canary.input, member=self.member, nonmember=self.nonmember)
+        shown = text_only(canary.input, self.name)
+        text = templates.IF_THEN.format(canary=shown, member=self.member, nonmember=self.nonmember)
         return Asked(Query(text, (self.member, self.nonmember)), self.member, self.nonmember)
 
 
@@ -192,9 +193,10 @@ class Repeat(_Free):
 
     def ask(self, canary: Exemplar, task: Task, rare: str, common: str) -> Asked:
         """The first `share` of the canary's characters; its rest is the target."""
-        cut = max(1, round(self.share * len(canary.input)))
-        text = templates.REPEAT.format(prefix=canary.input[:cut])
-        return Asked(Query(text, free=True), "", None, canary.input[cut:] or canary.input)
+        told = text_only(canary.input, self.name)
+        cut = max(1, round(self.share * len(told)))
+        text = templates.REPEAT.format(prefix=told[:cut])
+        return Asked(Query(text, free=True), "", None, told[cut:] or told)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +207,7 @@ class Injection(_Free):
 
     def ask(self, canary: Exemplar, task: Task, rare: str, common: str) -> Asked:
         """The canary's text is the target."""
-        return Asked(Query(templates.EXTRACT_ALL, free=True), "", None, canary.input)
+        return Asked(Query(templates.EXTRACT_ALL, free=True), "", None, text_only(canary.input, self.name))
 
 
 QUERIES: dict[str, type] = {

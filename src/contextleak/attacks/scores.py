@@ -14,7 +14,7 @@ from contextleak.icl import Access, Releases
 from contextleak.stats import Fixed, Split, ThresholdRule
 
 __all__ = [
-    "SCORES", "ContainsCanary", "DistanceGap", "LabelMargin", "Overlap", "ReferenceDirection", "SaidMember", "Score",
+    "SCORES", "ContainsCanary", "DistanceGap", "LabelMargin", "Overlap", "ReferenceDirection", "SaidMember", "Score", "ScoreMargin",
     "released_texts",
 ]  # fmt: skip
 
@@ -79,6 +79,18 @@ class LabelMargin:
             return np.asarray(noisy[:, member] - noisy[:, answers.index(asked.nonmember)])
         others = np.delete(noisy, member, axis=1)
         return np.asarray(noisy[:, member] - others.max(1))
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreMargin(LabelMargin):
+    """The same for scores of any unit that a system gives to its answers: votes, probabilities, log-probabilities."""
+
+    name: ClassVar[str] = "score_margin"
+
+    def levels(self, partitions: int) -> Floats:
+        """Zero, and both signs of 1, 2 and 5 from hundredths to hundreds."""
+        sizes = np.outer(10.0 ** np.arange(-2, 3), [1, 2, 5]).ravel()
+        return np.concatenate([-sizes[::-1], [0.0], sizes])
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,5 +222,6 @@ def _recall(target: str, text: str) -> float:
 
 
 SCORES: dict[str, type] = {
-    kind.name: kind for kind in (SaidMember, LabelMargin, DistanceGap, ReferenceDirection, ContainsCanary, Overlap)
+    kind.name: kind
+    for kind in (SaidMember, LabelMargin, ScoreMargin, DistanceGap, ReferenceDirection, ContainsCanary, Overlap)
 }

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 __all__ = [
-    "EXTRACT_ALL", "IF_THEN", "IF_THEN_IMPLICIT", "INQUIRY", "PICK_ONE", "REPEAT", "SIGNAL_MEMBER", "SIGNAL_NONMEMBER",
+    "EXTRACT_ALL", "IF_THEN", "IF_THEN_IMPLICIT", "INQUIRY", "INQUIRY_IMAGE", "PICK_ONE", "REPEAT", "SIGNAL_MEMBER", "SIGNAL_NONMEMBER",
 ]  # fmt: skip
 
 INQUIRY = 'Does the text "{canary}" appear in the examples above? Answer yes or no.'
+INQUIRY_IMAGE = "Does this image appear in the examples above? Answer yes or no. {canary}"
 IF_THEN = 'If the text "{canary}" appears in the examples above, answer "{member}". Otherwise answer "{nonmember}".'
 IF_THEN_IMPLICIT = (
     "If one of the examples above holds a text that does not belong there, such as random characters or a false "

@@ -10,7 +10,8 @@ from typing import Any
 
 from contextleak.errors import DataError
 from contextleak.icl.exemplar import Context
-from contextleak.icl.fields import guess
+from contextleak.icl.fields import IMAGE, guess
+from contextleak.icl.images import image_below
 from contextleak.icl.sources import Row, source_rows
 from contextleak.icl.task import Task
 from contextleak.models.content import content_key
@@ -25,16 +26,29 @@ def read_rows(
     path: str | Path, input_field: str | None = None, label_field: str | None = None, input_template: str | None = None
 ) -> Context:
     """All rows of a source (a file's path, or `hf:...`) as exemplars. Fields not named are found by their usual names."""
-    return as_exemplars(source_rows(str(path)), repr(str(path)), input_field, label_field, input_template)
+    folder = Path(path) if Path(path).is_dir() else Path(path).parent
+    return as_exemplars(source_rows(str(path)), repr(str(path)), input_field, label_field, input_template, folder)
 
 
 def as_exemplars(
     rows: list[Row], where: str, input_field: str | None = None, label_field: str | None = None,
-    input_template: str | None = None,
+    input_template: str | None = None, folder: Path = Path(),
 ) -> Context:  # fmt: skip
-    """Rows of fields as exemplars; the fields of the first row are looked through for usual names."""
+    """Rows of fields as exemplars; the fields of the first row are looked through for usual names.
+
+    The field `image` holds the path of an image below `folder`.
+    """
     fields = guess([str(key) for key in rows[0][1]], where, input_field, label_field, input_template)
-    return tuple(fields.exemplar(row) for row in rows)
+    found = (_with_image(row, folder) for row in rows) if IMAGE in fields.names else rows
+    return tuple(fields.exemplar(row) for row in found)
+
+
+def _with_image(row: Row, folder: Path) -> Row:
+    place, fields = row
+    name = fields.get(IMAGE)
+    if not isinstance(name, str | int | float) or name == "":
+        return row  # what is empty or no name has its own sentence
+    return place, {**fields, IMAGE: image_below(folder, str(name), place)}
 
 
 def inline_rows(rows: Any) -> list[Row]:

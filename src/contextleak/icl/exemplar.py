@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from contextleak.models.content import Content
+
 __all__ = ["Context", "Exemplar", "as_context"]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Exemplar:
-    """One private example (x, y). Its repr shows nothing of its text."""
+    """One private example (x, y): the input is a text, an image, or both. Its repr shows nothing of it."""
 
-    input: str
+    input: Content
     label: str
 
     def __repr__(self) -> str:
@@ -22,6 +24,6 @@ class Exemplar:
 Context = tuple[Exemplar, ...]
 
 
-def as_context(rows: Iterable[Exemplar | tuple[str, str]]) -> Context:
-    """Make a context of exemplars or of (input, label) pairs."""
+def as_context(rows: Iterable[Exemplar | tuple[Content, str]]) -> Context:
+    """Make a context of exemplars or of (input, label) pairs; `as_image` makes an image of a file."""
     return tuple(row if isinstance(row, Exemplar) else Exemplar(*row) for row in rows)

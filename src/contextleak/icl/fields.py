@@ -10,9 +10,11 @@ from typing import Any
 from contextleak.errors import DataError
 from contextleak.icl.exemplar import Exemplar
 from contextleak.icl.sources import Row
+from contextleak.models.content import Image, join
 
-__all__ = ["FieldMap", "guess"]
+__all__ = ["IMAGE", "FieldMap", "guess"]
 
+IMAGE = "image"  # the field of the path of one
 INPUT_FIELDS = ("text", "input", "sentence", "document", "question", "context", "message")
 LABEL_FIELDS = ("label", "answer", "summary", "output", "category", "class")
 SLOT = re.compile(r"\{([^{}]+)\}")
@@ -33,9 +35,11 @@ class FieldMap:
     def exemplar(self, row: Row) -> Exemplar:
         """The row as an exemplar; what a field holds is put in as it is, braces and all."""
         place, fields = row
-        return Exemplar(
-            SLOT.sub(lambda slot: _value(place, fields, slot[1]), self.template), _value(place, fields, self.label)
-        )
+        pieces = SLOT.split(self.template)  # texts, and names of fields between them
+        found = [_content(place, fields, piece) if at % 2 else piece for at, piece in enumerate(pieces)]
+        images = [piece for piece in found if isinstance(piece, Image)]
+        content = images[0] if found == ["", *images, ""] else join(found)
+        return Exemplar(content, _value(place, fields, self.label))
 
 
 def guess(
@@ -47,6 +51,9 @@ def guess(
             f"the input template is {template!r}; it must name fields in braces, such as '{{title}}: {{text}}', and takes the "
             "place of --input-field."
         )
+    if IMAGE in have and template is None and input_field is None:
+        text = next((name for name in INPUT_FIELDS if name in have), None)
+        template = f"{{{IMAGE}}}" if text is None else f"{{{IMAGE}}}\n{{{text}}}"
     shown = template or f"{{{input_field or _usual(where, 'input', INPUT_FIELDS, have)}}}"
     others = [name for name in have if name not in SLOT.findall(shown)]
     return FieldMap(shown, label_field or _usual(where, "label", LABEL_FIELDS, others))
@@ -60,6 +67,11 @@ def _usual(where: str, what: str, usual: Sequence[str], have: Sequence[str]) -> 
         f"{where} has the fields {', '.join(have) or '(none)'}, none of them a usual name for the {what}; "
         f"name it with --{what}-field."
     )
+
+
+def _content(place: str, fields: dict[str, Any], name: str) -> str | Image:
+    found = fields.get(name)
+    return found if isinstance(found, Image) else _value(place, fields, name)
 
 
 def _value(place: str, fields: dict[str, Any], name: str) -> str:

@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from contextleak.errors import DataError
+from contextleak.icl.image_folders import folder_rows
 
 __all__ = ["Row", "hub_rows", "source_rows"]
 
 Row = tuple[str, dict[str, Any]]  # where it stands, for errors; its fields
 HUB = "hf:"
 MEDIA = ("Image", "Audio", "Video", "Pdf")  # never decoded
-FORMS = f"a .jsonl, .csv or .parquet file with one exemplar a row, or {HUB}<id or folder of a Hugging Face dataset>"
+FORMS = f"a .jsonl, .csv or .parquet file with one exemplar a row, a folder with one folder of images a class, or {HUB}<id or folder of a Hugging Face dataset>"
 
 
 def source_rows(address: str) -> list[Row]:
@@ -27,6 +28,8 @@ def source_rows(address: str) -> list[Row]:
         return hub_rows(where, split=split)
     file = Path(address)
     readers = {".jsonl": _jsonl, ".csv": _csv, ".parquet": _parquet}
+    if file.is_dir():
+        return _some(address, folder_rows(file))
     if not file.is_file():
         raise DataError(f"the data file {address!r} does not exist; give {FORMS}.")
     if file.suffix.lower() not in readers:

@@ -5,15 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from contextleak.icl.exemplar import Context, Exemplar
+from contextleak.models.content import Content, Parts, join
 
 __all__ = ["Query", "Task"]
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What a user sends: a text, and the answers it allows (none: those of the task; free: any text at all)."""
+    """What a user sends: a text, an image or both, and the answers it allows (none: those of the task; free: any text at all)."""
 
-    text: str
+    text: Content
     labels: tuple[str, ...] = ()
     free: bool = False
 
@@ -38,23 +39,26 @@ class Task:
         """The public answer set that a query may be given: its own, else the task's; none if any text will do."""
         return () if query.free else query.labels or self.labels
 
-    def block(self, exemplar: Exemplar) -> str:
+    def block(self, exemplar: Exemplar) -> str | Parts:
         """One exemplar as it stands in a prompt."""
-        return f"{self.open_block(exemplar.input)} {exemplar.label}\n\n"
+        opened, answer = self.open_block(exemplar.input), f" {exemplar.label}\n\n"
+        return opened + answer if isinstance(opened, str) else join((opened, answer))
 
-    def open_block(self, text: str) -> str:
+    def open_block(self, content: Content) -> str | Parts:
         """A block whose answer the model has to give."""
-        return f"{self.input_name}: {text}\n{self.label_name}:"
+        if isinstance(content, str):
+            return f"{self.input_name}: {content}\n{self.label_name}:"
+        return join((f"{self.input_name}: ", content, f"\n{self.label_name}:"))
 
     def head(self, preamble: str = "") -> str:
         """What stands before the exemplars: preamble (a defence) and instruction."""
         parts = [part for part in (preamble, self.instruction or self._instruction()) if part]
         return "".join(f"{part}\n\n" for part in parts)
 
-    def prompt(self, context: Context, query: Query, preamble: str = "") -> str:
+    def prompt(self, context: Context, query: Query, preamble: str = "") -> str | Parts:
         """The whole prompt for one query over one context (or partition)."""
-        blocks = "".join(self.block(exemplar) for exemplar in context)
-        return self.head(preamble) + blocks + self.open_block(query.text)
+        blocks = (self.block(exemplar) for exemplar in context)
+        return join((self.head(preamble), *blocks, self.open_block(query.text)))
 
     def _instruction(self) -> str:
         if not self.labels:

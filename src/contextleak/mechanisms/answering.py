@@ -27,6 +27,10 @@ class Answering:
         choices = (*(releases.choices or task.answers(query)), NO_ANSWER)
         return [choices[i] for i in releases.answers]
 
+    def decides_early(self, task: Task, query: Query) -> bool:
+        """Is noise drawn, or its size used, while collecting? Then clean aggregates hold for these parameters only."""
+        return False
+
     def guarantee_of(self, task: Task, query: Query) -> Guarantee:
         """The guarantee of one answer."""
         found: Guarantee = self.guarantee

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from contextleak.errors import TargetError, UsageError
 from contextleak.icl import Context, Task
+from contextleak.models.content import join, text_only
 
 __all__ = ["HttpService", "load_service"]
 

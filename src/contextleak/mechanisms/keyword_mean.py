@@ -20,6 +20,7 @@ from contextleak.mechanisms.single import one_each
 from contextleak.mechanisms.top_k import joint_range, joint_top_k
 from contextleak.mechanisms.wording import SHOWN_KEYWORDS
 from contextleak.models import Ask, Complete, Model
+from contextleak.models.content import text_only
 from contextleak.privacy import BoundedRange, Gaussian
 
 __all__ = ["KeywordMean", "words_of"]
@@ -87,7 +88,7 @@ class KeywordMean(Answering):
         for job in jobs:
             said = [next(texts) for _ in range(self.partitions)]
             public = public_candidates(task, job.query, self.candidates, model)
-            extra = () if task.answers(job.query) else (job.query.text,)
+            extra = () if task.answers(job.query) else (text_only(job.query.text, self.name),)
             domain = tuple(dict.fromkeys(word for text in (*public, *extra) for word in words_of(text)))
             counts = tuple(self._counts(said, domain).tolist())
             out.append(Vector(counts, public, _shares(public, domain)) if not extra else Vector(counts, domain))
@@ -138,7 +139,10 @@ class KeywordMean(Answering):
             return Answering.speak(self, task, query, releases, model)
         assert releases.picked is not None
         rows = [", ".join(releases.choices[i] for i in row) for row in releases.picked]
-        shown = [Query(SHOWN_KEYWORDS.format(query=query.text, keywords=row), free=True) for row in rows]
+        shown = [
+            Query(SHOWN_KEYWORDS.format(query=text_only(query.text, self.name), keywords=row), free=True)
+            for row in rows
+        ]
         asks = [Complete(task.prompt((), query), max_tokens=task.max_answer_tokens) for query in shown]
         return [text.strip() for text in model.answer(asks)]
 

@@ -132,6 +132,10 @@ class ProductOfExperts(Answering):
                 break
         return Spoken(speller.text)
 
+    def decides_early(self, task: Task, query: Query) -> bool:
+        """A free answer is: its tokens are drawn while collecting."""
+        return not task.answers(query)
+
     def release(self, clean: Vector | Spoken, draws: int, rng: np.random.Generator) -> Releases:
         """Answers drawn from the exponential mechanism; a spelled answer is given as it is."""
         if isinstance(clean, Spoken):

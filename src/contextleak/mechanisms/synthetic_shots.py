@@ -11,12 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from contextleak._check import positive
-from contextleak.icl import Access, CategoricalLaw, Clean, Context, Exemplar, Job, Releases, Task
+from contextleak.icl import Access, CategoricalLaw, Clean, Context, Exemplar, Job, Query, Releases, Task
 from contextleak.icl.partition import split_by_position
 from contextleak.mechanisms.answering import Answering, with_gaussian_noise
 from contextleak.mechanisms.single import answer_tokens, as_given, heard
 from contextleak.mechanisms.tokens import Speller, log_softmax, public_tokens
 from contextleak.models import Ask, Complete, Model, NextLogits
+from contextleak.models.content import text_only
 from contextleak.privacy import Gaussian
 
 __all__ = ["SyntheticShots"]
@@ -98,6 +99,10 @@ class SyntheticShots(Answering):
                 break
         return speller.text
 
+    def decides_early(self, task: Task, query: Query) -> bool:
+        """Always: synthetic exemplars are written while collecting."""
+        return True
+
     def release(self, clean: Clean, draws: int, rng: np.random.Generator) -> Releases:
         """The answer that was given from the synthetic exemplars."""
         return as_given(clean, draws)
@@ -111,5 +116,5 @@ def _writing(task: Task, part: Context, label: str) -> str:
     """A prompt that shows inputs of one label and leaves the next one open."""
     rows = [row for row in part if row.label == label or not label]
     head = f"{task.label_name}: {label}\n" if label else ""
-    blocks = "".join(f"{head}{task.input_name}: {row.input}\n\n" for row in rows)
+    blocks = "".join(f"{head}{task.input_name}: {text_only(row.input, 'synthetic_shots')}\n\n" for row in rows)
     return f"{task.head()}{blocks}{head}{task.input_name}:"

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from contextleak.errors import TargetError
 from contextleak.models import Model, NextLogits
+from contextleak.models.asks import Prompt
 
 __all__ = ["Speller", "finite", "log_softmax", "public_tokens"]
 
@@ -19,7 +20,7 @@ Floats = npt.NDArray[np.float64]
 class Speller:
     """Grows one response behind many prompts: one batch of as many rows, one token longer a step. Prompts are PRIVATE."""
 
-    def __init__(self, model: Model, prompts: Sequence[str]) -> None:
+    def __init__(self, model: Model, prompts: Sequence[Prompt]) -> None:
         words = tokenizing(model)
         self._model, self._words = model, words
         self._prompts = [tuple(words.encode(prompt)) for prompt in prompts]

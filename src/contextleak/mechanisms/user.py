@@ -16,6 +16,7 @@ from contextleak.icl import Access, CategoricalLaw, Clean, Context, Job, Release
 from contextleak.mechanisms.answering import Answering
 from contextleak.mechanisms.single import as_given, heard, one_vote
 from contextleak.models import Ask, Model
+from contextleak.models.content import text_only
 from contextleak.privacy import Guarantee, NonPrivate
 
 __all__ = ["UserSystem", "answerer"]

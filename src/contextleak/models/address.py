@@ -1,4 +1,4 @@
-"""Model addresses of the command line: `pocket`, `hf/<folder or hub id>`, `openai/<model>`."""
+"""Model addresses of the command line: `pocket`, `pocket-vision`, `hf/<folder or hub id>`, `openai/<model>`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ __all__ = ["ADDRESSES", "Local", "open_embedder", "open_model"]
 
 ADDRESSES = {
     "pocket": "the small model shipped with this package",
-    "hf/<folder or id>": "any Hugging Face causal language model",
+    "pocket-vision": "the small model that names images, shipped with this package",
+    "hf/<folder or id>": "any Hugging Face causal or image-text-to-text model",
     "openai/<model>": "a model behind an OpenAI-compatible server (--base-url)",
 }
 
@@ -41,7 +42,7 @@ def open_model(
     kind, _, rest = address.partition("/")
     if kind == "openai" and rest:
         return open_endpoint(rest, endpoint or Endpoint())
-    if address != "pocket" and (kind != "hf" or not rest):
+    if address not in ("pocket", "pocket-vision") and (kind != "hf" or not rest):
         raise UsageError(
             f"the model address {address!r} is not known; it must be one of {', '.join(ADDRESSES)}. "
             "A local folder is written hf/./folder."
@@ -54,6 +55,10 @@ def open_model(
         from contextleak.models.pocket import load_pocket
 
         return load_pocket(**asdict(local or Local()))
+    if address == "pocket-vision":
+        from contextleak.models.pocket import load_pocket_vision
+
+        return load_pocket_vision(**asdict(local or Local()))
     from contextleak.models.transformers import load
 
     return load(rest, name=address, trust_remote_code=trust_remote_code, **asdict(local or Local()))

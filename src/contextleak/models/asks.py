@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Ask", "Complete", "Embed", "NextLogits", "Prompt", "ScoreLabels", "ScoreTokens"]
+from contextleak.models.content import Parts, content_key
+
+__all__ = ["Ask", "Complete", "Embed", "NextLogits", "Prompt", "ScoreLabels", "ScoreTokens", "luck"]
 
 R = TypeVar("R", covariant=True)
-Prompt = str | tuple[int, ...]  # text, or token ids (exact ablation needs ids)
+Prompt = str | tuple[int, ...] | Parts  # text, token ids (exact ablation needs ids), or text with images
 Floats = npt.NDArray[np.float32]
 
 
@@ -64,3 +67,9 @@ class Embed(Ask[Floats]):
     """(dim,) embedding of a text."""
 
     text: str
+
+
+def luck(prompt: Prompt) -> int:
+    """A number for the random draws over a prompt: prompts do not share theirs."""
+    told = content_key(prompt) if isinstance(prompt, Parts) else prompt
+    return zlib.crc32(repr(told).encode())

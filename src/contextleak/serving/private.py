@@ -12,6 +12,7 @@ from contextleak.errors import ContextleakError, TargetError, UsageError
 from contextleak.icl import Exemplar, Job, Mechanism, Query, Task, as_context
 from contextleak.icl.datasets import fingerprint
 from contextleak.models import Model, require
+from contextleak.models.content import text_only
 from contextleak.privacy.ledger import Ledger, Spent
 
 __all__ = ["Answer", "PrivateICL"]
@@ -82,8 +83,9 @@ class PrivateICL:
         exemplar is a blank one.
         """
         asked = query if isinstance(query, Query) else Query(query)
-        size = _bytes(asked.text)
-        if not asked.text.strip() or size > self.longest:
+        text = text_only(asked.text, "a service of private answers")
+        size = _bytes(text)
+        if not text.strip() or size > self.longest:
             raise UsageError(
                 f"the query has {size} bytes; it must have text, and at most {self.longest} bytes. Send another."
             )

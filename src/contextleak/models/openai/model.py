@@ -12,6 +12,7 @@ import numpy as np
 
 from contextleak.errors import TargetError
 from contextleak.models.asks import Ask, Complete, Embed, NextLogits, ScoreLabels, ScoreTokens
+from contextleak.models.content import Parts
 from contextleak.models.openai.account import cost_of
 from contextleak.models.openai.client import Client
 from contextleak.models.openai.endpoint import Capabilities, Endpoint
@@ -87,6 +88,8 @@ class OpenAIModel:
     def _check_form(self, ask: Any) -> None:
         if isinstance(ask, Embed):
             return
+        if isinstance(ask.prompt, Parts):
+            return self._check_images(ask)
         parts = [ask.prompt, *getattr(ask, "labels", ()), *([ask.response] if isinstance(ask, ScoreTokens) else [])]
         ids = [not isinstance(part, str) for part in parts]
         if any(ids) and not (self.can.completions and self.can.token_ids):
@@ -100,6 +103,14 @@ class OpenAIModel:
         if not isinstance(ask, Complete) and not all(parts[1:]):
             raise TargetError(f"{self.name} cannot score an empty text; it has no token.")
 
+    def _check_images(self, ask: Any) -> None:
+        """Images stand in messages only, and behind a message a first token is all that can be scored."""
+        if not self.can.chat or (not isinstance(ask, Complete) and not self.can.scores_first_tokens):
+            raise TargetError(
+                f"{self.name} takes images in the messages of a chat only, as far as stated; state chat (and top_logprobs=K to score "
+                "labels) with --capabilities, or use a local model."
+            )
+
     def answer(self, asks: Sequence[Ask[R]], /) -> list[R]:
         """One answer an ask, in order; equal asks are sent once. Raises TargetError, or LimitReached."""
         self.check(asks)
@@ -110,12 +121,15 @@ class OpenAIModel:
 
     def _parts(self, ask: Ask[Any]) -> list[Ask[Any]]:
         """Asks of one request each: labels are scored one by one where whole texts can be scored."""
-        if isinstance(ask, ScoreLabels) and self.can.scores:
+        if isinstance(ask, ScoreLabels) and self._wholly(ask):
             return [ScoreTokens(ask.prompt, label) for label in ask.labels]
         return [ask]
 
+    def _wholly(self, ask: ScoreLabels) -> bool:
+        return self.can.scores and not isinstance(ask.prompt, Parts)
+
     def _whole(self, ask: Ask[Any], replies: list[Any]) -> Any:
-        if isinstance(ask, ScoreLabels) and self.can.scores:
+        if isinstance(ask, ScoreLabels) and self._wholly(ask):
             return np.array([float(scores.sum(dtype=np.float64)) for scores in replies], np.float32)
         return replies[0]
 

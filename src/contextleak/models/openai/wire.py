@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from contextleak.models.asks import Ask, Complete, Embed, Prompt, ScoreLabels, ScoreTokens, luck
+from contextleak.models.content import Image, Parts, data_url
 from contextleak.models.openai.account import Size
 from contextleak.models.openai.endpoint import Capabilities
 from contextleak.models.openai.faults import Fault
@@ -49,24 +50,40 @@ def spaced(response: Prompt) -> Prompt:
 
 
 def _completion(ask: Complete, model: str, can: Capabilities) -> Request:
-    body = {**_posed(ask.prompt, model, can), **_sampling(ask.max_tokens, ask.temperature)}
+    spoken, read = _posed(ask.prompt, model, can), _message if _chats(ask.prompt, can) else _text
+    body = {**spoken, **_sampling(ask.max_tokens, ask.temperature)}
     if ask.stop:
         body["stop"] = list(ask.stop)
     if can.seed and ask.temperature > 0:
         body["seed"] = _seed(ask)
-    read = _text if can.completions else _message
-    return Request(_path(can), body, Size(_most(ask.prompt), ask.max_tokens), lambda reply: _cut(read(reply), ask.stop))
+    return Request(
+        _path(ask.prompt, can), body, Size(_most(ask.prompt), ask.max_tokens), lambda reply: _cut(read(reply), ask.stop)
+    )
 
 
 def _posed(prompt: Prompt, model: str, can: Capabilities) -> dict[str, Any]:
     """The prompt as it is, or as the message of a user."""
+    if isinstance(prompt, Parts):
+        return {"model": model, "messages": [{"role": "user", "content": [_part(part) for part in prompt.parts]}]}
     if can.completions:
         return {"model": model, "prompt": prompt if isinstance(prompt, str) else list(prompt)}
     return {"model": model, "messages": [{"role": "user", "content": prompt}]}
 
 
-def _path(can: Capabilities) -> str:
-    return "/completions" if can.completions else "/chat/completions"
+def _part(part: str | Image) -> dict[str, Any]:
+    """A part of a message: a text, or an image with its bytes in its address."""
+    if isinstance(part, str):
+        return {"type": "text", "text": part}
+    return {"type": "image_url", "image_url": {"url": data_url(part)}}
+
+
+def _chats(prompt: Prompt, can: Capabilities) -> bool:
+    """A prompt with images is always a message: a completion takes text or token ids."""
+    return isinstance(prompt, Parts) or not can.completions
+
+
+def _path(prompt: Prompt, can: Capabilities) -> str:
+    return "/chat/completions" if _chats(prompt, can) else "/completions"
 
 
 def _sampling(tokens: int, temperature: float) -> dict[str, Any]:
@@ -80,7 +97,9 @@ def _seed(ask: Complete) -> int:
 
 
 def _most(prompt: Prompt) -> int:
-    """No tokenizer makes more tokens of a text than it has bytes."""
+    """No tokenizer makes more tokens of a text than it has bytes; an image counts as the text that carries it."""
+    if isinstance(prompt, Parts):
+        return TEMPLATE + sum(len(str(_part(part)).encode()) for part in prompt.parts)
     return TEMPLATE + len(prompt.encode() if isinstance(prompt, str) else prompt)
 
 
@@ -90,7 +109,7 @@ def _most(prompt: Prompt) -> int:
 def _teacher_forced(ask: ScoreTokens, model: str, can: Capabilities) -> Request:
     """One token is generated and thrown away, because servers differ in what they take 0 for."""
     prompt, response = ask.prompt, spaced(ask.response)
-    whole: Any = prompt + response if isinstance(prompt, str) else [*prompt, *response]  # type: ignore[operator]
+    whole: Any = prompt + response if isinstance(prompt, str) else [*prompt, *response]  # type: ignore[operator, misc]
     body = {"model": model, "prompt": whole, **_sampling(1, 0.0)}
     size = Size(_most(whole), 1)
     if not can.prompt_logprobs:
@@ -113,11 +132,13 @@ def _prompted(reply: Any, ask: ScoreTokens) -> npt.NDArray[np.float32]:
 
 
 def _next_token(ask: ScoreLabels, model: str, can: Capabilities) -> Request:
-    k = can.top_logprobs
-    wanted = {"logprobs": k} if can.completions else {"logprobs": True, "top_logprobs": k}
+    k, chats = can.top_logprobs, _chats(ask.prompt, can)
+    wanted = {"logprobs": True, "top_logprobs": k} if chats else {"logprobs": k}
     body = {**_posed(ask.prompt, model, can), **_sampling(1, 0.0), **wanted}
-    read = _top_of_text if can.completions else _top_of_message
-    return Request(_path(can), body, Size(_most(ask.prompt), 1), lambda r: first_token_scores(read(r), ask.labels))
+    read = _top_of_message if chats else _top_of_text
+    return Request(
+        _path(ask.prompt, can), body, Size(_most(ask.prompt), 1), lambda r: first_token_scores(read(r), ask.labels)
+    )
 
 
 # --- replies ------------------------------------------------------------------------------------------------------------

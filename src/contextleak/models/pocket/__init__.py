@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from contextleak.models.transformers import TransformersModel
 
-__all__ = ["FOLDER", "load_pocket"]
+__all__ = ["FOLDER", "SEEING", "load_pocket", "load_pocket_vision"]
 
 FOLDER = Path(__file__).parent / "weights"
+SEEING = Path(__file__).parent / "vision"
 
 
 def load_pocket(memory: int | None = None, dtype: str = "auto", device: str = "auto") -> TransformersModel:
@@ -23,3 +24,10 @@ def load_pocket(memory: int | None = None, dtype: str = "auto", device: str = "a
     from contextleak.models.transformers import load
 
     return load(str(FOLDER), name="pocket", memory=memory, dtype=dtype, device=device)
+
+
+def load_pocket_vision(memory: int | None = None, dtype: str = "auto", device: str = "auto") -> TransformersModel:
+    """The pocket model that names images: 2 million parameters, trained by `pocket_training/vision/` on drawn figures."""
+    from contextleak.models.transformers import load
+
+    return load(str(SEEING), name="pocket-vision", memory=memory, dtype=dtype, device=device)

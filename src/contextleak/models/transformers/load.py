@@ -1,14 +1,15 @@
-"""Load a causal language model; whatever is missing gets a sentence."""
+"""Load a causal language model, or one that sees images beside text; whatever is missing gets a sentence."""
 
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import torch
 from safetensors import SafetensorError
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from transformers.utils.logging import disable_progress_bar
 
 from contextleak.errors import TargetError, UsageError
@@ -22,7 +23,7 @@ def load(
     address: str, name: str | None = None, dtype: str = "auto", device: str = "auto", trust_remote_code: bool = False,
     memory: int | None = None,
 ) -> TransformersModel:  # fmt: skip
-    """Load a causal model and its tokenizer; a folder never touches the network. Raises TargetError with what is missing.
+    """Load a causal or an image-text-to-text model with its tokenizer or processor; a folder never touches the network. Raises TargetError with what is missing.
 
     memory: bytes that the process (on a GPU: the model's tensors) may take at its peak; None: half of what is free.
     """
@@ -38,9 +39,10 @@ def load(
     kwargs = {"trust_remote_code": trust_remote_code, "local_files_only": folder.exists()}
     only = {"use_safetensors": True}  # other weight files are pickles, which run code when they are read
     try:
-        tokenizer = AutoTokenizer.from_pretrained(address, **kwargs)
-        model = AutoModelForCausalLM.from_pretrained(address, dtype=_dtype(dtype, where), **only, **kwargs)
-    except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
+        reader, kind, behind = _kinds(AutoConfig.from_pretrained(address, **kwargs))
+        tokenizer = reader.from_pretrained(address, **kwargs)
+        model = kind.from_pretrained(address, dtype=_dtype(dtype, where), **only, **kwargs)
+    except (OSError, ValueError, RuntimeError, KeyError, ImportError, SafetensorError) as error:
         if "trust_remote_code" in str(error):
             raise TargetError(
                 f"the model {address!r} brings Python code of its own, which is not run; read it, and add --trust-remote-code if you "
@@ -51,10 +53,27 @@ def load(
     fingerprint = _fingerprint(folder) if folder.exists() else hashlib.sha256(address.encode()).hexdigest()[:16]
     if model.dtype != torch.float32:  # other numbers, other answers
         fingerprint += f"-{str(model.dtype).removeprefix('torch.')}"
-    tokenizer.model_max_length = 1 << 30  # the window is checked before any call, with a sentence
-    model.to(where)  # type: ignore[arg-type]
-    model.eval()  # type: ignore[no-untyped-call]
-    return TransformersModel(model, tokenizer, name or f"hf/{address}", fingerprint, Budget.of(model, memory))
+    getattr(tokenizer, "tokenizer", tokenizer).model_max_length = (
+        1 << 30
+    )  # the window is checked before any call, with a sentence
+    model.to(where)
+    model.eval()
+    return behind(model, tokenizer, name or f"hf/{address}", fingerprint, Budget.of(model, memory))
+
+
+def _kinds(config: Any) -> tuple[Any, Any, type[TransformersModel]]:
+    """What reads prompts, what the model is, and the class that stands before both."""
+    from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES as SEEING
+
+    if config.model_type not in SEEING or not hasattr(config, "vision_config"):
+        return AutoTokenizer, AutoModelForCausalLM, TransformersModel
+    if importlib.util.find_spec("PIL") is None:
+        raise TargetError("a model that sees needs Pillow; install it with: pip install 'contextleak[vision]'.")
+    from transformers import AutoModelForImageTextToText, AutoProcessor
+
+    from contextleak.models.transformers.vision import VisionModel
+
+    return AutoProcessor, AutoModelForImageTextToText, VisionModel
 
 
 def _check_folder(folder: Path) -> None:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
 from contextleak.errors import TargetError
-from contextleak.models.asks import Ask, Complete, Embed, NextLogits, Prompt, ScoreLabels, ScoreTokens
+from contextleak.models.asks import Ask, Complete, Embed, NextLogits, Prompt, ScoreLabels, ScoreTokens, luck
+from contextleak.models.content import Parts
 from contextleak.models.transformers.budget import Budget
 from contextleak.models.transformers.passes import Ids, Passes, State
 
@@ -35,7 +35,8 @@ class TransformersModel:
     ) -> None:
         self.model, self.tokenizer = model, tokenizer
         self.name, self.fingerprint = name, fingerprint
-        self.window: int = getattr(model.config, "max_position_embeddings", 0) or 1 << 30
+        text = model.config.get_text_config(decoder=True)
+        self.window: int = getattr(text, "max_position_embeddings", 0) or 1 << 30
         self.passes = Passes(model, budget or Budget.of(model))
 
     # --- the verb -------------------------------------------------------------------------------------------------
@@ -81,6 +82,10 @@ class TransformersModel:
 
     def encode(self, prompt: Prompt) -> Ids:
         """Token ids of a prompt: as given, or by the tokenizer, through the chat template of a chat model."""
+        if isinstance(prompt, Parts):
+            raise TargetError(
+                f"{self.name} reads text only, and a prompt holds an image; use a model that sees (pocket-vision)."
+            )
         if not isinstance(prompt, str):
             return tuple(prompt)
         if getattr(self.tokenizer, "chat_template", None):
@@ -92,7 +97,7 @@ class TransformersModel:
     def encode_response(self, response: Prompt) -> Ids:
         """Token ids of a continuation: no special tokens, one leading blank as after a prompt."""
         if not isinstance(response, str):
-            return tuple(response)
+            return tuple(cast(Ids, response))  # a response holds no image
         text = response if response[:1].isspace() or not response else f" {response}"
         return tuple(self.tokenizer(text, add_special_tokens=False)["input_ids"])
 
@@ -203,6 +208,6 @@ def _choose(logits: npt.NDArray[np.float32], ask: Complete, step: int) -> int:
     """Greedy, or one Gumbel draw whose seed is the ask's own: no other prompt, draw or step shares it."""
     if ask.temperature == 0:
         return int(logits.argmax())
-    seed = [ask.draw, step, zlib.crc32(repr(ask.prompt).encode())]
+    seed = [ask.draw, step, luck(ask.prompt)]
     noise = np.random.default_rng(seed).gumbel(size=logits.shape)
     return int((logits / ask.temperature + noise).argmax())

@@ -8,7 +8,7 @@ row sees exactly its own tokens, whatever else is in the batch; logits are made 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -38,8 +38,9 @@ class Passes:
     def __init__(self, model: Any, budget: Budget) -> None:
         self.model, self.budget = model, budget
         self._token_bytes = token_bytes(model)
-        self._sliding = int(getattr(model.config, "sliding_window", 0) or 0)
+        self._sliding = int(getattr(model.config.get_text_config(decoder=True), "sliding_window", 0) or 0)
         self._positions = "position_ids" in inspect.signature(model.forward).parameters
+        self.embed: Callable[[torch.Tensor], torch.Tensor] | None = None  # of ids that are no tokens: images
         self.store = PrefixStore(budget.kept if self._positions and reusable(model) else 0)
 
     def require(self, tokens: int) -> None:
@@ -168,7 +169,8 @@ class Passes:
         extra = {"position_ids": position} if self._positions else {}
         if not bool(mask.all()):
             extra["attention_mask"] = mask.long()
-        out = self.model(input_ids=ids, past_key_values=cache, use_cache=True, logits_to_keep=keep, **extra)
+        inputs = {"input_ids": ids} if self.embed is None else {"inputs_embeds": self.embed(ids)}
+        out = self.model(**inputs, past_key_values=cache, use_cache=True, logits_to_keep=keep, **extra)
         return cast(torch.Tensor, out.logits)
 
 

@@ -1,0 +1,54 @@
+"""Real processes: the image task refutes the undefended system and not the private one; bad images end before any model is opened."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("PIL")
+
+IMAGES = (
+    "--task",
+    "pseudo_names",
+    "--model",
+    "pocket-vision",
+    "--canary",
+    "patchwork",
+    "--shots",
+    "10",
+    "--pairs",
+    "40",
+)
+
+
+def cli(*args: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    return subprocess.run(
+        [sys.executable, "-m", "contextleak", *args], cwd=cwd, capture_output=True, text=True, env=environment
+    )
+
+
+def test_the_undefended_system_is_refuted(tmp_path: Path) -> None:
+    done = cli("audit", *IMAGES, cwd=tmp_path)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert done.stdout.startswith("VIOLATION: few_shot")
+
+
+def test_the_private_system_is_not(tmp_path: Path) -> None:
+    done = cli("audit", *IMAGES, "--mechanism", "report_noisy_max", "--partitions", "5", cwd=tmp_path)
+    assert done.returncode in (0, 3), done.stdout + done.stderr
+    assert "VIOLATION" not in done.stdout
+
+
+def test_what_cannot_be_used_ends_before_the_model_is_opened(tmp_path: Path) -> None:
+    (tmp_path / "data" / "dax").mkdir(parents=True)
+    (tmp_path / "data" / "dax" / "0.png").write_bytes(b"")
+    done = cli("audit", "--data", "data", "--model", "hf/./no-such-model", "--canary", "patchwork", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "zero bytes" in done.stderr
+    assert "Traceback" not in done.stderr
