@@ -7,7 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import contextleak
+from contextleak.errors import UsageError
 from contextleak.icl import Context
 
 SMALL = {"pairs": 6, "shots": 4, "simulations": 1000}
@@ -28,6 +31,11 @@ def loaded(path: Path, text: str) -> Any:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def test_rows_come_from_one_place(rows: Context, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="leave one of them out"):
+        contextleak.audit(rows, lambda context, query: "no", out=tmp_path, data="other.jsonl", **SMALL)
 
 
 def test_a_function_is_known_by_its_file(rows: Context, tmp_path: Path) -> None:
@@ -56,3 +64,31 @@ def test_a_closure_is_never_taken_for_an_earlier_one(rows: Context, tmp_path: Pa
         calls: list[int] = []
         contextleak.audit(rows, closing_over(said, calls), out=tmp_path, **SMALL)
         assert len(calls) == 12
+
+
+ALIKE = """
+def leaky(context, query):
+    return "yes" if any(row.input == query.split('"')[1] for row in context) else "no"
+
+def made(leaks):
+    def answer(context, query, leaks=leaks):
+        return leaky(context, query) if leaks else "no"
+    return answer
+
+def kind(leaks):
+    class System:
+        def __call__(self, context, query):
+            return leaky(context, query) if leaks else "no"
+    return System
+
+LAMBDAS = lambda context, query: "no", lambda context, query: leaky(context, query)
+DEFAULTS = made(False), made(True)
+CLASSES = kind(False), kind(True)
+"""
+
+
+def test_systems_of_one_name_and_file_are_not_taken_for_each_other(rows: Context, tmp_path: Path) -> None:
+    module = loaded(tmp_path / "alike.py", ALIKE)
+    for pair in (module.LAMBDAS, module.DEFAULTS, module.CLASSES):
+        sound, leaky = (contextleak.audit(rows, one, out=tmp_path / "runs", **SMALL | {"pairs": 24}) for one in pair)
+        assert (sound.verdict, leaky.verdict) == ("consistent", "violation")

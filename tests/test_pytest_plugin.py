@@ -115,6 +115,44 @@ def test_live_then_replay_then_a_changed_system(app: Path) -> None:
     assert calls(app) == 2 * (24 + 24 + 3)
 
 
+HELD = """
+from systems import System, made
+
+ROWS = [(f"row {i}", "ab"[i % 2]) for i in range(30)]
+
+def test_object(privacy_audit):
+    privacy_audit.check(privacy_audit(ROWS, System(HOW), epsilon=1, pairs=24, shots=4))
+
+def test_closure(privacy_audit):
+    privacy_audit.check(privacy_audit(ROWS, made(HOW), epsilon=1, pairs=24, shots=4))
+"""
+MAKERS = """
+class System:
+    def __init__(self, leaks):
+        self.leaks, self.lock = leaks, object()
+
+    def __call__(self, context, query):
+        return leaky(context, query) if self.leaks else sound(context, query)
+
+def made(leaks):
+    return lambda context, query: leaky(context, query) if leaks else sound(context, query)
+"""
+
+
+def test_a_system_that_holds_something_else_is_another(app: Path) -> None:
+    (app / "systems.py").write_text(SYSTEMS + MAKERS)
+    test = app / "test_held.py"
+    test.write_text(HELD.replace("HOW", "False"))
+    for flags in (["--privacy-live"], []):
+        assert counts(pytest_in(app, "test_held.py", *flags)) == {"passed": 2}
+    assert calls(app) == 2 * (24 + 24)
+    test.write_text(HELD.replace("HOW", "True"))
+    stored = pytest_in(app, "test_held.py")
+    assert counts(stored) == {"failed": 2}, stored.stdout
+    assert "24 of 24 pairs of this audit are not stored" in stored.stdout
+    assert "VIOLATION" in pytest_in(app, "test_held.py", "--privacy-live").stdout
+
+
 def test_a_model_is_not_opened_for_stored_trials(app: Path) -> None:
     pytest.importorskip("torch")
     (app / "test_model.py").write_text(

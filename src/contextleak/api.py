@@ -33,7 +33,7 @@ def audit(
     rows: exemplars or (input, label) pairs; None uses `data=` (a file) or the bundled task. system: a callable
     (context, query) -> answer, sync or async, an object with a method `answer`, or a class of either; None uses `mechanism=` over
     `model`. A plain function or class is told from others by the file that defines it, so its run is resumed until that file
-    changes; an object or a closure may hold anything, so its run is never resumed. options: any key of `AuditSpec`.
+    changes; an object, a closure, or a function with default values may hold anything, so its run is never resumed. options: any key of `AuditSpec`.
     Raises ContextleakError with a sentence for whatever cannot be used.
     """
     record, _ = run_audit(prepare_call(rows, system, model, guarantee, **options), Path(out))
@@ -65,12 +65,24 @@ def _user_system(system: Any, guarantee: Guarantee | None, scored: bool, source:
 
 
 def _code_of(system: Any) -> str:
-    """A hash of the file that defines a plain function or class, or of the code of a function without a file."""
-    plain = inspect.isclass(system) or (inspect.isfunction(system) and not system.__closure__)
-    if not plain:
+    """A hash of the file that defines a plain function or class and of its place there, or of the code of a function without a file."""
+    if not _is_plain(system):
         return uuid.uuid4().hex
     try:
         code = Path(inspect.getsourcefile(system) or "").read_bytes()
     except (TypeError, OSError):
         code = marshal.dumps(system.__code__) if inspect.isfunction(system) else uuid.uuid4().bytes
-    return hashlib.sha256(code).hexdigest()[:16]
+    return hashlib.sha256(code + _place(system).encode()).hexdigest()[:16]
+
+
+def _is_plain(system: Any) -> bool:
+    """Does what defines it tell all there is?"""
+    if inspect.isclass(system):
+        return "<locals>" not in system.__qualname__
+    return inspect.isfunction(system) and not (system.__closure__ or system.__defaults__ or system.__kwdefaults__)
+
+
+def _place(system: Any) -> str:
+    """Tells functions of one file and name apart, such as two lambdas."""
+    places = system.__code__.co_positions() if inspect.isfunction(system) else ()
+    return repr([system.__qualname__, *places])

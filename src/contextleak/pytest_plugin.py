@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import json
 import re
 import shlex
 from collections.abc import Sequence
+from dataclasses import is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -59,8 +61,8 @@ class PrivacyAudit:
     def __call__(self, rows: Any = None, system: Any = None, **options: Any) -> AuditRecord:
         """The record of an audit; it asserts nothing. Arguments are those of `contextleak.audit`, without `out`.
 
-        Trials belong to this test, all options, the rows, the version of contextleak, and the file that defines the system: when one
-        of them changes, they are collected anew. Raises ContextleakError for what cannot be audited.
+        Trials belong to this test, all options, the rows, the version of contextleak, the file that defines the system, and the plain
+        values that it holds: when one of them changes, they are collected anew. Raises ContextleakError for what cannot be audited.
         """
         from contextleak.errors import ContextleakError
 
@@ -127,7 +129,8 @@ class PrivacyAudit:
 
 
 def _source(system: Any, root: Path) -> str:
-    """What tells a system from an earlier one of its name: where it is defined, and a hash of that file, which must be the user's own."""
+    """What tells a system from an earlier one of its name: where it is defined, and a hash of that file, which must be the user's own,
+    and of what it holds."""
     from contextleak.errors import UsageError
 
     kind = system if inspect.isroutine(system) or inspect.isclass(system) else type(system)
@@ -140,7 +143,28 @@ def _source(system: Any, root: Path) -> str:
             f"the system {getattr(system, '__name__', 'system')!r} is not defined in a file below {str(root)!r}, so its stored trials could "
             "not be told from those of another; write a function or a class around it."
         )
-    return f"{kind.__qualname__}:{_digest(file.read_bytes())[:16]}"
+    return f"{kind.__qualname__}:{_digest(file.read_bytes() + _held(system).encode())[:16]}"
+
+
+def _held(system: Any) -> str:
+    """What an object, or a function made by another, holds: numbers, texts, and lists, dicts and data classes of them; else types."""
+    thing = getattr(system, "__self__", system)
+    cells = [cell.cell_contents for cell in getattr(system, "__closure__", None) or ()]
+    given = [getattr(system, name, None) for name in ("__defaults__", "__kwdefaults__")]
+    return json.dumps([_values(thing), given, cells], default=_told, skipkeys=True)
+
+
+def _values(thing: Any) -> dict[str, Any]:
+    """Attributes of an object; none of a class, whose file tells them."""
+    if inspect.isclass(thing):
+        return {}
+    slots = {name: getattr(thing, name, None) for name in getattr(type(thing), "__slots__", ())}
+    return {**slots, **getattr(thing, "__dict__", {})}
+
+
+def _told(value: Any) -> Any:
+    kind = type(value).__qualname__
+    return [kind, _values(value)] if is_dataclass(value) else kind
 
 
 def _make_private(folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 import sqlite3
@@ -11,17 +12,21 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from contextleak.auditing import make_spec, prepare
 from contextleak.auditing.cluster import on_cluster
 from contextleak.auditing.prepare import open_models
-from contextleak.errors import ContextleakError, UsageError
+from contextleak.errors import ContextleakError, TargetError, UsageError
 from contextleak.icl import Context
 from contextleak.models import Scripted
 from contextleak.scaling import Cluster, spread
+from contextleak.scaling.spread import _sentences, _share
 
 pytest.importorskip("ray", reason="Ray is not installed (the extra ray)")
 
@@ -135,6 +140,32 @@ for work in (broken, refused):
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == ["a worker raised ValueError; run without --ray to see why.", "a sentence."]
     assert "private text" not in done.stderr
+
+
+def test_more_workers_than_processors_share_them(address: str) -> None:
+    """Three workers on two nodes with a CPU each: every one finds a place."""
+    code = f"""
+from contextleak.scaling import Cluster, spread
+print(sorted(item for item, _ in spread(Cluster({address!r}, workers=3), int, lambda tool, item: item, range(12))))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=ENV, timeout=60)
+    assert done.stdout.strip() == str(list(range(12))), done.stderr
+
+
+@given(st.integers(1, 64), st.integers(1, 400))
+def test_shares_of_workers_fill_processors_one_by_one(units: int, size: int) -> None:
+    share = Fraction(round(_share(units, size) * 10_000), 10_000)  # as Ray counts
+    assert 0 < share <= 1
+    assert units * (1 // share) >= size
+
+
+def test_whatever_ends_workers_gets_a_sentence() -> None:
+    """A machine that runs out of memory raises another error than a worker that dies; its text is not repeated."""
+    ray = importlib.import_module("ray")
+    for error in (ray.exceptions.OutOfMemoryError("private text"), ray.exceptions.RaySystemError("private text")):
+        with pytest.raises(TargetError, match="workers of the cluster 'local' die") as told, _sentences(ray, Cluster()):
+            raise error
+        assert "private text" not in str(told.value)
 
 
 def test_a_cluster_that_is_not_there_gets_a_sentence(tmp_path: Path, data_file: Path) -> None:

@@ -43,11 +43,15 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Prepared, 
         "blind": audited(out / "blind", pairs=40, blind=True),
         "few": audited(out / "blind", pairs=6, blind=True),
         "counted": audited(out / "blind", pairs=40, blind=True, estimator="clopper_pearson", threshold="split:0.25"),
+        "tried": audited(out / "blind", pairs=20, blind=True, **TRIED),
+        "thrice": audited(out / "blind", pairs=40, blind=True, answers=3, epsilon=0.1, **COUNTED),
         "noisy": audited(out, pairs=60, mechanism="report_noisy_max", epsilon=4.0),
         "votes": audited(out, pairs=60, mechanism="report_noisy_max", epsilon=4.0, estimator="vote_band"),
     }
 
 
+COUNTED: dict[str, Any] = {"estimator": "clopper_pearson", "mechanism": "report_noisy_max", "threshold": "split:0.25"}
+TRIED = COUNTED | {"threshold": "bonferroni"}
 Runs = dict[str, tuple[Prepared, AuditRecord]]
 
 
@@ -91,13 +95,18 @@ def test_point_estimates_take_no_part(runs: Runs) -> None:
             )
 
 
-@pytest.mark.parametrize("name", ["blind", "few", "counted", "noisy"])
+@pytest.mark.parametrize("name", ["blind", "few", "counted", "tried", "thrice", "noisy"])
 def test_power_and_reach_are_those_of_the_plan(runs: Runs, name: str) -> None:
     prepared, record = runs[name]
     planned = plan(prepared)
     assert reach(record) == pytest.approx((planned.epsilon_ceiling, planned.mu_ceiling))
     for factor, chance in planned.power:
         assert power(record, factor) == pytest.approx(chance)
+
+
+def test_the_claim_of_several_answers_is_met_by_its_printed_value(runs: Runs) -> None:
+    assert runs["thrice"][1].claim.epsilon > 0.3  # 3 times 0.1, rounded
+    assert outcome(runs, "thrice", 0.3, consistent=True, min_power=0.001) == "passed"
 
 
 def test_too_little_power_is_inconclusive(runs: Runs) -> None:

@@ -84,6 +84,10 @@ BAD = [
     ("hf:./nowhere", "folder './nowhere' does not exist"),
     ("hf:", "names no dataset"),
     ("wide.csv", "cannot be read as CSV"),
+    ("commas.csv", "line 2 of .* has more fields than the first line names"),
+    ("missing.parquet", "row 2 of .* has an empty field 'label'"),
+    ("long.jsonl", "line 1 of .* holds a number of thousands of digits"),
+    ("deep.jsonl", "lists within lists"),
 ]
 
 
@@ -100,6 +104,10 @@ def test_bad_sources_get_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     parquet.write_table(schema.empty_table(), "empty/train.parquet")
     Path("none").mkdir()
     Path("wide.csv").write_text(f'text,label\n"{"x" * 200_000}",a\n')
+    parquet.write_table(pa.table({"text": ["a", "b"], "label": [1.0, float("nan")]}), "missing.parquet")
+    Path("commas.csv").write_text("text,label\nhello, world,a\n")
+    Path("long.jsonl").write_text(f'{{"text": {"9" * 5000}, "label": "a"}}\n')
+    Path("deep.jsonl").write_text(f'{{"text": {"[" * 100_000}\n')
     with pytest.raises(DataError, match=sentence):
         read_rows(name)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
+from datetime import date
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -137,6 +138,15 @@ def test_a_context_is_put_in_place_and_taken_away_around_each_question(desk: Des
     ] * 3
 
 
+def test_what_takes_the_context_away_of_one_question_does_not_meet_another(desk: Desk, tmp_path: Path) -> None:
+    values = {
+        "url": f"{desk.url}/ask", "answer": TEXT, "body": {"rows": "{rows}", **ASKING},
+        "teardown": {"url": f"{desk.url}/docs", "method": "DELETE"},
+    }  # fmt: skip
+    system(tmp_path, values).collect(TASK, [job()] * 4, [0] * 4, Scripted())
+    assert [path for _, path, _, _ in desk.seen] == ["/ask", "/docs"] * 4
+
+
 def test_a_context_is_taken_away_when_the_question_fails(desk: Desk, tmp_path: Path) -> None:
     with pytest.raises(TargetError, match="status 500"):
         system(tmp_path, stored(desk) | {"url": f"{desk.url}/status/500"}).collect(TASK, [job()], [0], Scripted())
@@ -196,6 +206,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"headers": {"X-Api-Key": "${NOT_SET_ANYWHERE}"}}, "NOT_SET_ANYWHERE, which is not set"),
     ({"body": {"q": "{query}"}}, 'must have "{query}" in its body, and "{context}"'),
     ({"body": {"c": "{context}"}}, "must have"),
+    ({"body": {"{query}": "q", "c": "{context}"}}, "must have"),  # keys are not filled
+    ({"body": {"q": "{query}", "c": "{context}", "day": date(2026, 1, 1)}}, "wrong at 'body"),  # no JSON
     ({"setup": {"url": "http://other/p"}}, "same host and port"),
     ({"teardown": {"url": "http://h:81/p"}}, "same host and port"),
     ({"method": "FETCH"}, "'method'"),

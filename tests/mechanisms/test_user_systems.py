@@ -47,6 +47,45 @@ def mapped(context, query): return {"text": LABEL, "scores": {"a": 0.25, "b": 0.
 """
 
 
+def test_async_systems_answer_where_a_loop_runs_already() -> None:
+    """As in a cell of a notebook."""
+
+    async def later(context: Context, query: str) -> str:
+        await asyncio.sleep(0)
+        return "b"
+
+    async def cell() -> Any:
+        return UserSystem(later).collect(TASK, [JOB, JOB], [0, 0], Scripted())
+
+    assert asyncio.run(cell()) == [Votes((0, 1, 0))] * 2
+
+
+def test_so_many_async_calls_at_once_and_no_more() -> None:
+    live, most = 0, 0
+
+    async def later(context: Context, query: str) -> str:
+        nonlocal live, most
+        live += 1
+        most = max(most, live)
+        await asyncio.sleep(0)
+        live -= 1
+        return "a"
+
+    assert UserSystem(later).collect(TASK, [JOB] * 300, [0] * 300, Scripted()) == [Votes((1, 0, 0))] * 300
+    assert most == 64
+
+
+def test_a_system_that_exits_does_not_end_the_audit_with_its_own_status(tmp_path: Path) -> None:
+    def leaves(context: Context, query: str) -> str:
+        raise SystemExit(0)
+
+    with pytest.raises(TargetError, match="raised SystemExit"):
+        UserSystem(leaves).collect(TASK, [JOB], [0], Scripted())
+    (tmp_path / "script.py").write_text("import sys\ndef answer(context, query): return 'a'\nsys.exit(0)\n")
+    with pytest.raises(TargetError, match=r"cannot be imported \(SystemExit\)"):
+        load_system(f"python:{tmp_path / 'script.py'}:answer")
+
+
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("systems")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,10 @@ torch = pytest.importorskip("torch")
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast  # noqa: E402
 
 from contextleak.errors import TargetError, UsageError  # noqa: E402
-from contextleak.models import NextLogits, ScoreTokens  # noqa: E402
+from contextleak.models import Complete, NextLogits, ScoreTokens  # noqa: E402
 from contextleak.models.pocket import FOLDER  # noqa: E402
 from contextleak.models.transformers import Budget, TransformersModel  # noqa: E402
-from contextleak.models.transformers.budget import token_bytes  # noqa: E402
+from contextleak.models.transformers.budget import _free, token_bytes  # noqa: E402
 
 TOKEN = 2 * 2 * 2 * 8 * 4  # keys and values, 2 layers, 2 heads of 8 floats of 4 bytes
 
@@ -62,6 +63,37 @@ def test_a_row_too_large_for_the_budget_is_refused_before_it_is_run(net: Any) ->
     with pytest.raises(TargetError, match=r"1001 tokens .* --memory"):
         model.check([ScoreTokens(rows(1, 1000)[0], (5,))])
     model.check([ScoreTokens(rows(1, 999)[0], (5,))])
+
+
+def test_batches_stay_within_their_part_while_answers_grow(net: Any) -> None:
+    model, held = wrap(net, Budget(0, 300 * TOKEN, 512)), []
+
+    def watch(_module: Any, args: Any, kwargs: Any) -> None:
+        held.append(kwargs["past_key_values"].get_seq_length() * kwargs["input_ids"].shape[0])
+
+    handle = net.register_forward_pre_hook(watch, with_kwargs=True)
+    model.answer([Complete(row, max_tokens=60, stop=()) for row in rows(6, 40)])
+    handle.remove()
+    assert max(held) <= 300
+
+
+def test_the_logits_of_a_batch_stay_within_its_part(net: Any) -> None:
+    model, held = wrap(net, Budget(0, 1 << 20, 512)), []
+    handle = net.register_forward_hook(lambda _module, _args, out: held.append(out.logits.nbytes))
+    tight = model.answer([ScoreTokens(row[:-20], row[-20:]) for row in rows(12, 40)])
+    handle.remove()
+    assert max(held) <= 1 << 20
+    free = wrap(net, Budget(0, 1 << 30, 512)).answer([ScoreTokens(row[:-20], row[-20:]) for row in rows(12, 40)])
+    np.testing.assert_allclose(np.stack(tight), np.stack(free), atol=1e-4)
+
+
+def test_memory_that_the_system_does_not_tell_is_taken_as_two_gigabytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on macOS, whose `sysconf` does not know the name of available pages, and on Windows, which has no `sysconf`."""
+    known = os.sysconf
+    monkeypatch.setattr(os, "sysconf", lambda name: known(name.replace("SC_AVPHYS_PAGES", "SC_UNKNOWN")))
+    assert _free(torch.device("cpu")) == 2 << 30
+    monkeypatch.delattr(os, "sysconf")
+    assert _free(torch.device("cpu")) == 2 << 30
 
 
 @pytest.mark.parametrize("budget", [Budget(150 * TOKEN, 700 * TOKEN, 64), Budget(0, 300 * TOKEN, 7)])

@@ -118,6 +118,13 @@ def test_stop_strings_end_an_answer(llama: TransformersModel) -> None:
     assert cut == free[: free.index(stop)]
 
 
+def test_a_prompt_of_no_token_ids_is_that_of_an_empty_text(llama: TransformersModel) -> None:
+    empty, text = llama.encode(()), llama.encode("")
+    assert empty == text
+    (logits,) = llama.answer([NextLogits((), (5, 6, 7))])
+    np.testing.assert_allclose(logits, naive_logits(llama, (*empty, 5, 6, 7)), atol=1e-4)
+
+
 def test_prompts_that_do_not_fit_are_refused(llama: TransformersModel) -> None:
     with pytest.raises(TargetError, match=r"need \d+ tokens, and the window"):
         llama.answer([Complete("word " * 400)])

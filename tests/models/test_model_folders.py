@@ -15,6 +15,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 import contextleak.models.pocket as pocket_home  # noqa: E402
+from contextleak.models.transformers.load import _fingerprint  # noqa: E402
 
 CODE = """
 from pathlib import Path
@@ -32,6 +33,16 @@ def folder(tmp_path: Path) -> Path:
     """A copy of the pocket model's folder."""
     weights = pocket_home.FOLDER / "model.safetensors"
     return Path(shutil.copytree(weights.parent, tmp_path / "model"))
+
+
+@pytest.mark.parametrize("name", ["chat_template.jinja", "vocab.txt", "tokenizer.model"])
+def test_what_changes_answers_changes_the_fingerprint(folder: Path, name: str) -> None:
+    """Templates and vocabularies stand beside the JSON files: runs and caches must tell such folders apart."""
+    found = [_fingerprint(folder)]
+    for text in ("one", "two"):
+        (folder / name).write_text(text)
+        found.append(_fingerprint(folder))
+    assert len(set(found)) == 3
 
 
 def test_weights_in_a_pickle_are_refused(folder: Path) -> None:

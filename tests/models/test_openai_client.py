@@ -144,8 +144,12 @@ def test_without_address_and_key_nothing_is_opened(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize(
-    "url", ["http://user:word@127.0.0.1/v1", "http://127.0.0.1/v1?key=word", "ftp://host", "host:80", "http://"]
-)
+    "url",
+    [
+        "http://user:word@127.0.0.1/v1", "http://127.0.0.1/v1?key=word", "ftp://host", "host:80", "http://",
+        "http://user:word@host:99999/v1", "user:word@host/v1", "http://user:word@[host/v1", "host?key=word",
+    ],
+)  # fmt: skip
 def test_addresses_that_hold_secrets_or_are_none_are_refused(url: str) -> None:
     with pytest.raises(UsageError) as error:
         Endpoint((url,))

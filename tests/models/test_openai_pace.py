@@ -22,7 +22,11 @@ def test_both_forms_of_retry_after_say_the_same(seconds: int) -> None:
 
 
 @given(
-    st.one_of(st.none(), st.text(max_size=30), st.sampled_from(["", "soon", "nan", "inf", "-inf", "Wed, 99 Foo 2026"]))
+    st.one_of(
+        st.none(),
+        st.text(max_size=30),
+        st.sampled_from(["", "soon", "nan", "inf", "-inf", "Wed, 99 Foo 2026", "1 Jan 99999999999 00:00 GMT"]),
+    )
 )
 def test_a_header_that_says_nothing_is_no_wait(value: str | None) -> None:
     found = retry_after(value, NOW)

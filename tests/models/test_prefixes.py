@@ -120,6 +120,14 @@ def test_rows_that_grow_get_the_answers_of_rows_alone(growing: bool) -> None:
             kept.answer([NextLogits(start(rng, 30))])
 
 
+def test_answers_that_outgrow_a_sliding_window_are_those_of_rows_alone() -> None:
+    """Rows of different lengths, all within the window of 24 until the answer has grown."""
+    rng, model = np.random.default_rng(7), wrap(NETS["mistral"])
+    lead = ids(rng, 6)
+    asks = [Complete(lead + ids(rng, more), max_tokens=40, stop=()) for more in (3, 9, 15)]
+    assert model.answer(asks) == [model.answer([ask])[0] for ask in asks]
+
+
 def test_sliding_windows_keep_nothing() -> None:
     model = wrap(NETS["mistral"])
     model.answer([NextLogits(ids(np.random.default_rng(0), 60))])

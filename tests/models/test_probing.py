@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from contextleak.errors import Refused, TargetError, UsageError
+from contextleak.errors import LimitReached, Refused, TargetError, UsageError
 from contextleak.models import Capabilities, Endpoint
 from contextleak.models.probing import ProbeRecord, capabilities_of, load_probe, probe_endpoint
 
@@ -176,6 +176,16 @@ def test_faults_that_pass_change_no_finding(pocket: Any, probed: Probe) -> None:
     assert [(f.check, f.holds) for f in record.findings] == [
         (f.check, f.holds) for f in probed("vllm", ignore_temperature=True).findings
     ]
+
+
+def test_replies_that_cannot_be_read_are_paid_for(pocket: Any) -> None:
+    """A limit on money counts tries whose replies are damaged: the endpoint may charge for each of them."""
+    with running(Faults(speaking(pocket, "vllm"), rate=1.0, kinds=("page_200",))) as url:
+        endpoint = Endpoint((url,), max_cost=1.0, price_in=5000.0, price_out=0.0)  # 200 tokens: one question
+        with pytest.raises(LimitReached, match="--max-cost"):
+            probe_endpoint("pocket", endpoint)
+    assert endpoint.meter.requests == endpoint.meter.unmetered == 1
+    assert 0.5 < endpoint.meter.cost <= 1.0
 
 
 # --- records ------------------------------------------------------------------------------------------------------------

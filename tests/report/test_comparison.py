@@ -108,6 +108,17 @@ def test_rates_of_a_threshold_chosen_on_the_trials_have_no_interval(tmp_path: Pa
     assert re.search(r"\d\.\d{3}  ", comparison_text(found))
 
 
+def test_rates_of_trials_that_ended_an_audit_early_have_no_interval(tmp_path: Path) -> None:
+    record = audited(tmp_path, pairs=60, stop_when_refuted=True)
+    assert record.counts["pairs"] < 60
+    found = compare([record, record])
+    assert found.runs[0].rates["tpr"].high is None
+    assert not found.contrasts
+    assert "ended the audit early" in found.missing[0]
+    whole = audited(tmp_path, lambda prompt: "no", pairs=60, stop_when_refuted=True, seed=1)
+    assert compare([whole, whole]).contrasts
+
+
 def test_json_and_page_hold_the_same_and_ask_nothing(leaky: AuditRecord, blind: AuditRecord) -> None:
     evil = leaky.model_copy(update={"attack": {**leaky.attack, "mechanism": "<script>x</script>"}})
     found = compare([evil, blind])

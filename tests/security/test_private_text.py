@@ -94,6 +94,17 @@ def test_free_answers_keep_only_words_of_the_canary(rows: Context, tmp_path: Pat
     assert kept(tmp_path) <= set(re.findall(r"zweifel\d+\.", own))
 
 
+def test_what_is_glued_to_the_canary_is_not_kept(rows: Context, secret: str, tmp_path: Path) -> None:
+    def glued(prompt: str) -> str:
+        canary = re.search(r"Input: (\w{16})\n", prompt)
+        return f'{{"note":"{canary[1] if canary else ""}","next":"{secret}"}}'
+
+    spec = spec_of("few_shot", "canary_only", attack="injection")
+    record, folder = run_audit(prepare(spec, Scripted(complete=glued), rows=rows), tmp_path)
+    assert not holds(folder, secret)
+    assert record.estimate("clopper_pearson").counts["tp"] > 0
+
+
 def test_a_run_takes_over_no_text_that_it_may_not_keep(rows: Context, tmp_path: Path) -> None:
     for keep in ("all", "canary_only"):
         prepared = prepare(spec_of("few_shot", keep, attack="injection"), parrot(), rows=marked(rows))

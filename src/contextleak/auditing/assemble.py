@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from contextleak.attacks import Attack, Score
 from contextleak.auditing.design import Pair
-from contextleak.auditing.estimate import estimate
+from contextleak.auditing.estimate import each_confidence, estimate
 from contextleak.auditing.prepare import Prepared
 from contextleak.auditing.record import AuditRecord, GuaranteeData, curves, provenance, wealth
 from contextleak.auditing.release import Trials, learnt, simulate, trials
@@ -65,20 +66,31 @@ def _estimates(
     """The bet first, then bounds by a threshold on one release a world, then bounds from clean votes and exact losses."""
     spec, task, mechanism = prepared.spec, prepared.task, prepared.mechanism
     tested = trials(task, mechanism, score, pairs, evidence, spec.seed, spec.answers)
-    counted = estimate(simulated.part, tested, prepared.rule, prepared.claim, spec.confidence, prepared.bet.levels)
-    if spec.answers > 1:
-        return [*bets, *counted]  # votes and laws speak of one release
-    return [*bets, *counted, *clean_estimates(task, mechanism, pairs, evidence, spec.delta, spec.confidence)]
+    counted = estimate(
+        simulated.part, tested, prepared.rule, prepared.claim, spec.confidence, prepared.bet.levels, prepared.pilot
+    )
+    if spec.answers == 1:  # votes and laws speak of one release
+        counted += clean_estimates(task, mechanism, pairs, evidence, spec.delta, spec.confidence)
+    return [*bets, *(counted if len(pairs) == len(prepared.pairs) else map(_unbounded, counted))]
+
+
+def _unbounded(found: Estimate) -> Estimate:
+    """What is left of a bound for a number of pairs fixed beforehand, where what was seen has ended the audit."""
+    if found.method == "exact" or found.kind == "point_estimate":
+        return found
+    note = "no bound: the audit ended early on what it saw, and this method needs a number of pairs that is fixed beforehand"
+    return replace(found, kind="point_estimate", confidence=None, assumptions=(note, *found.assumptions))
 
 
 def _reach(prepared: Prepared, estimates: list[Estimate], pairs: int) -> tuple[float, float]:
     """What the deciding estimator could have certified."""
     spec = prepared.spec
     if spec.estimator == "e_process":
-        return prepared.bet.ceiling(pairs)
+        return prepared.bet.ceiling(pairs - prepared.pilot)
     if spec.estimator == "clopper_pearson":
         cells = next(e for e in estimates if e.method == "clopper_pearson").counts
-        return ceiling(sum(cells.values()) // 2, prepared.claim.delta, spec.confidence)
+        each = each_confidence(prepared.rule, prepared.bet.levels, spec.confidence)
+        return ceiling(sum(cells.values()) // 2, prepared.claim.delta, each)
     sigma, votes = prepared.mechanism.sigma, prepared.spec.partitions  # type: ignore[attr-defined]
     return vote_reach(spec.estimator, sigma, votes, pairs, spec.delta, spec.confidence)
 

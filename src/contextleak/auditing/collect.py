@@ -115,5 +115,7 @@ def _masked(row: EvidenceRow, pair: Pair) -> EvidenceRow:
 
 
 def _blot(word: str, target: str) -> str:
+    """A word of the canary stays; of one that holds the whole canary, the canary alone: the rest may be of another row."""
     plain, known = word.casefold(), target.casefold()
-    return word if plain in known or known in plain else BLOT * len(word)
+    before, found, after = plain.partition(known) if known else (plain, "", "")
+    return word if plain in known else BLOT * len(before) + found + BLOT * len(after)

@@ -26,7 +26,7 @@ from contextleak.stats import (
     joint_beta,
 )
 
-__all__ = ["estimate", "pilot_pairs", "threshold_rule"]
+__all__ = ["each_confidence", "estimate", "pilot_pairs", "threshold_rule"]
 
 RULES = "a number, 'split', 'split:0.3', 'bonferroni' or 'best'"
 
@@ -55,14 +55,15 @@ def estimate(
     claim: Claim,
     confidence: float,
     levels: npt.NDArray[np.float64],
+    taught: int = 0,
 ) -> list[Estimate]:
     """All estimates of one score from one release a world.
 
-    simulated: releases of some pairs, to choose a threshold on; levels: the score's own thresholds, for Bonferroni. Empty
-    where an audit stopped before there were pairs to choose a threshold on.
+    simulated: releases of some pairs, to choose a threshold on; levels: the score's own thresholds, for Bonferroni; taught: pairs
+    that taught the score, which enter no bound either. Empty where an audit stopped before there were pairs to choose a threshold on.
     """
     if isinstance(rule, Bonferroni):
-        return _tried(trials, rule.values or tuple(levels.tolist()), claim, confidence)
+        return _tried(trials.part(slice(taught, None)), rule.values or tuple(levels.tolist()), claim, confidence)
     if isinstance(rule, BestOnSameData):
         tau = best_threshold(trials.member[:, 0], trials.nonmember[:, 0])
         return [accuracy_log_odds(*_right(trials, tau), claim.delta, f"{rule} (tau = {tau:g})")]
@@ -70,7 +71,7 @@ def estimate(
         return []  # an audit that stopped early: too few pairs to choose a threshold on
     pilot = pilot_pairs(rule, len(trials.member))
     tau = rule.value if isinstance(rule, Fixed) else _chosen(simulated(pilot))
-    tested = trials.first(slice(pilot.stop, None))
+    tested = trials.first(slice(max(pilot.stop, taught), None))
     chosen = f"{rule} (tau = {tau:g})" if isinstance(rule, Split) else str(rule)
     cells, right = _cells(tested, tau), _right(tested, tau)
     return [
@@ -85,6 +86,11 @@ def estimate(
 def _tried(trials: Trials, values: tuple[float, ...], claim: Claim, confidence: float) -> list[Estimate]:
     worlds = trials.member[:, 0], trials.nonmember[:, 0]
     return [bonferroni(f, *worlds, values, claim.delta, confidence) for f in (clopper_pearson, gdp)]
+
+
+def each_confidence(rule: ThresholdRule, levels: npt.NDArray[np.float64], confidence: float) -> float:
+    """The confidence of the limits at one threshold: higher than that of the bound where several are tried."""
+    return 1 - (1 - confidence) / len(rule.values or levels) if isinstance(rule, Bonferroni) else confidence
 
 
 def pilot_pairs(rule: ThresholdRule, pairs: int) -> slice:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
 from contextleak.attacks import SCORES
 from contextleak.auditing.bet import Bet
+from contextleak.auditing.estimate import each_confidence, threshold_rule
 from contextleak.auditing.prepare import build_mechanism, voters
 from contextleak.auditing.record import AuditRecord
 from contextleak.auditing.spec import AuditSpec, make_spec
@@ -62,7 +64,7 @@ def pass_gate(record: AuditRecord, gate: Gate) -> Passage:
     if why:
         return Passage(record.name, "inconclusive", why)
     bound = f"the lower bound {cut(record.bound.epsilon)} ({record.bound.method}) is not above {gate.max_epsilon:g}"
-    could = "refuted the run's promise" if gate.max_epsilon >= record.claim.epsilon else "shown more"
+    could = "refuted the run's promise" if _by_claim(record, gate) else "shown more"
     return Passage(record.name, "passed", f"{bound}, and {_pairs(record)} could have {could}. Another attack might.")
 
 
@@ -79,7 +81,7 @@ def _above(record: AuditRecord, gate: Gate) -> str:
 
 def _unshown(record: AuditRecord, gate: Gate) -> str:
     """Why the run does not speak for the gate; empty if it does."""
-    by_claim = gate.max_epsilon >= record.claim.epsilon  # the run's own verdict then speaks for the gate
+    by_claim = _by_claim(record, gate)
     if (by_claim or gate.consistent) and record.verdict != "consistent":
         reason = record.decision.reasons[0]
         return reason[0].upper() + reason[1:]
@@ -88,8 +90,14 @@ def _unshown(record: AuditRecord, gate: Gate) -> str:
     return _weak(record, gate) if gate.min_power is not None else ""
 
 
+def _by_claim(record: AuditRecord, gate: Gate) -> bool:
+    """Does the run's own verdict speak for the gate? A claim of several answers is a product, which rounding may move."""
+    claim = record.claim.epsilon
+    return gate.max_epsilon >= claim or math.isclose(gate.max_epsilon, claim)
+
+
 def _weak(record: AuditRecord, gate: Gate) -> str:
-    if gate.max_epsilon != record.claim.epsilon:
+    if not math.isclose(gate.max_epsilon, record.claim.epsilon):
         raise UsageError(
             f"the power of {record.name} is known against its claim {record.claim.epsilon:g}, and max_epsilon is {gate.max_epsilon:g}; "
             f"audit with --epsilon {gate.max_epsilon / record.spec['answers']:g}, or leave min_power out."
@@ -111,7 +119,7 @@ def reach(record: AuditRecord) -> tuple[float, float]:
     if spec.estimator == "e_process":
         return _bet(record, spec).ceiling(_tested(record))
     if spec.estimator == "clopper_pearson":
-        return ceiling(_tested(record), delta, spec.confidence)
+        return ceiling(_tested(record), delta, _each(record, spec))
     sigma = build_mechanism(spec).sigma  # type: ignore[attr-defined]
     return vote_reach(spec.estimator, sigma, spec.partitions, _tested(record), delta, spec.confidence)
 
@@ -126,8 +134,14 @@ def power(record: AuditRecord, factor: float) -> float | None:
         return _bet(record, spec).power(_tested(record), factor)
     if spec.estimator == "clopper_pearson":
         true = factor * claim.epsilon
-        return clopper_pearson_power(_tested(record), true, claim.epsilon, claim.delta, spec.confidence)
+        return clopper_pearson_power(_tested(record), true, claim.epsilon, claim.delta, _each(record, spec))
     return None
+
+
+def _each(record: AuditRecord, spec: AuditSpec) -> float:
+    """The confidence of the limits at one threshold."""
+    rule = threshold_rule(spec.threshold, SCORES[record.attack["score"]]().threshold)
+    return each_confidence(rule, _bet(record, spec).levels, spec.confidence)
 
 
 def _bet(record: AuditRecord, spec: AuditSpec) -> Bet:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from contextleak.auditing.estimate import each_confidence
 from contextleak.auditing.prepare import Prepared
 from contextleak.auditing.verdict import ceiling
 from contextleak.auditing.votes import vote_reach
@@ -79,19 +80,20 @@ Parts = tuple[tuple[float, float], int | None, tuple[tuple[float, float], ...]]
 
 
 def _by_bet(prepared: Prepared) -> Parts:
-    bet, pairs = prepared.bet, prepared.spec.pairs
+    bet, pairs = prepared.bet, prepared.spec.pairs - prepared.pilot
     return bet.ceiling(pairs), bet.pairs_to_refute(), tuple((f, bet.power(pairs, f)) for f in FACTORS)
 
 
 def _by_counts(prepared: Prepared) -> Parts:
-    """Pairs that choose a threshold count as cost, not as evidence."""
-    spec = prepared.spec
-    tested = spec.pairs - int(spec.pairs * getattr(prepared.rule, "fraction", 0.0))
-    needed = pairs_to_refute(spec.epsilon, spec.delta, spec.confidence) if spec.epsilon <= 12 else None
+    """Pairs that choose a threshold, or teach the score, count as cost, not as evidence."""
+    spec, claim = prepared.spec, prepared.claim
+    tested = spec.pairs - max(prepared.pilot, int(spec.pairs * getattr(prepared.rule, "fraction", 0.0)))
+    each = each_confidence(prepared.rule, prepared.bet.levels, spec.confidence)
+    needed = pairs_to_refute(claim.epsilon, claim.delta, each) if claim.epsilon <= 12 else None
     power = tuple(
-        (f, clopper_pearson_power(tested, f * spec.epsilon, spec.epsilon, spec.delta, spec.confidence)) for f in FACTORS
+        (f, clopper_pearson_power(tested, f * claim.epsilon, claim.epsilon, claim.delta, each)) for f in FACTORS
     )
-    return ceiling(tested, spec.delta, spec.confidence), needed, power
+    return ceiling(tested, claim.delta, each), needed, power
 
 
 def _by_votes(prepared: Prepared) -> Parts:

@@ -203,6 +203,8 @@ def prepare(
 
     opener: makes the model where none is given and the system needs one; after the cheaper checks.
     """
+    if rows is not None and (spec.data or spec.data_dir):
+        raise UsageError("rows are handed over, and data names others; leave one of them out.")
     if rows is None:
         rows, task = load_data(spec)
     else:
@@ -249,6 +251,8 @@ def _check_relation(spec: AuditSpec, mechanism: Mechanism) -> None:
 def _check_estimator(prepared: Prepared) -> None:
     """Refuse what could give no bound, or could not be kept."""
     spec, rule = prepared.spec, prepared.rule
+    if spec.answers > 1 and spec.estimator in ("vote_band", "joint_votes"):
+        raise UsageError(f"{spec.estimator} speaks of one release; use --answers 1, or --estimator e_process.")
     if spec.answers > 1 and prepared.attack.query.free:
         raise UsageError("a free answer is released once; use --answers 1, or a query with given answers.")
     if prepared.attack.query.free and spec.store_text == "none":
@@ -262,6 +266,10 @@ def _check_estimator(prepared: Prepared) -> None:
             "canary_only, or another canary."
         )
     pilot_pairs(rule, spec.pairs)
+    if prepared.pilot >= spec.pairs:
+        raise UsageError(
+            f"pairs is {spec.pairs}, and reference_direction learns on the first one; use at least 2 pairs."
+        )
     if spec.stop_when_refuted and spec.estimator != "e_process":
         raise UsageError("stop_when_refuted needs an anytime-valid estimator; add --estimator e_process.")
     if isinstance(rule, BestOnSameData) and spec.estimator == "clopper_pearson":

@@ -13,7 +13,10 @@ __all__ = ["Rate", "rates_of"]
 
 
 class Rate(BaseModel):
-    """A success rate: hits of trials, with a two-sided Clopper-Pearson interval; none where the threshold was chosen on these trials."""
+    """A success rate: hits of trials, with a two-sided Clopper-Pearson interval.
+
+    There is none where these trials chose the threshold, or ended the audit early: both choose what is favourable.
+    """
 
     model_config = ConfigDict(frozen=True, ser_json_inf_nan="strings")
     hits: int
@@ -28,7 +31,7 @@ def rates_of(record: AuditRecord, alpha: float) -> dict[str, Rate]:
     if counted is None:
         return {}
     tp, fn, fp, tn = (counted.counts[name] for name in ("tp", "fn", "fp", "tn"))
-    fresh = not _chosen_on_trials(record)
+    fresh = not (_chosen_on_trials(record) or record.counts["pairs"] < record.spec["pairs"])
     return {"tpr": _rate(tp, tp + fn, alpha, fresh), "fpr": _rate(fp, fp + tn, alpha, fresh)}
 
 

@@ -19,7 +19,7 @@ UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 def size(text: str) -> int:
     """Bytes of a size such as 4GB, 4G, 512MB or 1.5g (powers of 1,024)."""
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)I?B?\s*", text.upper())
+    match = re.fullmatch(r"\s*(\d{1,15}(?:\.\d+)?)\s*([KMGT]?)I?B?\s*", text.upper())
     if not match:
         raise UsageError(f"--memory got {text!r}; it must be a size such as 4GB or 512MB.")
     return int(float(match[1]) * UNITS[match[2]])

@@ -85,7 +85,7 @@ def _value(place: str, fields: dict[str, Any], name: str) -> str:
         raise DataError(
             f"{place} has a {type(value).__name__} in the field {name!r}; it must be text. Name another field."
         )
-    if value is None or not str(value).strip():
+    if value is None or value != value or not str(value).strip():  # tables say NaN of what is missing
         raise DataError(f"{place} has an empty field {name!r}; drop the row or fill it.")
     text = str(value).strip()
     if any("\ud800" <= c <= "\udfff" for c in text):

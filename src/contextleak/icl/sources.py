@@ -66,6 +66,10 @@ def _object(place: str, line: str) -> dict[str, Any]:
         row = json.loads(line)
     except json.JSONDecodeError as error:
         raise DataError(f"{place} is not JSON ({error.msg}); write one JSON object a line.") from None
+    except (ValueError, RecursionError):
+        raise DataError(
+            f"{place} holds a number of thousands of digits, or lists within lists beyond all bounds; write it as text."
+        ) from None
     if not isinstance(row, dict):
         raise DataError(f"{place} is a JSON {type(row).__name__}; it must be an object with named fields.")
     return row
@@ -75,7 +79,12 @@ def _csv(file: Path) -> Iterator[Row]:
     with file.open(encoding="utf-8-sig", newline="") as lines:
         reader = csv.DictReader(lines)
         for row in reader:
-            yield f"line {reader.line_num} of {str(file)!r}", row
+            place = f"line {reader.line_num} of {str(file)!r}"
+            if None in row:
+                raise DataError(
+                    f"{place} has more fields than the first line names; put fields with commas into quotes."
+                )
+            yield place, row
 
 
 def _parquet(file: Path) -> Iterator[Row]:

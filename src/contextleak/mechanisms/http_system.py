@@ -6,14 +6,14 @@ import json
 import os
 import re
 import ssl
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
 import httpx
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from contextleak.errors import TargetError, UsageError
 from contextleak.icl import Context, Task
@@ -34,7 +34,7 @@ class Request(BaseModel):
     url: str
     method: Literal["GET", "POST", "PUT", "PATCH", "DELETE"] = "POST"
     headers: dict[str, str] = Field({}, repr=False)
-    body: Any = None
+    body: JsonValue = None
 
     @property
     def origin(self) -> tuple[str, str, int | None]:
@@ -44,8 +44,8 @@ class Request(BaseModel):
 
     @property
     def slots(self) -> set[str]:
-        """What of a trial stands in the body."""
-        return set(SLOT.findall(json.dumps(self.body)))
+        """What of a trial stands in the body; its keys stay as they are."""
+        return {name for text in _texts(self.body) for name in SLOT.findall(text)}
 
 
 class Service(Request):
@@ -71,7 +71,7 @@ class HttpService:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self.stateful = service.setup is not None
+        self.stateful = service.setup is not None or service.teardown is not None
 
     def __repr__(self) -> str:
         return f"HttpService({_shown(self._service)})"
@@ -129,6 +129,15 @@ def _filled(template: Any, values: Mapping[str, Any]) -> Any:
     if whole := SLOT.fullmatch(template):
         return values[whole[1]]
     return SLOT.sub(lambda slot: _text(values[slot[1]]), template)
+
+
+def _texts(template: Any) -> Iterator[str]:
+    """The texts of a template that are filled."""
+    if isinstance(template, str):
+        yield template
+    elif isinstance(template, dict | list):
+        for value in template.values() if isinstance(template, dict) else template:
+            yield from _texts(value)
 
 
 def _text(value: Any) -> str:

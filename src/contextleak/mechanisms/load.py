@@ -51,7 +51,7 @@ def _module(file: Path) -> ModuleType:
         sys.path.append(folder)
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a script that exits would end the audit with a status of its own
         raise TargetError(
             f"{str(file)!r} cannot be imported ({type(error).__name__}); run it by itself to see why."
         ) from None

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import inspect
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -22,6 +23,8 @@ from contextleak.privacy import Guarantee, NonPrivate
 __all__ = ["UserSystem", "answerer"]
 
 Answerer = Callable[[Context, str], Any]
+R = TypeVar("R")
+TOGETHER = 64  # async calls at once: each may hold a connection, and a process may open about a thousand files
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,7 @@ class UserSystem(Answering):
         return []
 
     def collect(self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model) -> list[Clean]:
-        """One call a job; async callables run together, unless they say that they are `stateful`."""
+        """One call a job; async callables run together, 64 at most, unless they say that they are `stateful`."""
         replies = self._replies(jobs)
         return [self._clean(task, job, reply) for job, reply in zip(jobs, replies, strict=True)]
 
@@ -62,19 +65,24 @@ class UserSystem(Answering):
         """What the callable raises is told by its type only: its message may hold private text."""
         try:
             if _is_async(self.function):
-                return asyncio.run(self._all(jobs))
+                return _run(self._all(jobs))
             return [self.function(job.context, text_only(job.query.text, self.name)) for job in jobs]
         except ContextleakError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # whoever exits would end the audit with a status of its own
             raised = type(error).__name__
             raise TargetError(f"the system {self.name!r} raised {raised}; call it by itself to see why.") from None
 
     async def _all(self, jobs: Sequence[Job]) -> list[Any]:
-        calls = (self.function(job.context, text_only(job.query.text, self.name)) for job in jobs)
+        together = asyncio.Semaphore(TOGETHER)
+
+        async def call(job: Job) -> Any:
+            async with together:
+                return await self.function(job.context, text_only(job.query.text, self.name))
+
         if getattr(self.function, "stateful", False):
-            return [await call for call in calls]
-        return list(await asyncio.gather(*calls))
+            return [await call(job) for job in jobs]
+        return list(await asyncio.gather(*map(call, jobs)))
 
     def _clean(self, task: Task, job: Job, reply: Any) -> Clean:
         text, answers = self._part(reply, "text"), task.answers(job.query)
@@ -122,7 +130,7 @@ def answerer(thing: Any, name: str) -> Answerer:
             thing = thing()
         except ContextleakError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raised = type(error).__name__
             raise TargetError(
                 f"the system {name!r} could not be made: its class raised {raised} without arguments."
@@ -133,6 +141,16 @@ def answerer(thing: Any, name: str) -> Answerer:
             f"the system {name!r} cannot be called; it must be callable or have a method answer(context, query)."
         )
     return found  # type: ignore[no-any-return]
+
+
+def _run(work: Coroutine[Any, Any, R]) -> R:
+    """The result, from a loop of its own; in a thread where a loop runs already, as in a notebook."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, work).result()
 
 
 def _is_async(function: Answerer) -> bool:

@@ -161,7 +161,8 @@ def _incomparable(one: AuditRecord, other: AuditRecord, rates: dict[str, Rate], 
         return "a run has counted no guesses at a threshold, so there are no rates to compare."
     if rates["tpr"].low is None or others["tpr"].low is None:
         return (
-            "thresholds were chosen on the tested trials, so rates have no interval here; audit with --threshold split."
+            "a threshold was chosen on the tested trials, or these ended the audit early, so rates have no interval here; audit with "
+            "--threshold split, and without stop_when_refuted."
         )
     return ""
 

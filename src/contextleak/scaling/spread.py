@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import math
 import os
 import re
 import socket
@@ -25,6 +26,7 @@ AHEAD = 2  # tasks that a worker has before it: one that it works on, and the ne
 RESTARTS, RETRIES = 100, 3  # of a worker that dies; of the task that it died with
 ADDRESS = re.compile(r"(hf/|python:|http:|)(.+?)(:\w+|)")
 HOST_PORT = re.compile(r"[^\s:/]+:\d{1,5}")
+FINEST = 10_000  # parts of a GPU or CPU that Ray counts
 PATIENCE = 5.0  # seconds for the address to answer; Ray itself would wait for minutes
 QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
 
@@ -120,7 +122,7 @@ def _sentences(ray: Any, cluster: Cluster) -> Iterator[None]:
         if isinstance(error.cause, ContextleakError):
             raise error.cause from None
         raise TargetError(f"a worker raised {type(error.cause).__name__}; run without --ray to see why.") from None
-    except ray.exceptions.RayActorError as error:
+    except ray.exceptions.RayError as error:  # dead workers, machines without memory, nodes that are gone
         raise TargetError(
             f"workers of the cluster {cluster.address!r} die ({type(error).__name__}), again after {RETRIES} retries; they may lack "
             "memory: use fewer (--workers), or smaller batches. What is stored is kept."
@@ -132,9 +134,15 @@ def _crew(ray: Any, cluster: Cluster, opened: Any, work: Any, items: int) -> lis
     have = ray.cluster_resources()
     gpus, cpus = int(have.get("GPU", 0)), int(have.get("CPU", 0))
     size = max(1, min(cluster.workers or gpus or cpus, items))
-    share = {"num_gpus": min(1.0, gpus / size)} if gpus else {"num_cpus": min(1.0, cpus / size)}
+    share = {"num_gpus": _share(gpus, size)} if gpus else {"num_cpus": _share(cpus, size)}
     remote = ray.remote(max_restarts=RESTARTS, max_task_retries=RETRIES, **share)(_Worker)
     return [remote.remote(opened, work) for _ in range(size)]
+
+
+def _share(units: int, size: int) -> float:
+    """Of one GPU or CPU, for each worker: whole workers fill a unit, wherever it is, so that none waits for a place for ever."""
+    each = math.ceil(size / units) if units else 0  # workers to a unit
+    return math.floor(FINEST / each) / FINEST if each else 0.0
 
 
 class _Worker:

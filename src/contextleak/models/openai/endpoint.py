@@ -25,7 +25,7 @@ class Capabilities:
     token ids. seed: draws are seeded. prompt_logprobs: vLLM's log-probabilities of a prompt. echo: /completions repeats the prompt with
     log-probabilities. echo_shift: 0 if each echoed token has its own log-probability, 1 if it has that of the next position (then no token
     has its own, and nothing is scored), None if nobody has looked. top_logprobs: how many next tokens are shown, 0 for none.
-    first_tokens_differ: no two labels of the task begin with the same token. embeddings: /embeddings answers.
+    first_tokens_differ: the labels of the task are words of one token each, so the next token tells them apart. embeddings: /embeddings answers.
     """
 
     chat: bool = True
@@ -124,13 +124,13 @@ class Endpoint:
 
 
 def _require_plain(url: str) -> None:
-    """Refuse what is no web address, and one that holds secrets; never shows it in that case."""
+    """Refuse what is no web address, and one that holds secrets; shows none that may."""
     try:
         found = urlsplit(url)
         good = found.scheme in ("http", "https") and bool(found.hostname) and (found.port or 0) >= 0
     except ValueError:
         good = False
-    if good and (found.username or found.password or found.query or found.fragment):
+    if (found.username or found.password or found.query or found.fragment) if good else set(url) & set("@?#"):
         raise UsageError(
             "a base URL holds a user, a password, a query or a fragment; give the bare address, such as "
             "http://127.0.0.1:8000/v1, and put a key into the environment variable CONTEXTLEAK_API_KEY."

@@ -69,7 +69,7 @@ def retry_after(value: str | None, now: datetime) -> float | None:
 def _until(date: str, now: datetime) -> float:
     try:
         found = parsedate_to_datetime(date)
-    except ValueError:
+    except (ValueError, OverflowError):
         return math.nan
     return ((found if found.tzinfo else found.replace(tzinfo=UTC)) - now).total_seconds()
 

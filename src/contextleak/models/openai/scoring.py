@@ -107,22 +107,22 @@ def _under(entry: Any, token: int) -> Any:
 
 
 def first_token_scores(top: Mapping[str, Any], labels: Sequence[str]) -> Floats:
-    """(labels,) log-probability of each label's first token, among the next tokens that the endpoint shows.
+    """(labels,) log-probability of each label, among the next tokens that the endpoint shows.
 
-    A label's first token is the longest shown token that the label begins with, with or without a leading blank. Raises TargetError if
-    a label has none, or if two have the same: nothing is made up.
+    A label must be a shown token, with or without a leading blank: a token that only begins like it may belong to another word, while the
+    label's own first token is hidden. Raises TargetError if it is none: nothing is made up.
     """
-    tokens = [_first(top, label) for label in labels]
+    tokens = [_whole(top, label) for label in labels]
     if None in tokens:
         raise TargetError(
-            f"label number {tokens.index(None) + 1} of {len(labels)} is not among the next tokens that the endpoint shows, so it has no "
-            "score; state a higher top_logprobs if the endpoint allows it, or use a mechanism that reads answers."
+            f"label number {tokens.index(None) + 1} of {len(labels)} is not one of the next tokens that the endpoint shows, so it has no "
+            "score; rename it to a word of one token, state a higher top_logprobs if the endpoint allows it, or use a mechanism that reads "
+            "answers."
         )
-    if len(set(tokens)) < len(tokens):
-        raise TargetError("two labels begin with the same token, so first tokens cannot score them; rename a label.")
     return np.array([log_probability(top[token]) for token in tokens if token is not None], np.float32)
 
 
-def _first(top: Mapping[str, Any], label: str) -> str | None:
-    fits = [token for token in top if token.strip() and label.strip().startswith(token.lstrip())]
-    return max(fits, key=lambda token: (len(token.strip()), log_probability(top[token])), default=None)
+def _whole(top: Mapping[str, Any], label: str) -> str | None:
+    """The shown token that is the label: the likelier one, if it is shown with and without a blank."""
+    fits = [token for token in top if token.strip() and token.lstrip() == label.strip()]
+    return max(fits, key=lambda token: log_probability(top[token]), default=None)

@@ -72,6 +72,11 @@ class Door:
         size = Size(len(json.dumps(body)), int(body.get("max_tokens", 0)))  # no tokenizer makes more tokens than bytes
         meter.admits(cost_of(size, self._price), end.max_cost, end.max_minutes)
         meter.sent(self._price)
-        reply = await exchange(self._session, end.urls[0], path, body)
+        try:
+            reply = await exchange(self._session, end.urls[0], path, body)
+        except Fault as fault:
+            if fault.billed:
+                meter.count(None, size, self._price)
+            raise
         meter.count(usage_of(reply), size, self._price)
         return reply

@@ -11,18 +11,21 @@ import torch
 
 from contextleak.errors import UsageError
 
-__all__ = ["Budget", "token_bytes"]
+__all__ = ["Budget", "logit_bytes", "token_bytes"]
 
 ACTIVATIONS = 16 << 20  # bytes of the widest activation of one pass on a CPU: what is larger leaves its cache
 LIVE = 8  # activations of that size that a pass may hold at once
 MASK = 16  # bytes that attention masks take for each pair of a token that is run and one that it sees
-KEPT = 256 << 20, 4 << 30  # kept between calls, at least and at most, where nobody says; between them, two rows of the window
+KEPT = (
+    256 << 20,
+    4 << 30,
+)  # kept between calls, at least and at most, where nobody says; between them, two rows of the window
 LEAST = 64 << 20  # with less, nothing can be run
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """kept: bytes of keys and values that outlive a call; flight: bytes of those of one batch; tokens: run in one pass;
+    """kept: bytes of keys and values that outlive a call; flight: bytes of those of one batch, with its logits; tokens: run in one pass;
     masks: bytes of the attention masks of a pass."""
 
     kept: int
@@ -47,7 +50,7 @@ class Budget:
             rows = 2 * (getattr(model.config, "max_position_embeddings", 0) or 4096) * token_bytes(model)
             kept = max(KEPT[0], min(rows, free // 8, KEPT[1]))
             return cls(kept, max(KEPT[0], free // 2), _tokens(model.device, wide), max(KEPT[0], free // 8))
-        used = _used(model.device)
+        used = _used(model)
         left = memory - used
         if left < LEAST:
             raise UsageError(
@@ -66,6 +69,11 @@ def token_bytes(model: Any) -> int:
     return int(2 * config.num_hidden_layers * heads * dim * model.dtype.itemsize)
 
 
+def logit_bytes(model: Any) -> int:
+    """Bytes of the logits at one position."""
+    return int(model.config.get_text_config(decoder=True).vocab_size * model.dtype.itemsize)
+
+
 def _widest(model: Any) -> int:
     """Numbers a token of the widest activation between two layers (the head makes logits only where they are asked for)."""
     head = model.get_output_embeddings()
@@ -80,14 +88,17 @@ def _tokens(device: torch.device, wide: int) -> int:
 def _free(device: torch.device) -> int:
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
-    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 2 << 30
+    try:
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):  # Windows has no sysconf, macOS does not tell these pages
+        return 2 << 30
 
 
-def _used(device: torch.device) -> int:
-    """Bytes that the process holds now: resident, or on the accelerator."""
-    if device.type == "cuda":
-        return int(torch.cuda.memory_allocated(device))
+def _used(model: Any) -> int:
+    """Bytes that the process holds now: resident, or on the accelerator; the weights alone where the system does not tell."""
+    if model.device.type == "cuda":
+        return int(torch.cuda.memory_allocated(model.device))
     try:
         return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:
-        return 0
+        return sum(weights.nbytes for weights in model.parameters())

@@ -18,6 +18,8 @@ from contextleak.models.transformers.model import TransformersModel
 
 __all__ = ["load"]
 
+READ = ("*.json", "*.jinja", "*.txt", "*.model", "*.py")  # what of a model's folder changes its answers, beside weights
+
 
 def load(
     address: str, name: str | None = None, dtype: str = "auto", device: str = "auto", trust_remote_code: bool = False,
@@ -50,7 +52,7 @@ def load(
             ) from None
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise TargetError(f"the model {address!r} could not be loaded: {reason}") from None
-    fingerprint = _fingerprint(folder) if folder.exists() else hashlib.sha256(address.encode()).hexdigest()[:16]
+    fingerprint = _fingerprint(folder) if folder.exists() else _of_hub(address, model)
     if model.dtype != torch.float32:  # other numbers, other answers
         fingerprint += f"-{str(model.dtype).removeprefix('torch.')}"
     getattr(tokenizer, "tokenizer", tokenizer).model_max_length = (
@@ -93,10 +95,17 @@ def _weights(folder: Path) -> list[Path]:
     return sorted(folder.glob("*.safetensors"))
 
 
+def _of_hub(address: str, model: Any) -> str:
+    """Of a hub id and the revision that was loaded."""
+    revision = getattr(model.config, "_commit_hash", None) or ""
+    return hashlib.sha256(f"{address} {revision}".encode()).hexdigest()[:16]
+
+
 def _fingerprint(folder: Path) -> str:
-    """Of configuration, tokenizer, and the size and both ends of every weight file."""
+    """Of configuration, tokenizer, chat template and code, and the size and both ends of every weight file."""
     digest = hashlib.sha256()
-    for path in sorted([*folder.glob("*.json"), *_weights(folder)]):
+    read = [path for form in READ for path in folder.glob(form)]
+    for path in sorted([*read, *_weights(folder)]):
         with path.open("rb") as file:
             digest.update(f"{path.name} {path.stat().st_size}".encode() + file.read(1 << 20))
             file.seek(max(0, path.stat().st_size - (1 << 20)))

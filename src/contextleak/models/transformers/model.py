@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -87,7 +87,7 @@ class TransformersModel:
                 f"{self.name} reads text only, and a prompt holds an image; use a model that sees (pocket-vision)."
             )
         if not isinstance(prompt, str):
-            return tuple(prompt)
+            return tuple(prompt) or (self._first(),)
         if getattr(self.tokenizer, "chat_template", None):
             turn = [{"role": "user", "content": prompt}]
             text = self.tokenizer.apply_chat_template(turn, add_generation_prompt=True, tokenize=False)
@@ -120,7 +120,7 @@ class TransformersModel:
     def _complete(self, asks: Sequence[Complete]) -> list[str]:
         rows = [self.encode(ask.prompt) for ask in asks]
         out: list[str] = [""] * len(asks)
-        for group in self.passes.groups(rows):
+        for group in self.passes.groups(rows, growth=max(ask.max_tokens for ask in asks)):
             state, logits = self.passes.run(group, rows, keep=1)
             texts = self._decode(state, logits[:, -1], [asks[i] for i in group.rows])
             for i, text in zip(group.rows, texts, strict=True):
@@ -167,29 +167,26 @@ class TransformersModel:
         return [np.array([next(totals) for _ in ask.labels], np.float32) for ask in asks]
 
     def _score_tokens(self, asks: Sequence[ScoreTokens]) -> list[npt.NDArray[np.float32]]:
-        answers = [self.encode_response(ask.response) for ask in asks]
-        out: list[npt.NDArray[np.float32]] = []
-        for logits, ids in zip(self._response_logits(asks, answers, after=False), answers, strict=True):
-            table = torch.log_softmax(logits.float(), -1)
-            out.append(table.gather(-1, torch.tensor(ids, device=table.device)[:, None])[:, 0].cpu().numpy())
-        return out
+        return self._along(asks, _log_probabilities)
 
     def _next_logits(self, asks: Sequence[NextLogits]) -> list[npt.NDArray[np.float32]]:
-        answers = [self.encode_response(ask.response) for ask in asks]
-        return [logits.float().cpu().numpy() for logits in self._response_logits(asks, answers, after=True)]
+        return self._along(asks, lambda logits, ids: logits.float().cpu().numpy())
 
-    def _response_logits(self, asks: Sequence[Any], answers: list[Ids], after: bool) -> list[torch.Tensor]:
-        """Logits before each response token (and after the last one), one teacher-forced pass."""
+    def _along(self, asks: Sequence[Any], read: Callable[[torch.Tensor, Ids], R]) -> list[R]:
+        """What `read` makes of the logits before each response token and after the last one, and of the response's ids.
+
+        One teacher-forced pass a group; its logits are gone before the next group makes its own.
+        """
+        answers = [self.encode_response(ask.response) for ask in asks]
         rows = [self.encode(ask.prompt) + ids for ask, ids in zip(asks, answers, strict=True)]
-        out: list[torch.Tensor] = [torch.empty(0)] * len(asks)
+        out: list[Any] = [None] * len(asks)
         for group in self.passes.groups(rows, [len(ids) + 1 for ids in answers]):
             keep = max(len(answers[i]) for i in group.rows) + 1
             state, logits = self.passes.run(group, rows, keep)
             self.passes.store.hold(state)
             for at, i in enumerate(group.rows):
-                tail = logits[at, keep - 1 - len(answers[i]) :]
-                out[i] = tail if after else tail[:-1]
-            del state  # before the next group makes its own
+                out[i] = read(logits[at, keep - 1 - len(answers[i]) :], answers[i])
+            del state, logits  # before the next group makes its own
         return out
 
     def _embed(self, asks: Sequence[Embed]) -> list[npt.NDArray[np.float32]]:
@@ -202,6 +199,12 @@ class TransformersModel:
             ).hidden_states[-1]
             out.append(hidden[0].float().mean(0).cpu().numpy())
         return out
+
+
+def _log_probabilities(logits: torch.Tensor, ids: Ids) -> npt.NDArray[np.float32]:
+    """(tokens,) of each token of a response, from the logits before each and after the last."""
+    table = torch.log_softmax(logits[:-1].float(), -1)
+    return table.gather(-1, torch.tensor(ids, dtype=torch.long, device=table.device)[:, None])[:, 0].cpu().numpy()
 
 
 def _choose(logits: npt.NDArray[np.float32], ask: Complete, step: int) -> int:

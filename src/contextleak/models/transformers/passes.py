@@ -16,7 +16,7 @@ import torch
 from transformers import DynamicCache
 
 from contextleak.errors import TargetError
-from contextleak.models.transformers.budget import Budget, token_bytes
+from contextleak.models.transformers.budget import Budget, logit_bytes, token_bytes
 from contextleak.models.transformers.prefixes import SHARE, Found, Ids, PrefixStore, State, alike, assemble, reusable
 
 __all__ = ["Group", "Ids", "Passes", "State"]
@@ -37,7 +37,7 @@ class Passes:
 
     def __init__(self, model: Any, budget: Budget) -> None:
         self.model, self.budget = model, budget
-        self._token_bytes = token_bytes(model)
+        self._token_bytes, self._logit_bytes = token_bytes(model), logit_bytes(model)
         self._sliding = int(getattr(model.config.get_text_config(decoder=True), "sliding_window", 0) or 0)
         self._positions = "position_ids" in inspect.signature(model.forward).parameters
         self.embed: Callable[[torch.Tensor], torch.Tensor] | None = None  # of ids that are no tokens: images
@@ -52,13 +52,14 @@ class Passes:
                 f"{self.budget.flight / 2**30:.2f} GB; nothing was run. Give more with --memory, or a shorter prompt."
             )
 
-    def groups(self, rows: list[Ids], tails: list[int] | None = None) -> Iterator[Group]:
+    def groups(self, rows: list[Ids], tails: list[int] | None = None, growth: int = 0) -> Iterator[Group]:
         """Cut a batch into groups with a common prefix, each within the token budget, old rows apart from new ones.
 
-        A prefix is never the whole of a row: at least its last `tail` tokens are left to be run.
+        A prefix is never the whole of a row: at least its last `tail` tokens are left to be run. growth: tokens that may
+        be appended to each row afterwards (`step`); a group stays within its limits with them.
         """
         tails = tails or [1] * len(rows)
-        for group in self._alike(rows, tails):
+        for group in self._alike(rows, tails, growth):
             yield from self._split(group, rows, max(tails[i] for i in group.rows))
 
     def _split(self, group: Group, rows: list[Ids], keep: int) -> list[Group]:
@@ -83,7 +84,7 @@ class Passes:
         together = len(prefix) - lead + len(own) * (max(map(len, own)) - len(prefix))
         return (alone if all(f.length for f in found) else together + 1), together
 
-    def _alike(self, rows: list[Ids], tails: list[int]) -> Iterator[Group]:
+    def _alike(self, rows: list[Ids], tails: list[int], growth: int) -> Iterator[Group]:
         """Groups of rows with a common prefix."""
         order = sorted(range(len(rows)), key=lambda i: rows[i])
         group: list[int] = []
@@ -94,7 +95,7 @@ class Passes:
                 if group
                 else len(rows[i]) - tails[i]
             )
-            if group and not self._fits(rows, [*group, i], common, shared):
+            if group and not self._fits(rows, tails, growth, [*group, i], common, shared):
                 yield Group(rows[group[0]][:shared], group)
                 group, common = [], len(rows[i]) - tails[i]
             group.append(i)
@@ -102,14 +103,15 @@ class Passes:
         if group:
             yield Group(rows[group[0]][:shared], group)
 
-    def _fits(self, rows: list[Ids], group: list[int], common: int, before: int) -> bool:
+    def _fits(self, rows: list[Ids], tails: list[int], growth: int, group: list[int], common: int, before: int) -> bool:
         """May the last row join? Not if it breaks up a long shared prefix, breaks a budget, or widens a sliding window."""
         lengths = {len(rows[i]) for i in group}
-        if self._sliding and len(lengths) > 1 and max(lengths) > self._sliding:
+        if self._sliding and len(lengths) > 1 and max(lengths) + growth > self._sliding:
             return False
         if common < 1 or (len(group) > 2 and before - common > SHARE and common < before // 2):
             return False
-        if max(lengths) * len(group) * self._token_bytes > self.budget.flight:
+        kept = (max(lengths) + growth) * self._token_bytes + max(tails[i] for i in group) * self._logit_bytes
+        if len(group) * kept > self.budget.flight:
             return False
         return (max(lengths) - common) * len(group) <= self.budget.tokens
 
@@ -153,7 +155,7 @@ class Passes:
         position = place.clamp(min=0) + state.lengths[:, None]
         for a, b in _pieces(width, self.budget.step(len(rows), past + width), keep):
             logits = self._forward(
-                ids[:, a:b], state.mask[:, : past + b], position[:, a:b], state.cache, min(keep, b - a)
+                ids[:, a:b], state.mask[:, : past + b], position[:, a:b], state.cache, keep if b == width else 1
             )
         state.rows, state.lengths = rows, state.lengths + lengths
         return logits

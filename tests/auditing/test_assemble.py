@@ -1,0 +1,69 @@
+"""What a record rests on: which pairs enter a bound, and what flawless answers could have shown with them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import contextleak
+from contextleak.auditing import AuditRecord, make_spec, prepare
+from contextleak.auditing.gate import reach
+from contextleak.errors import UsageError
+from contextleak.icl import Exemplar
+from contextleak.models import Scripted
+from contextleak.stats import clopper_pearson, cut
+
+DATA = tuple(Exemplar(f"row {i}", "ab"[i % 2]) for i in range(40))
+LEARNT: dict[str, Any] = {"mechanism": "embedding_mean", "attack": "signal_pair", "score": "reference_direction"}
+VOTES: dict[str, Any] = {"mechanism": "report_noisy_max", "estimator": "clopper_pearson"}
+
+
+def model() -> Scripted:
+    return Scripted(complete=lambda prompt: "no", embed=lambda text: [float(len(text)), 1.0])
+
+
+def audited(out: Path, **options: Any) -> AuditRecord:
+    return contextleak.audit(DATA, model=model(), out=out, shots=10, simulations=2_000, **options)
+
+
+@pytest.mark.parametrize("threshold", [0.0, "split:0.1", "bonferroni", None])
+def test_pairs_that_taught_the_score_enter_no_bound(tmp_path: Path, threshold: Any) -> None:
+    record = audited(tmp_path, pairs=20, estimator="clopper_pearson", threshold=threshold, **LEARNT)
+    assert sum(record.bound.counts.values()) == 2 * 16  # a fifth of the pairs taught the direction
+
+
+def test_what_pairs_could_have_shown_leaves_out_those_that_taught_the_score(tmp_path: Path) -> None:
+    record = audited(tmp_path, pairs=20, **LEARNT)
+    assert f"epsilon {cut(reach(record)[0])}" in record.decision.reasons[0]
+
+
+def test_what_pairs_could_have_shown_counts_the_thresholds_that_are_tried(tmp_path: Path) -> None:
+    record = audited(tmp_path, pairs=20, threshold="bonferroni", **VOTES)
+    flawless = clopper_pearson(20, 0, 0, 20, 1e-5, 1 - 0.05 / 29).epsilon
+    assert reach(record)[0] == flawless
+    assert f"epsilon {cut(flawless)}" in record.decision.reasons[0]
+
+
+def test_a_score_needs_a_pair_beside_those_that_teach_it() -> None:
+    with pytest.raises(UsageError, match="at least 2 pairs"):
+        prepare(make_spec({"pairs": 1, "shots": 10, "threshold": 0.0, **LEARNT}), model(), rows=DATA)
+
+
+@pytest.mark.parametrize("estimator", ["vote_band", "joint_votes"])
+def test_bounds_of_one_release_are_refused_for_several(estimator: str) -> None:
+    with pytest.raises(UsageError, match="--answers 1"):
+        prepare(make_spec({**VOTES, "shots": 10, "estimator": estimator, "answers": 2}), model(), rows=DATA)
+
+
+@pytest.mark.parametrize("early", [True, False])
+def test_an_early_end_leaves_confidence_to_the_anytime_valid_bound_only(tmp_path: Path, early: bool) -> None:
+    leaky = Scripted(complete=lambda prompt: "yes" if prompt.count(prompt.split('"')[1]) > 1 else "no")
+    options = {"pairs": 60, "shots": 4, "batch_pairs": 4, "simulations": 2_000, "stop_when_refuted": early}
+    record = contextleak.audit(DATA, model=leaky, out=tmp_path, mechanism="few_shot", **options)
+    assert record.verdict == "violation"
+    assert (record.counts["pairs"] < 60) == early
+    sure = {e.method for e in record.estimates if e.confidence is not None}
+    assert "e_process" in sure
+    assert ("clopper_pearson" in sure) != early
