@@ -30,15 +30,8 @@ from contextleak.scaling.spread import _sentences, _share
 
 pytest.importorskip("ray", reason="Ray is not installed (the extra ray)")
 
-NODES = """
-import sys
-from ray.cluster_utils import Cluster
-cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
-cluster.add_node(num_cpus=1)
-print(cluster.address, flush=True)
-sys.stdin.read()
-cluster.shutdown()
-"""
+from loopback.nodes import two_nodes
+
 SYSTEM = """
 import os, time
 
@@ -55,13 +48,8 @@ ENV = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0"}
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    """Of a cluster of two nodes with a CPU each."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", NODES], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=ENV
-    )  # fmt: skip
-    assert process.stdout is not None
-    yield process.stdout.readline().strip()
-    process.communicate()
+    with two_nodes() as found:
+        yield found
 
 
 def start(folder: Path, out: str, *options: str) -> subprocess.Popen[str]:

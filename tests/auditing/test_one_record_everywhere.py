@@ -1,4 +1,5 @@
-"""One audit, one seed, one record: in this process, behind servers of two dialects, at any speed, under faults, killed, in shards."""
+"""One audit, one seed, one record: in this process, behind servers of two dialects, at any speed, under faults, killed, in
+shards, on a cluster."""
 
 from __future__ import annotations
 
@@ -18,6 +19,7 @@ pytest.importorskip("uvicorn")
 pytest.importorskip("torch")
 
 from loopback.faults import Faults
+from loopback.nodes import two_nodes
 from loopback.running import running
 from loopback.speaking import speaking
 
@@ -74,8 +76,14 @@ def in_shards(out: Path) -> None:
     cli("merge", *(str(next((out / number).iterdir())) for number in ("1", "2")), "--out", str(out / "merged"))
 
 
+def on_a_cluster_of_two_nodes(out: Path) -> None:
+    pytest.importorskip("ray", reason="Ray is not installed (the extra ray)")
+    with two_nodes() as address:
+        audit(out, "--ray", address)
+
+
 WAYS = (through_text_only_http, through_a_server_with_log_probabilities, through_two_servers_with_faults, killed_over_http,
-        in_shards)  # fmt: skip
+        in_shards, on_a_cluster_of_two_nodes)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
