@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from typing import Any
 
@@ -113,3 +114,11 @@ def test_batches_passes_and_store_stay_within_their_parts(net: Any, budget: Budg
     assert model.passes.store.bytes <= budget.kept
     free = wrap(net, Budget(1 << 20, 1 << 30, 4096)).answer([NextLogits(row, (5, 6)) for row in many])
     np.testing.assert_allclose(np.stack(tight), np.stack(free), atol=1e-4)
+
+
+def test_logits_that_are_no_numbers_are_no_answer(net: Any) -> None:
+    model = wrap(copy.deepcopy(net), Budget(0, 1 << 20, 512))
+    model.model.lm_head.weight.data[7] = torch.nan
+    for ask in (NextLogits(rows(1, 20)[0]), Complete(rows(1, 20)[0], 2)):
+        with pytest.raises(TargetError, match="not numbers"):
+            model.answer([ask])

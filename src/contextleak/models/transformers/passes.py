@@ -173,6 +173,12 @@ class Passes:
             extra["attention_mask"] = mask.long()
         inputs = {"input_ids": ids} if self.embed is None else {"inputs_embeds": self.embed(ids)}
         out = self.model(**inputs, past_key_values=cache, use_cache=True, logits_to_keep=keep, **extra)
+        if bool(out.logits.isnan().any()):
+            kind = str(self.model.dtype).removeprefix("torch.")
+            raise TargetError(
+                f"the model's logits are not numbers (NaN) in {kind}, so no answer was made; load it with --dtype float32, or check its "
+                "weights."
+            )
         return cast(torch.Tensor, out.logits)
 
 
