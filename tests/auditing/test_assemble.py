@@ -13,6 +13,7 @@ from contextleak.auditing.gate import reach
 from contextleak.errors import UsageError
 from contextleak.icl import Exemplar
 from contextleak.models import Scripted
+from contextleak.report.figures import roc_figure
 from contextleak.stats import clopper_pearson, cut
 
 DATA = tuple(Exemplar(f"row {i}", "ab"[i % 2]) for i in range(40))
@@ -67,3 +68,4 @@ def test_an_early_end_leaves_confidence_to_the_anytime_valid_bound_only(tmp_path
     sure = {e.method for e in record.estimates if e.confidence is not None}
     assert "e_process" in sure
     assert ("clopper_pearson" in sure) != early
+    assert ("Clopper-Pearson limits" in roc_figure(record)) != early

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from contrast import contrast
 
 from contextleak.influence import Case, InfluenceRecord, Settings, attribute
 from contextleak.models import Model
@@ -15,16 +16,6 @@ from contextleak.report.influence_page import influence_page
 
 NOTE = Path(__file__).parents[2] / "examples" / "note.txt"
 QUERY = "What is the door code of Marta?"
-CONTRAST = """
-  const channels = c => c.match(/[0-9.]+/g).map(Number);
-  const over = (top, low) => { const a = top.length > 3 ? top[3] : 1; return low.map((v, i) => a * top[i] + (1 - a) * v) };
-  const lum = c => { const v = c.slice(0,3).map(x => { x /= 255; return x <= .03928 ? x/12.92 : ((x+.055)/1.055)**2.4 });
-    return .2126*v[0] + .7152*v[1] + .0722*v[2] };
-  const ground = e => { const found = []; for (; e; e = e.parentElement) found.push(channels(getComputedStyle(e).backgroundColor));
-    return found.reverse().reduce((low, top) => over(top, low), [255, 255, 255]) };
-  return Math.min(...[...document.querySelectorAll(arguments[0])].map(e => { const s = getComputedStyle(e);
-    const a = lum(channels(e.closest('svg') ? s.fill : s.color)), b = lum(ground(e)); return (Math.max(a,b)+.05)/(Math.min(a,b)+.05) }));
-"""
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +84,7 @@ def test_in_a_browser(browser: Any, record: InfluenceRecord, tmp_path: Path, sch
     assert "on response token 2" in hot.get_attribute("aria-label")
 
     for selector in ("p", "td", "th", ".piece", "output", "button", "figcaption", "svg text"):
-        assert browser.execute_script(CONTRAST, selector) >= 4.5, selector
+        assert contrast(browser, selector) >= 4.5, selector
     width = browser.execute_script("return [document.documentElement.scrollWidth, window.innerWidth]")
     assert width[0] <= width[1]
     assert not [e for e in browser.get_log("browser") if e["level"] == "SEVERE"]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from contrast import contrast
 
 import contextleak
 from contextleak.icl import Exemplar
@@ -58,19 +59,6 @@ def test_private_markup_is_escaped(tmp_path: Path) -> None:
 
 def test_equal_records_give_equal_pages(records: list[contextleak.AuditRecord]) -> None:
     assert page(records) == page(records)
-
-
-def contrast(driver: Any, selector: str) -> float:
-    """Smallest contrast ratio of text to the page among the elements of a selector."""
-    script = """
-      const lum = c => { const v = c.match(/[0-9.]+/g).slice(0,3).map(x => { x /= 255; return x <= .03928 ? x/12.92 : ((x+.055)/1.055)**2.4 });
-        return .2126*v[0] + .7152*v[1] + .0722*v[2] };
-      const ground = e => { for (; e; e = e.parentElement) { const b = getComputedStyle(e).backgroundColor;
-        if (!/, 0\\)$/.test(b) && b !== 'transparent') return b; } return 'rgb(255,255,255)' };
-      return Math.min(...[...document.querySelectorAll(arguments[0])].map(e => { const s = getComputedStyle(e), a = lum(e.closest('svg') ? s.fill : s.color), b = lum(ground(e));
-        return (Math.max(a,b)+.05)/(Math.min(a,b)+.05) }));
-    """
-    return float(driver.execute_script(script, selector))
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

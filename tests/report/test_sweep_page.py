@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from contrast import contrast
 
 from contextleak.report.sweep_figures import figure_files
 from contextleak.report.sweep_page import sweep_page
@@ -21,16 +22,6 @@ from contextleak.report.sweep_words import tally, together, worst_sentences
 from contextleak.sweeping import SweepPoint, SweepRecord, load_sweep
 
 GOLDEN = Path(__file__).parents[1] / "sweeping" / "golden" / "sweep-1.json"
-CONTRAST = """
-  const channels = c => c.match(/[0-9.]+/g).map(Number);
-  const over = (top, low) => { const a = top.length > 3 ? top[3] : 1; return low.map((v, i) => a * top[i] + (1 - a) * v) };
-  const lum = c => { const v = c.slice(0,3).map(x => { x /= 255; return x <= .03928 ? x/12.92 : ((x+.055)/1.055)**2.4 });
-    return .2126*v[0] + .7152*v[1] + .0722*v[2] };
-  const ground = e => { const found = []; for (; e; e = e.parentElement) found.push(channels(getComputedStyle(e).backgroundColor));
-    return found.reverse().reduce((low, top) => over(top, low), [255, 255, 255]) };
-  return Math.min(...[...document.querySelectorAll(arguments[0])].map(e => { const s = getComputedStyle(e);
-    const a = lum(channels(e.closest('svg') ? s.fill : s.color)), b = lum(ground(e)); return (Math.max(a,b)+.05)/(Math.min(a,b)+.05) }));
-"""
 
 
 def at(point: SweepPoint, epsilon: float, bound: float | None, seed: int, value: float, **changes: Any) -> SweepPoint:
@@ -234,7 +225,7 @@ def test_in_a_browser(browser: Any, sixty: SweepRecord, tmp_path: Path, scheme: 
         "svg text",
         "li",
     ):
-        assert browser.execute_script(CONTRAST, selector) >= 4.5, selector
+        assert contrast(browser, selector) >= 4.5, selector
     width = browser.execute_script("return [document.documentElement.scrollWidth, window.innerWidth]")
     assert width[0] <= width[1]
     assert not [e for e in browser.get_log("browser") if e["level"] == "SEVERE"]

@@ -32,7 +32,10 @@ def build_mechanism(spec: AuditSpec) -> Mechanism:
         free = sorted(set(known) - {"epsilon", "delta"})
         raise UsageError(f"{spec.mechanism} has no option {strange[0]!r}; its options are {', '.join(free) or 'none'}.")
     if "partitions" in known and spec.partitions > spec.shots:
-        raise UsageError(f"{spec.partitions} partitions need at least as many exemplars, and shots is {spec.shots}.")
+        raise UsageError(
+            f"{spec.partitions} partitions need at least as many exemplars, and shots is {spec.shots}; use --partitions {spec.shots} or "
+            f"fewer, or --shots {spec.partitions} or more."
+        )
     common: dict[str, Any] = {
         name: getattr(spec, name) for name in ("epsilon", "delta", "partitions", "level") if name in known
     }

@@ -40,7 +40,7 @@ def roc_figure(record: AuditRecord) -> str:
     axes.plot(
         record.curves.fpr, record.curves.tpr, color=MEMBER, lw=2, label=f"observed (AUROC {record.curves.auroc:.3f})"
     )
-    for limits in [e.details for e in record.estimates if e.method == "clopper_pearson"]:
+    for limits in [e.details for e in record.estimates if e.method == "clopper_pearson" and e.confidence]:
         at = [limits["fpr_upper"]], [1 - limits["fnr_upper"]]
         axes.plot(*at, "o", color=INK, ms=5, label="Clopper-Pearson limits")
     axes.plot([0, 1], [0, 1], color=INK, lw=0.6, alpha=0.5)

@@ -19,7 +19,7 @@ MASK = 16  # bytes that attention masks take for each pair of a token that is ru
 KEPT = (
     256 << 20,
     4 << 30,
-)  # kept between calls, at least and at most, where nobody says; between them, two rows of the window
+)  # least and most that is kept between calls where nobody says; two rows of the window otherwise
 LEAST = 64 << 20  # with less, nothing can be run
 
 
