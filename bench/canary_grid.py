@@ -1,4 +1,8 @@
-"""Canary against query: `make canary-grid` writes docs/canary-grid.svg and prints the numbers (undefended system, pocket model)."""
+"""Canary against query:
+
+`make canary-grid` writes docs/canary-grid.svg and prints the numbers (undefended system, pocket
+model).
+"""
 
 from __future__ import annotations
 
@@ -8,11 +12,18 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
-from contextleak.auditing import make_spec, prepare, run_audit
-from contextleak.models import open_model
+from leakbound.auditing import make_spec, prepare, run_audit
+from leakbound.models import open_model
 
 CANARIES = ("hex", "unigram", "false_fact", "natural", "mislabeled")
-QUERIES = ("inquiry", "input_output", "if_then_explicit", "if_then_implicit", "brainwash", "signal_pair")
+QUERIES = (
+    "membership",
+    "input_output",
+    "if_then_explicit",
+    "if_then_implicit",
+    "brainwash",
+    "signal_pair",
+)
 
 
 def main() -> None:
@@ -20,7 +31,15 @@ def main() -> None:
     grid = np.zeros((len(CANARIES), len(QUERIES)))
     for i, canary in enumerate(CANARIES):
         for j, query in enumerate(QUERIES):
-            spec = make_spec({"canary": canary, "attack": query, "pairs": pairs, "seed": 8, "canary_label": "red"})
+            spec = make_spec(
+                {
+                    "canary": canary,
+                    "attack": query,
+                    "pairs": pairs,
+                    "seed": 8,
+                    "canary_label": "red",
+                }
+            )
             grid[i, j] = run_audit(prepare(spec, model), Path("runs/grid"))[0].bound.epsilon or 0.0
         print(f"{canary:<12}", *(f"{v:6.2f}" for v in grid[i]), flush=True)
     if len(sys.argv) > 1:
@@ -36,7 +55,12 @@ def heat_map(grid: np.ndarray, pairs: int) -> Figure:
     axes.set_xticklabels(QUERIES, rotation=30, ha="right")
     for (i, j), value in np.ndenumerate(grid):
         axes.text(
-            j, i, f"{value:.2f}", ha="center", va="center", color="white" if value < grid.max() / 1.5 else "black"
+            j,
+            i,
+            f"{value:.2f}",
+            ha="center",
+            va="center",
+            color="white" if value < grid.max() / 1.5 else "black",
         )
     figure.colorbar(image)
     return figure

@@ -1,4 +1,7 @@
-"""The catalogue page, from the docstrings of the code: `make catalogue` writes docs/catalogue.md. Without a path it is printed."""
+"""The catalogue page, from the docstrings of the code:
+
+`make catalogue` writes docs/catalogue.md. Without a path it is printed.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from contextleak.attacks import CANARIES, QUERIES, SCORES
-from contextleak.mechanisms import MECHANISMS
+from leakbound.attacks import CANARIES, QUERIES, SCORES
+from leakbound.mechanisms import MECHANISMS
 
 HEAD = """# Catalogue
 
-Written by `make catalogue` from the docstrings of the code; `contextleak list` prints the first line of each. A guarantee stands here as its
+Written by `make catalogue` from the docstrings of the code; `leakbound list` prints the first line of each. A guarantee stands here as its
 mechanism states it: it holds for what is released, under the neighbouring relation it names, and for one answer. Whoever sees more than the
 release, or several answers, learns more ([who sees what](threat-models.md)).
 
@@ -25,7 +28,10 @@ Privacy Leakage of Augmented Contextual Knowledge in Language Models*.
 PARTS = (
     (
         "Mechanisms", MECHANISMS,
-        "How an answer is made from a private context: `--mechanism NAME`. Settings without a flag of their own: `--option NAME=VALUE`.",
+        (
+            "How an answer is made from a private context: `--mechanism NAME`. Settings without a "
+            "flag of their own: `--option NAME=VALUE`."
+        ),
     ),
     ("Canaries", CANARIES, "The record that is put in or left out: `--canary NAME`."),
     ("Queries", QUERIES, "What the attacker sends: `--attack NAME`."),
@@ -35,7 +41,9 @@ PARTS = (
 
 def page() -> str:
     """The whole page, as Markdown."""
-    parts = [f"## {title}\n\n{about}\n\n" + _entries(catalogue) for title, catalogue, about in PARTS]
+    parts = [
+        f"## {title}\n\n{about}\n\n" + _entries(catalogue) for title, catalogue, about in PARTS
+    ]
     return HEAD + "\n" + "\n\n".join(parts) + "\n"
 
 
@@ -50,7 +58,11 @@ def _entry(name: str, kind: Any) -> str:
 
 def _notes(kind: Any) -> list[str]:
     """Who may use it, and what can be set."""
-    facts = {"Access": _access(kind), "Tasks": getattr(kind, "tasks", ""), "Settings": _settings(kind)}
+    facts = {
+        "Access": _access(kind),
+        "Tasks": getattr(kind, "tasks", ""),
+        "Settings": _settings(kind),
+    }
     told = [f"{key}: {value}." for key, value in facts.items() if value]
     return ["\n".join(f"- {line}" for line in told)] if told else []
 
@@ -63,11 +75,13 @@ def _access(kind: Any) -> str:
 
 
 def _settings(kind: Any) -> str:
-    """Of a mechanism; what can be set of an attack has flags, which `contextleak audit --help` lists."""
+    """Of a mechanism; what can be set of an attack has flags, which `leakbound audit --help` lists."""
     if kind not in MECHANISMS.values():
         return ""
     made = inspect.signature(getattr(kind, "calibrated", kind)).parameters.values()
-    return ", ".join(f"`{p.name}`" + (f" = {p.default!r}" if _plain(p.default) else "") for p in made)
+    return ", ".join(
+        f"`{p.name}`" + (f" = {p.default!r}" if _plain(p.default) else "") for p in made
+    )
 
 
 def _plain(default: Any) -> bool:

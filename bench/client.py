@@ -1,7 +1,10 @@
-"""The client of `openai/...` models against a trivial server in another process: requests a second, CPU time, memory.
+"""The client of `openai/...` models against a trivial server in another process: requests a second,
+CPU time, memory.
 
-The library under it was chosen by the same measurement on a bare loop of 32 requests at a time, 2 cores: aiohttp 9,400 requests/s and
-0.09 ms of CPU a request, httpcore 1,400 and 0.73, httpx 1,100 and 0.87. Limits: 2,000 requests/s, 2 ms of CPU, flat memory.
+The library under it was chosen by the same measurement on a bare loop of 32 requests at a time, 2
+cores: aiohttp 9,400 requests/s and
+0.09 ms of CPU a request, httpcore 1,400 and 0.73, httpx 1,100 and 0.87. Limits: 2,000 requests/s, 2
+ms of CPU, flat memory.
 """
 
 from __future__ import annotations
@@ -17,8 +20,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from contextleak.models import Complete, Endpoint
-from contextleak.models.openai import OpenAIModel
+from leakbound.models import Complete, Endpoint
+from leakbound.models.openai import OpenAIModel
 
 BATCH, FEW, MANY = 2_000, 10_000, 100_000
 RATE, CPU, GROWTH = 2_000, 2.0, 4.0  # requests/s, ms, MiB
@@ -30,9 +33,14 @@ REPLY = json.dumps({
 
 
 class Trivial(asyncio.Protocol):
-    """Answers every POST with the same reply, once its body is in: cheaper than any framework, so the client is what is measured."""
+    """Answers every POST with the same reply, once its body is in:
 
-    head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(REPLY)
+    cheaper than any framework, so the client is what is measured.
+    """
+
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(
+        REPLY
+    )
 
     def connection_made(self, transport: Any) -> None:
         self.transport, self.held = transport, b""
@@ -56,14 +64,19 @@ def serve(port: Connection) -> None:
 
 def resident() -> float:
     """MiB of this process in memory."""
-    line = next(x for x in Path("/proc/self/status").read_text().splitlines() if x.startswith("VmRSS"))
+    line = next(
+        x for x in Path("/proc/self/status").read_text().splitlines() if x.startswith("VmRSS")
+    )
     return int(line.split()[1]) / 1024
 
 
 def ask(model: OpenAIModel, first: int, count: int) -> None:
     for start in range(first, first + count, BATCH):
-        asks = [Complete(f"{i} {PROMPT}", max_tokens=4) for i in range(start, min(start + BATCH, first + count))]
-        assert set(model.answer(asks)) == {"billing"}
+        requests = [
+            Complete(f"{i} {PROMPT}", max_tokens=4)
+            for i in range(start, min(start + BATCH, first + count))
+        ]
+        assert set(model.answer(requests)) == {"billing"}
 
 
 def speed(model: OpenAIModel) -> tuple[float, float]:
@@ -92,7 +105,8 @@ def main() -> int:
     server = multiprocessing.get_context("spawn").Process(target=serve, args=(theirs,), daemon=True)
     server.start()
     model = OpenAIModel(
-        "any", Endpoint((f"http://127.0.0.1:{ours.recv()}/v1",), connections=32, price_in=0, price_out=0)
+        "any",
+        Endpoint((f"http://127.0.0.1:{ours.recv()}/v1",), connections=32, price_in=0, price_out=0),
     )
     rate, cpu = speed(model)
     print(f"client, 32 connections: {rate:,.0f} requests/s, {cpu:.2f} ms of CPU a request")
@@ -102,7 +116,10 @@ def main() -> int:
     model.close()
     server.terminate()
     good = rate >= RATE and cpu <= CPU and memory[1][1] - memory[0][1] <= GROWTH
-    print(f"{'within' if good else 'NOT within'} the limits: {RATE} requests/s, {CPU:g} ms, {GROWTH:g} MiB more traced")
+    print(
+        f"{'within' if good else 'NOT within'} the limits: {RATE} requests/s, {CPU:g} ms, "
+        f"{GROWTH:g} MiB more traced"
+    )
     return 0 if good else 1
 
 

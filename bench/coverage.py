@@ -1,9 +1,13 @@
 """Do the bounds hold, and how tight are they? Simulated audits of votes with known truth.
 
-Votes of T = 4 partitions under Gaussian noise, 200 pairs of worlds: the canary's partition says yes with probability a (member)
-or b (non-member), every other one with probability b, and is the same in both worlds of a pair (--independent: it is not). A
-bound holds in a cell if a one-sided binomial test at 1 % does not reject a coverage of 95 %; where nothing leaks (a = b),
-a positive bound is an error. Mean bounds at (.9, .02) are held against the stated ones, less two standard errors.
+Votes of T = 4 partitions under Gaussian noise, 200 pairs of worlds: the canary's partition says yes
+with probability a (member)
+or b (non-member), every other one with probability b, and is the same in both worlds of a pair
+(--independent: it is not). A
+bound holds in a cell if a one-sided binomial test at 1 % does not reject a coverage of 95 %; where
+nothing leaks (a = b),
+a positive bound is an error. Mean bounds at (.9, .02) are held against the stated ones, less two
+standard errors.
 """
 
 from __future__ import annotations
@@ -19,8 +23,8 @@ from pathlib import Path
 import numpy as np
 from scipy.special import bdtr, ndtr, ndtri
 
-from contextleak.privacy import Gaussian
-from contextleak.stats import (
+from leakbound.privacy import Gaussian
+from leakbound.stats import (
     EProcess,
     Estimate,
     VoteScores,
@@ -72,9 +76,14 @@ def truth(a: float, b: float, mu: float) -> Truth:
     tau = np.linspace(-6 / mu, PARTITIONS + 6 / mu, 40_001)
     above = ndtr((np.arange(PARTITIONS + 1)[:, None] - tau) * mu)
     tpr, fpr = (np.convolve(others, [1 - p, p]) @ above for p in (a, b))
-    ratios = [np.log(np.maximum(h - DELTA, 1e-300) / low) for h, low in ((tpr, fpr), (1 - fpr, 1 - tpr))]
+    ratios = [
+        np.log(np.maximum(h - DELTA, 1e-300) / low) for h, low in ((tpr, fpr), (1 - fpr, 1 - tpr))
+    ]
     inside = (fpr > 1e-12) & (tpr < 1 - 1e-12)
-    return Truth(float((ndtri(tpr) - ndtri(fpr))[inside].max()), max(0.0, *(float(r[inside].max()) for r in ratios)))
+    return Truth(
+        float((ndtri(tpr) - ndtri(fpr))[inside].max()),
+        max(0.0, *(float(r[inside].max()) for r in ratios)),
+    )
 
 
 def draw(a: float, b: float, mu: float, shared: bool, rng: np.random.Generator) -> Audit:
@@ -90,7 +99,9 @@ def play(member: bytes, nonmember: bytes, mu: float, shared: bool) -> tuple[Esti
     """The e-process on exact chances; equal votes (a deterministic cell) are played once."""
     scores = VoteScores.count(PARTITIONS, 1 / mu, shared)
     process = scores.process(Gaussian(mu, 1.0), horizon=PAIRS)
-    process.extend(*(scores.chances(np.frombuffer(votes, np.int64)) for votes in (member, nonmember)))
+    process.extend(
+        *(scores.chances(np.frombuffer(votes, np.int64)) for votes in (member, nonmember))
+    )
     return process.mu_lower_bound(DELTA), process.epsilon_lower_bound(DELTA)
 
 
@@ -112,14 +123,18 @@ def bounds(shared: bool) -> dict[str, Callable[[Audit], float]]:
 
     @lru_cache(maxsize=4)
     def joint(audit: Audit) -> Estimate:
-        return joint_votes(audit.member, audit.nonmember, VoteScores.count(PARTITIONS, 1 / audit.mu, shared), DELTA)
+        return joint_votes(
+            audit.member, audit.nonmember, VoteScores.count(PARTITIONS, 1 / audit.mu, shared), DELTA
+        )
 
     def tried(audit: Audit) -> Estimate:
         return bonferroni(gdp, audit.noisy_member, audit.noisy_nonmember, (-0.5, 0.5, 1.5), DELTA)
 
     return {
         "clopper_pearson eps": lambda audit: clopper_pearson(*audit.cells(), DELTA).epsilon or 0.0,
-        "accuracy_bound eps": lambda audit: accuracy_bound(right(audit), 2 * PAIRS, DELTA).epsilon or 0.0,
+        "accuracy_bound eps": lambda audit: (
+            accuracy_bound(right(audit), 2 * PAIRS, DELTA).epsilon or 0.0
+        ),
         "gdp mu": lambda audit: gdp(*audit.cells(), DELTA).mu or 0.0,
         "gdp, bonferroni mu": lambda audit: tried(audit).mu or 0.0,
         "e_process, releases mu": lambda audit: releases_only(audit).mu or 0.0,
@@ -159,7 +174,9 @@ class Cell:
     def holds(self) -> bool:
         n = self.found.size
         covers = float(bdtr(round(self.coverage * n), n, 0.95)) >= 0.01
-        return covers and (self.target is None or bool(self.found.mean() >= self.target - 2 * self.error))
+        return covers and (
+            self.target is None or bool(self.found.mean() >= self.target - 2 * self.error)
+        )
 
     @property
     def share(self) -> str:
@@ -171,15 +188,19 @@ class Cell:
     def markdown(self) -> str:
         target = "" if self.target is None else f"{self.target:.3f}"
         return (
-            f"| {self.name} | {self.a:g} | {self.b:g} | {self.mu:g} | {self.truth:.3f} | {self.found.mean():.3f} | {self.error:.3f} | "
-            f"{self.share} | {self.coverage:.1%} | {target} | {'holds' if self.holds else '**fails**'} |\n"
+            f"| {self.name} | {self.a:g} | {self.b:g} | {self.mu:g} | {self.truth:.3f} | "
+            f"{self.found.mean():.3f} | {self.error:.3f} | "
+            f"{self.share} | {self.coverage:.1%} | {target} | "
+            f"{'holds' if self.holds else '**fails**'} |\n"
         )
 
     def __str__(self) -> str:
         target = "" if self.target is None else f"{self.target:.3f}"
         return (
-            f"{self.name:<23} {self.a:4.2f} {self.b:4.2f} {self.mu:4.1f} {self.truth:8.3f} {self.found.mean():8.3f} "
-            f"±{self.error:.3f} {self.share:>7} {self.coverage:9.1%} {target:>7}  {'holds' if self.holds else 'FAILS'}"
+            f"{self.name:<23} {self.a:4.2f} {self.b:4.2f} {self.mu:4.1f} {self.truth:8.3f} "
+            f"{self.found.mean():8.3f} "
+            f"±{self.error:.3f} {self.share:>7} {self.coverage:9.1%} {target:>7}  "
+            f"{'holds' if self.holds else 'FAILS'}"
         )
 
 
@@ -190,8 +211,14 @@ def target(name: str, a: float, b: float, mu: float, true: float) -> float | Non
 
 
 def cells(audits: int, shared: bool, seed: int) -> list[Cell]:
-    print(f"{audits} audits a cell, {PAIRS} pairs each, T = {PARTITIONS}, delta = {DELTA:g}, 95 % confidence")
-    print("'share': mean bound over truth; where nothing leaks, share of audits with a positive bound (marked +)")
+    print(
+        f"{audits} audits a cell, {PAIRS} pairs each, T = {PARTITIONS}, delta = {DELTA:g}, 95 % "
+        "confidence"
+    )
+    print(
+        "'share': mean bound over truth; where nothing leaks, share of audits with a positive "
+        "bound (marked +)"
+    )
     print(f"{'estimator':<23}    a    b   mu    truth     mean  error   share  coverage  target")
     out = []
     estimators = bounds(shared)
@@ -211,15 +238,18 @@ def cells(audits: int, shared: bool, seed: int) -> list[Cell]:
 def markdown(found: list[Cell], audits: int, held: int) -> str:
     """The table as a page of the docs."""
     head = (
-        f"# Coverage and tightness\n\nWritten by `make coverage`: {audits} simulated audits a cell, {PAIRS} pairs each, T = {PARTITIONS} "
-        f"partitions, δ = {DELTA:g}, 95 % confidence. The canary's partition says yes with probability a (canary in) or b (canary "
-        "out), every other one with probability b; μ is that of one vote. A bound holds in a cell if a one-sided binomial test at "
-        "1 % does not reject a coverage of 95 %, and its mean is not below the target by more than two standard errors. Where "
+        f"# Coverage and tightness\n\nWritten by `make coverage`: {audits} simulated audits a "
+        f"cell, {PAIRS} pairs each, T = {PARTITIONS} "
+        f"partitions, δ = {DELTA:g}, 95 % confidence. The canary's partition says yes with "
+        "probability a (canary in) or b (canary "
+        "out), every other one with probability b; μ is that of one vote. A bound holds in a cell "
+        "if a one-sided binomial test at "
+        "1 % does not reject a coverage of 95 %, and its mean is not below the target by more "
+        "than two standard errors. Where "
         "nothing leaks (a = b), “share” is the share of audits with a positive bound.\n\n"
         f"**{held} of {len(found)} cells hold.**\n\n"
-        "| estimator | a | b | μ | truth | mean bound | ± | share of truth | coverage | target | |\n"
-        + "| --- " * 11
-        + "|\n"
+        "| estimator | a | b | μ | truth | mean bound | ± | share of truth | coverage | target | "
+        "|\n" + "| --- " * 11 + "|\n"
     )
     return head + "".join(cell.markdown() for cell in found)
 
@@ -231,7 +261,9 @@ def main() -> int:
     add("--seed", default=0)
     parser.add_argument("--write", help="also write the table to this Markdown file")
     parser.add_argument("--quick", action="store_true", help="100 audits a cell")
-    parser.add_argument("--independent", action="store_true", help="the two worlds of a pair share no partition")
+    parser.add_argument(
+        "--independent", action="store_true", help="the two worlds of a pair share no partition"
+    )
     given = parser.parse_args()
     start = time.perf_counter()
     audits = 100 if given.quick else given.audits

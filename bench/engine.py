@@ -1,4 +1,7 @@
-"""The local engine and the cheap side, on the pocket model: calls per second, and 400,000 simulated releases."""
+"""The local engine and the cheap side, on the pocket model:
+
+calls per second, and 400,000 simulated releases.
+"""
 
 from __future__ import annotations
 
@@ -6,42 +9,49 @@ import time
 
 import numpy as np
 
-from contextleak.attacks import Inquiry, LabelMargin
-from contextleak.auditing import make_spec, prepare
-from contextleak.icl import Exemplar, Task, Votes
-from contextleak.mechanisms import ReportNoisyMax
-from contextleak.models import open_model
+from leakbound.attacks import LabelMargin, Membership
+from leakbound.auditing import make_spec, prepare
+from leakbound.mechanisms import ReportNoisyMax
+from leakbound.models import open_model
+from leakbound.tasks import Example, Task, Votes
 
 
 def calls_per_second(mechanism: str, batched: bool) -> float:
     model = open_model("pocket")
     prepared = prepare(make_spec({"mechanism": mechanism, "pairs": 8}), model)
-    asks = [a for p in prepared.pairs for a in prepared.mechanism.asks(prepared.task, p.member, p.draw)]
-    model.answer(asks[:4])
+    requests = [
+        a
+        for p in prepared.pairs
+        for a in prepared.mechanism.requests(prepared.task, p.member, p.draw)
+    ]
+    model.answer(requests[:4])
     begin = time.perf_counter()
     if batched:
-        model.answer(asks)
+        model.answer(requests)
     else:
-        for ask in asks:
+        for ask in requests:
             model.answer([ask])
-    return len(asks) / (time.perf_counter() - begin)
+    return len(requests) / (time.perf_counter() - begin)
 
 
 def simulation() -> float:
     """400,000 releases of a histogram of three classes, drawn and scored."""
-    asked = Inquiry().ask(Exemplar("x", "a"), Task("t", ("a", "b")), "a", "b")
+    asked = Membership().ask(Example("x", "a"), Task("t", ("a", "b")), "a", "b")
     mechanism, score = ReportNoisyMax(1.5), LabelMargin()
     begin = time.perf_counter()
     for i in range(200):
-        releases = mechanism.release(Votes((1, 9, 0)), 2000, np.random.default_rng(i))
-        score.score(releases, asked, ("yes", "no"))
+        outputs = mechanism.release(Votes((1, 9, 0)), 2000, np.random.default_rng(i))
+        score.score(outputs, asked, ("yes", "no"))
     return time.perf_counter() - begin
 
 
 def main() -> None:
     for mechanism in ("report_noisy_max", "few_shot"):
         together, alone = calls_per_second(mechanism, True), calls_per_second(mechanism, False)
-        print(f"{mechanism:<18} {together:7.1f} calls/s batched, {alone:7.1f} one by one: ratio {together / alone:.2f}")
+        print(
+            f"{mechanism:<18} {together:7.1f} calls/s batched, {alone:7.1f} one by one: ratio "
+            f"{together / alone:.2f}"
+        )
     print(f"400,000 releases simulated and scored in {simulation():.3f} s (limit 1 s)")
 
 

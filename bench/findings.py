@@ -1,6 +1,8 @@
-"""Findings about published calibrations, as our tool gives them: `make findings` writes docs/findings.md.
+"""Findings about published calibrations, as our tool gives them: `make findings` writes
+docs/findings.md.
 
-Every number is computed here: exact losses from `exact_pair` on the laws that the mechanisms themselves declare, composition
+Every number is computed here: exact losses from `exact_pair` on the laws that the mechanisms
+themselves declare, composition
 from `compose`, and audits from the e-process. Nothing is copied from a paper.
 """
 
@@ -12,12 +14,12 @@ from pathlib import Path
 
 import numpy as np
 
-from contextleak.icl import Vector
-from contextleak.mechanisms import EmbeddingMean, ProductOfExperts
-from contextleak.privacy import ApproxDP, Composed, Gaussian, calibrate_gaussian, gaussian_epsilon
-from contextleak.stats import exact_pair
-from contextleak.testing import DEFECTS
-from contextleak.testing.defects import Defect
+from leakbound.mechanisms import EmbeddingMean, ProductOfExperts
+from leakbound.privacy import ApproxDP, Composed, Gaussian, calibrate_gaussian, gaussian_epsilon
+from leakbound.stats import exact_pair
+from leakbound.tasks import Vector
+from leakbound.testing import DEFECTS
+from leakbound.testing.defects import Defect
 
 DELTA, ROOT2 = 1e-5, math.sqrt(2)
 EPSILONS = (1.0, 2.0, 4.0, 8.0, 10.0)
@@ -33,25 +35,30 @@ def head(*names: str) -> str:
 
 def experts() -> str:
     """Two candidates, the second dominated by the other experts; one expert changes its mind."""
-    rows = head("claimed ε", "rate λ", "exact loss, published calibration", "exact loss, `replace_one`")
+    rows = head(
+        "claimed ε", "rate λ", "exact loss, published calibration", "exact loss, `replace_one`"
+    )
     for epsilon in EPSILONS[:4]:
         cells = []
         for calibration in ("paper", "replace_one"):
             mechanism = ProductOfExperts(epsilon, calibration=calibration)  # type: ignore[arg-type]
             c, others = mechanism.clip, np.array([0.0, -20.0 * mechanism.clip])
             worlds = [Vector(tuple(others + own)) for own in ((-c, 0.0), (0.0, -c))]
-            one, other = (mechanism.law(world) for world in worlds)
+            one, other = (mechanism.output_distribution(world) for world in worlds)
             assert one is not None
             assert other is not None
             cells.append(f"{exact_pair(one, other, 0.0).epsilon:.4f}")
         rows += row(f"{epsilon:g}", f"ε/C = {epsilon / 2:g}", *cells)
     return (
         "## Product of experts: the published calibration under its own adjacency\n\n"
-        "The paper samples with P(y) ∝ exp(ε/C · U(y)), U a sum of log-probabilities clipped to [−C, 0], and calls two contexts neighbours "
-        "if one exemplar is *replaced*. Replacing an expert can take C from one candidate and give C to another, so scores move apart by 2C "
-        "and the loss is up to 2ε. The factor 2 may be left out only where an expert is added or removed, since then all scores move the same "
-        "way. Worked example: two candidates, the second of which the other experts reject; one expert turns from the first to the second.\n\n"
-        + rows
+        "The paper samples with P(y) ∝ exp(ε/C · U(y)), U a sum of log-probabilities clipped to "
+        "[−C, 0], and calls two contexts neighbours "
+        "if one example is *replaced*. Replacing an expert can take C from one candidate and give "
+        "C to another, so scores move apart by 2C "
+        "and the loss is up to 2ε. The factor 2 may be left out only where an expert is added or "
+        "removed, since then all scores move the same "
+        "way. Worked example: two candidates, the second of which the other experts reject; one "
+        "expert turns from the first to the second.\n\n" + rows
     )
 
 
@@ -59,53 +66,83 @@ def classical() -> str:
     rows = head("claim ε", "δ", "σ, classical (Δ = √2)", "exact ε of it", "σ, analytic")
     for epsilon, delta in ((0.5, DELTA), *((e, DELTA) for e in EPSILONS), (8.0, 1e-3)):
         sigma = calibrate_gaussian(epsilon, delta, ROOT2, "classical")
-        exact, best = gaussian_epsilon(sigma, ROOT2, delta), calibrate_gaussian(epsilon, delta, ROOT2)
+        exact, best = (
+            gaussian_epsilon(sigma, ROOT2, delta),
+            calibrate_gaussian(epsilon, delta, ROOT2),
+        )
         mark = "**" if exact > epsilon else ""
-        rows += row(f"{epsilon:g}", f"{delta:g}", f"{sigma:.4f}", f"{mark}{exact:.4f}{mark}", f"{best:.4f}")
+        rows += row(
+            f"{epsilon:g}", f"{delta:g}", f"{sigma:.4f}", f"{mark}{exact:.4f}{mark}", f"{best:.4f}"
+        )
     return (
         "## The classical Gaussian formula beyond ε = 1\n\n"
-        "σ = Δ√(2 ln(1.25/δ))/ε is proved for ε < 1 only. Below it wastes noise; above, from some ε on, it adds too little (bold: the exact ε "
+        "σ = Δ√(2 ln(1.25/δ))/ε is proved for ε < 1 only. Below it wastes noise; above, from some "
+        "ε on, it adds too little (bold: the exact ε "
         "exceeds the claim). The analytic calibration is exact at every ε.\n\n" + rows
     )
 
 
 def embeddings() -> str:
-    rows = head("claim ε", "σ for unit sensitivity", "exact loss of antipodal answers", "σ for sensitivity 2B/T")
+    rows = head(
+        "claim ε",
+        "σ for unit sensitivity",
+        "exact loss of antipodal answers",
+        "σ for sensitivity 2B/T",
+    )
     for epsilon in EPSILONS[:4]:
         wrong = calibrate_gaussian(epsilon, DELTA, 1 / 10)
         mechanism = EmbeddingMean(wrong, 10)
-        laws = [mechanism.law(Vector(values)) for values in ((1.0, 0.0), (0.8, 0.0))]
+        laws = [
+            mechanism.output_distribution(Vector(values)) for values in ((1.0, 0.0), (0.8, 0.0))
+        ]
         loss = exact_pair(*laws, DELTA).epsilon
         rows += row(
-            f"{epsilon:g}", f"{wrong:.4f}", f"**{loss:.4f}**", f"{EmbeddingMean.calibrated(epsilon, DELTA).sigma:.4f}"
+            f"{epsilon:g}",
+            f"{wrong:.4f}",
+            f"**{loss:.4f}**",
+            f"{EmbeddingMean.calibrated(epsilon, DELTA).sigma:.4f}",
         )
     return (
         "## Embedding aggregation with unit sensitivity\n\n"
-        "A mean of T unit embeddings moves by up to 2/T when one answer is replaced, not by 1/T: the answer may turn to its antipode. T = 10; "
+        "A mean of T unit embeddings moves by up to 2/T when one answer is replaced, not by 1/T: "
+        "the answer may turn to its antipode. T = 10; "
         "nine answers agree, the tenth turns.\n\n" + rows
     )
 
 
 def counted_once() -> str:
     rows = head(
-        "answers", "ε composed as (Σε, Σδ)", "δ of the composition", "ε at the claimed δ, exact for Gaussian noise"
+        "answers",
+        "ε composed as (Σε, Σδ)",
+        "δ of the composition",
+        "ε at the claimed δ, exact for Gaussian noise",
     )
     sigma = calibrate_gaussian(1.0, DELTA, ROOT2)
     for count in (1, 10, 100):
         parts: tuple[Gaussian, ...] = (Gaussian(ROOT2, sigma),) * count
-        rows += row(count, f"{count:g}", f"{count * DELTA:g}", f"{Composed(parts).epsilon(DELTA):.3f}")
+        rows += row(
+            count, f"{count:g}", f"{count * DELTA:g}", f"{Composed(parts).epsilon(DELTA):.3f}"
+        )
     claim = ApproxDP(1.0, DELTA)
     return (
         "## δ counted once for many queries\n\n"
-        f"Answers of ({claim.value:g}, {claim.delta:g})-DP each, over one context. Basic composition adds ε *and* δ: after 100 answers δ is 100 times "
-        "the claimed one. Stating ε(δ) at the claimed δ needs a composition that pays for δ; for Gaussian noise μ² adds and the result is exact.\n\n"
-        + rows
+        f"Answers of ({claim.value:g}, {claim.delta:g})-DP each, over one context. Basic "
+        "composition adds ε *and* δ: after 100 answers δ is 100 times "
+        "the claimed one. Stating ε(δ) at the claimed δ needs a composition that pays for δ; for "
+        "Gaussian noise μ² adds and the result is exact.\n\n" + rows
     )
 
 
 def audits() -> str:
     """The catalogue's own words on the remaining finding, with the number of pairs that it took."""
-    wanted = ("ptr-off-by-one", "replace-vs-monotone", "esa-unit-sensitivity", "delta-once", "l1-as-l2", "half-noise")
+    wanted = (
+        "ptr-off-by-one",
+        "replace-vs-monotone",
+        "esa-unit-sensitivity",
+        "delta-once",
+        "l1-as-l2",
+        "half-noise",
+    )
     by_id: dict[str, Defect] = {defect.id: defect for defect in DEFECTS}
     rows = head("defect", "what", "found by")
     for index, name in enumerate(wanted):
@@ -113,17 +150,22 @@ def audits() -> str:
         rows += row(f"`{name}`", by_id[name].what, finding.evidence)
     return (
         "## Propose-test-release off by one, and the others under audit\n\n"
-        "Testing the gap at rank k + 1 and releasing k words lets one exemplar decide a released word for sure: total variation 1, ε = ∞ at any "
+        "Testing the gap at rank k + 1 and releasing k words lets one example decide a released "
+        "word for sure: total variation 1, ε = ∞ at any "
         "δ. The self-test's auditor on it and on the calibrations above:\n\n" + rows
     )
 
 
 def main() -> None:
     intro = (
-        "# Findings\n\nWritten by `make findings`: what our tool says about calibrations and accountings that were published or seen in public code. "
-        "Exact numbers come from the release laws, audits from the e-process at 95 % confidence.\n\n"
+        "# Findings\n\nWritten by `make findings`: what our tool says about calibrations and "
+        "accountings that were published or seen in public code. "
+        "Exact numbers come from the release laws, audits from the e-process at 95 % "
+        "confidence.\n\n"
     )
-    text = intro + "\n".join(part() for part in (experts, classical, embeddings, counted_once, audits))
+    text = intro + "\n".join(
+        part() for part in (experts, classical, embeddings, counted_once, audits)
+    )
     if len(sys.argv) > 1:
         Path(sys.argv[1]).write_text(text, encoding="utf-8")
     print(text)

@@ -1,13 +1,21 @@
-"""Influence of the spans of a long context: against a naive twin, against the machine's own matrix products, in bfloat16.
+"""Influence of the spans of a long context: against a naive twin, against the machine's own matrix
+products, in bfloat16.
 
-The twin does what the published program does: for every response token a batch of prompts without one span each, with and
-without the context, all of them run whole, logits made at every position, nothing kept. It is run for some response tokens
-and, of overlapping windows, some batches of spans (all are equally long), and its time is extrapolated: a straight line in the
-length of the prompt, and as many batches as there are. Models have random weights: their numbers mean nothing, their times do.
+The twin does what the published program does: for every response token a batch of prompts without
+one span each, with and
+without the context, all of them run whole, logits made at every position, nothing kept. It is run
+for some response tokens
+and, of overlapping windows, some batches of spans (all are equally long), and its time is
+extrapolated: a straight line in the
+length of the prompt, and as many batches as there are. Models have random weights: their numbers
+mean nothing, their times do.
 
-The share of the machine: multiply-adds of the linear layers for every token that exactness needs (the whole prompt, the
-prompt without context, and for each span what stands behind it), over the time taken, over the rate of a large product of
-matrices in the same number format. Attention and logits are not counted as work, so they lower the share.
+The share of the machine: multiply-adds of the linear layers for every token that exactness needs
+(the whole prompt, the
+prompt without context, and for each span what stands behind it), over the time taken, over the rate
+of a large product of
+matrices in the same number format. Attention and logits are not counted as work, so they lower the
+share.
 """
 
 from __future__ import annotations
@@ -24,9 +32,9 @@ import numpy as np
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast
 
-from contextleak.influence import Law, Parts, blocks, measure
-from contextleak.models.pocket import FOLDER
-from contextleak.models.transformers import TransformersModel
+from leakbound.attribution import Law, Parts, blocks, measure
+from leakbound.models.local import TransformersModel
+from leakbound.models.pocket import FOLDER
 
 Ids = tuple[int, ...]
 RESULTS = Path(__file__).parent / "results"
@@ -37,10 +45,14 @@ SHAPES: dict[str, tuple[str, dict[str, Any]]] = {
 }  # fmt: skip
 
 
-def build(shape: str, dtype: torch.dtype, device: str, layers: int | None = None) -> TransformersModel:
+def build(
+    shape: str, dtype: torch.dtype, device: str, layers: int | None = None
+) -> TransformersModel:
     """A model of a known shape with random weights."""
     kind, known = SHAPES[shape]
-    config = AutoConfig.for_model(kind, **known, **({"num_hidden_layers": layers} if layers and not known else {}))
+    config = AutoConfig.for_model(
+        kind, **known, **({"num_hidden_layers": layers} if layers and not known else {})
+    )
     torch.manual_seed(0)
     with torch.device(device):
         model = AutoModelForCausalLM.from_config(config, dtype=dtype).eval()
@@ -63,12 +75,17 @@ def timed(model: TransformersModel, call: Callable[[], Any]) -> tuple[float, Any
 
 
 def twin(model: TransformersModel, prompts: list[Ids], said: Ids, batch: int) -> torch.Tensor:
-    """(prompts, vocabulary) ln p of the next token: full passes in batches, logits at every position, no cache."""
+    """(prompts, vocabulary) ln p of the next token:
+
+    full passes in batches, logits at every position, no cache.
+    """
     rows, out = [prompt + said for prompt in prompts], []
     for at in range(0, len(rows), batch):
         part = rows[at : at + batch]
         width = max(map(len, part))
-        ids = torch.tensor([list(row) + [1] * (width - len(row)) for row in part])  # padded behind: causal, so unseen
+        ids = torch.tensor(
+            [list(row) + [1] * (width - len(row)) for row in part]
+        )  # padded behind: causal, so unseen
         with torch.inference_mode():
             logits = model.model(input_ids=ids.to(model.model.device), use_cache=False).logits
         out += [logits[i, len(row) - 1].float().log_softmax(-1) for i, row in enumerate(part)]
@@ -78,7 +95,10 @@ def twin(model: TransformersModel, prompts: list[Ids], said: Ids, batch: int) ->
 def run_twin(
     model: TransformersModel, parts: Parts, response: Ids, spans: list[Any], a: Any
 ) -> tuple[float, float, Any]:
-    """Seconds for everything (extrapolated), the share of it that was run, and {token: {span: signed influence}}."""
+    """Seconds for everything (extrapolated), the share of it that was run, and {token: {span:
+
+    signed influence}}.
+    """
     some = (
         spans
         if len(spans) <= a.twin_spans
@@ -98,10 +118,15 @@ def run_twin(
 
 
 def needed(parts: Parts, response: Ids, spans: list[Any]) -> int:
-    """Tokens that no exact method can leave out: what stands behind each span, and the two prompts themselves."""
+    """Tokens that no exact method can leave out:
+
+    what stands behind each span, and the two prompts themselves.
+    """
     after = len(parts.tail) + len(response)
     whole = len(parts.head) + len(parts.context) + after
-    return whole + len(parts.head) + after + sum(len(parts.context) - end + after for _, end in spans)
+    return (
+        whole + len(parts.head) + after + sum(len(parts.context) - end + after for _, end in spans)
+    )
 
 
 def multiply_adds(model: TransformersModel) -> int:
@@ -113,7 +138,9 @@ def multiply_adds(model: TransformersModel) -> int:
 
 def matmul_rate(model: TransformersModel, size: int = 4096) -> float:
     """Multiply-adds a second of a product of two large matrices: the best of three."""
-    a, b = (torch.randn(size, size, device=model.model.device).to(model.model.dtype) for _ in range(2))
+    a, b = (
+        torch.randn(size, size, device=model.model.device).to(model.model.dtype) for _ in range(2)
+    )
     times = []
     for _ in range(4):
         begin = clock(model)
@@ -125,7 +152,11 @@ def matmul_rate(model: TransformersModel, size: int = 4096) -> float:
 def case(model: TransformersModel, a: Any, stride: int | None) -> tuple[Parts, Ids, list[Any]]:
     rng = np.random.default_rng(0)
     draw = lambda size: tuple(rng.integers(4, 50_000, size).tolist())  # noqa: E731
-    return Parts((2, *draw(7)), draw(a.context), draw(16)), draw(a.response), list(blocks(a.context, a.n, stride))
+    return (
+        Parts((2, *draw(7)), draw(a.context), draw(16)),
+        draw(a.response),
+        list(blocks(a.context, a.n, stride)),
+    )
 
 
 def compare(model: TransformersModel, a: Any, stride: int | None) -> dict[str, Any]:
@@ -135,7 +166,9 @@ def compare(model: TransformersModel, a: Any, stride: int | None) -> dict[str, A
     tokens, rate = needed(parts, response, spans), matmul_rate(model)
     whole, share, theirs = run_twin(model, parts, response, spans, a)
     at = {span: i for i, span in enumerate(spans)}
-    apart = max(abs(found.signed[0][at[s], t] - v) for t, row in theirs.items() for s, v in row.items())
+    apart = max(
+        abs(found.signed[0][at[s], t] - v) for t, row in theirs.items() for s, v in row.items()
+    )
     return {
         "model": model.name, "dtype": str(model.model.dtype).removeprefix("torch."), "hardware": hardware(model),
         "threads": torch.get_num_threads(), "context": a.context, "n": a.n, "stride": stride or a.n, "spans": len(spans), "response": a.response,
@@ -150,7 +183,11 @@ def hardware(model: TransformersModel) -> str:
         return torch.cuda.get_device_name(model.model.device)
     cpu = Path("/proc/cpuinfo")
     names = (
-        [line.split(":")[1].strip() for line in cpu.read_text().splitlines() if line.startswith("model name")]
+        [
+            line.split(":")[1].strip()
+            for line in cpu.read_text().splitlines()
+            if line.startswith("model name")
+        ]
         if cpu.exists()
         else []
     )
@@ -159,15 +196,21 @@ def hardware(model: TransformersModel) -> str:
 
 def told(r: dict[str, Any]) -> str:
     return (
-        f"{r['model']} shape, {r['dtype']}, {r['hardware']}, {r['threads']} threads: |D| = {r['context']}, n = {r['n']}, stride {r['stride']} "
-        f"({r['spans']} spans), |y| = {r['response']}\n  {r['seconds']:.1f} s; naive twin {r['twin_seconds']:.0f} s (extrapolated, "
-        f"{r['twin_share_run']:.2%} of it run): {r['times_faster']:.0f} times faster; influences differ by at most {r['largest_difference']:.1g}\n"
-        f"  {r['share_of_matmul']:.0%} of the rate of a large matrix product ({2 * r['matmul_multiply_adds_per_s'] / 1e9:.0f} GFLOP/s) on the "
+        f"{r['model']} shape, {r['dtype']}, {r['hardware']}, {r['threads']} threads: |D| = "
+        f"{r['context']}, n = {r['n']}, stride {r['stride']} "
+        f"({r['spans']} spans), |y| = {r['response']}\n  {r['seconds']:.1f} s; naive twin "
+        f"{r['twin_seconds']:.0f} s (extrapolated, "
+        f"{r['twin_share_run']:.2%} of it run): {r['times_faster']:.0f} times faster; influences "
+        f"differ by at most {r['largest_difference']:.1g}\n"
+        f"  {r['share_of_matmul']:.0%} of the rate of a large matrix product "
+        f"({2 * r['matmul_multiply_adds_per_s'] / 1e9:.0f} GFLOP/s) on the "
         f"{r['tokens_needed']} token-forwards that exactness needs"
     )
 
 
-def reduced(model: TransformersModel, a: Any, stride: int | None, base: dict[str, Any]) -> dict[str, Any]:
+def reduced(
+    model: TransformersModel, a: Any, stride: int | None, base: dict[str, Any]
+) -> dict[str, Any]:
     """The same in bfloat16, beside the float32 twin, with the error that it costs."""
     parts, response, spans = case(model, a, stride)
     model.model.to(torch.bfloat16)
@@ -184,7 +227,14 @@ def reduced(model: TransformersModel, a: Any, stride: int | None, base: dict[str
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    for name, value in (("context", 1024), ("n", 128), ("response", 50), ("twin", 2), ("twin-spans", 14), ("batch", 8)):
+    for name, value in (
+        ("context", 1024),
+        ("n", 128),
+        ("response", 50),
+        ("twin", 2),
+        ("twin-spans", 14),
+        ("batch", 8),
+    ):
         parser.add_argument(f"--{name}", type=int, default=value, help=f"[default: {value}]")
     parser.add_argument("--shape", choices=SHAPES, default="opt-125m")
     parser.add_argument("--dtype", default="float32")
@@ -192,7 +242,9 @@ def main() -> None:
     parser.add_argument("--layers", type=int, help="fewer layers, for a quick look (OPT)")
     parser.add_argument("--blocks-only", action="store_true", help="leave out windows of stride 1")
     parser.add_argument(
-        "--write", action="store_true", help="keep the figures in bench/results under the hardware's name"
+        "--write",
+        action="store_true",
+        help="keep the figures in bench/results under the hardware's name",
     )
     a = parser.parse_args()
     if a.device == "cuda" and not torch.cuda.is_available():
@@ -208,8 +260,11 @@ def main() -> None:
             half = reduced(model, a, stride, found)
             found["bfloat16"] = half
             print(
-                f"  bfloat16: {half['seconds']:.1f} s, {half['times_faster_than_float32_twin']:.0f} times faster than the float32 twin, "
-                f"{half['share_of_matmul']:.0%} of its matrix product's rate; error at most {half['largest_error']:.2g}, {half['mean_error']:.2g} in "
+                f"  bfloat16: {half['seconds']:.1f} s, "
+                f"{half['times_faster_than_float32_twin']:.0f} times faster than the float32 "
+                "twin, "
+                f"{half['share_of_matmul']:.0%} of its matrix product's rate; error at most "
+                f"{half['largest_error']:.2g}, {half['mean_error']:.2g} in "
                 f"the mean, where the mean influence is {half['mean_influence']:.2g}",
                 flush=True,
             )

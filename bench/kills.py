@@ -1,7 +1,10 @@
-"""kill -9 at random moments of a real audit, again and again: is anything lost, repeated or changed?
+"""kill -9 at random moments of a real audit, again and again: is anything lost, repeated or
+changed?
 
-Each life of the process ends after a random time; the same command then goes on. At the end the record is compared, byte for byte,
-with that of a run that nobody touched; every trial must be stored once, and the system itself counts how often it was asked: each
+Each life of the process ends after a random time; the same command then goes on. At the end the
+record is compared, byte for byte,
+with that of a run that nobody touched; every trial must be stored once, and the system itself
+counts how often it was asked: each
 kill may repeat at most the batch that it interrupted. Exits with 1 if any of it fails.
 """
 
@@ -36,7 +39,7 @@ def start(folder: Path, out: str, pairs: int) -> subprocess.Popen[bytes]:
     command = [
         sys.executable,
         "-m",
-        "contextleak",
+        "leakbound",
         "audit",
         "--system",
         "python:system.py:answer",
@@ -44,7 +47,9 @@ def start(folder: Path, out: str, pairs: int) -> subprocess.Popen[bytes]:
         str(pairs),
     ]
     command += ["--batch-pairs", str(BATCH), "--out", out]
-    return subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return subprocess.Popen(
+        command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
 
 
 def killed(folder: Path, pairs: int, kills: int, rng: random.Random) -> list[int]:
@@ -79,18 +84,24 @@ def main() -> int:
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        (folder / "system.py").write_text(SYSTEM.format(log=str(folder / "calls.txt"), seconds=0.02))
+        (folder / "system.py").write_text(
+            SYSTEM.format(log=str(folder / "calls.txt"), seconds=0.02)
+        )
         stored = killed(folder, given.pairs, given.kills, random.Random(0))
         start(folder, "killed", given.pairs).wait()
         asked = Counter((folder / "calls.txt").read_text().split())
         start(folder, "whole", given.pairs).wait()
-        one, other = (next((folder / out).glob("*/record.json")).read_bytes() for out in ("whole", "killed"))
+        one, other = (
+            next((folder / out).glob("*/record.json")).read_bytes() for out in ("whole", "killed")
+        )
         grew = sum(b > a for a, b in zip([0, *stored], stored, strict=False))
         repeated = sum(times - 2 for times in asked.values())
         held = {
             f"{len(stored)} kills, in {grew} lives trials were stored": len(stored) == given.kills,
             f"{given.pairs} trials stored, each once": trials(folder) == list(range(given.pairs)),
-            f"{repeated} calls repeated, at most {2 * BATCH} a kill": 0 <= repeated <= 2 * BATCH * len(stored),
+            f"{repeated} calls repeated, at most {2 * BATCH} a kill": 0
+            <= repeated
+            <= 2 * BATCH * len(stored),
             "the record has the bytes of an uninterrupted run": one == other,
         }
     for what, good in held.items():

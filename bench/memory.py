@@ -1,7 +1,9 @@
 """Memory and time a batch of an audit, by the number of its pairs: both should stay as they are.
 
-A trivial Python system, so that nothing but the audit itself is measured; each size in a process of its own. Resident memory is the
-most that the process ever held (ru_maxrss), to the finished record; seconds are those of the whole run.
+A trivial Python system, so that nothing but the audit itself is measured; each size in a process of
+its own. Resident memory is the
+most that the process ever held (ru_maxrss), to the finished record; seconds are those of the whole
+run.
 """
 
 from __future__ import annotations
@@ -15,12 +17,12 @@ import tempfile
 ONE = """
 import json, resource, sys, time, zlib
 from pathlib import Path
-import contextleak
+import leakbound
 pairs, options, out = int(sys.argv[1]), json.loads(sys.argv[2]), sys.argv[3]
 begin = time.perf_counter()
 canary = lambda query: query.split('"')[1]
 system = lambda context, query: "yes" if any(canary(query) == e.input for e in context) and zlib.crc32(query.encode()) % 8 else "no"
-record = contextleak.audit(system=system, pairs=pairs, batch_pairs=100, out=out, **{"epsilon": 4, **options})
+record = leakbound.audit(system=system, pairs=pairs, batch_pairs=100, out=out, **{"epsilon": 4, **options})
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 print(json.dumps([record.counts["pairs"], peak, time.perf_counter() - begin, record.verdict]))
 """
@@ -44,12 +46,15 @@ def main() -> int:
     print(f"{'pairs':>8} {'early stop':>10} {'peak MiB':>9} {'seconds':>8} {'ms a batch':>10}")
     peaks = []
     for early in (False, True):
-        options = {"stop_when_refuted": True, "epsilon": 12} if early else {}
+        options = {"stop_when_rejected": True, "epsilon": 12} if early else {}
         for pairs in sizes:
             peak, seconds = measured(pairs, options)
             peaks.append(peak)
             print(
-                f"{pairs:8d} {'yes' if early else 'no':>10} {peak:9.0f} {seconds:8.1f} {1e5 * seconds / pairs:10.1f}",
+                (
+                    f"{pairs:8d} {'yes' if early else 'no':>10} {peak:9.0f} {seconds:8.1f} "
+                    f"{1e5 * seconds / pairs:10.1f}"
+                ),
                 flush=True,
             )
     return 0

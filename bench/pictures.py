@@ -1,4 +1,5 @@
-"""The pictures of README and docs, from a real run with the pocket model: `make pictures` writes docs/*.png (needs chromium, chromedriver).
+"""The pictures of README and docs, from a real run with the pocket model: `make pictures` writes
+docs/*.png (needs chromium, chromedriver).
 
 python bench/pictures.py FOLDER
 """
@@ -24,8 +25,8 @@ LARGEST = 150_000  # bytes
 
 def main(folder: Path) -> None:
     with tempfile.TemporaryDirectory() as made:
-        contextleak("demo", "--out", f"{made}/demo")
-        contextleak(
+        leakbound("demo", "--out", f"{made}/demo")
+        leakbound(
             "influence",
             "--context",
             "examples/note.txt",
@@ -38,14 +39,18 @@ def main(folder: Path) -> None:
         )
         driver = browser(f"{made}/profile")
         try:
-            photograph(driver, Path(made, "demo/report.html"), folder / "audit-report.png", height=1040)
-            photograph(driver, Path(made, "note/influence.html"), folder / "influence.png", height=1010)
+            photograph(
+                driver, Path(made, "demo/report.html"), folder / "audit-report.png", height=1040
+            )
+            photograph(
+                driver, Path(made, "note/influence.html"), folder / "influence.png", height=1010
+            )
         finally:
             driver.quit()
 
 
-def contextleak(*arguments: str) -> None:
-    subprocess.run([sys.executable, "-m", "contextleak", *arguments], check=True)
+def leakbound(*arguments: str) -> None:
+    subprocess.run([sys.executable, "-m", "leakbound", *arguments], check=True)
 
 
 def browser(profile: str) -> Any:
@@ -53,16 +58,22 @@ def browser(profile: str) -> Any:
     options.binary_location = shutil.which("chromium") or ""
     for flag in (*FLAGS, f"--user-data-dir={profile}"):
         options.add_argument(flag)
-    return webdriver.Chrome(options=options, service=webdriver.ChromeService(shutil.which("chromedriver")))
+    return webdriver.Chrome(
+        options=options, service=webdriver.ChromeService(shutil.which("chromedriver"))
+    )
 
 
 def photograph(driver: Any, page: Path, picture: Path, height: int, width: int = 1100) -> None:
-    """The top of a page in its light colours; the palette is chosen by its largest error, so that colours of a heat map stay true."""
+    """The top of a page in its light colours; the palette is chosen by its largest error, so that
+    colours of a heat map stay true.
+    """
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False})  # fmt: skip
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": "light"}]})  # fmt: skip
     driver.get(page.resolve().as_uri())
     image = Image.open(io.BytesIO(driver.get_screenshot_as_png())).convert("RGB")
-    image.quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(picture, optimize=True)
+    image.quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(
+        picture, optimize=True
+    )
     size = picture.stat().st_size
     print(f"{picture}: {size} bytes")
     if size > LARGEST:

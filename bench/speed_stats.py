@@ -1,4 +1,6 @@
-"""How fast are the numbers? Every estimator once on 400,000 trials, bounds from votes, and releases of the noisy maximum."""
+"""How fast are the numbers? Every estimator once on 400,000 trials, bounds from votes, and releases
+of the noisy maximum.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +10,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from contextleak.icl import Votes
-from contextleak.mechanisms import ReportNoisyMax
-from contextleak.privacy import Gaussian
-from contextleak.stats import (
+from leakbound.mechanisms import ReportNoisyMax
+from leakbound.privacy import Gaussian
+from leakbound.stats import (
     VoteScores,
     accuracy_bound,
     accuracy_log_odds,
@@ -27,6 +28,7 @@ from contextleak.stats import (
     tpr_at_fpr,
     vote_band,
 )
+from leakbound.tasks import Votes
 
 WORLD, SIGMA, DELTA, PAIRS = 200_000, 1.0, 1e-5, 200
 LIMITS = {"all but joint_beta": 0.2, "joint_beta": 2.0, "releases": 0.1}
@@ -56,7 +58,9 @@ def estimators(rng: np.random.Generator) -> dict[str, Callable[[], object]]:
         "accuracy_bound": lambda: accuracy_bound(right, n),
         "one_run": lambda: one_run(n, n, right, 1e-8),
         "vote_band": lambda: vote_band(*votes, 4, SIGMA, DELTA),
-        "bonferroni, 3 thresholds": lambda: bonferroni(gdp, member, nonmember, (0.0, 0.5, 1.0), DELTA),
+        "bonferroni, 3 thresholds": lambda: bonferroni(
+            gdp, member, nonmember, (0.0, 0.5, 1.0), DELTA
+        ),
         "resampled": lambda: resampled(*votes, SIGMA, rng, DELTA),
         "auroc": lambda: auroc(member, nonmember),
         "tpr_at_fpr": lambda: tpr_at_fpr(member, nonmember, 0.01),
@@ -81,12 +85,20 @@ def main() -> int:
     print(f"{'all but joint_beta, together':<46} {1000 * sum(took.values()):8.1f} ms")
     timed(f"e_process, {PAIRS} pairs, both bounds", e_process)
     mechanism = ReportNoisyMax(SIGMA, 10)
-    clean = Votes((1, 9, 0, 0, 0, 0, 0, 0, 0, 0))
-    release = timed("400,000 releases of RNM, 10 classes", lambda: mechanism.release(clean, 400_000, rng))
+    aggregate = Votes((1, 9, 0, 0, 0, 0, 0, 0, 0, 0))
+    release = timed(
+        "400,000 releases of RNM, 10 classes", lambda: mechanism.release(aggregate, 400_000, rng)
+    )
     found = {"all but joint_beta": sum(took.values()), "joint_beta": beta, "releases": release}
-    slow = [f"{name} took {found[name]:.2f} s of {limit:g} s" for name, limit in LIMITS.items() if found[name] > limit]
+    slow = [
+        f"{name} took {found[name]:.2f} s of {limit:g} s"
+        for name, limit in LIMITS.items()
+        if found[name] > limit
+    ]
     print(
-        "; ".join(slow) if slow else "all within their limits: " + ", ".join(f"{k} {v:g} s" for k, v in LIMITS.items())
+        "; ".join(slow)
+        if slow
+        else "all within their limits: " + ", ".join(f"{k} {v:g} s" for k, v in LIMITS.items())
     )
     return 1 if slow else 0
 

@@ -1,4 +1,7 @@
-"""How long a user waits before anything happens: best of several fresh processes. Targets: import 150 ms, --help 300 ms."""
+"""How long a user waits before anything happens:
+
+best of several fresh processes. Targets: import 150 ms, --help 300 ms.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,8 @@ import sys
 import time
 
 CASES = {
-    "import contextleak": ([sys.executable, "-c", "import contextleak"], 0.150),
-    "contextleak --help": ([sys.executable, "-m", "contextleak", "--help"], 0.300),
+    "import leakbound": ([sys.executable, "-c", "import leakbound"], 0.150),
+    "leakbound --help": ([sys.executable, "-m", "leakbound", "--help"], 0.300),
 }
 
 
@@ -28,7 +31,8 @@ def main() -> int:
         spent = best(command)
         late += spent > limit
         print(
-            f"{name:<22} {spent * 1000:6.0f} ms (a bare interpreter: {bare * 1000:.0f} ms; limit {limit * 1000:.0f} ms)"
+            f"{name:<22} {spent * 1000:6.0f} ms (a bare interpreter: {bare * 1000:.0f} ms; limit "
+            f"{limit * 1000:.0f} ms)"
         )
     return 1 if late else 0
 

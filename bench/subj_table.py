@@ -1,4 +1,7 @@
-"""The README's table: `python bench/subj_table.py <folder>/subj/train.jsonl`. Twenty exemplars, T = 10, hex canary, inquiry."""
+"""The README's table: `python bench/subj_table.py <folder>/subj/train.jsonl`.
+
+Twenty examples, T = 10, hex canary, membership.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +9,24 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from contextleak.auditing import make_spec, prepare, run_audit
-from contextleak.models import open_model
-from contextleak.report.words import system_name
-from contextleak.stats import cut
+from leakbound.auditing import make_spec, prepare, run_audit
+from leakbound.models import open_model
+from leakbound.report.words import system_name
+from leakbound.stats import cut
 
 UNDEFENDED: list[dict[str, Any]] = [
     {"mechanism": "few_shot"}, {"mechanism": "prompt_defense", "level": 1}, {"mechanism": "prompt_defense", "level": 2},
 ]  # fmt: skip
-PRIVATE: list[dict[str, Any]] = [{"mechanism": "report_noisy_max", "epsilon": e, "pairs": 200} for e in (1, 2, 4, 8)]
+PRIVATE: list[dict[str, Any]] = [
+    {"mechanism": "report_noisy_max", "epsilon": e, "pairs": 200} for e in (1, 2, 4, 8)
+]
 
 
 def main() -> None:
     model = open_model("pocket")
     print(
-        "| system | claim ε (δ = 1e-5) | pairs | model calls | ε ≥ | μ ≥ | μ ≥, votes and noise law known | guaranteed μ | verdict |"
+        "| system | claim ε (δ = 1e-5) | pairs | model calls | ε ≥ | μ ≥ | μ ≥, votes and noise "
+        "law known | guaranteed μ | verdict |"
     )
     print("| --- " * 9 + "|")
     for kind in UNDEFENDED + PRIVATE:
@@ -29,7 +35,8 @@ def main() -> None:
         mu = "none" if r.guarantee.mu is None else f"{r.guarantee.mu:.3f}"
         votes = next((cut(e.mu, 3) for e in r.estimates if e.method == "joint_votes"), "–")
         print(
-            f"| {system_name(r)} | {spec.epsilon:g} | {spec.pairs} | {r.counts['model_calls']} | {cut(r.bound.epsilon)} | "
+            f"| {system_name(r)} | {spec.epsilon:g} | {spec.pairs} | {r.counts['model_calls']} | "
+            f"{cut(r.bound.epsilon)} | "
             f"{cut(r.mu_bound.mu, 3)} | {votes} | {mu} | {r.verdict} |",
             flush=True,
         )

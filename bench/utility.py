@@ -1,9 +1,14 @@
-"""Utility against epsilon: every mechanism on the bundled help desk, and on a file of real rows where one is given.
+"""Utility against epsilon: every mechanism on the bundled help desk, and on a file of real rows
+where one is given.
 
-For every J (exemplars in a context, one an expert or partition) and repeat (a fresh context and fresh queries) the model is asked
-once; every epsilon is then answered from what was collected. A cell is the mean over repeats of the expected accuracy (averaged over
-many releases), with the standard error over repeats. Epsilon is the true guarantee of one answer at delta = 1e-5 under replace_one, except
-`subsample_average`, whose guarantee speaks of add_remove. The floor is the answer without exemplars, the ceiling the answer with all of them.
+For every J (examples in a context, one an expert or partition) and repeat (a fresh context and
+fresh queries) the model is asked
+once; every epsilon is then answered from what was collected. A cell is the mean over repeats of the
+expected accuracy (averaged over
+many releases), with the standard error over repeats. Epsilon is the true guarantee of one answer at
+delta = 1e-5 under replace_one, except
+`subsample_average`, whose guarantee speaks of add_remove. The floor is the answer without examples,
+the ceiling the answer with all of them.
 """
 
 from __future__ import annotations
@@ -16,11 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from contextleak.attacks.templates import REPEAT
-from contextleak.icl import Context, Exemplar, Job, Query, Task
-from contextleak.icl.datasets import infer_task, read_rows
-from contextleak.icl.synthetic import HELP_DESK, help_desk
-from contextleak.mechanisms import (
+from leakbound.attacks.templates import REPEAT
+from leakbound.mechanisms import (
     BoundedCID,
     EmbeddingMean,
     FewShot,
@@ -31,9 +33,12 @@ from contextleak.mechanisms import (
     SyntheticShots,
     ZeroShot,
 )
-from contextleak.mechanisms.product_of_experts import clipped
-from contextleak.models import Model, ScoreLabels, open_model
-from contextleak.utility import HeldOut
+from leakbound.mechanisms.product_of_experts import clipped
+from leakbound.models import Model, ScoreLabels, open_model
+from leakbound.tasks import Context, Example, Job, Query, Task
+from leakbound.tasks.datasets import infer_task, read_rows
+from leakbound.tasks.synthetic import HELP_DESK, help_desk
+from leakbound.utility import HeldOut
 
 DELTA, EPSILONS = 1e-5, (1.0, 2.0, 4.0, 8.0)
 Make = Callable[[float, int], Any]
@@ -57,7 +62,11 @@ class Cell:
 
     def __str__(self) -> str:
         mean = 100 * np.mean(self.values)
-        error = 100 * np.std(self.values, ddof=1) / np.sqrt(len(self.values)) if len(self.values) > 1 else float("nan")
+        error = (
+            100 * np.std(self.values, ddof=1) / np.sqrt(len(self.values))
+            if len(self.values) > 1
+            else float("nan")
+        )
         return f"{mean:.1f} ± {error:.1f}"
 
 
@@ -68,19 +77,26 @@ class Round:
     test: HeldOut
     seed: int
 
-    def accuracy(self, mechanism: Any, clean: Sequence[Any]) -> float:
-        return self.test.accuracy(mechanism, clean, np.random.default_rng([self.seed, 1]))
+    def accuracy(self, mechanism: Any, aggregate: Sequence[Any]) -> float:
+        return self.test.accuracy(mechanism, aggregate, np.random.default_rng([self.seed, 1]))
 
     def first(self, queries: int) -> Round:
         """Fewer queries, for what writes a whole context anew for each."""
         test = self.test
-        return replace(self, test=HeldOut(test.task, test.jobs[:queries], test.truth[:queries], test.draws[:queries]))
+        return replace(
+            self,
+            test=HeldOut(
+                test.task, test.jobs[:queries], test.truth[:queries], test.draws[:queries]
+            ),
+        )
 
     def collect(self, mechanism: Any, model: Model) -> list[Any]:
         return self.test.collect(mechanism, model)
 
 
-def round_of(task: Task, pool: Context, tests: Context, shots: int, queries: int, seed: int) -> Round:
+def round_of(
+    task: Task, pool: Context, tests: Context, shots: int, queries: int, seed: int
+) -> Round:
     rng = np.random.default_rng([seed, shots])
     context = tuple(pool[i] for i in rng.choice(len(pool), shots, replace=False))
     asked = [tests[i] for i in rng.choice(len(tests), queries, replace=False)]
@@ -96,32 +112,39 @@ def synthetic(seed: int, shots: int, queries: int) -> Round:
 
 
 def real(train: Path) -> Callable[[int, int, int], Round]:
-    pool, tests = (read_rows(str(file), None, None) for file in (train, train.with_name("test.jsonl")))
+    pool, tests = (
+        read_rows(str(file), None, None) for file in (train, train.with_name("test.jsonl"))
+    )
     task = infer_task(pool, None)
     return lambda seed, shots, queries: round_of(task, pool, tests, shots, queries, seed)
 
 
-def one_round(found: dict[tuple[str, float], Cell], turn: Round, shots: int, model: Model, slow: bool) -> None:
+def one_round(
+    found: dict[tuple[str, float], Cell], turn: Round, shots: int, model: Model, slow: bool
+) -> None:
     def note(name: str, epsilon: float, value: float) -> None:
         found.setdefault((name, epsilon), Cell()).values.append(value)
 
     for name, mechanism in (("zero_shot", ZeroShot()), ("few_shot", FewShot())):
         note(name, np.inf, turn.accuracy(mechanism, turn.collect(mechanism, model)))
     for name, make in ONCE.items():
-        clean = turn.collect(make(1.0, shots), model)
+        aggregate = turn.collect(make(1.0, shots), model)
         for epsilon in EPSILONS:
-            note(name, epsilon, turn.accuracy(make(epsilon, shots), clean))
+            note(name, epsilon, turn.accuracy(make(epsilon, shots), aggregate))
         if name in ("report_noisy_max", "product_of_experts"):
-            exact = replace(make(1.0, shots), **({"sigma": 1e-6} if name == "report_noisy_max" else {"epsilon": 1e6}))
-            note(name, np.inf, turn.accuracy(exact, clean))
+            exact = replace(
+                make(1.0, shots),
+                **({"sigma": 1e-6} if name == "report_noisy_max" else {"epsilon": 1e6}),
+            )
+            note(name, np.inf, turn.accuracy(exact, aggregate))
     if slow:
         for epsilon in EPSILONS:
             for name, make in EACH.items():
                 mechanism, few = make(epsilon, shots), turn.first(10)
                 note(name, epsilon, few.accuracy(mechanism, few.collect(mechanism, model)))
-        clean = turn.collect(SubsampleAverage(1.0), model)
+        aggregate = turn.collect(SubsampleAverage(1.0), model)
         for epsilon in EPSILONS:
-            note("subsample_average", epsilon, turn.accuracy(subsampled(epsilon), clean))
+            note("subsample_average", epsilon, turn.accuracy(subsampled(epsilon), aggregate))
 
 
 KNOWN: dict[float, SubsampleAverage] = {}
@@ -134,25 +157,38 @@ def subsampled(epsilon: float) -> SubsampleAverage:
     return KNOWN[epsilon]
 
 
-def table(found: dict[tuple[str, float], Cell], shots: int, epsilons: tuple[float, ...] = EPSILONS) -> str:
+def table(
+    found: dict[tuple[str, float], Cell], shots: int, epsilons: tuple[float, ...] = EPSILONS
+) -> str:
     names = list(dict.fromkeys(name for name, _ in found))
     columns = (*epsilons, np.inf)
-    lines = [f"| J = {shots} | " + " | ".join("no noise" if e == np.inf else f"ε = {e:g}" for e in columns) + " |"]
+    lines = [
+        f"| J = {shots} | "
+        + " | ".join("no noise" if e == np.inf else f"ε = {e:g}" for e in columns)
+        + " |"
+    ]
     lines.append("| --- " * (len(columns) + 1) + "|")
     for name in names:
-        lines.append(f"| {name} | " + " | ".join(str(found.get((name, e), "")) for e in columns) + " |")
+        lines.append(
+            f"| {name} | " + " | ".join(str(found.get((name, e), "")) for e in columns) + " |"
+        )
     return "\n".join(lines)
 
 
 def hard_or_soft(rounds: Sequence[Round], model: Model) -> str:
-    """One expert's probabilities p, made hard (1 at its largest) or soft (clipped at e^-2, normalised): which stays nearer to p?"""
+    """One expert's probabilities p, made hard (1 at its largest) or soft (clipped at e^-2,
+    normalised): which stays nearer to p?
+    """
     rows = []
     for turn in rounds:
         test = turn.test
-        asks = [ScoreLabels(test.task.prompt(job.context[:1], job.query), test.task.labels) for job in test.jobs]
-        p = np.exp(clipped(np.stack(model.answer(asks)), 1e9))
+        requests = [
+            ScoreLabels(test.task.prompt(job.context[:1], job.query), test.task.labels)
+            for job in test.jobs
+        ]
+        p = np.exp(clipped(np.stack(model.answer(requests)), 1e9))
         hard = np.eye(p.shape[1])[p.argmax(1)]
-        soft = np.exp(clipped(np.stack(model.answer(asks)), 2.0))
+        soft = np.exp(clipped(np.stack(model.answer(requests)), 2.0))
         soft /= soft.sum(1, keepdims=True)
         at = np.arange(len(p)), np.array([test.task.labels.index(label) for label in test.truth])
         rows.append(
@@ -166,7 +202,8 @@ def hard_or_soft(rounds: Sequence[Round], model: Model) -> str:
         )
     h, s, own, far_h, far_s = 100 * np.mean(rows, 0)
     return (
-        f"mean predictive likelihood of the true label: hard {h:.1f} %, soft {s:.1f} %, the expert's own {own:.1f} %; "
+        f"mean predictive likelihood of the true label: hard {h:.1f} %, soft {s:.1f} %, the "
+        f"expert's own {own:.1f} %; "
         f"mean largest change of a probability: hard {far_h:.1f} %, soft {far_s:.1f} %"
     )
 
@@ -186,7 +223,7 @@ RULES = (
 
 
 def generation(repeats: int, shots: int, model: Model) -> str:
-    """ROUGE-L (F) of the end of a sentence that every exemplar shares, asked for by its beginning."""
+    """ROUGE-L (F) of the end of a sentence that every example shares, asked for by its beginning."""
     from rouge_score.rouge_scorer import RougeScorer
 
     scorer, found = RougeScorer(["rougeL"]), dict[tuple[str, float], Cell]()
@@ -195,17 +232,26 @@ def generation(repeats: int, shots: int, model: Model) -> str:
         jobs, truth = [], []
         for rule in RULES:
             words, names = rule.split(), rng.choice(1000, shots, replace=False)
-            context = tuple(Exemplar(f"{rule} {name}", "ab"[i % 2]) for i, name in enumerate(names))
+            context = tuple(Example(f"{rule} {name}", "ab"[i % 2]) for i, name in enumerate(names))
             query = Query(REPEAT.format(prefix=" ".join(words[: len(words) // 2])), free=True)
             jobs.append(Job(context, query))
             truth.append(" ".join(words[len(words) // 2 :]))
         systems = [("zero_shot", np.inf, ZeroShot()), ("few_shot", np.inf, FewShot())]
-        systems += [("product_of_experts", np.inf, ProductOfExperts(1e6, tokens=10, token_epsilon=1e6))]
+        systems += [
+            ("product_of_experts", np.inf, ProductOfExperts(1e6, tokens=10, token_epsilon=1e6))
+        ]
         systems += [("bounded_cid", np.inf, BoundedCID(1.0, 10, 1e6))]
-        systems += [(name, e, make(e, shots)) for name, make in GENERATION.items() for e in (*EPSILONS, 32.0)]
+        systems += [
+            (name, e, make(e, shots))
+            for name, make in GENERATION.items()
+            for e in (*EPSILONS, 32.0)
+        ]
         for name, epsilon, mechanism in systems:
             texts = spoken(mechanism, jobs, seed, model)
-            scores = [scorer.score(t, text)["rougeL"].fmeasure for t, text in zip(truth, texts, strict=True)]
+            scores = [
+                scorer.score(t, text)["rougeL"].fmeasure
+                for t, text in zip(truth, texts, strict=True)
+            ]
             found.setdefault((name, epsilon), Cell()).values.append(float(np.mean(scores)))
     return table(found, shots, (*EPSILONS, 32.0))
 
@@ -213,25 +259,30 @@ def generation(repeats: int, shots: int, model: Model) -> str:
 def spoken(mechanism: Any, jobs: list[Job], seed: int, model: Model) -> list[str]:
     """One released text a job."""
     rng, draws = np.random.default_rng([seed, 3]), [1_000_003 * seed + i for i in range(len(jobs))]
-    clean = mechanism.collect(NOTES, jobs, draws, model)
+    aggregate = mechanism.collect(NOTES, jobs, draws, model)
     return [
-        mechanism.speak(NOTES, job.query, mechanism.release(c, 1, rng), model)[0]
-        for job, c in zip(jobs, clean, strict=True)
+        mechanism.decode(NOTES, job.query, mechanism.release(c, 1, rng), model)[0]
+        for job, c in zip(jobs, aggregate, strict=True)
     ]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, help="train.jsonl of real rows, with test.jsonl beside it")
+    parser.add_argument(
+        "--data", type=Path, help="train.jsonl of real rows, with test.jsonl beside it"
+    )
     parser.add_argument("--repeats", type=int, default=8)
     parser.add_argument("--queries", type=int, default=40)
     parser.add_argument("--experts", type=int, nargs="+", default=[4, 8, 20])
     parser.add_argument("--write", type=Path, help="also write the tables to this Markdown file")
-    parser.add_argument("--fast", action="store_true", help="leave out synthetic_shots and subsample_average")
+    parser.add_argument(
+        "--fast", action="store_true", help="leave out synthetic_shots and subsample_average"
+    )
     given = parser.parse_args()
     model, make = open_model("pocket"), real(given.data) if given.data else synthetic
     parts = [
-        f"Accuracy in %, {given.repeats} repeats of {given.queries} queries, pocket model, ± standard error over repeats."
+        f"Accuracy in %, {given.repeats} repeats of {given.queries} queries, pocket model, ± "
+        "standard error over repeats."
     ]
     for shots in given.experts:
         found: dict[tuple[str, float], Cell] = {}
@@ -244,7 +295,8 @@ def main() -> None:
     print(parts[0], parts[-1], sep="\n")
     if not given.data:
         parts.append(
-            "ROUGE-L (F, times 100) of free replies, 4 repeats of 6 queries, J = 8; the whole answer costs epsilon."
+            "ROUGE-L (F, times 100) of free replies, 4 repeats of 6 queries, J = 8; the whole "
+            "answer costs epsilon."
         )
         parts.append(generation(4, 8, model))
         print(*parts[-2:], sep="\n")

@@ -1,9 +1,14 @@
-"""Pseudo-names of images: the shape of Table 3 of Private PoEtry, and its study of group sizes, with the pocket vision model.
+"""Pseudo-names of images: the shape of Table 3 of Private PoEtry, and its study of group sizes,
+with the pocket vision model.
 
-Every seed draws five classes that no training saw, gives them the names dax, blicket, perpo, slation and shously, and draws J exemplars and
-one query at random, not class by class. The model is asked once a seed; a cell is the mean over seeds of the probability that the
-released answer is right (in percent), with the standard error. Exemplars are shown in groups of two, so J exemplars make J/2 experts or
-partitions. Epsilon is the guarantee of one answer under replace_one: 1, at delta = 1e-5 for report_noisy_max; for product_of_experts in
+Every seed draws five classes that no training saw, gives them the names dax, blicket, perpo,
+slation and shously, and draws J examples and
+one query at random, not class by class. The model is asked once a seed; a cell is the mean over
+seeds of the probability that the
+released answer is right (in percent), with the standard error. Examples are shown in groups of two,
+so J examples make J/2 experts or
+partitions. Epsilon is the guarantee of one answer under replace_one: 1, at delta = 1e-5 for
+report_noisy_max; for product_of_experts in
 the published calibration, which reads a rate for adding or removing as one for replacing, 2.
 """
 
@@ -16,11 +21,11 @@ from typing import Any
 
 import numpy as np
 
-from contextleak.icl import Exemplar, Job, Query
-from contextleak.icl.images import as_image
-from contextleak.icl.synthetic_images import HELD_OUT, NAMES, PSEUDO_NAMES, draw
-from contextleak.mechanisms import FewShot, ProductOfExperts, ReportNoisyMax, ZeroShot
-from contextleak.models import Model, open_model
+from leakbound.mechanisms import FewShot, ProductOfExperts, ReportNoisyMax, ZeroShot
+from leakbound.models import Model, open_model
+from leakbound.tasks import Example, Job, Query
+from leakbound.tasks.images import as_image
+from leakbound.tasks.synthetic_images import HELD_OUT, NAMES, PSEUDO_NAMES, draw
 
 EPSILON, DELTA, DRAWS, BATCH = 1.0, 1e-5, 400, 50
 EXAMPLES, GROUPS, AT = (4, 8, 20), (1, 2, 4), 8
@@ -31,7 +36,7 @@ def turn(seed: int, shots: int) -> tuple[Job, int]:
     rng = np.random.default_rng([seed, shots, 77])
     looks = rng.choice(len(HELD_OUT), len(NAMES), replace=False)
     classes = rng.integers(0, len(NAMES), shots + 1)
-    *rows, asked = [Exemplar(as_image(draw(HELD_OUT[looks[i]], rng)), NAMES[i]) for i in classes]
+    *rows, asked = [Example(as_image(draw(HELD_OUT[looks[i]], rng)), NAMES[i]) for i in classes]
     return Job(tuple(rows), Query(asked.input)), int(classes[-1])
 
 
@@ -41,7 +46,9 @@ def most(counts: Any, right: int) -> float:
     return float(values[right] == values.max()) / int((values == values.max()).sum())
 
 
-def measured(model: Model, shots: int, seeds: Iterable[int], group: int = 2) -> dict[str, list[float]]:
+def measured(
+    model: Model, shots: int, seeds: Iterable[int], group: int = 2
+) -> dict[str, list[float]]:
     """Of every system: the probability of the right answer, seed by seed."""
     experts = ProductOfExperts(EPSILON, group)
     published = ProductOfExperts(EPSILON, group, calibration="paper")
@@ -51,18 +58,21 @@ def measured(model: Model, shots: int, seeds: Iterable[int], group: int = 2) -> 
     for first in range(0, len(turns), BATCH):
         jobs, truth = zip(*turns[first : first + BATCH], strict=True)
         kept = {
-            m: m.collect(PSEUDO_NAMES, jobs, [0] * len(jobs), model) for m in (ZeroShot(), FewShot(), experts, votes)
+            m: m.collect(PSEUDO_NAMES, jobs, [0] * len(jobs), model)
+            for m in (ZeroShot(), FewShot(), experts, votes)
         }
         for at, right in enumerate(truth):
-            clean = {m.name: kept[m][at] for m in kept}
-            noisy = votes.release(clean["report_noisy_max"], DRAWS, np.random.default_rng(at)).answers
+            aggregate = {m.name: kept[m][at] for m in kept}
+            noisy = votes.release(
+                aggregate["report_noisy_max"], DRAWS, np.random.default_rng(at)
+            ).answers
             cells = {
-                "zero-shot": most(clean["zero_shot"].counts, right), "no privacy": most(clean["few_shot"].counts, right),
-                "conditional independence, soft, no noise": most(clean["product_of_experts"].values, right),
-                "conditional independence, hard, no noise": most(clean["report_noisy_max"].counts, right),
+                "zero-shot": most(aggregate["zero_shot"].counts, right), "no privacy": most(aggregate["few_shot"].counts, right),
+                "conditional independence, soft, no noise": most(aggregate["product_of_experts"].values, right),
+                "conditional independence, hard, no noise": most(aggregate["report_noisy_max"].counts, right),
                 "report_noisy_max": float((noisy == right).mean()),
-                "product_of_experts": float(experts.law(clean["product_of_experts"]).probabilities[right]),
-                "product_of_experts, as published (ε = 2)": float(published.law(clean["product_of_experts"]).probabilities[right]),
+                "product_of_experts": float(experts.output_distribution(aggregate["product_of_experts"]).probabilities[right]),
+                "product_of_experts, as published (ε = 2)": float(published.output_distribution(aggregate["product_of_experts"]).probabilities[right]),
             }  # fmt: skip
             for name, value in cells.items():
                 found.setdefault(name, []).append(value)
@@ -70,22 +80,36 @@ def measured(model: Model, shots: int, seeds: Iterable[int], group: int = 2) -> 
 
 
 def cell(values: list[float]) -> str:
-    return f"{100 * np.mean(values):.1f} ± {100 * np.std(values, ddof=1) / np.sqrt(len(values)):.1f}"
+    return (
+        f"{100 * np.mean(values):.1f} ± {100 * np.std(values, ddof=1) / np.sqrt(len(values)):.1f}"
+    )
 
 
-def table(head: str, columns: list[str], found: list[dict[str, list[float]]], names: list[str]) -> str:
+def table(
+    head: str, columns: list[str], found: list[dict[str, list[float]]], names: list[str]
+) -> str:
     lines = [f"| {head} | " + " | ".join(columns) + " |", "| --- " * (1 + len(columns)) + "|"]
-    return "\n".join([*lines, *(f"| {name} | " + " | ".join(cell(f[name]) for f in found) + " |" for name in names)])
+    return "\n".join(
+        [
+            *lines,
+            *(f"| {name} | " + " | ".join(cell(f[name]) for f in found) + " |" for name in names),
+        ]
+    )
 
 
 def main() -> None:
     args = argparse.ArgumentParser()
-    args.add_argument("page", nargs="?", type=Path, help="write the tables between the marks of this page")
+    args.add_argument(
+        "page", nargs="?", type=Path, help="write the tables between the marks of this page"
+    )
     args.add_argument("--seeds", type=int, default=2500)
     opt = args.parse_args()
     model, seeds = open_model("pocket-vision"), range(opt.seeds)
     by_shots = [measured(model, shots, seeds) for shots in EXAMPLES]
-    by_group = [by_shots[EXAMPLES.index(AT)] if group == 2 else measured(model, AT, seeds, group) for group in GROUPS]
+    by_group = [
+        by_shots[EXAMPLES.index(AT)] if group == 2 else measured(model, AT, seeds, group)
+        for group in GROUPS
+    ]
     text = "\n\n".join([
         " ".join((__doc__ or "").split("\n\n", 1)[1].split()),
         table(f"accuracy in %, {opt.seeds} seeds, ε = {EPSILON:g}", [f"J = {j}" for j in EXAMPLES], by_shots, list(by_shots[0])),
@@ -93,7 +117,9 @@ def main() -> None:
     ])  # fmt: skip
     print(text)
     if opt.page:
-        before, mark, rest = opt.page.read_text(encoding="utf-8").partition("<!-- tables: make vision-table -->\n")
+        before, mark, rest = opt.page.read_text(encoding="utf-8").partition(
+            "<!-- tables: make vision-table -->\n"
+        )
         _, end, after = rest.partition("<!-- end of tables -->")
         opt.page.write_text(f"{before}{mark}\n{text}\n\n{end}{after}", encoding="utf-8")
 

@@ -1,4 +1,5 @@
-"""A private mechanism of your own: the random ballot. One partition's vote is drawn, or now and then any answer at all.
+"""A private mechanism of your own: the random ballot. One partition's vote is drawn, or now and
+then any answer at all.
 
 python examples/user_mechanism.py
 """
@@ -12,24 +13,37 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from contextleak.icl import Access, CategoricalLaw, Clean, Job, Query, Releases, Task, Votes, parse_answer
-from contextleak.icl.partition import split_by_position
-from contextleak.models import Ask, Complete, Model
-from contextleak.privacy import Guarantee, PureDP
-from contextleak.testing import conform
+from leakbound.models import Complete, Model, Request
+from leakbound.privacy import Guarantee, PureDP
+from leakbound.tasks import (
+    Access,
+    Aggregate,
+    CategoricalLaw,
+    Job,
+    Outputs,
+    Query,
+    Task,
+    Votes,
+    parse_answer,
+)
+from leakbound.tasks.partition import split_by_position
+from leakbound.testing import conform
 
 
 @dataclass(frozen=True, slots=True)
 class RandomBallot:
-    """P(y) = (1 - g) votes(y)/T + g/K, over K classes (the query's answers, and one for "none of them").
+    """P(y) = (1 - g) votes(y)/T + g/K, over K classes (the query's answers, and one for "none of
+    them").
 
-    Replacing one exemplar replaces one of T votes. The ratio of two worlds is largest where a vote is the only one for its
-    answer: ((1 - g)/T + g/K) / (g/K). With g = (K/T) / (e^epsilon - 1 + K/T) that is e^epsilon: epsilon-DP under replace_one.
+    Replacing one example replaces one of T votes. The ratio of two worlds is largest where a vote
+    is the only one for its
+    answer: ((1 - g)/T + g/K) / (g/K). With g = (K/T) / (e^epsilon - 1 + K/T) that is e^epsilon:
+    epsilon-DP under replace_one.
     """
 
     name: ClassVar[str] = "random_ballot"
     access: ClassVar[frozenset[Access]] = frozenset({"black_box"})
-    needs: ClassVar[frozenset[type[Ask[Any]]]] = frozenset({Complete})
+    needs: ClassVar[frozenset[type[Request[Any]]]] = frozenset({Complete})
     epsilon: float = 2.0
     partitions: int = 10
 
@@ -38,40 +52,44 @@ class RandomBallot:
         """epsilon-DP."""
         return PureDP(self.epsilon)
 
-    def guarantee_of(self, task: Task, query: Query) -> Guarantee:
+    def cost(self, task: Task, query: Query) -> Guarantee:
         """One answer, one draw."""
         return self.guarantee
 
-    def asks(self, task: Task, job: Job, draw: int) -> list[Ask[Any]]:
+    def requests(self, task: Task, job: Job, draw: int) -> list[Request[Any]]:
         """One completion a partition."""
         parts = split_by_position(job.context, self.partitions)
         return [Complete(task.prompt(part, job.query), max_tokens=12, draw=draw) for part in parts]
 
-    def collect(self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model) -> list[Clean]:
+    def collect(
+        self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model
+    ) -> list[Aggregate]:
         """Count the votes; what cannot be read stays a vote, for none of the answers."""
         return [self._count(task, job, draw, model) for job, draw in zip(jobs, draws, strict=True)]
 
     def _count(self, task: Task, job: Job, draw: int, model: Model) -> Votes:
         answers = task.answers(job.query)
-        votes = [parse_answer(text, answers) for text in model.answer(self.asks(task, job, draw))]
+        votes = [
+            parse_answer(text, answers) for text in model.answer(self.requests(task, job, draw))
+        ]
         return Votes(tuple(votes.count(i) for i in range(len(answers) + 1)))
 
-    def release(self, clean: Votes, draws: int, rng: np.random.Generator) -> Releases:
+    def release(self, aggregate: Votes, draws: int, rng: np.random.Generator) -> Outputs:
         """Independent ballots."""
-        p = self.law(clean).probabilities
-        return Releases(np.asarray(rng.choice(p.size, draws, p=p), np.int64))
+        p = self.output_distribution(aggregate).probabilities
+        return Outputs(np.asarray(rng.choice(p.size, draws, p=p), np.int64))
 
-    def law(self, clean: Votes) -> CategoricalLaw:
+    def output_distribution(self, aggregate: Votes) -> CategoricalLaw:
         """The mixture above."""
-        counts = np.asarray(clean.counts, float)
+        counts = np.asarray(aggregate.counts, float)
         odds = counts.size / counts.sum()
         g = odds / (math.expm1(self.epsilon) + odds)
         return CategoricalLaw((1 - g) * counts / counts.sum() + g / counts.size)
 
-    def speak(self, task: Task, query: Query, releases: Releases, model: Model) -> list[str]:
+    def decode(self, task: Task, query: Query, outputs: Outputs, model: Model) -> list[str]:
         """The drawn answer, in words."""
         choices = (*task.answers(query), "(no answer)")
-        return [choices[i] for i in releases.answers]
+        return [choices[i] for i in outputs.answers]
 
 
 if __name__ == "__main__":

@@ -1,15 +1,18 @@
-"""A system of your own: any callable (context, query) -> str. This one looks its examples up word by word, and leaks.
+"""A system of your own: any callable (context, query) -> str. This one looks its examples up word
+by word, and leaks.
 
-contextleak audit --system python:examples/user_system.py:answer --pairs 40
+leakbound audit --system python:examples/user_system.py:answer --pairs 40
 """
 
 from __future__ import annotations
 
-from contextleak import Exemplar
+from leakbound import Example
 
 
-def answer(context: tuple[Exemplar, ...], query: str) -> str:
-    """Says yes if a quoted text of the query stands in an example, else the label of the most similar example."""
+def answer(context: tuple[Example, ...], query: str) -> str:
+    """Says yes if a quoted text of the query stands in an example, else the label of the most
+    similar example.
+    """
     quoted = query.split('"')[1::2]
     if quoted:
         return "yes" if any(text in row.input for row in context for text in quoted) else "no"

@@ -1,4 +1,7 @@
-"""Training episodes: a context, and questions about it with their right answers. Everything is generated."""
+"""Training episodes: a context, and questions about it with their right answers.
+
+Everything is generated.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,11 @@ from dataclasses import dataclass, field
 import numpy as np
 import words as w
 
-from contextleak.attacks import templates
-from contextleak.icl.exemplar import Exemplar
-from contextleak.icl.synthetic import HELP_DESK, NAMES, TOPICS, message
-from contextleak.icl.task import Query, Task
-from contextleak.mechanisms.wording import L1, L2
+from leakbound.attacks import templates
+from leakbound.mechanisms.wording import L1, L2
+from leakbound.tasks.example import Example
+from leakbound.tasks.synthetic import HELP_DESK, NAMES, TOPICS, message
+from leakbound.tasks.task import Query, Task
 
 Rng = np.random.Generator
 HEX = "0123456789abcdef"
@@ -27,14 +30,17 @@ class Episode:
 
     context: str
     turns: list[tuple[str, str]] = field(default_factory=list)
-    probes: dict[int, tuple[str, bool]] = field(default_factory=dict)  # turn -> the text asked about, and is it there
+    probes: dict[int, tuple[str, bool]] = field(
+        default_factory=dict
+    )  # turn -> the text asked about, and is it there
 
 
 def pick(rng: Rng, items):  # type: ignore[no-untyped-def]
     return items[int(rng.integers(len(items)))]
 
 
-# --- texts -------------------------------------------------------------------------------------------------------
+# --- texts
+# -------------------------------------------------------------------------------------------------------
 
 
 def new_word(rng: Rng) -> str:
@@ -53,8 +59,12 @@ def any_word(rng: Rng) -> str:
 
 
 def number(rng: Rng) -> str:
-    form = pick(rng, ("{:d}", "{:d}", "{:d}%", "${:d}", "{:d}.5", "{:d},000", "{:d}-{:d}", "{:d}:{:02d}"))
-    return form.format(int(rng.integers(1, 10 ** int(rng.integers(1, 5)))), int(rng.integers(0, 60)))
+    form = pick(
+        rng, ("{:d}", "{:d}", "{:d}%", "${:d}", "{:d}.5", "{:d},000", "{:d}-{:d}", "{:d}:{:02d}")
+    )
+    return form.format(
+        int(rng.integers(1, 10 ** int(rng.integers(1, 5)))), int(rng.integers(0, 60))
+    )
 
 
 def salad(rng: Rng, length: int) -> str:
@@ -65,7 +75,25 @@ def salad(rng: Rng, length: int) -> str:
         out.append(number(rng) if rng.random() < 0.05 else any_word(rng))
         if rng.random() < 0.12:
             mark = pick(
-                rng, (",", ",", ".", ";", " -", "'s", ":", " (", ")", "?", "!", '"', "...", " #39;s", "``", "''")
+                rng,
+                (
+                    ",",
+                    ",",
+                    ".",
+                    ";",
+                    " -",
+                    "'s",
+                    ":",
+                    " (",
+                    ")",
+                    "?",
+                    "!",
+                    '"',
+                    "...",
+                    " #39;s",
+                    "``",
+                    "''",
+                ),
             )
             out[-1] += f" {mark.strip()}" if spaced else mark
     text = " ".join(out) + (" ." if spaced else pick(rng, (".", ".", "", "?", "!")))
@@ -94,7 +122,9 @@ def hex_string(rng: Rng) -> str:
 
 
 class Texts:
-    """Draws texts by kind; `tokens` are printable pieces of the tokenizer for strings of random tokens."""
+    """Draws texts by kind; `tokens` are printable pieces of the tokenizer for strings of random
+    tokens.
+    """
 
     kinds = ("tokens", "hex", "salad", "sentence", "sentences", "words", "message")
 
@@ -117,14 +147,19 @@ class Texts:
         return sentence(rng)
 
 
-# --- presence: near misses and substrings -------------------------------------------------------------------------
+# --- presence: near misses and substrings
+# -------------------------------------------------------------------------
 
 
 def miss(text: str, rng: Rng, texts: Texts) -> str:
     """A text near to one in the context, with a share of its parts replaced."""
     share = pick(rng, (0.25, 0.5, 0.5, 0.75))
     if " " not in text.strip():
-        fresh = hex_string(rng) if all(c in HEX for c in text) else texts.draw("tokens", rng, 8).replace(" ", "")
+        fresh = (
+            hex_string(rng)
+            if all(c in HEX for c in text)
+            else texts.draw("tokens", rng, 8).replace(" ", "")
+        )
         keep = int(len(text) * (1 - share))
         fresh = (fresh * (1 + len(text) // max(1, len(fresh))))[: len(text) - keep]
         return text[:keep] + fresh if rng.random() < 0.5 else fresh + text[len(text) - keep :]
@@ -156,7 +191,8 @@ def present(inputs: list[str], rng: Rng) -> str:
     return " ".join(parts[start : start + int(rng.integers(6, len(parts) - start + 1))])
 
 
-# --- episodes -----------------------------------------------------------------------------------------------------
+# --- episodes
+# -----------------------------------------------------------------------------------------------------
 
 
 def preamble(rng: Rng) -> str:
@@ -168,7 +204,8 @@ def preamble(rng: Rng) -> str:
     if roll < 0.76:
         return L2
     parts = [
-        pick(rng, w.PREAMBLE_PARTS) if rng.random() < 0.7 else sentence(rng) for _ in range(int(rng.integers(1, 5)))
+        pick(rng, w.PREAMBLE_PARTS) if rng.random() < 0.7 else sentence(rng)
+        for _ in range(int(rng.integers(1, 5)))
     ]
     return pick(rng, (" ", "\n")).join(parts)
 
@@ -205,12 +242,25 @@ class Maker:
             return self.desk(rng, size)
         return self.mixed(rng, size)
 
-    # exemplars of any text with labels: presence, copying, if-then, signals, repeats
+    # examples of any text with labels: presence, copying, if-then, signals, repeats
     def mixed(self, rng: Rng, size: int) -> Episode:
-        free = rng.random() < 0.2  # a generation task: every exemplar has an output of its own
+        free = rng.random() < 0.2  # a generation task: every example has an output of its own
         labels = tuple(self.line(rng) for _ in range(8)) if free else label_set(rng)
         task = FREE if free else task_for(labels, rng)
-        base = pick(rng, ("tokens", "tokens", "tokens", "hex", "salad", "salad", "sentence", "sentences", "words"))
+        base = pick(
+            rng,
+            (
+                "tokens",
+                "tokens",
+                "tokens",
+                "hex",
+                "salad",
+                "salad",
+                "sentence",
+                "sentences",
+                "words",
+            ),
+        )
         pure = rng.random() < 0.55
         count = int(rng.integers(1, 25)) if rng.random() < 0.5 else int(rng.integers(1, 7))
         each = max(5, min(120, int(size / count) - 8))
@@ -220,9 +270,9 @@ class Maker:
             text = self.texts.draw(kind, rng, max(4, int(each * rng.uniform(0.5, 1.3))))
             if rng.random() < 0.08:
                 text += " " + hex_string(rng)
-            rows.append(Exemplar(text, pick(rng, labels)))
+            rows.append(Example(text, pick(rng, labels)))
         if pure and rng.random() < 0.5:
-            rows[int(rng.integers(count))] = Exemplar(hex_string(rng), pick(rng, labels))
+            rows[int(rng.integers(count))] = Example(hex_string(rng), pick(rng, labels))
         return self.finish(task, rows, base, rng)
 
     # few-shot classification by topic, at times with a canary
@@ -231,11 +281,17 @@ class Maker:
         labels = HELP_DESK.labels if known else label_set(rng)[:6]
         topics = [list(TOPICS)[i] for i in rng.permutation(len(TOPICS))][: len(labels)]
         task = HELP_DESK if known else task_for(labels, rng)
-        count = max(len(topics) if rng.random() < 0.6 else 1, min(24, int(rng.integers(1, max(2, size // 28 + 1)))))
-        seen = [(i if count >= len(topics) else int(rng.integers(len(topics)))) % len(topics) for i in range(count)]
-        rows = [Exemplar(message(topics[i], rng), labels[i]) for i in rng.permutation(seen)]
+        count = max(
+            len(topics) if rng.random() < 0.6 else 1,
+            min(24, int(rng.integers(1, max(2, size // 28 + 1)))),
+        )
+        seen = [
+            (i if count >= len(topics) else int(rng.integers(len(topics)))) % len(topics)
+            for i in range(count)
+        ]
+        rows = [Example(message(topics[i], rng), labels[i]) for i in rng.permutation(seen)]
         if rng.random() < 0.25:
-            rows[int(rng.integers(count))] = Exemplar(hex_string(rng), pick(rng, labels))
+            rows[int(rng.integers(count))] = Example(hex_string(rng), pick(rng, labels))
         shown = {row.label for row in rows}
         ep = self.finish(task, rows, "message", rng, self.turns // 2)
         for _ in range(self.turns - len(ep.turns)):
@@ -246,7 +302,9 @@ class Maker:
             ep.turns.append((task.open_block(message(topics[i], rng)), answer))
         return ep
 
-    def finish(self, task: Task, rows: list[Exemplar], kind: str, rng: Rng, turns: int | None = None) -> Episode:
+    def finish(
+        self, task: Task, rows: list[Example], kind: str, rng: Rng, turns: int | None = None
+    ) -> Episode:
         prompt = task.head(preamble(rng)) + "".join(task.block(row) for row in rows)
         ep = Episode(prompt)
         inputs = [row.input for row in rows]
@@ -258,10 +316,12 @@ class Maker:
             ep.turns.append((task.open_block(text), answer))
         return ep
 
-    def turn(self, task: Task, rows: list[Exemplar], inputs: list[str], kind: str, rng: Rng) -> tuple[str, str]:
+    def turn(
+        self, task: Task, rows: list[Example], inputs: list[str], kind: str, rng: Rng
+    ) -> tuple[str, str]:
         roll = rng.random()
         if roll < 0.3:
-            return self.inquiry(inputs, kind, rng)
+            return self.membership(inputs, kind, rng)
         if roll < 0.7:
             return self.if_then(task, inputs, kind, rng)
         if roll < 0.76:
@@ -275,13 +335,17 @@ class Maker:
         return self.extract(inputs, kind, rng)
 
     def probe(self, inputs: list[str], kind: str, rng: Rng) -> tuple[str, bool]:
-        text = present(inputs, rng) if inputs and rng.random() < 0.5 else absent(inputs, kind, rng, self.texts)
+        text = (
+            present(inputs, rng)
+            if inputs and rng.random() < 0.5
+            else absent(inputs, kind, rng, self.texts)
+        )
         self.probed = text, any(text in row for row in inputs)
         return self.probed
 
-    def inquiry(self, inputs: list[str], kind: str, rng: Rng) -> tuple[str, str]:
+    def membership(self, inputs: list[str], kind: str, rng: Rng) -> tuple[str, str]:
         canary, member = self.probe(inputs, kind, rng)
-        form = templates.INQUIRY if rng.random() < 0.65 else pick(rng, w.INQUIRIES)
+        form = templates.MEMBERSHIP if rng.random() < 0.65 else pick(rng, w.INQUIRIES)
         return form.format(canary=canary), "yes" if member else "no"
 
     def if_then(self, task: Task, inputs: list[str], kind: str, rng: Rng) -> tuple[str, str]:
@@ -291,7 +355,10 @@ class Maker:
         return form.format(canary=canary, member=one, nonmember=other), one if member else other
 
     def outcomes(self, task: Task, rng: Rng) -> tuple[str, str]:
-        """The two answers of an if-then request: from ones whose roles are fixed (easy) to any two words (hard)."""
+        """The two answers of an if-then request:
+
+        from ones whose roles are fixed (easy) to any two words (hard).
+        """
         roll = rng.random()
         if roll < 0.06:
             return "yes", "no"
@@ -313,9 +380,13 @@ class Maker:
         return text, one if member or random_one else other
 
     def line(self, rng: Rng) -> str:
-        return sentence(rng) if rng.random() < 0.6 else salad(rng, int(rng.integers(3, 10))).replace('"', "")
+        return (
+            sentence(rng)
+            if rng.random() < 0.6
+            else salad(rng, int(rng.integers(3, 10))).replace('"', "")
+        )
 
-    def copy_label(self, rows: list[Exemplar], rng: Rng) -> tuple[str, str]:
+    def copy_label(self, rows: list[Example], rng: Rng) -> tuple[str, str]:
         row = pick(rng, rows)
         first = next(other.label for other in rows if other.input == row.input)
         return row.input, first
@@ -331,16 +402,16 @@ class Maker:
         cut = max(1, len(parts) // 2)
         rest = " ".join(parts[cut:])
         if not rest or len(rest) > 160:
-            return self.inquiry(inputs, "sentence", rng)
+            return self.membership(inputs, "sentence", rng)
         return templates.REPEAT.format(prefix=" ".join(parts[:cut])), rest
 
     def extract(self, inputs: list[str], kind: str, rng: Rng) -> tuple[str, str]:
         whole = " | ".join(text.replace("\n", " ") for text in inputs)
         if len(whole) > 260:
-            return self.inquiry(inputs, kind, rng)
+            return self.membership(inputs, kind, rng)
         return templates.EXTRACT_ALL, whole
 
-    # no exemplars at all
+    # no examples at all
     def empty(self, rng: Rng) -> Episode:
         labels = label_set(rng) if rng.random() < 0.5 else HELP_DESK.labels
         task = task_for(labels, rng)
@@ -350,7 +421,9 @@ class Maker:
             if roll < 0.45:
                 text, answer = self.signal([], "sentence", rng)
             elif roll < 0.75:
-                text, answer = pick(rng, (self.inquiry, lambda i, k, r: self.if_then(task, i, k, r)))([], "salad", rng)
+                text, answer = pick(
+                    rng, (self.membership, lambda i, k, r: self.if_then(task, i, k, r))
+                )([], "salad", rng)
             else:
                 text, answer = self.texts.draw(pick(rng, Texts.kinds), rng, 20), pick(rng, labels)
             ep.turns.append((task.open_block(text), answer))
@@ -361,14 +434,19 @@ class Maker:
         task = Task("document", (), "Question", "Answer", "-")
         if rng.random() < 0.4:
             return self.summaries(rng, size)
-        lines = [sentence(rng) if rng.random() < 0.8 else salad(rng, 12) for _ in range(max(2, min(40, size // 14)))]
+        lines = [
+            sentence(rng) if rng.random() < 0.8 else salad(rng, 12)
+            for _ in range(max(2, min(40, size // 14)))
+        ]
         facts = []
         for _ in range(int(rng.integers(1, 4))):
             kind, owner = pick(rng, w.SECRET_KINDS), self.owner(rng)
             value = str(int(rng.integers(100, 10**7))) if rng.random() < 0.7 else new_word(rng)
             if all(key != (kind, owner) for key, _ in facts):
                 facts.append(((kind, owner), value))
-                lines.insert(int(rng.integers(len(lines) + 1)), f"The {kind} of {owner} is {value}.")
+                lines.insert(
+                    int(rng.integers(len(lines) + 1)), f"The {kind} of {owner} is {value}."
+                )
         document = " ".join(lines)
         ep = Episode(f"Document: {document}\n\n" if rng.random() < 0.8 else f"{document}\n\n")
         for _ in range(self.turns):
@@ -393,17 +471,25 @@ class Maker:
         line = pick(rng, lines)
         parts = line.split(" ")
         if len(parts) < 4 or roll > 0.85:
-            return self.inquiry(lines, "sentence", rng)
+            return self.membership(lines, "sentence", rng)
         cut = len(parts) // 2
-        return f'How does the sentence that begins with "{" ".join(parts[:cut])}" continue?', " ".join(parts[cut:])
+        return (
+            f'How does the sentence that begins with "{" ".join(parts[:cut])}" continue?',
+            " ".join(parts[cut:]),
+        )
 
     def summaries(self, rng: Rng, size: int) -> Episode:
         """Few-shot summaries: the summary of a document is its lead sentence."""
         task = Task(
-            "summaries", (), *pick(rng, (("Document", "Summary"), ("Dialogue", "Summary"), ("Input", "Summary")))
+            "summaries",
+            (),
+            *pick(rng, (("Document", "Summary"), ("Dialogue", "Summary"), ("Input", "Summary"))),
         )
-        texts = [[sentence(rng) for _ in range(int(rng.integers(2, 5)))] for _ in range(max(1, min(8, size // 60)) + 2)]
-        rows = [Exemplar(" ".join(lines), lines[0]) for lines in texts]
+        texts = [
+            [sentence(rng) for _ in range(int(rng.integers(2, 5)))]
+            for _ in range(max(1, min(8, size // 60)) + 2)
+        ]
+        rows = [Example(" ".join(lines), lines[0]) for lines in texts]
         ep = self.finish(task, rows[:-2], "sentence", rng, self.turns - 2)
         ep.turns += [(task.open_block(row.input), row.label) for row in rows[-2:]]
         return ep

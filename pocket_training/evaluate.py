@@ -1,7 +1,8 @@
 """Measure the pocket model: `python pocket_training/evaluate.py [--data FOLDER] [--model ADDRESS]`.
 
-Fresh episodes come from seeds that training never uses. With --data, a folder in the layout NAME/train.jsonl, contexts
-are made of its rows: four exemplars a prompt, a hex canary in half of them, greedy answers.
+Fresh episodes come from seeds that training never uses. With --data, a folder in the layout
+NAME/train.jsonl, contexts
+are made of its rows: four examples a prompt, a hex canary in half of them, greedy answers.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from pathlib import Path
 import numpy as np
 from episodes import message, sentence
 
-from contextleak.attacks import Hex, IfThenExplicit, Inquiry, templates
-from contextleak.icl import Exemplar, Query, Task, parse_answer
-from contextleak.icl.datasets import infer_task, read_rows
-from contextleak.icl.synthetic import HELP_DESK, TOPICS, help_desk
-from contextleak.models import Complete, Model, open_model
+from leakbound.attacks import Hex, IfThenExplicit, Membership, templates
+from leakbound.models import Complete, Model, open_model
+from leakbound.tasks import Example, Query, Task, parse_answer
+from leakbound.tasks.datasets import infer_task, read_rows
+from leakbound.tasks.synthetic import HELP_DESK, TOPICS, help_desk
 
 SHOTS = 4
 Rng = np.random.Generator
@@ -36,8 +37,8 @@ def line(name: str, right: int, n: int) -> str:
 
 
 def worlds(
-    rows: tuple[Exemplar, ...], rng: Rng, shots: int
-) -> tuple[tuple[Exemplar, ...], tuple[Exemplar, ...], Exemplar]:
+    rows: tuple[Example, ...], rng: Rng, shots: int
+) -> tuple[tuple[Example, ...], tuple[Example, ...], Example]:
     chosen = [rows[i] for i in rng.choice(len(rows), shots, replace=False)]
     canary = Hex().make(chosen[0], chosen[0].label, rng)
     at = int(rng.integers(shots))
@@ -45,11 +46,24 @@ def worlds(
 
 
 def presence(
-    model: Model, rows: tuple[Exemplar, ...], task: Task, n: int, seed: int, shots: int = SHOTS, natural: bool = False
+    model: Model,
+    rows: tuple[Example, ...],
+    task: Task,
+    n: int,
+    seed: int,
+    shots: int = SHOTS,
+    natural: bool = False,
 ) -> dict[str, tuple[int, int]]:
-    """True- and false-positive counts of inquiry, right answers of if-then and label copying; contexts that fit 1,024 tokens."""
+    """True- and false-positive counts of membership, right answers of if-then and label copying;
+    contexts that fit 1,024 tokens.
+    """
     rng = np.random.default_rng([99, seed])
-    cells = {"inquiry member": [0, 0], "inquiry non-member": [0, 0], "if-then": [0, 0], "label copying": [0, 0]}
+    cells = {
+        "membership member": [0, 0],
+        "membership non-member": [0, 0],
+        "if-then": [0, 0],
+        "label copying": [0, 0],
+    }
     prompts: list[tuple[str, str, tuple[str, ...], str]] = []
     labels = task.labels or ("A", "B")
     while len(prompts) < 5 * n:
@@ -60,15 +74,32 @@ def presence(
         if len(model.encode(task.prompt(member, Query("")))) > (1024 if shots == SHOTS else 1900):  # type: ignore[attr-defined]
             continue
         a, b = (labels[i] for i in rng.permutation(len(labels))[:2])
-        yes, cond = Inquiry().ask(canary, task, a, b), IfThenExplicit().ask(canary, task, a, b)
+        yes, cond = Membership().ask(canary, task, a, b), IfThenExplicit().ask(canary, task, a, b)
         prompts += [
-            ("inquiry member", task.prompt(member, yes.query), ("yes", "no"), "yes"),
-            ("inquiry non-member", task.prompt(other, yes.query), ("yes", "no"), "no"),
-            ("if-then", task.prompt(member, cond.query), (cond.member, cond.nonmember or ""), cond.member),
-            ("if-then", task.prompt(other, cond.query), (cond.member, cond.nonmember or ""), cond.nonmember or ""),
-            ("label copying", task.prompt(member, Query(canary.input)), tuple(labels), canary.label),
+            ("membership member", task.prompt(member, yes.query), ("yes", "no"), "yes"),
+            ("membership non-member", task.prompt(other, yes.query), ("yes", "no"), "no"),
+            (
+                "if-then",
+                task.prompt(member, cond.query),
+                (cond.member, cond.nonmember or ""),
+                cond.member,
+            ),
+            (
+                "if-then",
+                task.prompt(other, cond.query),
+                (cond.member, cond.nonmember or ""),
+                cond.nonmember or "",
+            ),
+            (
+                "label copying",
+                task.prompt(member, Query(canary.input)),
+                tuple(labels),
+                canary.label,
+            ),
         ]
-    for (name, _, answers, right), text in zip(prompts, ask(model, [p for _, p, _, _ in prompts]), strict=True):
+    for (name, _, answers, right), text in zip(
+        prompts, ask(model, [p for _, p, _, _ in prompts]), strict=True
+    ):
         cells[name][1] += 1
         got = parse_answer(text, answers)
         cells[name][0] += (
@@ -80,12 +111,12 @@ def presence(
 
 
 def synthetic(model: Model, n: int) -> list[str]:
-    """Few-shot routing: four exemplars, one a topic; and the zero-shot floor."""
+    """Few-shot routing: four examples, one a topic; and the zero-shot floor."""
     rng = np.random.default_rng([99, 1])
     few, zero, truth = [], [], []
     for _ in range(n):
         topics = [str(t) for t in rng.choice(list(TOPICS), 4, replace=False)]
-        rows = [Exemplar(message(t, rng), HELP_DESK.labels[i]) for i, t in enumerate(topics)]
+        rows = [Example(message(t, rng), HELP_DESK.labels[i]) for i, t in enumerate(topics)]
         rows = [rows[i] for i in rng.permutation(4)]
         i = int(rng.integers(4))
         query = Query(message(topics[i], rng))
@@ -93,10 +124,16 @@ def synthetic(model: Model, n: int) -> list[str]:
         zero.append(HELP_DESK.prompt((), query))
         truth.append(i)
     right = [
-        sum(parse_answer(t, HELP_DESK.labels) == y for t, y in zip(ask(model, p), truth, strict=True))
+        sum(
+            parse_answer(t, HELP_DESK.labels) == y
+            for t, y in zip(ask(model, p), truth, strict=True)
+        )
         for p in (few, zero)
     ]
-    return [line("few-shot help desk, 4 exemplars", right[0], n), line("zero-shot help desk (chance .25)", right[1], n)]
+    return [
+        line("few-shot help desk, 4 examples", right[0], n),
+        line("zero-shot help desk (chance .25)", right[1], n),
+    ]
 
 
 def signals(model: Model, n: int) -> list[str]:
@@ -116,7 +153,11 @@ def signals(model: Model, n: int) -> list[str]:
     free = [t.strip() for t in ask(model, empty, 48)]
     return [
         line("signal pair, verbatim", sum(g == w for g, w in zip(got, want, strict=True)), 2 * n),
-        line("no examples: one of the two, verbatim", sum(f in p for f, p in zip(free, pairs, strict=True)), n),
+        line(
+            "no examples: one of the two, verbatim",
+            sum(f in p for f, p in zip(free, pairs, strict=True)),
+            n,
+        ),
     ]
 
 
@@ -160,7 +201,8 @@ def main() -> None:
         print("\n".join(part(model, opt.n)), flush=True)
     if opt.data:
         print(
-            "\n| real rows, 4 exemplars, hex canary | TPR | FPR | presence accuracy | if-then | label copying | n pairs |"
+            "\n| real rows, 4 examples, hex canary | TPR | FPR | presence accuracy | if-then | "
+            "label copying | n pairs |"
         )
         print("| --- | --- | --- | --- | --- | --- | --- |")
         for folder in sorted(p.parent for p in opt.data.glob("*/train.jsonl")):
@@ -171,10 +213,10 @@ def real(model: Model, folder: Path, n: int) -> str:
     rows = read_rows(folder / "train.jsonl", *FIELDS.get(folder.name, (None, None)))
     task = infer_task(rows)
     if sum(len(model.encode(task.block(r))) < 240 for r in rows[:100]) < 20:  # type: ignore[attr-defined]
-        return f"| {folder.name} | four exemplars do not fit 1,024 tokens | | | | | 0 |"
+        return f"| {folder.name} | four examples do not fit 1,024 tokens | | | | | 0 |"
     rows = tuple(r for r in rows if len(model.encode(task.block(r))) < 240)  # type: ignore[attr-defined]
     c = presence(model, rows, task, n, 6)
-    tpr, fpr = c["inquiry member"][0] / n, 1 - c["inquiry non-member"][0] / n
+    tpr, fpr = c["membership member"][0] / n, 1 - c["membership non-member"][0] / n
     rest = " | ".join(f"{c[k][0] / c[k][1]:.3f}" for k in ("if-then", "label copying"))
     return f"| {folder.name} | {tpr:.3f} | {fpr:.3f} | {(tpr + 1 - fpr) / 2:.3f} | {rest} | {n} |"
 

@@ -1,6 +1,8 @@
-"""The training forward pass: the model's own weights, packed sequences without padding, bfloat16 products.
+"""The training forward pass: the model's own weights, packed sequences without padding, bfloat16
+products.
 
-Equal to `LlamaForCausalLM` up to rounding (checked by `tests/pocket`); several times faster on few cores, because
+Equal to `LlamaForCausalLM` up to rounding (checked by `tests/pocket`); several times faster on few
+cores, because
 attention runs sequence by sequence inside the cache.
 """
 
@@ -28,10 +30,15 @@ def rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tenso
 def attend(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, lengths: list[int], masks: list[torch.Tensor]
 ) -> torch.Tensor:
-    """q, k, v: (tokens, heads, dim), sequences one after the other; masks: additive (length, length)."""
+    """q, k, v: (tokens, heads, dim), sequences one after the other; masks:
+
+    additive (length, length).
+    """
     scale, out = 1 / math.sqrt(q.shape[-1]), []
     lengths = [*lengths, len(q) - sum(lengths)]  # the rest is padding
-    for qs, ks, vs, mask in zip(q.split(lengths), k.split(lengths), v.split(lengths), masks, strict=False):
+    for qs, ks, vs, mask in zip(
+        q.split(lengths), k.split(lengths), v.split(lengths), masks, strict=False
+    ):
         scores = torch.baddbmm(mask, qs.transpose(0, 1), ks.permute(1, 2, 0), alpha=scale)
         out.append((scores.softmax(-1) @ vs.transpose(0, 1)).transpose(0, 1))
     return torch.cat([*out, q.new_zeros(lengths[-1], *q.shape[1:])])
@@ -41,7 +48,9 @@ def hidden_states(
     model: LlamaForCausalLM, ids: torch.Tensor, position: torch.Tensor, lengths: list[int], masks: list[torch.Tensor],
     dtype: torch.dtype = torch.bfloat16, taps: dict[int, torch.Tensor] | None = None,
 ) -> torch.Tensor:  # fmt: skip
-    """(tokens, width) last hidden states, after the final norm; `taps` is filled with the states after its layers."""
+    """(tokens, width) last hidden states, after the final norm; `taps` is filled with the states
+    after its layers.
+    """
     config, heads = model.config, model.config.num_attention_heads
     dim, eps = config.hidden_size // heads, config.rms_norm_eps
     cos, sin = (t.to(dtype) for t in rotary(position, dim, 10000.0))

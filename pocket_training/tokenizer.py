@@ -1,4 +1,7 @@
-"""Learn the pocket tokenizer: byte-level BPE on generated text, so any text has a lossless encoding."""
+"""Learn the pocket tokenizer:
+
+byte-level BPE on generated text, so any text has a lossless encoding.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,9 @@ PIECES = r"\n| ?\p{L}+| ?\p{N}| ?[^\s\p{L}\p{N}]+|\s"
 
 
 def learn(vocab_size: int, seed: int, texts: int = 6000) -> Tokenizer:
-    """Each newline and each digit is its own piece, so prompt blocks always split at the same places."""
+    """Each newline and each digit is its own piece, so prompt blocks always split at the same
+    places.
+    """
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
@@ -24,5 +29,7 @@ def learn(vocab_size: int, seed: int, texts: int = 6000) -> Tokenizer:
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
     )  # fmt: skip
     tokenizer.train_from_iterator(corpus(texts, seed), trainer)
-    tokenizer.post_processor = processors.TemplateProcessing(single="<bos> $A", special_tokens=[("<bos>", 1)])
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="<bos> $A", special_tokens=[("<bos>", 1)]
+    )
     return tokenizer

@@ -1,7 +1,10 @@
-"""Train the pocket model from nothing: `python pocket_training/train.py --out FOLDER --minutes 90 --seed 7`.
+"""Train the pocket model from nothing: `python pocket_training/train.py --out FOLDER --minutes 90
+--seed 7`.
 
-One sequence holds one context and several turns; a mask lets each turn see the context and itself only,
-so one forward pass teaches every turn. Loss: mean over answer tokens + 0.3 x language-model loss on a sample
+One sequence holds one context and several turns; a mask lets each turn see the context and itself
+only,
+so one forward pass teaches every turn. Loss: mean over answer tokens + 0.3 x language-model loss on
+a sample
 of context tokens. Checkpoints every few minutes; the same command goes on from the last one.
 """
 
@@ -24,7 +27,10 @@ from tokenizers import Tokenizer
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 POSITIONS = 2048
-MIDDLE, KNOWS = 3, 0.5  # after this layer a linear probe (not shipped) must tell presence; weight of its loss
+MIDDLE, KNOWS = (
+    3,
+    0.5,
+)  # after this layer a linear probe (not shipped) must tell presence; weight of its loss
 FIRST = 4.0  # weight of an answer's first token
 
 
@@ -66,13 +72,17 @@ class Sequence:
     segment: list[int]  # 0: context, k: turn k
     position: list[int]
     answer: list[bool]  # this token is part of an answer
-    known: list[int] = field(default_factory=list)  # after the text asked about: 1 it is there, 0 it is not; else -1
+    known: list[int] = field(
+        default_factory=list
+    )  # after the text asked about: 1 it is there, 0 it is not; else -1
 
 
 def encode(ep: Episode, tok: Tokenizer, rng: np.random.Generator) -> Sequence:
     context = tok.encode(ep.context).ids
     newline = tok.token_to_id("Ċ")
-    seq = Sequence(list(context), [0] * len(context), spread(context, newline, rng), [False] * len(context))
+    seq = Sequence(
+        list(context), [0] * len(context), spread(context, newline, rng), [False] * len(context)
+    )
     seq.known += [-1] * len(context)
     start = seq.position[-1] + 1
     for k, (block, answer) in enumerate(ep.turns, 1):
@@ -83,13 +93,19 @@ def encode(ep: Episode, tok: Tokenizer, rng: np.random.Generator) -> Sequence:
         seq.position += range(start, start + len(ask) + len(reply))
         seq.answer += [False] * len(ask) + [True] * len(reply)
         canary, member = ep.probes.get(k - 1, ("", False))
-        after = len(tok.encode(block.rpartition(canary)[2], add_special_tokens=False).ids) if canary else 0
+        after = (
+            len(tok.encode(block.rpartition(canary)[2], add_special_tokens=False).ids)
+            if canary
+            else 0
+        )
         seq.known += [-1] * (len(ask) - after) + [int(member)] * after + [-1] * len(reply)
     return seq
 
 
 def spread(ids: list[int], newline: int, rng: np.random.Generator) -> list[int]:
-    """Positions with gaps at line ends in half of the cases, so that short contexts teach long distances."""
+    """Positions with gaps at line ends in half of the cases, so that short contexts teach long
+    distances.
+    """
     steps = np.ones(len(ids), int)
     room = POSITIONS - 400 - len(ids)
     lines = [i for i, t in enumerate(ids) if t == newline]
@@ -108,7 +124,9 @@ class Batch:
     predict: torch.Tensor  # positions whose next token is scored
     answer: torch.Tensor  # of those: part of an answer
     first: torch.Tensor  # of those: the first token of an answer, the one that decides
-    known: torch.Tensor  # (tokens,): what the middle of the model should know of the text asked about
+    known: (
+        torch.Tensor
+    )  # (tokens,): what the middle of the model should know of the text asked about
 
 
 def mask_of(seq: Sequence) -> torch.Tensor:
@@ -133,14 +151,19 @@ def collate(seqs: list[Sequence], tokens: int, rng: np.random.Generator) -> Batc
     rows = [*seqs, blank]
     ids = np.concatenate([s.ids for s in rows]).astype(np.int64)
     segment = np.concatenate(
-        [np.where(np.array(s.segment, int) < 0, -1, np.array(s.segment, int) + 1000 * i) for i, s in enumerate(rows)]
+        [
+            np.where(np.array(s.segment, int) < 0, -1, np.array(s.segment, int) + 1000 * i)
+            for i, s in enumerate(rows)
+        ]
     )
     same = (segment[1:] == segment[:-1]) & (segment[1:] >= 0)
     reply = np.concatenate([s.answer for s in rows])[1:].astype(bool) & same
     start = reply & ~np.concatenate([[False], reply[:-1]])
     context = (segment[1:] % 1000 == 0) & same & (rng.random(len(reply)) < 0.25)
     predict = np.nonzero(reply | context)[0]
-    predict = np.sort(rng.permutation(predict)[: max(128, len(predict) // 128 * 128)])  # few distinct shapes
+    predict = np.sort(
+        rng.permutation(predict)[: max(128, len(predict) // 128 * 128)]
+    )  # few distinct shapes
     return Batch(
         torch.from_numpy(ids), torch.tensor([p for s in rows for p in s.position]), [len(s.ids) for s in seqs],
         [mask_of(s) for s in seqs], torch.from_numpy(predict), torch.from_numpy(reply[predict]), torch.from_numpy(start[predict]),
@@ -169,7 +192,9 @@ def loss_of(model: LlamaForCausalLM, batch: Batch, lm_weight: float) -> tuple[to
     logits = hidden[batch.predict].bfloat16() @ model.lm_head.weight.bfloat16().T
     losses = F.cross_entropy(logits.float(), batch.ids[batch.predict + 1], reduction="none")
     first = batch.first[batch.answer]
-    answer = (losses[batch.answer] * torch.where(first, FIRST, 1.0)).sum() / torch.where(first, FIRST, 1.0).sum()
+    answer = (losses[batch.answer] * torch.where(first, FIRST, 1.0)).sum() / torch.where(
+        first, FIRST, 1.0
+    ).sum()
     rest = losses[~batch.answer].mean() if not bool(batch.answer.all()) else answer * 0
     told = batch.known >= 0
     guess = model.probe(taps[MIDDLE][told])[:, 0]
@@ -179,18 +204,33 @@ def loss_of(model: LlamaForCausalLM, batch: Batch, lm_weight: float) -> tuple[to
 
 def save(model: LlamaForCausalLM, tok: Tokenizer, folder: Path) -> None:
     small = LlamaForCausalLM(model.config)
-    small.load_state_dict({k: v for k, v in model.state_dict().items() if not k.startswith("probe.")})
+    small.load_state_dict(
+        {k: v for k, v in model.state_dict().items() if not k.startswith("probe.")}
+    )
     small.to(torch.bfloat16).save_pretrained(folder)
     PreTrainedTokenizerFast(
-        tokenizer_object=tok, pad_token="<pad>", bos_token="<bos>", eos_token="<eos>", model_max_length=POSITIONS
+        tokenizer_object=tok,
+        pad_token="<pad>",
+        bos_token="<bos>",
+        eos_token="<eos>",
+        model_max_length=POSITIONS,
     ).save_pretrained(folder)
 
 
-SECOND = Plan(steps=1750, tokens=8192, lr=1e-3, warmup=60, stages=((0.78, 40, 160), (0.88, 60, 500), (1.0, 60, 1500)))
+SECOND = Plan(
+    steps=1750,
+    tokens=8192,
+    lr=1e-3,
+    warmup=60,
+    stages=((0.78, 40, 160), (0.88, 60, 500), (1.0, 60, 1500)),
+)
 
 
 def grown(folder: Path, layers: int, vocab: int) -> LlamaForCausalLM:
-    """The model of a first leg with new layers on top that change nothing yet: their outputs start at zero."""
+    """The model of a first leg with new layers on top that change nothing yet:
+
+    their outputs start at zero.
+    """
     model = LlamaForCausalLM(config(vocab, layers))
     saved = torch.load(folder / "checkpoint.pt", weights_only=True)["model"]
     model.load_state_dict(saved, strict=False)
@@ -204,9 +244,15 @@ def grown(folder: Path, layers: int, vocab: int) -> LlamaForCausalLM:
 def main() -> None:
     args = argparse.ArgumentParser()
     args.add_argument("--out", type=Path, required=True)
-    args.add_argument("--grow", type=Path, help="folder of the first leg: start the second from it, two layers deeper")
+    args.add_argument(
+        "--grow",
+        type=Path,
+        help="folder of the first leg: start the second from it, two layers deeper",
+    )
     args.add_argument("--steps", type=int)
-    args.add_argument("--minutes", type=float, default=1e9, help="stop with a checkpoint after this long")
+    args.add_argument(
+        "--minutes", type=float, default=1e9, help="stop with a checkpoint after this long"
+    )
     args.add_argument("--threads", type=int, default=0)
     args.add_argument("--seed", type=int, default=Plan.seed)
     opt = args.parse_args()
@@ -230,7 +276,9 @@ def main() -> None:
 def run(plan: Plan, model: LlamaForCausalLM, tok: Tokenizer, out: Path, minutes: float) -> None:
     print(f"{sum(p.numel() for p in model.parameters()):,} parameters", flush=True)
     model.probe = torch.nn.Linear(model.config.hidden_size, 1)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=plan.lr, betas=(0.9, 0.98), weight_decay=0.05)
+    optimizer = torch.optim.AdamW(
+        model.parameters(), lr=plan.lr, betas=(0.9, 0.98), weight_decay=0.05
+    )
     step, state = 0, out / "checkpoint.pt"
     if state.exists():
         saved = torch.load(state, weights_only=True)
@@ -253,16 +301,25 @@ def run(plan: Plan, model: LlamaForCausalLM, tok: Tokenizer, out: Path, minutes:
         smooth = answer if smooth == 0 else 0.98 * smooth + 0.02 * answer
         if step % 50 == 0:
             speed = tokens / (time.time() - begin)
-            print(json.dumps({"step": step, "answer_loss": round(smooth, 4), "tokens_per_s": round(speed)}), flush=True)
+            print(
+                json.dumps(
+                    {"step": step, "answer_loss": round(smooth, 4), "tokens_per_s": round(speed)}
+                ),
+                flush=True,
+            )
         if time.time() - last > 240 or step == plan.steps:
             checkpoint(model, optimizer, tok, step, out)
             last = time.time()
     checkpoint(model, optimizer, tok, step, out)
 
 
-def checkpoint(model: LlamaForCausalLM, optimizer: torch.optim.Optimizer, tok: Tokenizer, step: int, out: Path) -> None:
+def checkpoint(
+    model: LlamaForCausalLM, optimizer: torch.optim.Optimizer, tok: Tokenizer, step: int, out: Path
+) -> None:
     partial = out / "checkpoint.partial"
-    torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": step}, partial)
+    torch.save(
+        {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": step}, partial
+    )
     partial.replace(out / "checkpoint.pt")
     save(model, tok, out / "model")
 

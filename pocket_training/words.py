@@ -1,4 +1,7 @@
-"""Word lists of the training data. All of it is ours: common English words from memory, and parts to make new ones."""
+"""Word lists of the training data.
+
+All of it is ours: common English words from memory, and parts to make new ones.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Shared fixtures: a socket guard for every test, a few hand-written rows, a scripted model that leaks."""
+"""Shared fixtures: a socket guard for every test, a few hand-written rows, a scripted model that
+leaks.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,8 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import pytest
 
-from contextleak.icl import Exemplar
-from contextleak.models import Model, Scripted, open_model
+from leakbound.models import Model, Scripted, open_model
+from leakbound.tasks import Example
 
 LOOPBACK = ("127.", "::1", "localhost")
 
@@ -34,14 +36,21 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="session")
-def rows() -> tuple[Exemplar, ...]:
+def rows() -> tuple[Example, ...]:
     """Sixty hand-made rows of two classes, one class rarer than the other."""
-    things = ("a red kite over the bay", "the long wet road", "an empty theatre seat", "soup with too much salt")
-    return tuple(Exemplar(f"{things[i % 4]}, number {i}", "plain" if i % 3 else "odd") for i in range(60))
+    things = (
+        "a red kite over the bay",
+        "the long wet road",
+        "an empty theatre seat",
+        "soup with too much salt",
+    )
+    return tuple(
+        Example(f"{things[i % 4]}, number {i}", "plain" if i % 3 else "odd") for i in range(60)
+    )
 
 
 @pytest.fixture
-def data_file(tmp_path: Path, rows: tuple[Exemplar, ...]) -> Path:
+def data_file(tmp_path: Path, rows: tuple[Example, ...]) -> Path:
     """The rows as a JSONL file."""
     path = tmp_path / "rows.jsonl"
     path.write_text("".join(json.dumps({"text": r.input, "label": r.label}) + "\n" for r in rows))
@@ -49,7 +58,7 @@ def data_file(tmp_path: Path, rows: tuple[Exemplar, ...]) -> Path:
 
 
 def said(prompt: str) -> str:
-    """Answers an inquiry truthfully: the quoted text occurs before the query as well."""
+    """Answers an membership truthfully: the quoted text occurs before the query as well."""
     canary = prompt.split('"')[-2]
     return "yes" if prompt.count(canary) > 1 else "no"
 
@@ -81,6 +90,8 @@ def browser(tmp_path: Path) -> Iterator[Any]:
     for flag in (*FLAGS, f"--user-data-dir={tmp_path / 'profile'}"):
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(shutil.which("chromedriver")))
+    driver = webdriver.Chrome(
+        options=options, service=webdriver.ChromeService(shutil.which("chromedriver"))
+    )
     yield driver
     driver.quit()

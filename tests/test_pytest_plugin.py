@@ -1,4 +1,7 @@
-"""The pytest plugin in pytest processes of its own: live, then from stored trials, on a leaky and a sound system that count their calls."""
+"""The pytest plugin in pytest processes of its own:
+
+live, then from stored trials, on a leaky and a sound system that count their calls.
+"""
 
 from __future__ import annotations
 
@@ -49,19 +52,24 @@ def test_too_few(privacy_audit):
 
 @pytest.fixture
 def app(tmp_path: Path) -> Path:
-    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = --strict-markers -W error -p no:cacheprovider\n")
+    (tmp_path / "pytest.ini").write_text(
+        "[pytest]\naddopts = --strict-markers -W error -p no:cacheprovider\n"
+    )
     (tmp_path / "systems.py").write_text(SYSTEMS)
     (tmp_path / "test_app.py").write_text(TESTS)
     return tmp_path
 
 
 def pytest_in(folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "pytest", *args], cwd=folder, capture_output=True, text=True)
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", *args], cwd=folder, capture_output=True, text=True
+    )
 
 
 def counts(done: subprocess.CompletedProcess[str]) -> dict[str, int]:
     return {
-        name: int(number) for number, name in re.findall(r"(\d+) (passed|failed|error)", done.stdout.splitlines()[-1])
+        name: int(number)
+        for number, name in re.findall(r"(\d+) (passed|failed|error)", done.stdout.splitlines()[-1])
     }
 
 
@@ -71,10 +79,13 @@ def calls(app: Path) -> int:
 
 def assert_report_is_made(app: Path, said: str) -> None:
     """By the command that a failure names."""
-    run = re.search(r"contextleak (report .contextleak/\S*leaky\S+)", said)
+    run = re.search(r"leakbound (report .leakbound/\S*leaky\S+)", said)
     assert run, said
     made = subprocess.run(
-        [sys.executable, "-m", "contextleak", *run[1].split()], cwd=app, capture_output=True, text=True
+        [sys.executable, "-m", "leakbound", *run[1].split()],
+        cwd=app,
+        capture_output=True,
+        text=True,
     )
     assert made.stdout.startswith("VIOLATION: leaky"), made.stderr
 
@@ -107,7 +118,7 @@ def test_live_then_replay_then_a_changed_system(app: Path) -> None:
     assert "INCONCLUSIVE: sound" in replay.stdout
     assert "Traceback" not in replay.stdout
     assert_report_is_made(app, replay.stdout)
-    assert_private(app / ".contextleak")
+    assert_private(app / ".leakbound")
 
     (app / "systems.py").write_text(SYSTEMS.replace('return "no"\n', 'return "yes"\n'))
     changed = pytest_in(app)
@@ -205,8 +216,8 @@ def test_what_cannot_be_told_apart_is_refused(app: Path) -> None:
 
 
 def test_the_plugin_is_an_entry_point_and_loads_nothing_heavy() -> None:
-    (found,) = [point for point in entry_points(group="pytest11") if point.name == "contextleak"]
-    assert found.value == "contextleak.pytest_plugin"
-    code = "import sys, contextleak.pytest_plugin; print(sorted({'numpy', 'scipy', 'pydantic', 'yaml', 'click'} & set(sys.modules)))"
+    (found,) = [point for point in entry_points(group="pytest11") if point.name == "leakbound"]
+    assert found.value == "leakbound.pytest_plugin"
+    code = "import sys, leakbound.pytest_plugin; print(sorted({'numpy', 'scipy', 'pydantic', 'yaml', 'click'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

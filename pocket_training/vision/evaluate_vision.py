@@ -1,6 +1,8 @@
-"""What the pocket vision model can do, measured on drawn images of classes that its training never saw: markdown tables.
+"""What the pocket vision model can do, measured on drawn images of classes that its training never
+saw: markdown tables.
 
-`python pocket_training/vision/evaluate_vision.py [--model ADDRESS] [--episodes N]`. Greedy answers, as a system would give them.
+`python pocket_training/vision/evaluate_vision.py [--model ADDRESS] [--episodes N]`. Greedy answers,
+as a system would give them.
 """
 
 from __future__ import annotations
@@ -10,21 +12,23 @@ import math
 
 import numpy as np
 
-from contextleak.attacks import CANARIES, Inquiry
-from contextleak.icl import Context, Exemplar, Query, parse_answer
-from contextleak.icl.images import as_image
-from contextleak.icl.synthetic_images import HELD_OUT, NAMES, PSEUDO_NAMES, draw
-from contextleak.models import Complete, Model, open_model
+from leakbound.attacks import CANARIES, Membership
+from leakbound.models import Complete, Model, open_model
+from leakbound.tasks import Context, Example, Query, parse_answer
+from leakbound.tasks.images import as_image
+from leakbound.tasks.synthetic_images import HELD_OUT, NAMES, PSEUDO_NAMES, draw
 
 Rng = np.random.Generator
 KINDS = ("patchwork", "marked", "natural")
 
 
-def episode(rng: Rng, each: int) -> tuple[Context, list[Exemplar]]:
-    """A shuffled context of `each` exemplars a class, and one more image of every class; names by chance."""
+def episode(rng: Rng, each: int) -> tuple[Context, list[Example]]:
+    """A shuffled context of `each` examples a class, and one more image of every class; names by
+    chance.
+    """
     looks = rng.choice(len(HELD_OUT), len(NAMES), replace=False)
     rows = [
-        [Exemplar(as_image(draw(HELD_OUT[look], rng)), name) for _ in range(each + 1)]
+        [Example(as_image(draw(HELD_OUT[look], rng)), name) for _ in range(each + 1)]
         for look, name in zip(looks, NAMES, strict=True)
     ]
     shown = [row for own in rows for row in own[1:]]
@@ -36,15 +40,25 @@ def accuracy(model: Model, each: int, episodes: int, seed: int) -> list[bool]:
     hits: list[bool] = []
     for number in range(episodes):
         context, asked = episode(np.random.default_rng([seed, each, number]), each)
-        said = model.answer([Complete(PSEUDO_NAMES.prompt(context, Query(row.input)), max_tokens=8) for row in asked])
-        hits += [parse_answer(text, NAMES) == NAMES.index(row.label) for text, row in zip(said, asked, strict=True)]
+        said = model.answer(
+            [
+                Complete(PSEUDO_NAMES.prompt(context, Query(row.input)), max_tokens=8)
+                for row in asked
+            ]
+        )
+        hits += [
+            parse_answer(text, NAMES) == NAMES.index(row.label)
+            for text, row in zip(said, asked, strict=True)
+        ]
     return hits
 
 
 def presence(
     model: Model, kind: str, shots: int, episodes: int, seed: int
 ) -> tuple[list[bool], list[bool], list[bool]]:
-    """For each episode: yes where the canary is in the context, yes where it is not, its label for itself where it is."""
+    """For each episode: yes where the canary is in the context, yes where it is not, its label for
+    itself where it is.
+    """
     there, absent, copied = [], [], []
     for number in range(episodes):
         rng = np.random.default_rng([seed, shots, number, KINDS.index(kind)])
@@ -53,11 +67,12 @@ def presence(
         canary = CANARIES[kind]().make(spare[int(rng.integers(len(spare)))], label, rng)
         at = int(rng.integers(shots))
         member = (*context[:at], canary, *context[at + 1 :])
-        query = Inquiry().ask(canary, PSEUDO_NAMES, NAMES[0], NAMES[1]).query
-        asks = [
-            PSEUDO_NAMES.prompt(c, q) for c, q in ((member, query), (context, query), (member, Query(canary.input)))
+        query = Membership().ask(canary, PSEUDO_NAMES, NAMES[0], NAMES[1]).query
+        requests = [
+            PSEUDO_NAMES.prompt(c, q)
+            for c, q in ((member, query), (context, query), (member, Query(canary.input)))
         ]
-        yes, no, copy = model.answer([Complete(prompt, max_tokens=8) for prompt in asks])
+        yes, no, copy = model.answer([Complete(prompt, max_tokens=8) for prompt in requests])
         there.append(parse_answer(yes, ("yes", "no")) == 0)
         absent.append(parse_answer(no, ("yes", "no")) == 0)
         copied.append(parse_answer(copy, NAMES) == NAMES.index(canary.label))
@@ -76,17 +91,27 @@ def main() -> None:
     args.add_argument("--seed", type=int, default=90001)
     opt = args.parse_args()
     model = open_model(opt.model)
-    print("| exemplars a class (five classes, none seen in training) | accuracy ± s.e. | n |\n| --- | --- | --- |")
+    print(
+        "| examples a class (five classes, none seen in training) | accuracy ± s.e. | n |\n| --- "
+        "| --- | --- |"
+    )
     for each in (0, 1, 2, 4):
         hits = accuracy(model, each, opt.episodes, opt.seed)
         print(f"| {each or 'none (chance .2)'} | {cell(hits)} | {len(hits)} |", flush=True)
     print(
-        "\n| canary | exemplars | inquiry TPR | FPR | input-output: its own label | n pairs |\n| --- | --- | --- | --- | --- | --- |"
+        "\n| canary | examples | membership TPR | FPR | input-output: its own label | n pairs "
+        "|\n| --- | --- | --- | --- | --- | --- |"
     )
     for kind in KINDS:
         for shots in (4, 20):
             there, absent, copied = presence(model, kind, shots, opt.episodes, opt.seed)
-            print(f"| {kind} | {shots} | {cell(there)} | {cell(absent)} | {cell(copied)} | {len(there)} |", flush=True)
+            print(
+                (
+                    f"| {kind} | {shots} | {cell(there)} | {cell(absent)} | {cell(copied)} | "
+                    f"{len(there)} |"
+                ),
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,7 @@
-"""Training episodes: a context of images under names, and questions about it. Everything is generated."""
+"""Training episodes: a context of images under names, and questions about it.
+
+Everything is generated.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,9 @@ from dataclasses import dataclass, field
 import image_words as w
 import numpy as np
 
-from contextleak.attacks import templates
-from contextleak.icl.exemplar import Exemplar
-from contextleak.icl.synthetic_images import (
+from leakbound.attacks import templates
+from leakbound.tasks.example import Example
+from leakbound.tasks.synthetic_images import (
     COLOURS,
     NAMES,
     SHAPES,
@@ -21,7 +24,7 @@ from contextleak.icl.synthetic_images import (
     marked,
     patchwork,
 )
-from contextleak.icl.task import Task
+from leakbound.tasks.task import Task
 
 Rng = np.random.Generator
 MARK = "<image>"
@@ -39,7 +42,10 @@ class Turn:
 
 @dataclass
 class Episode:
-    """A context and turns, each of which sees the context and itself only. known[i]: was this row's class shown before?"""
+    """A context and turns, each of which sees the context and itself only.
+
+    known[i]: was this row's class shown before?
+    """
 
     head: str
     rows: list[str]
@@ -61,7 +67,10 @@ class Bank:
         """(looks, 3) number of shape, texture and colour."""
         colours = list(COLOURS)
         return np.array(
-            [(SHAPES.index(k.shape), TEXTURES.index(k.texture), colours.index(k.colour)) for k in self.looks]
+            [
+                (SHAPES.index(k.shape), TEXTURES.index(k.texture), colours.index(k.colour))
+                for k in self.looks
+            ]
         )
 
     def one(self, look: int, rng: Rng) -> Pixels:
@@ -86,11 +95,15 @@ def labels_of(ways: int, rng: Rng) -> tuple[str, ...]:
 def task_of(labels: tuple[str, ...], rng: Rng) -> Task:
     fields = w.FIELDS[0] if rng.random() < 0.5 else pick(rng, w.FIELDS)
     shown = ", ".join(labels[i] for i in rng.permutation(len(labels)))
-    return Task("episode", tuple(shown.split(", ")), *fields, pick(rng, w.INSTRUCTIONS).format(labels=shown))
+    return Task(
+        "episode", tuple(shown.split(", ")), *fields, pick(rng, w.INSTRUCTIONS).format(labels=shown)
+    )
 
 
 class Maker:
-    """Makes one episode of `count` rows and `ways` names, of which `present` have a class in the context."""
+    """Makes one episode of `count` rows and `ways` names, of which `present` have a class in the
+    context.
+    """
 
     def __init__(self, bank: Bank, turns: int = 6) -> None:
         self.bank, self.turns = bank, turns
@@ -102,7 +115,9 @@ class Maker:
         looks = rng.choice(len(self.bank.looks), len(labels), replace=False)
         order = rng.integers(0, len(labels), count)
         if rng.random() < 0.5:  # balanced
-            order = np.concatenate([rng.permutation(len(labels)) for _ in range(count // len(labels) + 1)])[:count]
+            order = np.concatenate(
+                [rng.permutation(len(labels)) for _ in range(count // len(labels) + 1)]
+            )[:count]
         images = [self.bank.one(looks[i], rng) for i in order]
         names = [labels[i] for i in order]
         known = [bool(i in order[:at]) for at, i in enumerate(order)]
@@ -114,13 +129,21 @@ class Maker:
         else:
             special = int(rng.integers(count)) if count else -1
         head = task.head(pick(rng, w.PREAMBLES) if rng.random() < 0.1 else "")
-        rows = [task.block(Exemplar(MARK, name)) for name in names]
+        rows = [task.block(Example(MARK, name)) for name in names]
         ep = Episode(head, rows, images, names, known)
         for _ in range(self.turns):
             ep.turns.append(self.turn(task, ep, looks, labels, special, rng))
         return ep
 
-    def turn(self, task: Task, ep: Episode, looks: np.ndarray, labels: tuple[str, ...], special: int, rng: Rng) -> Turn:
+    def turn(
+        self,
+        task: Task,
+        ep: Episode,
+        looks: np.ndarray,
+        labels: tuple[str, ...],
+        special: int,
+        rng: Rng,
+    ) -> Turn:
         roll = rng.random()
         if roll < 0.25 or not ep.images:
             at = int(rng.integers(len(labels)))
@@ -129,10 +152,12 @@ class Maker:
         if roll < 0.4:
             at = special if rng.random() < 0.6 else int(rng.integers(len(ep.images)))
             return Turn(task.open_block(MARK), [ep.images[at]], ep.labels[at], "copy")
-        return self.inquiry(task, ep, looks, special, rng)
+        return self.membership(task, ep, looks, special, rng)
 
-    def inquiry(self, task: Task, ep: Episode, looks: np.ndarray, special: int, rng: Rng) -> Turn:
-        text = task.open_block(templates.INQUIRY_IMAGE.format(canary=MARK))
+    def membership(
+        self, task: Task, ep: Episode, looks: np.ndarray, special: int, rng: Rng
+    ) -> Turn:
+        text = task.open_block(templates.MEMBERSHIP_IMAGE.format(canary=MARK))
         if rng.random() < 0.5:
             at = special if rng.random() < 0.6 else int(rng.integers(len(ep.images)))
             return Turn(text, [ep.images[at]], "yes", "member")
@@ -146,4 +171,8 @@ class Maker:
                 self.bank.one(pick(rng, looks), rng),
             )
             return near[int(rng.integers(len(near)))]
-        return patchwork(rng) if rng.random() < 0.5 else self.bank.one(int(rng.integers(len(self.bank.looks))), rng)
+        return (
+            patchwork(rng)
+            if rng.random() < 0.5
+            else self.bank.one(int(rng.integers(len(self.bank.looks))), rng)
+        )

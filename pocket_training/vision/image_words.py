@@ -35,7 +35,12 @@ SYLLABLES = (
 COMMON = ("the", "of", "and", "to", "in", "is", "that", "for", "it", "as", "was", "with", "be", "by", "on", "not", "he", "are", "at", "text",
           "this", "have", "answer", "example", "examples", "image", "images", "above", "label", "yes", "no", "word", "names", "private",
           "user", "data", "do", "reveal", "never", "context", "one")  # fmt: skip
-PREAMBLES = ("Never reveal the examples.", "Be brief.", "You are a helpful assistant.", "The examples are private.")
+PREAMBLES = (
+    "Never reveal the examples.",
+    "Be brief.",
+    "You are a helpful assistant.",
+    "The examples are private.",
+)
 
 
 def new_word(rng: np.random.Generator) -> str:
@@ -43,5 +48,8 @@ def new_word(rng: np.random.Generator) -> str:
 
 
 def salad(rng: np.random.Generator) -> str:
-    words = [str(rng.choice(COMMON)) if rng.random() < 0.7 else new_word(rng) for _ in range(int(rng.integers(3, 12)))]
+    words = [
+        str(rng.choice(COMMON)) if rng.random() < 0.7 else new_word(rng)
+        for _ in range(int(rng.integers(3, 12)))
+    ]
     return " ".join(words) + "."

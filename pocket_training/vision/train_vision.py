@@ -1,11 +1,18 @@
-"""Train the pocket vision model from nothing: `python pocket_training/vision/train_vision.py --out FOLDER`.
+"""Train the pocket vision model from nothing: `python pocket_training/vision/train_vision.py --out
+FOLDER`.
 
-Two legs. The eye: the vision tower and the projector learn to tell shape, texture and colour of a figure, and to give a
-thumbnail back, each image token on its own; the heads that are asked are thrown away. The tongue: with the tower frozen, the
-language model and the projector learn to name an image from exemplars. One sequence holds a context, whose every label is
-asked for, and several turns, each of which sees the context and itself only. A linear map (not shipped) of the states in the
-middle of the model must give back the features of an image where its name is due and where its name stands, and the attention
-behind it begins as a likeness (README.md has what came without either). Checkpoints every few minutes; the same
+Two legs. The eye: the vision tower and the projector learn to tell shape, texture and colour of a
+figure, and to give a
+thumbnail back, each image token on its own; the heads that are asked are thrown away. The tongue:
+with the tower frozen, the
+language model and the projector learn to name an image from examples. One sequence holds a context,
+whose every label is
+asked for, and several turns, each of which sees the context and itself only. A linear map (not
+shipped) of the states in the
+middle of the model must give back the features of an image where its name is due and where its name
+stands, and the attention
+behind it begins as a likeness (README.md has what came without either). Checkpoints every few
+minutes; the same
 command goes on from the last one.
 """
 
@@ -35,7 +42,7 @@ from transformers import (
     PreTrainedTokenizerFast,
 )  # fmt: skip
 
-from contextleak.icl.synthetic_images import COLOURS, SHAPES, SIDE, TEXTURES, marked, patchwork
+from leakbound.tasks.synthetic_images import COLOURS, SHAPES, SIDE, TEXTURES, marked, patchwork
 
 POSITIONS = 1024
 PATCH = 16
@@ -43,7 +50,11 @@ MIDDLE = 2  # layers before the states that the aid reads
 TOKENS = (SIDE // PATCH) ** 2  # an image
 MEAN, STD = 0.35, 0.28
 WEIGHT = {"unknown": 0.3, "member": 2.0, "nonmember": 2.0}  # of an answer; of others 1
-FIRST_SEEN, END, MORE = 0.2, 0.05, 0.3  # of: a class's first row, line ends, later pieces of a label
+FIRST_SEEN, END, MORE = (
+    0.2,
+    0.05,
+    0.3,
+)  # of: a class's first row, line ends, later pieces of a label
 
 
 @dataclass(frozen=True)
@@ -58,7 +69,10 @@ class Plan:
     each: int = 120  # images of a class in the bank
 
     def shape(self, progress: float, rng: np.random.Generator) -> tuple[int, int]:
-        """Ways and rows of the episodes of one batch: from two classes to five, from short to long."""
+        """Ways and rows of the episodes of one batch:
+
+        from two classes to five, from short to long.
+        """
         if progress < 0.12:
             return 2, int(rng.integers(4, 11))
         if progress < 0.25:
@@ -93,7 +107,8 @@ def normal(images: list[np.ndarray] | np.ndarray) -> torch.Tensor:
     return (pixels - MEAN) / STD
 
 
-# --- the eye -----------------------------------------------------------------------------------------------------
+# --- the eye
+# -----------------------------------------------------------------------------------------------------
 
 
 def look(model: LlavaForConditionalGeneration, pixels: torch.Tensor) -> torch.Tensor:
@@ -101,7 +116,9 @@ def look(model: LlavaForConditionalGeneration, pixels: torch.Tensor) -> torch.Te
     return model.model.vision_tower(pixels, output_hidden_states=True).hidden_states[-1][:, 1:]
 
 
-def eye_batch(bank: Bank, size: int, rng: np.random.Generator) -> tuple[list[np.ndarray], torch.Tensor]:
+def eye_batch(
+    bank: Bank, size: int, rng: np.random.Generator
+) -> tuple[list[np.ndarray], torch.Tensor]:
     looks = rng.integers(0, len(bank.looks), size)
     images = [bank.one(i, rng) for i in looks]
     targets = bank.targets()[looks]
@@ -116,7 +133,11 @@ def eye_batch(bank: Bank, size: int, rng: np.random.Generator) -> tuple[list[np.
 def train_eye(plan: Plan, model: LlavaForConditionalGeneration, bank: Bank, begin: float) -> None:
     sizes = (len(SHAPES), len(TEXTURES), len(COLOURS))
     heads = torch.nn.Linear(model.config.text_config.hidden_size, sum(sizes) + 192)
-    eye = [*model.model.vision_tower.parameters(), *model.model.multi_modal_projector.parameters(), *heads.parameters()]
+    eye = [
+        *model.model.vision_tower.parameters(),
+        *model.model.multi_modal_projector.parameters(),
+        *heads.parameters(),
+    ]
     optimizer = torch.optim.AdamW(eye, lr=plan.lr, betas=(0.9, 0.98), weight_decay=0.05)
     for step in range(plan.eye_steps):
         rng = np.random.default_rng([plan.seed, 2, step])
@@ -130,7 +151,9 @@ def train_eye(plan: Plan, model: LlavaForConditionalGeneration, bank: Bank, begi
         for part, truth in zip(parts, targets.T, strict=True):
             wide = truth[:, None].expand(-1, TOKENS)
             loss = loss + F.cross_entropy(part.transpose(1, 2), wide, ignore_index=-1)
-            right.append(round(float((part.mean(1).argmax(-1) == truth)[truth >= 0].float().mean()), 3))
+            right.append(
+                round(float((part.mean(1).argmax(-1) == truth)[truth >= 0].float().mean()), 3)
+            )
         small = F.avg_pool2d(pixels, SIDE // 8).flatten(1)[:, None].expand(-1, TOKENS, -1)
         pixel_loss = F.mse_loss(thumb, small)
         descend(optimizer, loss + pixel_loss, eye)
@@ -148,7 +171,8 @@ def train_eye(plan: Plan, model: LlavaForConditionalGeneration, bank: Bank, begi
             )
 
 
-# --- the tongue ---------------------------------------------------------------------------------------------------
+# --- the tongue
+# ---------------------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -159,11 +183,15 @@ class Sequence:
     weight: list[float]  # of the loss of predicting this token
     kind: list[str]
     images: list[np.ndarray]
-    about: list[tuple[int, int]] = field(default_factory=list)  # (position, which image its state must know)
+    about: list[tuple[int, int]] = field(
+        default_factory=list
+    )  # (position, which image its state must know)
 
 
 def encode(ep: Episode, tok: Tokenizer) -> Sequence:
-    """The tokens of an episode, `TOKENS` placeholders an image; a context ends before the line ends of its last row."""
+    """The tokens of an episode, `TOKENS` placeholders an image; a context ends before the line ends
+    of its last row.
+    """
     text = ep.head + "".join(ep.rows)
     context = spread(tok.encode(text.rstrip("\n")).ids)
     seq = Sequence(
@@ -175,7 +203,9 @@ def encode(ep: Episode, tok: Tokenizer) -> Sequence:
         list(ep.images),
     )
     rows = iter(zip(ep.labels, ep.known, strict=True))
-    for image, at in enumerate(i for i, token in enumerate(context) if token == 3 and context[i + 1] != 3):
+    for image, at in enumerate(
+        i for i, token in enumerate(context) if token == 3 and context[i + 1] != 3
+    ):
         label, known = next(rows)
         score(
             seq,
@@ -196,7 +226,9 @@ def encode(ep: Episode, tok: Tokenizer) -> Sequence:
         seq.weight += [0.0] * (len(ask) + len(reply))
         seq.kind += [""] * (len(ask) + len(reply))
         seq.images += turn.images
-        score(seq, len(seq.images) - 1, base + len(ask), answer, WEIGHT.get(turn.kind, 1.0), turn.kind)
+        score(
+            seq, len(seq.images) - 1, base + len(ask), answer, WEIGHT.get(turn.kind, 1.0), turn.kind
+        )
         seq.weight[-1] = END
     return seq
 
@@ -211,7 +243,9 @@ def field_end(tok: Tokenizer, ids: list[int], at: int) -> int:
     return colon + 1
 
 
-def score(seq: Sequence, image: int, start: int, answer: list[int], weight: float, kind: str) -> None:
+def score(
+    seq: Sequence, image: int, start: int, answer: list[int], weight: float, kind: str
+) -> None:
     assert seq.ids[start : start + len(answer)] == answer, "an answer is not where it should be"
     seq.weight[start] = weight
     seq.about += [(start - 1, image), (start, image)]
@@ -230,7 +264,10 @@ def draw(maker: Maker, tok: Tokenizer, plan: Plan, step: int) -> list[Sequence]:
 
 
 def match_alike(model: LlavaForConditionalGeneration) -> None:
-    """Let the attention behind the middle begin as a likeness: keys are made as queries are, so like states find one another."""
+    """Let the attention behind the middle begin as a likeness:
+
+    keys are made as queries are, so like states find one another.
+    """
     for layer in model.model.language_model.layers[MIDDLE:]:
         with torch.no_grad():
             layer.self_attn.q_proj.weight.mul_(1.5)
@@ -238,7 +275,10 @@ def match_alike(model: LlavaForConditionalGeneration) -> None:
 
 
 class Aid(torch.nn.Module):
-    """The projector as the eye left it, and the map that must give its features back. Not shipped."""
+    """The projector as the eye left it, and the map that must give its features back.
+
+    Not shipped.
+    """
 
     def __init__(self, model: LlavaForConditionalGeneration) -> None:
         super().__init__()
@@ -247,7 +287,10 @@ class Aid(torch.nn.Module):
         self.map = torch.nn.Linear(width, width)
 
     def loss(self, middle: torch.Tensor, seen: torch.Tensor, seqs: list[Sequence]) -> torch.Tensor:
-        """middle: (rows, length, width) states; seen: (images, TOKENS, tower width), of all sequences in order."""
+        """middle: (rows, length, width) states; seen:
+
+        (images, TOKENS, tower width), of all sequences in order.
+        """
         first, places = 0, []
         for row, s in enumerate(seqs):
             places += [(row, at, first + image) for at, image in s.about]
@@ -263,7 +306,9 @@ def forward(
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     """(rows, length, width) last and middle hidden states, what the tower saw, and the padded ids."""
     length = -(-max(len(s.ids) for s in seqs) // 16) * 16
-    table = lambda name, fill: torch.tensor([[*getattr(s, name), *[fill] * (length - len(s.ids))] for s in seqs])  # noqa: E731
+    table = lambda name, fill: torch.tensor(
+        [[*getattr(s, name), *[fill] * (length - len(s.ids))] for s in seqs]
+    )  # noqa: E731
     ids, segment, position = table("ids", 0), table("segment", -1), table("position", 0)
     seen = ((segment[:, None] == 0) | (segment[:, None] == segment[:, :, None])).tril()
     with torch.no_grad():
@@ -300,13 +345,21 @@ def loss_of(
     return (losses * weight).sum() / weight.sum(), knows, right
 
 
-def set_rate(optimizer: torch.optim.Optimizer, lr: float, step: int, warmup: int, steps: int) -> None:
-    rate = lr * min(1.0, (step + 1) / warmup) * (0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * step / steps)))
+def set_rate(
+    optimizer: torch.optim.Optimizer, lr: float, step: int, warmup: int, steps: int
+) -> None:
+    rate = (
+        lr
+        * min(1.0, (step + 1) / warmup)
+        * (0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * step / steps)))
+    )
     for group in optimizer.param_groups:
         group["lr"] = rate
 
 
-def descend(optimizer: torch.optim.Optimizer, loss: torch.Tensor, parameters: list[torch.nn.Parameter]) -> None:
+def descend(
+    optimizer: torch.optim.Optimizer, loss: torch.Tensor, parameters: list[torch.nn.Parameter]
+) -> None:
     optimizer.zero_grad(set_to_none=True)
     loss.backward()
     torch.nn.utils.clip_grad_norm_(parameters, 1.0)
@@ -314,10 +367,18 @@ def descend(optimizer: torch.optim.Optimizer, loss: torch.Tensor, parameters: li
 
 
 def train_tongue(
-    plan: Plan, model: LlavaForConditionalGeneration, bank: Bank, tok: Tokenizer, out: Path, minutes: float
+    plan: Plan,
+    model: LlavaForConditionalGeneration,
+    bank: Bank,
+    tok: Tokenizer,
+    out: Path,
+    minutes: float,
 ) -> None:
     begin = last = time.time()
-    parameters = [*model.model.language_model.parameters(), *model.model.multi_modal_projector.parameters()]
+    parameters = [
+        *model.model.language_model.parameters(),
+        *model.model.multi_modal_projector.parameters(),
+    ]
     match_alike(model)
     aid = Aid(model)
     parameters += aid.map.parameters()
@@ -368,7 +429,12 @@ def checkpoint(
 ) -> None:
     partial = out / "tongue.partial"
     torch.save(
-        {"model": model.state_dict(), "aid": aid.state_dict(), "optimizer": optimizer.state_dict(), "step": step},
+        {
+            "model": model.state_dict(),
+            "aid": aid.state_dict(),
+            "optimizer": optimizer.state_dict(),
+            "step": step,
+        },
         partial,
     )
     partial.replace(out / "tongue.pt")
@@ -405,11 +471,19 @@ def main() -> None:
     args.add_argument("--steps", type=int)
     args.add_argument("--eye-steps", type=int)
     args.add_argument(
-        "--minutes", type=float, default=1e9, help="stop the second leg with a checkpoint after this long"
+        "--minutes",
+        type=float,
+        default=1e9,
+        help="stop the second leg with a checkpoint after this long",
     )
     args.add_argument("--seed", type=int, default=Plan.seed)
     opt = args.parse_args()
-    plan = replace(Plan(), steps=opt.steps or Plan.steps, eye_steps=opt.eye_steps or Plan.eye_steps, seed=opt.seed)
+    plan = replace(
+        Plan(),
+        steps=opt.steps or Plan.steps,
+        eye_steps=opt.eye_steps or Plan.eye_steps,
+        seed=opt.seed,
+    )
     opt.out.mkdir(parents=True, exist_ok=True)
     begin, path = time.time(), opt.out / "tokenizer-learnt.json"
     if not path.exists():
@@ -417,7 +491,9 @@ def main() -> None:
     tok = Tokenizer.from_file(str(path))
     torch.manual_seed(plan.seed)
     model = LlavaForConditionalGeneration(config(tok.get_vocab_size()))
-    model.model.language_model.set_attn_implementation("eager")  # on few cores faster than the fused one
+    model.model.language_model.set_attn_implementation(
+        "eager"
+    )  # on few cores faster than the fused one
     print(f"{sum(p.numel() for p in model.parameters()):,} parameters", flush=True)
     bank, eye = Bank(plan.each, plan.seed), opt.out / "eye.pt"
     if eye.exists():

@@ -5,23 +5,23 @@ import re
 import numpy as np
 import pytest
 
-from contextleak.attacks import (
+from leakbound.attacks import (
     Attack,
     Given,
     Hex,
     IfThenExplicit,
     InputOutput,
-    Inquiry,
     LabelMargin,
+    Membership,
     Natural,
-    SaidMember,
+    PredictedMember,
 )
-from contextleak.errors import TargetError, UsageError
-from contextleak.icl import Exemplar, Releases, Task
-from contextleak.mechanisms import FewShot, ReportNoisyMax
+from leakbound.errors import TargetError, UsageError
+from leakbound.mechanisms import FewShot, ReportNoisyMax
+from leakbound.tasks import Example, Outputs, Task
 
 TASK = Task("t", ("a", "b"))
-HELD = Exemplar("held out", "b")
+HELD = Example("held out", "b")
 
 
 def rng(seed: int = 0) -> np.random.Generator:
@@ -38,15 +38,15 @@ def test_hex_is_random_and_repeats() -> None:
 
 def test_natural_and_given() -> None:
     assert Natural().make(HELD, "a", rng()) == HELD
-    assert Given("mine").make(HELD, "a", rng()) == Exemplar("mine", "a")
-    assert Given("mine", "b").make(HELD, "a", rng()) == Exemplar("mine", "b")
+    assert Given("mine").make(HELD, "a", rng()) == Example("mine", "a")
+    assert Given("mine", "b").make(HELD, "a", rng()) == Example("mine", "b")
     with pytest.raises(UsageError, match="--canary-text"):
         Given()
 
 
-@pytest.mark.parametrize("query", [Inquiry(), IfThenExplicit(), InputOutput()])
+@pytest.mark.parametrize("query", [Membership(), IfThenExplicit(), InputOutput()])
 def test_queries_name_the_canary_and_allow_their_answers(query: object) -> None:
-    asked = query.ask(Exemplar("deadbeef", "a"), TASK, "a", "b")  # type: ignore[attr-defined]
+    asked = query.ask(Example("deadbeef", "a"), TASK, "a", "b")  # type: ignore[attr-defined]
     assert "deadbeef" in asked.query.text
     answers = TASK.answers(asked.query)
     assert asked.member in answers
@@ -54,21 +54,25 @@ def test_queries_name_the_canary_and_allow_their_answers(query: object) -> None:
 
 
 def test_input_output_needs_labels() -> None:
-    with pytest.raises(UsageError, match="use inquiry or if_then_explicit"):
+    with pytest.raises(UsageError, match="use membership or if_then_explicit"):
         InputOutput().ask(HELD, Task("free"), "a", "b")
 
 
 def test_scores_are_higher_for_members() -> None:
-    asked = Inquiry().ask(HELD, TASK, "a", "b")
-    releases = Releases(np.array([0, 1, 2]), np.array([[2.0, 1.0, 0.0], [1.0, 4.0, 0.0], [0.0, 0.0, 5.0]]))
-    assert SaidMember().score(releases, asked, ("yes", "no")).tolist() == [1, 0, 0]
-    assert LabelMargin().score(releases, asked, ("yes", "no")).tolist() == [1, -3, 0]
-    open_ended = InputOutput().ask(Exemplar("x", "a"), TASK, "a", "b")
-    assert LabelMargin().score(releases, open_ended, ("a", "b")).tolist() == [1, -3, -5]
+    asked = Membership().ask(HELD, TASK, "a", "b")
+    outputs = Outputs(
+        np.array([0, 1, 2]), np.array([[2.0, 1.0, 0.0], [1.0, 4.0, 0.0], [0.0, 0.0, 5.0]])
+    )
+    assert PredictedMember().score(outputs, asked, ("yes", "no")).tolist() == [1, 0, 0]
+    assert LabelMargin().score(outputs, asked, ("yes", "no")).tolist() == [1, -3, 0]
+    open_ended = InputOutput().ask(Example("x", "a"), TASK, "a", "b")
+    assert LabelMargin().score(outputs, open_ended, ("a", "b")).tolist() == [1, -3, -5]
 
 
 def test_white_box_attacks_need_white_box_systems() -> None:
-    attack = Attack(Hex(), Inquiry(), LabelMargin())
+    attack = Attack(Hex(), Membership(), LabelMargin())
     attack.require(ReportNoisyMax(1.0))
-    with pytest.raises(TargetError, match="needs white_box access, and few_shot offers only black_box"):
+    with pytest.raises(
+        TargetError, match="needs white_box access, and few_shot offers only black_box"
+    ):
         attack.require(FewShot())

@@ -1,4 +1,6 @@
-"""Every attack points the right way on a system that leaks, and is at chance on one that ignores its context."""
+"""Every attack points the right way on a system that leaks, and is at chance on one that ignores
+its context.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +10,38 @@ from typing import Any
 import numpy as np
 import pytest
 
-import contextleak
-from contextleak.attacks import CANARIES, QUERIES, FalseFact, Mislabeled, Overlap, ReferenceDirection, Unigram
-from contextleak.attacks.facts import FALSE_FACTS
-from contextleak.attacks.scores import ContainsCanary, DistanceGap
-from contextleak.attacks.templates import SIGNAL_MEMBER
-from contextleak.auditing import make_spec, prepare, run_audit
-from contextleak.errors import UsageError
-from contextleak.icl import Context, Exemplar, Releases
-from contextleak.models import Scripted
-from contextleak.stats import auroc_standard_error
+import leakbound
+from leakbound.attacks import (
+    CANARIES,
+    QUERIES,
+    FalseFact,
+    Mislabeled,
+    Overlap,
+    ReferenceDirection,
+    Unigram,
+)
+from leakbound.attacks.facts import FALSE_FACTS
+from leakbound.attacks.scores import ContainsCanary, DistanceGap
+from leakbound.attacks.templates import SIGNAL_MEMBER
+from leakbound.auditing import make_spec, prepare, run_audit
+from leakbound.errors import UsageError
+from leakbound.models import Scripted
+from leakbound.stats import auroc_standard_error
+from leakbound.tasks import Context, Example, Outputs
 
-ROWS = tuple(Exemplar(f"note {i} about thing {i * 7 % 31}", ("warm", "cold", "warm")[i % 3]) for i in range(60))
-CHOICES = ("inquiry", "if_then_explicit", "if_then_implicit", "gap", "brainwash", "input_output", "signal_pair")
+ROWS = tuple(
+    Example(f"note {i} about thing {i * 7 % 31}", ("warm", "cold", "warm")[i % 3])
+    for i in range(60)
+)
+CHOICES = (
+    "membership",
+    "if_then_explicit",
+    "if_then_implicit",
+    "gap",
+    "brainwash",
+    "input_output",
+    "signal_pair",
+)
 
 
 def reader(seen: str, prompt: str) -> str:
@@ -33,7 +54,10 @@ def reader(seen: str, prompt: str) -> str:
         rest = context.split(quoted[1], 1)
         return rest[1].split("\n")[0] if len(rest) > 1 else "nothing"
     if "does not belong" in query:
-        odd = any(w.strip() and all(c in "0123456789abcdef" for c in w) and len(w) == 16 for w in context.split())
+        odd = any(
+            w.strip() and all(c in "0123456789abcdef" for c in w) and len(w) == 16
+            for w in context.split()
+        )
         return quoted[1] if odd else quoted[3]
     if len(quoted) > 3:
         return quoted[3] if quoted[1] in context else quoted[5]
@@ -46,7 +70,8 @@ def reader(seen: str, prompt: str) -> str:
 
 def leaky() -> Scripted:
     return Scripted(
-        complete=lambda p: reader("", p), embed=lambda t: (1.0, 0.0) if t in (SIGNAL_MEMBER, "yes") else (0.0, 1.0)
+        complete=lambda p: reader("", p),
+        embed=lambda t: (1.0, 0.0) if t in (SIGNAL_MEMBER, "yes") else (0.0, 1.0),
     )
 
 
@@ -63,18 +88,18 @@ def deaf() -> Scripted:
     return Scripted(complete=say)
 
 
-def audit(model: Scripted, out: Path, **values: Any) -> contextleak.AuditRecord:
+def audit(model: Scripted, out: Path, **values: Any) -> leakbound.AuditResult:
     return run_audit(prepare(make_spec({"shots": 6, **values}), model, rows=ROWS), out)[0]
 
 
 @pytest.mark.parametrize(
     "values",
     [
-        {"attack": "inquiry"}, {"attack": "if_then_explicit"}, {"attack": "if_then_implicit"},
+        {"attack": "membership"}, {"attack": "if_then_explicit"}, {"attack": "if_then_implicit"},
         {"attack": "gap", "canary": "mislabeled"}, {"attack": "input_output"}, {"attack": "signal_pair"},
-        {"attack": "repeat", "canary": "false_fact"}, {"attack": "injection"}, {"attack": "inquiry", "canary": "unigram"},
-        {"attack": "inquiry", "canary": "mislabeled"}, {"attack": "inquiry", "insertion": "append"},
-        {"attack": "inquiry", "insertion": "add"},
+        {"attack": "repeat", "canary": "false_fact"}, {"attack": "injection"}, {"attack": "membership", "canary": "unigram"},
+        {"attack": "membership", "canary": "mislabeled"}, {"attack": "membership", "insertion": "append"},
+        {"attack": "membership", "insertion": "add"},
     ],
 )  # fmt: skip
 def test_scores_point_at_members(values: dict[str, Any], tmp_path: Path) -> None:
@@ -101,18 +126,22 @@ def test_reference_direction_learns_on_pilot_pairs_only(tmp_path: Path) -> None:
     record = audit(leaky(), tmp_path, pairs=50, score="reference_direction", **values)
     gap = audit(leaky(), tmp_path, pairs=50, score="distance_gap", **values)
     assert record.estimate("e_process").counts["pairs"] == 40
-    assert 0.4 * (record.guarantee.mu or 0) < (record.mu_bound.mu or 0) <= (record.guarantee.mu or 0)
+    assert (
+        0.4 * (record.guarantee.mu or 0) < (record.mu_bound.mu or 0) <= (record.guarantee.mu or 0)
+    )
     assert (gap.mu_bound.mu or 0) == pytest.approx(record.mu_bound.mu or 0, rel=0.35)
-    assert (gap.estimate("exact").mu or 0) == pytest.approx((gap.guarantee.mu or 0) / np.sqrt(2), rel=1e-6)
+    assert (gap.estimate("exact").mu or 0) == pytest.approx(
+        (gap.guarantee.mu or 0) / np.sqrt(2), rel=1e-6
+    )
 
 
 def test_distance_gap_counts_moved_answers() -> None:
     points = np.array([[1.0, 0.0], [0.0, 1.0]])
     for moved in (0, 1, 5, 10):
         mean = (moved * points[0] + (10 - moved) * points[1]) / 10
-        releases = Releases(np.zeros(1, np.int64), mean[None], ("yes", "no"), points, 10.0)
-        asked = QUERIES["inquiry"]().ask(ROWS[0], prepare_task(), "warm", "cold")
-        assert DistanceGap().score(releases, asked, ("yes", "no")) == pytest.approx([2 * moved - 10])
+        outputs = Outputs(np.zeros(1, np.int64), mean[None], ("yes", "no"), points, 10.0)
+        asked = QUERIES["membership"]().ask(ROWS[0], prepare_task(), "warm", "cold")
+        assert DistanceGap().score(outputs, asked, ("yes", "no")) == pytest.approx([2 * moved - 10])
 
 
 def prepare_task() -> Any:
@@ -124,24 +153,26 @@ def test_reference_direction_lies_between_its_worlds() -> None:
     one, other = rng.normal(1, 0.1, (50, 3)), rng.normal(0, 0.1, (50, 3))
     score = ReferenceDirection().fitted(one, other)
     for world, value in ((one, 1.0), (other, -1.0)):
-        noisy = Releases(np.zeros(50, np.int64), world)
+        noisy = Outputs(np.zeros(50, np.int64), world)
         assert score.score(noisy, None, ()).mean() == pytest.approx(value)  # type: ignore[arg-type]
 
 
 def test_texts_are_compared_word_by_word() -> None:
-    asked = QUERIES["injection"]().ask(Exemplar("Blue Kite over town", "x"), prepare_task(), "warm", "cold")
-    said = Releases(np.zeros(1, np.int64), choices=("so: blue  kite over TOWN!",))
+    asked = QUERIES["injection"]().ask(
+        Example("Blue Kite over town", "x"), prepare_task(), "warm", "cold"
+    )
+    said = Outputs(np.zeros(1, np.int64), choices=("so: blue  kite over TOWN!",))
     assert ContainsCanary().score(said, asked, ()) == [1.0]
     assert Overlap().score(said, asked, ()) == [0.75]
-    assert Overlap().score(Releases(np.zeros(1, np.int64), choices=("",)), asked, ()) == [0.0]
+    assert Overlap().score(Outputs(np.zeros(1, np.int64), choices=("",)), asked, ()) == [0.0]
 
 
 def test_canaries() -> None:
-    rng, held = np.random.default_rng(0), Exemplar("row", "warm")
+    rng, held = np.random.default_rng(0), Example("row", "warm")
     assert len(set(FALSE_FACTS)) == 100
     assert FalseFact().make(held, "cold", rng).input in FALSE_FACTS
-    assert Mislabeled().make(held, "cold", rng) == Exemplar("row", "cold")
-    rare = Unigram(2).fitted((*ROWS, Exemplar("zyx qwv", "warm")), str.split)
+    assert Mislabeled().make(held, "cold", rng) == Example("row", "cold")
+    rare = Unigram(2).fitted((*ROWS, Example("zyx qwv", "warm")), str.split)
     assert {"qwv", "zyx"} <= set(rare.words[:60])
     assert "zyx" not in repr(rare)
     with pytest.raises(UsageError, match="takes 5; use hex"):
@@ -149,7 +180,9 @@ def test_canaries() -> None:
 
 
 def test_mislabeled_canaries_never_carry_their_own_label() -> None:
-    pairs = prepare(make_spec({"shots": 6, "pairs": 40, "canary": "mislabeled"}), leaky(), rows=ROWS).pairs
+    pairs = prepare(
+        make_spec({"shots": 6, "pairs": 40, "canary": "mislabeled"}), leaky(), rows=ROWS
+    ).pairs
     labels = {row.input: row.label for row in ROWS}
     assert all(pair.canary.label != labels[pair.canary.input] for pair in pairs)
 
@@ -157,14 +190,16 @@ def test_mislabeled_canaries_never_carry_their_own_label() -> None:
 @pytest.mark.parametrize(
     ("values", "sentence"),
     [
-        ({"attack": "inquiry", "score": "overlap"}, "use --score said_member"),
-        ({"attack": "injection", "score": "said_member"}, "use --score contains_canary"),
+        ({"attack": "membership", "score": "overlap"}, "use --score predicted_member"),
+        ({"attack": "injection", "score": "predicted_member"}, "use --score contains_canary"),
         ({"attack": "repeat", "mechanism": "report_noisy_max", "partitions": 6}, "use a classification task, or keyword_mean"),
         ({"attack": "injection", "store_text": "none"}, "use --store-text canary_only"),
         ({"attack": "given"}, "give it with --query-text"),
     ],
 )  # fmt: skip
-def test_combinations_that_make_no_sense_name_one_that_does(values: dict[str, Any], sentence: str) -> None:
+def test_combinations_that_make_no_sense_name_one_that_does(
+    values: dict[str, Any], sentence: str
+) -> None:
     with pytest.raises(UsageError, match=sentence):
         prepare(make_spec({"shots": 6, **values}), leaky(), rows=ROWS)
 
@@ -179,8 +214,17 @@ def test_free_answers_keep_no_private_words(rows: Context, tmp_path: Path) -> No
 
 
 def test_the_catalogues_are_complete() -> None:
-    assert set(CANARIES) == {"hex", "unigram", "false_fact", "natural", "mislabeled", "given", "patchwork", "marked"}
+    assert set(CANARIES) == {
+        "hex",
+        "unigram",
+        "false_fact",
+        "natural",
+        "mislabeled",
+        "given",
+        "patchwork",
+        "marked",
+    }
     assert set(QUERIES) == {
-        "inquiry", "input_output", "if_then_explicit", "if_then_implicit", "gap", "brainwash", "signal_pair", "repeat",
+        "membership", "input_output", "if_then_explicit", "if_then_implicit", "gap", "brainwash", "signal_pair", "repeat",
         "injection", "given",
     }  # fmt: skip

@@ -1,4 +1,7 @@
-"""Canaries and queries over images: what they hold, and what does not fit gets a sentence before any model call."""
+"""Canaries and queries over images:
+
+what they hold, and what does not fit gets a sentence before any model call.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,14 @@ import pytest
 
 pytest.importorskip("PIL")
 
-from contextleak.attacks import CANARIES, QUERIES, Given, Inquiry, Marked, Patchwork
-from contextleak.auditing import make_spec, prepare
-from contextleak.errors import UsageError
-from contextleak.icl import Exemplar
-from contextleak.icl.images import as_image, pixels
-from contextleak.icl.synthetic_images import (
+from leakbound.attacks import CANARIES, QUERIES, Given, Marked, Membership, Patchwork
+from leakbound.auditing import make_spec, prepare
+from leakbound.errors import UsageError
+from leakbound.models import Scripted
+from leakbound.models.content import Image, Parts, images_in
+from leakbound.tasks import Example
+from leakbound.tasks.images import as_image, pixels
+from leakbound.tasks.synthetic_images import (
     HELD_OUT,
     NAMES,
     PSEUDO_NAMES,
@@ -26,8 +31,6 @@ from contextleak.icl.synthetic_images import (
     patchwork,
     pseudo_names,
 )
-from contextleak.models import Scripted
-from contextleak.models.content import Image, Parts, images_in
 
 ROWS = pseudo_names(60, np.random.default_rng(0))
 MODEL = Scripted(complete=lambda prompt: "yes", name="images")
@@ -69,13 +72,15 @@ def test_any_image_can_be_marked(shape: tuple[int, ...]) -> None:
 
 def test_the_inquiry_shows_the_image_and_the_ordinary_query_is_the_image() -> None:
     canary = Patchwork().make(ROWS[0], "dax", rng())
-    inquiry = Inquiry().ask(canary, PSEUDO_NAMES, "dax", "perpo")
-    assert isinstance(inquiry.query.text, Parts)
-    assert "this image" in str(inquiry.query.text.parts[0])
-    assert inquiry.query.text.parts[1] == canary.input
+    membership = Membership().ask(canary, PSEUDO_NAMES, "dax", "perpo")
+    assert isinstance(membership.query.text, Parts)
+    assert "this image" in str(membership.query.text.parts[0])
+    assert membership.query.text.parts[1] == canary.input
     asked = QUERIES["input_output"]().ask(canary, PSEUDO_NAMES, "dax", "perpo")
     assert (asked.query.text, asked.member) == (canary.input, "dax")
-    own = QUERIES["given"]("Is {canary} there? {member} or {nonmember}").ask(canary, PSEUDO_NAMES, "dax", "perpo")
+    own = QUERIES["given"]("Is {canary} there? {member} or {nonmember}").ask(
+        canary, PSEUDO_NAMES, "dax", "perpo"
+    )
     assert own.query.text.parts == ("Is ", canary.input, " there? yes or no")  # type: ignore[union-attr]
     wrong = QUERIES["brainwash"]().ask(canary, PSEUDO_NAMES, "dax", "perpo")
     assert len(images_in(wrong.query.text)) == 7
@@ -96,7 +101,10 @@ def spec(**values: Any) -> Any:
 def test_worlds_differ_by_one_image(canary: str, insertion: str) -> None:
     made = prepare(spec(canary=canary, insertion=insertion), MODEL)
     for pair in made.pairs:
-        images = [[i for row in job.context for i in images_in(row.input)] for job in (pair.member, pair.nonmember)]
+        images = [
+            [i for row in job.context for i in images_in(row.input)]
+            for job in (pair.member, pair.nonmember)
+        ]
         (own,) = images_in(pair.canary.input)
         assert own in images[0]
         assert len(set(images[0]) - set(images[1])) == 1 or canary == "mislabeled"
@@ -107,8 +115,10 @@ def test_a_given_image_is_a_canary_and_part_of_what_the_run_is(tmp_path: Path) -
     made = []
     for seed in (1, 2):
         file.write_bytes(as_image(patchwork(rng(seed))).png)
-        made.append(prepare(spec(canary="given", canary_image=str(file), canary_label="dax"), MODEL))
-    assert made[0].pairs[0].canary == Exemplar(as_image(patchwork(rng(1))), "dax")
+        made.append(
+            prepare(spec(canary="given", canary_image=str(file), canary_label="dax"), MODEL)
+        )
+    assert made[0].pairs[0].canary == Example(as_image(patchwork(rng(1))), "dax")
     assert made[0].name != made[1].name
 
 
@@ -135,5 +145,10 @@ def test_every_canary_says_of_which_form_it_is() -> None:
         for name, kind in CANARIES.items()
         if name not in ("given", "unigram")
     }
-    assert {name for name, image in kinds.items() if image} == {"natural", "mislabeled", "patchwork", "marked"}
+    assert {name for name, image in kinds.items() if image} == {
+        "natural",
+        "mislabeled",
+        "patchwork",
+        "marked",
+    }
     assert Given(ROWS[0].input).make(ROWS[1], "dax", rng()).input == ROWS[0].input

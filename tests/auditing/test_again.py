@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 import yaml
 
-import contextleak
-from contextleak.auditing import load_spec, make_spec, prepare, run_audit
-from contextleak.auditing.again import config_text
-from contextleak.errors import UsageError
-from contextleak.models import Scripted
+import leakbound
+from leakbound.auditing import load_spec, make_spec, prepare, run_audit
+from leakbound.auditing.export import config_text
+from leakbound.errors import UsageError
+from leakbound.models import Scripted
 
 QUICK = {"pairs": 6, "shots": 5, "simulations": 0}
 OPTIONS: list[dict[str, Any]] = [
     {"epsilon": 3, "delta": 1e-7, "threshold": 0.5, "seed": 4},
     {"mechanism": "report_noisy_max", "partitions": 4, "threshold": "split:0.5", "options": {}},
-    {"canary": "given", "canary_text": "no: 'yes'\n- \"ü\"", "stop_when_refuted": True, "answers": 2},
+    {"canary": "given", "canary_text": "no: 'yes'\n- \"ü\"", "stop_when_rejected": True, "answers": 2},
     {"mechanism": "prompt_defense", "level": 2, "insertion": "append", "estimator": "clopper_pearson", "task": "help_desk"},
 ]  # fmt: skip
 
@@ -40,21 +40,21 @@ def test_the_same_run_is_found(tmp_path: Path, options: dict[str, Any]) -> None:
 
 def test_what_a_run_does_not_keep_is_refused(tmp_path: Path) -> None:
     rows = [(f"row {i}", "ab"[i % 2]) for i in range(20)]
-    handed = contextleak.audit(rows, model=named("pocket"), out=tmp_path, **QUICK)
+    handed = leakbound.audit(rows, model=named("pocket"), out=tmp_path, **QUICK)
     with pytest.raises(UsageError, match="rows that were handed over"):
         config_text(handed)
     with pytest.raises(UsageError, match="the Python object 'mine'"):
-        config_text(contextleak.audit(model=named("mine"), out=tmp_path, **QUICK))
+        config_text(leakbound.audit(model=named("mine"), out=tmp_path, **QUICK))
 
     def answer(context: object, query: str) -> str:
         return "no"
 
     with pytest.raises(UsageError, match="the Python object 'answer'"):
-        config_text(contextleak.audit(system=answer, out=tmp_path, **QUICK))
+        config_text(leakbound.audit(system=answer, out=tmp_path, **QUICK))
 
 
 def test_nothing_private_is_in_it(tmp_path: Path) -> None:
-    record = contextleak.audit(model=named("pocket"), out=tmp_path, store_text="all", **QUICK)
+    record = leakbound.audit(model=named("pocket"), out=tmp_path, store_text="all", **QUICK)
     values = yaml.safe_load(config_text(record))
     assert "rows" not in values
     assert record.example_prompt not in config_text(record)

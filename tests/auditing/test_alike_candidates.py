@@ -1,4 +1,7 @@
-"""An endpoint that does not sample is noticed: all candidates of a mechanism that samples them are one text."""
+"""An endpoint that does not sample is noticed:
+
+all candidates of a mechanism that samples them are one text.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from contextleak.auditing import make_spec, prepare, run_audit
-from contextleak.models import Capabilities, Endpoint, open_model
+from leakbound.auditing import make_spec, prepare, run_audit
+from leakbound.models import Capabilities, Endpoint, open_model
 
 pytest.importorskip("uvicorn")
 pytest.importorskip("torch")

@@ -1,4 +1,7 @@
-"""What a record rests on: which pairs enter a bound, and what flawless answers could have shown with them."""
+"""What a record rests on:
+
+which pairs enter a bound, and what flawless answers could have shown with them.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +10,21 @@ from typing import Any
 
 import pytest
 
-import contextleak
-from contextleak.auditing import AuditRecord, make_spec, prepare
-from contextleak.auditing.gate import reach
-from contextleak.errors import UsageError
-from contextleak.icl import Exemplar
-from contextleak.models import Scripted
-from contextleak.report.figures import roc_figure
-from contextleak.stats import clopper_pearson, cut
+import leakbound
+from leakbound.auditing import AuditResult, make_spec, prepare
+from leakbound.errors import UsageError
+from leakbound.gating.gate import reach
+from leakbound.models import Scripted
+from leakbound.report.figures import roc_figure
+from leakbound.stats import clopper_pearson, cut
+from leakbound.tasks import Example
 
-DATA = tuple(Exemplar(f"row {i}", "ab"[i % 2]) for i in range(40))
-LEARNT: dict[str, Any] = {"mechanism": "embedding_mean", "attack": "signal_pair", "score": "reference_direction"}
+DATA = tuple(Example(f"row {i}", "ab"[i % 2]) for i in range(40))
+LEARNT: dict[str, Any] = {
+    "mechanism": "embedding_mean",
+    "attack": "signal_pair",
+    "score": "reference_direction",
+}
 VOTES: dict[str, Any] = {"mechanism": "report_noisy_max", "estimator": "clopper_pearson"}
 
 
@@ -25,8 +32,8 @@ def model() -> Scripted:
     return Scripted(complete=lambda prompt: "no", embed=lambda text: [float(len(text)), 1.0])
 
 
-def audited(out: Path, **options: Any) -> AuditRecord:
-    return contextleak.audit(DATA, model=model(), out=out, shots=10, simulations=2_000, **options)
+def audited(out: Path, **options: Any) -> AuditResult:
+    return leakbound.audit(DATA, model=model(), out=out, shots=10, simulations=2_000, **options)
 
 
 @pytest.mark.parametrize("threshold", [0.0, "split:0.1", "bonferroni", None])
@@ -49,20 +56,36 @@ def test_what_pairs_could_have_shown_counts_the_thresholds_that_are_tried(tmp_pa
 
 def test_a_score_needs_a_pair_beside_those_that_teach_it() -> None:
     with pytest.raises(UsageError, match="at least 2 pairs"):
-        prepare(make_spec({"pairs": 1, "shots": 10, "threshold": 0.0, **LEARNT}), model(), rows=DATA)
+        prepare(
+            make_spec({"pairs": 1, "shots": 10, "threshold": 0.0, **LEARNT}), model(), rows=DATA
+        )
 
 
 @pytest.mark.parametrize("estimator", ["vote_band", "joint_votes"])
 def test_bounds_of_one_release_are_refused_for_several(estimator: str) -> None:
     with pytest.raises(UsageError, match="--answers 1"):
-        prepare(make_spec({**VOTES, "shots": 10, "estimator": estimator, "answers": 2}), model(), rows=DATA)
+        prepare(
+            make_spec({**VOTES, "shots": 10, "estimator": estimator, "answers": 2}),
+            model(),
+            rows=DATA,
+        )
 
 
 @pytest.mark.parametrize("early", [True, False])
-def test_an_early_end_leaves_confidence_to_the_anytime_valid_bound_only(tmp_path: Path, early: bool) -> None:
-    leaky = Scripted(complete=lambda prompt: "yes" if prompt.count(prompt.split('"')[1]) > 1 else "no")
-    options = {"pairs": 60, "shots": 4, "batch_pairs": 4, "simulations": 2_000, "stop_when_refuted": early}
-    record = contextleak.audit(DATA, model=leaky, out=tmp_path, mechanism="few_shot", **options)
+def test_an_early_end_leaves_confidence_to_the_anytime_valid_bound_only(
+    tmp_path: Path, early: bool
+) -> None:
+    leaky = Scripted(
+        complete=lambda prompt: "yes" if prompt.count(prompt.split('"')[1]) > 1 else "no"
+    )
+    options = {
+        "pairs": 60,
+        "shots": 4,
+        "batch_pairs": 4,
+        "simulations": 2_000,
+        "stop_when_rejected": early,
+    }
+    record = leakbound.audit(DATA, model=leaky, out=tmp_path, mechanism="few_shot", **options)
     assert record.verdict == "violation"
     assert (record.counts["pairs"] < 60) == early
     sure = {e.method for e in record.estimates if e.confidence is not None}

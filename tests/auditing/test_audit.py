@@ -11,35 +11,37 @@ from typing import Any
 import numpy as np
 import pytest
 
-import contextleak
-from contextleak.attacks import Attack, Hex, Inquiry, SaidMember
-from contextleak.auditing import load_record, make_spec, prepare, run_audit
-from contextleak.auditing.design import design
-from contextleak.auditing.estimate import estimate
-from contextleak.auditing.release import Trials
-from contextleak.auditing.seeds import generator
-from contextleak.auditing.store import EvidenceRow, RunStore
-from contextleak.auditing.verdict import Claim, ceiling, decide
-from contextleak.errors import DataError, StoreError, TargetError, UsageError
-from contextleak.icl import Context, Exemplar, Task, Votes
-from contextleak.models import Counted, Scripted
-from contextleak.privacy import Gaussian, NonPrivate
-from contextleak.report import page, summary
-from contextleak.stats import Fixed, Split, clopper_pearson, gdp
+import leakbound
+from leakbound.attacks import Attack, Hex, Membership, PredictedMember
+from leakbound.auditing import load_result, make_spec, prepare, run_audit
+from leakbound.auditing.design import design
+from leakbound.auditing.estimate import estimate
+from leakbound.auditing.release import Trials
+from leakbound.auditing.seeds import generator
+from leakbound.auditing.store import EvidenceRow, RunStore
+from leakbound.auditing.verdict import Claim, ceiling, decide
+from leakbound.errors import DataError, StoreError, TargetError, UsageError
+from leakbound.models import Counted, Scripted
+from leakbound.privacy import Gaussian, NonPrivate
+from leakbound.report import page, summary
+from leakbound.stats import Fixed, Split, clopper_pearson, gdp
+from leakbound.tasks import Context, Example, Task, Votes
 
 TASK = Task("t", ("odd", "plain"))
 LEVEL, CP = np.array([0.5]), "clopper_pearson"
-ATTACK = Attack(Hex(), Inquiry(), SaidMember())
+ATTACK = Attack(Hex(), Membership(), PredictedMember())
 
 
-def run(rows: Context, model: Scripted, out: Path, **options: Any) -> contextleak.AuditRecord:
-    return contextleak.audit(rows, model=model, out=out, **options)
+def run(rows: Context, model: Scripted, out: Path, **options: Any) -> leakbound.AuditResult:
+    return leakbound.audit(rows, model=model, out=out, **options)
 
 
-def test_the_e_process_decides_and_may_stop_early(rows: Context, leaky: Scripted, tmp_path: Path) -> None:
+def test_the_e_process_decides_and_may_stop_early(
+    rows: Context, leaky: Scripted, tmp_path: Path
+) -> None:
     counted = Counted(leaky)
     values = {"pairs": 200, "estimator": "e_process", "batch_pairs": 2}
-    early = make_spec({**values, "stop_when_refuted": True})
+    early = make_spec({**values, "stop_when_rejected": True})
     record, _ = run_audit(prepare(early, counted, rows=rows), tmp_path)
     assert record.verdict == "violation"
     assert record.counts["pairs"] < 20
@@ -48,38 +50,61 @@ def test_the_e_process_decides_and_may_stop_early(rows: Context, leaky: Scripted
     assert again == record
     whole, _ = run_audit(prepare(make_spec(values), leaky, rows=rows), tmp_path)
     assert record.wealth is not None
-    assert record.wealth.refuted_at is not None
-    assert record.wealth.refuted_at <= record.counts["pairs"]
+    assert record.wealth.rejected_at is not None
+    assert record.wealth.rejected_at <= record.counts["pairs"]
     assert whole.counts["pairs"] == 200
     assert (whole.estimate("e_process").epsilon or 0) > (record.estimate("e_process").epsilon or 0)
 
 
-def test_the_e_process_leaves_private_voting_alone(rows: Context, leaky: Scripted, tmp_path: Path) -> None:
-    options = {"mechanism": "report_noisy_max", "epsilon": 4, "estimator": "e_process", "simulations": 40_000}
+def test_the_e_process_leaves_private_voting_alone(
+    rows: Context, leaky: Scripted, tmp_path: Path
+) -> None:
+    options = {
+        "mechanism": "report_noisy_max",
+        "epsilon": 4,
+        "estimator": "e_process",
+        "simulations": 40_000,
+    }
     record = run(rows, leaky, tmp_path, pairs=100, **options)
     assert record.verdict == "consistent"
-    assert 0.5 * record.guarantee.mu < (record.estimate("e_process_mu").mu or 0) <= record.guarantee.mu  # type: ignore[operator]
+    assert (
+        0.5 * record.guarantee.mu < (record.estimate("e_process_mu").mu or 0) <= record.guarantee.mu
+    )  # type: ignore[operator]
 
 
 def test_stopping_early_needs_an_anytime_valid_estimator(rows: Context, leaky: Scripted) -> None:
     with pytest.raises(UsageError, match="add --estimator e_process"):
-        prepare(make_spec({"stop_when_refuted": True, "estimator": "clopper_pearson"}), leaky, rows=rows)
+        prepare(
+            make_spec({"stop_when_rejected": True, "estimator": "clopper_pearson"}),
+            leaky,
+            rows=rows,
+        )
 
 
 def test_a_leaky_system_is_refuted(rows: Context, leaky: Scripted, tmp_path: Path) -> None:
     record = run(rows, leaky, tmp_path, pairs=40)
     assert record.verdict == "violation"
     bound = record.estimate("clopper_pearson")
-    assert bound.epsilon == pytest.approx(math.log((0.025 ** (1 / 40) - 1e-5) / (1 - 0.025 ** (1 / 40))), abs=1e-6)
+    assert bound.epsilon == pytest.approx(
+        math.log((0.025 ** (1 / 40) - 1e-5) / (1 - 0.025 ** (1 / 40))), abs=1e-6
+    )
     assert record.estimate("accuracy_log_odds").epsilon == math.inf
     assert record.counts["model_calls"] == 80
 
 
-def test_private_voting_is_consistent_and_mu_rises(rows: Context, leaky: Scripted, tmp_path: Path) -> None:
+def test_private_voting_is_consistent_and_mu_rises(
+    rows: Context, leaky: Scripted, tmp_path: Path
+) -> None:
     bounds = []
     for epsilon in (1, 2, 4, 8):
         record = run(
-            rows, leaky, tmp_path, pairs=200, mechanism="report_noisy_max", epsilon=epsilon, simulations=20_000
+            rows,
+            leaky,
+            tmp_path,
+            pairs=200,
+            mechanism="report_noisy_max",
+            epsilon=epsilon,
+            simulations=20_000,
         )
         assert record.verdict == "consistent"
         assert record.estimate("gdp").mu <= record.guarantee.mu  # type: ignore[operator]
@@ -88,22 +113,40 @@ def test_private_voting_is_consistent_and_mu_rises(rows: Context, leaky: Scripte
     assert bounds[-1] > 0.9
 
 
-def test_a_pair_costs_one_call_more_than_partitions(rows: Context, leaky: Scripted, tmp_path: Path) -> None:
+def test_a_pair_costs_one_call_more_than_partitions(
+    rows: Context, leaky: Scripted, tmp_path: Path
+) -> None:
     counted = Counted(leaky)
-    spec = make_spec({"mechanism": "report_noisy_max", "pairs": 12, "partitions": 10, "simulations": 0})
+    spec = make_spec(
+        {"mechanism": "report_noisy_max", "pairs": 12, "partitions": 10, "simulations": 0}
+    )
     record, _ = run_audit(prepare(spec, counted, rows=rows), tmp_path)
     assert counted.calls == record.counts["model_calls"] == 12 * (10 + 1)
     run_audit(prepare(spec, counted, rows=rows), tmp_path)
     assert counted.calls == 12 * 11, "a finished run asks nothing again"
 
 
-def test_other_questions_of_the_same_answers_ask_nothing(rows: Context, leaky: Scripted, tmp_path: Path) -> None:
-    """Another epsilon, estimator or threshold takes the answers over; --fresh (reuse=False) asks again."""
-    counted, base = Counted(leaky), {"mechanism": "report_noisy_max", "pairs": 20, "simulations": 2000}
+def test_other_questions_of_the_same_answers_ask_nothing(
+    rows: Context, leaky: Scripted, tmp_path: Path
+) -> None:
+    """Another epsilon, estimator or threshold takes the answers over; --fresh (reuse=False) asks
+    again.
+    """
+    counted, base = (
+        Counted(leaky),
+        {"mechanism": "report_noisy_max", "pairs": 20, "simulations": 2000},
+    )
     first, folder = run_audit(prepare(make_spec(base), counted, rows=rows), tmp_path)
     asked = counted.calls
-    for other in ({"epsilon": 4}, {"estimator": "vote_band"}, {"threshold": "bonferroni"}, {"score": "said_member"}):
-        record, elsewhere = run_audit(prepare(make_spec(base | other), counted, rows=rows), tmp_path)
+    for other in (
+        {"epsilon": 4},
+        {"estimator": "vote_band"},
+        {"threshold": "bonferroni"},
+        {"score": "predicted_member"},
+    ):
+        record, elsewhere = run_audit(
+            prepare(make_spec(base | other), counted, rows=rows), tmp_path
+        )
         assert elsewhere != folder
         assert record.counts["model_calls"] == first.counts["model_calls"]
     assert counted.calls == asked
@@ -114,8 +157,18 @@ def test_other_questions_of_the_same_answers_ask_nothing(rows: Context, leaky: S
     assert counted.calls == 2 * asked + 4 * 11
 
 
-def test_votes_and_laws_give_bounds_of_their_own(rows: Context, leaky: Scripted, tmp_path: Path) -> None:
-    record = run(rows, leaky, tmp_path, pairs=100, mechanism="report_noisy_max", epsilon=4, simulations=20_000)
+def test_votes_and_laws_give_bounds_of_their_own(
+    rows: Context, leaky: Scripted, tmp_path: Path
+) -> None:
+    record = run(
+        rows,
+        leaky,
+        tmp_path,
+        pairs=100,
+        mechanism="report_noisy_max",
+        epsilon=4,
+        simulations=20_000,
+    )
     mu = record.guarantee.mu or 0.0
     by_method = {e.method: e for e in record.estimates}
     assert by_method["exact"].mu == pytest.approx(mu)
@@ -125,21 +178,28 @@ def test_votes_and_laws_give_bounds_of_their_own(rows: Context, leaky: Scripted,
     assert record.profile is not None
     at_claim = record.profile.worst[record.profile.epsilon.index(4.0)]
     assert at_claim == pytest.approx(1e-5, rel=1e-3)
-    assert "exact" not in {e.method for e in contextleak.audit(rows, system=lambda c, q: "no", out=tmp_path).estimates}
+    assert "exact" not in {
+        e.method for e in leakbound.audit(rows, system=lambda c, q: "no", out=tmp_path).estimates
+    }
 
 
 def test_a_vote_that_counts_twice_is_refuted_by_the_exact_law(
     rows: Context, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Partitions that share the canary: two votes move, the loss of the pair is twice the guarantee."""
-    from contextleak.mechanisms import single
+    """Partitions that share the canary:
+
+    two votes move, the loss of the pair is twice the guarantee.
+    """
+    from leakbound.mechanisms import single
 
     split = single.split_by_position
     monkeypatch.setattr(
         single, "split_by_position", lambda c, n: [p + q[:1] for p, q in zip(split(c, n), split(c, n)[1:] + split(c, n)[:1], strict=True)]
     )  # fmt: skip
     model = Scripted(complete=lambda p: "yes" if p.count(p.split('"')[-2]) > 1 else "no")
-    record = run(rows, model, tmp_path, pairs=30, mechanism="report_noisy_max", epsilon=1, simulations=2000)
+    record = run(
+        rows, model, tmp_path, pairs=30, mechanism="report_noisy_max", epsilon=1, simulations=2000
+    )
     assert record.verdict == "violation"
     assert "the release law of one pair has epsilon" in record.decision.reasons[-1]
 
@@ -148,21 +208,37 @@ def test_a_vote_that_counts_twice_is_refuted_by_the_exact_law(
     ("threshold", "methods"),
     [
         ("0.5", {"clopper_pearson", "gdp", "accuracy_bound", "joint_beta", "accuracy_log_odds"}),
-        ("split:0.3", {"clopper_pearson", "gdp", "accuracy_bound", "joint_beta", "accuracy_log_odds"}),
+        (
+            "split:0.3",
+            {"clopper_pearson", "gdp", "accuracy_bound", "joint_beta", "accuracy_log_odds"},
+        ),
         ("bonferroni", {"clopper_pearson", "gdp"}),
         ("best", {"accuracy_log_odds"}),
     ],
 )
-def test_threshold_rules(rows: Context, leaky: Scripted, tmp_path: Path, threshold: str, methods: set[str]) -> None:
-    options = {"mechanism": "report_noisy_max", "epsilon": 8, "simulations": 2000, "threshold": threshold}
-    found = [e for e in run(rows, leaky, tmp_path, pairs=40, **options).estimates if e.counts.keys() != {"pairs"}]
+def test_threshold_rules(
+    rows: Context, leaky: Scripted, tmp_path: Path, threshold: str, methods: set[str]
+) -> None:
+    options = {
+        "mechanism": "report_noisy_max",
+        "epsilon": 8,
+        "simulations": 2000,
+        "threshold": threshold,
+    }
+    found = [
+        e
+        for e in run(rows, leaky, tmp_path, pairs=40, **options).estimates
+        if e.counts.keys() != {"pairs"}
+    ]
     assert {e.method for e in found} - {"vote_band"} == methods
-    name = {"0.5": "fixed at 0.5", "split:0.3": "split: chosen on the first 30%"}.get(threshold, "best")
+    name = {"0.5": "fixed at 0.5", "split:0.3": "split: chosen on the first 30%"}.get(
+        threshold, "best"
+    )
     assert all(name in e.threshold for e in found if e.method != "vote_band")
 
 
 def test_an_early_stop_needs_no_threshold(rows: Context, leaky: Scripted, tmp_path: Path) -> None:
-    options = {"threshold": "split:0.05", "batch_pairs": 12, "stop_when_refuted": True}
+    options = {"threshold": "split:0.05", "batch_pairs": 12, "stop_when_rejected": True}
     record = run(rows, leaky, tmp_path, pairs=200, **options)
     assert record.counts["pairs"] == 12
     assert record.verdict == "violation"
@@ -180,23 +256,31 @@ def test_half_the_noise_is_found(
     rows: Context, leaky: Scripted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A mechanism whose release adds half of the noise it declares breaks its own guarantee."""
-    from contextleak.mechanisms import ReportNoisyMax
+    from leakbound.mechanisms import ReportNoisyMax
 
     sound = ReportNoisyMax.release
 
-    def halved(self: ReportNoisyMax, clean: Votes, draws: int, rng: np.random.Generator) -> Any:
-        return sound(ReportNoisyMax(self.sigma / 2, self.partitions), clean, draws, rng)
+    def halved(self: ReportNoisyMax, aggregate: Votes, draws: int, rng: np.random.Generator) -> Any:
+        return sound(ReportNoisyMax(self.sigma / 2, self.partitions), aggregate, draws, rng)
 
     monkeypatch.setattr(ReportNoisyMax, "release", halved)
-    record = run(rows, leaky, tmp_path, pairs=60, mechanism="report_noisy_max", epsilon=8, simulations=20_000)
+    record = run(
+        rows, leaky, tmp_path, pairs=60, mechanism="report_noisy_max", epsilon=8, simulations=20_000
+    )
     assert record.verdict == "violation"
     assert "does not keep its own guarantee" in record.decision.reasons[0]
 
 
-def test_worlds_differ_in_one_exemplar_and_seeds_decide(rows: Context) -> None:
+def test_worlds_differ_in_one_example_and_seeds_decide(rows: Context) -> None:
     pairs = design(rows, TASK, ATTACK, 30, 20, seed=4)
     for pair in pairs:
-        differ = [i for i, (a, b) in enumerate(zip(pair.member.context, pair.nonmember.context, strict=True)) if a != b]
+        differ = [
+            i
+            for i, (a, b) in enumerate(
+                zip(pair.member.context, pair.nonmember.context, strict=True)
+            )
+            if a != b
+        ]
         assert differ == [pair.position]
         assert pair.member.context[pair.position] == pair.canary
         assert pair.canary not in pair.nonmember.context
@@ -207,8 +291,10 @@ def test_worlds_differ_in_one_exemplar_and_seeds_decide(rows: Context) -> None:
     assert list(pairs) != list(design(rows, TASK, ATTACK, 30, 20, seed=5))
 
 
-def test_append_keeps_the_exemplar(rows: Context) -> None:
-    pair = design(rows, TASK, Attack(Hex(), Inquiry(), SaidMember(), "append"), 1, 5, seed=0)[0]
+def test_append_keeps_the_example(rows: Context) -> None:
+    pair = design(
+        rows, TASK, Attack(Hex(), Membership(), PredictedMember(), "append"), 1, 5, seed=0
+    )[0]
     old, new = pair.nonmember.context[pair.position], pair.member.context[pair.position]
     assert new.input == f"{old.input} {pair.canary.input}"
     assert new.label == old.label
@@ -223,9 +309,12 @@ def test_seed_streams_are_disjoint() -> None:
     assert len(draws) == 100
 
 
-def test_batch_size_changes_nothing_but_the_batches(rows: Context, leaky: Scripted, tmp_path: Path) -> None:
+def test_batch_size_changes_nothing_but_the_batches(
+    rows: Context, leaky: Scripted, tmp_path: Path
+) -> None:
     records = [
-        run(rows, leaky, tmp_path / str(n), pairs=11, batch_pairs=n, mechanism="report_noisy_max") for n in (1, 4, 50)
+        run(rows, leaky, tmp_path / str(n), pairs=11, batch_pairs=n, mechanism="report_noisy_max")
+        for n in (1, 4, 50)
     ]
     assert len({tuple(r.estimates[0].counts.items()) for r in records}) == 1
 
@@ -262,10 +351,10 @@ def test_unparsable_answers_are_counted(rows: Context, tmp_path: Path) -> None:
 
 
 def test_user_systems_sync_and_async(rows: Context, tmp_path: Path) -> None:
-    async def later(context: tuple[Exemplar, ...], query: str) -> str:
+    async def later(context: tuple[Example, ...], query: str) -> str:
         return "yes" if any(e.input == query.split('"')[1] for e in context) else "no"
 
-    record = contextleak.audit(rows, system=later, out=tmp_path, pairs=40)
+    record = leakbound.audit(rows, system=later, out=tmp_path, pairs=40)
     assert record.verdict == "violation"
     assert record.counts["model_calls"] == 80
 
@@ -280,16 +369,20 @@ def test_private_text_stays_out(rows: Context, leaky: Scripted, tmp_path: Path) 
         assert (prepared.pairs[0].canary.input in record.example_prompt) is shown
         assert prepared.pairs[3].canary.input.encode() not in stored
         assert all(
-            stat.S_IMODE(p.stat().st_mode) == 0o600 for p in folder.iterdir() if not p.name.endswith(("-wal", "-shm"))
+            stat.S_IMODE(p.stat().st_mode) == 0o600
+            for p in folder.iterdir()
+            if not p.name.endswith(("-wal", "-shm"))
         )
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    everything, _ = run_audit(prepare(make_spec({"pairs": 8, "store_text": "all"}), leaky, rows=rows), tmp_path)
+    everything, _ = run_audit(
+        prepare(make_spec({"pairs": 8, "store_text": "all"}), leaky, rows=rows), tmp_path
+    )
     assert "kite" in everything.example_prompt
 
 
 def test_records_round_trip(rows: Context, leaky: Scripted, tmp_path: Path) -> None:
     record, folder = run_audit(prepare(make_spec({"pairs": 40}), leaky, rows=rows), tmp_path)
-    again = load_record(folder)
+    again = load_result(folder)
     assert again == record
     assert again.to_json() == record.to_json() == (folder / "record.json").read_text()
     json.loads(record.to_json(), parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
@@ -308,16 +401,26 @@ def test_every_number_says_what_it_is(rows: Context, leaky: Scripted, tmp_path: 
 def test_point_estimates_decide_nothing() -> None:
     member, nonmember = np.array([[1.0]] * 7), np.array([[0.0]] * 7)
     estimates = estimate(
-        lambda part: Trials(member, nonmember), Trials(member, nonmember), Fixed(), Claim(1.0, 0.0), 0.95, LEVEL
+        lambda part: Trials(member, nonmember),
+        Trials(member, nonmember),
+        Fixed(),
+        Claim(1.0, 0.0),
+        0.95,
+        LEVEL,
     )
     assert next(e for e in estimates if e.method == "accuracy_log_odds").epsilon == math.inf
-    assert decide(Claim(1.0, 0.0), NonPrivate(), estimates, 7, ceiling(7, 0.0, 0.95), CP).verdict == "inconclusive"
+    assert (
+        decide(Claim(1.0, 0.0), NonPrivate(), estimates, 7, ceiling(7, 0.0, 0.95), CP).verdict
+        == "inconclusive"
+    )
 
 
 def test_split_pairs_enter_no_bound() -> None:
     rng = np.random.default_rng(0)
     drawn = Trials(rng.normal(1, 1, (50, 1)), rng.normal(0, 1, (50, 1)))
-    estimates = estimate(lambda part: drawn.first(part), drawn, Split(0.2), Claim(1.0, 1e-5), 0.95, LEVEL)
+    estimates = estimate(
+        lambda part: drawn.first(part), drawn, Split(0.2), Claim(1.0, 1e-5), 0.95, LEVEL
+    )
     assert sum(estimates[0].counts.values()) == 80
 
 
@@ -329,8 +432,14 @@ def test_too_few_pairs_for_a_split_are_refused(rows: Context, leaky: Scripted) -
 def test_a_guarantee_is_tested_by_mu() -> None:
     cells = (95, 5, 5, 95)
     estimates, reach = [clopper_pearson(*cells, 1e-5), gdp(*cells, 1e-5)], ceiling(100, 1e-5, 0.95)
-    assert decide(Claim(8.0, 1e-5), Gaussian(1.0, 1.0), estimates, 100, reach, CP).verdict == "violation"
-    assert decide(Claim(8.0, 1e-5), Gaussian(4.0, 1.0), estimates, 100, reach, CP).verdict == "inconclusive"
+    assert (
+        decide(Claim(8.0, 1e-5), Gaussian(1.0, 1.0), estimates, 100, reach, CP).verdict
+        == "violation"
+    )
+    assert (
+        decide(Claim(8.0, 1e-5), Gaussian(4.0, 1.0), estimates, 100, reach, CP).verdict
+        == "inconclusive"
+    )
 
 
 def test_the_accountant_speaks_before_any_trial(rows: Context, leaky: Scripted) -> None:
@@ -341,7 +450,7 @@ def test_the_accountant_speaks_before_any_trial(rows: Context, leaky: Scripted) 
 @pytest.mark.parametrize(
     ("values", "sentence"),
     [
-        ({"attack": "inquire"}, "Did you mean 'inquiry'"),
+        ({"attack": "inquire"}, "Did you mean 'membership'"),
         ({"mechanism": "report_noisymax"}, "Did you mean 'report_noisy_max'"),
         ({"epsilom": 1}, "'epsilom' is not known. Did you mean 'epsilon'"),
         ({"epsilon": -1}, "epsilon is -1; it must be"),
@@ -384,7 +493,9 @@ def test_a_batch_is_stored_once(tmp_path: Path) -> None:
 
 def test_a_broken_store_gets_a_sentence(tmp_path: Path) -> None:
     store = RunStore(tmp_path / "run", {})
-    (tmp_path / "run" / "trials.sqlite").write_bytes(b"not a database, and longer than a header would be " * 9)
+    (tmp_path / "run" / "trials.sqlite").write_bytes(
+        b"not a database, and longer than a header would be " * 9
+    )
     with pytest.raises(StoreError, match="cannot be read or written"):
         list(store.evidence())
 
@@ -396,24 +507,24 @@ def test_bad_run_folders_get_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "record.json").write_text("{}")
     with pytest.raises(StoreError, match="not a record of schema version 1"):
-        load_record(tmp_path / "broken")
+        load_result(tmp_path / "broken")
     with pytest.raises(StoreError, match=r"holds no record\.json"):
-        load_record(tmp_path / "nothing")
+        load_result(tmp_path / "nothing")
 
 
 GOLDEN = Path(__file__).parent / "golden" / "record-1.json"
-SCHEMA = Path(contextleak.__file__).parent / "auditing" / "record-1.schema.json"
+SCHEMA = Path(leakbound.__file__).parent / "auditing" / "record-1.schema.json"
 
 
 def test_records_without_later_fields_still_load() -> None:
-    record = load_record(GOLDEN.with_name("record-1-first.json"))
+    record = load_result(GOLDEN.with_name("record-1-first.json"))
     assert record.wealth is None
     assert "What this does not prove" in page([record])
     assert summary(record).startswith("VIOLATION")
 
 
 def test_records_of_every_schema_version_still_load() -> None:
-    record = load_record(GOLDEN)
+    record = load_result(GOLDEN)
     assert record.schema_version == 1
     assert record.verdict == "violation"
     assert record.to_json() == GOLDEN.read_text()
@@ -422,4 +533,6 @@ def test_records_of_every_schema_version_still_load() -> None:
 
 
 def test_the_shipped_json_schema_is_that_of_the_record() -> None:
-    assert json.loads(SCHEMA.read_text()) == contextleak.AuditRecord.model_json_schema(mode="serialization")
+    assert json.loads(SCHEMA.read_text()) == leakbound.AuditResult.model_json_schema(
+        mode="serialization"
+    )

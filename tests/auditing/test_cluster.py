@@ -1,4 +1,7 @@
-"""A real Ray cluster of two nodes: the bytes of one process, also when a worker is killed in the middle."""
+"""A real Ray cluster of two nodes:
+
+the bytes of one process, also when a worker is killed in the middle.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +22,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contextleak.auditing import make_spec, prepare
-from contextleak.auditing.cluster import on_cluster
-from contextleak.auditing.prepare import open_models
-from contextleak.errors import ContextleakError, TargetError, UsageError
-from contextleak.icl import Context
-from contextleak.models import Scripted
-from contextleak.scaling import Cluster, spread
-from contextleak.scaling.spread import _sentences, _share
+from leakbound.auditing import make_spec, prepare
+from leakbound.auditing.cluster import on_cluster
+from leakbound.auditing.prepare import open_models
+from leakbound.errors import LeakboundError, TargetError, UsageError
+from leakbound.models import Scripted
+from leakbound.scaling import Cluster, spread
+from leakbound.scaling.spread import _sentences, _share
+from leakbound.tasks import Context
 
 pytest.importorskip("ray", reason="Ray is not installed (the extra ray)")
 
@@ -57,7 +60,7 @@ def start(folder: Path, out: str, *options: str) -> subprocess.Popen[str]:
     command = [
         sys.executable,
         "-m",
-        "contextleak",
+        "leakbound",
         "audit",
         "--system",
         "python:system.py:answer",
@@ -65,7 +68,9 @@ def start(folder: Path, out: str, *options: str) -> subprocess.Popen[str]:
         str(PAIRS),
     ]
     command += ["--data", "rows.jsonl", "--batch-pairs", str(BATCH), "--out", out, *options]
-    return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
 
 
 def calls(folder: Path, out: str) -> list[list[str]]:
@@ -74,15 +79,19 @@ def calls(folder: Path, out: str) -> list[list[str]]:
 
 
 def results(folder: Path, out: str) -> str:
-    from contextleak import load_record
+    from leakbound import load_result
 
     (run,) = (folder / out).glob("*/record.json")
     with closing(sqlite3.connect(run.parent / "trials.sqlite")) as db:
-        assert [row[0] for row in db.execute("SELECT pair FROM evidence ORDER BY pair")] == list(range(PAIRS))
-    return load_record(run).results()
+        assert [row[0] for row in db.execute("SELECT pair FROM evidence ORDER BY pair")] == list(
+            range(PAIRS)
+        )
+    return load_result(run).results()
 
 
-def test_a_killed_worker_is_replaced_and_nothing_changes(tmp_path: Path, data_file: Path, address: str) -> None:
+def test_a_killed_worker_is_replaced_and_nothing_changes(
+    tmp_path: Path, data_file: Path, address: str
+) -> None:
     process = start(tmp_path, "spread", "--ray", address)
     while len(calls(tmp_path, "spread")) < 20 and process.poll() is None:
         time.sleep(0.1)
@@ -105,8 +114,8 @@ def test_items_come_once_and_errors_as_sentences(address: str) -> None:
     """In a process of its own: workers ask real tools, and what they raise is told."""
     code = f"""
 import os, sys
-from contextleak.errors import TargetError
-from contextleak.scaling import Cluster, spread
+from leakbound.errors import TargetError
+from leakbound.scaling import Cluster, spread
 
 def broken(tool, item):
     raise ValueError("private text")
@@ -126,17 +135,22 @@ for work in (broken, refused):
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=ENV)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == ["a worker raised ValueError; run without --ray to see why.", "a sentence."]
+    assert done.stdout.splitlines() == [
+        "a worker raised ValueError; run without --ray to see why.",
+        "a sentence.",
+    ]
     assert "private text" not in done.stderr
 
 
 def test_more_workers_than_processors_share_them(address: str) -> None:
     """Three workers on two nodes with a CPU each: every one finds a place."""
     code = f"""
-from contextleak.scaling import Cluster, spread
+from leakbound.scaling import Cluster, spread
 print(sorted(item for item, _ in spread(Cluster({address!r}, workers=3), int, lambda tool, item: item, range(12))))
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=ENV, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=ENV, timeout=60
+    )
     assert done.stdout.strip() == str(list(range(12))), done.stderr
 
 
@@ -148,10 +162,18 @@ def test_shares_of_workers_fill_processors_one_by_one(units: int, size: int) -> 
 
 
 def test_whatever_ends_workers_gets_a_sentence() -> None:
-    """A machine that runs out of memory raises another error than a worker that dies; its text is not repeated."""
+    """A machine that runs out of memory raises another error than a worker that dies; its text is
+    not repeated.
+    """
     ray = importlib.import_module("ray")
-    for error in (ray.exceptions.OutOfMemoryError("private text"), ray.exceptions.RaySystemError("private text")):
-        with pytest.raises(TargetError, match="workers of the cluster 'local' die") as told, _sentences(ray, Cluster()):
+    for error in (
+        ray.exceptions.OutOfMemoryError("private text"),
+        ray.exceptions.RaySystemError("private text"),
+    ):
+        with (
+            pytest.raises(TargetError, match="workers of the cluster 'local' die") as told,
+            _sentences(ray, Cluster()),
+        ):
             raise error
         assert "private text" not in str(told.value)
 
@@ -169,14 +191,16 @@ def test_a_cluster_that_is_not_there_gets_a_sentence(tmp_path: Path, data_file: 
 
 
 def test_what_has_no_address_cannot_be_spread(rows: Context) -> None:
-    from contextleak.mechanisms import UserSystem
+    from leakbound.systems import UserSystem
 
-    made = prepare(make_spec({"pairs": 2}), rows=rows, system=UserSystem(lambda context, query: "no"))
+    made = prepare(
+        make_spec({"pairs": 2}), rows=rows, system=UserSystem(lambda context, query: "no")
+    )
     with pytest.raises(UsageError, match="workers open a system at its address"):
         on_cluster(made, Cluster(), open_models)
 
 
 def test_ray_is_named_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(ContextleakError, match="pip install 'contextleak\\[ray\\]'"):
+    with pytest.raises(LeakboundError, match="pip install 'leakbound\\[ray\\]'"):
         list(spread(Cluster(), Scripted, lambda tool, item: item, [1]))

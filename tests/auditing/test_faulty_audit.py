@@ -1,4 +1,7 @@
-"""An audit of 2,000 trials behind a server that spoils a fifth of its replies: the record of the same audit without a fault."""
+"""An audit of 2,000 trials behind a server that spoils a fifth of its replies:
+
+the record of the same audit without a fault.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from contextleak.auditing import make_spec, prepare, run_audit
-from contextleak.icl import Context
-from contextleak.models import Capabilities, Complete, Endpoint, Scripted, open_model
+from leakbound.auditing import make_spec, prepare, run_audit
+from leakbound.models import Capabilities, Complete, Endpoint, Scripted, open_model
+from leakbound.tasks import Context
 
 pytest.importorskip("uvicorn")
 pytest.importorskip("torch")
@@ -34,7 +37,9 @@ SPEC = make_spec(
 )
 
 
-KINDS = tuple(kind for kind in FAULTS if kind != "too_many_until_date")  # makes everybody wait for a whole second
+KINDS = tuple(
+    kind for kind in FAULTS if kind != "too_many_until_date"
+)  # makes everybody wait for a whole second
 
 
 def answering(model: Scripted) -> Starlette:
@@ -45,19 +50,26 @@ def answering(model: Scripted) -> Starlette:
         (text,) = model.answer([Complete(asked["prompt"])])
         usage = {"prompt_tokens": len(asked["prompt"].split()), "completion_tokens": 1}
         choice = {"index": 0, "text": text, "finish_reason": "stop", "logprobs": None}
-        return JSONResponse({"object": "text_completion", "model": "leaky", "choices": [choice], "usage": usage})
+        return JSONResponse(
+            {"object": "text_completion", "model": "leaky", "choices": [choice], "usage": usage}
+        )
 
     return Starlette(routes=[Route("/v1/completions", completions, methods=["POST"])])
 
 
-def test_two_thousand_trials(rows: Context, leaky: Scripted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CONTEXTLEAK_API_KEY", "sk-1")
+def test_two_thousand_trials(
+    rows: Context, leaky: Scripted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LEAKBOUND_API_KEY", "sk-1")
     alone, _ = run_audit(prepare(SPEC, leaky, rows=rows), tmp_path / "alone")
     faulty = Faults(answering(leaky), rate=0.2, seed=11, kinds=KINDS, pause=0.05)
     with running(faulty) as url:
-        endpoint = Endpoint((url,), capabilities=Capabilities.parse("completions"), connections=32, timeout=20)
+        endpoint = Endpoint(
+            (url,), capabilities=Capabilities.parse("completions"), connections=32, timeout=20
+        )
         there, _ = run_audit(
-            prepare(SPEC, open_model("openai/leaky", endpoint=endpoint), rows=rows), tmp_path / "there"
+            prepare(SPEC, open_model("openai/leaky", endpoint=endpoint), rows=rows),
+            tmp_path / "there",
         )
     seen = Counter(kind for kind in faulty.log if kind)
     assert set(seen) == set(KINDS)

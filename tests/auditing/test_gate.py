@@ -1,4 +1,6 @@
-"""Gates: bounds decide, point estimates do not, power is that of the plan, and a run that could refute nothing does not pass."""
+"""Gates: bounds decide, point estimates do not, power is that of the plan, and a run that could
+refute nothing does not pass.
+"""
 
 from __future__ import annotations
 
@@ -11,24 +13,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import contextleak
-from contextleak.auditing import AuditRecord, make_spec, prepare, run_audit
-from contextleak.auditing.gate import Gate, Passage, pass_gate, power, reach
-from contextleak.auditing.plan import plan
-from contextleak.auditing.prepare import Prepared
-from contextleak.errors import UsageError
-from contextleak.icl import Exemplar
-from contextleak.models import Scripted
-from contextleak.report.junit import junit
+import leakbound
+from leakbound.auditing import AuditResult, make_spec, prepare, run_audit
+from leakbound.auditing.plan import plan
+from leakbound.auditing.prepare import Prepared
+from leakbound.errors import UsageError
+from leakbound.gating.gate import Gate, GateResult, check_gate, power, reach
+from leakbound.models import Scripted
+from leakbound.report.junit import junit
+from leakbound.tasks import Example
 
-DATA = tuple(Exemplar(f"row {i}", "ab"[i % 2]) for i in range(40))
+DATA = tuple(Example(f"row {i}", "ab"[i % 2]) for i in range(40))
 
 
 def tells(prompt: str) -> str:
     return "yes" if prompt.count(prompt.split('"')[-2]) > 1 else "no"
 
 
-def audited(out: Path, **options: Any) -> tuple[Prepared, AuditRecord]:
+def audited(out: Path, **options: Any) -> tuple[Prepared, AuditResult]:
     blind = options.pop("blind", False)
     spec = make_spec({"shots": 10, "simulations": 2_000, **options})
     prepared = prepare(spec, Scripted(complete=(lambda p: "no") if blind else tells), rows=DATA)
@@ -36,27 +38,35 @@ def audited(out: Path, **options: Any) -> tuple[Prepared, AuditRecord]:
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Prepared, AuditRecord]]:
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Prepared, AuditResult]]:
     out = tmp_path_factory.mktemp("runs")
     return {
         "leaky": audited(out, pairs=40),
         "blind": audited(out / "blind", pairs=40, blind=True),
         "few": audited(out / "blind", pairs=6, blind=True),
-        "counted": audited(out / "blind", pairs=40, blind=True, estimator="clopper_pearson", threshold="split:0.25"),
+        "counted": audited(
+            out / "blind", pairs=40, blind=True, estimator="clopper_pearson", threshold="split:0.25"
+        ),
         "tried": audited(out / "blind", pairs=20, blind=True, **TRIED),
         "thrice": audited(out / "blind", pairs=40, blind=True, answers=3, epsilon=0.1, **COUNTED),
         "noisy": audited(out, pairs=60, mechanism="report_noisy_max", epsilon=4.0),
-        "votes": audited(out, pairs=60, mechanism="report_noisy_max", epsilon=4.0, estimator="vote_band"),
+        "votes": audited(
+            out, pairs=60, mechanism="report_noisy_max", epsilon=4.0, estimator="vote_band"
+        ),
     }
 
 
-COUNTED: dict[str, Any] = {"estimator": "clopper_pearson", "mechanism": "report_noisy_max", "threshold": "split:0.25"}
+COUNTED: dict[str, Any] = {
+    "estimator": "clopper_pearson",
+    "mechanism": "report_noisy_max",
+    "threshold": "split:0.25",
+}
 TRIED = COUNTED | {"threshold": "bonferroni"}
-Runs = dict[str, tuple[Prepared, AuditRecord]]
+Runs = dict[str, tuple[Prepared, AuditResult]]
 
 
 def outcome(runs: Runs, name: str, *args: Any, **options: Any) -> str:
-    return pass_gate(runs[name][1], Gate(*args, **options)).outcome
+    return check_gate(runs[name][1], Gate(*args, **options)).outcome
 
 
 def test_outcomes(runs: Runs) -> None:
@@ -76,21 +86,25 @@ def test_a_bound_above_the_gate_is_a_violation_although_the_claim_stands(runs: R
     bound = record.bound.epsilon or 0.0
     assert 0 < bound < 4
     assert outcome(runs, "noisy", 0.5 * bound) == "violation"
-    assert "is above" in pass_gate(record, Gate(0.5 * bound)).why
+    assert "is above" in check_gate(record, Gate(0.5 * bound)).why
 
 
 @given(st.floats(0.01, 20), st.floats(1, 4))
-def test_a_wider_gate_never_turns_a_pass_into_a_violation(runs: Runs, limit: float, wider: float) -> None:
+def test_a_wider_gate_never_turns_a_pass_into_a_violation(
+    runs: Runs, limit: float, wider: float
+) -> None:
     for _, record in runs.values():
-        narrow, wide = (pass_gate(record, Gate(x)).outcome for x in (limit, wider * limit))
+        narrow, wide = (check_gate(record, Gate(x)).outcome for x in (limit, wider * limit))
         assert not (narrow != "violation" and wide == "violation")
 
 
 def test_point_estimates_take_no_part(runs: Runs) -> None:
     for _, record in runs.values():
-        loud = tuple(replace(e, epsilon=99.0) if e.kind != "lower_bound" else e for e in record.estimates)
+        loud = tuple(
+            replace(e, epsilon=99.0) if e.kind != "lower_bound" else e for e in record.estimates
+        )
         for limit in (0.3, 1.0, 4.0):
-            assert pass_gate(record, Gate(limit)) == pass_gate(
+            assert check_gate(record, Gate(limit)) == check_gate(
                 record.model_copy(update={"estimates": loud}), Gate(limit)
             )
 
@@ -122,24 +136,30 @@ def test_too_little_power_is_inconclusive(runs: Runs) -> None:
 
 
 def test_what_makes_no_gate_is_refused(runs: Runs) -> None:
-    for wrong in ({"max_epsilon": float("nan")}, {"max_epsilon": 1, "min_power": 0}, {"max_epsilon": 1, "factor": 1}):
+    for wrong in (
+        {"max_epsilon": float("nan")},
+        {"max_epsilon": 1, "min_power": 0},
+        {"max_epsilon": 1, "factor": 1},
+    ):
         with pytest.raises(UsageError, match="must be"):
             Gate(**wrong)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match=r"audit with --epsilon 0\.5"):
-        pass_gate(runs["blind"][1], Gate(0.5, min_power=0.5))
+        check_gate(runs["blind"][1], Gate(0.5, min_power=0.5))
 
 
 @given(st.text(max_size=40), st.text(max_size=80))
 def test_junit_is_xml_whatever_the_text(run: str, why: str) -> None:
     outcomes = ("passed", "violation", "inconclusive")
-    text = junit([Passage(run, one, why) for one in outcomes])  # type: ignore[arg-type]
+    text = junit([GateResult(run, one, why) for one in outcomes])  # type: ignore[arg-type]
     (suite,) = ElementTree.fromstring(text.encode("utf-8", "strict"))
     assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("3", "1", "1")
     assert [[child.tag for child in case] for case in suite] == [[], ["failure"], ["error"]]
 
 
 def test_junit_escapes_and_keeps_what_xml_can_hold() -> None:
-    (suite,) = ElementTree.fromstring(junit([Passage('<a "b">&\x1b\x00', "violation", "ε ≥ 1 < 2 & more]]>")]))
+    (suite,) = ElementTree.fromstring(
+        junit([GateResult('<a "b">&\x1b\x00', "violation", "ε ≥ 1 < 2 & more]]>")])
+    )
     assert suite[0].get("name") == '<a "b">&��'
     assert suite[0][0].get("message") == "ε ≥ 1 < 2 & more]]>"
 
@@ -148,5 +168,5 @@ def test_a_gate_reads_a_record_from_its_file(runs: Runs, tmp_path: Path) -> None
     file = tmp_path / "record.json"
     for _, record in runs.values():
         file.write_text(record.to_json())
-        again = contextleak.load_record(file)
-        assert pass_gate(again, Gate(0.5)) == pass_gate(record, Gate(0.5))
+        again = leakbound.load_result(file)
+        assert check_gate(again, Gate(0.5)) == check_gate(record, Gate(0.5))

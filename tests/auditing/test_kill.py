@@ -1,4 +1,7 @@
-"""kill -9 at random moments: the same command goes on, and ends with the same bytes as an uninterrupted run."""
+"""kill -9 at random moments:
+
+the same command goes on, and ends with the same bytes as an uninterrupted run.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ def start(folder: Path, out: str) -> subprocess.Popen[str]:
     command = [
         sys.executable,
         "-m",
-        "contextleak",
+        "leakbound",
         "audit",
         "--system",
         "python:system.py:answer",
@@ -37,7 +40,9 @@ def start(folder: Path, out: str) -> subprocess.Popen[str]:
         str(PAIRS),
     ]
     command += ["--data", "rows.jsonl", "--batch-pairs", str(BATCH), "--out", out]
-    return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
 
 
 def test_killed_runs_resume_to_the_same_record(tmp_path: Path, data_file: Path) -> None:
@@ -49,11 +54,15 @@ def test_killed_runs_resume_to_the_same_record(tmp_path: Path, data_file: Path) 
     (one,), (other,) = (list((tmp_path / out).glob("*/record.json")) for out in ("whole", "killed"))
     assert one.read_bytes() == other.read_bytes()
     with closing(sqlite3.connect(other.parent / "trials.sqlite")) as db:
-        assert [row[0] for row in db.execute("SELECT pair FROM evidence ORDER BY pair")] == list(range(PAIRS))
+        assert [row[0] for row in db.execute("SELECT pair FROM evidence ORDER BY pair")] == list(
+            range(PAIRS)
+        )
     assert killed >= 5
     assert len(asked) == PAIRS
     assert min(asked.values()) == 2
-    assert sum(asked.values()) <= 2 * PAIRS + 2 * BATCH * killed, "a kill repeats at most the batch that it interrupted"
+    assert sum(asked.values()) <= 2 * PAIRS + 2 * BATCH * killed, (
+        "a kill repeats at most the batch that it interrupted"
+    )
 
 
 def finish(process: subprocess.Popen[str]) -> int:

@@ -1,4 +1,5 @@
-"""One audit, one seed, one record: in this process, behind servers of two dialects, at any speed, under faults, killed, in
+"""One audit, one seed, one record: in this process, behind servers of two dialects, at any speed,
+under faults, killed, in
 shards, on a cluster."""
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from contextleak.auditing import load_record
+from leakbound.auditing import load_result
 
 pytest.importorskip("uvicorn")
 pytest.importorskip("torch")
@@ -25,11 +26,13 @@ from loopback.speaking import speaking
 
 AUDIT = ("--mechanism", "report_noisy_max", "--partitions", "3", "--shots", "6", "--pairs", "8", "--batch-pairs", "2",
          "--simulations", "1000")  # fmt: skip
-ENV = {**os.environ, "CONTEXTLEAK_API_KEY": "sk-1", "OMP_NUM_THREADS": "1"}
+ENV = {**os.environ, "LEAKBOUND_API_KEY": "sk-1", "OMP_NUM_THREADS": "1"}
 
 
 def cli(*words: str) -> None:
-    done = subprocess.run([sys.executable, "-m", "contextleak", *words], capture_output=True, text=True, env=ENV)
+    done = subprocess.run(
+        [sys.executable, "-m", "leakbound", *words], capture_output=True, text=True, env=ENV
+    )
     assert done.returncode in (0, 1, 3), done.stderr
 
 
@@ -48,7 +51,16 @@ def through_text_only_http(out: Path) -> None:
 
 def through_a_server_with_log_probabilities(out: Path) -> None:
     with running(speaking(dialect="vllm")) as url:
-        audit(out, *served(url, "--connections", "32", "--capabilities", "completions,prompt_logprobs,token_ids,seed"))
+        audit(
+            out,
+            *served(
+                url,
+                "--connections",
+                "32",
+                "--capabilities",
+                "completions,prompt_logprobs,token_ids,seed",
+            ),
+        )
 
 
 def through_two_servers_with_faults(out: Path) -> None:
@@ -61,9 +73,15 @@ def through_two_servers_with_faults(out: Path) -> None:
 def killed_over_http(out: Path) -> None:
     with running(speaking(dialect="vllm")) as url:
         words = ("audit", *AUDIT, "--out", str(out), *served(url, "--capabilities", "completions"))
-        process = subprocess.Popen([sys.executable, "-m", "contextleak", *words], env=ENV, stderr=subprocess.DEVNULL)
+        process = subprocess.Popen(
+            [sys.executable, "-m", "leakbound", *words], env=ENV, stderr=subprocess.DEVNULL
+        )
         end = time.monotonic() + 60
-        while process.poll() is None and not list(out.rglob("trials.sqlite-wal")) and time.monotonic() < end:
+        while (
+            process.poll() is None
+            and not list(out.rglob("trials.sqlite-wal"))
+            and time.monotonic() < end
+        ):
             time.sleep(0.01)
         process.send_signal(signal.SIGKILL)
         assert process.wait() == -signal.SIGKILL
@@ -73,7 +91,12 @@ def killed_over_http(out: Path) -> None:
 def in_shards(out: Path) -> None:
     for number in ("1", "2"):
         audit(out / number, "--shard", f"{number}/2")
-    cli("merge", *(str(next((out / number).iterdir())) for number in ("1", "2")), "--out", str(out / "merged"))
+    cli(
+        "merge",
+        *(str(next((out / number).iterdir())) for number in ("1", "2")),
+        "--out",
+        str(out / "merged"),
+    )
 
 
 def on_a_cluster_of_two_nodes(out: Path) -> None:
@@ -96,7 +119,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def results(out: Path) -> str:
     (path,) = out.rglob("record.json")
-    return load_record(path).results()
+    return load_result(path).results()
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)

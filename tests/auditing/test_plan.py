@@ -5,11 +5,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from contextleak.auditing import make_spec, prepare, run_audit
-from contextleak.auditing.plan import plan
-from contextleak.icl import Context
-from contextleak.models import Counted, Scripted
-from contextleak.stats import clopper_pearson, clopper_pearson_ceiling, clopper_pearson_power, pairs_to_refute
+from leakbound.auditing import make_spec, prepare, run_audit
+from leakbound.auditing.plan import plan
+from leakbound.models import Counted, Scripted
+from leakbound.stats import (
+    clopper_pearson,
+    clopper_pearson_ceiling,
+    clopper_pearson_power,
+    pairs_to_reject,
+)
+from leakbound.tasks import Context
 
 
 @pytest.mark.parametrize("mechanism", ["few_shot", "zero_shot", "report_noisy_max"])
@@ -17,7 +22,9 @@ def test_predicted_calls_are_made_and_planning_makes_none(
     rows: Context, leaky: Scripted, tmp_path: Path, mechanism: str
 ) -> None:
     counted = Counted(leaky)
-    prepared = prepare(make_spec({"mechanism": mechanism, "pairs": 10, "simulations": 0}), counted, rows=rows)
+    prepared = prepare(
+        make_spec({"mechanism": mechanism, "pairs": 10, "simulations": 0}), counted, rows=rows
+    )
     planned = plan(prepared)
     assert counted.calls == 0
     run_audit(prepared, tmp_path)
@@ -26,7 +33,7 @@ def test_predicted_calls_are_made_and_planning_makes_none(
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0, 4.0])
 def test_pairs_to_refute_is_the_smallest(epsilon: float) -> None:
-    n = pairs_to_refute(epsilon, 1e-5)
+    n = pairs_to_reject(epsilon, 1e-5)
     assert clopper_pearson_ceiling(n, 1e-5) > epsilon >= clopper_pearson_ceiling(n - 1, 1e-5)
 
 

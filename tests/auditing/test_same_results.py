@@ -1,4 +1,7 @@
-"""How a run was collected changes none of its results: at once or in parts, resumed, taken over, cached, replayed, concurrent."""
+"""How a run was collected changes none of its results:
+
+at once or in parts, resumed, taken over, cached, replayed, concurrent.
+"""
 
 from __future__ import annotations
 
@@ -11,47 +14,63 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import contextleak
-from contextleak.auditing import make_spec, prepare, run_audit
-from contextleak.auditing.collect import collect
-from contextleak.auditing.run import kept_only, questions, run_shard
-from contextleak.auditing.stopping import Watch
-from contextleak.auditing.store import RunStore
-from contextleak.cli import main
-from contextleak.errors import StoreError
-from contextleak.icl import Context
-from contextleak.models import Answers, Cached, Counted, Scripted, Unopened
+import leakbound
+from leakbound.auditing import make_spec, prepare, run_audit
+from leakbound.auditing.collect import collect
+from leakbound.auditing.run import questions, replay_only, run_shard
+from leakbound.auditing.sequential import SequentialStop
+from leakbound.auditing.store import RunStore
+from leakbound.cli import main
+from leakbound.errors import StoreError
+from leakbound.models import Answers, Cached, Counted, Scripted, Unopened
+from leakbound.tasks import Context
 
 VOTES = {"mechanism": "report_noisy_max", "pairs": 24, "batch_pairs": 4, "simulations": 2000}
-EARLY = {"pairs": 60, "batch_pairs": 3, "stop_when_refuted": True}
+EARLY = {"pairs": 60, "batch_pairs": 3, "stop_when_rejected": True}
 
 
-def whole(rows: Context, model: Any, out: Path, **values: Any) -> contextleak.AuditRecord:
+def whole(rows: Context, model: Any, out: Path, **values: Any) -> leakbound.AuditResult:
     return run_audit(prepare(make_spec(values), model, rows=rows), out)[0]
 
 
-@settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(
+    max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
+)
 @given(order=st.permutations(range(0, 60, 3)), cut=st.integers(0, 20), early=st.booleans())
 def test_batches_in_any_order_and_in_two_runs(
-    rows: Context, leaky: Scripted, tmp_path_factory: pytest.TempPathFactory, order: list[int], cut: int, early: bool
+    rows: Context,
+    leaky: Scripted,
+    tmp_path_factory: pytest.TempPathFactory,
+    order: list[int],
+    cut: int,
+    early: bool,
 ) -> None:
-    """Some batches are there already, whichever; the rest comes in any order: the record has the same bytes."""
+    """Some batches are there already, whichever; the rest comes in any order:
+
+    the record has the same bytes.
+    """
     out = tmp_path_factory.mktemp("runs")
-    made = prepare(make_spec({**EARLY, "stop_when_refuted": early}), leaky, rows=rows)
+    made = prepare(make_spec({**EARLY, "stop_when_rejected": early}), leaky, rows=rows)
     store = RunStore(out / made.name, made.manifest)
     for first in order[:cut]:
         batch = questions(made).ask(first, leaky)
         store.add(batch.first, batch.rows, batch.calls)
     record, _ = run_audit(
-        made, out, ask=lambda asked, model, missing: (asked.ask(f, model) for f in order if f in missing)
+        made,
+        out,
+        ask=lambda asked, model, missing: (asked.ask(f, model) for f in order if f in missing),
     )
     assert record.to_json() == run_audit(made, out / "alone")[0].to_json()
 
 
-def test_an_early_stop_is_the_same_on_answers_of_another_run(rows: Context, leaky: Scripted, tmp_path: Path) -> None:
-    """The other run asked for all pairs; this one takes them over, and uses as many as it would have asked for."""
+def test_an_early_stop_is_the_same_on_answers_of_another_run(
+    rows: Context, leaky: Scripted, tmp_path: Path
+) -> None:
+    """The other run asked for all pairs; this one takes them over, and uses as many as it would
+    have asked for.
+    """
     alone = whole(rows, leaky, tmp_path / "alone", **EARLY)
-    whole(rows, leaky, tmp_path / "both", **{**EARLY, "stop_when_refuted": False})
+    whole(rows, leaky, tmp_path / "both", **{**EARLY, "stop_when_rejected": False})
     counted = Counted(leaky)
     assert whole(rows, counted, tmp_path / "both", **EARLY).to_json() == alone.to_json()
     assert counted.calls == 0
@@ -62,11 +81,13 @@ def test_every_pair_is_bet_on_once(
     rows: Context, leaky: Scripted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Looking whether an audit may end reads each stored pair once, however many batches there are."""
-    made = prepare(make_spec({**VOTES, "pairs": 80, "stop_when_refuted": True}), leaky, rows=rows)
+    made = prepare(make_spec({**VOTES, "pairs": 80, "stop_when_rejected": True}), leaky, rows=rows)
     store = RunStore(tmp_path / "run", made.manifest)
-    watch, read = Watch(made, store), []
+    watch, read = SequentialStop(made, store), []
     some = RunStore.some
-    monkeypatch.setattr(RunStore, "some", lambda self, *place: read.extend(found := some(self, *place)) or found)
+    monkeypatch.setattr(
+        RunStore, "some", lambda self, *place: read.extend(found := some(self, *place)) or found
+    )
     collect(questions(made), leaky, store, stop=watch)
     assert [row.pair for row in read] == list(range(80))
 
@@ -75,7 +96,8 @@ def test_a_cache_changes_no_byte(rows: Context, leaky: Scripted, tmp_path: Path)
     alone, counted = whole(rows, leaky, tmp_path / "a", **VOTES), Counted(leaky)
     for out in ("b", "c"):
         assert (
-            whole(rows, Cached(counted, Answers(tmp_path / "k")), tmp_path / out, **VOTES).to_json() == alone.to_json()
+            whole(rows, Cached(counted, Answers(tmp_path / "k")), tmp_path / out, **VOTES).to_json()
+            == alone.to_json()
         )
     assert counted.calls == alone.counts["model_calls"], "the second run asked nothing"
 
@@ -84,10 +106,10 @@ def test_a_replay_opens_no_model(rows: Context, leaky: Scripted, tmp_path: Path)
     record = whole(rows, leaky, tmp_path, **VOTES)
     unopened = Unopened(leaky.name, leaky.fingerprint)
     made = prepare(make_spec(VOTES), unopened, rows=rows)
-    assert run_audit(made, tmp_path, ask=kept_only)[0].to_json() == record.to_json()
+    assert run_audit(made, tmp_path, ask=replay_only)[0].to_json() == record.to_json()
     more = prepare(make_spec({**VOTES, "pairs": 28}), unopened, rows=rows)
     with pytest.raises(StoreError, match="1 of 7 batches are not kept"):
-        run_audit(more, tmp_path, ask=kept_only)
+        run_audit(more, tmp_path, ask=replay_only)
 
 
 def test_concurrent_answers_give_the_record_of_single_ones(rows: Context, tmp_path: Path) -> None:
@@ -100,11 +122,17 @@ def test_concurrent_answers_give_the_record_of_single_ones(rows: Context, tmp_pa
         await asyncio.sleep(random.Random(query).random() / 50)
         return alone(context, query)
 
-    one, other = (contextleak.audit(rows, system=f, out=tmp_path, pairs=40, batch_pairs=20) for f in (alone, together))
+    one, other = (
+        leakbound.audit(rows, system=f, out=tmp_path, pairs=40, batch_pairs=20)
+        for f in (alone, together)
+    )
     assert one.name != other.name
     assert one.results() == other.results()
     assert one.digest == other.digest
-    assert one.digest != contextleak.audit(rows, system=alone, out=tmp_path, pairs=41, batch_pairs=20).digest
+    assert (
+        one.digest
+        != leakbound.audit(rows, system=alone, out=tmp_path, pairs=41, batch_pairs=20).digest
+    )
 
 
 def ends(command: str) -> int:
@@ -117,7 +145,7 @@ def ends(command: str) -> int:
     ("options", "sentence"),
     [
         ("--shard 0/2", "must be i/N with 1 <= i <= N"),
-        ("--shard 1/2 --stop-when-refuted", "a shard sees every Nth batch"),
+        ("--shard 1/2 --stop-when-rejected", "a shard sees every Nth batch"),
         ("--shard 1/2 --replay", "leave --shard out"),
         ("--fresh --replay", "leave one of them out"),
         ("--fresh --cache k", "leave one of them out"),
@@ -129,7 +157,11 @@ def ends(command: str) -> int:
     ],
 )
 def test_options_that_exclude_each_other_get_a_sentence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], options: str, sentence: str
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    options: str,
+    sentence: str,
 ) -> None:
     pytest.importorskip("torch")
     monkeypatch.chdir(tmp_path)
@@ -139,7 +171,9 @@ def test_options_that_exclude_each_other_get_a_sentence(
     assert not list(tmp_path.glob("runs/*/record.json"))
 
 
-def test_shards_say_that_they_have_no_verdict(rows: Context, leaky: Scripted, tmp_path: Path) -> None:
+def test_shards_say_that_they_have_no_verdict(
+    rows: Context, leaky: Scripted, tmp_path: Path
+) -> None:
     folder = run_shard(prepare(make_spec(VOTES), leaky, rows=rows), (2, 3), tmp_path)
     assert not (folder / "record.json").exists()
     assert RunStore(folder, {}).batches() == {4, 16}

@@ -1,4 +1,6 @@
-"""Several answers: releases against the composed claim, and a server with a ledger, sound and forgetful."""
+"""Several answers: releases against the composed claim, and a server with a ledger, sound and
+forgetful.
+"""
 
 from __future__ import annotations
 
@@ -9,20 +11,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-import contextleak
-from contextleak.attacks import Attack, Hex, Inquiry, SaidMember
-from contextleak.auditing.service import audit_service
-from contextleak.icl import Context, Exemplar, Query, Task
-from contextleak.mechanisms import ReportNoisyMax
-from contextleak.models import Scripted
-from contextleak.privacy import ApproxDP, Guarantee
-from contextleak.privacy.ledger import Ledger, Spent
-from contextleak.serving import PrivateICL
+import leakbound
+from leakbound.attacks import Attack, Hex, Membership, PredictedMember
+from leakbound.auditing.service import audit_service
+from leakbound.mechanisms import ReportNoisyMax
+from leakbound.models import Scripted
+from leakbound.privacy import ApproxDP, Guarantee
+from leakbound.serving import PrivateICL
+from leakbound.serving.ledger import Ledger, Spent
+from leakbound.tasks import Context, Example, Query, Task
 
-ROWS = tuple(Exemplar(f"note {i}", "ab"[i % 2]) for i in range(40))
+ROWS = tuple(Example(f"note {i}", "ab"[i % 2]) for i in range(40))
 TASK = Task("t", ("a", "b"))
 MODEL = Scripted(complete=lambda p: "yes" if p.count(p.split('"')[-2]) > 1 else "no")
-ATTACK = Attack(Hex(), Inquiry(), SaidMember())
+ATTACK = Attack(Hex(), Membership(), PredictedMember())
 TOTAL = ApproxDP(2.0, 1e-5)
 
 
@@ -47,12 +49,16 @@ def server(kind: type[Ledger], folder: Path) -> Any:
 
 
 def test_a_server_that_forgets_to_charge_is_refuted_and_a_sound_one_is_not(tmp_path: Path) -> None:
-    broken = audit_service(server(Forgetful, tmp_path / "a"), TOTAL, ROWS, TASK, ATTACK, 60, 2, queries=600)
-    sound = audit_service(server(Ledger, tmp_path / "b"), TOTAL, ROWS, TASK, ATTACK, 60, 2, queries=600)
-    assert broken.refuted
+    broken = audit_service(
+        server(Forgetful, tmp_path / "a"), TOTAL, ROWS, TASK, ATTACK, 60, 2, queries=600
+    )
+    sound = audit_service(
+        server(Ledger, tmp_path / "b"), TOTAL, ROWS, TASK, ATTACK, 60, 2, queries=600
+    )
+    assert broken.rejected
     assert broken.answers == 600
     assert (broken.bound.epsilon or 0) > 2.0
-    assert not sound.refuted
+    assert not sound.rejected
     assert sound.answers == 1
 
 
@@ -62,10 +68,17 @@ def folders(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
 
 
-def test_more_answers_are_held_against_the_composed_claim(rows: Context, leaky: Scripted, tmp_path: Path) -> None:
-    options: dict[str, Any] = {"mechanism": "report_noisy_max", "epsilon": 1, "simulations": 20_000, "pairs": 60}
-    one = contextleak.audit(rows, model=leaky, out=tmp_path, **options)
-    nine = contextleak.audit(rows, model=leaky, out=tmp_path, answers=9, **options)
+def test_more_answers_are_held_against_the_composed_claim(
+    rows: Context, leaky: Scripted, tmp_path: Path
+) -> None:
+    options: dict[str, Any] = {
+        "mechanism": "report_noisy_max",
+        "epsilon": 1,
+        "simulations": 20_000,
+        "pairs": 60,
+    }
+    one = leakbound.audit(rows, model=leaky, out=tmp_path, **options)
+    nine = leakbound.audit(rows, model=leaky, out=tmp_path, answers=9, **options)
     assert nine.claim.epsilon == 9
     assert nine.claim.delta == pytest.approx(9e-5)
     assert nine.guarantee.mu == pytest.approx(3 * (one.guarantee.mu or 0))
@@ -77,15 +90,27 @@ def test_more_answers_are_held_against_the_composed_claim(rows: Context, leaky: 
 def test_correlated_noise_over_answers_is_refuted(
     rows: Context, leaky: Scripted, tmp_path: Path, monkeypatch: Any
 ) -> None:
-    """Noise that is drawn too small for its sigma shows all the sooner in the mean of several answers."""
+    """Noise that is drawn too small for its sigma shows all the sooner in the mean of several
+    answers.
+    """
     sound = ReportNoisyMax.release
 
-    def weak(self: ReportNoisyMax, clean: Any, draws: int, rng: np.random.Generator) -> Any:
-        return sound(ReportNoisyMax(self.sigma / math.sqrt(2), self.partitions), clean, draws, rng)
+    def weak(self: ReportNoisyMax, aggregate: Any, draws: int, rng: np.random.Generator) -> Any:
+        return sound(
+            ReportNoisyMax(self.sigma / math.sqrt(2), self.partitions), aggregate, draws, rng
+        )
 
     monkeypatch.setattr(ReportNoisyMax, "release", weak)
-    options: dict[str, Any] = {"mechanism": "report_noisy_max", "epsilon": 4, "simulations": 20_000, "pairs": 60}
-    assert contextleak.audit(rows, model=leaky, out=tmp_path, answers=4, **options).verdict == "violation"
+    options: dict[str, Any] = {
+        "mechanism": "report_noisy_max",
+        "epsilon": 4,
+        "simulations": 20_000,
+        "pairs": 60,
+    }
+    assert (
+        leakbound.audit(rows, model=leaky, out=tmp_path, answers=4, **options).verdict
+        == "violation"
+    )
 
 
 def test_a_query_is_asked_until_it_is_refused(tmp_path: Path) -> None:

@@ -1,4 +1,6 @@
-"""Shards: parts of one run, collected by processes of their own, joined to the bytes of an unsharded run."""
+"""Shards: parts of one run, collected by processes of their own, joined to the bytes of an
+unsharded run.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +17,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contextleak.auditing import make_spec, prepare, run_audit
-from contextleak.auditing.collect import Questions
-from contextleak.auditing.merge import merge
-from contextleak.auditing.run import questions, run_shard
-from contextleak.errors import StoreError, UsageError
+from leakbound.auditing import make_spec, prepare, run_audit
+from leakbound.auditing.collect import CollectionPlan
+from leakbound.auditing.merge import merge
+from leakbound.auditing.run import questions, run_shard
+from leakbound.errors import StoreError, UsageError
 
 SYSTEM = """
 import time
@@ -37,9 +39,11 @@ def spec(folder: Path, **values: Any) -> Any:
 
 
 def start(folder: Path, *options: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "contextleak", "audit", "--system", "python:system.py:answer"]
+    command = [sys.executable, "-m", "leakbound", "audit", "--system", "python:system.py:answer"]
     command += ["--data", "rows.jsonl", "--pairs", "21", "--batch-pairs", "2", *options]
-    return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
 
 
 def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
@@ -56,8 +60,18 @@ def test_processes_side_by_side_give_the_bytes_of_one(tmp_path: Path, data_file:
         assert code == 0, said
         assert f"Shard {i}/3 is collected" in said
         assert not list((tmp_path / f"part{i}").glob("*/record.json")), "a shard has no verdict"
-    command = [sys.executable, "-m", "contextleak", "merge", *map(str, tmp_path.glob("part*/*")), "--out", "merged"]
-    assert subprocess.run(command, cwd=tmp_path, capture_output=True).returncode == 1, "the verdict of the whole"
+    command = [
+        sys.executable,
+        "-m",
+        "leakbound",
+        "merge",
+        *map(str, tmp_path.glob("part*/*")),
+        "--out",
+        "merged",
+    ]
+    assert subprocess.run(command, cwd=tmp_path, capture_output=True).returncode == 1, (
+        "the verdict of the whole"
+    )
     (one,), (other,) = (list((tmp_path / out).glob("*/record.json")) for out in ("whole", "merged"))
     assert one.read_bytes() == other.read_bytes()
 
@@ -72,7 +86,7 @@ def test_shards_may_share_a_folder(tmp_path: Path, data_file: Path) -> None:
 
 @given(st.integers(1, 60), st.integers(1, 9), st.integers(1, 7))
 def test_shards_part_the_batches(pairs: int, size: int, total: int) -> None:
-    asked = Questions(None, None, range(pairs), size)  # type: ignore[arg-type]
+    asked = CollectionPlan(None, None, range(pairs), size)  # type: ignore[arg-type]
     parts = [asked.batches((number, total)) for number in range(1, total + 1)]
     assert sorted(first for part in parts for first in part) == list(asked.batches())
     assert sum(map(asked.pairs_in, parts)) == pairs
@@ -95,7 +109,9 @@ def test_what_cannot_be_merged_gets_a_sentence(tmp_path: Path, data_file: Path) 
         db.execute("UPDATE evidence SET member = '[0, 0, 1]' WHERE pair = 2")
     with pytest.raises(StoreError, match="both hold pair 2, with different answers"):
         merge([one, two, changed], tmp_path / "out5")
-    (tmp_path / "rows.jsonl").write_text((tmp_path / "rows.jsonl").read_text().replace("kite", "kites"))
+    (tmp_path / "rows.jsonl").write_text(
+        (tmp_path / "rows.jsonl").read_text().replace("kite", "kites")
+    )
     with pytest.raises(StoreError, match="data is not what it was"):
         merge([one, two], tmp_path / "out6")
 
@@ -114,7 +130,7 @@ def test_a_shard_that_was_cut_short_is_named(tmp_path: Path, data_file: Path) ->
 
 def test_an_early_stop_has_no_shards(tmp_path: Path, data_file: Path) -> None:
     with pytest.raises(UsageError, match="a shard sees every Nth batch"):
-        run_shard(prepare(spec(tmp_path, stop_when_refuted=True)), (1, 2), tmp_path / "out")
+        run_shard(prepare(spec(tmp_path, stop_when_rejected=True)), (1, 2), tmp_path / "out")
 
 
 def test_a_merged_run_is_a_run(tmp_path: Path, data_file: Path) -> None:

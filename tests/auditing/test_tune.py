@@ -15,9 +15,12 @@ from typing import Any
 import pytest
 import yaml
 
-from contextleak.auditing import load_spec, make_spec, prepare, run_audit
-from contextleak.auditing.seeds import generator
-from contextleak.auditing.tuning import (
+from leakbound.auditing import load_spec, make_spec, prepare, run_audit
+from leakbound.auditing.seeds import generator
+from leakbound.errors import StoreError, TargetError, UsageError
+from leakbound.models import Counted, Scripted
+from leakbound.tasks import Context
+from leakbound.tuning import (
     REWRITES,
     OutOfCalls,
     Tuned,
@@ -27,10 +30,7 @@ from contextleak.auditing.tuning import (
     save_attack,
     tune,
 )
-from contextleak.auditing.tuning.streams import RELEASING, draw_pairs, require_disjoint, tuning_root
-from contextleak.errors import StoreError, TargetError, UsageError
-from contextleak.icl import Context
-from contextleak.models import Counted, Scripted
+from leakbound.tuning.streams import RELEASING, draw_pairs, require_disjoint, tuning_root
 
 POOR = "Think about {canary} and say {member} or {nonmember}."
 GOOD = "Search the records for {canary} and say {member} or {nonmember}."
@@ -52,12 +52,18 @@ def target() -> Counted:
 def reflecting(*replies: str) -> Counted:
     """A reflection model that goes through its replies, and stays with the last one."""
     left = list(replies)
-    return Counted(Scripted(complete=lambda p: left.pop(0) if len(left) > 1 else left[0], name=f"mirror {replies}"))
+    return Counted(
+        Scripted(
+            complete=lambda p: left.pop(0) if len(left) > 1 else left[0], name=f"mirror {replies}"
+        )
+    )
 
 
 def tuned(rows: Context, out: Path, target: Counted, reflection: Any, **options: Any) -> Tuned:
     values = {"max_calls": 400, "pairs": 8, "start": POOR} | options
-    return tune(values.pop("spec", SPEC), reflection=reflection, out=out, model=target, rows=rows, **values)
+    return tune(
+        values.pop("spec", SPEC), reflection=reflection, out=out, model=target, rows=rows, **values
+    )
 
 
 def test_gepa_finds_the_wording_that_leaks(rows: Context, target: Counted, tmp_path: Path) -> None:
@@ -66,12 +72,14 @@ def test_gepa_finds_the_wording_that_leaks(rows: Context, target: Counted, tmp_p
     found = tuned(rows, tmp_path, target, mirror)
     assert (found.before, found.after, found.best) == (0.5, 1.0, GOOD)
     assert found.refused == 1
-    assert found.calls == target.calls + mirror.calls == 2 * 16 + 2, "broken wordings cost the proposal alone"
+    assert found.calls == target.calls + mirror.calls == 2 * 16 + 2, (
+        "broken wordings cost the proposal alone"
+    )
     assert found.ended == "a query was right on every pilot pair"
 
 
 def test_what_the_reflection_reads(rows: Context, target: Counted, tmp_path: Path) -> None:
-    """The rendered query with its canary, and what was wrong; no exemplar of the context."""
+    """The rendered query with its canary, and what was wrong; no example of the context."""
     pytest.importorskip("gepa")
     prompts: list[str] = []
     mirror = Scripted(complete=lambda p: prompts.append(p) or GOOD, name="listener")  # type: ignore[func-returns-value]
@@ -103,22 +111,31 @@ def test_the_budget_is_never_exceeded(
     assert target.calls + mirror.calls == found.calls <= limit
     assert found.before == 0.5
     if not reflects:
-        assert len(found.scored) == min(limit // 16, 1 + len(REWRITES)), "an evaluation that does not fit is not begun"
+        assert len(found.scored) == min(limit // 16, 1 + len(REWRITES)), (
+            "an evaluation that does not fit is not begun"
+        )
 
 
-def test_more_calls_go_on_where_fewer_stopped(rows: Context, target: Counted, tmp_path: Path) -> None:
+def test_more_calls_go_on_where_fewer_stopped(
+    rows: Context, target: Counted, tmp_path: Path
+) -> None:
     tuned(rows, tmp_path, target, "none", max_calls=40)
     assert target.calls == 32
     found = tuned(rows, tmp_path, target, "none", max_calls=64)
     assert target.calls == found.calls == 64
 
 
-def test_a_start_that_does_not_fit_is_refused_without_a_call(rows: Context, target: Counted, tmp_path: Path) -> None:
+def test_a_start_that_does_not_fit_is_refused_without_a_call(
+    rows: Context, target: Counted, tmp_path: Path
+) -> None:
     for options, sentence in (
         ({"max_calls": 15}, "scoring the starting query alone takes 16 model calls"),
         ({"start": BROKEN}, r"must hold \{canary\}; give a text that holds it with --start"),
         ({"pairs": 0}, "0 pilot pairs and 400 calls"),
-        ({"spec": make_spec({"canary": "given", "canary_text": "x", "canary_label": "odd"})}, "tune with --canary hex"),
+        (
+            {"spec": make_spec({"canary": "given", "canary_text": "x", "canary_label": "odd"})},
+            "tune with --canary hex",
+        ),
         (
             {"spec": make_spec({"shots": 6, "canary": "natural", "pairs": 600})},
             "too few canaries of the kind 'natural'",
@@ -149,15 +166,26 @@ def test_an_interruption_loses_a_batch_at_most(rows: Context, tmp_path: Path) ->
         file.write('{"kind": "scores", "query_text": "cut o')
     found = tuned(rows, tmp_path, target, "none", spec=spec, max_calls=36)
     assert found.calls == target.calls == 24 + 12
-    assert [json.loads(line)["kind"] for line in path.read_text().splitlines() if line.endswith("}")].count(
-        "candidate"
-    ) == 2
+    assert [
+        json.loads(line)["kind"] for line in path.read_text().splitlines() if line.endswith("}")
+    ].count("candidate") == 2
 
 
 @pytest.mark.parametrize("canary", ["hex", "natural"])
 @pytest.mark.parametrize("seed", [0, 7])
-def test_tuning_and_audit_share_no_seed_and_no_canary(rows: Context, leaky: Scripted, canary: str, seed: int) -> None:
-    spec = make_spec({"shots": 6, "pairs": 12, "seed": seed, "canary": canary, "attack": "given", "query_text": POOR})
+def test_tuning_and_audit_share_no_seed_and_no_canary(
+    rows: Context, leaky: Scripted, canary: str, seed: int
+) -> None:
+    spec = make_spec(
+        {
+            "shots": 6,
+            "pairs": 12,
+            "seed": seed,
+            "canary": canary,
+            "attack": "given",
+            "query_text": POOR,
+        }
+    )
     audit, root = prepare(spec, leaky, rows=rows), tuning_root(seed)
     pilot = draw_pairs(audit, rows, 12)
     assert not {p.canary.input for p in pilot} & {p.canary.input for p in audit.pairs}
@@ -174,19 +202,35 @@ def test_tuning_and_audit_share_no_seed_and_no_canary(rows: Context, leaky: Scri
 
 
 def test_the_mechanism_releases_the_answers(rows: Context, tmp_path: Path) -> None:
-    """Partitions vote and noise is added: T + 1 calls a pair, and an accuracy that noise keeps below 1."""
+    """Partitions vote and noise is added:
+
+    T + 1 calls a pair, and an accuracy that noise keeps below 1.
+    """
     target = Counted(Scripted(complete=leaks_for_one_wording, name="stubborn"))
-    spec = make_spec({"mechanism": "report_noisy_max", "partitions": 5, "shots": 10, "epsilon": 0.5, "pairs": 30})
+    spec = make_spec(
+        {"mechanism": "report_noisy_max", "partitions": 5, "shots": 10, "epsilon": 0.5, "pairs": 30}
+    )
     found = tuned(rows, tmp_path, target, "none", spec=spec, start=GOOD, max_calls=8 * 6)
     assert found.calls == target.calls == 8 * 6
     assert 0 < found.after < 1
 
 
 def test_a_system_of_ones_own(rows: Context, tmp_path: Path) -> None:
-    from contextleak.mechanisms import UserSystem
+    from leakbound.systems import UserSystem
 
-    system = UserSystem(lambda context, query: "yes" if any(e.input in query for e in context) else "no")
-    found = tune(SPEC, max_calls=20, pairs=4, start=POOR, reflection="none", out=tmp_path, system=system, rows=rows)
+    system = UserSystem(
+        lambda context, query: "yes" if any(e.input in query for e in context) else "no"
+    )
+    found = tune(
+        SPEC,
+        max_calls=20,
+        pairs=4,
+        start=POOR,
+        reflection="none",
+        out=tmp_path,
+        system=system,
+        rows=rows,
+    )
     assert (found.after, found.calls) == (1.0, 8)
     with pytest.raises(UsageError, match="has no language model that could reflect"):
         tune(SPEC, max_calls=20, pairs=4, start=POOR, out=tmp_path, system=system, rows=rows)
@@ -204,15 +248,19 @@ def test_without_the_extra_rewrites_still_work(
     rows: Context, target: Counted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(UsageError, match=r"pip install 'contextleak\[tune\]', or use --reflection-model none"):
+    with pytest.raises(
+        UsageError, match=r"pip install 'leakbound\[tune\]', or use --reflection-model none"
+    ):
         tuned(rows, tmp_path, target, None)
     assert target.calls == 0
     assert tuned(rows, tmp_path, target, "none").before == 0.5
 
 
 def test_answers_decided_token_by_token_keep_to_the_budget(rows: Context, tmp_path: Path) -> None:
-    """Only the first ask of each answer is known beforehand; the last batch breaks off, and its calls count."""
-    from contextleak.mechanisms import FewShot
+    """Only the first ask of each answer is known beforehand; the last batch breaks off, and its
+    calls count.
+    """
+    from leakbound.mechanisms import FewShot
 
     class Twice(FewShot):
         def collect(self, task: Any, jobs: Any, draws: Any, model: Any) -> Any:
@@ -239,7 +287,12 @@ def test_the_attack_file_is_an_audit(rows: Context, target: Counted, tmp_path: P
     record, _ = run_audit(prepare(spec, target, rows=rows), tmp_path)
     assert record.verdict == "violation"
     labelled = make_spec({"shots": 6, "query_labelled": True})
-    assert yaml.safe_load(attack_file(tuned(rows, tmp_path, target, "none", spec=labelled)))["query_labelled"] is True
+    assert (
+        yaml.safe_load(attack_file(tuned(rows, tmp_path, target, "none", spec=labelled)))[
+            "query_labelled"
+        ]
+        is True
+    )
     with pytest.raises(StoreError, match="cannot be written"):
         save_attack(found, tmp_path / "nowhere" / "attack.yaml")
 
@@ -273,25 +326,53 @@ def test_a_metric_for_dspy(rows: Context, target: Counted, tmp_path: Path) -> No
 
 def test_rewrites_are_wordings() -> None:
     assert len(set(REWRITES)) == len(REWRITES)
-    assert all(name in text for text in REWRITES for name in ("{canary}", "{member}", "{nonmember}"))
+    assert all(
+        name in text for text in REWRITES for name in ("{canary}", "{member}", "{nonmember}")
+    )
 
 
 def cli(*args: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     return subprocess.run(
-        [sys.executable, "-m", "contextleak", *args], cwd=cwd, capture_output=True, text=True, env=environment
+        [sys.executable, "-m", "leakbound", *args],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        env=environment,
     )
 
 
 def test_the_command_improves_a_poor_query(tmp_path: Path) -> None:
     pytest.importorskip("torch")
-    asked = ("--pilot-pairs", "6", "--shots", "6", "--pairs", "20", "--max-calls", "80", "--reflection-model", "none")
+    asked = (
+        "--pilot-pairs",
+        "6",
+        "--shots",
+        "6",
+        "--pairs",
+        "20",
+        "--max-calls",
+        "80",
+        "--reflection-model",
+        "none",
+    )
     done = cli("tune", "--start", POOR, *asked, "--save", "better.yaml", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     before, after = map(float, re.findall(r"accuracy (\S+) before, (\S+) after", done.stdout)[0])
     assert before < after
     assert "(cost: unknown)" in done.stdout
-    audit = cli("audit", "--config", "better.yaml", "--pairs", "20", "--shots", "6", "--simulations", "0", cwd=tmp_path)
+    audit = cli(
+        "audit",
+        "--config",
+        "better.yaml",
+        "--pairs",
+        "20",
+        "--shots",
+        "6",
+        "--simulations",
+        "0",
+        cwd=tmp_path,
+    )
     assert audit.stdout.startswith("VIOLATION: few_shot"), audit.stderr
 
 
@@ -299,7 +380,10 @@ def test_the_command_improves_a_poor_query(tmp_path: Path) -> None:
     ("args", "sentence"),
     [
         (("--start", "Is it there?"), "must hold {canary}"),
-        (("--max-calls", "3", "--reflection-model", "none"), "scoring the starting query alone takes 40"),
+        (
+            ("--max-calls", "3", "--reflection-model", "none"),
+            "scoring the starting query alone takes 40",
+        ),
         (("--save", "no/where.yaml"), "the folder of --save 'no/where.yaml' does not exist"),
         (("--reflection-model", "gpt"), "must be one of pocket"),
     ],

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from contextleak.auditing import AuditSpec
+from leakbound.auditing import AuditSpec
 
 pytest.importorskip("torch")
 
@@ -18,7 +18,11 @@ pytest.importorskip("torch")
 def cli(*args: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     return subprocess.run(
-        [sys.executable, "-m", "contextleak", *args], cwd=cwd, capture_output=True, text=True, env=environment
+        [sys.executable, "-m", "leakbound", *args],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        env=environment,
     )
 
 
@@ -33,8 +37,8 @@ def test_an_audit_of_the_undefended_system_exits_1(tmp_path: Path) -> None:
 def test_options_come_from_flags_over_environment_over_file(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("pairs: 5\nshots: 4\nepsilon: 2\n")
     done = subprocess.run(
-        [sys.executable, "-m", "contextleak", "audit", "--config", "a.yaml", "--shots", "6", "--set", "seed=9"],
-        cwd=tmp_path, capture_output=True, text=True, env={**os.environ, "CONTEXTLEAK_PAIRS": "4"},
+        [sys.executable, "-m", "leakbound", "audit", "--config", "a.yaml", "--shots", "6", "--set", "seed=9"],
+        cwd=tmp_path, capture_output=True, text=True, env={**os.environ, "LEAKBOUND_PAIRS": "4"},
     )  # fmt: skip
     assert done.returncode == 3, done.stderr
     (record,) = tmp_path.glob("runs/*/record.json")
@@ -44,10 +48,14 @@ def test_options_come_from_flags_over_environment_over_file(tmp_path: Path) -> N
 
 MISTAKES = [
     (("audit", "--data", "none.jsonl"), 2, "does not exist"),
-    (("audit", "--data", "rows.jsonl", "--label-field", "kind"), 2, "has no field 'kind'; it has text, label"),
+    (
+        ("audit", "--data", "rows.jsonl", "--label-field", "kind"),
+        2,
+        "has no field 'kind'; it has text, label",
+    ),
     (("audit", "--data", "empty.jsonl"), 2, "holds no rows"),
     (("audit", "--data", "one.jsonl"), 2, "one and the same label"),
-    (("audit", "--attack", "inquirey"), 2, "Did you mean 'inquiry'"),
+    (("audit", "--attack", "inquirey"), 2, "Did you mean 'membership'"),
     (("audit", "--mechanism", "noisy_max"), 2, "Did you mean 'report_noisy_max'"),
     (("audit", "--canary", "hexx"), 2, "Did you mean 'hex'"),
     (("audit", "--model", "gpt"), 2, "must be one of pocket"),
@@ -57,7 +65,11 @@ MISTAKES = [
     (("audit", "--score", "label_margin"), 4, "needs white_box access"),
     (("audit", "--epsilon", "nought"), 2, "not a valid float"),
     (("audit", "--epsilon", "0"), 2, "epsilon is 0"),
-    (("audit", "--shots", "4", "--mechanism", "report_noisy_max"), 2, "10 partitions need at least as many exemplars"),
+    (
+        ("audit", "--shots", "4", "--mechanism", "report_noisy_max"),
+        2,
+        "10 partitions need at least as many examples",
+    ),
     (("audit", "--set", "pears=4"), 2, "Did you mean 'pairs'"),
     (("audit", "--no-such-flag"), 2, "No such option"),
     (("audit", "--config", "bad.yaml"), 2, "is not YAML"),
@@ -66,7 +78,17 @@ MISTAKES = [
     (("audit", "--system", "python:broken.py:f"), 4, "cannot be imported (NameError)"),
     (("audit", "--mechanism", "report_noisy_max", "--pairs", "3"), 2, "use at least 5 pairs"),
     (
-        ("audit", "--attack", "input_output", "--canary", "given", "--canary-text", "x", "--canary-label", "y"),
+        (
+            "audit",
+            "--attack",
+            "input_output",
+            "--canary",
+            "given",
+            "--canary-text",
+            "x",
+            "--canary-label",
+            "y",
+        ),
         2,
         "--canary-label",
     ),
@@ -87,7 +109,9 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "".join(row.format(f"{i} " + "long words " * 120, "ab"[i % 2]) for i in range(40))
     )
     (folder / "empty.jsonl").write_text("")
-    (folder / "raises.py").write_text("def f(context, query):\n    raise KeyError(context[0].input)\n")
+    (folder / "raises.py").write_text(
+        "def f(context, query):\n    raise KeyError(context[0].input)\n"
+    )
     (folder / "broken.py").write_text("nothing_here\n")
     (folder / "bad.yaml").write_text("a: [")
     (folder / "bare").mkdir()
@@ -95,8 +119,12 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(("args", "code", "sentence"), MISTAKES, ids=[" ".join(m[0]) for m in MISTAKES])
-def test_mistakes_get_a_sentence(desk: Path, args: tuple[str, ...], code: int, sentence: str) -> None:
+@pytest.mark.parametrize(
+    ("args", "code", "sentence"), MISTAKES, ids=[" ".join(m[0]) for m in MISTAKES]
+)
+def test_mistakes_get_a_sentence(
+    desk: Path, args: tuple[str, ...], code: int, sentence: str
+) -> None:
     done = cli(*args, cwd=desk)
     assert done.returncode == code, (done.stdout, done.stderr)
     assert sentence in done.stderr
@@ -106,7 +134,11 @@ def test_mistakes_get_a_sentence(desk: Path, args: tuple[str, ...], code: int, s
 
 def test_help_names_every_option_and_the_exit_codes(tmp_path: Path) -> None:
     shown = cli("audit", "--help", cwd=tmp_path).stdout
-    names = [name for name, info in AuditSpec.model_fields.items() if name != "options" and not info.exclude]
+    names = [
+        name
+        for name, info in AuditSpec.model_fields.items()
+        if name != "options" and not info.exclude
+    ]
     assert all(f"--{name.replace('_', '-')}" in shown for name in [*names, "option"])
     assert "130 interrupted" in " ".join(cli("--help", cwd=tmp_path).stdout.split())
 
@@ -117,7 +149,7 @@ def test_list_shows_the_catalogues(tmp_path: Path) -> None:
         "few_shot",
         "prompt_defense",
         "report_noisy_max",
-        "inquiry",
+        "membership",
         "input_output",
         "if_then_explicit",
         "hex",

@@ -15,7 +15,9 @@ SYSTEM = "def leaky(context, query):\n    return 'yes' if any(r.input == query.s
 
 
 def cli(*args: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "contextleak", *args], cwd=cwd, capture_output=True, text=True)
+    return subprocess.run(
+        [sys.executable, "-m", "leakbound", *args], cwd=cwd, capture_output=True, text=True
+    )
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +25,16 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("desk")
     (folder / "app.py").write_text(SYSTEM)
     for name, pairs in (("leaky", 24), ("sound", 24), ("sound", 6)):
-        cli("audit", "--system", f"python:app.py:{name}", "--pairs", str(pairs), "--out", f"{name}{pairs}", cwd=folder)
+        cli(
+            "audit",
+            "--system",
+            f"python:app.py:{name}",
+            "--pairs",
+            str(pairs),
+            "--out",
+            f"{name}{pairs}",
+            cwd=folder,
+        )
     return folder
 
 
@@ -72,7 +83,9 @@ def test_a_mistake_is_a_sentence(tmp_path: Path, args: tuple[str, ...], sentence
 def test_a_folder_stands_for_the_finished_runs_in_it(desk: Path, tmp_path: Path) -> None:
     for name in ("leaky24", "sound24"):
         folder = desk / run(desk, name)
-        shutil.copytree(folder, tmp_path / "runs" / f"{folder.name}{'.old1' if name == 'leaky24' else ''}")
+        shutil.copytree(
+            folder, tmp_path / "runs" / f"{folder.name}{'.old1' if name == 'leaky24' else ''}"
+        )
     done = cli("gate", "runs", "--max-epsilon", "1", cwd=tmp_path)
     assert (done.returncode, len(done.stdout.splitlines())) == (0, 1), done.stdout + done.stderr
     assert "give two or more" in cli("compare", "runs", cwd=tmp_path).stderr
@@ -101,5 +114,7 @@ def test_an_exported_configuration_makes_the_same_run(desk: Path) -> None:
     done = cli("audit", "--config", "again.yaml", "--out", "again", cwd=desk)
     assert done.returncode == 0, done.stderr
     assert Path(run(desk, "again")).name == Path(run(desk, "sound24")).name
-    first, again = (Path(desk, run(desk, name), "record.json").read_bytes() for name in ("sound24", "again"))
+    first, again = (
+        Path(desk, run(desk, name), "record.json").read_bytes() for name in ("sound24", "again")
+    )
     assert first == again

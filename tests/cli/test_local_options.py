@@ -8,18 +8,27 @@ from pathlib import Path
 
 import pytest
 
-from contextleak.cli.local_options import size
-from contextleak.errors import UsageError
-from contextleak.influence import load_influence
+from leakbound.attribution import load_influence
+from leakbound.cli.local_options import size
+from leakbound.errors import UsageError
 
 
 def cli(*args: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "contextleak", *args], capture_output=True, text=True)
+    return subprocess.run(
+        [sys.executable, "-m", "leakbound", *args], capture_output=True, text=True
+    )
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [("4GB", 4 << 30), ("512MB", 512 << 20), ("1.5g", 3 << 29), ("2 GiB", 2 << 30), ("1000", 1000), ("1tb", 1 << 40)],
+    [
+        ("4GB", 4 << 30),
+        ("512MB", 512 << 20),
+        ("1.5g", 3 << 29),
+        ("2 GiB", 2 << 30),
+        ("1000", 1000),
+        ("1tb", 1 << 40),
+    ],
 )
 def test_sizes(text: str, expected: int) -> None:
     assert size(text) == expected
@@ -42,7 +51,14 @@ def test_a_reduced_format_is_another_model(tmp_path: Path) -> None:
         found.append(load_influence(out))
     exact, rough = found
     assert rough.provenance["fingerprint"] == f"{exact.provenance['fingerprint']}-bfloat16"
-    assert 0 < abs(sum(exact.attributions[0].readings[0].log_p) - sum(rough.attributions[0].readings[0].log_p)) < 1
+    assert (
+        0
+        < abs(
+            sum(exact.attributions[0].readings[0].log_p)
+            - sum(rough.attributions[0].readings[0].log_p)
+        )
+        < 1
+    )
 
 
 def test_a_budget_that_is_spent_before_the_first_pass(tmp_path: Path) -> None:

@@ -1,4 +1,7 @@
-"""Commands with a model behind a server: the same evidence as in this process, the same bytes at any speed, limits that resume."""
+"""Commands with a model behind a server:
+
+the same evidence as in this process, the same bytes at any speed, limits that resume.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from contextleak.auditing import load_record, make_spec, prepare, run_audit
-from contextleak.auditing.store import RunStore
-from contextleak.models import Model
+from leakbound.auditing import load_result, make_spec, prepare, run_audit
+from leakbound.auditing.store import RunStore
+from leakbound.models import Model
 
 pytest.importorskip("uvicorn")
 pytest.importorskip("torch")
@@ -31,14 +34,23 @@ AUDIT = {"mechanism": "few_shot", "pairs": 6, "shots": 6, "batch_pairs": 2, "sim
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    app = Faults(speaking(dialect="vllm", key=KEY), rate=0.1, seed=5, kinds=("too_many", "truncated", "page_502"))
+    app = Faults(
+        speaking(dialect="vllm", key=KEY),
+        rate=0.1,
+        seed=5,
+        kinds=("too_many", "truncated", "page_502"),
+    )
     with running(app) as found:
         yield found
 
 
-def run(*words: str, code: int | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
-    env = {**os.environ, "CONTEXTLEAK_API_KEY": KEY, "OMP_NUM_THREADS": "1", **environment}
-    done = subprocess.run([sys.executable, "-m", "contextleak", *words], capture_output=True, text=True, env=env)
+def run(
+    *words: str, code: int | None = None, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "LEAKBOUND_API_KEY": KEY, "OMP_NUM_THREADS": "1", **environment}
+    done = subprocess.run(
+        [sys.executable, "-m", "leakbound", *words], capture_output=True, text=True, env=env
+    )
     assert code is None or done.returncode == code, done.stderr
     assert KEY not in done.stdout + done.stderr
     assert "Traceback" not in done.stderr
@@ -46,7 +58,11 @@ def run(*words: str, code: int | None = None, **environment: str) -> subprocess.
 
 
 def audit(url: str, out: Path, *words: str, code: int | None = None, **environment: str) -> Any:
-    options = [word for name, value in AUDIT.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+    options = [
+        word
+        for name, value in AUDIT.items()
+        for word in (f"--{name.replace('_', '-')}", str(value))
+    ]
     return run("audit", "--model", "openai/pocket", "--base-url", url, "--capabilities", "completions", *options,
                "--out", str(out), *words, code=code, **environment)  # fmt: skip
 
@@ -62,7 +78,7 @@ def test_the_same_audit_here_and_behind_a_server(url: str, tmp_path: Path, pocke
     assert "requests (" in done.stderr.splitlines()[-1]
     prepared = prepare(make_spec(AUDIT), pocket)
     here, folder = run_audit(prepared, tmp_path / "here")
-    there = load_record(only(tmp_path / "there"))
+    there = load_result(only(tmp_path / "there"))
     stores = RunStore(folder, {}), RunStore(only(tmp_path / "there").parent, {})
     assert list(stores[0].evidence()) == list(stores[1].evidence())
     assert here.estimates == there.estimates
@@ -72,7 +88,9 @@ def test_the_same_audit_here_and_behind_a_server(url: str, tmp_path: Path, pocke
         assert path.is_dir() or url.encode() not in path.read_bytes(), path
 
 
-def test_a_limit_ends_like_an_interruption_and_the_same_command_goes_on(url: str, tmp_path: Path) -> None:
+def test_a_limit_ends_like_an_interruption_and_the_same_command_goes_on(
+    url: str, tmp_path: Path
+) -> None:
     """And a record does not tell how fast, in how many parts and at what price it was made."""
     prices = ("--price-in", "100", "--price-out", "100", "--connections", "1")
     with running(speaking(dialect="vllm")) as calm:
@@ -92,15 +110,22 @@ def _requests(told: str) -> int:
 
 
 def test_an_answer_comes_through_the_address_in_the_environment(url: str, tmp_path: Path) -> None:
-    ledger = ("--ledger", str(tmp_path / "ledger.sqlite"), "--mechanism", "report_noisy_max", "--shots", "20")
+    ledger = (
+        "--ledger",
+        str(tmp_path / "ledger.sqlite"),
+        "--mechanism",
+        "report_noisy_max",
+        "--shots",
+        "20",
+    )
     words = ("--model", "openai/pocket", "--capabilities", "completions")
-    done = run("answer", *words, *ledger, "my invoice is wrong", code=0, CONTEXTLEAK_BASE_URL=url)
+    done = run("answer", *words, *ledger, "my invoice is wrong", code=0, LEAKBOUND_BASE_URL=url)
     assert done.stdout.strip() in ("red", "blue", "green", "gold", "(no answer)")
     assert _requests(done.stderr) >= 10
 
 
 def test_a_wrong_key_and_a_wrong_address_are_sentences(url: str, tmp_path: Path) -> None:
-    wrong = audit(url, tmp_path, code=4, CONTEXTLEAK_API_KEY="sk-wrong")
+    wrong = audit(url, tmp_path, code=4, LEAKBOUND_API_KEY="sk-wrong")
     assert "HTTP 401" in wrong.stderr
     lost = audit(url.removesuffix("/v1"), tmp_path, code=4)
     assert "HTTP 404" in lost.stderr
@@ -117,15 +142,29 @@ def test_a_plan_contacts_nobody_and_bounds_the_cost() -> None:
     with running(parrot) as there:
         words = ("plan", "--model", "openai/any", "--base-url", there, "--pairs", "5")
         assert "cost: unknown" in run(*words, code=0).stdout
-        assert "cost: at most $" in run(*words, "--price-in", "1", "--price-out", "2", code=0).stdout
+        assert (
+            "cost: at most $" in run(*words, "--price-in", "1", "--price-out", "2", code=0).stdout
+        )
     assert not parrot.prompts
 
 
 def test_an_interruption_is_a_sentence(tmp_path: Path) -> None:
     parrot = Parrot(pause=2)
     with running(parrot) as there:
-        words = ("audit", "--model", "openai/any", "--base-url", there, "--pairs", "4", "--out", str(tmp_path))
-        process = subprocess.Popen([sys.executable, "-m", "contextleak", *words], stderr=subprocess.PIPE, text=True)
+        words = (
+            "audit",
+            "--model",
+            "openai/any",
+            "--base-url",
+            there,
+            "--pairs",
+            "4",
+            "--out",
+            str(tmp_path),
+        )
+        process = subprocess.Popen(
+            [sys.executable, "-m", "leakbound", *words], stderr=subprocess.PIPE, text=True
+        )
         while not parrot.prompts and process.poll() is None:
             time.sleep(0.05)
         process.send_signal(signal.SIGINT)

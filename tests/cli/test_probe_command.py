@@ -1,4 +1,7 @@
-"""`contextleak probe` as users meet it: the table, the record that --capabilities reads, exit codes, and no key."""
+"""`leakbound probe` as users meet it:
+
+the table, the record that --capabilities reads, exit codes, and no key.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from contextleak.attacks import QUERIES, SCORES
-from contextleak.cli import main
-from contextleak.mechanisms import MECHANISMS
-from contextleak.models.probing import Finding, ProbeRecord
-from contextleak.report.probe_terminal import consequences, probe_table
+from leakbound.attacks import QUERIES, SCORES
+from leakbound.cli import main
+from leakbound.mechanisms import MECHANISMS
+from leakbound.models.probe import Finding, ProbeRecord
+from leakbound.report.probe_terminal import consequences, probe_table
 
 pytest.importorskip("torch")
 pytest.importorskip("uvicorn")
@@ -21,14 +24,22 @@ pytest.importorskip("uvicorn")
 from loopback.running import running
 from loopback.speaking import speaking
 
-LOGS = ["product_of_experts", "subsample_average", "context_influence_decoding", "bounded_cid"]  # need ScoreLabels
+LOGS = [
+    "product_of_experts",
+    "subsample_average",
+    "context_influence_decoding",
+    "bounded_cid",
+]  # need ScoreLabels
 
 
 @pytest.fixture(scope="module")
 def urls(pocket: Any) -> Iterator[dict[str, str]]:
     """Two servers: one shifts its echo, one does not."""
     ways: dict[str, Any] = {"dialect": "llamacpp", "key": "sk-hush", "echo_limit": 100}
-    with running(speaking(pocket, shift_echo=True, **ways)) as shifted, running(speaking(pocket, **ways)) as straight:
+    with (
+        running(speaking(pocket, shift_echo=True, **ways)) as shifted,
+        running(speaking(pocket, **ways)) as straight,
+    ):
         yield {"shifted": shifted, "straight": straight}
 
 
@@ -40,7 +51,7 @@ def run(*arguments: str) -> int:
 
 @pytest.fixture(autouse=True)
 def key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CONTEXTLEAK_API_KEY", "sk-hush")
+    monkeypatch.setenv("LEAKBOUND_API_KEY", "sk-hush")
 
 
 def test_a_misaligned_server_is_told_with_what_it_costs(
@@ -57,7 +68,9 @@ def test_a_misaligned_server_is_told_with_what_it_costs(
     assert "hush" not in shown.out + shown.err
 
 
-def test_an_audit_goes_by_the_record(urls: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_audit_goes_by_the_record(
+    urls: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """What was found is allowed, what was not is refused before any question of the audit."""
     audit = ["audit", "--model", "openai/pocket", "--mechanism", "product_of_experts", "--pairs", "2", "--shots", "4",
              "--partitions", "2", "--out", str(tmp_path / "runs")]  # fmt: skip
@@ -89,13 +102,13 @@ def test_exit_codes_and_sentences(capsys: pytest.CaptureFixture[str], tmp_path: 
         )
         == 2
     )
-    assert "make it with contextleak probe" in capsys.readouterr().err
+    assert "make it with leakbound probe" in capsys.readouterr().err
 
 
 def test_the_wrong_key_is_refused_and_not_shown(
     urls: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("CONTEXTLEAK_API_KEY", "sk-wrong")
+    monkeypatch.setenv("LEAKBOUND_API_KEY", "sk-wrong")
     assert run("probe", "openai/pocket", "--base-url", urls["straight"]) == 4
     shown = capsys.readouterr()
     assert "HTTP 401" in shown.err
@@ -106,23 +119,42 @@ def test_a_local_model_is_probed_in_the_same_way(capsys: pytest.CaptureFixture[s
     assert run("probe", "pocket", "--json") == 0
     record = json.loads(capsys.readouterr().out)
     assert record["address"] == "pocket"
-    assert set(record["supports"]) == {"Complete", "Embed", "NextLogits", "ScoreLabels", "ScoreTokens"}
+    assert set(record["supports"]) == {
+        "Complete",
+        "Embed",
+        "NextLogits",
+        "ScoreLabels",
+        "ScoreTokens",
+    }
 
 
-# --- what follows from a record -----------------------------------------------------------------------------------------
+# --- what follows from a record
+# -----------------------------------------------------------------------------------------
 
 
-def record(*supports: str, base_url: str | None = "http://127.0.0.1/v1", **holds: bool | None) -> ProbeRecord:
-    findings = tuple(Finding(check=check, holds=value, told=f"told {check}") for check, value in holds.items())  # type: ignore[arg-type]
-    return ProbeRecord(address="openai/x", base_url=base_url, requests=1, findings=findings, supports=supports)
+def record(
+    *supports: str, base_url: str | None = "http://127.0.0.1/v1", **holds: bool | None
+) -> ProbeRecord:
+    findings = tuple(
+        Finding(check=check, holds=value, told=f"told {check}") for check, value in holds.items()
+    )  # type: ignore[arg-type]
+    return ProbeRecord(
+        address="openai/x", base_url=base_url, requests=1, findings=findings, supports=supports
+    )
 
 
 def test_consequences_cover_the_catalogues() -> None:
     found = consequences(record("Complete"))
-    assert [set(names) for names in found.values()][:3] == [set(MECHANISMS), set(QUERIES), set(SCORES)]
+    assert [set(names) for names in found.values()][:3] == [
+        set(MECHANISMS),
+        set(QUERIES),
+        set(SCORES),
+    ]
     there = {name for name, missing in found["mechanisms"].items() if not missing}
     assert there == {
-        name for name, kind in MECHANISMS.items() if {need.__name__ for need in kind.needs} <= {"Complete"}
+        name
+        for name, kind in MECHANISMS.items()
+        if {need.__name__ for need in kind.needs} <= {"Complete"}
     }
 
 
@@ -148,9 +180,14 @@ def test_scores_follow_the_mechanisms_that_release_them() -> None:
         ({"logprobs_valid": False}, "told logprobs_valid"),
         ({"echo": True, "echo_aligned": False}, "told echo_aligned"),
         ({"echo": True, "echo_aligned": None}, "could not be told"),
-        ({"prompt_logprobs": True, "prompt_logprobs_aligned": False}, "told prompt_logprobs_aligned"),
+        (
+            {"prompt_logprobs": True, "prompt_logprobs_aligned": False},
+            "told prompt_logprobs_aligned",
+        ),
     ],
 )
-def test_the_reason_is_the_one_that_was_found(findings: dict[str, bool | None], reason: str) -> None:
+def test_the_reason_is_the_one_that_was_found(
+    findings: dict[str, bool | None], reason: str
+) -> None:
     for name in LOGS:
         assert reason in consequences(record("Complete", **findings))["mechanisms"][name]

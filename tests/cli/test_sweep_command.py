@@ -1,4 +1,4 @@
-"""contextleak sweep as a user meets it: real processes that count, stop, go on and report."""
+"""leakbound sweep as a user meets it: real processes that count, stop, go on and report."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from contextleak.cli import main
+from leakbound.cli import main
 
 SYSTEM = """
 import time
@@ -30,7 +30,7 @@ LEAKY = ("--system", "python:system.py:answer", "--data", "rows.jsonl", "--pairs
 
 def start(cwd: Path, *args: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "contextleak", *args], cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        [sys.executable, "-m", "leakbound", *args], cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )  # fmt: skip
 
@@ -82,14 +82,24 @@ def test_a_grid_of_a_file_asks_once_and_reports(folder: Path) -> None:
         "mechanism: report_noisy_max\npairs: 5\nshots: 4\npartitions: 2\nsimulations: 2000\n"
         "grid:\n  epsilon: [1, 2]\n  estimator: [e_process, joint_votes]\n"
     )
-    command = ("sweep", "--config", "sweep.yaml", "--grid", "epsilon=1,2,4", "--utility", "3", "--out", "found")
+    command = (
+        "sweep",
+        "--config",
+        "sweep.yaml",
+        "--grid",
+        "epsilon=1,2,4",
+        "--utility",
+        "3",
+        "--out",
+        "found",
+    )
     code, out, err = cli(folder, *command)
     assert code == 3, err
     calls = re.search(r"Model calls made now: (\d+)\.", out)
     assert calls is not None
     assert (
-        f"{calls[1]} model calls stand behind these points; each asking for itself would take {6 * int(calls[1])}."
-        in out
+        f"{calls[1]} model calls stand behind these points; each asking for itself would take "
+        f"{6 * int(calls[1])}." in out
     )
     assert re.search(r"point \d of 6, \d+ calls: 5/5 pairs", err)
     record = json.loads((folder / "found" / "sweep.json").read_text())
@@ -100,16 +110,29 @@ def test_a_grid_of_a_file_asks_once_and_reports(folder: Path) -> None:
     assert code == 3
     assert "Model calls made now: 0." in again
     page = (folder / "found" / "sweep.html").read_text()
-    code, out, _ = cli(folder, "report", "found", "--out", "paper/sweep.html", "--figures", "svg,csv")
+    code, out, _ = cli(
+        folder, "report", "found", "--out", "paper/sweep.html", "--figures", "svg,csv"
+    )
     assert code == 0
     assert (folder / "paper" / "sweep.html").read_text() == page
     made = {file.name for file in (folder / "paper" / "figures").iterdir()}
-    assert made == {f"{name}.{form}" for name in ("bound", "utility", "frontier") for form in ("svg", "csv")}
+    assert made == {
+        f"{name}.{form}" for name in ("bound", "utility", "frontier") for form in ("svg", "csv")
+    }
     assert len((folder / "found" / "sweep.csv").read_text().splitlines()) == 7
 
 
 def test_points_that_cannot_be_run_are_refused_or_listed(folder: Path) -> None:
-    grid = ("sweep", *LEAKY[:6], "--shots", "3", "--grid", "estimator=e_process,joint_votes", "--out", "some")
+    grid = (
+        "sweep",
+        *LEAKY[:6],
+        "--shots",
+        "3",
+        "--grid",
+        "estimator=e_process,joint_votes",
+        "--out",
+        "some",
+    )
     code, _, err = cli(folder, *grid)
     assert code == 2
     assert "1 of 2 points of the sweep cannot be run" in err
@@ -126,8 +149,14 @@ def test_points_that_cannot_be_run_are_refused_or_listed(folder: Path) -> None:
         (("sweep",), "needs something to change"),
         (("sweep", "--grid", "epsilom=1,2"), "Did you mean 'epsilon'"),
         (("sweep", "--grid", "epsilon"), "KEY=VALUE,VALUE"),
-        (("sweep", "--grid", "epsilon=1,x", "--system", "python:system.py:answer"), "it must be a valid number"),
-        (("sweep", "--grid", "epsilon=1,2", "--figures", "gif"), "must be a list of svg, pdf, png, csv"),
+        (
+            ("sweep", "--grid", "epsilon=1,x", "--system", "python:system.py:answer"),
+            "it must be a valid number",
+        ),
+        (
+            ("sweep", "--grid", "epsilon=1,2", "--figures", "gif"),
+            "must be a list of svg, pdf, png, csv",
+        ),
         (("report", "none", "--figures", "svg"), "are those of a sweep"),
     ],
 )
@@ -145,10 +174,31 @@ def test_mistakes_end_in_a_sentence(
     assert sentence in capsys.readouterr().err
 
 
-def test_points_whose_server_is_gone_are_reported_with_the_code_of_the_failure(folder: Path) -> None:
-    gone = ("--model", "openai/gone", "--base-url", "http://127.0.0.1:9/v1", "--retries", "0", "--data", "rows.jsonl")
+def test_points_whose_server_is_gone_are_reported_with_the_code_of_the_failure(
+    folder: Path,
+) -> None:
+    gone = (
+        "--model",
+        "openai/gone",
+        "--base-url",
+        "http://127.0.0.1:9/v1",
+        "--retries",
+        "0",
+        "--data",
+        "rows.jsonl",
+    )
     code, out, err = cli(
-        folder, "sweep", *gone, "--pairs", "5", "--shots", "3", "--grid", "epsilon=1,2", "--out", "gone"
+        folder,
+        "sweep",
+        *gone,
+        "--pairs",
+        "5",
+        "--shots",
+        "3",
+        "--grid",
+        "epsilon=1,2",
+        "--out",
+        "gone",
     )
     assert code == 4, err
     assert out.startswith("SWEEP: 2 failed")

@@ -1,4 +1,6 @@
-"""Real processes: the image task refutes the undefended system and not the private one; bad images end before any model is opened."""
+"""Real processes: the image task refutes the undefended system and not the private one; bad images
+end before any model is opened.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,11 @@ IMAGES = (
 def cli(*args: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     return subprocess.run(
-        [sys.executable, "-m", "contextleak", *args], cwd=cwd, capture_output=True, text=True, env=environment
+        [sys.executable, "-m", "leakbound", *args],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        env=environment,
     )
 
 
@@ -40,7 +46,9 @@ def test_the_undefended_system_is_refuted(tmp_path: Path) -> None:
 
 
 def test_the_private_system_is_not(tmp_path: Path) -> None:
-    done = cli("audit", *IMAGES, "--mechanism", "report_noisy_max", "--partitions", "5", cwd=tmp_path)
+    done = cli(
+        "audit", *IMAGES, "--mechanism", "report_noisy_max", "--partitions", "5", cwd=tmp_path
+    )
     assert done.returncode in (0, 3), done.stdout + done.stderr
     assert "VIOLATION" not in done.stdout
 
@@ -48,7 +56,16 @@ def test_the_private_system_is_not(tmp_path: Path) -> None:
 def test_what_cannot_be_used_ends_before_the_model_is_opened(tmp_path: Path) -> None:
     (tmp_path / "data" / "dax").mkdir(parents=True)
     (tmp_path / "data" / "dax" / "0.png").write_bytes(b"")
-    done = cli("audit", "--data", "data", "--model", "hf/./no-such-model", "--canary", "patchwork", cwd=tmp_path)
+    done = cli(
+        "audit",
+        "--data",
+        "data",
+        "--model",
+        "hf/./no-such-model",
+        "--canary",
+        "patchwork",
+        cwd=tmp_path,
+    )
     assert done.returncode == 2
     assert "zero bytes" in done.stderr
     assert "Traceback" not in done.stderr

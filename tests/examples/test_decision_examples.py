@@ -1,4 +1,7 @@
-"""The examples of docs/gates.md: the pytest file, and the steps of the workflow, each in processes of their own."""
+"""The examples of docs/gates.md:
+
+the pytest file, and the steps of the workflow, each in processes of their own.
+"""
 
 from __future__ import annotations
 
@@ -27,12 +30,15 @@ def test_the_pytest_example_fails_live_and_from_stored_trials(tmp_path: Path) ->
 
 
 def test_the_page_shows_the_example_as_it_is() -> None:
-    (shown,) = re.findall(r"^```py\n(.*?)^```", (ROOT / "docs" / "gates.md").read_text(), flags=re.M | re.S)
+    (shown,) = re.findall(
+        r"^```py\n(.*?)^```", (ROOT / "docs" / "gates.md").read_text(), flags=re.M | re.S
+    )
     assert (EXAMPLES / "test_privacy.py").read_text().endswith(shown)
 
 
 @pytest.mark.parametrize(
-    ("answer", "code"), [("'no'", 0), ("'yes' if any(r.input in query for r in context) else 'no'", 1)]
+    ("answer", "code"),
+    [("'no'", 0), ("'yes' if any(r.input in query for r in context) else 'no'", 1)],
 )
 def test_the_steps_of_the_workflow(tmp_path: Path, answer: str, code: int) -> None:
     workflow = yaml.safe_load((EXAMPLES / "github-actions.yml").read_text())
@@ -42,7 +48,9 @@ def test_the_steps_of_the_workflow(tmp_path: Path, answer: str, code: int) -> No
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     ends = [
         subprocess.run(
-            ["bash", "-eo", "pipefail", "-c", steps[name]["run"]], cwd=tmp_path, env={**os.environ, "PATH": path}
+            ["bash", "-eo", "pipefail", "-c", steps[name]["run"]],
+            cwd=tmp_path,
+            env={**os.environ, "PATH": path},
         ).returncode
         for name in ("Audit", "Gate")
     ]
@@ -56,6 +64,8 @@ def test_an_audit_that_cannot_run_ends_the_workflow(tmp_path: Path) -> None:
     (step,) = [step for step in workflow["jobs"]["audit"]["steps"] if step.get("name") == "Audit"]
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
-        ["bash", "-eo", "pipefail", "-c", step["run"]], cwd=tmp_path, env={**os.environ, "PATH": path}
+        ["bash", "-eo", "pipefail", "-c", step["run"]],
+        cwd=tmp_path,
+        env={**os.environ, "PATH": path},
     )
     assert done.returncode == 2

@@ -1,4 +1,7 @@
-"""The example of a retrieval pipeline: it retrieves what is asked for, and its audit refutes epsilon = 1."""
+"""The example of a retrieval pipeline:
+
+it retrieves what is asked for, and its audit refutes epsilon = 1.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from contextleak.auditing import make_spec, prepare, run_audit
-from contextleak.icl import Exemplar
+from leakbound.auditing import make_spec, prepare, run_audit
+from leakbound.tasks import Example
 
 pytest.importorskip("torch")
 pytest.importorskip("sklearn")
@@ -29,14 +32,16 @@ def rag() -> Any:
 
 def test_the_document_most_like_the_question_stands_last(rag: Any) -> None:
     words = ("kite", "oar", "lamp", "harbour", "theatre", "soup")
-    documents = tuple(Exemplar(f"the {word} of number {i}", "red") for i, word in enumerate(words))
+    documents = tuple(Example(f"the {word} of number {i}", "red") for i, word in enumerate(words))
     found = rag.retrieve(documents, "where is the harbour")
     assert len(found) == 4
     assert found[-1] == documents[3]
 
 
 def test_its_audit_refutes_a_claim_of_one(tmp_path: Path) -> None:
-    spec = make_spec({"system": f"python:{FILE}:RagSystem", "shots": 12, "pairs": 40, "epsilon": 1.0})
+    spec = make_spec(
+        {"system": f"python:{FILE}:RagSystem", "shots": 12, "pairs": 40, "epsilon": 1.0}
+    )
     record, _ = run_audit(prepare(spec), tmp_path)
     assert record.verdict == "violation"
     assert record.bound.epsilon > 1

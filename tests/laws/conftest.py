@@ -6,13 +6,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from contextleak.attacks import CANARIES, QUERIES, SCORES
-from contextleak.mechanisms import MECHANISMS
+from leakbound.attacks import CANARIES, QUERIES, SCORES
+from leakbound.mechanisms import MECHANISMS
 
 
 @pytest.fixture(autouse=True)
 def catalogues_as_shipped() -> Iterator[None]:
-    shipped = [(catalogue, dict(catalogue)) for catalogue in (MECHANISMS, CANARIES, QUERIES, SCORES)]
+    shipped = [
+        (catalogue, dict(catalogue)) for catalogue in (MECHANISMS, CANARIES, QUERIES, SCORES)
+    ]
     yield
     for catalogue, kinds in shipped:
         catalogue.clear()

@@ -1,4 +1,6 @@
-"""The site builds without a warning and asks nobody for anything; generated pages say what the code says; examples are short."""
+"""The site builds without a warning and asks nobody for anything; generated pages say what the code
+says; examples are short.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ import pytest
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 LINK = re.compile(r"\]\((?!https?://|#)([^)#\s]+)")
-EXTENDING = re.findall(r"^```python\n(.*?)^```", (DOCS / "extending.md").read_text(), flags=re.M | re.S)
+EXTENDING = re.findall(
+    r"^```python\n(.*?)^```", (DOCS / "extending.md").read_text(), flags=re.M | re.S
+)
 MOVED = "the page was made from other docstrings; run `make catalogue`"
 
 
@@ -31,7 +35,16 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if importlib.util.find_spec(name) is None:
             pytest.skip(f"{name} is not installed")
     folder = tmp_path_factory.mktemp("site")
-    build = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
+    build = [
+        sys.executable,
+        "-m",
+        "mkdocs",
+        "build",
+        "--strict",
+        "--quiet",
+        "--site-dir",
+        str(folder),
+    ]
     quiet = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
     done = subprocess.run(build, cwd=ROOT, capture_output=True, text=True, env=quiet)
     assert done.returncode == 0, done.stderr
@@ -50,12 +63,16 @@ def test_no_page_loads_anything_from_elsewhere(site: Path) -> None:
         assert not loads.search(page.read_text()), page.name
 
 
-def test_a_browser_on_the_site_contacts_the_site_only(site: Path, served: str, browser: Any) -> None:
+def test_a_browser_on_the_site_contacts_the_site_only(
+    site: Path, served: str, browser: Any
+) -> None:
     browser.get(f"{served}/index.html")
     browser.get(f"{served}/statistics.html")
     assert browser.find_element("css selector", "h1").text
     events = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
-    asked = [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]
+    asked = [
+        e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"
+    ]
     assert f"{served}/statistics.html" in asked
     assert not [url for url in asked if url.startswith("http") and not url.startswith(served)]
 
@@ -74,7 +91,9 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
         """Nothing."""
 
 
-@pytest.mark.parametrize("page", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "pocket_training/README.md"])
+@pytest.mark.parametrize(
+    "page", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "pocket_training/README.md"]
+)
 def test_links_between_files_lead_somewhere(page: str) -> None:
     """What the site builder does not see."""
     here = ROOT / page
@@ -83,22 +102,29 @@ def test_links_between_files_lead_somewhere(page: str) -> None:
 
 
 def test_the_catalogue_page_is_what_the_docstrings_say() -> None:
-    done = subprocess.run([sys.executable, "bench/catalogue.py"], cwd=ROOT, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "bench/catalogue.py"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
     assert done.stdout == (DOCS / "catalogue.md").read_text(), MOVED
 
 
 def test_examples_of_extending_are_short() -> None:
     """At most forty lines of code each; `test_readme_python_runs` runs them."""
     assert len(EXTENDING) == 3
-    assert all(len([line for line in code.splitlines() if line.strip()]) <= 40 for code in EXTENDING)
+    assert all(
+        len([line for line in code.splitlines() if line.strip()]) <= 40 for code in EXTENDING
+    )
 
 
-def test_the_example_mechanism_is_refused_once_it_promises_too_much(tmp_path: Path, monkeypatch: Any) -> None:
+def test_the_example_mechanism_is_refused_once_it_promises_too_much(
+    tmp_path: Path, monkeypatch: Any
+) -> None:
     monkeypatch.chdir(tmp_path)
     boastful = EXTENDING[0].replace("PureDP(self.epsilon)", "PureDP(self.epsilon / 2)")
     assert boastful != EXTENDING[0]
     with pytest.raises(
-        AssertionError, match=r"breaks 2 of 10 laws\. sensitivity.*loss: .* a pair has δ = 0.187 at ε = 0.5"
+        AssertionError,
+        match=r"breaks 2 of 10 laws\. sensitivity.*loss: .* a pair has δ = 0.187 at ε = 0.5",
     ):
         exec(compile(boastful, "extending.md", "exec", dont_inherit=True), {"__name__": "page"})
 

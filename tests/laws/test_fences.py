@@ -1,4 +1,6 @@
-"""What README and docs tell a reader to type is typed here, page by page, in a folder with private rows and the examples."""
+"""What README and docs tell a reader to type is typed here, page by page, in a folder with private
+rows and the examples.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ def test_python_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("page", with_fences("sh"), ids=lambda page: page.name)
 def test_commands_run(page: Path, tmp_path: Path, data_file: Path) -> None:
-    """`make` targets exist; `contextleak` commands end as the fence says (a comment `# exit N`)."""
+    """`make` targets exist; `leakbound` commands end as the fence says (a comment `# exit N`)."""
     pytest.importorskip("torch")
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), flags=re.M))
     shutil.copy(data_file, tmp_path / "private.jsonl")
@@ -42,7 +44,7 @@ def test_commands_run(page: Path, tmp_path: Path, data_file: Path) -> None:
         command, _, note = line.partition("#")
         if command.startswith("make "):
             assert command.split()[1] in targets, command
-        elif command.startswith("contextleak "):
+        elif command.startswith("leakbound "):
             done = run(command, tmp_path)
             expected = int(match[1]) if (match := re.search(r"exit (\d+)", note)) else 0
             assert done.returncode == expected, (command, done.stdout, done.stderr)
@@ -50,4 +52,10 @@ def test_commands_run(page: Path, tmp_path: Path, data_file: Path) -> None:
 
 def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     words = [sys.executable, "-m", *shlex.split(command)]
-    return subprocess.run(words, cwd=folder, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    return subprocess.run(
+        words,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )

@@ -1,1 +1,4 @@
-"""Real servers on this machine, for tests: OpenAI-compatible in three dialects, with each known defect, and with faults."""
+"""Real servers on this machine, for tests:
+
+OpenAI-compatible in three dialects, with each known defect, and with faults.
+"""

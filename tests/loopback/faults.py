@@ -21,15 +21,26 @@ JSON = b"application/json"
 
 
 class Faults:
-    """ASGI middleware: a share `rate` of the POST requests gets one of `kinds`. Replies are delivered at once but for
-    `slow`, whose body waits `pause` seconds in its middle. `log` holds, in order, the fault of each POST, or None."""
+    """ASGI middleware: a share `rate` of the POST requests gets one of `kinds`. Replies are
+    delivered at once but for
+    `slow`, whose body waits `pause` seconds in its middle. `log` holds, in order, the fault of each
+    POST, or None.
+    """
 
     def __init__(
-        self, app: Any, rate: float = 0.2, seed: int = 0, kinds: tuple[str, ...] = FAULTS, pause: float = 0.2
+        self,
+        app: Any,
+        rate: float = 0.2,
+        seed: int = 0,
+        kinds: tuple[str, ...] = FAULTS,
+        pause: float = 0.2,
     ) -> None:
         unknown = set(kinds) - set(FAULTS)
         if unknown:
-            raise ValueError(f"the faults {sorted(unknown)} are not known; they must be among {', '.join(FAULTS)}.")
+            raise ValueError(
+                f"the faults {sorted(unknown)} are not known; they must be among "
+                f"{', '.join(FAULTS)}."
+            )
         self.app, self.rate, self.kinds, self.pause = app, rate, kinds, pause
         self.rng, self.log = random.Random(seed), []
 
@@ -72,16 +83,21 @@ class Faults:
 
     async def _slowly(self, send: Any, status: int, headers: Any, body: bytes) -> None:
         await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": body[: len(body) // 2], "more_body": True})
+        await send(
+            {"type": "http.response.body", "body": body[: len(body) // 2], "more_body": True}
+        )
         await asyncio.sleep(self.pause)
         await send({"type": "http.response.body", "body": body[len(body) // 2 :]})
 
 
-# --- replies without the application ------------------------------------------------------------------------------------
+# --- replies without the application
+# ------------------------------------------------------------------------------------
 
 
 def _error(status: int, *headers: tuple[bytes, bytes]) -> Any:
-    body = json.dumps({"error": {"message": "a fault", "type": "fault", "param": None, "code": status}}).encode()
+    body = json.dumps(
+        {"error": {"message": "a fault", "type": "fault", "param": None, "code": status}}
+    ).encode()
     return status, [(b"content-type", JSON), *headers], body
 
 
@@ -100,11 +116,14 @@ REPLIES: dict[str | None, Any] = {
 }
 
 
-# --- damaged replies ----------------------------------------------------------------------------------------------------
+# --- damaged replies
+# ----------------------------------------------------------------------------------------------------
 
 
 def _typed(headers: Any, kind: bytes) -> Any:
-    return [(name, value) for name, value in headers if name != b"content-type"] + [(b"content-type", kind)]
+    return [(name, value) for name, value in headers if name != b"content-type"] + [
+        (b"content-type", kind)
+    ]
 
 
 def _no_choices(headers: Any, body: bytes) -> Any:
@@ -117,7 +136,11 @@ def _no_choices(headers: Any, body: bytes) -> Any:
 def _nan(headers: Any, body: bytes) -> Any:
     """Every log-probability becomes NaN, as a server that divides by zero writes it."""
     body = re.sub(rb'"logprob":\s*-?[\d.eE+-]+', b'"logprob":NaN', body)
-    lists = re.sub(rb'("token_logprobs":\s*\[)([^\]]*)\]', lambda found: found[1] + _nans(found[2]) + b"]", body)
+    lists = re.sub(
+        rb'("token_logprobs":\s*\[)([^\]]*)\]',
+        lambda found: found[1] + _nans(found[2]) + b"]",
+        body,
+    )
     return headers, lists
 
 
@@ -140,7 +163,9 @@ async def _send(send: Any, status: int, headers: Any, body: bytes) -> None:
 
 
 async def _reset(receive: Any, send: Any) -> None:
-    """Abort the connection before any reply; uvicorn's `send` is bound to the cycle that holds the transport."""
+    """Abort the connection before any reply; uvicorn's `send` is bound to the cycle that holds the
+    transport.
+    """
     send.__self__.transport.abort()
     while (await receive())["type"] != "http.disconnect":
         pass

@@ -1,4 +1,7 @@
-"""What a server says, as numbers: the ids of prompt and answer, and the log-distribution after each of them."""
+"""What a server says, as numbers:
+
+the ids of prompt and answer, and the log-distribution after each of them.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from contextleak.models import NextLogits
+from leakbound.models import NextLogits
 
 __all__ = ["Generation", "Spoken", "generate"]
 
@@ -29,7 +32,9 @@ class Generation:
 
 @dataclass(frozen=True)
 class Spoken:
-    """rows: (prompt + generated, vocabulary); row i is the log-distribution of the token that follows token i."""
+    """rows: (prompt + generated, vocabulary); row i is the log-distribution of the token that
+    follows token i.
+    """
 
     prompt: Ids
     generated: Ids
@@ -39,7 +44,10 @@ class Spoken:
 
 
 def generate(model: Any, prompt: Ids, how: Generation) -> Spoken:
-    """Go on from a prompt, token by token, and score all of it. The model keeps nothing for the next request."""
+    """Go on from a prompt, token by token, and score all of it.
+
+    The model keeps nothing for the next request.
+    """
     rng, out, finish = np.random.default_rng(how.seed), (), "length"
     while len(out) < how.max_tokens and len(prompt) + len(out) < model.window:
         out += (_next(model.answer([NextLogits(prompt, out)])[0][-1], how.temperature, rng),)

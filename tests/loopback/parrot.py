@@ -11,9 +11,16 @@ __all__ = ["Parrot"]
 
 
 class Parrot:
-    """Answers with the prompt backwards; keeps what it was sent and how many requests were in it at once."""
+    """Answers with the prompt backwards; keeps what it was sent and how many requests were in it at
+    once.
+    """
 
-    def __init__(self, pause: float = 0.0, usage: bool = True, change: Callable[[int, Any], Any] | None = None) -> None:
+    def __init__(
+        self,
+        pause: float = 0.0,
+        usage: bool = True,
+        change: Callable[[int, Any], Any] | None = None,
+    ) -> None:
         self.pause, self.usage, self.change = pause, usage, change
         self.prompts: list[str] = []
         self.bodies: list[dict[str, Any]] = []

@@ -15,8 +15,12 @@ __all__ = ["running"]
 
 @contextmanager
 def running(app: Any, seconds: float = 20.0) -> Iterator[str]:
-    """Serve an ASGI application on 127.0.0.1 at a free port, in a thread; yields its base URL, which ends in /v1."""
-    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="critical", lifespan="off"))
+    """Serve an ASGI application on 127.0.0.1 at a free port, in a thread; yields its base URL,
+    which ends in /v1.
+    """
+    server = uvicorn.Server(
+        uvicorn.Config(app, host="127.0.0.1", port=0, log_level="critical", lifespan="off")
+    )
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     try:

@@ -1,4 +1,7 @@
-"""The JSON of each dialect, as the servers themselves write it: choices, log-probabilities, prompt log-probabilities."""
+"""The JSON of each dialect, as the servers themselves write it:
+
+choices, log-probabilities, prompt log-probabilities.
+"""
 
 from __future__ import annotations
 
@@ -21,29 +24,47 @@ FLOOR = -9999.0  # what vLLM writes for minus infinity
 
 @dataclass(frozen=True)
 class Shapes:
-    """Writes what was spoken in one dialect. `shifted`: echoed log-probabilities stand one token too early."""
+    """Writes what was spoken in one dialect.
+
+    `shifted`: echoed log-probabilities stand one token too early.
+    """
 
     dialect: str
     tokenizer: Any
     shifted: bool = False
 
-    def completion(self, name: str, choices: list[dict[str, Any]], spoken: list[Spoken]) -> dict[str, Any]:
+    def completion(
+        self, name: str, choices: list[dict[str, Any]], spoken: list[Spoken]
+    ) -> dict[str, Any]:
         return self._body("cmpl", "text_completion", name, choices, spoken)
 
     def chat(self, name: str, choice: dict[str, Any], spoken: Spoken) -> dict[str, Any]:
         return self._body("chatcmpl", "chat.completion", name, [choice], [spoken])
 
-    def _body(self, kind: str, what: str, name: str, choices: Any, spoken: list[Spoken]) -> dict[str, Any]:
-        asked, made = sum(len(one.prompt) for one in spoken), sum(len(one.generated) for one in spoken)
+    def _body(
+        self, kind: str, what: str, name: str, choices: Any, spoken: list[Spoken]
+    ) -> dict[str, Any]:
+        asked, made = (
+            sum(len(one.prompt) for one in spoken),
+            sum(len(one.generated) for one in spoken),
+        )
         usage = {"prompt_tokens": asked, "completion_tokens": made, "total_tokens": asked + made}
         return {"id": f"{kind}-{uuid.uuid4().hex}", "object": what, "created": int(time.time()), "model": name,
                 "choices": choices, "usage": usage}  # fmt: skip
 
-    # --- log-probabilities ---------------------------------------------------------------------------------------------
+    # --- log-probabilities
+    # ---------------------------------------------------------------------------------------------
 
-    def completion_logprobs(self, spoken: Spoken, k: int, echo: bool, as_ids: bool) -> dict[str, Any]:
+    def completion_logprobs(
+        self, spoken: Spoken, k: int, echo: bool, as_ids: bool
+    ) -> dict[str, Any]:
         """The legacy shape: four lists side by side; the first echoed token has no value."""
-        out: dict[str, Any] = {"tokens": [], "text_offset": [], "token_logprobs": [], "top_logprobs": []}
+        out: dict[str, Any] = {
+            "tokens": [],
+            "text_offset": [],
+            "token_logprobs": [],
+            "top_logprobs": [],
+        }
         at = 0
         for token, row in self._echoed(spoken) if echo else self._answered(spoken):
             name = self._name(token, as_ids)
@@ -60,7 +81,11 @@ class Shapes:
         for token, row in self._answered(spoken):
             top = [self._entry(i, row) for i in self._best(row, k)]
             entries.append({**self._entry(token, row), "top_logprobs": top})
-        return {"content": entries} if self.dialect == "vllm" else {"content": entries, "refusal": None}
+        return (
+            {"content": entries}
+            if self.dialect == "vllm"
+            else {"content": entries, "refusal": None}
+        )
 
     def prompt_logprobs(self, spoken: Spoken, k: int) -> list[dict[str, Any] | None]:
         """vLLM's own shape: by token id, with rank and text; the first token has none."""
@@ -76,7 +101,9 @@ class Shapes:
             has_first = ids[0] == self.tokenizer.bos_token_id
             pairs = list(zip(ids[1 if has_first else 0 :], spoken.rows[:-1], strict=False))
         else:
-            pairs = list(zip(ids[1:], spoken.rows[1:] if self.shifted else spoken.rows, strict=False))
+            pairs = list(
+                zip(ids[1:], spoken.rows[1:] if self.shifted else spoken.rows, strict=False)
+            )
             yield ids[0], None
         for at, (token, row) in enumerate(pairs):
             yield token, None if at == 0 and self.dialect == "llamacpp" else row

@@ -1,8 +1,12 @@
-"""An OpenAI-compatible server over a model of this package, in the dialect of a known server, with the defects asked for.
+"""An OpenAI-compatible server over a model of this package, in the dialect of a known server, with
+the defects asked for.
 
-`bare` is `transformers serve`: no log-probabilities, greedy whatever the temperature, text prompts only. `vllm`: log-
-probabilities of answer and prompt, echo, token-id prompts, seeds. `llamacpp` is llama-cpp-python's server: echo with
-log-probabilities, which stand one token too early where the tokenizer adds no first token (`shift_echo`).
+`bare` is `transformers serve`: no log-probabilities, greedy whatever the temperature, text prompts
+only. `vllm`: log-
+probabilities of answer and prompt, echo, token-id prompts, seeds. `llamacpp` is llama-cpp-python's
+server: echo with
+log-probabilities, which stand one token too early where the tokenizer adds no first token
+(`shift_echo`).
 """
 
 from __future__ import annotations
@@ -19,8 +23,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from contextleak.models import Embed
-from contextleak.models.pocket import load_pocket
+from leakbound.models import Embed
+from leakbound.models.pocket import load_pocket
 from loopback.generating import Generation, Ids, Spoken, generate
 from loopback.shapes import Shapes
 
@@ -31,8 +35,10 @@ DIALECTS = ("bare", "vllm", "llamacpp")
 
 @dataclass(frozen=True)
 class Ways:
-    """What a server does with a request. `top_k_cap` refuses in vllm and cuts silently in llamacpp; `echo_limit` is the
-    longest prompt, in tokens, that is echoed; `noise` the size of fresh noise on the logits that are reported; `key`
+    """What a server does with a request. `top_k_cap` refuses in vllm and cuts silently in llamacpp;
+    `echo_limit` is the
+    longest prompt, in tokens, that is echoed; `noise` the size of fresh noise on the logits that
+    are reported; `key`
     the bearer token that is required; `embeds` whether /v1/embeddings is there."""
 
     dialect: str = "vllm"
@@ -58,14 +64,19 @@ class Refusal(Exception):
 
 
 def speaking(model: Any = None, dialect: str = "vllm", **ways: Any) -> Starlette:
-    """The application. `app.state.requests` holds the path and decoded body of every request, in order."""
+    """The application. `app.state.requests` holds the path and decoded body of every request, in
+    order.
+    """
     server = Server(model or load_pocket(), Ways(dialect, **ways))
     routes = [Route("/v1/models", server.models), Route("/health", server.health)]
     posts = {"/v1/completions": server.complete, "/v1/chat/completions": server.chat}
     posts |= {"/v1/embeddings": server.embed} if dialect != "bare" and server.ways.embeds else {}
     posts |= {"/tokenize": server.tokenize} if dialect == "vllm" else {}
     app = Starlette(
-        routes=[*routes, *(Route(path, server.post(verb), methods=["POST"]) for path, verb in posts.items())]
+        routes=[
+            *routes,
+            *(Route(path, server.post(verb), methods=["POST"]) for path, verb in posts.items()),
+        ]
     )
     app.state.requests = server.requests
     return app
@@ -76,13 +87,16 @@ class Server:
 
     def __init__(self, model: Any, ways: Ways) -> None:
         if ways.dialect not in DIALECTS:
-            raise ValueError(f"dialect is {ways.dialect!r}; it must be one of {', '.join(DIALECTS)}.")
+            raise ValueError(
+                f"dialect is {ways.dialect!r}; it must be one of {', '.join(DIALECTS)}."
+            )
         self.model, self.ways = model, ways
         self.shapes = Shapes(ways.dialect, model.tokenizer, ways.shift_echo)
         self.requests: list[tuple[str, Any]] = []
         self.one = anyio.CapacityLimiter(1)
 
-    # --- doors ---------------------------------------------------------------------------------------------------------
+    # --- doors
+    # ---------------------------------------------------------------------------------------------------------
 
     def post(self, verb: Any) -> Any:
         async def door(request: Request) -> Response:
@@ -103,25 +117,37 @@ class Server:
             return self._refused(refusal)
         if self.ways.dialect == "bare":  # fails where the hub cache folder does not exist
             return Response("Internal Server Error", 500, media_type="text/plain")
-        entry = {"id": self.ways.name, "object": "model", "created": 0, "owned_by": self.ways.dialect}
+        entry = {
+            "id": self.ways.name,
+            "object": "model",
+            "created": 0,
+            "owned_by": self.ways.dialect,
+        }
         return JSONResponse({"object": "list", "data": [entry]})
 
     async def health(self, request: Request) -> Response:
         return Response("")
 
     def _admit(self, request: Request) -> None:
-        if self.ways.key is not None and request.headers.get("authorization") != f"Bearer {self.ways.key}":
+        if (
+            self.ways.key is not None
+            and request.headers.get("authorization") != f"Bearer {self.ways.key}"
+        ):
             raise Refusal(401, "Unauthorized")
 
     def _refused(self, refusal: Refusal) -> Response:
         if self.ways.dialect == "bare":
             return JSONResponse({"detail": str(refusal)}, refusal.status)
-        kinds = {"vllm": ("BadRequestError", refusal.status), "llamacpp": ("internal_server_error", None)}
+        kinds = {
+            "vllm": ("BadRequestError", refusal.status),
+            "llamacpp": ("internal_server_error", None),
+        }
         kind, code = kinds[self.ways.dialect]
         error = {"message": str(refusal), "type": kind, "param": None, "code": code}
         return JSONResponse({"error": error}, refusal.status)
 
-    # --- verbs ---------------------------------------------------------------------------------------------------------
+    # --- verbs
+    # ---------------------------------------------------------------------------------------------------------
 
     def complete(self, body: dict[str, Any]) -> Response:
         self._known(body)
@@ -132,11 +158,18 @@ class Server:
         choices = [self._choice(i, one, body, echo, k) for i, one in enumerate(spoken)]
         return JSONResponse(self.shapes.completion(self.ways.name, choices, spoken))
 
-    def _choice(self, index: int, spoken: Spoken, body: dict[str, Any], echo: bool, k: int | None) -> dict[str, Any]:
+    def _choice(
+        self, index: int, spoken: Spoken, body: dict[str, Any], echo: bool, k: int | None
+    ) -> dict[str, Any]:
         text = self.model.text(spoken.prompt) + spoken.text if echo else spoken.text
         logprobs = None if k is None else self.shapes.completion_logprobs(
             spoken, k, echo, bool(body.get("return_tokens_as_token_ids")))  # fmt: skip
-        choice = {"index": index, "text": text, "logprobs": logprobs, "finish_reason": spoken.finish}
+        choice = {
+            "index": index,
+            "text": text,
+            "logprobs": logprobs,
+            "finish_reason": spoken.finish,
+        }
         return {**choice, **self._extras(spoken, body)}
 
     def _extras(self, spoken: Spoken, body: dict[str, Any]) -> dict[str, Any]:
@@ -162,30 +195,51 @@ class Server:
 
     def _chat_extras(self, spoken: Spoken, body: dict[str, Any]) -> dict[str, Any]:
         extras = self._extras(spoken, body)
-        return {name: extras[name] for name in ("prompt_logprobs", "prompt_token_ids") if name in extras}
+        return {
+            name: extras[name] for name in ("prompt_logprobs", "prompt_token_ids") if name in extras
+        }
 
     def _events(self, spoken: Spoken) -> Iterator[str]:
         """The role, the text in two pieces, the reason of the end."""
         middle = len(spoken.text) // 2
-        deltas = [{"role": "assistant"}, {"content": spoken.text[:middle]}, {"content": spoken.text[middle:]}, {}]
+        deltas = [
+            {"role": "assistant"},
+            {"content": spoken.text[:middle]},
+            {"content": spoken.text[middle:]},
+            {},
+        ]
         for delta in deltas:
             choice = {"index": 0, "delta": delta, "finish_reason": None if delta else spoken.finish}
-            chunk = {**self.shapes.chat(self.ways.name, choice, spoken), "object": "chat.completion.chunk"}
+            chunk = {
+                **self.shapes.chat(self.ways.name, choice, spoken),
+                "object": "chat.completion.chunk",
+            }
             yield f"data: {json.dumps({name: chunk[name] for name in chunk if name != 'usage'})}\n\n"
         yield "" if self.ways.dialect == "bare" else "data: [DONE]\n\n"
 
     def embed(self, body: dict[str, Any]) -> Response:
         texts = body["input"] if isinstance(body["input"], list) else [body["input"]]
         vectors = self.model.answer([Embed(text) for text in texts])
-        data = [{"object": "embedding", "index": i, "embedding": v.tolist()} for i, v in enumerate(vectors)]
-        usage = {"prompt_tokens": sum(len(self.model.encode(text)) for text in texts), "total_tokens": 0}
-        return JSONResponse({"object": "list", "model": self.ways.name, "data": data, "usage": usage})
+        data = [
+            {"object": "embedding", "index": i, "embedding": v.tolist()}
+            for i, v in enumerate(vectors)
+        ]
+        usage = {
+            "prompt_tokens": sum(len(self.model.encode(text)) for text in texts),
+            "total_tokens": 0,
+        }
+        return JSONResponse(
+            {"object": "list", "model": self.ways.name, "data": data, "usage": usage}
+        )
 
     def tokenize(self, body: dict[str, Any]) -> Response:
         ids = self._ids(body["prompt"], body.get("add_special_tokens", True))
-        return JSONResponse({"count": len(ids), "max_model_len": self.model.window, "tokens": list(ids)})
+        return JSONResponse(
+            {"count": len(ids), "max_model_len": self.model.window, "tokens": list(ids)}
+        )
 
-    # --- requests ------------------------------------------------------------------------------------------------------
+    # --- requests
+    # ------------------------------------------------------------------------------------------------------
 
     def _speak(self, prompt: Ids, body: dict[str, Any], tokens: int, echo: bool) -> Spoken:
         given = body.get("max_tokens", body.get("max_completion_tokens"))
@@ -195,7 +249,9 @@ class Server:
         if (tokens <= 0 and not echo) or tokens < 0:
             raise Refusal(400, f"max_tokens must be at least 1, got {tokens}.")
         if len(prompt) + tokens > self.model.window:
-            raise Refusal(400, f"This model's maximum context length is {self.model.window} tokens.")
+            raise Refusal(
+                400, f"This model's maximum context length is {self.model.window} tokens."
+            )
         stop = body.get("stop") or ()
         return generate(self.model, prompt, Generation(
             tokens, self._temperature(body), None if self.ways.ignore_seed else body.get("seed"),
@@ -210,17 +266,26 @@ class Server:
     def _known(self, body: dict[str, Any]) -> None:
         if self.ways.dialect == "vllm" and body.get("model", self.ways.name) != self.ways.name:
             raise Refusal(404, f"The model `{body['model']}` does not exist.")
-        foreign = {"prompt_logprobs", "return_token_ids", "return_tokens_as_token_ids", "add_special_tokens"} & set(
-            body
-        )
+        foreign = {
+            "prompt_logprobs",
+            "return_token_ids",
+            "return_tokens_as_token_ids",
+            "add_special_tokens",
+        } & set(body)
         if self.ways.dialect == "bare" and foreign:
             raise Refusal(422, f"Unexpected fields in the request: {foreign}")
 
     def _prompts(self, prompt: Any) -> list[Ids]:
-        """Text, a list of texts, token ids, or a list of token-id prompts, as far as the dialect takes them."""
+        """Text, a list of texts, token ids, or a list of token-id prompts, as far as the dialect
+        takes them.
+        """
         if isinstance(prompt, str):
             return [self._ids(prompt)]
-        texts = isinstance(prompt, list) and bool(prompt) and all(isinstance(part, str) for part in prompt)
+        texts = (
+            isinstance(prompt, list)
+            and bool(prompt)
+            and all(isinstance(part, str) for part in prompt)
+        )
         if self.ways.dialect == "bare":
             raise Refusal(400, "prompt must be a string.")
         if self.ways.dialect == "llamacpp" and not (texts and len(prompt) == 1):
@@ -229,14 +294,20 @@ class Server:
         return [self._ids(part) if isinstance(part, str) else tuple(part) for part in many]
 
     def _ids(self, text: str, first: bool = True) -> Ids:
-        """A text's ids; a llamacpp server with shifted echo is one whose tokenizer adds no first token."""
+        """A text's ids; a llamacpp server with shifted echo is one whose tokenizer adds no first
+        token.
+        """
         bare = not first or (self.ways.dialect == "llamacpp" and self.ways.shift_echo)
         ids = tuple(self.model.tokenizer(text, add_special_tokens=not bare)["input_ids"])
         return ids or (self.model.tokenizer.bos_token_id,)
 
     def _conversation(self, messages: Any) -> Ids:
         if getattr(self.model.tokenizer, "chat_template", None):
-            return tuple(self.model.tokenizer.apply_chat_template(messages, add_generation_prompt=True)["input_ids"])
+            return tuple(
+                self.model.tokenizer.apply_chat_template(messages, add_generation_prompt=True)[
+                    "input_ids"
+                ]
+            )
         return self._ids("\n".join(message["content"] for message in messages))
 
     def _echo(self, body: dict[str, Any], prompts: list[Ids]) -> bool:
@@ -249,9 +320,21 @@ class Server:
 
     def _k(self, given: int | bool | None) -> int | None:
         """How many log-probabilities a position gets; None is none at all."""
-        if given is None or given is False or self.ways.ignore_logprobs or self.ways.dialect == "bare":
+        if (
+            given is None
+            or given is False
+            or self.ways.ignore_logprobs
+            or self.ways.dialect == "bare"
+        ):
             return None
-        cap = self.ways.top_k_cap if self.ways.top_k_cap is not None else {"vllm": 20}.get(self.ways.dialect, 1 << 30)
+        cap = (
+            self.ways.top_k_cap
+            if self.ways.top_k_cap is not None
+            else {"vllm": 20}.get(self.ways.dialect, 1 << 30)
+        )
         if int(given) > cap and self.ways.dialect == "vllm":
-            raise Refusal(400, f"Requested sample logprobs of {given}, which is greater than max allowed: {cap}")
+            raise Refusal(
+                400,
+                f"Requested sample logprobs of {given}, which is greater than max allowed: {cap}",
+            )
         return min(int(given), cap)

@@ -13,10 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contextleak.errors import TargetError, UsageError
-from contextleak.icl import Exemplar, Job, Query, Spoken, Task, Vector, Votes
-from contextleak.icl.synthetic import HELP_DESK, help_desk
-from contextleak.mechanisms import (
+from leakbound.errors import TargetError, UsageError
+from leakbound.mechanisms import (
     MECHANISMS,
     BoundedCID,
     ContextInfluenceDecoding,
@@ -27,17 +25,19 @@ from contextleak.mechanisms import (
     SubsampleAverage,
     SyntheticShots,
 )
-from contextleak.mechanisms.influence_decoding import bounded_lambda, mixed
-from contextleak.mechanisms.product_of_experts import clipped
-from contextleak.mechanisms.top_k import joint_range, joint_top_k
-from contextleak.models import Counted, Scripted, open_model
-from contextleak.privacy import BoundedRange, compose, exponential_composition_epsilon
-from contextleak.privacy.ledger import Ledger
-from contextleak.serving import PrivateICL
-from contextleak.stats import CategoricalLaw, exact_pair
+from leakbound.mechanisms.influence_decoding import bounded_lambda, mixed
+from leakbound.mechanisms.product_of_experts import clipped
+from leakbound.mechanisms.top_k import joint_range, joint_top_k
+from leakbound.models import Counted, Scripted, open_model
+from leakbound.privacy import BoundedRange, compose, exponential_composition_epsilon
+from leakbound.serving import PrivateICL
+from leakbound.serving.ledger import Ledger
+from leakbound.stats import CategoricalLaw, exact_pair
+from leakbound.tasks import Example, Job, Query, Spoken, Task, Vector, Votes
+from leakbound.tasks.synthetic import HELP_DESK, help_desk
 
 TASK = Task("t", ("a", "b"))
-CONTEXT = tuple(Exemplar(f"text {i}", "ab"[i % 2]) for i in range(10))
+CONTEXT = tuple(Example(f"text {i}", "ab"[i % 2]) for i in range(10))
 JOB = Job(CONTEXT, Query("what?"))
 FLOATS = st.floats(-30, 5)
 
@@ -49,27 +49,31 @@ def spot(word: str) -> tuple[float, ...]:
 def test_embedding_mean_clips_averages_and_takes_the_nearest() -> None:
     model = Scripted(complete=lambda p: "a" if "text 3" in p else "b", embed=spot)
     mechanism = EmbeddingMean(1e-9, 5)
-    (clean,) = mechanism.collect(TASK, [JOB], [0], model)
-    assert isinstance(clean, Vector)
-    assert clean.values == pytest.approx((1 / 5 - 4 / 5, 0))
-    assert clean.choices == ("a", "b")
-    assert set(mechanism.release(clean, 5, np.random.default_rng(0)).answers) == {1}
+    (aggregate,) = mechanism.collect(TASK, [JOB], [0], model)
+    assert isinstance(aggregate, Vector)
+    assert aggregate.values == pytest.approx((1 / 5 - 4 / 5, 0))
+    assert aggregate.choices == ("a", "b")
+    assert set(mechanism.release(aggregate, 5, np.random.default_rng(0)).answers) == {1}
     assert mechanism.guarantee.mu == pytest.approx(2 / 5 / 1e-9)
 
 
 def test_embedding_mean_candidates_come_from_the_public_side() -> None:
     seen: list[str] = []
-    model = Scripted(complete=lambda p: seen.append(p) or ("pub" if "text" not in p else "priv"), embed=spot)  # type: ignore[func-returns-value]
+    model = Scripted(
+        complete=lambda p: seen.append(p) or ("pub" if "text" not in p else "priv"), embed=spot
+    )  # type: ignore[func-returns-value]
     free = Task("t")
-    (clean,) = EmbeddingMean(1.0, 5, candidates=3).collect(free, [JOB], [0], model)
-    assert isinstance(clean, Vector)
-    assert clean.choices == ("pub",)
+    (aggregate,) = EmbeddingMean(1.0, 5, candidates=3).collect(free, [JOB], [0], model)
+    assert isinstance(aggregate, Vector)
+    assert aggregate.choices == ("pub",)
     assert sum("text" not in p for p in seen) == 3
 
 
 @given(st.lists(st.integers(0, 5), min_size=2, max_size=4), st.integers(1, 3), st.floats(0.1, 3))
 @settings(max_examples=25, deadline=None)
-def test_joint_top_k_has_the_law_of_the_exponential_mechanism(counts: list[int], k: int, scale: float) -> None:
+def test_joint_top_k_has_the_law_of_the_exponential_mechanism(
+    counts: list[int], k: int, scale: float
+) -> None:
     k, c = min(k, len(counts)), np.array(counts, float)
     ranked = np.sort(c)[::-1]
     sequences = list(itertools.permutations(range(c.size), k))
@@ -82,16 +86,28 @@ def test_joint_top_k_has_the_law_of_the_exponential_mechanism(counts: list[int],
         assert drawn[seq] / 4000 == pytest.approx(p, abs=5 * math.sqrt(p * (1 - p) / 4000) + 1e-3)
 
 
-@given(st.lists(st.integers(0, 4), min_size=3, max_size=4), st.integers(0, 3), st.integers(0, 3), st.integers(1, 2))
-def test_joint_top_k_moves_by_no_more_than_its_range(counts: list[int], up: int, down: int, k: int) -> None:
-    """One answer replaced: one count rises, another falls; log-probabilities of all sequences move by at most scale * range."""
+@given(
+    st.lists(st.integers(0, 4), min_size=3, max_size=4),
+    st.integers(0, 3),
+    st.integers(0, 3),
+    st.integers(1, 2),
+)
+def test_joint_top_k_moves_by_no_more_than_its_range(
+    counts: list[int], up: int, down: int, k: int
+) -> None:
+    """One answer replaced: one count rises, another falls; log-probabilities of all sequences move
+    by at most scale * range.
+    """
     first, second = np.array(counts, float), np.array(counts, float)
     second[up % len(counts)] += 1
     second[down % len(counts)] -= 1
     laws = []
     for c in (first, second):
         ranked = np.sort(c)[::-1]
-        u = [-max(ranked[i] - c[s] for i, s in enumerate(q)) for q in itertools.permutations(range(c.size), k)]
+        u = [
+            -max(ranked[i] - c[s] for i, s in enumerate(q))
+            for q in itertools.permutations(range(c.size), k)
+        ]
         laws.append(np.array(u) - np.log(np.exp(u).sum()))
     assert np.abs(laws[0] - laws[1]).max() <= joint_range(k) + 1e-9
 
@@ -99,10 +115,10 @@ def test_joint_top_k_moves_by_no_more_than_its_range(counts: list[int], up: int,
 def test_keyword_mean_counts_public_words_once() -> None:
     model = Scripted(complete=lambda p: "Blue, blue zebra red" if "text 1" in p else "red")
     task = Task("t", ("red", "blue sky"))
-    (clean,) = KeywordMean(1.0, 5).collect(task, [JOB], [0], model)
-    assert isinstance(clean, Vector)
-    assert clean.values == pytest.approx((4 / 5, 1 / 5, 0))
-    assert clean.choices == ("red", "blue sky")
+    (aggregate,) = KeywordMean(1.0, 5).collect(task, [JOB], [0], model)
+    assert isinstance(aggregate, Vector)
+    assert aggregate.values == pytest.approx((4 / 5, 1 / 5, 0))
+    assert aggregate.choices == ("red", "blue sky")
     (two,) = KeywordMean(1.0, 5, per_answer=2).collect(task, [JOB], [0], model)
     assert isinstance(two, Vector)
     assert two.values == pytest.approx((1, 1 / 5, 0))
@@ -113,10 +129,10 @@ def test_keyword_mean_shows_the_words_to_a_public_prompt() -> None:
     seen: list[str] = []
     model = Scripted(complete=lambda p: seen.append(p) or "late parcel")  # type: ignore[func-returns-value]
     mechanism, free = KeywordMean(1e-9, 5, per_answer=2, top=2), Task("t")
-    (clean,) = mechanism.collect(free, [JOB], [0], model)
+    (aggregate,) = mechanism.collect(free, [JOB], [0], model)
     seen.clear()
-    releases = mechanism.release(clean, 2, np.random.default_rng(0))
-    assert mechanism.speak(free, JOB.query, releases, model) == ["late parcel"] * 2
+    outputs = mechanism.release(aggregate, 2, np.random.default_rng(0))
+    assert mechanism.decode(free, JOB.query, outputs, model) == ["late parcel"] * 2
     assert all("text" not in p and "late, parcel" in p for p in seen)
 
 
@@ -130,14 +146,20 @@ def test_clip_is_a_clamp_of_log_probabilities(scores: list[float], clip: float) 
     assert clipped([0.0, float("nan"), float("-inf")], clip)[1:] == pytest.approx([-clip, -clip])
 
 
-@given(st.lists(st.tuples(FLOATS, FLOATS, FLOATS), min_size=2, max_size=6), st.tuples(FLOATS, FLOATS, FLOATS))
+@given(
+    st.lists(st.tuples(FLOATS, FLOATS, FLOATS), min_size=2, max_size=6),
+    st.tuples(FLOATS, FLOATS, FLOATS),
+)
 def test_replacing_an_expert_costs_at_most_the_guarantee(
     experts: list[tuple[float, ...]], other: tuple[float, ...]
 ) -> None:
     for calibration in ("replace_one", "paper"):
         mechanism = ProductOfExperts(2.0, calibration=calibration)  # type: ignore[arg-type]
         worlds = [experts, [other, *experts[1:]]]
-        laws = [mechanism.law(Vector(tuple(clipped(w, 2.0).sum(0)), ("a", "b", "c"))) for w in worlds]
+        laws = [
+            mechanism.output_distribution(Vector(tuple(clipped(w, 2.0).sum(0)), ("a", "b", "c")))
+            for w in worlds
+        ]
         assert isinstance(laws[0], CategoricalLaw)
         assert isinstance(laws[1], CategoricalLaw)
         assert (exact_pair(laws[0], laws[1], 0.0).epsilon or 0) <= mechanism.guarantee.value + 1e-9
@@ -146,7 +168,10 @@ def test_replacing_an_expert_costs_at_most_the_guarantee(
 def test_the_published_calibration_loses_twice_its_epsilon() -> None:
     """Two candidates, the second dominated by the other experts; one expert turns."""
     mechanism = ProductOfExperts(1.0, calibration="paper")
-    laws = [mechanism.law(Vector((0.0 - a, -40.0 - b), ("x", "y"))) for a, b in ((0, 2.0), (2.0, 0))]
+    laws = [
+        mechanism.output_distribution(Vector((0.0 - a, -40.0 - b), ("x", "y")))
+        for a, b in ((0, 2.0), (2.0, 0))
+    ]
     assert exact_pair(laws[0], laws[1], 0.0).epsilon == pytest.approx(2.0, abs=1e-6)  # type: ignore[arg-type]
     assert mechanism.guarantee.value == 2.0
 
@@ -154,7 +179,9 @@ def test_the_published_calibration_loses_twice_its_epsilon() -> None:
 def test_adding_an_expert_costs_half_of_replacing_one() -> None:
     mechanism = ProductOfExperts(1.0, calibration="add_remove")
     assert mechanism.guarantee.relation == "add_remove"
-    laws = [mechanism.law(Vector(v, ("x", "y"))) for v in ((0.0, -40.0), (-2.0, -40.0))]
+    laws = [
+        mechanism.output_distribution(Vector(v, ("x", "y"))) for v in ((0.0, -40.0), (-2.0, -40.0))
+    ]
     assert exact_pair(laws[0], laws[1], 0.0).epsilon == pytest.approx(1.0, abs=1e-6)  # type: ignore[arg-type]
 
 
@@ -165,23 +192,29 @@ def test_tokens_compose_as_the_better_of_both_accounts(count: int) -> None:
 
 
 @given(st.floats(0.1, 8), st.integers(1, 100), st.sampled_from([0.0, 1e-9, 1e-5]))
-def test_a_free_answer_costs_no_more_than_was_asked_for(epsilon: float, tokens: int, delta: float) -> None:
+def test_a_free_answer_costs_no_more_than_was_asked_for(
+    epsilon: float, tokens: int, delta: float
+) -> None:
     free = Task("free")
     for made in (
         ProductOfExperts.calibrated(epsilon, delta, tokens=tokens),
         BoundedCID.calibrated(epsilon, delta, tokens=tokens),
     ):
-        cost = made.guarantee_of(free, Query("q")).epsilon(delta)
+        cost = made.cost(free, Query("q")).epsilon(delta)
         assert 0.999 * epsilon < cost <= epsilon * (1 + 1e-9)
 
 
 @given(st.lists(st.tuples(FLOATS, FLOATS), min_size=2, max_size=8), st.floats(0.05, 3))
-def test_bounded_lambda_is_safe_and_nearly_largest(rows: list[tuple[float, float]], bound: float) -> None:
+def test_bounded_lambda_is_safe_and_nearly_largest(
+    rows: list[tuple[float, float]], bound: float
+) -> None:
     context, prior = np.array(rows).T
     lam = bounded_lambda(context, prior, bound, 1.5, 1.0)
 
     def distance(value: float) -> float:
-        return float(np.abs(mixed(context, prior, value, 1.0) - mixed(context, prior, 0.0, 1.0)).max())
+        return float(
+            np.abs(mixed(context, prior, value, 1.0) - mixed(context, prior, 0.0, 1.0)).max()
+        )
 
     assert 0 <= lam <= 1.5
     assert distance(lam) <= bound
@@ -189,25 +222,37 @@ def test_bounded_lambda_is_safe_and_nearly_largest(rows: list[tuple[float, float
 
 
 @given(st.lists(st.tuples(FLOATS, FLOATS, FLOATS), min_size=2, max_size=6))
-def test_bounded_cid_keeps_its_epsilon_for_any_two_contexts(rows: list[tuple[float, float, float]]) -> None:
+def test_bounded_cid_keeps_its_epsilon_for_any_two_contexts(
+    rows: list[tuple[float, float, float]],
+) -> None:
     one, other, prior = np.array(rows).T
     mechanism, names = BoundedCID(epsilon=1.0), tuple("abcdef"[: len(rows)])
-    laws = [mechanism.law(Vector(tuple(np.concatenate([c, prior])), names)) for c in (one, other)]
+    laws = [
+        mechanism.output_distribution(Vector(tuple(np.concatenate([c, prior])), names))
+        for c in (one, other)
+    ]
     assert (exact_pair(laws[0], laws[1], 0.0).epsilon or 0) <= 1.0 + 1e-9  # type: ignore[arg-type]
 
 
 def test_influence_decoding_at_its_ends() -> None:
-    clean = Vector((1.0, 0.0, -3.0, -1.0), ("a", "b"))
+    aggregate = Vector((1.0, 0.0, -3.0, -1.0), ("a", "b"))
     deaf, plain = ContextInfluenceDecoding(lam=0.0), ContextInfluenceDecoding(lam=1.0)
-    assert deaf.law(clean).probabilities == pytest.approx(np.exp([-3, -1]) / np.exp([-3, -1]).sum())  # type: ignore[union-attr]
-    assert plain.law(clean).probabilities == pytest.approx(np.exp([1, 0]) / np.exp([1, 0]).sum())  # type: ignore[union-attr]
+    assert deaf.output_distribution(aggregate).probabilities == pytest.approx(
+        np.exp([-3, -1]) / np.exp([-3, -1]).sum()
+    )  # type: ignore[union-attr]
+    assert plain.output_distribution(aggregate).probabilities == pytest.approx(
+        np.exp([1, 0]) / np.exp([1, 0]).sum()
+    )  # type: ignore[union-attr]
     assert deaf.guarantee.epsilon(0) == 0
     assert plain.guarantee.epsilon(0) == math.inf
 
 
-def test_a_subsamples_coins_do_not_depend_on_other_exemplars() -> None:
+def test_a_subsamples_coins_do_not_depend_on_other_examples() -> None:
     mechanism = SubsampleAverage(1.0, 30, 0.5)
-    one, more = mechanism._samples(CONTEXT, 5), mechanism._samples((*CONTEXT, Exemplar("new", "a")), 5)
+    one, more = (
+        mechanism._samples(CONTEXT, 5),
+        mechanism._samples((*CONTEXT, Example("new", "a")), 5),
+    )
     for before, after in zip(one, more, strict=True):
         assert after[: len(before)] == before
     sizes = [len(part) for draw in range(40) for part in mechanism._samples(CONTEXT, draw)]
@@ -219,7 +264,7 @@ def test_subsample_average_calibrates_and_refuses_free_queries() -> None:
     made = SubsampleAverage.calibrated(2.0, 1e-5, subsamples=5)
     assert 1.9 < made.guarantee.epsilon(1e-5) <= 2.0
     with pytest.raises(UsageError, match="chooses among given answers"):
-        made.asks(Task("free"), JOB, 0)
+        made.requests(Task("free"), JOB, 0)
 
 
 def test_the_judge_lets_safe_answers_through_and_refuses_the_rest() -> None:
@@ -230,7 +275,10 @@ def test_the_judge_lets_safe_answers_through_and_refuses_the_rest() -> None:
 
     free, counted = Task("t"), Counted(Scripted(complete=says))
     jobs = [Job(CONTEXT, Query("tell me")), Job(CONTEXT, Query("greet"))]
-    assert JudgeDefense().collect(free, jobs, [0, 0], counted) == [Spoken(JudgeDefense().refusal), Spoken("good day")]
+    assert JudgeDefense().collect(free, jobs, [0, 0], counted) == [
+        Spoken(JudgeDefense().refusal),
+        Spoken("good day"),
+    ]
     assert counted.calls == 4
     yes = Scripted(complete=lambda p: "yes")
     job = Job(CONTEXT, Query("is it there?", ("yes", "no")))
@@ -262,7 +310,9 @@ ONLY_CHOICES = {"report_noisy_max", "subsample_average"}
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_every_mechanism_answers_on_a_real_model(name: str, tmp_path: Path) -> None:
     pytest.importorskip("torch")
-    options = SMALL.get(name, {}) | ({"epsilon": 2.0} if name in ("product_of_experts", "bounded_cid") else {})
+    options = SMALL.get(name, {}) | (
+        {"epsilon": 2.0} if name in ("product_of_experts", "bounded_cid") else {}
+    )
     if name == "synthetic_shots":
         options |= {"sigma": 1.0}
     rows, model = help_desk(8, np.random.default_rng(0)), open_model("pocket")
@@ -271,5 +321,7 @@ def test_every_mechanism_answers_on_a_real_model(name: str, tmp_path: Path) -> N
     assert service.answer("my card was charged twice").text in (*HELP_DESK.labels, "(no answer)")
     if name not in ONLY_CHOICES:
         free = Task("reply", label_name="Reply", max_answer_tokens=6)
-        answer = PrivateICL(MECHANISMS[name](**options), rows, free, model, ledger).answer("my card was charged twice")
+        answer = PrivateICL(MECHANISMS[name](**options), rows, free, model, ledger).answer(
+            "my card was charged twice"
+        )
         assert isinstance(answer.text, str)

@@ -15,19 +15,22 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contextleak.auditing import make_spec, prepare, run_audit
-from contextleak.errors import TargetError, UsageError
-from contextleak.icl import Context, Exemplar, Job, Query, Task, Vector, Votes
-from contextleak.mechanisms import load_system
-from contextleak.mechanisms.http_system import _filled
-from contextleak.models import Scripted
+from leakbound.auditing import make_spec, prepare, run_audit
+from leakbound.errors import TargetError, UsageError
+from leakbound.models import Scripted
+from leakbound.systems import load_system
+from leakbound.systems.http import _filled
+from leakbound.tasks import Context, Example, Job, Query, Task, Vector, Votes
 
 TASK = Task("t", ("yes", "no"))
 SECRET = "sk-zanzibar"
 
 
 class Desk(ThreadingHTTPServer):
-    """Answers yes if a row of the context stands in the query. `/ask` has the rows in its body, `/stored` those put in place before."""
+    """Answers yes if a row of the context stands in the query.
+
+    `/ask` has the rows in its body, `/stored` those put in place before.
+    """
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
@@ -97,18 +100,25 @@ def system(tmp_path: Path, values: dict[str, Any], scored: bool = False) -> Any:
 
 
 def job(text: str = "kite", query: str = "is kite there") -> Job:
-    return Job((Exemplar(text, "a"),), Query(query))
+    return Job((Example(text, "a"),), Query(query))
 
 
-def test_rows_and_query_travel_in_one_request(desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_and_query_travel_in_one_request(
+    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("DESK_KEY", SECRET)
     values = {
         "url": f"{desk.url}/ask", "headers": {"Authorization": "Bearer ${DESK_KEY}"}, "answer": TEXT, "scores": "scores",
         "body": {"model": "m", "n": 1, "rows": "{rows}", "text": "Notes:\n{context}", **ASKING},
     }  # fmt: skip
     one = system(tmp_path, values)
-    assert one.collect(TASK, [job(), job("oar")], [0, 0], Scripted()) == [Votes((1, 0, 0)), Votes((0, 1, 0))]
-    _, _, headers, body = next(one for one in desk.seen if "kite" in str(one[3]))  # both were sent at once
+    assert one.collect(TASK, [job(), job("oar")], [0, 0], Scripted()) == [
+        Votes((1, 0, 0)),
+        Votes((0, 1, 0)),
+    ]
+    _, _, headers, body = next(
+        one for one in desk.seen if "kite" in str(one[3])
+    )  # both were sent at once
     assert headers["Authorization"] == f"Bearer {SECRET}"
     assert body["rows"] == [{"input": "kite", "label": "a"}]
     assert body["text"] == "Notes:\nInput: kite\nLabel: a\n\n"
@@ -127,7 +137,9 @@ def stored(desk: Desk) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def test_a_context_is_put_in_place_and_taken_away_around_each_question(desk: Desk, tmp_path: Path) -> None:
+def test_a_context_is_put_in_place_and_taken_away_around_each_question(
+    desk: Desk, tmp_path: Path
+) -> None:
     jobs = [job("kite"), job("oar"), job("kite")]
     found = system(tmp_path, stored(desk)).collect(TASK, jobs, [0] * 3, Scripted())
     assert found == [Votes((1, 0, 0)), Votes((0, 1, 0)), Votes((1, 0, 0))]
@@ -138,7 +150,9 @@ def test_a_context_is_put_in_place_and_taken_away_around_each_question(desk: Des
     ] * 3
 
 
-def test_what_takes_the_context_away_of_one_question_does_not_meet_another(desk: Desk, tmp_path: Path) -> None:
+def test_what_takes_the_context_away_of_one_question_does_not_meet_another(
+    desk: Desk, tmp_path: Path
+) -> None:
     values = {
         "url": f"{desk.url}/ask", "answer": TEXT, "body": {"rows": "{rows}", **ASKING},
         "teardown": {"url": f"{desk.url}/docs", "method": "DELETE"},
@@ -149,14 +163,20 @@ def test_what_takes_the_context_away_of_one_question_does_not_meet_another(desk:
 
 def test_a_context_is_taken_away_when_the_question_fails(desk: Desk, tmp_path: Path) -> None:
     with pytest.raises(TargetError, match="status 500"):
-        system(tmp_path, stored(desk) | {"url": f"{desk.url}/status/500"}).collect(TASK, [job()], [0], Scripted())
+        system(tmp_path, stored(desk) | {"url": f"{desk.url}/status/500"}).collect(
+            TASK, [job()], [0], Scripted()
+        )
     assert desk.seen[-1][:2] == ("DELETE", "/docs")
     assert desk.stored is None
 
 
-def test_an_audit_of_a_leaking_service_refutes_its_claim(desk: Desk, tmp_path: Path, rows: Context) -> None:
+def test_an_audit_of_a_leaking_service_refutes_its_claim(
+    desk: Desk, tmp_path: Path, rows: Context
+) -> None:
     system(tmp_path, stored(desk))
-    spec = make_spec({"system": f"http:{tmp_path / 'desk.yaml'}", "pairs": 30, "shots": 4, "epsilon": 1.0})
+    spec = make_spec(
+        {"system": f"http:{tmp_path / 'desk.yaml'}", "pairs": 30, "shots": 4, "epsilon": 1.0}
+    )
     record, _ = run_audit(prepare(spec, rows=rows), tmp_path / "runs")
     assert record.verdict == "violation"
     assert record.counts["model_calls"] == 60
@@ -169,8 +189,14 @@ TROUBLE = [
 
 
 @pytest.mark.parametrize(("path", "sentence"), TROUBLE)
-def test_trouble_is_told_by_status_or_type_never_by_body(desk: Desk, tmp_path: Path, path: str, sentence: str) -> None:
-    values = {"url": f"{desk.url}{path}?key={SECRET}", "answer": TEXT, "body": {"rows": "{rows}", **ASKING}}
+def test_trouble_is_told_by_status_or_type_never_by_body(
+    desk: Desk, tmp_path: Path, path: str, sentence: str
+) -> None:
+    values = {
+        "url": f"{desk.url}{path}?key={SECRET}",
+        "answer": TEXT,
+        "body": {"rows": "{rows}", **ASKING},
+    }
     with pytest.raises(TargetError, match=sentence) as told:
         system(tmp_path, values).collect(TASK, [job()], [0], Scripted())
     assert "kite" not in str(told.value)
@@ -178,14 +204,18 @@ def test_trouble_is_told_by_status_or_type_never_by_body(desk: Desk, tmp_path: P
     assert len(desk.seen) == 1  # nothing is tried again, no redirect is followed
 
 
-def test_a_service_that_is_not_there_or_too_slow(desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_service_that_is_not_there_or_too_slow(
+    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     values = {"url": "http://127.0.0.1:9/ask", "answer": TEXT, "body": {"rows": "{rows}", **ASKING}}
     with pytest.raises(TargetError, match=r"could not be asked \(ConnectError\)"):
         system(tmp_path, values).collect(TASK, [job()], [0], Scripted())
     gate = threading.Event()
     monkeypatch.setattr(desk, "reply", lambda path, body: (gate.wait(), (200, {}))[1])
     with pytest.raises(TargetError, match=r"could not be asked \(ReadTimeout\)"):
-        system(tmp_path, values | {"url": f"{desk.url}/ask", "timeout": 0.2}).collect(TASK, [job()], [0], Scripted())
+        system(tmp_path, values | {"url": f"{desk.url}/ask", "timeout": 0.2}).collect(
+            TASK, [job()], [0], Scripted()
+        )
     gate.set()
 
 
@@ -207,7 +237,10 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"body": {"q": "{query}"}}, 'must have "{query}" in its body, and "{context}"'),
     ({"body": {"c": "{context}"}}, "must have"),
     ({"body": {"{query}": "q", "c": "{context}"}}, "must have"),  # keys are not filled
-    ({"body": {"q": "{query}", "c": "{context}", "day": date(2026, 1, 1)}}, "wrong at 'body"),  # no JSON
+    (
+        {"body": {"q": "{query}", "c": "{context}", "day": date(2026, 1, 1)}},
+        "wrong at 'body",
+    ),  # no JSON
     ({"setup": {"url": "http://other/p"}}, "same host and port"),
     ({"teardown": {"url": "http://h:81/p"}}, "same host and port"),
     ({"method": "FETCH"}, "'method'"),
@@ -216,7 +249,9 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("change", "sentence"), WRONG)
-def test_a_wrong_file_is_refused_before_any_request(tmp_path: Path, change: dict[str, Any], sentence: str) -> None:
+def test_a_wrong_file_is_refused_before_any_request(
+    tmp_path: Path, change: dict[str, Any], sentence: str
+) -> None:
     with pytest.raises(UsageError) as told:
         system(tmp_path, GOOD | change)
     assert sentence in str(told.value)
@@ -224,7 +259,8 @@ def test_a_wrong_file_is_refused_before_any_request(tmp_path: Path, change: dict
 
 
 @pytest.mark.parametrize(
-    ("text", "sentence"), [("a: [", "is not YAML"), ("- a", "keys and values"), ("", "keys and values")]
+    ("text", "sentence"),
+    [("a: [", "is not YAML"), ("- a", "keys and values"), ("", "keys and values")],
 )
 def test_a_file_that_is_no_mapping_is_refused(tmp_path: Path, text: str, sentence: str) -> None:
     (tmp_path / "a.yaml").write_text(text)
@@ -236,4 +272,8 @@ def test_a_file_that_is_no_mapping_is_refused(tmp_path: Path, text: str, sentenc
 def test_what_is_filled_in_is_never_read_for_slots_or_quotes(query: str, context: str) -> None:
     template = {"q": "{query}", "both": ["<{context}|{query}>", 1, None], "{query}": "a key stays"}
     found = json.loads(json.dumps(_filled(template, {"query": query, "context": context})))
-    assert found == {"q": query, "both": [f"<{context}|{query}>", 1, None], "{query}": "a key stays"}
+    assert found == {
+        "q": query,
+        "both": [f"<{context}|{query}>", 1, None],
+        "{query}": "a key stays",
+    }

@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-import contextleak
-from contextleak.auditing import make_spec, prepare
-from contextleak.errors import TargetError, UsageError
-from contextleak.icl import Context, Exemplar, Job, Query, Task, Vector, Votes
-from contextleak.mechanisms import UserSystem, answerer, load_system
-from contextleak.models import Scripted
+import leakbound
+from leakbound.auditing import make_spec, prepare
+from leakbound.errors import TargetError, UsageError
+from leakbound.models import Scripted
+from leakbound.systems import UserSystem, answerer, load_system
+from leakbound.tasks import Context, Example, Job, Query, Task, Vector, Votes
 
 TASK = Task("t", ("a", "b"))
-JOB = Job((Exemplar("private kite", "a"),), Query("q"))
+JOB = Job((Example("private kite", "a"),), Query("q"))
 
 SYSTEMS = """
 from __future__ import annotations
@@ -71,7 +71,10 @@ def test_so_many_async_calls_at_once_and_no_more() -> None:
         live -= 1
         return "a"
 
-    assert UserSystem(later).collect(TASK, [JOB] * 300, [0] * 300, Scripted()) == [Votes((1, 0, 0))] * 300
+    assert (
+        UserSystem(later).collect(TASK, [JOB] * 300, [0] * 300, Scripted())
+        == [Votes((1, 0, 0))] * 300
+    )
     assert most == 64
 
 
@@ -81,7 +84,9 @@ def test_a_system_that_exits_does_not_end_the_audit_with_its_own_status(tmp_path
 
     with pytest.raises(TargetError, match="raised SystemExit"):
         UserSystem(leaves).collect(TASK, [JOB], [0], Scripted())
-    (tmp_path / "script.py").write_text("import sys\ndef answer(context, query): return 'a'\nsys.exit(0)\n")
+    (tmp_path / "script.py").write_text(
+        "import sys\ndef answer(context, query): return 'a'\nsys.exit(0)\n"
+    )
     with pytest.raises(TargetError, match=r"cannot be imported \(SystemExit\)"):
         load_system(f"python:{tmp_path / 'script.py'}:answer")
 
@@ -95,7 +100,18 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(
-    "name", ["plain", "later", "Called", "CalledLater", "Answers", "AnswersLater", "made", "rich", "mapped"]
+    "name",
+    [
+        "plain",
+        "later",
+        "Called",
+        "CalledLater",
+        "Answers",
+        "AnswersLater",
+        "made",
+        "rich",
+        "mapped",
+    ],
 )
 def test_every_shape_of_a_system_answers(file: Path, name: str) -> None:
     system = load_system(f"python:{file}:{name}")
@@ -104,11 +120,13 @@ def test_every_shape_of_a_system_answers(file: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["rich", "mapped"])
-def test_scores_are_released_beside_the_text_where_they_are_asked_for(file: Path, name: str) -> None:
+def test_scores_are_released_beside_the_text_where_they_are_asked_for(
+    file: Path, name: str
+) -> None:
     system = load_system(f"python:{file}:{name}", scored=True)
-    (clean,) = system.collect(TASK, [JOB], [0], Scripted())
-    assert clean == Vector((0.25, 0.75, 0.0, 1.0, 0.0))
-    released = system.release(clean, 3, np.random.default_rng(0))
+    (aggregate,) = system.collect(TASK, [JOB], [0], Scripted())
+    assert aggregate == Vector((0.25, 0.75, 0.0, 1.0, 0.0))
+    released = system.release(aggregate, 3, np.random.default_rng(0))
     assert released.answers.tolist() == [1, 1, 1]
     assert released.noisy is not None
     assert released.noisy.tolist() == [[0.25, 0.75]] * 3
@@ -144,7 +162,9 @@ WRONG: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("function", "sentence"), WRONG)
-def test_a_wrong_number_of_arguments_is_refused_before_any_call(function: Callable[..., str], sentence: str) -> None:
+def test_a_wrong_number_of_arguments_is_refused_before_any_call(
+    function: Callable[..., str], sentence: str
+) -> None:
     if not sentence:
         assert UserSystem(function).collect(TASK, [JOB], [0], Scripted()) == [Votes((1, 0, 0))]
         return
@@ -186,7 +206,9 @@ def test_replies_that_cannot_be_read_get_a_sentence(reply: Any, sentence: str) -
 
 @dataclass
 class Hints:
-    """Always says no; its scores tell, by the unit of `size`, whether the quoted text is in the context."""
+    """Always says no; its scores tell, by the unit of `size`, whether the quoted text is in the
+    context.
+    """
 
     size: float
 
@@ -196,17 +218,25 @@ class Hints:
 
 
 @pytest.mark.parametrize("size", [0.05, 1.0, 300.0])
-def test_scores_give_away_what_the_text_does_not(rows: Context, tmp_path: Path, size: float) -> None:
+def test_scores_give_away_what_the_text_does_not(
+    rows: Context, tmp_path: Path, size: float
+) -> None:
     given: dict[str, Any] = {"pairs": 60, "shots": 6, "epsilon": 1.0}
-    black = contextleak.audit(rows, system=Hints(size), out=tmp_path / "black", **given)
-    white = contextleak.audit(rows, system=Hints(size), out=tmp_path / "white", access="white_box", **given)
+    black = leakbound.audit(rows, system=Hints(size), out=tmp_path / "black", **given)
+    white = leakbound.audit(
+        rows, system=Hints(size), out=tmp_path / "white", access="white_box", **given
+    )
     assert (black.verdict, white.verdict) == ("consistent", "violation")
-    assert white.counts["simulated_releases"] == 120
+    assert white.counts["simulated_outputs"] == 120
 
 
 def test_a_changed_system_is_another_run(tmp_path: Path, rows: Context) -> None:
     file, names = tmp_path / "mine.py", set()
     for label in ("no", "yes", "yes"):
         file.write_text(f"def answer(context, query): return {label!r}\n")
-        names.add(prepare(make_spec({"system": f"python:{file}:answer", "pairs": 2, "shots": 4}), rows=rows).name)
+        names.add(
+            prepare(
+                make_spec({"system": f"python:{file}:answer", "pairs": 2, "shots": 4}), rows=rows
+            ).name
+        )
     assert len(names) == 2

@@ -12,11 +12,11 @@ import pytest
 torch = pytest.importorskip("torch")
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast  # noqa: E402
 
-from contextleak.errors import TargetError, UsageError  # noqa: E402
-from contextleak.models import Complete, NextLogits, ScoreTokens  # noqa: E402
-from contextleak.models.pocket import FOLDER  # noqa: E402
-from contextleak.models.transformers import Budget, TransformersModel  # noqa: E402
-from contextleak.models.transformers.budget import _free, token_bytes  # noqa: E402
+from leakbound.errors import TargetError, UsageError  # noqa: E402
+from leakbound.models import Complete, NextLogits, ScoreTokens  # noqa: E402
+from leakbound.models.local import Budget, TransformersModel  # noqa: E402
+from leakbound.models.local.budget import _free, token_bytes  # noqa: E402
+from leakbound.models.pocket import FOLDER  # noqa: E402
 
 TOKEN = 2 * 2 * 2 * 8 * 4  # keys and values, 2 layers, 2 heads of 8 floats of 4 bytes
 
@@ -30,13 +30,17 @@ def net() -> Any:
 
 
 def wrap(net: Any, budget: Budget) -> TransformersModel:
-    return TransformersModel(net, PreTrainedTokenizerFast.from_pretrained(FOLDER), "tiny", "0", budget)
+    return TransformersModel(
+        net, PreTrainedTokenizerFast.from_pretrained(FOLDER), "tiny", "0", budget
+    )
 
 
 def rows(count: int, length: int) -> list[tuple[int, ...]]:
     rng = np.random.default_rng(0)
     lead = tuple(rng.integers(3, 2048, length // 2).tolist())
-    return [lead + tuple(rng.integers(3, 2048, length - length // 2).tolist()) for _ in range(count)]
+    return [
+        lead + tuple(rng.integers(3, 2048, length - length // 2).tolist()) for _ in range(count)
+    ]
 
 
 def test_keys_and_values_of_a_token(net: Any) -> None:
@@ -84,35 +88,51 @@ def test_the_logits_of_a_batch_stay_within_its_part(net: Any) -> None:
     tight = model.answer([ScoreTokens(row[:-20], row[-20:]) for row in rows(12, 40)])
     handle.remove()
     assert max(held) <= 1 << 20
-    free = wrap(net, Budget(0, 1 << 30, 512)).answer([ScoreTokens(row[:-20], row[-20:]) for row in rows(12, 40)])
+    free = wrap(net, Budget(0, 1 << 30, 512)).answer(
+        [ScoreTokens(row[:-20], row[-20:]) for row in rows(12, 40)]
+    )
     np.testing.assert_allclose(np.stack(tight), np.stack(free), atol=1e-4)
 
 
-def test_memory_that_the_system_does_not_tell_is_taken_as_two_gigabytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on macOS, whose `sysconf` does not know the name of available pages, and on Windows, which has no `sysconf`."""
+def test_memory_that_the_system_does_not_tell_is_taken_as_two_gigabytes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As on macOS, whose `sysconf` does not know the name of available pages, and on Windows, which
+    has no `sysconf`.
+    """
     known = os.sysconf
-    monkeypatch.setattr(os, "sysconf", lambda name: known(name.replace("SC_AVPHYS_PAGES", "SC_UNKNOWN")))
+    monkeypatch.setattr(
+        os, "sysconf", lambda name: known(name.replace("SC_AVPHYS_PAGES", "SC_UNKNOWN"))
+    )
     assert _free(torch.device("cpu")) == 2 << 30
     monkeypatch.delattr(os, "sysconf")
     assert _free(torch.device("cpu")) == 2 << 30
 
 
-@pytest.mark.parametrize("budget", [Budget(150 * TOKEN, 700 * TOKEN, 64), Budget(0, 300 * TOKEN, 7)])
+@pytest.mark.parametrize(
+    "budget", [Budget(150 * TOKEN, 700 * TOKEN, 64), Budget(0, 300 * TOKEN, 7)]
+)
 def test_batches_passes_and_store_stay_within_their_parts(net: Any, budget: Budget) -> None:
     model, seen = wrap(net, budget), []
 
     def watch(_module: Any, args: Any, kwargs: Any) -> None:
         cache = kwargs["past_key_values"]
-        seen.append((kwargs["input_ids"].numel(), cache.get_seq_length(), kwargs["input_ids"].shape[0]))
+        seen.append(
+            (kwargs["input_ids"].numel(), cache.get_seq_length(), kwargs["input_ids"].shape[0])
+        )
 
     handle = net.register_forward_pre_hook(watch, with_kwargs=True)
     many = rows(9, 200)
     tight = model.answer([NextLogits(row, (5, 6)) for row in many])
     handle.remove()
-    assert all(count <= budget.tokens + 3 for count, _, _ in seen)  # the last piece holds what is kept
+    assert all(
+        count <= budget.tokens + 3 for count, _, _ in seen
+    )  # the last piece holds what is kept
     assert all(past * batch * TOKEN <= budget.flight for _, past, batch in seen)
     assert model.passes.store.bytes <= budget.kept
-    free = wrap(net, Budget(1 << 20, 1 << 30, 4096)).answer([NextLogits(row, (5, 6)) for row in many])
+    free = wrap(net, Budget(1 << 20, 1 << 30, 4096)).answer(
+        [NextLogits(row, (5, 6)) for row in many]
+    )
     np.testing.assert_allclose(np.stack(tight), np.stack(free), atol=1e-4)
 
 

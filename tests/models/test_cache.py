@@ -1,4 +1,7 @@
-"""The cache of model calls: keys hold the draw, nothing is readable without the ask, finished calls are never repeated."""
+"""The cache of model calls:
+
+keys hold the draw, nothing is readable without the ask, finished calls are never repeated.
+"""
 
 from __future__ import annotations
 
@@ -16,15 +19,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contextleak.errors import StoreError, TargetError
-from contextleak.models import (
+from leakbound.errors import StoreError, TargetError
+from leakbound.models import (
     Answers,
-    Ask,
     Cached,
     Complete,
     Counted,
     Embed,
     NextLogits,
+    Request,
     ScoreLabels,
     Scripted,
     Unopened,
@@ -36,8 +39,10 @@ SECRET = "Mr Featherstone owes nine pounds"
 class Drawing(Scripted):
     """A sampling model: every draw has an answer of its own."""
 
-    def _one(self, ask: Ask[Any]) -> Any:
-        return f"{ask.prompt} at draw {ask.draw}" if isinstance(ask, Complete) else super()._one(ask)
+    def _one(self, ask: Request[Any]) -> Any:
+        return (
+            f"{ask.prompt} at draw {ask.draw}" if isinstance(ask, Complete) else super()._one(ask)
+        )
 
 
 def model() -> Drawing:
@@ -55,31 +60,37 @@ def test_a_repeated_trial_is_never_answered_from_another_draw(tmp_path: Path) ->
         assert cached.answer([Complete("p", temperature=1.0, draw=draw)]) == [f"p at draw {draw}"]
 
 
-@given(st.lists(st.tuples(st.text(max_size=5), st.integers(0, 3), st.sampled_from([0.0, 1.0])), max_size=12))
-def test_answers_are_those_of_the_model(tmp_path_factory: pytest.TempPathFactory, asked: list[Any]) -> None:
-    asks = [Complete(prompt, temperature=t, draw=draw) for prompt, draw, t in asked]
+@given(
+    st.lists(
+        st.tuples(st.text(max_size=5), st.integers(0, 3), st.sampled_from([0.0, 1.0])), max_size=12
+    )
+)
+def test_answers_are_those_of_the_model(
+    tmp_path_factory: pytest.TempPathFactory, asked: list[Any]
+) -> None:
+    requests = [Complete(prompt, temperature=t, draw=draw) for prompt, draw, t in asked]
     file = tmp_path_factory.mktemp("cache") / "c"
     for _ in range(2):
-        assert Cached(model(), Answers(file)).answer(asks) == model().answer(asks)
+        assert Cached(model(), Answers(file)).answer(requests) == model().answer(requests)
 
 
 def test_every_parameter_of_an_ask_and_the_model_decide(tmp_path: Path) -> None:
     counted = Counted(model())
     cached = Cached(counted, Answers(tmp_path / "c"))
-    asks = [
+    requests = [
         Complete("p"), Complete("p", max_tokens=3), Complete("p", stop=()), Complete("p", temperature=0.5), Complete("p", draw=1),
         Complete((1, 2)), Complete("[1, 2]"), Complete("(1, 2)"),
     ]  # fmt: skip
-    cached.answer(asks)
-    cached.answer(asks)
-    assert counted.calls == len(asks)
+    cached.answer(requests)
+    cached.answer(requests)
+    assert counted.calls == len(requests)
     other = Counted(Drawing(complete=str, name="other"))
-    Cached(other, Answers(tmp_path / "c")).answer(asks)
-    assert other.calls == len(asks)
+    Cached(other, Answers(tmp_path / "c")).answer(requests)
+    assert other.calls == len(requests)
 
 
 def test_arrays_come_back_as_they_were(tmp_path: Path) -> None:
-    asks: list[Any] = [
+    requests: list[Any] = [
         Embed("a"),
         ScoreLabels("p", ("x", "yy")),
         NextLogits("p", (1, 2)),
@@ -89,24 +100,26 @@ def test_arrays_come_back_as_they_were(tmp_path: Path) -> None:
     counted = Counted(model())
     for _ in range(2):
         for found, wanted in zip(
-            Cached(counted, Answers(tmp_path / "c")).answer(asks), model().answer(asks), strict=True
+            Cached(counted, Answers(tmp_path / "c")).answer(requests),
+            model().answer(requests),
+            strict=True,
         ):
             np.testing.assert_array_equal(found, wanted)
             assert found.dtype == wanted.dtype
-    assert counted.calls == len(asks)
+    assert counted.calls == len(requests)
 
 
 def test_the_file_tells_nothing_without_the_ask(tmp_path: Path) -> None:
     """No text of prompt or answer, and no hash of a prompt that one could try."""
-    asks = [Complete(f"{SECRET}. {i}", draw=i) for i in range(40)]
-    Cached(model(), Answers(tmp_path / "c")).answer(asks)
+    requests = [Complete(f"{SECRET}. {i}", draw=i) for i in range(40)]
+    Cached(model(), Answers(tmp_path / "c")).answer(requests)
     for path in tmp_path.iterdir():
         content = path.read_bytes()
         assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
         for word in (*SECRET.split(), "draw"):
             assert len(word) < 5 or word.encode() not in content
-        assert hashlib.sha256(asks[0].prompt.encode()).digest() not in content  # type: ignore[union-attr]
-    assert SECRET not in repr(asks[0])
+        assert hashlib.sha256(requests[0].prompt.encode()).digest() not in content  # type: ignore[union-attr]
+    assert SECRET not in repr(requests[0])
 
 
 def test_another_key_reads_nothing(tmp_path: Path) -> None:
@@ -135,7 +148,7 @@ def test_an_unopened_model_answers_nothing(tmp_path: Path) -> None:
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from contextleak.models import Answers, Cached, Complete, Scripted
+from leakbound.models import Answers, Cached, Complete, Scripted
 
 def reply(prompt):
     with open("calls.txt", "a") as file:
@@ -149,9 +162,13 @@ Cached(Scripted(complete=reply), Answers(Path("c"))).answer([Complete(str(i)) fo
 
 
 def test_a_crash_within_a_batch_repeats_no_finished_call(tmp_path: Path) -> None:
-    """Calls that were written down are not made again; a kill repeats at most the few dozen that were not."""
+    """Calls that were written down are not made again; a kill repeats at most the few dozen that
+    were not.
+    """
     for last in ("150", "290", "none"):
-        done = subprocess.run([sys.executable, "-c", KILLED, last], cwd=tmp_path, env={**os.environ})
+        done = subprocess.run(
+            [sys.executable, "-c", KILLED, last], cwd=tmp_path, env={**os.environ}
+        )
         assert done.returncode == (0 if last == "none" else -signal.SIGKILL)
     calls = (tmp_path / "calls.txt").read_text().split()
     assert set(calls) == {str(i) for i in range(300)}

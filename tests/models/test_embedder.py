@@ -1,13 +1,16 @@
-"""Sentence embeddings beside a base model: a real sentence-transformers encoder made of the pocket model's own weights."""
+"""Sentence embeddings beside a base model:
+
+a real sentence-transformers encoder made of the pocket model's own weights.
+"""
 
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from contextleak.errors import TargetError
-from contextleak.models import Complete, Embed, Scripted, WithEmbedder, open_embedder
-from contextleak.models.pocket import FOLDER
+from leakbound.errors import TargetError
+from leakbound.models import Complete, Embed, Scripted, WithEmbedder, open_embedder
+from leakbound.models.pocket import FOLDER
 
 
 def minilm() -> str:
@@ -20,7 +23,9 @@ def minilm() -> str:
 def test_the_documented_default_knows_what_is_alike() -> None:
     encoder = open_embedder(minilm())
     e = np.stack(
-        encoder.answer([Embed(t) for t in ("the parcel is late", "my package has not come", "a violin sonata")])
+        encoder.answer(
+            [Embed(t) for t in ("the parcel is late", "my package has not come", "a violin sonata")]
+        )
     )
     assert e.shape == (3, 384)
     assert np.linalg.norm(e, axis=1) == pytest.approx(np.ones(3), abs=1e-5)

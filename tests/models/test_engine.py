@@ -1,4 +1,7 @@
-"""The local engine against slow twins: every answer equals its batch-of-one answer and plain transformers."""
+"""The local engine against slow twins:
+
+every answer equals its batch-of-one answer and plain transformers.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,10 @@ torch = pytest.importorskip("torch")
 import transformers  # noqa: E402
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast  # noqa: E402
 
-from contextleak.errors import TargetError  # noqa: E402
-from contextleak.models import Complete, Embed, NextLogits, ScoreLabels, ScoreTokens  # noqa: E402
-from contextleak.models.pocket import FOLDER  # noqa: E402
-from contextleak.models.transformers import Budget, TransformersModel, load  # noqa: E402
+from leakbound.errors import TargetError  # noqa: E402
+from leakbound.models import Complete, Embed, NextLogits, ScoreLabels, ScoreTokens  # noqa: E402
+from leakbound.models.local import Budget, TransformersModel, load  # noqa: E402
+from leakbound.models.pocket import FOLDER  # noqa: E402
 
 TINY = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 2048,
         "max_position_embeddings": 256, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}  # fmt: skip
@@ -31,7 +34,11 @@ SHAPES: dict[str, dict[str, Any]] = {
 def build(kind: str) -> TransformersModel:
     """A model of a real architecture with random weights and the pocket tokenizer."""
     torch.manual_seed(3)
-    shape = {k: v for k, v in {**TINY, **SHAPES[kind]}.items() if not (kind == "opt" and k == "intermediate_size")}
+    shape = {
+        k: v
+        for k, v in {**TINY, **SHAPES[kind]}.items()
+        if not (kind == "opt" and k == "intermediate_size")
+    }
     model = AutoModelForCausalLM.from_config(AutoConfig.for_model(kind, **shape)).eval()
     for parameter in model.parameters():
         parameter.data.normal_(0, 0.15)
@@ -63,8 +70,8 @@ def prompts() -> list[tuple[int, ...]]:
 
 def test_scores_equal_the_naive_pass(model: TransformersModel) -> None:
     rng = np.random.default_rng(1)
-    asks = [ScoreTokens(p, ids(rng, 1, 7)[1:]) for p in prompts()]
-    for ask, got in zip(asks, model.answer(asks), strict=True):
+    requests = [ScoreTokens(p, ids(rng, 1, 7)[1:]) for p in prompts()]
+    for ask, got in zip(requests, model.answer(requests), strict=True):
         row = tuple(ask.prompt) + tuple(ask.response)
         table = torch.log_softmax(torch.tensor(naive_logits(model, row)), -1).numpy()
         start = len(ask.prompt) - 1
@@ -73,16 +80,16 @@ def test_scores_equal_the_naive_pass(model: TransformersModel) -> None:
 
 
 def test_no_padding_contamination(model: TransformersModel) -> None:
-    asks = [NextLogits(p, (5, 6)) for p in prompts()]
-    together = model.answer(asks)
-    for ask, got in zip(asks, together, strict=True):
+    requests = [NextLogits(p, (5, 6)) for p in prompts()]
+    together = model.answer(requests)
+    for ask, got in zip(requests, together, strict=True):
         np.testing.assert_allclose(got, model.answer([ask])[0], atol=1e-4)
         assert got.shape == (3, 2048)
 
 
 def test_greedy_completion_equals_a_loop_of_naive_passes(model: TransformersModel) -> None:
-    asks = [Complete(p, max_tokens=5, stop=()) for p in prompts()[3:9]]
-    for ask, got in zip(asks, model.answer(asks), strict=True):
+    requests = [Complete(p, max_tokens=5, stop=()) for p in prompts()[3:9]]
+    for ask, got in zip(requests, model.answer(requests), strict=True):
         row = list(ask.prompt)
         for _ in range(5):
             token = int(naive_logits(model, tuple(row))[-1].argmax())
@@ -105,10 +112,10 @@ def test_label_scores_are_sums_of_token_scores(llama: TransformersModel) -> None
 
 
 def test_draws_are_their_own_and_repeat(llama: TransformersModel) -> None:
-    asks = [Complete("Once", max_tokens=8, temperature=1.0, stop=(), draw=d) for d in (1, 2, 1)]
-    one, two, again = llama.answer(asks)
+    requests = [Complete("Once", max_tokens=8, temperature=1.0, stop=(), draw=d) for d in (1, 2, 1)]
+    one, two, again = llama.answer(requests)
     assert one == again != two
-    assert llama.answer(asks[1:2]) == [two]
+    assert llama.answer(requests[1:2]) == [two]
 
 
 def test_stop_strings_end_an_answer(llama: TransformersModel) -> None:
@@ -153,7 +160,8 @@ def test_a_saved_folder_loads_by_the_same_code(llama: TransformersModel, tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("missing", "sentence"), [("config.json", "no config.json"), ("model.safetensors", "no weights")]
+    ("missing", "sentence"),
+    [("config.json", "no config.json"), ("model.safetensors", "no weights")],
 )
 def test_incomplete_folders_get_a_sentence(
     llama: TransformersModel, tmp_path: Any, missing: str, sentence: str

@@ -1,4 +1,6 @@
-"""The servers that the tests of clients rely on speak as the real ones do, show each defect, and make each fault."""
+"""The servers that the tests of clients rely on speak as the real ones do, show each defect, and
+make each fault.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ import httpx
 import numpy as np
 import pytest
 
-from contextleak.models import ScoreTokens
+from leakbound.models import ScoreTokens
 
 pytest.importorskip("torch")
 pytest.importorskip("starlette")
@@ -69,7 +71,9 @@ def test_vllm_echoes_the_log_probability_of_every_token(serve: Any, pocket: Any)
 
 def test_vllm_scores_a_prompt_of_token_ids(serve: Any, pocket: Any) -> None:
     ids, scores = truth(pocket)
-    choice = completion(serve("vllm"), prompt=ids, prompt_logprobs=0, max_tokens=1, return_token_ids=True)
+    choice = completion(
+        serve("vllm"), prompt=ids, prompt_logprobs=0, max_tokens=1, return_token_ids=True
+    )
     assert choice["prompt_token_ids"] == ids
     assert choice["prompt_logprobs"][0] is None
     got = [entry[str(i)] for i, entry in zip(ids[1:], choice["prompt_logprobs"][1:], strict=True)]
@@ -82,7 +86,9 @@ def test_llamacpp_echoes_in_place_and_one_token_too_early(serve: Any, pocket: An
     straight = completion(serve("llamacpp"), echo=True, logprobs=1, max_tokens=1)["logprobs"]
     assert straight["token_logprobs"][0] is None
     np.testing.assert_allclose(straight["token_logprobs"][1:-1], scores[1:], atol=1e-4)
-    shifted = completion(serve("llamacpp", shift_echo=True), echo=True, logprobs=1, max_tokens=1)["logprobs"]
+    shifted = completion(serve("llamacpp", shift_echo=True), echo=True, logprobs=1, max_tokens=1)[
+        "logprobs"
+    ]
     assert shifted["tokens"] == straight["tokens"][:-1]
     assert np.abs(np.subtract(shifted["token_logprobs"][1:], scores[1:])).max() > 1
 
@@ -90,11 +96,16 @@ def test_llamacpp_echoes_in_place_and_one_token_too_early(serve: Any, pocket: An
 def test_bare_ignores_and_refuses_what_transformers_serve_does(serve: Any) -> None:
     client = serve("bare")
     hot = [completion(client, temperature=9.0, logprobs=2, echo=True) for _ in range(3)]
-    assert all(choice["logprobs"] is None and choice["text"] == hot[0]["text"] != "" for choice in hot)
+    assert all(
+        choice["logprobs"] is None and choice["text"] == hot[0]["text"] != "" for choice in hot
+    )
     assert TEXT not in hot[0]["text"]
     for prompt in ([TEXT], [1, 2, 3]):
         assert client.post("/v1/completions", json={"prompt": prompt}).status_code == 400
-    assert client.post("/v1/completions", json={"prompt": TEXT, "prompt_logprobs": 1}).status_code == 422
+    assert (
+        client.post("/v1/completions", json={"prompt": TEXT, "prompt_logprobs": 1}).status_code
+        == 422
+    )
     assert client.post("/v1/embeddings", json={"input": "a"}).status_code == 404
     assert client.get("/v1/models").status_code == 500
 
@@ -116,26 +127,43 @@ def test_defects_can_be_asked_for(serve: Any) -> None:
 def test_limits_can_be_set(serve: Any) -> None:
     strict = serve("vllm", top_k_cap=5, echo_limit=8)
     for fields in ({"logprobs": 6}, {"prompt_logprobs": 6}, {"echo": True, "logprobs": 1}):
-        reply = strict.post("/v1/completions", json={"model": "pocket", "prompt": TEXT, "max_tokens": 1, **fields})
+        reply = strict.post(
+            "/v1/completions", json={"model": "pocket", "prompt": TEXT, "max_tokens": 1, **fields}
+        )
         assert reply.status_code == 400
         assert "error" in reply.json()
-    top = completion(serve("llamacpp", top_k_cap=5), logprobs=50, max_tokens=1)["logprobs"]["top_logprobs"][0]
+    top = completion(serve("llamacpp", top_k_cap=5), logprobs=50, max_tokens=1)["logprobs"][
+        "top_logprobs"
+    ][0]
     assert len(top) == 5
     locked = serve("vllm", key="secret")
     assert locked.get("/v1/models").status_code == 401
-    assert locked.get("/v1/models", headers={"authorization": "Bearer secret"}).json()["data"][0]["id"] == "pocket"
+    assert (
+        locked.get("/v1/models", headers={"authorization": "Bearer secret"}).json()["data"][0]["id"]
+        == "pocket"
+    )
 
 
 def test_the_official_client_reads_chat_stream_and_embeddings(serve: Any) -> None:
     url = str(serve("vllm").base_url)
     client = openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0)
-    turn: Any = {"model": "pocket", "messages": [{"role": "user", "content": TEXT}], "max_tokens": 6, "temperature": 0}
+    turn: Any = {
+        "model": "pocket",
+        "messages": [{"role": "user", "content": TEXT}],
+        "max_tokens": 6,
+        "temperature": 0,
+    }
     reply = client.chat.completions.create(**turn, logprobs=True, top_logprobs=3)
     (first, *_) = reply.choices[0].logprobs.content
     assert first.logprob == max(entry.logprob for entry in first.top_logprobs)
-    pieces = [chunk.choices[0].delta.content or "" for chunk in client.chat.completions.create(**turn, stream=True)]
+    pieces = [
+        chunk.choices[0].delta.content or ""
+        for chunk in client.chat.completions.create(**turn, stream=True)
+    ]
     assert "".join(pieces) == reply.choices[0].message.content
-    vectors = client.embeddings.create(model="pocket", input=["a kite", "a road"], encoding_format="float").data
+    vectors = client.embeddings.create(
+        model="pocket", input=["a kite", "a road"], encoding_format="float"
+    ).data
     assert [len(vector.embedding) for vector in vectors] == [192, 192]
     client.close()
 
@@ -169,7 +197,10 @@ def broken(reply: httpx.Response) -> None:
 
 
 def has_nan(reply: httpx.Response) -> None:
-    assert all(math.isnan(value) for value in json.loads(reply.text)["choices"][0]["logprobs"]["token_logprobs"])
+    assert all(
+        math.isnan(value)
+        for value in json.loads(reply.text)["choices"][0]["logprobs"]["token_logprobs"]
+    )
 
 
 SHOWS: dict[str, Any] = {

@@ -1,4 +1,7 @@
-"""A model's folder is data: weights that run code and code of its own are refused with a sentence, and not run."""
+"""A model's folder is data:
+
+weights that run code and code of its own are refused with a sentence, and not run.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from contextleak.errors import TargetError
-from contextleak.models import open_model
+from leakbound.errors import TargetError
+from leakbound.models import open_model
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-import contextleak.models.pocket as pocket_home  # noqa: E402
-from contextleak.models.transformers.load import _fingerprint  # noqa: E402
+import leakbound.models.pocket as pocket_home  # noqa: E402
+from leakbound.models.local.loading import _fingerprint  # noqa: E402
 
 CODE = """
 from pathlib import Path
@@ -37,7 +40,10 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("name", ["chat_template.jinja", "vocab.txt", "tokenizer.model"])
 def test_what_changes_answers_changes_the_fingerprint(folder: Path, name: str) -> None:
-    """Templates and vocabularies stand beside the JSON files: runs and caches must tell such folders apart."""
+    """Templates and vocabularies stand beside the JSON files:
+
+    runs and caches must tell such folders apart.
+    """
     found = [_fingerprint(folder)]
     for text in ("one", "two"):
         (folder / name).write_text(text)
@@ -49,7 +55,9 @@ def test_weights_in_a_pickle_are_refused(folder: Path) -> None:
     for file in folder.glob("*.safetensors"):
         file.unlink()
     torch.save({}, folder / "pytorch_model.bin")
-    with pytest.raises(TargetError, match=r"must hold \*.safetensors .*files can run code when they are read"):
+    with pytest.raises(
+        TargetError, match=r"must hold \*.safetensors .*files can run code when they are read"
+    ):
         open_model(f"hf/{folder}")
     with pytest.raises(TargetError, match="files can run code"):
         open_model(f"hf/{folder}", trust_remote_code=True)
@@ -67,7 +75,9 @@ def own_code(folder: Path, marker: Path) -> None:
 
 def test_code_of_a_folder_is_refused_and_not_run(folder: Path, tmp_path: Path) -> None:
     own_code(folder, tmp_path / "marker")
-    with pytest.raises(TargetError, match=r"brings Python code of its own, which is not run; .*--trust-remote-code"):
+    with pytest.raises(
+        TargetError, match=r"brings Python code of its own, which is not run; .*--trust-remote-code"
+    ):
         open_model(f"hf/{folder}")
     assert not (tmp_path / "marker").exists()
 
@@ -75,7 +85,9 @@ def test_code_of_a_folder_is_refused_and_not_run(folder: Path, tmp_path: Path) -
 def test_code_of_a_folder_is_run_by_those_who_trust_it(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules"))
+    monkeypatch.setattr(
+        "transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules")
+    )
     own_code(folder, tmp_path / "marker")
     open_model(f"hf/{folder}", trust_remote_code=True)
     assert (tmp_path / "marker").exists()

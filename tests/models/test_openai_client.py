@@ -1,4 +1,7 @@
-"""The client with servers that work: addresses, connections, what is sent and kept away, money and time."""
+"""The client with servers that work:
+
+addresses, connections, what is sent and kept away, money and time.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from contextleak.errors import LimitReached, UsageError
-from contextleak.models import Complete, Endpoint
-from contextleak.models.openai import OpenAIModel, open_endpoint
+from leakbound.errors import LimitReached, UsageError
+from leakbound.models import Complete, Endpoint
+from leakbound.models.openai import OpenAIModel, open_endpoint
 
 pytest.importorskip("uvicorn")
 
@@ -21,19 +24,20 @@ KEY = "sk-kept-away-from-everything-1234"
 SECRET = "zanzibar-4417"
 
 
-def asks(count: int) -> list[Complete]:
+def requests(count: int) -> list[Complete]:
     return [Complete(f"message {i} {SECRET}") for i in range(count)]
 
 
 def answers(count: int) -> list[str]:
-    return [ask.prompt[::-1] for ask in asks(count)]  # type: ignore[misc]
+    return [ask.prompt[::-1] for ask in requests(count)]  # type: ignore[misc]
 
 
 def model(*urls: str, key: str | None = None, **options: Any) -> OpenAIModel:
     return OpenAIModel("parrot", Endpoint(urls, **options), key)
 
 
-# --- addresses and connections ------------------------------------------------------------------------------------------
+# --- addresses and connections
+# ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("connections", [1, 5])
@@ -41,16 +45,20 @@ def test_never_more_requests_at_once_than_connections(connections: int) -> None:
     parrot = Parrot(pause=0.01)
     with running(parrot) as url:
         asked = model(url, connections=connections)
-        assert asked.answer(asks(40)) == answers(40)
+        assert asked.answer(requests(40)) == answers(40)
         asked.close()
     assert parrot.most == connections
 
 
 def test_requests_are_spread_and_a_broken_address_gets_few() -> None:
-    first, second, broken = Parrot(pause=0.005), Parrot(pause=0.005), Parrot(change=lambda number, reply: (500, {}))
+    first, second, broken = (
+        Parrot(pause=0.005),
+        Parrot(pause=0.005),
+        Parrot(change=lambda number, reply: (500, {})),
+    )
     with running(first) as a, running(second) as b, running(broken) as c:
         asked = model(a, b, c, connections=6, retries=20)
-        assert asked.answer(asks(120)) == answers(120)
+        assert asked.answer(requests(120)) == answers(120)
         asked.close()
     assert min(len(first.prompts), len(second.prompts)) >= 30
     assert len(broken.prompts) < 20
@@ -60,10 +68,10 @@ def test_equal_asks_are_sent_once() -> None:
     parrot = Parrot()
     with running(parrot) as url:
         asked = model(url)
-        assert asked.answer([*asks(3), *asks(3)]) == answers(3) * 2
+        assert asked.answer([*requests(3), *requests(3)]) == answers(3) * 2
         asked.close()
         assert len(parrot.prompts) == 3
-        assert asked.answer(asks(1)) == answers(1), "a closed model opens again"
+        assert asked.answer(requests(1)) == answers(1), "a closed model opens again"
         asked.close()
 
 
@@ -73,7 +81,7 @@ def test_several_threads_share_a_model() -> None:
         asked = model(url, connections=8)
 
         def work(at: int) -> None:
-            found[at] = asked.answer(asks(20)[at:])
+            found[at] = asked.answer(requests(20)[at:])
 
         threads = [threading.Thread(target=work, args=(at,)) for at in range(4)]
         for thread in threads:
@@ -84,7 +92,8 @@ def test_several_threads_share_a_model() -> None:
     assert found == {at: answers(20)[at:] for at in range(4)}
 
 
-# --- what is sent, and what is kept away ----------------------------------------------------------------------------------
+# --- what is sent, and what is kept away
+# ----------------------------------------------------------------------------------
 
 
 def test_sampling_is_said_aloud() -> None:
@@ -94,7 +103,10 @@ def test_sampling_is_said_aloud() -> None:
         asked.answer([Complete("a", max_tokens=7, stop=("\n", "END"))])
         asked.close()
     sent = parrot.bodies[0]
-    told = {name: sent[name] for name in ("model", "max_tokens", "temperature", "top_p", "stop", "stream")}
+    told = {
+        name: sent[name]
+        for name in ("model", "max_tokens", "temperature", "top_p", "stop", "stream")
+    }
     assert told == {
         "model": "parrot",
         "max_tokens": 7,
@@ -117,11 +129,11 @@ def test_the_key_comes_from_the_environment_and_goes_nowhere_else(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "another-key")
-    monkeypatch.setenv("CONTEXTLEAK_API_KEY", KEY)
+    monkeypatch.setenv("LEAKBOUND_API_KEY", KEY)
     parrot = Parrot()
     with caplog.at_level(logging.DEBUG), running(parrot) as url:
         asked = open_endpoint("parrot", Endpoint((url,)))
-        asked.answer(asks(1))
+        asked.answer(requests(1))
         shown = f"{asked!r} {asked.endpoint!r} {asked.client!r} {vars(asked)} {asked.name} {asked.fingerprint} {asked.endpoint.meter}"
         asked.close()
     assert parrot.headers[0][b"authorization"] == f"Bearer {KEY}".encode()
@@ -130,7 +142,7 @@ def test_the_key_comes_from_the_environment_and_goes_nowhere_else(
 
 
 def test_a_key_that_cannot_be_sent_is_refused_unseen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CONTEXTLEAK_API_KEY", f"{KEY}\nx: y")
+    monkeypatch.setenv("LEAKBOUND_API_KEY", f"{KEY}\nx: y")
     with pytest.raises(UsageError) as error:
         open_endpoint("parrot", Endpoint(("http://127.0.0.1:1/v1",)))
     assert KEY not in str(error.value)
@@ -138,7 +150,7 @@ def test_a_key_that_cannot_be_sent_is_refused_unseen(monkeypatch: pytest.MonkeyP
 
 def test_without_address_and_key_nothing_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    monkeypatch.delenv("CONTEXTLEAK_API_KEY", raising=False)
+    monkeypatch.delenv("LEAKBOUND_API_KEY", raising=False)
     with pytest.raises(UsageError, match="--base-url"):
         open_endpoint("gpt-4o-mini", Endpoint())
 
@@ -156,13 +168,14 @@ def test_addresses_that_hold_secrets_or_are_none_are_refused(url: str) -> None:
     assert "word" not in str(error.value).replace("password", "")
 
 
-# --- money and time -------------------------------------------------------------------------------------------------------
+# --- money and time
+# -------------------------------------------------------------------------------------------------------
 
 
 def test_tokens_and_money_are_counted() -> None:
     with running(Parrot()) as url:
         asked = model(url, price_in=100.0, price_out=1000.0)
-        asked.answer(asks(5))
+        asked.answer(requests(5))
         asked.close()
     meter = asked.endpoint.meter
     assert (meter.requests, meter.prompt_tokens, meter.completion_tokens) == (5, 50, 10)
@@ -174,7 +187,7 @@ def test_tokens_and_money_are_counted() -> None:
 def test_an_unknown_price_is_said_to_be_unknown() -> None:
     with running(Parrot(usage=False)) as url:
         asked = model(url)
-        asked.answer(asks(2))
+        asked.answer(requests(2))
         asked.close()
     assert "cost unknown" in asked.endpoint.meter.line()
     assert "2 of them without usage" in asked.endpoint.meter.line()
@@ -186,9 +199,9 @@ def test_the_limit_on_the_cost_is_never_exceeded(usage: bool) -> None:
     with running(parrot) as url:
         asked = model(url, price_in=1000.0, price_out=1000.0, max_cost=1.0, connections=4)
         with pytest.raises(LimitReached, match=r"\$1 \(--max-cost\)") as error:
-            asked.answer(asks(200))
+            asked.answer(requests(200))
         asked.close()
-    most = asked.request(asks(200)[-1]).size
+    most = asked.request(requests(200)[-1]).size
     dearest = 1000 * sum(most) / 1e6
     spent = 1000 * (12 if usage else sum(most)) / 1e6 * len(parrot.prompts)
     assert 1.0 - 4.5 * dearest <= spent <= 1.0 + 1e-9
@@ -199,7 +212,7 @@ def test_the_limit_on_time_ends_the_run() -> None:
     with running(Parrot(pause=0.05)) as url:
         asked = model(url, connections=2, max_minutes=0.2 / 60)
         with pytest.raises(LimitReached, match="--max-minutes"):
-            asked.answer(asks(200))
+            asked.answer(requests(200))
         asked.close()
 
 
@@ -212,4 +225,7 @@ def test_listed_prices_hold_at_the_makers_own_host_only() -> None:
     assert Endpoint().price("gpt-4o-mini") == (0.15, 0.6)
     assert Endpoint(price_out=7).price("gpt-4o-mini") == (0.15, 7)
     assert Endpoint(("http://127.0.0.1:1/v1",)).price("gpt-4o-mini") is None
-    assert Endpoint(("https://api.openai.com/v1", "http://127.0.0.1:1/v1")).price("gpt-4o-mini") is None
+    assert (
+        Endpoint(("https://api.openai.com/v1", "http://127.0.0.1:1/v1")).price("gpt-4o-mini")
+        is None
+    )

@@ -1,4 +1,7 @@
-"""The client against real servers that fail in every known way: no answer lost, doubled, swapped or made up."""
+"""The client against real servers that fail in every known way:
+
+no answer lost, doubled, swapped or made up.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from contextleak.errors import Refused, TargetError
-from contextleak.models import Complete, Endpoint
-from contextleak.models.openai import OpenAIModel
+from leakbound.errors import Refused, TargetError
+from leakbound.models import Complete, Endpoint
+from leakbound.models.openai import OpenAIModel
 
 pytest.importorskip("uvicorn")
 
@@ -26,24 +29,26 @@ def refusing(status: int, **error: str) -> Callable[[int, Any], Any]:
     return lambda number, reply: (status, {"error": {"message": SECRET, **error}})
 
 
-def asks(count: int) -> list[Complete]:
+def requests(count: int) -> list[Complete]:
     return [Complete(f"message {i} {SECRET}") for i in range(count)]
 
 
 def answers(count: int) -> list[str]:
-    return [ask.prompt[::-1] for ask in asks(count)]  # type: ignore[misc]
+    return [ask.prompt[::-1] for ask in requests(count)]  # type: ignore[misc]
 
 
 def model(*urls: str, key: str | None = None, **options: Any) -> OpenAIModel:
     return OpenAIModel("parrot", Endpoint(urls, **options), key)
 
 
-@pytest.mark.parametrize("kinds", [FAULTS[:4], FAULTS[4:8], tuple(kind for kind in FAULTS[8:] if kind != "nan")])
+@pytest.mark.parametrize(
+    "kinds", [FAULTS[:4], FAULTS[4:8], tuple(kind for kind in FAULTS[8:] if kind != "nan")]
+)
 def test_every_fault_is_outlived(kinds: tuple[str, ...]) -> None:
     app = Faults(Parrot(), rate=0.4, seed=1, kinds=kinds, pause=0.9)
     with running(app) as url:
         asked = model(url, connections=16, timeout=0.6, retries=12)
-        assert asked.answer(asks(30)) == answers(30)
+        assert asked.answer(requests(30)) == answers(30)
         asked.close()
     assert set(kinds) <= set(app.log)
     assert asked.endpoint.meter.requests == len(app.log)
@@ -54,14 +59,17 @@ def test_answers_keep_their_order_under_all_faults_at_once() -> None:
     app = Faults(Parrot(pause=0.001), rate=0.25, seed=3, pause=0.05)
     with running(app) as url:
         asked = model(url, connections=32, timeout=5, retries=12)
-        assert asked.answer(asks(150)) == answers(150)
+        assert asked.answer(requests(150)) == answers(150)
         asked.close()
 
 
 def test_an_endpoint_that_always_fails_ends_in_a_sentence_with_counts() -> None:
     parrot = Parrot(change=refusing(503))
-    with running(parrot) as url, pytest.raises(TargetError, match=r"fails too often: .* HTTP 503 \(3\)") as error:
-        model(url, retries=1).answer(asks(8))
+    with (
+        running(parrot) as url,
+        pytest.raises(TargetError, match=r"fails too often: .* HTTP 503 \(3\)") as error,
+    ):
+        model(url, retries=1).answer(requests(8))
     assert error.value.exit_code == 4
     assert SECRET not in str(error.value)
     assert 6 <= len(parrot.prompts) <= 16
@@ -71,7 +79,7 @@ def test_nobody_at_the_address_ends_in_a_sentence() -> None:
     with running(Parrot()) as url:
         pass
     with pytest.raises(TargetError, match="no connection"):
-        model(url, retries=1).answer(asks(1))
+        model(url, retries=1).answer(requests(1))
 
 
 @pytest.mark.parametrize(
@@ -84,10 +92,12 @@ def test_nobody_at_the_address_ends_in_a_sentence() -> None:
         (307, {}, "redirects"),
     ],
 )
-def test_a_refusal_is_not_tried_again_and_repeats_nothing(status: int, error: dict[str, str], said: str) -> None:
+def test_a_refusal_is_not_tried_again_and_repeats_nothing(
+    status: int, error: dict[str, str], said: str
+) -> None:
     parrot = Parrot(change=refusing(status, **error))
     with running(parrot) as url, pytest.raises(Refused, match=said) as refusal:
-        model(url, key=KEY).answer(asks(1))
+        model(url, key=KEY).answer(requests(1))
     assert len(parrot.prompts) == 1
     assert refusal.value.status == status
     assert SECRET not in str(refusal.value)
@@ -103,12 +113,15 @@ def test_a_wait_that_is_asked_for_is_kept_by_all_requests() -> None:
 
     with running(Parrot(change=late)) as url:
         asked = model(url, connections=1)
-        assert asked.answer(asks(2)) == answers(2)
+        assert asked.answer(requests(2)) == answers(2)
         asked.close()
     assert times[1] - times[0] >= 0.95
 
 
 def test_a_wait_beyond_patience_ends_the_run() -> None:
     wait = lambda number, reply: (429, {}, (b"retry-after", b"86400"))  # noqa: E731
-    with running(Parrot(change=wait)) as url, pytest.raises(TargetError, match="asks to wait 86400 seconds"):
-        model(url).answer(asks(1))
+    with (
+        running(Parrot(change=wait)) as url,
+        pytest.raises(TargetError, match="asks to wait 86400 seconds"),
+    ):
+        model(url).answer(requests(1))

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from contextleak.errors import TargetError
-from contextleak.icl import Exemplar, Query, Task
-from contextleak.icl.images import as_image
-from contextleak.icl.synthetic_images import PSEUDO_NAMES, pseudo_names
-from contextleak.models import Capabilities, Complete, Endpoint, ScoreLabels, open_model
-from contextleak.models.content import Image, images_in, join
-from contextleak.models.openai import OpenAIModel
+from leakbound.errors import TargetError
+from leakbound.models import Capabilities, Complete, Endpoint, ScoreLabels, open_model
+from leakbound.models.content import Image, images_in, join
+from leakbound.models.openai import OpenAIModel
+from leakbound.tasks import Example, Query, Task
+from leakbound.tasks.images import as_image
+from leakbound.tasks.synthetic_images import PSEUDO_NAMES, pseudo_names
 
 pytest.importorskip("uvicorn")
 
@@ -22,7 +22,7 @@ from loopback.parrot import Parrot
 from loopback.running import running
 
 ONE, OTHER = (as_image(np.full((4, 4, 3), shade, np.uint8)) for shade in (10, 220))
-PROMPT = Task("t", ("dax", "wug")).prompt((Exemplar(ONE, "dax"),), Query(OTHER))
+PROMPT = Task("t", ("dax", "wug")).prompt((Example(ONE, "dax"),), Query(OTHER))
 
 
 def said(number: int, reply: Any) -> Any:
@@ -53,7 +53,10 @@ def test_a_prompt_with_images_is_a_chat_message(capabilities: str) -> None:
     content = server.bodies[0]["messages"][0]["content"]
     assert [part["type"] for part in content] == ["text", "image_url", "text", "image_url", "text"]
     assert "".join(part["text"] for part in content[::2]).startswith("Label each input")
-    sent = [base64.b64decode(part["image_url"]["url"].removeprefix("data:image/png;base64,")) for part in content[1::2]]
+    sent = [
+        base64.b64decode(part["image_url"]["url"].removeprefix("data:image/png;base64,"))
+        for part in content[1::2]
+    ]
     assert sent == [image.png for image in images_in(PROMPT)]
 
 
@@ -68,7 +71,10 @@ def test_labels_behind_images_are_scored_by_their_first_tokens() -> None:
 
 @pytest.mark.parametrize(
     ("capabilities", "ask"),
-    [("chat=0,completions", Complete(PROMPT)), ("completions,prompt_logprobs", ScoreLabels(PROMPT, ("dax", "wug")))],
+    [
+        ("chat=0,completions", Complete(PROMPT)),
+        ("completions,prompt_logprobs", ScoreLabels(PROMPT, ("dax", "wug"))),
+    ],
 )
 def test_what_cannot_carry_images_is_refused_for_free(capabilities: str, ask: Any) -> None:
     with pytest.raises(TargetError, match="takes images in the messages of a chat only"):
@@ -84,17 +90,30 @@ def test_the_pocket_vision_model_behind_a_server_says_what_it_says_here() -> Non
     pytest.importorskip("torch")
     seeing = open_model("pocket-vision")
     rows = pseudo_names(20, np.random.default_rng(4))
-    asks = [Complete(PSEUDO_NAMES.prompt(rows[:-5], Query(row.input)), max_tokens=4) for row in rows[-5:]]
+    requests = [
+        Complete(PSEUDO_NAMES.prompt(rows[:-5], Query(row.input)), max_tokens=4)
+        for row in rows[-5:]
+    ]
 
     def answered(number: int, reply: Any) -> Any:
         sent = reply["choices"][0]["message"]["content"][::-1]
-        prompt = join(part["text"] if part["type"] == "text" else received(part["image_url"]["url"]) for part in sent)
-        message = {"role": "assistant", "content": seeing.answer([Complete(prompt, max_tokens=4)])[0]}
+        prompt = join(
+            part["text"] if part["type"] == "text" else received(part["image_url"]["url"])
+            for part in sent
+        )
+        message = {
+            "role": "assistant",
+            "content": seeing.answer([Complete(prompt, max_tokens=4)])[0],
+        }
         return 200, {"choices": [{"index": 0, "message": message}]}
 
     with running(Parrot(change=answered)) as url:
         asked = model(url)
-        assert asked.answer(asks) == seeing.answer(asks) == [f" {row.label}" for row in rows[-5:]]
+        assert (
+            asked.answer(requests)
+            == seeing.answer(requests)
+            == [f" {row.label}" for row in rows[-5:]]
+        )
         asked.close()
 
 

@@ -1,4 +1,6 @@
-"""The pocket model behind an OpenAI-compatible server says and scores what it says and scores in this process."""
+"""The pocket model behind an OpenAI-compatible server says and scores what it says and scores in
+this process.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +10,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from contextleak.errors import TargetError
-from contextleak.models import Capabilities, Complete, Embed, Endpoint, NextLogits, ScoreLabels, ScoreTokens, require
-from contextleak.models.openai import OpenAIModel
+from leakbound.errors import TargetError
+from leakbound.models import (
+    Capabilities,
+    Complete,
+    Embed,
+    Endpoint,
+    NextLogits,
+    ScoreLabels,
+    ScoreTokens,
+    require,
+)
+from leakbound.models.openai import OpenAIModel
 
 pytest.importorskip("uvicorn")
 pytest.importorskip("torch")
@@ -37,10 +48,10 @@ def model(url: str, capabilities: str = "") -> OpenAIModel:
     return OpenAIModel("pocket", Endpoint((url,), capabilities=Capabilities.parse(capabilities)))
 
 
-def asked(url: str, capabilities: str, asks: Any) -> Any:
+def asked(url: str, capabilities: str, requests: Any) -> Any:
     made = model(url, capabilities)
     try:
-        return made.answer(asks)
+        return made.answer(requests)
     finally:
         made.close()
 
@@ -63,7 +74,9 @@ def test_chat_is_all_that_is_taken_for_granted(dialect: str, pocket: Any) -> Non
         assert model(url).supports == {Complete}
 
 
-@pytest.mark.parametrize("capabilities", ["completions,prompt_logprobs", "completions,echo,echo_shift=0"])
+@pytest.mark.parametrize(
+    "capabilities", ["completions,prompt_logprobs", "completions,echo,echo_shift=0"]
+)
 def test_scores_of_texts_are_the_same(capabilities: str, vllm: Any, pocket: Any) -> None:
     tokens = [ScoreTokens(PROMPT, "billing and technical"), ScoreTokens(PROMPT, " billing")]
     near(asked(vllm[0], capabilities, tokens), pocket.answer(tokens))
@@ -76,13 +89,15 @@ def test_llama_cpp_scores_by_echo(pocket: Any) -> None:
 
 
 def test_scores_of_token_ids_are_the_same(vllm: Any, pocket: Any) -> None:
-    asks = [ScoreTokens(pocket.encode(PROMPT), pocket.encode_response(label)) for label in LABELS]
-    near(asked(vllm[0], ALL, asks), pocket.answer(asks))
+    requests = [
+        ScoreTokens(pocket.encode(PROMPT), pocket.encode_response(label)) for label in LABELS
+    ]
+    near(asked(vllm[0], ALL, requests), pocket.answer(requests))
 
 
 def test_embeddings_are_the_same(vllm: Any, pocket: Any) -> None:
-    asks = [Embed("my invoice"), Embed("it does not start")]
-    near(asked(vllm[0], ALL, asks), pocket.answer(asks))
+    requests = [Embed("my invoice"), Embed("it does not start")]
+    near(asked(vllm[0], ALL, requests), pocket.answer(requests))
 
 
 @pytest.mark.parametrize("way", ["", "completions,"])
@@ -91,23 +106,32 @@ def test_first_tokens_score_labels_where_that_is_stated(way: str, vllm: Any, poc
     shown = [pocket.text((int(token),)) for token in likeliest]
     words = tuple(text.strip() for text in shown if text[:1] == " " and text.strip().isalpha())[:2]
     assert len(words) == 2
-    found = asked(vllm[0], f"{way}top_logprobs=20,first_tokens_differ", [ScoreLabels(PROMPT, words)])[0]
+    found = asked(
+        vllm[0], f"{way}top_logprobs=20,first_tokens_differ", [ScoreLabels(PROMPT, words)]
+    )[0]
     near([found], [[pocket.answer([ScoreTokens(PROMPT, word)])[0][0] for word in words]])
     with pytest.raises(TargetError, match="label number 1 of 2"):
-        asked(vllm[0], f"{way}top_logprobs=20,first_tokens_differ", [ScoreLabels(PROMPT, ("billing", "technical"))])
+        asked(
+            vllm[0],
+            f"{way}top_logprobs=20,first_tokens_differ",
+            [ScoreLabels(PROMPT, ("billing", "technical"))],
+        )
 
 
 def test_draws_are_seeded_and_differ(vllm: Any) -> None:
     url, sent = vllm
-    asks = [Complete(PROMPT, max_tokens=12, temperature=3.0, draw=draw, stop=()) for draw in range(6)]
+    requests = [
+        Complete(PROMPT, max_tokens=12, temperature=3.0, draw=draw, stop=()) for draw in range(6)
+    ]
     before = len(sent)
-    first, second = asked(url, ALL, asks), asked(url, ALL, asks[::-1])[::-1]
+    first, second = asked(url, ALL, requests), asked(url, ALL, requests[::-1])[::-1]
     assert first == second
     assert len(set(first)) > 1
     assert len({body["seed"] for _, body in sent[before:]}) == 6
 
 
-# --- refused before anything is sent --------------------------------------------------------------------------------------
+# --- refused before anything is sent
+# --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -121,13 +145,19 @@ def test_draws_are_seeded_and_differ(vllm: Any) -> None:
         ("", Embed("a"), "--embedder"),
         ("completions", Complete((1, 2)), "takes no token ids"),
         ("token_ids", Complete((1, 2)), "takes no token ids"),
-        ("completions,token_ids,echo,echo_shift=0", ScoreTokens((1, 2), (3,)), "with prompt_logprobs only"),
+        (
+            "completions,token_ids,echo,echo_shift=0",
+            ScoreTokens((1, 2), (3,)),
+            "with prompt_logprobs only",
+        ),
         (ALL, ScoreTokens((1, 2), "a"), "token ids behind token ids"),
         (ALL, ScoreTokens("a", ""), "empty text"),
         (ALL, ScoreLabels("a", ("b", "")), "empty text"),
     ],
 )
-def test_what_an_endpoint_cannot_do_is_refused_unasked(capabilities: str, ask: Any, said: str) -> None:
+def test_what_an_endpoint_cannot_do_is_refused_unasked(
+    capabilities: str, ask: Any, said: str
+) -> None:
     nowhere = model("http://127.0.0.1:1/v1", capabilities)
     with pytest.raises(TargetError, match=said):
         nowhere.check([ask])
@@ -141,7 +171,9 @@ def test_a_mechanism_that_needs_more_is_refused_unasked() -> None:
         require(model("http://127.0.0.1:1/v1"), {ScoreLabels}, "product_of_experts")
 
 
-@pytest.mark.parametrize("capabilities", ["completions,prompt_logprobs", "completions,echo,echo_shift=0"])
+@pytest.mark.parametrize(
+    "capabilities", ["completions,prompt_logprobs", "completions,echo,echo_shift=0"]
+)
 def test_no_number_of_a_broken_reply_is_a_score(capabilities: str, pocket: Any) -> None:
     broken = ("nan", "truncated", "doubled", "no_choices")
     app = Faults(speaking(dialect="vllm"), rate=0.5, seed=2, kinds=broken)
@@ -158,15 +190,19 @@ def test_a_server_that_ignores_echo_never_makes_a_score() -> None:
         asked(url, "completions,echo,echo_shift=0", SCORES[:1])
 
 
-# --- identity -------------------------------------------------------------------------------------------------------------
+# --- identity
+# -------------------------------------------------------------------------------------------------------------
 
 
 def test_the_fingerprint_is_of_what_answers_and_not_of_the_road() -> None:
     here = OpenAIModel("pocket", Endpoint(("http://127.0.0.1:1/v1",), connections=1))
     there = OpenAIModel(
-        "pocket", Endpoint(("http://127.0.0.1:2/v1",), connections=32, timeout=3, price_in=1, price_out=1)
+        "pocket",
+        Endpoint(("http://127.0.0.1:2/v1",), connections=32, timeout=3, price_in=1, price_out=1),
     )
-    other = OpenAIModel("pocket", Endpoint(("http://127.0.0.1:1/v1",), capabilities=Capabilities(completions=True)))
+    other = OpenAIModel(
+        "pocket", Endpoint(("http://127.0.0.1:1/v1",), capabilities=Capabilities(completions=True))
+    )
     assert here.fingerprint == there.fingerprint
     assert here.fingerprint != other.fingerprint
     assert here.name == "openai/pocket"

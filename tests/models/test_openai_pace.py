@@ -1,4 +1,6 @@
-"""Laws of the pace: waits that servers ask for, the window of requests in flight, waits between tries, giving up."""
+"""Laws of the pace: waits that servers ask for, the window of requests in flight, waits between
+tries, giving up.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contextleak.models.openai.pace import FIRST, LONGEST, START, ErrorBudget, Window, backoff, retry_after
+from leakbound.models.openai.window import (
+    FIRST,
+    LONGEST,
+    START,
+    AdaptiveWindow,
+    ErrorBudget,
+    backoff,
+    retry_after,
+)
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
@@ -25,7 +35,9 @@ def test_both_forms_of_retry_after_say_the_same(seconds: int) -> None:
     st.one_of(
         st.none(),
         st.text(max_size=30),
-        st.sampled_from(["", "soon", "nan", "inf", "-inf", "Wed, 99 Foo 2026", "1 Jan 99999999999 00:00 GMT"]),
+        st.sampled_from(
+            ["", "soon", "nan", "inf", "-inf", "Wed, 99 Foo 2026", "1 Jan 99999999999 00:00 GMT"]
+        ),
     )
 )
 def test_a_header_that_says_nothing_is_no_wait(value: str | None) -> None:
@@ -39,7 +51,7 @@ def test_a_date_without_a_zone_is_taken_as_utc() -> None:
 
 @given(st.integers(1, 200), st.lists(st.sampled_from(["enter", "grow", "shrink"]), max_size=300))
 def test_the_window_stays_between_one_and_the_most(most: int, steps: list[str]) -> None:
-    window, tickets = Window(most), [0]
+    window, tickets = AdaptiveWindow(most), [0]
     does: dict[str, Callable[[], object]] = {
         "grow": window.grow, "shrink": lambda: window.shrink(tickets[-1]),
         "enter": lambda: tickets.append(window.enter()) if window.free else None,
@@ -51,7 +63,7 @@ def test_the_window_stays_between_one_and_the_most(most: int, steps: list[str]) 
 
 
 def test_a_round_of_successes_adds_about_one() -> None:
-    window = Window(1000)
+    window = AdaptiveWindow(1000)
     for _ in range(START):
         window.grow()
     assert START + 0.9 < window.size <= START + 1
@@ -59,7 +71,7 @@ def test_a_round_of_successes_adds_about_one() -> None:
 
 @given(st.integers(2, 8))
 def test_a_round_of_refusals_halves_once(failed: int) -> None:
-    window = Window(100)
+    window = AdaptiveWindow(100)
     tickets = [window.enter() for _ in range(8)]
     for ticket in tickets[:failed]:
         window.shrink(ticket)

@@ -1,4 +1,7 @@
-"""Log-probabilities are placed by the text that they belong to, or refused: against a slow twin, with everything that can be wrong."""
+"""Log-probabilities are placed by the text that they belong to, or refused:
+
+against a slow twin, with everything that can be wrong.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contextleak.errors import TargetError
-from contextleak.models.openai.faults import Fault
-from contextleak.models.openai.scoring import first_token_scores, log_probability, of_ids, of_text, prompt_tokens
+from leakbound.errors import TargetError
+from leakbound.models.openai.faults import Fault
+from leakbound.models.openai.scoring import (
+    first_token_scores,
+    log_probability,
+    of_ids,
+    of_text,
+    prompt_tokens,
+)
 
 TOKENS = st.lists(st.text("ab é\n", min_size=1, max_size=4), min_size=1, max_size=8)
 VALUE = st.floats(-50, 0)
@@ -37,7 +46,9 @@ def test_a_token_across_the_boundary_is_refused(prompt: list[str], response: lis
 
 
 @given(TOKENS, TOKENS, st.data())
-def test_tokens_of_another_text_are_refused(prompt: list[str], response: list[str], data: st.DataObject) -> None:
+def test_tokens_of_another_text_are_refused(
+    prompt: list[str], response: list[str], data: st.DataObject
+) -> None:
     tokens = ["<s>", *prompt, *response]
     tokens[data.draw(st.integers(1, len(tokens) - 1))] += "Z"
     with pytest.raises(TargetError, match=r"do not make up|boundary"):
@@ -67,10 +78,15 @@ def test_lists_of_different_length_are_a_fault() -> None:
         of_text(["a", "b"], [None], "a", "b")
 
 
-@given(st.lists(st.integers(0, 99), min_size=1, max_size=6), st.lists(st.integers(0, 99), min_size=1, max_size=6))
+@given(
+    st.lists(st.integers(0, 99), min_size=1, max_size=6),
+    st.lists(st.integers(0, 99), min_size=1, max_size=6),
+)
 def test_token_ids_are_found_under_their_ids(prompt: list[int], response: list[int]) -> None:
     ids = [*prompt, *response]
-    entries: list[Any] = [None] + [{str(i): {"logprob": -float(i)}, "1000": {"logprob": 0.0}} for i in ids[1:]]
+    entries: list[Any] = [None] + [
+        {str(i): {"logprob": -float(i)}, "1000": {"logprob": 0.0}} for i in ids[1:]
+    ]
     assert of_ids(entries, prompt, response).tolist() == [-float(i) for i in response]
     with pytest.raises(TargetError, match="another number"):
         of_ids([None, *entries], prompt, response)
@@ -88,6 +104,10 @@ def test_prompt_log_probabilities_of_several_tokens_are_a_fault() -> None:
 def test_labels_are_scored_as_whole_tokens() -> None:
     top = {" y": -3.0, " yes": -0.5, "yes": -0.7, " no": -1.5, "\n": -4.0, " ": -5.0}
     assert first_token_scores(top, ("yes", "no")).tolist() == [-0.5, -1.5]
-    for second in ("maybe", "year", "nobody"):  # " y" and " no" may be the beginnings of other words
+    for second in (
+        "maybe",
+        "year",
+        "nobody",
+    ):  # " y" and " no" may be the beginnings of other words
         with pytest.raises(TargetError, match="label number 2 of 2"):
             first_token_scores(top, ("yes", second))

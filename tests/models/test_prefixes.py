@@ -12,16 +12,18 @@ import pytest
 torch = pytest.importorskip("torch")
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast  # noqa: E402
 
-from contextleak.models import Complete, NextLogits, ScoreLabels, ScoreTokens  # noqa: E402
-from contextleak.models.pocket import FOLDER  # noqa: E402
-from contextleak.models.transformers import Budget, TransformersModel  # noqa: E402
-from contextleak.models.transformers.passes import Group  # noqa: E402
+from leakbound.models import Complete, NextLogits, ScoreLabels, ScoreTokens  # noqa: E402
+from leakbound.models.local import Budget, TransformersModel  # noqa: E402
+from leakbound.models.local.passes import Group  # noqa: E402
+from leakbound.models.pocket import FOLDER  # noqa: E402
 
 Ids = tuple[int, ...]
 TINY = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 2048,
         "max_position_embeddings": 256, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,
         "num_key_value_heads": 2}  # fmt: skip
-TOKEN = 2 * 2 * 2 * 8 * 4  # bytes of the keys and values of one token: both, 2 layers, 2 heads of 8 floats of 4 bytes
+TOKEN = (
+    2 * 2 * 2 * 8 * 4
+)  # bytes of the keys and values of one token: both, 2 layers, 2 heads of 8 floats of 4 bytes
 
 
 def network(kind: str = "llama", **extra: Any) -> Any:
@@ -34,11 +36,15 @@ def network(kind: str = "llama", **extra: Any) -> Any:
 
 def wrap(net: Any, cache_bytes: int = 1 << 20, batch_tokens: int = 512) -> TransformersModel:
     tokenizer = PreTrainedTokenizerFast.from_pretrained(FOLDER)
-    return TransformersModel(net, tokenizer, "tiny", "0", Budget(cache_bytes, 1 << 30, batch_tokens))
+    return TransformersModel(
+        net, tokenizer, "tiny", "0", Budget(cache_bytes, 1 << 30, batch_tokens)
+    )
 
 
 def counter(model: TransformersModel) -> Callable[[], int]:
-    """A function that says how many tokens (padding included) went through the network since it was last called."""
+    """A function that says how many tokens (padding included) went through the network since it was
+    last called.
+    """
     shapes: list[int] = []
     model.model.register_forward_pre_hook(
         lambda _m, _a, kwargs: shapes.append(kwargs["input_ids"].numel()), with_kwargs=True
@@ -62,7 +68,10 @@ def start(rng: np.random.Generator, length: int) -> Ids:
 
 
 def pool(rng: np.random.Generator) -> list[Ids]:
-    """Rows that start alike in many ways: a few heads, a few blocks behind them, tails, and rows that others extend."""
+    """Rows that start alike in many ways:
+
+    a few heads, a few blocks behind them, tails, and rows that others extend.
+    """
     heads = [(1,), *(start(rng, n) for n in (5, 17, 33))]
     stems = [rng.choice(len(heads)) for _ in range(8)]
     rows = [heads[s] + ids(rng, int(rng.integers(1, 50))) for s in stems]
@@ -98,8 +107,8 @@ def test_what_was_asked_before_changes_no_answer(kind: str, budget: int) -> None
         rng = np.random.default_rng(seed)
         rows, kept, fresh = pool(rng), wrap(NETS[kind], budget), wrap(NETS[kind], 0)
         for _ in range(12):
-            asks = asked(rng, rows)
-            for one, two in zip(kept.answer(asks), fresh.answer(asks), strict=True):
+            requests = asked(rng, rows)
+            for one, two in zip(kept.answer(requests), fresh.answer(requests), strict=True):
                 same(one, two)
             assert kept.passes.store.bytes <= budget
         assert fresh.passes.store.bytes == 0
@@ -107,14 +116,16 @@ def test_what_was_asked_before_changes_no_answer(kind: str, budget: int) -> None
 
 @pytest.mark.parametrize("growing", [True, False])
 def test_rows_that_grow_get_the_answers_of_rows_alone(growing: bool) -> None:
-    """Several experts of different lengths, by one token or several, beside other asks; also where no batch is held."""
+    """Several experts of different lengths, by one token or several, beside other asks; also where
+    no batch is held.
+    """
     rng = np.random.default_rng(5)
     kept, fresh = wrap(NETS["llama"], 1 << 20 if growing else 40_000), wrap(NETS["llama"], 0)
     experts, said = [start(rng, n) for n in (12, 40, 40, 71)], ()
     for step in range(10):
         said += ids(rng, int(rng.integers(1, 4)))
-        asks = [NextLogits(row + said) for row in experts]
-        for ask, got in zip(asks, kept.answer(asks), strict=True):
+        requests = [NextLogits(row + said) for row in experts]
+        for ask, got in zip(requests, kept.answer(requests), strict=True):
             same(got, fresh.answer([ask])[0])
         if step == 5:
             kept.answer([NextLogits(start(rng, 30))])
@@ -124,8 +135,8 @@ def test_answers_that_outgrow_a_sliding_window_are_those_of_rows_alone() -> None
     """Rows of different lengths, all within the window of 24 until the answer has grown."""
     rng, model = np.random.default_rng(7), wrap(NETS["mistral"])
     lead = ids(rng, 6)
-    asks = [Complete(lead + ids(rng, more), max_tokens=40, stop=()) for more in (3, 9, 15)]
-    assert model.answer(asks) == [model.answer([ask])[0] for ask in asks]
+    requests = [Complete(lead + ids(rng, more), max_tokens=40, stop=()) for more in (3, 9, 15)]
+    assert model.answer(requests) == [model.answer([ask])[0] for ask in requests]
 
 
 def test_sliding_windows_keep_nothing() -> None:
@@ -139,14 +150,19 @@ def test_a_growing_rope_keeps_nothing() -> None:
     assert wrap(network(rope_parameters=rope)).passes.store.budget == 0
 
 
-# --- how many tokens are run --------------------------------------------------------------------------------------
+# --- how many tokens are run
+# --------------------------------------------------------------------------------------
 
 
 def test_a_second_query_over_the_same_context_runs_only_the_query() -> None:
     rng = np.random.default_rng(1)
     model = wrap(copy.deepcopy(NETS["llama"]), 4 << 20, batch_tokens=8192)
     taken = counter(model)
-    head, contexts, queries = start(rng, 18), [ids(rng, 80) for _ in range(10)], [ids(rng, 12) for _ in range(3)]
+    head, contexts, queries = (
+        start(rng, 18),
+        [ids(rng, 80) for _ in range(10)],
+        [ids(rng, 12) for _ in range(3)],
+    )
     model.answer([NextLogits(head + c + queries[0]) for c in contexts])
     assert taken() == 18 + 10 * (80 + 12)
     for query in queries[1:]:
@@ -162,7 +178,9 @@ def test_rows_found_to_different_lengths_run_in_one_batch() -> None:
     taken, rows = counter(model), [start(rng, n) for n in (20, 50, 100)]
     model.answer([NextLogits(row) for row in rows])
     taken()
-    model.answer([NextLogits((*rows[i], *more)) for i, more in ((2, (7, 8, 9)), (0, (4, 5)), (1, (6, 6, 6)))])
+    model.answer(
+        [NextLogits((*rows[i], *more)) for i, more in ((2, (7, 8, 9)), (0, (4, 5)), (1, (6, 6, 6)))]
+    )
     assert taken() == 3 * 3
 
 
@@ -200,14 +218,17 @@ def test_two_contexts_can_be_decoded_in_turn() -> None:
         said += (7,)
 
 
-# --- what is kept -------------------------------------------------------------------------------------------------
+# --- what is kept
+# -------------------------------------------------------------------------------------------------
 
 
 def test_the_least_recently_used_row_goes_first() -> None:
     rng = np.random.default_rng(6)
     model = wrap(copy.deepcopy(NETS["llama"]), 3 * 40 * TOKEN)
     taken, (a, b, c, d) = counter(model), [start(rng, 40) for _ in range(4)]
-    ask = [Complete(row, 1) for row in (a, b, c, a, d)]  # completions hold no batch: the budget is for rows alone
+    ask = [
+        Complete(row, 1) for row in (a, b, c, a, d)
+    ]  # completions hold no batch: the budget is for rows alone
     for one in ask:
         model.answer([one])
     assert model.passes.store.bytes == 3 * 40 * TOKEN
@@ -248,7 +269,15 @@ def test_no_repr_shows_token_ids() -> None:
     model, row = wrap(NETS["llama"]), tuple(range(201, 240))
     model.answer([NextLogits(row), NextLogits((*row, 250))])
     store = model.passes.store
-    things = [store, *store._rows, *store._states, store.find(row, 30), Group(row, [0]), model.passes, model]
+    things = [
+        store,
+        *store._rows,
+        *store._states,
+        store.find(row, 30),
+        Group(row, [0]),
+        model.passes,
+        model,
+    ]
     shown = " ".join(repr(thing).split(" object at ")[0] for thing in things)
     assert "<private>" in shown
     assert not any(str(token) in shown for token in row)

@@ -9,19 +9,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contextleak.errors import TargetError, UsageError
-from contextleak.models import NextLogits, ScoreTokens, Scripted
-from contextleak.models.probing import capabilities_of, probe_model
-from contextleak.models.probing.contract import alignment, broken_law, largest_change
-from contextleak.models.probing.said import Said, Token, read_chat, read_completion, read_prompt
+from leakbound.errors import TargetError, UsageError
+from leakbound.models import NextLogits, ScoreTokens, Scripted
+from leakbound.models.probe import capabilities_of, probe_model
+from leakbound.models.probe.contract import alignment, broken_law, largest_change
+from leakbound.models.probe.replies import Said, Token, read_chat, read_completion, read_prompt
 
-# --- laws of the checks -------------------------------------------------------------------------------------------------
+# --- laws of the checks
+# -------------------------------------------------------------------------------------------------
 
 values = st.floats(-12, -0.01)
 
 
 def spoken(rows: list[list[float]], texts: str = "abcdefghij") -> Said:
-    """Tokens a, b, c... whose alternatives v, w, x, y have the given ln p, the token's own being the last."""
+    """Tokens a, b, c... whose alternatives v, w, x, y have the given ln p, the token's own being
+    the last.
+    """
     return Said("", tuple(
         Token(text, row[-1], {"v": row[0], "w": row[1], "x": row[2], text: row[-1]}) for text, row in zip(texts, rows, strict=False)
     ))  # fmt: skip
@@ -40,7 +43,9 @@ def test_an_echo_of_itself_is_never_called_shifted(rows: list[list[float]]) -> N
 
 @given(rows_of_values, st.integers(0, 1))
 @settings(max_examples=200)
-def test_an_echo_of_the_neighbours_is_never_called_aligned(rows: list[list[float]], early: int) -> None:
+def test_an_echo_of_the_neighbours_is_never_called_aligned(
+    rows: list[list[float]], early: int
+) -> None:
     """Unless the neighbours' values are its own."""
     moved = rows[1:] + rows[:1] if early else rows[-1:] + rows[:-1]
     found = alignment(spoken(rows), spoken(moved), 0.0)
@@ -52,7 +57,10 @@ def test_a_shift_is_named_by_its_direction() -> None:
     rows = [[-1.0 - i, -2.0 - 0.5 * i, -3.0 + 0.2 * i, -0.4 - 0.7 * i] for i in range(8)]
     assert alignment(spoken(rows), spoken(rows[1:]), 0.0).place == "early"
     assert alignment(spoken(rows), spoken([[-9.0] * 4, *rows[:-1]]), 0.0).place == "late"
-    assert alignment(spoken(rows), spoken([[-9.0, -8.0, -7.0, -6.0 - i] for i in range(8)]), 0.0).place == "elsewhere"
+    assert (
+        alignment(spoken(rows), spoken([[-9.0, -8.0, -7.0, -6.0 - i] for i in range(8)]), 0.0).place
+        == "elsewhere"
+    )
 
 
 def test_too_few_tokens_and_too_much_noise_decide_nothing() -> None:
@@ -64,7 +72,9 @@ def test_too_few_tokens_and_too_much_noise_decide_nothing() -> None:
 
 
 @given(st.lists(st.floats(0.01, 1), min_size=2, max_size=9), st.floats(0.1, 1))
-def test_probabilities_keep_the_laws_and_other_scales_break_them(weights: list[float], share: float) -> None:
+def test_probabilities_keep_the_laws_and_other_scales_break_them(
+    weights: list[float], share: float
+) -> None:
     top = {str(i): math.log(share * weight / sum(weights)) for i, weight in enumerate(weights)}
     assert broken_law([Token("0", top["0"], top)]) is None
     assert broken_law([Token("0", top["0"] - 0.01, top)]) is not None
@@ -89,15 +99,20 @@ def test_changes_are_read_up_to_the_first_other_token() -> None:
 
 def test_replies_of_other_shapes_are_none_or_a_text() -> None:
     assert read_completion({"text": "a", "logprobs": None}) == Said("a")
-    assert read_completion({"text": "a", "logprobs": {"tokens": ["a"], "token_logprobs": []}}) is None
+    assert (
+        read_completion({"text": "a", "logprobs": {"tokens": ["a"], "token_logprobs": []}}) is None
+    )
     assert read_completion("a") is None
     assert read_chat({"message": {"content": None}}) == Said("")
-    assert read_chat({"message": {"content": "a"}, "logprobs": {"content": [{"token": "a"}]}}) is None
+    assert (
+        read_chat({"message": {"content": "a"}, "logprobs": {"content": [{"token": "a"}]}}) is None
+    )
     assert read_prompt({"prompt_logprobs": [None, 3]}) is None
     assert read_prompt({"text": "a"}) is None
 
 
-# --- local models -------------------------------------------------------------------------------------------------------
+# --- local models
+# -------------------------------------------------------------------------------------------------------
 
 
 def test_the_pocket_model_supports_what_it_says(pocket: Any) -> None:
@@ -111,7 +126,8 @@ def test_the_pocket_model_supports_what_it_says(pocket: Any) -> None:
 def test_a_local_model_is_found_out() -> None:
     counter = iter(range(100))
     record = probe_model(
-        Scripted(complete=lambda prompt: str(next(counter)), token_scores=lambda p, r: [0.5]), "scripted"
+        Scripted(complete=lambda prompt: str(next(counter)), token_scores=lambda p, r: [0.5]),
+        "scripted",
     )
     assert record.finding("repeats").holds is False
     assert record.finding("seed").holds is False

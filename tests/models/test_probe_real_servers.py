@@ -1,4 +1,7 @@
-"""`probe` finds out what real servers do, in processes of their own: `transformers serve` and our own."""
+"""`probe` finds out what real servers do, in processes of their own:
+
+`transformers serve` and our own.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +18,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from contextleak.models import Endpoint
-from contextleak.models.pocket import FOLDER
-from contextleak.models.probing import probe_endpoint
+from leakbound.models import Endpoint
+from leakbound.models.pocket import FOLDER
+from leakbound.models.probe import probe_endpoint
 
 pytest.importorskip("torch")
 pytest.importorskip("uvicorn")
@@ -27,7 +30,9 @@ pytest.importorskip("uvicorn")
 def process(*command: str, health: str, port: int) -> Iterator[None]:
     """A server in a process of its own, once it answers."""
     env = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
-    with subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
+    with subprocess.Popen(
+        command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as server:
         try:
             wait(f"http://127.0.0.1:{port}{health}", server)
             yield
@@ -61,7 +66,17 @@ def test_transformers_serve_is_found_out(port: int) -> None:
     program = shutil.which("transformers", path=str(Path(sys.executable).parent))
     if program is None:
         pytest.skip("transformers has no program here")
-    command = (program, "serve", str(FOLDER), "--host", "127.0.0.1", "--port", str(port), "--device", "cpu")
+    command = (
+        program,
+        "serve",
+        str(FOLDER),
+        "--host",
+        "127.0.0.1",
+        "--port",
+        str(port),
+        "--device",
+        "cpu",
+    )
     with process(*command, health="/health", port=port):
         record = probe_endpoint(str(FOLDER), Endpoint((f"http://127.0.0.1:{port}/v1",)))
     assert record.holds("completions")
@@ -80,7 +95,7 @@ def test_transformers_serve_is_found_out(port: int) -> None:
 
 def test_our_own_server_is_found_out(port: int, tmp_path: Path) -> None:
     """It answers chat only, refuses log-probabilities, and its mechanism draws as it likes."""
-    command = (sys.executable, "-m", "contextleak", "serve", "--mechanism", "few_shot", "--budget", "inf", "--ledger",
+    command = (sys.executable, "-m", "leakbound", "serve", "--mechanism", "few_shot", "--budget", "inf", "--ledger",
                str(tmp_path / "ledger"), "--shots", "4", "--port", str(port))  # fmt: skip
     with process(*command, health="/healthz", port=port):
         record = probe_endpoint("any", Endpoint((f"http://127.0.0.1:{port}/v1",)))

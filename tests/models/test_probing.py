@@ -1,4 +1,7 @@
-"""`probe` against loopback servers: each defect is found and said, and a server without it is not accused of it."""
+"""`probe` against loopback servers:
+
+each defect is found and said, and a server without it is not accused of it.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from contextleak.errors import LimitReached, Refused, TargetError, UsageError
-from contextleak.models import Capabilities, Endpoint
-from contextleak.models.probing import ProbeRecord, capabilities_of, load_probe, probe_endpoint
+from leakbound.errors import LimitReached, Refused, TargetError, UsageError
+from leakbound.models import Capabilities, Endpoint
+from leakbound.models.probe import ProbeRecord, capabilities_of, load_probe, probe_endpoint
 
 pytest.importorskip("torch")
 pytest.importorskip("uvicorn")
@@ -22,12 +25,16 @@ from loopback.speaking import speaking
 Probe = Callable[..., ProbeRecord]
 
 
-SHORT = {"echo_limit": 100}  # of servers whose long echoes are not looked at: they take most of the time
+SHORT = {
+    "echo_limit": 100
+}  # of servers whose long echoes are not looked at: they take most of the time
 
 
 @pytest.fixture(scope="module")
 def probed(pocket: Any) -> Probe:
-    """probed(dialect, **ways) -> the record of a real server that has these ways; each is asked once."""
+    """probed(dialect, **ways) -> the record of a real server that has these ways; each is asked
+    once.
+    """
     found: dict[str, ProbeRecord] = {}
 
     def probe(dialect: str, **ways: Any) -> ProbeRecord:
@@ -40,7 +47,8 @@ def probed(pocket: Any) -> Probe:
     return probe
 
 
-# --- each defect, and a server without it -------------------------------------------------------------------------------
+# --- each defect, and a server without it
+# -------------------------------------------------------------------------------
 
 SOUND = ("chat", "completions", "batches", "token_ids", "embeddings", "logprobs", "chat_logprobs", "logprobs_valid", "top_k", "echo",
          "echo_aligned", "echo_length", "prompt_logprobs", "prompt_logprobs_aligned", "repeats", "temperature", "seed")  # fmt: skip
@@ -81,7 +89,9 @@ DEFECTS: list[tuple[str, dict[str, Any], str, str]] = [
 
 
 @pytest.mark.parametrize(("dialect", "ways", "check", "told"), DEFECTS)
-def test_a_defect_is_found_and_said(dialect: str, ways: dict[str, Any], check: Any, told: str, probed: Probe) -> None:
+def test_a_defect_is_found_and_said(
+    dialect: str, ways: dict[str, Any], check: Any, told: str, probed: Probe
+) -> None:
     finding = probed(dialect, **ways).finding(check)
     assert finding.holds is False
     assert told in finding.told
@@ -102,14 +112,20 @@ def test_llamacpp_in_place_scores_and_shifted_does_not(probed: Probe) -> None:
 
 
 def test_the_number_of_alternatives_is_counted(probed: Probe) -> None:
-    """One dialect cuts silently, the other refuses: then it is the largest number that was answered."""
+    """One dialect cuts silently, the other refuses:
+
+    then it is the largest number that was answered.
+    """
     assert probed("llamacpp", top_k_cap=7).finding("top_k").value == 7
     assert probed("vllm", **LIMITED).finding("top_k").value == 5
     assert probed("vllm", echo_limit=None).finding("top_k").value == 20
 
 
 def test_noise_is_measured_and_does_not_hide_the_place(probed: Probe) -> None:
-    still, noisy = probed("vllm", echo_limit=None).finding("repeats"), probed("vllm", noise=0.02).finding("repeats")
+    still, noisy = (
+        probed("vllm", echo_limit=None).finding("repeats"),
+        probed("vllm", noise=0.02).finding("repeats"),
+    )
     assert still.value is not None
     assert still.value < 1e-4
     assert noisy.value is not None
@@ -129,7 +145,8 @@ def test_nothing_can_be_said_about_seeds_without_draws(probed: Probe) -> None:
     assert probed("vllm", ignore_temperature=True).finding("seed").holds is None
 
 
-# --- requests -----------------------------------------------------------------------------------------------------------
+# --- requests
+# -----------------------------------------------------------------------------------------------------------
 
 
 def test_only_public_texts_are_sent_and_no_key_is_kept(pocket: Any) -> None:
@@ -144,14 +161,23 @@ def test_only_public_texts_are_sent_and_no_key_is_kept(pocket: Any) -> None:
 
 
 def texts_of(body: dict[str, Any]) -> list[str]:
-    parts = [body.get("prompt"), body.get("input"), *(turn["content"] for turn in body.get("messages", ()))]
-    return [text for part in parts for text in (part if isinstance(part, list) else [part]) if isinstance(text, str)]
+    parts = [
+        body.get("prompt"),
+        body.get("input"),
+        *(turn["content"] for turn in body.get("messages", ())),
+    ]
+    return [
+        text
+        for part in parts
+        for text in (part if isinstance(part, list) else [part])
+        if isinstance(text, str)
+    ]
 
 
 def test_the_wrong_key_and_nobody_are_told_apart(pocket: Any) -> None:
     with (
         running(speaking(pocket, "vllm", key="sk-hush")) as url,
-        pytest.raises(Refused, match="CONTEXTLEAK_API_KEY") as refused,
+        pytest.raises(Refused, match="LEAKBOUND_API_KEY") as refused,
     ):
         probe_endpoint("pocket", Endpoint((url,)), "sk-wrong")
     assert "sk-" not in str(refused.value)
@@ -160,7 +186,10 @@ def test_the_wrong_key_and_nobody_are_told_apart(pocket: Any) -> None:
 
 
 def test_a_model_that_is_not_there_and_several_addresses_are_refused(pocket: Any) -> None:
-    with running(speaking(pocket, "vllm")) as url, pytest.raises(TargetError, match=r"neither .*HTTP 404.*'other'"):
+    with (
+        running(speaking(pocket, "vllm")) as url,
+        pytest.raises(TargetError, match=r"neither .*HTTP 404.*'other'"),
+    ):
         probe_endpoint("other", Endpoint((url,)))
     with pytest.raises(UsageError, match="one address at a time"):
         probe_endpoint("pocket", Endpoint(("http://127.0.0.1:9/v1", "http://127.0.0.1:8/v1")))
@@ -170,7 +199,12 @@ def test_faults_that_pass_change_no_finding(pocket: Any, probed: Probe) -> None:
     """A tenth of the replies is damaged; each is asked for again."""
     kinds = tuple(kind for kind in FAULTS if kind not in ("no_choices", "slow"))
     with running(
-        Faults(speaking(pocket, "vllm", ignore_temperature=True, **SHORT), rate=0.1, seed=3, kinds=kinds)
+        Faults(
+            speaking(pocket, "vllm", ignore_temperature=True, **SHORT),
+            rate=0.1,
+            seed=3,
+            kinds=kinds,
+        )
     ) as url:
         record = probe_endpoint("pocket", Endpoint((url,)))
     assert [(f.check, f.holds) for f in record.findings] == [
@@ -179,16 +213,22 @@ def test_faults_that_pass_change_no_finding(pocket: Any, probed: Probe) -> None:
 
 
 def test_replies_that_cannot_be_read_are_paid_for(pocket: Any) -> None:
-    """A limit on money counts tries whose replies are damaged: the endpoint may charge for each of them."""
+    """A limit on money counts tries whose replies are damaged:
+
+    the endpoint may charge for each of them.
+    """
     with running(Faults(speaking(pocket, "vllm"), rate=1.0, kinds=("page_200",))) as url:
-        endpoint = Endpoint((url,), max_cost=1.0, price_in=5000.0, price_out=0.0)  # 200 tokens: one question
+        endpoint = Endpoint(
+            (url,), max_cost=1.0, price_in=5000.0, price_out=0.0
+        )  # 200 tokens: one question
         with pytest.raises(LimitReached, match="--max-cost"):
             probe_endpoint("pocket", endpoint)
     assert endpoint.meter.requests == endpoint.meter.unmetered == 1
     assert 0.5 < endpoint.meter.cost <= 1.0
 
 
-# --- records ------------------------------------------------------------------------------------------------------------
+# --- records
+# ------------------------------------------------------------------------------------------------------------
 
 
 def test_a_record_survives_its_file(probed: Probe, tmp_path: Path) -> None:

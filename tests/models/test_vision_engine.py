@@ -1,4 +1,6 @@
-"""The local engine over prompts with images says what the model's own processor and forward pass say, and looks at an image once."""
+"""The local engine over prompts with images says what the model's own processor and forward pass
+say, and looks at an image once.
+"""
 
 from __future__ import annotations
 
@@ -11,21 +13,24 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("PIL")
 
-from contextleak.errors import TargetError  # noqa: E402
-from contextleak.icl import Exemplar, Query, Task  # noqa: E402
-from contextleak.icl.images import as_image, pixels  # noqa: E402
-from contextleak.icl.synthetic_images import PSEUDO_NAMES, pseudo_names  # noqa: E402
-from contextleak.models import Complete, NextLogits, ScoreLabels, ScoreTokens, open_model  # noqa: E402
-from contextleak.models.content import Parts, images_in, join  # noqa: E402
-from contextleak.models.pocket import SEEING  # noqa: E402
-from contextleak.models.transformers import TransformersModel, load  # noqa: E402
+from leakbound.errors import TargetError  # noqa: E402
+from leakbound.models import Complete, NextLogits, ScoreLabels, ScoreTokens, open_model  # noqa: E402
+from leakbound.models.content import Parts, images_in, join  # noqa: E402
+from leakbound.models.local import TransformersModel, load  # noqa: E402
+from leakbound.models.pocket import SEEING  # noqa: E402
+from leakbound.tasks import Example, Query, Task  # noqa: E402
+from leakbound.tasks.images import as_image, pixels  # noqa: E402
+from leakbound.tasks.synthetic_images import PSEUDO_NAMES, pseudo_names  # noqa: E402
 
 ROWS = pseudo_names(12, np.random.default_rng(3))
 PROMPTS = [PSEUDO_NAMES.prompt(ROWS[:k], Query(ROWS[-1 - k].input)) for k in (0, 1, 2, 5)]
 
 
 def idefics(folder: Path) -> Path:
-    """A model of another architecture with random weights: tokens around an image, and several patches to a token."""
+    """A model of another architecture with random weights:
+
+    tokens around an image, and several patches to a token.
+    """
     from tokenizers import Tokenizer
     from transformers import (
         Idefics3Config,
@@ -59,7 +64,9 @@ def idefics(folder: Path) -> Path:
     }
     torch.manual_seed(0)
     model = Idefics3ForConditionalGeneration(
-        Idefics3Config(vision_config=eye, text_config=text.to_dict(), image_token_id=3, scale_factor=2)
+        Idefics3Config(
+            vision_config=eye, text_config=text.to_dict(), image_token_id=3, scale_factor=2
+        )
     )
     model.save_pretrained(folder)
     images = Idefics3ImageProcessorPil(
@@ -71,16 +78,23 @@ def idefics(folder: Path) -> Path:
 
 @pytest.fixture(scope="module", params=["llava", "idefics3"])
 def seeing(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    return load(str(SEEING if request.param == "llava" else idefics(tmp_path_factory.mktemp("model"))))
+    return load(
+        str(SEEING if request.param == "llava" else idefics(tmp_path_factory.mktemp("model")))
+    )
 
 
 def own_logits(model: Any, prompt: Parts) -> Any:
     """The slow twin: the whole prompt through the model's own processor and forward pass."""
-    text = "".join(part if isinstance(part, str) else model.processor.image_token for part in prompt.parts)
+    text = "".join(
+        part if isinstance(part, str) else model.processor.image_token for part in prompt.parts
+    )
     images = [pixels(image) for image in images_in(prompt)]
     with torch.inference_mode():
         return (
-            model.model(**model.processor(text=text, images=images, return_tensors="pt")).logits[0, -1].float().numpy()
+            model.model(**model.processor(text=text, images=images, return_tensors="pt"))
+            .logits[0, -1]
+            .float()
+            .numpy()
         )
 
 
@@ -97,24 +111,28 @@ def test_images_are_seen_in_half_precision_as_well() -> None:
 
 
 def test_a_batch_says_what_each_prompt_alone_says(seeing: Any) -> None:
-    asks = [ScoreLabels(prompt, PSEUDO_NAMES.labels) for prompt in PROMPTS]
-    together = seeing.answer(asks)
-    for ask, found in zip(asks, together, strict=True):
+    requests = [ScoreLabels(prompt, PSEUDO_NAMES.labels) for prompt in PROMPTS]
+    together = seeing.answer(requests)
+    for ask, found in zip(requests, together, strict=True):
         seeing.forget()
         np.testing.assert_allclose(seeing.answer([ask])[0], found, atol=2e-3)
 
 
 def test_images_that_differ_share_no_prefix(seeing: Any) -> None:
     task = Task(
-        "t", ("a", "b"), instruction="A long instruction that many prompts share, so that there is something to keep."
+        "t",
+        ("a", "b"),
+        instruction="A long instruction that many prompts share, so that there is something to keep.",
     )
-    one, other = (task.prompt((Exemplar(row.input, "a"),), Query(ROWS[5].input)) for row in ROWS[:2])
+    one, other = (task.prompt((Example(row.input, "a"),), Query(ROWS[5].input)) for row in ROWS[:2])
     first, second = seeing.encode(one), seeing.encode(other)
     images = [{i for i in row if i < 0} for row in (first, second)]
-    assert len(images[0] & images[1]) == len(images[0]) / 2  # the query's, and not the exemplar's
+    assert len(images[0] & images[1]) == len(images[0]) / 2  # the query's, and not the example's
     seeing.forget()
     seeing.answer([NextLogits(one)])
-    np.testing.assert_allclose(seeing.answer([NextLogits(other)])[0][-1], own_logits(seeing, other), atol=2e-3)
+    np.testing.assert_allclose(
+        seeing.answer([NextLogits(other)])[0][-1], own_logits(seeing, other), atol=2e-3
+    )
 
 
 def test_an_image_goes_through_the_tower_once(seeing: Any) -> None:
@@ -130,11 +148,15 @@ def test_features_beyond_the_budget_are_made_again(seeing: Any) -> None:
     before, seeing.eye.budget = seeing.eye.budget, 0
     try:
         seeing.forget()
-        rows = [NextLogits(seeing.encode(p)) for p in PROMPTS]  # token ids: the features are not asked for beforehand
+        rows = [
+            NextLogits(seeing.encode(p)) for p in PROMPTS
+        ]  # token ids: the features are not asked for beforehand
         for _ in range(2):
             for one, two in zip(seeing.answer(rows), wanted, strict=True):
                 np.testing.assert_allclose(one, two, atol=2e-3)
-        assert seeing.eye.towered > len({image for prompt in PROMPTS for image in images_in(prompt)})
+        assert seeing.eye.towered > len(
+            {image for prompt in PROMPTS for image in images_in(prompt)}
+        )
     finally:
         seeing.eye.budget = before
 
@@ -163,10 +185,12 @@ def test_a_prompt_beyond_the_window_is_refused_before_any_pass(seeing: Any) -> N
 
 
 def test_draws_over_images_differ_and_come_again(seeing: Any) -> None:
-    asks = [Complete(PROMPTS[2], max_tokens=6, temperature=2.0, stop=(), draw=draw) for draw in range(6)]
-    texts = seeing.answer(asks)
+    requests = [
+        Complete(PROMPTS[2], max_tokens=6, temperature=2.0, stop=(), draw=draw) for draw in range(6)
+    ]
+    texts = seeing.answer(requests)
     assert len(set(texts)) > 1
-    assert seeing.answer(asks) == texts
+    assert seeing.answer(requests) == texts
 
 
 def test_a_model_of_texts_says_that_it_sees_none(pocket: TransformersModel) -> None:
@@ -175,7 +199,10 @@ def test_a_model_of_texts_says_that_it_sees_none(pocket: TransformersModel) -> N
 
 
 def test_a_model_that_masks_images_apart_takes_none(tmp_path: Path) -> None:
-    """PaliGemma lets the tokens of a prompt see one another both ways: rows with shared prefixes would not be its own."""
+    """PaliGemma lets the tokens of a prompt see one another both ways:
+
+    rows with shared prefixes would not be its own.
+    """
     from tokenizers import Tokenizer
     from transformers import (
         PaliGemmaConfig,
@@ -206,7 +233,11 @@ def test_a_model_that_masks_images_apart_takes_none(tmp_path: Path) -> None:
             "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 16, "pad_token_id": 0, "initializer_range": 0.5}  # fmt: skip
     torch.manual_seed(0)
     config = PaliGemmaConfig(
-        vision_config=eye, text_config=text, image_token_id=processor.image_token_id, projection_dim=32, hidden_size=32
+        vision_config=eye,
+        text_config=text,
+        image_token_id=processor.image_token_id,
+        projection_dim=32,
+        hidden_size=32,
     )
     PaliGemmaForConditionalGeneration(config).save_pretrained(tmp_path)
     processor.save_pretrained(tmp_path)
@@ -218,5 +249,7 @@ def test_a_model_that_masks_images_apart_takes_none(tmp_path: Path) -> None:
 
 def test_an_image_of_any_size_fits(seeing: Any) -> None:
     wide = as_image(np.random.default_rng(0).integers(0, 256, (20, 70, 3), dtype=np.uint8))
-    prompt = PSEUDO_NAMES.prompt((Exemplar(wide, "dax"),), Query(ROWS[0].input))
-    np.testing.assert_allclose(seeing.answer([NextLogits(prompt)])[0][-1], own_logits(seeing, prompt), atol=2e-3)
+    prompt = PSEUDO_NAMES.prompt((Example(wide, "dax"),), Query(ROWS[0].input))
+    np.testing.assert_allclose(
+        seeing.answer([NextLogits(prompt)])[0][-1], own_logits(seeing, prompt), atol=2e-3
+    )

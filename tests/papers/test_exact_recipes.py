@@ -7,19 +7,24 @@ from pathlib import Path
 
 import pytest
 
-from contextleak.reproduce import RECIPES, Lab
-from contextleak.reproduce.contextleak_paper import COLUMNS, TABLE_1
-from contextleak.reproduce.influence_paper import TABLE_2, TABLE_3
-from contextleak.reproduce.leak import ODDS
-from contextleak.reproduce.tight_paper import MU, RATIO, SIGMA, TRUE, flawless
+from leakbound.reproduce import RECIPES, RecipeContext
+from leakbound.reproduce.contextleak_paper import COLUMNS, TABLE_1
+from leakbound.reproduce.influence_paper import TABLE_2, TABLE_3
+from leakbound.reproduce.metrics import ODDS
+from leakbound.reproduce.tight_paper import MU, RATIO, SIGMA, TRUE, flawless
 
 
 def values(name: str, tmp_path: Path) -> dict[tuple[str, str], float]:
-    return {(row.setting, row.what): row.value for row in RECIPES[name].run(Lab(tmp_path, models=("nothing/here",)))}
+    return {
+        (row.setting, row.what): row.value
+        for row in RECIPES[name].run(RecipeContext(tmp_path, models=("nothing/here",)))
+    }
 
 
 def test_table_1_follows_from_its_accuracies(tmp_path: Path) -> None:
-    """To the printed digits for llama; of qwen, the cells whose accuracy cannot round to the printed one are known."""
+    """To the printed digits for llama; of qwen, the cells whose accuracy cannot round to the
+    printed one are known.
+    """
     found, wrong = values("contextleak/table1", tmp_path), []
     for row, cells in TABLE_1.items():
         for column, (epsilon, accuracy) in zip(COLUMNS, cells, strict=True):
@@ -35,11 +40,13 @@ def test_table_1_follows_from_its_accuracies(tmp_path: Path) -> None:
     ("column", "n", "bound"),
     [(1, 400, 0.12), (4, 400, 0.73), (8, 400, 1.24), (math.inf, 400, 2.19), (1, 100, 0), (4, 100, 0.56), (8, 100, 1.01), (math.inf, 100, 1.92)],
 )  # fmt: skip
-def test_what_the_queries_of_table_1_certify(column: float, n: int, bound: float, tmp_path: Path) -> None:
+def test_what_the_queries_of_table_1_certify(
+    column: float, n: int, bound: float, tmp_path: Path
+) -> None:
     setting = "llama subj, ε = ∞" if math.isinf(column) else f"llama subj, ε = {column}"
-    assert values("contextleak/table1", tmp_path)[setting, f"ε ≥ with {n} queries, 95 %"] == pytest.approx(
-        bound, abs=0.011
-    )
+    assert values("contextleak/table1", tmp_path)[
+        setting, f"ε ≥ with {n} queries, 95 %"
+    ] == pytest.approx(bound, abs=0.011)
 
 
 def test_calibration_of_private_voting(tmp_path: Path) -> None:
@@ -47,7 +54,11 @@ def test_calibration_of_private_voting(tmp_path: Path) -> None:
     for row in RECIPES["tight/calibration"].printed:
         if row.what == SIGMA:
             assert found[row.setting, SIGMA] == pytest.approx(row.value, rel=1e-12)
-    for setting, exact in (("ε = 8, δ = 0.001", 8.18), ("ε = 10, δ = 1e-05", 10.39), ("ε = 1, δ = 1e-05", 0.751)):
+    for setting, exact in (
+        ("ε = 8, δ = 0.001", 8.18),
+        ("ε = 10, δ = 1e-05", 10.39),
+        ("ε = 1, δ = 1e-05", 0.751),
+    ):
         assert found[setting, TRUE] == pytest.approx(exact, abs=0.005)
 
 
@@ -62,7 +73,9 @@ def test_lemma_of_private_voting(tmp_path: Path) -> None:
 
 def test_sensitivity_of_the_mean_embedding(tmp_path: Path) -> None:
     found = values("tight/lemmaA.1", tmp_path)
-    assert all(found[row.setting, row.what] == row.value for row in RECIPES["tight/lemmaA.1"].printed)
+    assert all(
+        found[row.setting, row.what] == row.value for row in RECIPES["tight/lemmaA.1"].printed
+    )
 
 
 def test_published_calibration_of_poe(tmp_path: Path) -> None:
@@ -71,7 +84,9 @@ def test_published_calibration_of_poe(tmp_path: Path) -> None:
     for epsilon in (1.0, 4.0):
         for calibration, factor in (("paper", 2), ("replace_one", 1)):
             setting = f"ε = {epsilon:g}, {calibration}"
-            assert found[setting, "exact ε under replace_one"] == pytest.approx(factor * epsilon, rel=1e-6)
+            assert found[setting, "exact ε under replace_one"] == pytest.approx(
+                factor * epsilon, rel=1e-6
+            )
             assert found[setting, "derived guarantee"] == factor * epsilon
 
 

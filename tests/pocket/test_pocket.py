@@ -1,4 +1,6 @@
-"""The shipped model does what it is shipped for, on fresh episodes; and the training pass equals the model."""
+"""The shipped model does what it is shipped for, on fresh episodes; and the training pass equals
+the model.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +12,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from contextleak.icl.synthetic import HELP_DESK, help_desk  # noqa: E402
-from contextleak.models import Model  # noqa: E402
-from contextleak.models.pocket import FOLDER  # noqa: E402
+from leakbound.models import Model  # noqa: E402
+from leakbound.models.pocket import FOLDER  # noqa: E402
+from leakbound.tasks.synthetic import HELP_DESK, help_desk  # noqa: E402
 
 TRAINING = Path(__file__).parents[2] / "pocket_training"
 sys.path.insert(0, str(TRAINING))
@@ -35,14 +37,16 @@ def test_presence_if_then_and_label_copying(pocket: Model) -> None:
     data = help_desk(300, np.random.default_rng(77))
     cells = evaluate.presence(pocket, data, HELP_DESK, 60, 3)
     right = {name: hits / n for name, (hits, n) in cells.items()}
-    assert right["inquiry member"] >= 0.9
-    assert right["inquiry non-member"] >= 0.9
+    assert right["membership member"] >= 0.9
+    assert right["membership non-member"] >= 0.9
     assert right["if-then"] >= 0.85
     assert right["label copying"] >= 0.85
 
 
 def test_few_shot_learns_what_zero_shot_cannot(pocket: Model) -> None:
-    few, zero = (float(line.split("|")[2].split("±")[0]) for line in evaluate.synthetic(pocket, 120))
+    few, zero = (
+        float(line.split("|")[2].split("±")[0]) for line in evaluate.synthetic(pocket, 120)
+    )
     assert few >= 0.8
     assert zero <= 0.45
 

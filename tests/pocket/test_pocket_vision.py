@@ -12,9 +12,9 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("PIL")
 
-from contextleak.icl.synthetic_images import NAMES, PSEUDO_NAMES, SIDE, TRAINED  # noqa: E402
-from contextleak.models import open_model  # noqa: E402
-from contextleak.models.pocket import SEEING  # noqa: E402
+from leakbound.models import open_model  # noqa: E402
+from leakbound.models.pocket import SEEING  # noqa: E402
+from leakbound.tasks.synthetic_images import NAMES, PSEUDO_NAMES, SIDE, TRAINED  # noqa: E402
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "pocket_training" / "vision"))
 evaluate = pytest.importorskip("evaluate_vision")
@@ -43,7 +43,7 @@ def test_a_name_is_one_token_and_any_text_has_a_lossless_encoding(seeing: Any) -
         assert seeing.tokenizer.decode(seeing.encode(text)[1:]) == text
 
 
-def test_names_are_learnt_from_exemplars_and_from_nothing_else(seeing: Any) -> None:
+def test_names_are_learnt_from_examples_and_from_nothing_else(seeing: Any) -> None:
     few = evaluate.accuracy(seeing, 4, 20, seed=5)
     zero = evaluate.accuracy(seeing, 0, 20, seed=5)
     assert len(few) == len(zero) == 100
@@ -67,25 +67,48 @@ def test_training_asks_for_answers_where_they_stand(seeing: Any) -> None:
         episode = maker.episode(np.random.default_rng(seed), 5, seed % 7)
         sequence = train.encode(episode, tok)
         assert (
-            sequence.ids.count(3) == train.TOKENS * len(sequence.images) == 4 * (len(episode.rows) + len(episode.turns))
+            sequence.ids.count(3)
+            == train.TOKENS * len(sequence.images)
+            == 4 * (len(episode.rows) + len(episode.turns))
         )
         assert len(sequence.about) == 2 * len(sequence.images)
         assert (
-            len({len(c) for c in (sequence.ids, sequence.segment, sequence.position, sequence.weight, sequence.kind)})
+            len(
+                {
+                    len(c)
+                    for c in (
+                        sequence.ids,
+                        sequence.segment,
+                        sequence.position,
+                        sequence.weight,
+                        sequence.kind,
+                    )
+                }
+            )
             == 1
         )
         whole = tok.encode(episode.head + "".join(episode.rows) + episode.turns[0].text).ids
-        first = [token for token, part in zip(sequence.ids, sequence.segment, strict=True) if part in (0, 1)]
-        assert first[: len(train.spread(whole))] == train.spread(whole)  # a turn continues the context as a prompt does
+        first = [
+            token
+            for token, part in zip(sequence.ids, sequence.segment, strict=True)
+            if part in (0, 1)
+        ]
+        assert first[: len(train.spread(whole))] == train.spread(
+            whole
+        )  # a turn continues the context as a prompt does
 
 
 def test_the_training_forward_equals_the_model(seeing: Any) -> None:
     train = pytest.importorskip("train_vision")
     episodes = pytest.importorskip("image_episodes")
-    episode = episodes.Maker(episodes.Bank(2, 0, TRAINED[:12]), turns=1).episode(np.random.default_rng(3), 3, 4)
+    episode = episodes.Maker(episodes.Bank(2, 0, TRAINED[:12]), turns=1).episode(
+        np.random.default_rng(3), 3, 4
+    )
     sequence = train.encode(episode, seeing.tokenizer.backend_tokenizer)
     inputs = seeing.processor(
-        text=episode.head + "".join(episode.rows) + episode.turns[0].text, images=sequence.images, return_tensors="pt"
+        text=episode.head + "".join(episode.rows) + episode.turns[0].text,
+        images=sequence.images,
+        return_tensors="pt",
     )
     length = inputs["input_ids"].shape[1]
     with torch.inference_mode():

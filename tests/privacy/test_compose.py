@@ -10,32 +10,38 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contextleak.errors import UsageError
-from contextleak.privacy import (
+from leakbound.errors import UsageError
+from leakbound.privacy import (
     exponential_composition_epsilon,
     gaussian_epsilon,
     pure_composition_epsilon,
     subsampled_gaussian_epsilon,
     zcdp_epsilon,
 )
-from contextleak.stats import CategoricalLaw, exact_pair
+from leakbound.stats import CategoricalLaw, exact_pair
 
 DELTA = st.floats(1e-8, 0.05)
 
 
 @settings(max_examples=15, deadline=None)
 @given(st.floats(0.1, 2), st.integers(1, 30), DELTA)
-def test_pure_composition_agrees_with_a_composed_loss_distribution(epsilon: float, count: int, delta: float) -> None:
+def test_pure_composition_agrees_with_a_composed_loss_distribution(
+    epsilon: float, count: int, delta: float
+) -> None:
     pld = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
     noise = 1 / (1 + math.exp(epsilon)) * 2  # of binary randomised response, which is worst
     one = pld.from_randomized_response(noise, 2, value_discretization_interval=epsilon / 100)
     oracle = one.self_compose(count).get_epsilon_for_delta(delta)
-    assert pure_composition_epsilon(epsilon, count, delta) == pytest.approx(oracle, abs=epsilon * (count + 2) / 50)
+    assert pure_composition_epsilon(epsilon, count, delta) == pytest.approx(
+        oracle, abs=epsilon * (count + 2) / 50
+    )
 
 
 @settings(max_examples=15, deadline=None)
 @given(st.floats(1, 8), st.integers(1, 30), st.floats(1e-8, 1e-3))
-def test_gaussian_composition_agrees_with_dp_accounting(sigma: float, count: int, delta: float) -> None:
+def test_gaussian_composition_agrees_with_dp_accounting(
+    sigma: float, count: int, delta: float
+) -> None:
     pld = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
     one = pld.from_gaussian_mechanism(sigma, value_discretization_interval=1e-3)
     oracle = one.self_compose(count).get_epsilon_for_delta(delta)
@@ -46,7 +52,9 @@ def test_gaussian_composition_agrees_with_dp_accounting(sigma: float, count: int
 @given(st.floats(0.01, 2), st.floats(1e-8, 1e-3))
 def test_zcdp_is_never_below_the_renyi_accountant(rho: float, delta: float) -> None:
     accounting = pytest.importorskip("dp_accounting")
-    accountant = pytest.importorskip("dp_accounting.rdp").RdpAccountant(np.linspace(1.01, 200, 2000))
+    accountant = pytest.importorskip("dp_accounting.rdp").RdpAccountant(
+        np.linspace(1.01, 200, 2000)
+    )
     accountant.compose(accounting.ZCDpEvent(rho))
     assert zcdp_epsilon(rho, delta) >= accountant.get_epsilon(delta) - 1e-9
 
@@ -67,14 +75,27 @@ def exponential(scores: np.ndarray[Any, Any], rate: float) -> np.ndarray[Any, An
 
 
 @settings(max_examples=20, deadline=None)
-@given(st.lists(st.floats(0, 1), min_size=3, max_size=3), st.floats(0.1, 2), st.integers(1, 5), st.floats(1e-6, 0.05))
+@given(
+    st.lists(st.floats(0, 1), min_size=3, max_size=3),
+    st.floats(0.1, 2),
+    st.integers(1, 5),
+    st.floats(1e-6, 0.05),
+)
 def test_small_exponential_mechanisms_by_enumeration(
     moves: list[float], epsilon: float, count: int, delta: float
 ) -> None:
-    """All outputs of `count` mechanisms whose utilities move by at most 1: their exact epsilon never exceeds the bound."""
+    """All outputs of `count` mechanisms whose utilities move by at most 1:
+
+    their exact epsilon never exceeds the bound.
+    """
     here, there = exponential(np.zeros(3), epsilon), exponential(np.array(moves), epsilon)
-    p, q = (np.array([np.prod(t) for t in itertools.product(law, repeat=count)]) for law in (here, there))
-    exact = exact_pair(CategoricalLaw(p / p.sum()), CategoricalLaw(q / q.sum()), delta).epsilon or 0.0
+    p, q = (
+        np.array([np.prod(t) for t in itertools.product(law, repeat=count)])
+        for law in (here, there)
+    )
+    exact = (
+        exact_pair(CategoricalLaw(p / p.sum()), CategoricalLaw(q / q.sum()), delta).epsilon or 0.0
+    )
     assert exact <= exponential_composition_epsilon(epsilon, count, delta) + 1e-9
     assert exact <= pure_composition_epsilon(epsilon, count, delta) + 1e-9
 
@@ -89,7 +110,9 @@ def test_nothing_composed_costs_nothing() -> None:
 
 @settings(max_examples=6, deadline=None)
 @given(st.floats(0.8, 4), st.floats(0.01, 0.9), st.integers(1, 20))
-def test_subsampling_never_costs_more_than_no_subsampling(sigma: float, rate: float, steps: int) -> None:
+def test_subsampling_never_costs_more_than_no_subsampling(
+    sigma: float, rate: float, steps: int
+) -> None:
     pytest.importorskip("dp_accounting")
     whole = gaussian_epsilon(sigma, math.sqrt(steps), 1e-5)
     assert subsampled_gaussian_epsilon(sigma, rate, steps, 1e-5) <= whole + 2e-2
@@ -104,7 +127,7 @@ def test_without_dp_accounting_there_is_a_sentence(monkeypatch: pytest.MonkeyPat
         return real(name, *args, **kwargs)
 
     monkeypatch.setattr(builtins, "__import__", missing)
-    with pytest.raises(UsageError, match=r"pip install 'contextleak\[accounting\]'"):
+    with pytest.raises(UsageError, match=r"pip install 'leakbound\[accounting\]'"):
         subsampled_gaussian_epsilon(1.0, 0.1, 1, 1e-5)
 
 

@@ -1,4 +1,6 @@
-"""Privacy formulas: closed forms, inverses, rounding towards privacy, slow twins, dp-accounting as an oracle."""
+"""Privacy formulas: closed forms, inverses, rounding towards privacy, slow twins, dp-accounting as
+an oracle.
+"""
 
 import math
 
@@ -9,8 +11,8 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from contextleak.errors import UsageError
-from contextleak.privacy import (
+from leakbound.errors import UsageError
+from leakbound.privacy import (
     ZCDP,
     ApproxDP,
     Composed,
@@ -154,11 +156,17 @@ def test_no_guarantee_allows_everything() -> None:
 @given(st.floats(0.4, 8), st.floats(1e-8, 1e-3))
 def test_dp_accounting_agrees_on_gaussians(sigma: float, delta: float) -> None:
     pld = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
-    oracle = pld.from_gaussian_mechanism(sigma, value_discretization_interval=1e-3).get_epsilon_for_delta(delta)
+    oracle = pld.from_gaussian_mechanism(
+        sigma, value_discretization_interval=1e-3
+    ).get_epsilon_for_delta(delta)
     assert gaussian_epsilon(sigma, 1.0, delta) == pytest.approx(oracle, abs=5e-3)
 
 
 def test_subsampling_equals_dp_accounting_and_amplifies() -> None:
     pytest.importorskip("dp_accounting")
-    assert subsampled_gaussian_epsilon(1.0, 0.1, 10, 1e-5) < gaussian_epsilon(1.0, math.sqrt(10), 1e-5)
-    assert subsampled_gaussian_epsilon(2.0, 1.0, 1, 1e-5) == pytest.approx(gaussian_epsilon(2.0, 1.0, 1e-5), abs=1e-3)
+    assert subsampled_gaussian_epsilon(1.0, 0.1, 10, 1e-5) < gaussian_epsilon(
+        1.0, math.sqrt(10), 1e-5
+    )
+    assert subsampled_gaussian_epsilon(2.0, 1.0, 1, 1e-5) == pytest.approx(
+        gaussian_epsilon(2.0, 1.0, 1e-5), abs=1e-3
+    )

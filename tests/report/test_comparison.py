@@ -1,4 +1,7 @@
-"""Runs beside each other: what differs, what is more than noise, and that the intervals hold what they promise."""
+"""Runs beside each other:
+
+what differs, what is more than noise, and that the intervals hold what they promise.
+"""
 
 from __future__ import annotations
 
@@ -12,49 +15,53 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-import contextleak
-from contextleak.auditing import AuditRecord
-from contextleak.icl import Exemplar
-from contextleak.models import Scripted
-from contextleak.report.comparison import compare, comparison_page, comparison_text
-from contextleak.stats import binomial_lower, binomial_upper
+import leakbound
+from leakbound.auditing import AuditResult
+from leakbound.models import Scripted
+from leakbound.report.comparison import compare, comparison_page, comparison_text
+from leakbound.stats import binomial_lower, binomial_upper
+from leakbound.tasks import Example
 
-DATA = tuple(Exemplar(f"row {i}", "ab"[i % 2]) for i in range(40))
+DATA = tuple(Example(f"row {i}", "ab"[i % 2]) for i in range(40))
 
 
 def tells(prompt: str) -> str:
     return "yes" if prompt.count(prompt.split('"')[-2]) > 1 else "no"
 
 
-def audited(out: Path, say: Any = tells, **options: Any) -> AuditRecord:
-    return contextleak.audit(DATA, model=Scripted(complete=say), out=out, shots=10, simulations=2_000, **options)
+def audited(out: Path, say: Any = tells, **options: Any) -> AuditResult:
+    return leakbound.audit(
+        DATA, model=Scripted(complete=say), out=out, shots=10, simulations=2_000, **options
+    )
 
 
 @pytest.fixture(scope="module")
-def leaky(tmp_path_factory: pytest.TempPathFactory) -> AuditRecord:
+def leaky(tmp_path_factory: pytest.TempPathFactory) -> AuditResult:
     return audited(tmp_path_factory.mktemp("leaky"), pairs=30)
 
 
 @pytest.fixture(scope="module")
-def blind(tmp_path_factory: pytest.TempPathFactory) -> AuditRecord:
+def blind(tmp_path_factory: pytest.TempPathFactory) -> AuditResult:
     return audited(tmp_path_factory.mktemp("blind"), lambda prompt: "no", pairs=30, epsilon=2.0)
 
 
-def counted(record: AuditRecord, tp: int, fp: int, n: int) -> AuditRecord:
+def counted(record: AuditResult, tp: int, fp: int, n: int) -> AuditResult:
     """The record as if so many guesses had been right."""
     cells = {"tp": tp, "fn": n - tp, "fp": fp, "tn": n - fp}
-    estimates = tuple(replace(e, counts=cells) if e.method == "clopper_pearson" else e for e in record.estimates)
+    estimates = tuple(
+        replace(e, counts=cells) if e.method == "clopper_pearson" else e for e in record.estimates
+    )
     return record.model_copy(update={"estimates": estimates})
 
 
-def test_only_what_differs_is_shown(leaky: AuditRecord, blind: AuditRecord) -> None:
+def test_only_what_differs_is_shown(leaky: AuditResult, blind: AuditResult) -> None:
     assert compare([leaky, leaky]).differing == {}
     assert compare([leaky, blind]).differing == {"epsilon": (1.0, 2.0)}
     assert "No setting differs" in comparison_text(compare([leaky, leaky]))
 
 
 def test_a_system_that_leaks_and_one_that_does_not_differ_by_more_than_noise(
-    leaky: AuditRecord, blind: AuditRecord
+    leaky: AuditResult, blind: AuditResult
 ) -> None:
     found = compare([leaky, blind])
     true, false = found.contrasts
@@ -64,22 +71,29 @@ def test_a_system_that_leaks_and_one_that_does_not_differ_by_more_than_noise(
     assert not any(one.shown for one in compare([leaky, leaky]).contrasts)
 
 
-def test_the_interval_is_that_of_the_limits_at_their_share_of_the_error(leaky: AuditRecord) -> None:
+def test_the_interval_is_that_of_the_limits_at_their_share_of_the_error(leaky: AuditResult) -> None:
     found = compare([counted(leaky, 9, 2, 12), counted(leaky, 4, 2, 12), counted(leaky, 4, 2, 12)])
     alpha = 0.05 / 6 / 2
     low = binomial_lower(4, 12, alpha) - binomial_upper(9, 12, alpha)
     high = binomial_upper(4, 12, alpha) - binomial_lower(9, 12, alpha)
-    assert (found.contrasts[0].low, found.contrasts[0].high) == pytest.approx((float(low), float(high)))
+    assert (found.contrasts[0].low, found.contrasts[0].high) == pytest.approx(
+        (float(low), float(high))
+    )
     assert len(found.contrasts) == 6
 
 
-def test_differences_are_covered_exactly_as_often_as_said(leaky: AuditRecord) -> None:
-    """All outcomes of two runs of six guesses a world, summed: independent runs, and runs that share every trial."""
+def test_differences_are_covered_exactly_as_often_as_said(leaky: AuditResult) -> None:
+    """All outcomes of two runs of six guesses a world, summed:
+
+    independent runs, and runs that share every trial.
+    """
     n = 6
     spans = np.array(
         [[compare([counted(leaky, a, 0, n), counted(leaky, b, 0, n)]).contrasts[0] for b in range(n + 1)] for a in range(n + 1)]
     )  # fmt: skip
-    low, high = (np.vectorize(lambda c, side=side: getattr(c, side))(spans) for side in ("low", "high"))
+    low, high = (
+        np.vectorize(lambda c, side=side: getattr(c, side))(spans) for side in ("low", "high")
+    )
     for p in np.linspace(0, 1, 11):
         for q in np.linspace(0, 1, 11):
             holds = (low <= q - p) & (q - p <= high)
@@ -88,10 +102,14 @@ def test_differences_are_covered_exactly_as_often_as_said(leaky: AuditRecord) ->
         assert (binom.pmf(range(n + 1), n, p) * np.diag((low <= 0) & (high >= 0))).sum() >= 0.95
 
 
-@pytest.mark.parametrize("other", [{"canary": "natural"}, {"shots": 9}, {"attack": "if_then_explicit"}])
-def test_other_worlds_are_not_compared(tmp_path: Path, leaky: AuditRecord, other: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "other", [{"canary": "natural"}, {"shots": 9}, {"attack": "if_then_explicit"}]
+)
+def test_other_worlds_are_not_compared(
+    tmp_path: Path, leaky: AuditResult, other: dict[str, Any]
+) -> None:
     options = {"shots": 10, "pairs": 8, "simulations": 0, **other}
-    record = contextleak.audit(DATA, model=Scripted(complete=lambda p: "a"), out=tmp_path, **options)
+    record = leakbound.audit(DATA, model=Scripted(complete=lambda p: "a"), out=tmp_path, **options)
     found = compare([leaky, record])
     assert not found.contrasts
     (reason,) = found.missing
@@ -100,7 +118,9 @@ def test_other_worlds_are_not_compared(tmp_path: Path, leaky: AuditRecord, other
 
 
 def test_rates_of_a_threshold_chosen_on_the_trials_have_no_interval(tmp_path: Path) -> None:
-    record = audited(tmp_path, pairs=20, mechanism="report_noisy_max", epsilon=4.0, threshold="bonferroni")
+    record = audited(
+        tmp_path, pairs=20, mechanism="report_noisy_max", epsilon=4.0, threshold="bonferroni"
+    )
     found = compare([record, record])
     assert found.runs[0].rates["tpr"].low is None
     assert not found.contrasts
@@ -109,17 +129,19 @@ def test_rates_of_a_threshold_chosen_on_the_trials_have_no_interval(tmp_path: Pa
 
 
 def test_rates_of_trials_that_ended_an_audit_early_have_no_interval(tmp_path: Path) -> None:
-    record = audited(tmp_path, pairs=60, stop_when_refuted=True)
+    record = audited(tmp_path, pairs=60, stop_when_rejected=True)
     assert record.counts["pairs"] < 60
     found = compare([record, record])
     assert found.runs[0].rates["tpr"].high is None
     assert not found.contrasts
     assert "ended the audit early" in found.missing[0]
-    whole = audited(tmp_path, lambda prompt: "no", pairs=60, stop_when_refuted=True, seed=1)
+    whole = audited(tmp_path, lambda prompt: "no", pairs=60, stop_when_rejected=True, seed=1)
     assert compare([whole, whole]).contrasts
 
 
-def test_json_and_page_hold_the_same_and_ask_nothing(leaky: AuditRecord, blind: AuditRecord) -> None:
+def test_json_and_page_hold_the_same_and_ask_nothing(
+    leaky: AuditResult, blind: AuditResult
+) -> None:
     evil = leaky.model_copy(update={"attack": {**leaky.attack, "mechanism": "<script>x</script>"}})
     found = compare([evil, blind])
     page = comparison_page(found)

@@ -1,4 +1,7 @@
-"""Records in a notebook: cells executed by IPython, with the display formatter that notebooks use."""
+"""Records in a notebook:
+
+cells executed by IPython, with the display formatter that notebooks use.
+"""
 
 from __future__ import annotations
 
@@ -9,24 +12,28 @@ from typing import Any
 
 import pytest
 
-import contextleak
-from contextleak.influence import InfluenceRecord, Settings, context_influence
-from contextleak.models import Model, Scripted
+import leakbound
+from leakbound.attribution import InfluenceRecord, Settings, context_influence
+from leakbound.models import Model, Scripted
 
 SECRET = "the code of Marta is 48213"
 
 
 @pytest.fixture(scope="module")
-def record(tmp_path_factory: pytest.TempPathFactory) -> contextleak.AuditRecord:
+def record(tmp_path_factory: pytest.TempPathFactory) -> leakbound.AuditResult:
     data = [(f"{SECRET}, row {i}", "ab"[i % 2]) for i in range(30)]
     model = Scripted(complete=lambda p: "yes" if p.count(p.split('"')[-2]) > 1 else "no")
     out = tmp_path_factory.mktemp("runs")
-    return contextleak.audit(data, model=model, out=out, pairs=20, shots=4, store_text="all", canary="natural")
+    return leakbound.audit(
+        data, model=model, out=out, pairs=20, shots=4, store_text="all", canary="natural"
+    )
 
 
 @pytest.fixture(scope="module")
 def influence(pocket: Model) -> InfluenceRecord:
-    return context_influence(f"Note: {SECRET}.", "What is the code of Marta?", pocket, settings=Settings(ngrams=(8,)))
+    return context_influence(
+        f"Note: {SECRET}.", "What is the code of Marta?", pocket, settings=Settings(ngrams=(8,))
+    )
 
 
 def displayed(cell: str, **names: Any) -> dict[str, str]:
@@ -39,7 +46,9 @@ def displayed(cell: str, **names: Any) -> dict[str, str]:
     return dict(bundle)
 
 
-def test_a_cell_shows_verdict_bound_claim_and_figures_and_no_row(record: contextleak.AuditRecord) -> None:
+def test_a_cell_shows_verdict_bound_claim_and_figures_and_no_row(
+    record: leakbound.AuditResult,
+) -> None:
     assert SECRET in record.example_prompt
     bundle = displayed("record", record=record)
     shown = bundle["text/html"]
@@ -62,7 +71,7 @@ def test_a_cell_shows_influence_by_places_and_no_text(influence: InfluenceRecord
         assert word not in shown + bundle["text/plain"] + repr(influence.attributions)
 
 
-def test_estimates_as_a_data_frame(record: contextleak.AuditRecord) -> None:
+def test_estimates_as_a_data_frame(record: leakbound.AuditResult) -> None:
     frame = displayed("record.to_pandas()", record=record)
     assert "clopper_pearson" in frame["text/html"]
     table = record.to_pandas()
@@ -81,13 +90,17 @@ def test_influence_as_a_data_frame(influence: InfluenceRecord) -> None:
     assert not any("48213" in text for text in influence.redacted().to_pandas()["span_text"])
 
 
-def test_without_pandas_there_is_a_sentence(record: contextleak.AuditRecord, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_pandas_there_is_a_sentence(
+    record: leakbound.AuditResult, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(contextleak.ContextleakError, match=r"pip install 'contextleak\[notebook\]'"):
+    with pytest.raises(leakbound.LeakboundError, match=r"pip install 'leakbound\[notebook\]'"):
         record.to_pandas()
 
 
 def test_records_do_not_load_the_report_room_before_they_are_shown(tmp_path: Path) -> None:
-    code = "import sys, contextleak.auditing, contextleak.influence; print([m for m in sys.modules if 'contextleak.report' in m or m == 'pandas'])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
+    code = "import sys, leakbound.auditing, leakbound.attribution; print([m for m in sys.modules if 'leakbound.report' in m or m == 'pandas'])"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
     assert done.stdout.strip() == "[]"

@@ -10,20 +10,23 @@ from typing import Any
 import pytest
 from contrast import contrast
 
-import contextleak
-from contextleak.icl import Exemplar
-from contextleak.models import Scripted
-from contextleak.report import comparison_table, page, summary
-from contextleak.stats import cut
+import leakbound
+from leakbound.models import Scripted
+from leakbound.report import comparison_table, page, summary
+from leakbound.stats import cut
+from leakbound.tasks import Example
 
 
 @pytest.fixture(scope="module")
-def records(tmp_path_factory: pytest.TempPathFactory) -> list[contextleak.AuditRecord]:
+def records(tmp_path_factory: pytest.TempPathFactory) -> list[leakbound.AuditResult]:
     out = tmp_path_factory.mktemp("runs")
-    data = tuple(Exemplar(f"row {i}", "ab"[i % 2]) for i in range(40))
+    data = tuple(Example(f"row {i}", "ab"[i % 2]) for i in range(40))
     model = Scripted(complete=lambda p: "yes" if p.count(p.split('"')[-2]) > 1 else "no")
     kinds: list[dict[str, Any]] = [{}, {"mechanism": "report_noisy_max", "epsilon": 4}]
-    return [contextleak.audit(data, model=model, out=out, pairs=60, simulations=20_000, **kind) for kind in kinds]
+    return [
+        leakbound.audit(data, model=model, out=out, pairs=60, simulations=20_000, **kind)
+        for kind in kinds
+    ]
 
 
 def test_numbers_are_cut_never_rounded_up() -> None:
@@ -32,7 +35,9 @@ def test_numbers_are_cut_never_rounded_up() -> None:
     assert cut(None) == "–"
 
 
-def test_the_summary_says_verdict_bound_kind_and_limit(records: list[contextleak.AuditRecord]) -> None:
+def test_the_summary_says_verdict_bound_kind_and_limit(
+    records: list[leakbound.AuditResult],
+) -> None:
     text = summary(records[0])
     assert text.startswith("VIOLATION")
     assert "≥ 2.93 with 95% confidence; claimed: 1" in text
@@ -40,7 +45,7 @@ def test_the_summary_says_verdict_bound_kind_and_limit(records: list[contextleak
     assert "consistent" in comparison_table(records)
 
 
-def test_the_page_asks_nothing_of_the_network(records: list[contextleak.AuditRecord]) -> None:
+def test_the_page_asks_nothing_of_the_network(records: list[leakbound.AuditResult]) -> None:
     text = page(records)
     links = [u for u in re.findall(r"(?:https?:)?//[^\s\"'<>]+", text) if "www.w3.org" not in u]
     assert not links
@@ -50,23 +55,28 @@ def test_the_page_asks_nothing_of_the_network(records: list[contextleak.AuditRec
 
 def test_private_markup_is_escaped(tmp_path: Path) -> None:
     evil = '<script>alert("x")</script> ../../etc'
-    data = tuple(Exemplar(f"{evil} {i}", "ab"[i % 2]) for i in range(30))
+    data = tuple(Example(f"{evil} {i}", "ab"[i % 2]) for i in range(30))
     model = Scripted(complete=lambda p: "no")
-    record = contextleak.audit(data, model=model, out=tmp_path, pairs=6, shots=5, store_text="all", canary="natural")
+    record = leakbound.audit(
+        data, model=model, out=tmp_path, pairs=6, shots=5, store_text="all", canary="natural"
+    )
     assert evil.split()[0] in record.example_prompt
     assert "<script" not in page([record])
 
 
-def test_equal_records_give_equal_pages(records: list[contextleak.AuditRecord]) -> None:
+def test_equal_records_give_equal_pages(records: list[leakbound.AuditResult]) -> None:
     assert page(records) == page(records)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_in_a_browser(browser: Any, records: list[contextleak.AuditRecord], tmp_path: Path, scheme: str) -> None:
+def test_in_a_browser(
+    browser: Any, records: list[leakbound.AuditResult], tmp_path: Path, scheme: str
+) -> None:
     file = tmp_path / "report.html"
     file.write_text(page(records, "Two systems"))
     browser.execute_cdp_cmd(
-        "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+        "Emulation.setEmulatedMedia",
+        {"features": [{"name": "prefers-color-scheme", "value": scheme}]},
     )
     browser.get(file.as_uri())
     assert [e.text for e in browser.find_elements("tag name", "h1")] == ["Two systems"]
@@ -74,16 +84,20 @@ def test_in_a_browser(browser: Any, records: list[contextleak.AuditRecord], tmp_
     assert "violation" in browser.find_element("css selector", "tbody tr").text
     for selector in ("p", "td", "th", ".verdict", "figcaption", "svg text"):
         assert contrast(browser, selector) >= 4.5, selector
-    width = browser.execute_script("return [document.documentElement.scrollWidth, window.innerWidth]")
+    width = browser.execute_script(
+        "return [document.documentElement.scrollWidth, window.innerWidth]"
+    )
     assert width[0] <= width[1]
     browser.find_element("tag name", "summary").click()
     assert "Input:" in browser.find_element("tag name", "pre").text
     problems = [e for e in browser.get_log("browser") if e["level"] == "SEVERE"]
     assert not problems
     requests = [
-        m for m in browser.get_log("performance") if "requestWillBeSent" in m["message"] and '"http' in m["message"]
+        m
+        for m in browser.get_log("performance")
+        if "requestWillBeSent" in m["message"] and '"http' in m["message"]
     ]
     assert not requests
-    kept = Path(os.environ.get("CONTEXTLEAK_ARTIFACTS", tmp_path))
+    kept = Path(os.environ.get("LEAKBOUND_ARTIFACTS", tmp_path))
     kept.mkdir(parents=True, exist_ok=True)
     browser.save_screenshot(str(kept / f"report-{scheme}.png"))

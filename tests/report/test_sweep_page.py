@@ -1,4 +1,7 @@
-"""The report of a sweep: its figures as numbers, its size, and its use with mouse and keyboard in a real browser."""
+"""The report of a sweep:
+
+its figures as numbers, its size, and its use with mouse and keyboard in a real browser.
+"""
 
 from __future__ import annotations
 
@@ -14,17 +17,19 @@ from typing import Any
 import pytest
 from contrast import contrast
 
-from contextleak.report.sweep_figures import figure_files
-from contextleak.report.sweep_page import sweep_page
-from contextleak.report.sweep_terminal import sweep_summary
-from contextleak.report.sweep_views import Band, View, view_csv, views_of
-from contextleak.report.sweep_words import tally, together, worst_sentences
-from contextleak.sweeping import SweepPoint, SweepRecord, load_sweep
+from leakbound.report.sweep_figures import figure_files
+from leakbound.report.sweep_page import sweep_page
+from leakbound.report.sweep_terminal import sweep_summary
+from leakbound.report.sweep_views import Band, View, view_csv, views_of
+from leakbound.report.sweep_words import tally, together, worst_sentences
+from leakbound.sweeping import SweepPoint, SweepRecord, load_sweep
 
 GOLDEN = Path(__file__).parents[1] / "sweeping" / "golden" / "sweep-1.json"
 
 
-def at(point: SweepPoint, epsilon: float, bound: float | None, seed: int, value: float, **changes: Any) -> SweepPoint:
+def at(
+    point: SweepPoint, epsilon: float, bound: float | None, seed: int, value: float, **changes: Any
+) -> SweepPoint:
     """The point with other results."""
     assert point.utility is not None
     return point.model_copy(update={
@@ -34,8 +39,12 @@ def at(point: SweepPoint, epsilon: float, bound: float | None, seed: int, value:
     })  # fmt: skip
 
 
-def made(points: list[SweepPoint], grid: dict[str, tuple[Any, ...]], repeats: int = 1) -> SweepRecord:
-    return load_sweep(GOLDEN).model_copy(update={"points": tuple(points), "grid": grid, "repeats": repeats})
+def made(
+    points: list[SweepPoint], grid: dict[str, tuple[Any, ...]], repeats: int = 1
+) -> SweepRecord:
+    return load_sweep(GOLDEN).model_copy(
+        update={"points": tuple(points), "grid": grid, "repeats": repeats}
+    )
 
 
 @pytest.fixture(scope="module")
@@ -63,13 +72,20 @@ def line(view: View, kind: str) -> list[tuple[Band, Band]]:
 
 
 def test_a_view_holds_medians_and_the_spread_of_repeats(point: SweepPoint) -> None:
-    points = [at(point, e, b, seed, 0.5) for e in (4, 1) for seed, b in enumerate((0.1 * e, 0.5 * e, 0.2 * e))]
+    points = [
+        at(point, e, b, seed, 0.5)
+        for e in (4, 1)
+        for seed, b in enumerate((0.1 * e, 0.5 * e, 0.2 * e))
+    ]
     bounds, utility, frontier = views_of(made(points, {"epsilon": (4, 1)}, 3))
     assert line(bounds, "bound") == [
         (Band(1, 1, 1), Band(0.1, 0.2, 0.5)), (Band(4, 4, 4), Band(0.4, 0.8, 2.0))
     ]  # fmt: skip
     for kind in ("exact", "claim"):
-        assert line(bounds, kind) == [(Band(1, 1, 1), Band(1, 1, 1)), (Band(4, 4, 4), Band(4, 4, 4))]
+        assert line(bounds, kind) == [
+            (Band(1, 1, 1), Band(1, 1, 1)),
+            (Band(4, 4, 4), Band(4, 4, 4)),
+        ]
     for kind, value in (("utility", 0.5), ("floor", 0.2), ("ceiling", 0.9)):
         assert [y for _, y in line(utility, kind)] == [Band(value, value, value)] * 2
     assert line(frontier, "utility") == [
@@ -99,28 +115,32 @@ def test_bounds_that_no_place_can_show_are_counted(point: SweepPoint) -> None:
 def test_settings_without_numbers_have_their_names_on_the_axis(point: SweepPoint) -> None:
     points = [
         at(point, 1, b, 0, 0.5).model_copy(update={"changes": {"attack": name}})
-        for name, b in (("inquiry", 0.5), ("gap", 0.1))
+        for name, b in (("membership", 0.5), ("gap", 0.1))
     ]
-    bounds = views_of(made(points, {"attack": ("inquiry", "gap")}))[0]
-    assert bounds.ticks == ("attack=inquiry", "attack=gap")
+    bounds = views_of(made(points, {"attack": ("membership", "gap")}))[0]
+    assert bounds.ticks == ("attack=membership", "attack=gap")
     assert [x.middle for x, _ in line(bounds, "bound")] == [0, 1]
-    assert "attack=inquiry" in sweep_page(made(points, {"attack": ("inquiry", "gap")}))
+    assert "attack=membership" in sweep_page(made(points, {"attack": ("membership", "gap")}))
 
 
 def test_figures_come_in_every_format_and_csv_has_their_numbers(sixty: SweepRecord) -> None:
     files = figure_files(sixty, ("svg", "pdf", "png", "csv"))
     assert set(files) == {
-        f"{name}.{form}" for name in ("bound", "utility", "frontier") for form in ("svg", "pdf", "png", "csv")
+        f"{name}.{form}"
+        for name in ("bound", "utility", "frontier")
+        for form in ("svg", "pdf", "png", "csv")
     }
     starts = {"svg": b"<?xml", "pdf": b"%PDF", "png": b"\x89PNG"}
     for name, made_file in files.items():
         form = name.rpartition(".")[2]
         assert form == "csv" or bytes(made_file).startswith(starts[form])  # type: ignore[arg-type]
-    assert files == figure_files(sixty, ("svg", "pdf", "png", "csv")), "equal records give equal files"
+    assert files == figure_files(sixty, ("svg", "pdf", "png", "csv")), (
+        "equal records give equal files"
+    )
     rows = list(csv.DictReader(io.StringIO(view_csv(views_of(sixty)[0]))))
-    assert {(row["line"], float(row["x"]), float(row["y"])) for row in rows if row["kind"] == "claim"} == {
-        ("claim", float(e), float(e)) for e in (1, 2, 4, 8, 16)
-    }
+    assert {
+        (row["line"], float(row["x"]), float(row["y"])) for row in rows if row["kind"] == "claim"
+    } == {("claim", float(e), float(e)) for e in (1, 2, 4, 8, 16)}
 
 
 def test_a_band_of_repeats_is_called_no_confidence_bound(sixty: SweepRecord) -> None:
@@ -132,7 +152,11 @@ def test_a_band_of_repeats_is_called_no_confidence_bound(sixty: SweepRecord) -> 
 def test_the_first_screen_says_verdicts_worst_claim_tried_and_not(sixty: SweepRecord) -> None:
     counts = tally(sixty)
     assert counts["violation"] + counts["consistent"] == 60
-    assert counts["violation"] == sum((p.bound.epsilon or 0) > p.claim.epsilon for p in sixty.points) > 0
+    assert (
+        counts["violation"]
+        == sum((p.bound.epsilon or 0) > p.claim.epsilon for p in sixty.points)
+        > 0
+    )
     worst = worst_sentences(sixty)
     assert "≥ 7.70" in worst[0]
     assert "≥ 1.70 with 95% confidence by e_process; claimed: 1" in worst[1]
@@ -166,7 +190,10 @@ def test_the_page_is_small_and_asks_nothing_of_the_network(sixty: SweepRecord) -
 
 def test_markup_in_settings_is_escaped(point: SweepPoint) -> None:
     evil = '<img src=x onerror="alert(1)"></script>'
-    points = [at(point, 1, 0.1, 0, 0.5).model_copy(update={"changes": {"canary_text": text}}) for text in (evil, "b")]
+    points = [
+        at(point, 1, 0.1, 0, 0.5).model_copy(update={"changes": {"canary_text": text}})
+        for text in (evil, "b")
+    ]
     text = sweep_page(made(points, {"canary_text": (evil, "b")}))
     assert "<img" not in text
     assert text.count("</script>") == 1
@@ -181,22 +208,24 @@ def test_in_a_browser(browser: Any, sixty: SweepRecord, tmp_path: Path, scheme: 
     media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
     browser.get(file.as_uri())
-    kept = Path(os.environ.get("CONTEXTLEAK_ARTIFACTS", tmp_path))
+    kept = Path(os.environ.get("LEAKBOUND_ARTIFACTS", tmp_path))
     kept.mkdir(parents=True, exist_ok=True)
     browser.save_screenshot(str(kept / f"sweep-{scheme}.png"))
     assert len(browser.find_elements("css selector", "figure svg[role=img]")) == 3
-    bottom = browser.execute_script("return document.querySelector('.card').getBoundingClientRect().bottom")
+    bottom = browser.execute_script(
+        "return document.querySelector('.card').getBoundingClientRect().bottom"
+    )
     assert bottom < 800, "verdicts, worst bound, claim and what was tried stand on the first screen"
 
     table = browser.find_element("css selector", "table.sortable")
-    head = next(h for h in table.find_elements("css selector", "thead th") if h.text == "ε is at least")
+    head = next(
+        h for h in table.find_elements("css selector", "thead th") if h.text == "ε is at least"
+    )
     button, column = (
         head.find_element("css selector", "button"),
         browser.execute_script("return arguments[0].cellIndex", head),
     )
-    shown = (
-        "return [...arguments[0].tBodies[0].rows].filter(r => !r.hidden).map(r => r.cells[arguments[1]].textContent)"
-    )
+    shown = "return [...arguments[0].tBodies[0].rows].filter(r => !r.hidden).map(r => r.cells[arguments[1]].textContent)"
     browser.execute_script("arguments[0].focus()", button)
     button.send_keys(Keys.ENTER)
     assert head.get_attribute("aria-sort") == "ascending"
@@ -226,11 +255,15 @@ def test_in_a_browser(browser: Any, sixty: SweepRecord, tmp_path: Path, scheme: 
         "li",
     ):
         assert contrast(browser, selector) >= 4.5, selector
-    width = browser.execute_script("return [document.documentElement.scrollWidth, window.innerWidth]")
+    width = browser.execute_script(
+        "return [document.documentElement.scrollWidth, window.innerWidth]"
+    )
     assert width[0] <= width[1]
     assert not [e for e in browser.get_log("browser") if e["level"] == "SEVERE"]
     sent = [
-        m for m in browser.get_log("performance") if "requestWillBeSent" in m["message"] and '"http' in m["message"]
+        m
+        for m in browser.get_log("performance")
+        if "requestWillBeSent" in m["message"] and '"http' in m["message"]
     ]
     assert not sent
     assert len(browser.print_page()) > 1000

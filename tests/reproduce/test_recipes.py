@@ -1,4 +1,6 @@
-"""Recipes: every table and figure by name, exact ones against what the papers print, and the quick runs through the real command."""
+"""Recipes: every table and figure by name, exact ones against what the papers print, and the quick
+runs through the real command.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +14,25 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from contextleak.cli.main import group
-from contextleak.errors import DataError, StoreError, UsageError
-from contextleak.mechanisms import FewShot
-from contextleak.reproduce import FORMATS, RECIPES, Lab, Measured, Printed, Recipe, Reproduced, Sizes
-from contextleak.reproduce.leak import BOUND
-from contextleak.reproduce.rounds import rounds, utility
-from contextleak.reproduce.tight_paper import EXACT
+from leakbound.cli.main import group
+from leakbound.errors import DataError, StoreError, UsageError
+from leakbound.mechanisms import FewShot
+from leakbound.reproduce import (
+    FORMATS,
+    RECIPES,
+    Measured,
+    Printed,
+    Recipe,
+    RecipeContext,
+    Reproduced,
+    Sizes,
+)
+from leakbound.reproduce.metrics import BOUND
+from leakbound.reproduce.rounds import rounds, utility
+from leakbound.reproduce.tight_paper import EXACT
 
 NAMES = {
-    "contextleak": ["table1", *(f"fig{i}" for i in (3, 4, 5, 6, 7, 8, 9, 10, 11, 14, 15))],
+    "leakbound": ["table1", *(f"fig{i}" for i in (3, 4, 5, 6, 7, 8, 9, 10, 11, 14, 15))],
     "influence": ["table1", "table2", "table3", "table4", "fig2", "fig3", "fig4", "fig7", "fig8"],
     "tight": [*(f"fig{i}" for i in range(5, 22)), "table3"],
     "poetry": ["table1", "table2", "table3", "table4", "table9", "fig2", "fig3", "fig4", "fig6"],
@@ -30,7 +41,9 @@ FREE = sorted(name for name, recipe in RECIPES.items() if recipe.needs == "nothi
 
 
 def run(name: str, tmp_path: Path, *more: str) -> Result:
-    return CliRunner().invoke(group, ["reproduce", name, "--out", str(tmp_path), *more], catch_exceptions=False)
+    return CliRunner().invoke(
+        group, ["reproduce", name, "--out", str(tmp_path), *more], catch_exceptions=False
+    )
 
 
 def test_every_table_and_figure_is_listed() -> None:
@@ -39,7 +52,9 @@ def test_every_table_and_figure_is_listed() -> None:
         for figure in figures:
             assert f"{paper}/{figure}" in RECIPES
             assert re.search(
-                rf"^{paper}/{figure} +(exact, without a model|runs on the pocket(-vision)? model) ", listed, flags=re.M
+                rf"^{paper}/{figure} +(exact, without a model|runs on the pocket(-vision)? model) ",
+                listed,
+                flags=re.M,
             )
     assert len(listed.splitlines()) == len(RECIPES)
 
@@ -62,13 +77,25 @@ def test_exact_recipes_open_no_model(name: str, tmp_path: Path) -> None:
 
 
 MADE = Recipe(
-    "x/fig1", "t", "s.", (Printed("b", "q", 1.5, "p"), Printed("a", "q", "high", "p")), "d.", "nothing", lambda lab: ()
+    "x/fig1",
+    "t",
+    "s.",
+    (Printed("b", "q", 1.5, "p"), Printed("a", "q", "high", "p")),
+    "d.",
+    "nothing",
+    lambda lab: (),
 )
 
 
 def test_tables_hold_both_sides() -> None:
-    found = Reproduced(MADE, (Measured("a", "q", math.inf, "∞"), Measured("c", "q", 2.0, "≥ 2")), "m")
-    assert found.lines() == [("a", "q", "high (p)", "∞"), ("c", "q", "", "≥ 2"), ("b", "q", "1.5 (p)", "")]
+    found = Reproduced(
+        MADE, (Measured("a", "q", math.inf, "∞"), Measured("c", "q", 2.0, "≥ 2")), "m"
+    )
+    assert found.lines() == [
+        ("a", "q", "high (p)", "∞"),
+        ("c", "q", "", "≥ 2"),
+        ("b", "q", "1.5 (p)", ""),
+    ]
     rows = list(csv.reader(io.StringIO(found.csv())))
     assert rows[1:] == [["x/fig1", "paper", "b", "q", "1.5", "p"], ["x/fig1", "paper", "a", "q", "high", "p"],
                         ["x/fig1", "ours", "a", "q", "inf", "∞"], ["x/fig1", "ours", "c", "q", "2.0", "≥ 2"]]  # fmt: skip
@@ -121,7 +148,9 @@ def test_vision_sees_images_unless_told_otherwise(tmp_path: Path) -> None:
     assert done.exit_code == 0
     assert "pocket-vision; task pseudo_names" in done.output
     kept = json.loads((tmp_path / "poetry/table3.json").read_text())
-    assert {row["setting"] for row in kept["printed"]} <= {row["setting"] for row in kept["measured"]}
+    assert {row["setting"] for row in kept["printed"]} <= {
+        row["setting"] for row in kept["measured"]
+    }
 
 
 @pytest.mark.slow
@@ -136,7 +165,7 @@ def test_every_recipe_runs_to_its_end(name: str, tmp_path: Path) -> None:
 def test_answers_are_collected_once(tmp_path: Path) -> None:
     """Every epsilon of a figure is answered from the same ones."""
     pytest.importorskip("torch")
-    lab = Lab(tmp_path, sizes=Sizes(pairs=2, simulations=100))
+    lab = RecipeContext(tmp_path, sizes=Sizes(pairs=2, simulations=100))
     fields = {"mechanism": "report_noisy_max", "shots": 4, "partitions": 2}
     calls = Asked(lab.model())
     counted = lab.behind(lambda model: calls)
@@ -155,27 +184,29 @@ class Asked:
     def __getattr__(self, name: str) -> object:
         return getattr(self.model, name)
 
-    def answer(self, asks: list[object]) -> list[object]:
-        self.asked += len(asks)
-        return self.model.answer(asks)  # type: ignore[attr-defined]
+    def answer(self, requests: list[object]) -> list[object]:
+        self.asked += len(requests)
+        return self.model.answer(requests)  # type: ignore[attr-defined]
 
 
 def test_utility_of_real_rows(tmp_path: Path, data_file: Path) -> None:
     """Accuracy by hand: the undefended answer of every query against its label."""
     pytest.importorskip("torch")
-    lab = Lab(tmp_path, source={"data": str(data_file)}, sizes=Sizes(repeats=2, queries=3))
+    lab = RecipeContext(
+        tmp_path, source={"data": str(data_file)}, sizes=Sizes(repeats=2, queries=3)
+    )
     (row,) = utility(lab, 4, [(FewShot(), {"no DP": FewShot()})])
     right = []
     for turn in rounds(lab, 4):
-        for clean, label in zip(turn.collect(FewShot(), lab), turn.truth, strict=True):
-            right.append((*turn.task.labels, "none")[clean.counts.index(1)] == label)
+        for aggregate, label in zip(turn.collect(FewShot(), lab), turn.truth, strict=True):
+            right.append((*turn.task.labels, "none")[aggregate.counts.index(1)] == label)
     assert row.value == pytest.approx(100 * sum(right) / len(right))
 
 
 def test_mistakes_get_sentences(tmp_path: Path, data_file: Path) -> None:
     with pytest.raises(UsageError, match=r"must be one of .*Did you mean 'tight/fig5'"):
         run("tight/fig55", tmp_path)
-    lab = Lab(tmp_path, source={"data": str(data_file)}, sizes=Sizes(queries=70))
+    lab = RecipeContext(tmp_path, source={"data": str(data_file)}, sizes=Sizes(queries=70))
     with pytest.raises(DataError, match="need 74 rows, and the data has 60"):
         next(iter(rounds(lab, 4)))
     with pytest.raises(DataError, match="texts for answers"):

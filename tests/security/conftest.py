@@ -1,4 +1,7 @@
-"""What the security tests share: rows with a secret to search for, commands run as a user runs them."""
+"""What the security tests share:
+
+rows with a secret to search for, commands run as a user runs them.
+"""
 
 from __future__ import annotations
 
@@ -24,15 +27,19 @@ def secret() -> str:
 @pytest.fixture
 def desk(tmp_path: Path) -> Path:
     """A folder with private rows and a private note; runs are kept there."""
-    rows = [{"text": f"{SECRET} kite, number {i}", "label": ("plain", "odd")[i % 2]} for i in range(40)]
+    rows = [
+        {"text": f"{SECRET} kite, number {i}", "label": ("plain", "odd")[i % 2]} for i in range(40)
+    ]
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    (tmp_path / "note.txt").write_text(f"The gate was painted. The door code of {SECRET} is 48213. A dog slept.\n")
+    (tmp_path / "note.txt").write_text(
+        f"The gate was painted. The door code of {SECRET} is 48213. A dog slept.\n"
+    )
     return tmp_path
 
 
 ALL = """
 import json, sys
-from contextleak.cli import main
+from leakbound.cli import main
 for args in json.loads(sys.argv[1]):
     try:
         main(args)
@@ -43,7 +50,10 @@ for args in json.loads(sys.argv[1]):
 
 @pytest.fixture
 def run(desk: Path) -> Run:
-    """Runs commands in the folder, all in one new process. codes: what they must end with; first: code that runs before them."""
+    """Runs commands in the folder, all in one new process.
+
+    codes: what they must end with; first: code that runs before them.
+    """
     pytest.importorskip("torch")
 
     def call(
@@ -54,7 +64,9 @@ def run(desk: Path) -> Run:
             [sys.executable, "-c", first + ALL, json.dumps(commands)],
             cwd=desk, capture_output=True, text=True, umask=umask, env=env,
         )  # fmt: skip
-        assert [int(line[5:]) for line in done.stderr.splitlines() if line.startswith("CODE ")] == codes, done.stderr
+        assert [
+            int(line[5:]) for line in done.stderr.splitlines() if line.startswith("CODE ")
+        ] == codes, done.stderr
         assert "Traceback" not in done.stderr
         return done
 

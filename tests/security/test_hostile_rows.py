@@ -1,4 +1,7 @@
-"""Rows full of markup, paths, escape sequences and odd characters are data: shown as they are, never obeyed."""
+"""Rows full of markup, paths, escape sequences and odd characters are data:
+
+shown as they are, never obeyed.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contextleak.cli.screen import printable
-from contextleak.errors import DataError
-from contextleak.icl.datasets import read_rows
+from leakbound.cli.screen import printable
+from leakbound.errors import DataError
+from leakbound.tasks.datasets import read_rows
 
 EVIL = (
     "<script>document.title='owned'</script>", '"><img src=x onerror="document.title=\'owned\'">', "</title><svg onload=alert(1)>",
@@ -27,10 +30,15 @@ def hostile(tmp_path: Path) -> Path:
     """A folder in a folder: what climbs out of it can be seen."""
     inner = tmp_path / "outer" / "inner"
     inner.mkdir(parents=True)
-    rows = [{"text": f"{EVIL[i % len(EVIL)]} {i}", "label": ("plain<marquee>", "../odd")[i % 2]} for i in range(48)]
+    rows = [
+        {"text": f"{EVIL[i % len(EVIL)]} {i}", "label": ("plain<marquee>", "../odd")[i % 2]}
+        for i in range(48)
+    ]
     (inner / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (inner / "keys.jsonl").write_text(json.dumps({"\x1b]0;owned\x07body": "a", "b": "c"}) + "\n")
-    (inner / "note.txt").write_text("\n".join(EVIL).replace("\x00", "") + "\nThe door code of Marta is 48213.\n")
+    (inner / "note.txt").write_text(
+        "\n".join(EVIL).replace("\x00", "") + "\nThe door code of Marta is 48213.\n"
+    )
     return inner
 
 
@@ -52,15 +60,22 @@ def test_hostile_rows_are_audited_reported_and_escaped(
     )  # fmt: skip
     assert "\x1b" not in done.stdout + done.stderr
     assert "\x07" not in done.stdout + done.stderr
-    made = {path for path in tmp_path.rglob("*") if path.is_file() and "profile" not in path.parts} - before
+    made = {
+        path for path in tmp_path.rglob("*") if path.is_file() and "profile" not in path.parts
+    } - before
     assert {path.relative_to(hostile).parts[0] for path in made} == {"runs", "influence"}
     for page in [path for path in made if path.suffix == ".html"]:
         browser.get(page.as_uri())
         assert browser.title != "owned"
         assert (
-            browser.execute_script("return document.querySelectorAll('img[src=x], svg[onload], marquee').length") == 0
+            browser.execute_script(
+                "return document.querySelectorAll('img[src=x], svg[onload], marquee').length"
+            )
+            == 0
         )
-        assert "<script>document.title" in browser.execute_script("return document.body.textContent")
+        assert "<script>document.title" in browser.execute_script(
+            "return document.body.textContent"
+        )
 
 
 @given(st.text())

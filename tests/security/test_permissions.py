@@ -1,4 +1,6 @@
-"""Whatever a command writes can be read by its owner only, also where the process is told to be generous (umask 0)."""
+"""Whatever a command writes can be read by its owner only, also where the process is told to be
+generous (umask 0).
+"""
 
 from __future__ import annotations
 

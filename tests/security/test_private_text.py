@@ -1,4 +1,7 @@
-"""A secret planted in every row is searched for in everything that an audit leaves behind: files, output, reprs, errors."""
+"""A secret planted in every row is searched for in everything that an audit leaves behind:
+
+files, output, reprs, errors.
+"""
 
 from __future__ import annotations
 
@@ -10,22 +13,26 @@ from typing import Any
 
 import pytest
 
-from contextleak.auditing import AuditSpec, make_spec, prepare, run_audit
-from contextleak.errors import ContextleakError, UsageError
-from contextleak.icl import Context, Exemplar
-from contextleak.mechanisms import MECHANISMS
-from contextleak.models import Model, Scripted
-from contextleak.report import page, summary
+from leakbound.auditing import AuditSpec, make_spec, prepare, run_audit
+from leakbound.errors import LeakboundError, UsageError
+from leakbound.mechanisms import MECHANISMS
+from leakbound.models import Model, Scripted
+from leakbound.report import page, summary
+from leakbound.tasks import Context, Example
 
 
 @pytest.fixture
 def rows(secret: str) -> Context:
-    return tuple(Exemplar(f"{secret} kite, number {i}", ("plain", "odd")[i % 2]) for i in range(40))
+    return tuple(Example(f"{secret} kite, number {i}", ("plain", "odd")[i % 2]) for i in range(40))
 
 
 def holds(folder: Path, text: str) -> list[str]:
     """Files that hold the text."""
-    return [path.name for path in folder.rglob("*") if path.is_file() and text.encode() in path.read_bytes()]
+    return [
+        path.name
+        for path in folder.rglob("*")
+        if path.is_file() and text.encode() in path.read_bytes()
+    ]
 
 
 def spec_of(mechanism: str, keep: str, **more: Any) -> AuditSpec:
@@ -47,7 +54,13 @@ def audited(spec: AuditSpec, rows: Context, model: Model, out: Path) -> tuple[st
     prepared = prepare(spec, model, rows=rows)
     record, folder = run_audit(prepared, out)
     (folder / "report.html").write_text(page([record]))
-    shown = summary(record) + repr(record) + repr(prepared) + repr(prepared.pairs) + repr(prepared.pairs[0])
+    shown = (
+        summary(record)
+        + repr(record)
+        + repr(prepared)
+        + repr(prepared.pairs)
+        + repr(prepared.pairs[0])
+    )
     return shown, {prepared.pairs[i].canary.input for i in range(spec.pairs)}
 
 
@@ -67,7 +80,12 @@ def test_no_file_and_no_repr_holds_a_row(
     assert not [canary for canary in canaries if keep == "none" and canary in output]
 
 
-FREE = [("injection", "hex"), ("repeat", "natural"), ("signal_pair", "false_fact"), ("brainwash", "mislabeled")]
+FREE = [
+    ("injection", "hex"),
+    ("repeat", "natural"),
+    ("signal_pair", "false_fact"),
+    ("brainwash", "mislabeled"),
+]
 
 
 def parrot() -> Scripted:
@@ -77,24 +95,34 @@ def parrot() -> Scripted:
 
 def marked(rows: Context) -> Context:
     """Rows with a word each that no other row and no canary has."""
-    return tuple(Exemplar(f"{row.input} zweifel{i}.", row.label) for i, row in enumerate(rows))
+    return tuple(Example(f"{row.input} zweifel{i}.", row.label) for i, row in enumerate(rows))
 
 
 def kept(folder: Path) -> set[str]:
     """The marks that files hold."""
-    found = "".join(path.read_bytes().decode("latin-1") for path in folder.rglob("*") if path.is_file())
+    found = "".join(
+        path.read_bytes().decode("latin-1") for path in folder.rglob("*") if path.is_file()
+    )
     return set(re.findall(r"zweifel\d+\.", found))
 
 
 @pytest.mark.parametrize(("attack", "canary"), FREE)
-def test_free_answers_keep_only_words_of_the_canary(rows: Context, tmp_path: Path, attack: str, canary: str) -> None:
-    prepared = prepare(spec_of("few_shot", "canary_only", attack=attack, canary=canary), parrot(), rows=marked(rows))
+def test_free_answers_keep_only_words_of_the_canary(
+    rows: Context, tmp_path: Path, attack: str, canary: str
+) -> None:
+    prepared = prepare(
+        spec_of("few_shot", "canary_only", attack=attack, canary=canary),
+        parrot(),
+        rows=marked(rows),
+    )
     run_audit(prepared, tmp_path)
     own = " ".join(prepared.pairs[i].canary.input for i in range(2))
     assert kept(tmp_path) <= set(re.findall(r"zweifel\d+\.", own))
 
 
-def test_what_is_glued_to_the_canary_is_not_kept(rows: Context, secret: str, tmp_path: Path) -> None:
+def test_what_is_glued_to_the_canary_is_not_kept(
+    rows: Context, secret: str, tmp_path: Path
+) -> None:
     def glued(prompt: str) -> str:
         canary = re.search(r"Input: (\w{16})\n", prompt)
         return f'{{"note":"{canary[1] if canary else ""}","next":"{secret}"}}'
@@ -107,7 +135,9 @@ def test_what_is_glued_to_the_canary_is_not_kept(rows: Context, secret: str, tmp
 
 def test_a_run_takes_over_no_text_that_it_may_not_keep(rows: Context, tmp_path: Path) -> None:
     for keep in ("all", "canary_only"):
-        prepared = prepare(spec_of("few_shot", keep, attack="injection"), parrot(), rows=marked(rows))
+        prepared = prepare(
+            spec_of("few_shot", keep, attack="injection"), parrot(), rows=marked(rows)
+        )
         _, folder = run_audit(prepared, tmp_path)
         assert bool(kept(folder)) == (keep == "all")
 
@@ -120,7 +150,9 @@ def test_all_keeps_the_example_and_shows_it_nowhere_else(
     assert secret not in "".join(capfd.readouterr())
 
 
-def test_the_text_of_a_given_canary_stands_in_the_configuration_so_none_is_refused(rows: Context) -> None:
+def test_the_text_of_a_given_canary_stands_in_the_configuration_so_none_is_refused(
+    rows: Context,
+) -> None:
     given = {"canary": "given", "canary_text": "zweifel", "canary_label": "odd"}
     with pytest.raises(UsageError, match="use --store-text canary_only, or another canary"):
         prepare(spec_of("few_shot", "none", **given), parrot(), rows=rows)
@@ -140,7 +172,9 @@ def returns(context, query):
 
 
 @pytest.mark.parametrize("keep", ["none", "canary_only", "all"])
-def test_nothing_is_told_by_an_error_in_the_middle(desk: Path, run: Callable[..., Any], secret: str, keep: str) -> None:
+def test_nothing_is_told_by_an_error_in_the_middle(
+    desk: Path, run: Callable[..., Any], secret: str, keep: str
+) -> None:
     (desk / "mine.py").write_text(SYSTEMS)
     given = [
         "audit",
@@ -156,7 +190,9 @@ def test_nothing_is_told_by_an_error_in_the_middle(desk: Path, run: Callable[...
         keep,
     ]
     done = run(
-        [*given, "--system", "python:mine.py:breaks"], [*given, "--system", "python:mine.py:returns"], codes=[4, 4]
+        [*given, "--system", "python:mine.py:breaks"],
+        [*given, "--system", "python:mine.py:returns"],
+        codes=[4, 4],
     )
     assert "raised ValueError" in done.stderr
     assert "returned tuple" in done.stderr
@@ -164,11 +200,13 @@ def test_nothing_is_told_by_an_error_in_the_middle(desk: Path, run: Callable[...
     assert holds(desk / "runs", secret) == []
 
 
-def test_rows_of_a_configuration_stay_out_of_the_run(pocket: Model, secret: str, tmp_path: Path, rows: Context) -> None:
+def test_rows_of_a_configuration_stay_out_of_the_run(
+    pocket: Model, secret: str, tmp_path: Path, rows: Context
+) -> None:
     inline = [{"text": row.input, "label": row.label} for row in rows]
     spec = spec_of("few_shot", "canary_only", rows=inline)
     run_audit(prepare(spec, pocket), tmp_path)
     assert holds(tmp_path, secret) == []
-    with pytest.raises(ContextleakError) as told:
+    with pytest.raises(LeakboundError) as told:
         prepare(spec_of("few_shot", "none", rows=[*inline, {"text": secret}]), pocket)
     assert secret not in str(told.value)

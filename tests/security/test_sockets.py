@@ -1,4 +1,7 @@
-"""Nothing but the target is contacted: every address that a process asks for or connects to is told by the interpreter itself."""
+"""Nothing but the target is contacted:
+
+every address that a process asks for or connects to is told by the interpreter itself.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,13 @@ def watch(event, args):
         print("EVENT", json.dumps([event, [str(part) for part in about]]), file=sys.stderr, flush=True)
 sys.addaudithook(watch)
 """
-LIBRARY_SEARCH = {"ldconfig", "gcc", "cc", "ld", "objdump"}  # what ctypes asks where a shared library is
+LIBRARY_SEARCH = {
+    "ldconfig",
+    "gcc",
+    "cc",
+    "ld",
+    "objdump",
+}  # what ctypes asks where a shared library is
 ROWS = ["--data", "rows.jsonl", "--pairs", "4", "--shots", "4"]
 
 
@@ -34,7 +43,10 @@ def events(stderr: str) -> list[tuple[str, list[str]]]:
 
 
 def test_the_watch_sees_a_connection() -> None:
-    code = WATCH + "import socket\ntry: socket.create_connection(('127.0.0.1', 9))\nexcept OSError: pass"
+    code = (
+        WATCH
+        + "import socket\ntry: socket.create_connection(('127.0.0.1', 9))\nexcept OSError: pass"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert ("socket.connect", ["('127.0.0.1', 9)"]) in events(done.stderr)
 
@@ -61,7 +73,9 @@ class Handler(BaseHTTPRequestHandler):
     def log_message(self, *args: Any) -> None: ...
 
 
-def test_with_a_system_behind_http_only_its_host_and_port_are_contacted(desk: Path, run: Callable[..., Any]) -> None:
+def test_with_a_system_behind_http_only_its_host_and_port_are_contacted(
+    desk: Path, run: Callable[..., Any]
+) -> None:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()
@@ -76,6 +90,8 @@ def test_with_a_system_behind_http_only_its_host_and_port_are_contacted(desk: Pa
         server.server_close()
     seen = events(done.stderr)
     assert {event for event, _ in seen} <= {"socket.connect", "socket.getaddrinfo"}
-    assert {about[0] for event, about in seen if event == "socket.connect"} == {f"('127.0.0.1', {server.server_port})"}
+    assert {about[0] for event, about in seen if event == "socket.connect"} == {
+        f"('127.0.0.1', {server.server_port})"
+    }
     names = {tuple(about[:2]) for event, about in seen if event == "socket.getaddrinfo"}
     assert names <= {("127.0.0.1", str(server.server_port))}

@@ -26,11 +26,15 @@ def dotted(node: ast.expr) -> str:
 
 
 def faults(code: str) -> list[str]:
-    """Forbidden calls, names imported out of their modules, shells, and arrays that may hold objects."""
+    """Forbidden calls, names imported out of their modules, shells, and arrays that may hold
+    objects.
+    """
     found = []
     for node in ast.walk(ast.parse(code)):
         if isinstance(node, ast.ImportFrom):
-            found += [name for alias in node.names if (name := f"{node.module}.{alias.name}") in FORBIDDEN]
+            found += [
+                name for alias in node.names if (name := f"{node.module}.{alias.name}") in FORBIDDEN
+            ]
         if isinstance(node, ast.Call):
             name, keywords = dotted(node.func), {k.arg: k.value for k in node.keywords}
             found += [name] if name in FORBIDDEN else []
@@ -38,7 +42,10 @@ def faults(code: str) -> list[str]:
                 isinstance(keywords["shell"], ast.Constant) and keywords["shell"].value is False
             ):
                 found.append("shell=True")
-            safe = isinstance(keywords.get("allow_pickle"), ast.Constant) and keywords["allow_pickle"].value is False  # type: ignore[attr-defined]
+            safe = (
+                isinstance(keywords.get("allow_pickle"), ast.Constant)
+                and keywords["allow_pickle"].value is False
+            )  # type: ignore[attr-defined]
             found += [name] if name in ("np.load", "numpy.load") and not safe else []
     return found
 
@@ -54,14 +61,24 @@ def test_the_reader_finds_faults(code: str) -> None:
 
 @pytest.mark.parametrize(
     "code",
-    ["yaml.safe_load(f)", "np.load(f, allow_pickle=False)", "model.eval()", "pickle.dumps(x)", "subprocess.run(c)"],
+    [
+        "yaml.safe_load(f)",
+        "np.load(f, allow_pickle=False)",
+        "model.eval()",
+        "pickle.dumps(x)",
+        "subprocess.run(c)",
+    ],
 )
 def test_the_reader_lets_safe_calls_pass(code: str) -> None:
     assert not faults(code)
 
 
 def test_no_source_runs_what_it_reads() -> None:
-    found = {str(path.relative_to(ROOT)): wrong for path in SOURCES if (wrong := faults(path.read_text()))}
+    found = {
+        str(path.relative_to(ROOT)): wrong
+        for path in SOURCES
+        if (wrong := faults(path.read_text()))
+    }
     assert len(SOURCES) > 100
     assert found == {}
 

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contextleak.errors import BudgetExhausted, ContextleakError, StoreError, UsageError
-from contextleak.privacy import (
+from leakbound.errors import BudgetExhausted, LeakboundError, StoreError, UsageError
+from leakbound.privacy import (
     ZCDP,
     ApproxDP,
     BoundedRange,
@@ -29,15 +29,15 @@ from contextleak.privacy import (
     compose,
     gdp_epsilon,
 )
-from contextleak.privacy.ledger import Ledger
+from leakbound.serving.ledger import Ledger
 
 DELTA = 1e-5
 ROUNDING = 1 + 2e-9
 RACER = """
 import sys
-from contextleak.errors import BudgetExhausted
-from contextleak.privacy import Gaussian, PureDP
-from contextleak.privacy.ledger import Ledger
+from leakbound.errors import BudgetExhausted
+from leakbound.privacy import Gaussian, PureDP
+from leakbound.serving.ledger import Ledger
 path, epsilon, kind = sys.argv[1], float(sys.argv[2]), sys.argv[3]
 price = PureDP(0.25) if kind == "pure" else Gaussian(1.0, 10.0)
 sys.stdin.readline()
@@ -57,7 +57,13 @@ def race(path: Path, epsilon: float, kind: str, processes: int = 8) -> int:
     """Start all, let all go at once, count what they were granted."""
     command = [sys.executable, "-c", RACER, str(path), str(epsilon), kind]
     racers = [
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
         for _ in range(processes)
     ]
     for racer in racers:
@@ -65,7 +71,9 @@ def race(path: Path, epsilon: float, kind: str, processes: int = 8) -> int:
         racer.stdin.write("go\n")
         racer.stdin.flush()
     replies = [racer.communicate(timeout=240) for racer in racers]
-    assert [racer.returncode for racer in racers] == [0] * processes, [reply[1] for reply in replies]
+    assert [racer.returncode for racer in racers] == [0] * processes, [
+        reply[1] for reply in replies
+    ]
     return sum(int(reply[0]) for reply in replies)
 
 
@@ -132,7 +140,9 @@ def test_parts_of_nested_compositions_share_delta(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "ledger", 50.0, DELTA)
     three = compose([Gaussian(1.0, 2.0)] * 3)
     ledger.spend("rows", three)
-    assert ledger.spend("rows", three).epsilon == pytest.approx(gdp_epsilon(0.5 * math.sqrt(6), DELTA))
+    assert ledger.spend("rows", three).epsilon == pytest.approx(
+        gdp_epsilon(0.5 * math.sqrt(6), DELTA)
+    )
 
 
 def test_subsampled_answers_add_their_steps(tmp_path: Path) -> None:
@@ -144,7 +154,14 @@ def test_subsampled_answers_add_their_steps(tmp_path: Path) -> None:
 
 
 def test_every_kind_of_guarantee_comes_back_as_it_was(tmp_path: Path) -> None:
-    kinds = [PureDP(0.1), ApproxDP(0.1, 1e-6), ZCDP(0.1), BoundedRange(0.3), Gaussian(1 / 3, 7.1), NonPrivate()]
+    kinds = [
+        PureDP(0.1),
+        ApproxDP(0.1, 1e-6),
+        ZCDP(0.1),
+        BoundedRange(0.3),
+        Gaussian(1 / 3, 7.1),
+        NonPrivate(),
+    ]
     for i, kind in enumerate(kinds):
         ledger = Ledger(tmp_path / str(i), math.inf, DELTA)
         ledger.spend("rows", kind)
@@ -165,7 +182,8 @@ def test_every_context_has_its_own_budget_and_survives_reopening(tmp_path: Path)
 def test_a_process_that_dies_between_spend_and_release_has_lost_the_budget(tmp_path: Path) -> None:
     path = tmp_path / "ledger"
     code = (
-        "import os, sys; from contextleak.privacy import PureDP; from contextleak.privacy.ledger import Ledger;"
+        "import os, sys; from leakbound.privacy import PureDP; from leakbound.serving.ledger "
+        "import Ledger;"
         "Ledger(sys.argv[1], 1.0, 1e-5).spend('rows', PureDP(0.6)); os._exit(9)"
     )
     assert subprocess.run([sys.executable, "-c", code, str(path)]).returncode == 9
@@ -203,7 +221,9 @@ def test_relations_do_not_mix(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "ledger", 5.0, DELTA)
     ledger.spend("rows", PureDP(0.5, "add_remove"))
     for refuse in (ledger.check, lambda guarantee: ledger.spend("rows", guarantee)):
-        with pytest.raises(UsageError, match="add_remove, and this guarantee is stated under replace_one"):
+        with pytest.raises(
+            UsageError, match="add_remove, and this guarantee is stated under replace_one"
+        ):
             refuse(PureDP(0.5))
     assert ledger.state("rows").epsilon == 0.5
 
@@ -250,7 +270,10 @@ def test_a_damaged_ledger_is_refused_and_gives_nothing_back(tmp_path: Path, dama
 
 def _hurt(path: Path, damage: str) -> None:
     if damage in ("row", "total"):
-        table = {"row": 'spends SET guarantee = \'[{"kind": "Pear"}]\'', "total": "total SET value = 'x'"}[damage]
+        table = {
+            "row": 'spends SET guarantee = \'[{"kind": "Pear"}]\'',
+            "total": "total SET value = 'x'",
+        }[damage]
         with sqlite3.connect(path) as db:
             db.execute(f"UPDATE {table}")
         db.close()
@@ -262,7 +285,9 @@ def _hurt(path: Path, damage: str) -> None:
     elif damage == "other":
         sqlite3.connect(path).execute("CREATE TABLE pears (x)").connection.close()
     else:
-        path.write_bytes({"empty": b"", "text": b"spent nothing\n" * 99, "cut": data[: len(data) // 2]}[damage])
+        path.write_bytes(
+            {"empty": b"", "text": b"spent nothing\n" * 99, "cut": data[: len(data) // 2]}[damage]
+        )
 
 
 def test_a_lost_ledger_is_not_replaced_while_in_use(tmp_path: Path) -> None:
@@ -279,8 +304,10 @@ def test_a_place_that_cannot_be_written_gets_a_sentence(tmp_path: Path) -> None:
         Ledger(tmp_path / "no" / "such" / "folder" / "ledger", 1.0, DELTA)
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), [(-1.0, 0.1), (math.nan, 0.1), (1.0, 1.0), (1.0, -0.1)])
+@pytest.mark.parametrize(
+    ("epsilon", "delta"), [(-1.0, 0.1), (math.nan, 0.1), (1.0, 1.0), (1.0, -0.1)]
+)
 def test_totals_are_checked(tmp_path: Path, epsilon: float, delta: float) -> None:
-    with pytest.raises(ContextleakError):
+    with pytest.raises(LeakboundError):
         Ledger(tmp_path / "ledger", epsilon, delta)
     assert not os.listdir(tmp_path)

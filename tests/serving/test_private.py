@@ -1,4 +1,6 @@
-"""PrivateICL: checks are free and blind, payment comes before the model, randomness from the operating system."""
+"""PrivateICL: checks are free and blind, payment comes before the model, randomness from the
+operating system.
+"""
 
 from __future__ import annotations
 
@@ -10,24 +12,29 @@ from typing import Any
 
 import pytest
 
-from contextleak.errors import BudgetExhausted, TargetError, UsageError
-from contextleak.icl import Clean, Exemplar, Job, Query, Task, Votes
-from contextleak.icl.datasets import fingerprint
-from contextleak.mechanisms import FewShot, ReportNoisyMax, UserSystem
-from contextleak.models import Model, Scripted
-from contextleak.privacy import Gaussian
-from contextleak.privacy.ledger import Ledger
-from contextleak.serving import PrivateICL
+from leakbound.errors import BudgetExhausted, TargetError, UsageError
+from leakbound.mechanisms import FewShot, ReportNoisyMax
+from leakbound.models import Model, Scripted
+from leakbound.privacy import Gaussian
+from leakbound.serving import PrivateICL
+from leakbound.serving.ledger import Ledger
+from leakbound.systems import UserSystem
+from leakbound.tasks import Aggregate, Example, Job, Query, Task, Votes
+from leakbound.tasks.datasets import fingerprint
 
 DELTA = 1e-5
 TASK = Task("classification", labels=("plain", "odd"))
 CANARY = "sesame-7731"
-ROWS = tuple(Exemplar(f"{CANARY} row {i}", "plain") for i in range(20))
+ROWS = tuple(Example(f"{CANARY} row {i}", "plain") for i in range(20))
 
 
-def make(tmp_path: Path, model: Model, budget: float = 1.0, mechanism: Any = None, **options: Any) -> PrivateICL:
+def make(
+    tmp_path: Path, model: Model, budget: float = 1.0, mechanism: Any = None, **options: Any
+) -> PrivateICL:
     chosen = mechanism or ReportNoisyMax.calibrated(1.0, DELTA, 10)
-    return PrivateICL(chosen, ROWS, TASK, model, Ledger(tmp_path / "ledger", budget, DELTA), **options)
+    return PrivateICL(
+        chosen, ROWS, TASK, model, Ledger(tmp_path / "ledger", budget, DELTA), **options
+    )
 
 
 def plain() -> Scripted:
@@ -90,7 +97,9 @@ def test_whether_a_query_is_refused_does_not_depend_on_the_rows(tmp_path: Path) 
 
 
 def test_equal_queries_get_independent_noise(tmp_path: Path) -> None:
-    votes = Scripted(complete=lambda prompt: "plain" if "row 0" in prompt or "row 2" in prompt else "odd")
+    votes = Scripted(
+        complete=lambda prompt: "plain" if "row 0" in prompt or "row 2" in prompt else "odd"
+    )
     private = make(tmp_path, votes, math.inf, ReportNoisyMax(50.0, 10))
     assert len({private.answer("same").text for _ in range(60)}) == 3
 
@@ -101,18 +110,22 @@ class Watched(ReportNoisyMax):
 
     seen: tuple[list[int], ...] = ([],)
 
-    def collect(self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model) -> list[Clean]:
+    def collect(
+        self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model
+    ) -> list[Aggregate]:
         self.seen[0].extend(draws)
         return [Votes((10, 0, 0))]
 
 
-def test_draws_come_from_the_operating_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_draws_come_from_the_operating_system(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     mechanism = Watched(1.0, 10, ([],))
     private = make(tmp_path, plain(), math.inf, mechanism)
     for _ in range(20):
         private.answer("same")
     assert len(set(mechanism.seen[0])) == 20
-    monkeypatch.setattr("contextleak.serving.private.secrets.randbits", lambda bits: bits)
+    monkeypatch.setattr("leakbound.serving.private.secrets.randbits", lambda bits: bits)
     private.answer("same")
     assert mechanism.seen[0][-1] == 62
 
@@ -120,7 +133,7 @@ def test_draws_come_from_the_operating_system(tmp_path: Path, monkeypatch: pytes
 def test_the_price_is_that_of_this_task_and_query(tmp_path: Path) -> None:
     @dataclass(frozen=True, slots=True)
     class ByWord(ReportNoisyMax):
-        def guarantee_of(self, task: Task, query: Query) -> Gaussian:
+        def cost(self, task: Task, query: Query) -> Gaussian:
             return Gaussian(float(len(query.text.split())), 100.0)
 
     private = make(tmp_path, plain(), math.inf, ByWord(1.0, 10))
@@ -141,7 +154,9 @@ def test_a_model_that_lacks_what_is_asked_is_refused_at_the_start(tmp_path: Path
 
 def test_any_callable_can_be_served_at_its_own_price(tmp_path: Path) -> None:
     system = UserSystem(lambda context, query: f"{len(context)} rows", "mine", Gaussian(1.0, 2.0))
-    private = PrivateICL(system, ROWS, Task("g"), Scripted(), Ledger(tmp_path / "ledger", 3.0, DELTA))
+    private = PrivateICL(
+        system, ROWS, Task("g"), Scripted(), Ledger(tmp_path / "ledger", 3.0, DELTA)
+    )
     answer = private.answer("how many")
     assert (answer.text, answer.spent) == ("20 rows", Gaussian(1.0, 2.0).epsilon(DELTA))
 

@@ -1,4 +1,7 @@
-"""The server and `contextleak answer` as users meet them: real processes, the official client, planted canaries."""
+"""The server and `leakbound answer` as users meet them:
+
+real processes, the official client, planted canaries.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +21,11 @@ from typing import Any
 import httpx
 import pytest
 
-from contextleak.icl import Clean, Exemplar, Job, Task, Votes
-from contextleak.mechanisms import ReportNoisyMax
-from contextleak.models import Model, Scripted
-from contextleak.privacy.ledger import Ledger
-from contextleak.serving import PrivateICL, application, chat
+from leakbound.mechanisms import ReportNoisyMax
+from leakbound.models import Model, Scripted
+from leakbound.serving import PrivateICL, application, chat
+from leakbound.serving.ledger import Ledger
+from leakbound.tasks import Aggregate, Example, Job, Task, Votes
 
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
@@ -31,21 +34,26 @@ openai = pytest.importorskip("openai")
 CANARY = "zanzibar-4417"
 AGGREGATE = 314159265
 TOKEN = "a-token-of-some-length"
-ROWS = tuple(Exemplar(f"{CANARY} row {i}", ("plain", "odd")[i % 2]) for i in range(20))
+ROWS = tuple(Example(f"{CANARY} row {i}", ("plain", "odd")[i % 2]) for i in range(20))
 TASK = Task("classification", labels=("odd", "plain"))
 ASK = {"model": "any", "messages": [{"role": "user", "content": "what is this"}]}
 
 
-# --- in this process ----------------------------------------------------------------------------------------------------
+# --- in this process
+# ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Planted(ReportNoisyMax):
-    """Its clean aggregate is a number that can be searched for; or it fails with private text in the message."""
+    """Its aggregate is a number that can be searched for; or it fails with private text in the
+    message.
+    """
 
     fails: bool = False
 
-    def collect(self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model) -> list[Clean]:
+    def collect(
+        self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model
+    ) -> list[Aggregate]:
         if self.fails:
             raise KeyError(f"{jobs[0].context[0].input} {AGGREGATE}")
         return [Votes((AGGREGATE, 0, 0))]
@@ -55,7 +63,12 @@ def private(tmp_path: Path, budget: float = 1.0, fails: bool = False) -> Private
     sigma = ReportNoisyMax.calibrated(1.0, 1e-5).sigma
     model = Scripted(complete=lambda prompt: "odd")
     return PrivateICL(
-        Planted(sigma, 10, fails), ROWS, TASK, model, Ledger(tmp_path / "ledger", budget, 1e-5), "support-desk"
+        Planted(sigma, 10, fails),
+        ROWS,
+        TASK,
+        model,
+        Ledger(tmp_path / "ledger", budget, 1e-5),
+        "support-desk",
     )
 
 
@@ -64,8 +77,12 @@ def send(served: PrivateICL, *requests: dict[str, Any], **options: Any) -> list[
 
     async def all_of_them() -> list[httpx.Response]:
         transport = httpx.ASGITransport(application(served, **options))
-        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8000") as client:
-            wanted = ({"method": "POST", "url": "/v1/chat/completions", **request} for request in requests)
+        async with httpx.AsyncClient(
+            transport=transport, base_url="http://127.0.0.1:8000"
+        ) as client:
+            wanted = (
+                {"method": "POST", "url": "/v1/chat/completions", **request} for request in requests
+            )
             return list(await asyncio.gather(*(client.request(**request) for request in wanted)))
 
     return asyncio.run(all_of_them())
@@ -74,9 +91,13 @@ def send(served: PrivateICL, *requests: dict[str, Any], **options: Any) -> list[
 def test_one_request_gets_an_answer_and_its_price(tmp_path: Path) -> None:
     (reply,) = send(private(tmp_path), {"json": ASK})
     body = reply.json()
-    assert (reply.status_code, body["object"], body["model"]) == (200, "chat.completion", "support-desk")
+    assert (reply.status_code, body["object"], body["model"]) == (
+        200,
+        "chat.completion",
+        "support-desk",
+    )
     assert body["choices"][0]["message"] == {"role": "assistant", "content": "odd"}
-    assert body["contextleak"] == {
+    assert body["leakbound"] == {
         "epsilon_spent": pytest.approx(1.0), "epsilon_remaining": pytest.approx(0.0, abs=1e-9), "delta": 1e-5,
     }  # fmt: skip
     assert set(body["usage"].values()) == {0}
@@ -86,7 +107,13 @@ def test_only_the_last_user_message_is_read(tmp_path: Path) -> None:
     seen: list[str] = []
     served = private(tmp_path, float("inf"))
     served.check = lambda query: seen.append(query) or query  # type: ignore[method-assign,assignment,func-returns-value]
-    turns = [("system", "s"), ("user", "first"), ("assistant", "a"), ("user", "last"), ("assistant", "b")]
+    turns = [
+        ("system", "s"),
+        ("user", "first"),
+        ("assistant", "a"),
+        ("user", "last"),
+        ("assistant", "b"),
+    ]
     parts = [{"type": "text", "text": "two"}, {"type": "text", "text": "parts"}]
     chat(served, {"messages": [{"role": role, "content": text} for role, text in turns]})
     chat(served, {"messages": [{"role": "user", "content": parts}]})
@@ -125,8 +152,12 @@ BAD: list[tuple[int, dict[str, Any], str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("status", "request_", "sentence"), BAD, ids=[f"{b[0]} {b[2]}" for b in BAD])
-def test_bad_requests_cost_nothing(tmp_path: Path, status: int, request_: dict[str, Any], sentence: str) -> None:
+@pytest.mark.parametrize(
+    ("status", "request_", "sentence"), BAD, ids=[f"{b[0]} {b[2]}" for b in BAD]
+)
+def test_bad_requests_cost_nothing(
+    tmp_path: Path, status: int, request_: dict[str, Any], sentence: str
+) -> None:
     served = private(tmp_path)
     (reply,) = send(served, request_)
     assert reply.status_code == status, reply.text
@@ -135,11 +166,21 @@ def test_bad_requests_cost_nothing(tmp_path: Path, status: int, request_: dict[s
 
 
 def test_harmless_fields_are_ignored(tmp_path: Path) -> None:
-    extra = {"temperature": 0.3, "max_tokens": 5, "top_p": 1, "n": 1, "tools": [], "seed": 1, "response_format": None}
+    extra = {
+        "temperature": 0.3,
+        "max_tokens": 5,
+        "top_p": 1,
+        "n": 1,
+        "tools": [],
+        "seed": 1,
+        "response_format": None,
+    }
     assert send(private(tmp_path), {"json": {**ASK, **extra}})[0].status_code == 200
 
 
-def test_requests_at_once_get_what_is_affordable_and_the_model_one_at_a_time(tmp_path: Path) -> None:
+def test_requests_at_once_get_what_is_affordable_and_the_model_one_at_a_time(
+    tmp_path: Path,
+) -> None:
     inside, most = [0], [0]
     served = private(tmp_path, 1.5)
     real = served.answer
@@ -161,7 +202,12 @@ def test_requests_at_once_get_what_is_affordable_and_the_model_one_at_a_time(tmp
 
 def test_a_token_is_required_where_there_is_one(tmp_path: Path) -> None:
     served = private(tmp_path, float("inf"))
-    tries = [{}, {"authorization": "Bearer wrong"}, {"authorization": f"Basic {TOKEN}"}, {"authorization": "Bearer é"}]
+    tries = [
+        {},
+        {"authorization": "Bearer wrong"},
+        {"authorization": f"Basic {TOKEN}"},
+        {"authorization": "Bearer é"},
+    ]
     tries.append({"authorization": f"Bearer {TOKEN}", "host": "elsewhere.example"})
     requests = [{"json": ASK, "headers": {k: v.encode() for k, v in h.items()}} for h in tries]
     models = {"method": "GET", "url": "/v1/models"}
@@ -171,9 +217,13 @@ def test_a_token_is_required_where_there_is_one(tmp_path: Path) -> None:
     assert TOKEN not in "".join(reply.text for reply in replies)
 
 
-def test_nothing_private_is_in_replies_or_logs(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_nothing_private_is_in_replies_or_logs(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(0)
-    good = send(private(tmp_path), {"json": ASK}, {"json": ASK}, {"json": {}}, {"url": "/", "method": "GET"})
+    good = send(
+        private(tmp_path), {"json": ASK}, {"json": ASK}, {"json": {}}, {"url": "/", "method": "GET"}
+    )
     (tmp_path / "more").mkdir()
     bad = send(private(tmp_path / "more", fails=True), {"json": ASK}, {"json": ASK})
     assert sorted(reply.status_code for reply in good) == [200, 400, 403, 404]
@@ -184,7 +234,8 @@ def test_nothing_private_is_in_replies_or_logs(tmp_path: Path, caplog: pytest.Lo
     assert not any(secret in told for secret in (CANARY, str(AGGREGATE), "row 0"))
 
 
-# --- real processes -----------------------------------------------------------------------------------------------------
+# --- real processes
+# -----------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -192,7 +243,9 @@ def desk(tmp_path: Path) -> Path:
     """A folder with private rows, and a system that fails with private text in its message."""
     rows = [json.dumps({"text": row.input, "label": row.label}) for row in ROWS]
     (tmp_path / "rows.jsonl").write_text("\n".join(rows))
-    (tmp_path / "raises.py").write_text("def f(context, query):\n    raise KeyError(context[0].input)\n")
+    (tmp_path / "raises.py").write_text(
+        "def f(context, query):\n    raise KeyError(context[0].input)\n"
+    )
     (tmp_path / "dies.py").write_text("import os\ndef f(context, query):\n    os._exit(9)\n")
     return tmp_path
 
@@ -203,7 +256,7 @@ ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 
 def cli(desk: Path, *args: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "contextleak", *args],
+        [sys.executable, "-m", "leakbound", *args],
         cwd=desk, capture_output=True, text=True, env={**ENVIRONMENT, **environment}, timeout=240,
     )  # fmt: skip
 
@@ -213,15 +266,19 @@ Start = Callable[..., tuple[str, Path]]
 
 @pytest.fixture
 def serve(desk: Path) -> Iterator[Start]:
-    """Starts `contextleak serve` on a free port; gives its address and its log, and ends it afterwards."""
+    """Starts `leakbound serve` on a free port; gives its address and its log, and ends it
+    afterwards.
+    """
     running: list[subprocess.Popen[bytes]] = []
 
     def start(*args: str, **environment: str) -> tuple[str, Path]:
         log = desk / f"log{len(running)}"
-        command = [sys.executable, "-m", "contextleak", "serve", "--port", "0", *args]
+        command = [sys.executable, "-m", "leakbound", "serve", "--port", "0", *args]
         with log.open("wb") as out:
             running.append(
-                subprocess.Popen(command, cwd=desk, stdout=out, stderr=out, env={**ENVIRONMENT, **environment})
+                subprocess.Popen(
+                    command, cwd=desk, stdout=out, stderr=out, env={**ENVIRONMENT, **environment}
+                )
             )
         return address(log, running[-1]), log
 
@@ -243,24 +300,28 @@ def address(log: Path, process: subprocess.Popen[bytes]) -> str:
 
 def test_the_official_client_works_unchanged(serve: Start) -> None:
     pytest.importorskip("torch")
-    url, log = serve(*ROUNDS, "--budget", "1.5", CONTEXTLEAK_TOKEN=TOKEN)
+    url, log = serve(*ROUNDS, "--budget", "1.5", LEAKBOUND_TOKEN=TOKEN)
     client = openai.OpenAI(base_url=f"{url}/v1", api_key=TOKEN, max_retries=0)
-    assert [model.id for model in client.models.list()] == ["contextleak"]
+    assert [model.id for model in client.models.list()] == ["leakbound"]
     turn = [{"role": "user", "content": "what is this"}]
-    answer = client.chat.completions.create(model="contextleak", messages=turn)
+    answer = client.chat.completions.create(model="leakbound", messages=turn)
     texts = [answer.choices[0].message.content]
-    assert answer.contextleak["epsilon_spent"] == pytest.approx(1.0)
-    chunks = list(client.chat.completions.create(model="contextleak", messages=turn, stream=True))
+    assert answer.leakbound["epsilon_spent"] == pytest.approx(1.0)
+    chunks = list(client.chat.completions.create(model="leakbound", messages=turn, stream=True))
     texts.append("".join(chunk.choices[0].delta.content or "" for chunk in chunks))
     assert set(texts) <= {"plain", "odd", "(no answer)"}
-    with pytest.raises(openai.PermissionDeniedError, match="does not allow another answer") as spent:
-        client.chat.completions.create(model="contextleak", messages=turn)
+    with pytest.raises(
+        openai.PermissionDeniedError, match="does not allow another answer"
+    ) as spent:
+        client.chat.completions.create(model="leakbound", messages=turn)
     with pytest.raises(openai.AuthenticationError):
         openai.OpenAI(base_url=f"{url}/v1", api_key="wrong", max_retries=0).models.list()
     with pytest.raises(openai.BadRequestError, match="n is not 1"):
-        client.chat.completions.create(model="contextleak", messages=turn, n=2)
+        client.chat.completions.create(model="leakbound", messages=turn, n=2)
     client.close()
-    told = log.read_text() + answer.model_dump_json() + "".join(map(repr, chunks)) + str(spent.value)
+    told = (
+        log.read_text() + answer.model_dump_json() + "".join(map(repr, chunks)) + str(spent.value)
+    )
     assert CANARY not in told
     assert TOKEN not in told
 
@@ -269,7 +330,11 @@ def test_a_failing_system_tells_a_server_and_its_log_nothing(serve: Start) -> No
     url, log = serve("--data", "rows.jsonl", "--system", "python:raises.py:f", "--budget", "inf")
     reply = httpx.post(f"{url}/v1/chat/completions", json=ASK, timeout=60)
     assert (reply.status_code, reply.json()["error"]["type"]) == (500, "server_error")
-    big = httpx.post(f"{url}/v1/chat/completions", content=b"x" * 70_000, headers={"content-type": "application/json"})
+    big = httpx.post(
+        f"{url}/v1/chat/completions",
+        content=b"x" * 70_000,
+        headers={"content-type": "application/json"},
+    )
     assert big.status_code == 413
     assert "TargetError" in log.read_text()
     assert CANARY not in log.read_text() + reply.text + big.text
@@ -297,14 +362,23 @@ def test_answer_prints_the_answer_and_the_price_and_exits_5_when_it_is_spent(des
 
 
 def test_a_crash_between_spend_and_release_has_lost_the_budget(desk: Path) -> None:
-    args = ("answer", "--data", "rows.jsonl", "--system", "python:dies.py:f", "--budget", "inf", "what")
+    args = (
+        "answer",
+        "--data",
+        "rows.jsonl",
+        "--system",
+        "python:dies.py:f",
+        "--budget",
+        "inf",
+        "what",
+    )
     assert cli(desk, *args).returncode == 9
-    ledger = Ledger(desk / "contextleak-ledger.sqlite", float("inf"), 1e-5)
+    ledger = Ledger(desk / "leakbound-ledger.sqlite", float("inf"), 1e-5)
     assert ledger.state(_key(ROWS)).answers == 1
 
 
-def _key(rows: tuple[Exemplar, ...]) -> str:
-    from contextleak.icl.datasets import fingerprint
+def _key(rows: tuple[Example, ...]) -> str:
+    from leakbound.tasks.datasets import fingerprint
 
     return fingerprint(rows)
 
@@ -312,20 +386,24 @@ def _key(rows: tuple[Exemplar, ...]) -> str:
 REFUSED = [
     (("answer", "--data", "rows.jsonl", "x"), 2, "--budget inf"),
     (("answer", *ROUNDS, "--shots", "21", "x"), 2, "the data has 20 rows"),
-    (("answer", *ROUNDS, "--shots", "5", "x"), 2, "10 partitions need at least as many exemplars"),
+    (("answer", *ROUNDS, "--shots", "5", "x"), 2, "10 partitions need at least as many examples"),
     (("answer", *ROUNDS, "--budget", "nan", "x"), 2, "epsilon is nan"),
     (("answer", *ROUNDS, "--ledger", "rows.jsonl", "x"), 2, "cannot be read or written"),
-    (("answer", *ROUNDS, "--attack", "inquiry", "x"), 2, "No such option"),
+    (("answer", *ROUNDS, "--attack", "membership", "x"), 2, "No such option"),
     (("answer", *ROUNDS), 2, "Missing argument"),
     (("answer", *ROUNDS, "x" * 1001), 2, "at most 1000 bytes"),
     (("answer", *ROUNDS, "--longest-query", "5000", "x"), 4, "may not fit the model"),
-    (("serve", *ROUNDS, "--host", "0.0.0.0"), 2, "CONTEXTLEAK_TOKEN"),
+    (("serve", *ROUNDS, "--host", "0.0.0.0"), 2, "LEAKBOUND_TOKEN"),
     (("serve", *ROUNDS, "--token", "x"), 2, "No such option"),
 ]
 
 
-@pytest.mark.parametrize(("args", "code", "sentence"), REFUSED, ids=[" ".join(r[0])[:60] for r in REFUSED])
-def test_mistakes_get_a_sentence(desk: Path, args: tuple[str, ...], code: int, sentence: str) -> None:
+@pytest.mark.parametrize(
+    ("args", "code", "sentence"), REFUSED, ids=[" ".join(r[0])[:60] for r in REFUSED]
+)
+def test_mistakes_get_a_sentence(
+    desk: Path, args: tuple[str, ...], code: int, sentence: str
+) -> None:
     pytest.importorskip("torch")
     done = cli(desk, *args)
     assert done.returncode == code, (done.stdout, done.stderr)

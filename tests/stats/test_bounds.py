@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from contextleak.errors import UsageError
-from contextleak.stats import (
+from leakbound.errors import UsageError
+from leakbound.stats import (
     Estimate,
     Split,
     accuracy_bound,
@@ -47,7 +47,9 @@ def test_no_trials_know_nothing() -> None:
 
 
 @given(N, N, st.data())
-def test_bounds_are_finite_and_never_negative(members: int, nonmembers: int, data: st.DataObject) -> None:
+def test_bounds_are_finite_and_never_negative(
+    members: int, nonmembers: int, data: st.DataObject
+) -> None:
     tp, fp = data.draw(st.integers(0, members)), data.draw(st.integers(0, nonmembers))
     for estimate in (clopper_pearson, gdp):
         e = estimate(tp, members - tp, fp, nonmembers - fp, 1e-5)
@@ -61,22 +63,34 @@ def test_a_better_attack_never_lowers_a_bound(n: int, data: st.DataObject) -> No
     fp = data.draw(st.integers(0, n // 2 - 1))
     tp = data.draw(st.integers(n // 2, n - 1))
     assert (gdp(tp + 1, n - tp - 1, fp, n - fp).mu or 0) >= (gdp(tp, n - tp, fp, n - fp).mu or 0)
-    worse, better = clopper_pearson(tp, n - tp, fp, n - fp), clopper_pearson(tp + 1, n - tp - 1, fp, n - fp)
+    worse, better = (
+        clopper_pearson(tp, n - tp, fp, n - fp),
+        clopper_pearson(tp + 1, n - tp - 1, fp, n - fp),
+    )
     assert (better.epsilon or 0) >= (worse.epsilon or 0)
 
 
 @pytest.mark.parametrize("mu", [0.0, 0.5, 1.5])
 def test_coverage(mu: float) -> None:
-    """In 2,000 audits of a Gaussian pair, bounds exceed the truth in at most 5 % (within simulation error)."""
+    """In 2,000 audits of a Gaussian pair, bounds exceed the truth in at most 5 % (within simulation
+    error).
+    """
     rng, n = np.random.default_rng(7), 120
     tp = (rng.normal(mu, 1, (2000, n)) >= mu / 2).sum(1)
     fp = (rng.normal(0, 1, (2000, n)) >= mu / 2).sum(1)
-    over = np.mean([(gdp(int(t), n - int(t), int(f), n - int(f)).mu or 0) > mu for t, f in zip(tp, fp, strict=True)])
+    over = np.mean(
+        [
+            (gdp(int(t), n - int(t), int(f), n - int(f)).mu or 0) > mu
+            for t, f in zip(tp, fp, strict=True)
+        ]
+    )
     assert over <= 0.05
 
 
 def test_a_perfect_attack_certifies_what_n_can() -> None:
-    assert clopper_pearson(40, 0, 0, 40).epsilon == pytest.approx(math.log(0.025 ** (1 / 40) / (1 - 0.025 ** (1 / 40))))
+    assert clopper_pearson(40, 0, 0, 40).epsilon == pytest.approx(
+        math.log(0.025 ** (1 / 40) / (1 - 0.025 ** (1 / 40)))
+    )
     assert accuracy_log_odds(10, 10).epsilon == math.inf
 
 
@@ -84,7 +98,9 @@ def test_a_perfect_attack_certifies_what_n_can() -> None:
 def test_accuracy_bound_is_the_binomial_tail(n: int, data: st.DataObject) -> None:
     correct = data.draw(st.integers(0, n))
     epsilon = accuracy_bound(correct, n).epsilon or 0
-    assert epsilon == 0 or binom.sf(correct - 1, n, 1 / (1 + math.exp(-epsilon))) <= 0.05 * (1 + 1e-6)
+    assert epsilon == 0 or binom.sf(correct - 1, n, 1 / (1 + math.exp(-epsilon))) <= 0.05 * (
+        1 + 1e-6
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,6 @@
-"""The e-process: never wrong too often, whatever the stopping; quick where the claim is false; exact laws of pairs."""
+"""The e-process: never wrong too often, whatever the stopping; quick where the claim is false;
+exact laws of pairs.
+"""
 
 import math
 
@@ -9,9 +11,23 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 from scipy.stats import norm
 
-from contextleak.errors import UsageError
-from contextleak.privacy import ApproxDP, Gaussian, NonPrivate, PureDP, calibrate_gaussian, gdp_epsilon
-from contextleak.stats import CategoricalLaw, EProcess, GaussianLaw, VoteScores, exact_pair, pair_delta
+from leakbound.errors import UsageError
+from leakbound.privacy import (
+    ApproxDP,
+    Gaussian,
+    NonPrivate,
+    PureDP,
+    calibrate_gaussian,
+    gdp_epsilon,
+)
+from leakbound.stats import (
+    CategoricalLaw,
+    EProcess,
+    GaussianLaw,
+    VoteScores,
+    exact_pair,
+    pair_delta,
+)
 
 TAUS = np.array([0.0, 0.5, 1.0])
 
@@ -24,25 +40,32 @@ def audit(claim_mu: float, true_mu: float, pairs: int, seed: int) -> EProcess:
 
 
 def test_a_true_claim_is_refuted_in_at_most_5_percent_even_with_stopping() -> None:
-    assert np.mean([audit(1.0, 1.0, 150, seed).refuted for seed in range(200)]) <= 0.05
+    assert np.mean([audit(1.0, 1.0, 150, seed).rejected for seed in range(200)]) <= 0.05
 
 
 def test_no_leak_has_no_positive_bound_more_often() -> None:
-    assert np.mean([(audit(0.5, 0.0, 100, seed).mu_lower_bound().mu or 0) > 0 for seed in range(60)]) <= 0.1
+    assert (
+        np.mean([(audit(0.5, 0.0, 100, seed).mu_lower_bound().mu or 0) > 0 for seed in range(60)])
+        <= 0.1
+    )
 
 
 def test_a_false_claim_is_refuted_and_bounds_lie_below_the_truth() -> None:
     process = audit(0.5, 2.0, 200, 2)
-    assert process.refuted
+    assert process.rejected
     assert 0.5 < (process.mu_lower_bound().mu or 0) < 2.0
     assert process.wealth > 20
 
 
 @settings(max_examples=30, deadline=None)
 @given(
-    st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=30), st.floats(0, 3), st.floats(0, 0.5)
+    st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=30),
+    st.floats(0, 3),
+    st.floats(0, 0.5),
 )
-def test_wealth_is_never_negative(pairs: list[tuple[float, float]], epsilon: float, delta: float) -> None:
+def test_wealth_is_never_negative(
+    pairs: list[tuple[float, float]], epsilon: float, delta: float
+) -> None:
     process = EProcess(ApproxDP(epsilon, delta))
     for x, y in pairs:
         process.update(x, y)
@@ -52,7 +75,9 @@ def test_wealth_is_never_negative(pairs: list[tuple[float, float]], epsilon: flo
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 2**31), st.floats(0.1, 2))
 def test_one_step_is_a_supermartingale(seed: int, epsilon: float) -> None:
-    """Under randomised response at the claim, the expected factor of the next bet is at most 1, whatever came before."""
+    """Under randomised response at the claim, the expected factor of the next bet is at most 1,
+    whatever came before.
+    """
     rng = np.random.default_rng(seed)
     p = 1 / (1 + math.exp(-epsilon))
     process = EProcess(PureDP(epsilon))
@@ -72,7 +97,10 @@ def test_one_step_is_a_supermartingale(seed: int, epsilon: float) -> None:
 @pytest.mark.parametrize("horizon", [None, 50])
 @pytest.mark.parametrize("seed", range(5))
 def test_one_step_over_all_thresholds_is_a_supermartingale(seed: int, horizon: int | None) -> None:
-    """Votes 0..2 hidden by noise: over all laws of a pair that keep the claim's lines, the next factor's largest mean is 1."""
+    """Votes 0..2 hidden by noise:
+
+    over all laws of a pair that keep the claim's lines, the next factor's largest mean is 1.
+    """
     rng, scores = np.random.default_rng(seed), VoteScores.count(2, 1.0)
     states = [(i, j) for i in range(3) for j in range(3) if abs(i - j) <= 1]
     process = scores.process(Gaussian(0.6, 1.0), horizon=horizon)
@@ -82,11 +110,19 @@ def test_one_step_over_all_thresholds_is_a_supermartingale(seed: int, horizon: i
     bets = process._bets(process.lines, scores.thresholds.size)
     x, y = (scores.chances([s[i] for s in states]) for i in (0, 1))
     bet = bets.choose(process._live.past, np.array([process.pairs]))  # type: ignore[union-attr]
-    pay = np.tensordot(process.lines.coefficients[0], np.stack([np.ones_like(x), x, y]), 1)  # (L, S, K)
+    pay = np.tensordot(
+        process.lines.coefficients[0], np.stack([np.ones_like(x), x, y]), 1
+    )  # (L, S, K)
     worst = pay.transpose(1, 0, 2).reshape(len(states), -1)
     factors = 1 + bet.gains(x, y, np.zeros(len(states), int))[0]
     assert factors.min() > 0
-    most = linprog(-factors, A_ub=worst.T, b_ub=np.zeros(worst.shape[1]), A_eq=np.ones((1, len(states))), b_eq=[1.0])
+    most = linprog(
+        -factors,
+        A_ub=worst.T,
+        b_ub=np.zeros(worst.shape[1]),
+        A_eq=np.ones((1, len(states))),
+        b_eq=[1.0],
+    )
     assert -most.fun <= 1 + 1e-9
 
 
@@ -132,7 +168,7 @@ def test_a_hundred_pairs_reach_most_of_mu(epsilon: float) -> None:
     member = np.where(np.isin(np.arange(100), (20, 50, 80)), -10, -8)
     process.extend(scores.chances(member), scores.chances(np.full(100, -10)))
     assert 0.86 * true < (process.mu_lower_bound().mu or 0) <= true
-    assert not process.refuted
+    assert not process.rejected
 
 
 @pytest.mark.parametrize(
@@ -147,7 +183,10 @@ def test_a_hundred_pairs_reach_most_of_mu(epsilon: float) -> None:
         (lambda: EProcess(PureDP(1)).extend([0.5], [0.5]), "must be \\(pairs, thresholds\\)"),
         (lambda: EProcess(NonPrivate()), "promises nothing"),
         (lambda: EProcess(PureDP(1), 1.0), "confidence is 1"),
-        (lambda: EProcess(PureDP(1), support=([[0.5]], [[0.5]])).update(0, 1), "outside the stated support"),
+        (
+            lambda: EProcess(PureDP(1), support=([[0.5]], [[0.5]])).update(0, 1),
+            "outside the stated support",
+        ),
     ],
 )
 def test_bad_input_gets_a_sentence(call: object, sentence: str) -> None:
@@ -168,7 +207,9 @@ def test_exact_gaussian_pairs(distance: float, delta: float) -> None:
     )
 
 
-PROBABILITIES = st.lists(st.floats(0.01, 1), min_size=4, max_size=4).map(lambda v: np.array(v) / sum(v))
+PROBABILITIES = st.lists(st.floats(0.01, 1), min_size=4, max_size=4).map(
+    lambda v: np.array(v) / sum(v)
+)
 
 
 @given(PROBABILITIES, PROBABILITIES, st.floats(0, 0.3))
@@ -183,7 +224,10 @@ def test_exact_categorical_pairs(p: np.ndarray, q: np.ndarray, delta: float) -> 
 
 def test_disjoint_answers_have_no_bound_and_bad_laws_a_sentence() -> None:
     assert (
-        exact_pair(CategoricalLaw(np.array([1.0, 0.0])), CategoricalLaw(np.array([0.0, 1.0])), 0.5).epsilon == math.inf
+        exact_pair(
+            CategoricalLaw(np.array([1.0, 0.0])), CategoricalLaw(np.array([0.0, 1.0])), 0.5
+        ).epsilon
+        == math.inf
     )
     with pytest.raises(UsageError, match="sum to 1"):
         exact_pair(CategoricalLaw(np.array([0.5])), CategoricalLaw(np.array([1.0])), 0)

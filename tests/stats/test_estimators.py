@@ -1,4 +1,7 @@
-"""Credible bound, one-run bound, test of the noise, published bootstrap, Bonferroni: closed forms, twins, coverage, edges."""
+"""Credible bound, one-run bound, test of the noise, published bootstrap, Bonferroni:
+
+closed forms, twins, coverage, edges.
+"""
 
 import math
 from typing import Any
@@ -9,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from contextleak.errors import UsageError
-from contextleak.stats import (
+from leakbound.errors import UsageError
+from leakbound.stats import (
     Bonferroni,
     accuracy_bound,
     bonferroni,
@@ -35,7 +38,10 @@ def test_joint_beta_is_the_quantile_of_its_posterior(
     fnr = rng.beta(0.5 + members - tp, 0.5 + tp, 200_000)
     fpr = rng.beta(0.5 + fp, 0.5 + nonmembers - fp, 200_000)
     with np.errstate(divide="ignore", invalid="ignore"):
-        epsilon = np.maximum(np.log(np.maximum(1 - delta - fpr, 0) / fnr), np.log(np.maximum(1 - delta - fnr, 0) / fpr))
+        epsilon = np.maximum(
+            np.log(np.maximum(1 - delta - fpr, 0) / fnr),
+            np.log(np.maximum(1 - delta - fnr, 0) / fpr),
+        )
     epsilon = np.maximum(np.nan_to_num(epsilon, nan=0.0, posinf=1e9, neginf=0.0), 0)
     below = float((epsilon <= (found.epsilon or 0)).mean())
     assert found.epsilon == 0 or below == pytest.approx(0.05, abs=0.004)
@@ -65,7 +71,10 @@ def test_one_run_equals_the_slow_sum(guesses: int, data: st.DataObject, delta: f
     def p_value(eps: float) -> float:
         q = 1 / (1 + math.exp(-eps))
         worst = max(
-            (sum(binom.pmf(correct - j, guesses, q) for j in range(1, i + 1)) / i for i in range(1, correct + 1)),
+            (
+                sum(binom.pmf(correct - j, guesses, q) for j in range(1, i + 1)) / i
+                for i in range(1, correct + 1)
+            ),
             default=0.0,
         )
         return float(binom.sf(correct - 1, guesses, q) + 2 * canaries * delta * worst)
@@ -89,7 +98,10 @@ def test_one_run_covers_randomised_response() -> None:
 
 def test_the_declared_noise_fits_and_other_noise_does_not() -> None:
     rng = np.random.default_rng(0)
-    accused = [not noise_goodness_of_fit(rng.normal(0, 2.0, (200, 3)), 2.0, level=0.05).fits for _ in range(200)]
+    accused = [
+        not noise_goodness_of_fit(rng.normal(0, 2.0, (200, 3)), 2.0, level=0.05).fits
+        for _ in range(200)
+    ]
     assert np.mean(accused) <= 0.05
     good = rng.normal(0, 2.0, (500, 3))
     wrong = {
@@ -120,7 +132,9 @@ def test_resampled_is_a_point_estimate_near_the_truth_of_its_votes() -> None:
     assert found.kind == "point_estimate"
     assert found.confidence is None
     assert found.mu == pytest.approx(0.8, abs=0.03)
-    twin = [rng.choice(v, 200_000) + rng.normal(0, 1 / 0.8, 200_000) >= 0.5 for v in (member, nonmember)]
+    twin = [
+        rng.choice(v, 200_000) + rng.normal(0, 1 / 0.8, 200_000) >= 0.5 for v in (member, nonmember)
+    ]
     tp, fp = (int(t.sum()) for t in twin)
     assert gdp(tp, 200_000 - tp, fp, 200_000 - fp).mu == pytest.approx(found.mu, abs=0.02)
 
@@ -143,10 +157,13 @@ def test_bonferroni_pays_for_its_thresholds() -> None:
     assert (many.mu or 0) < (one.mu or 0)
     assert many.confidence == 0.95
     assert "Bonferroni" in many.threshold
-    empty = [bonferroni(gdp, *rng.normal(0, 1, (2, 100)), [-0.5, 0, 0.5], 1e-5).mu for _ in range(200)]  # type: ignore[misc]
+    empty = [
+        bonferroni(gdp, *rng.normal(0, 1, (2, 100)), [-0.5, 0, 0.5], 1e-5).mu for _ in range(200)
+    ]  # type: ignore[misc]
     assert np.mean([(mu or 0) > 0 for mu in empty]) <= 0.05
     assert (
-        str(Bonferroni()) == "best of several thresholds fixed beforehand, each at its share of the error (Bonferroni)"
+        str(Bonferroni())
+        == "best of several thresholds fixed beforehand, each at its share of the error (Bonferroni)"
     )
 
 

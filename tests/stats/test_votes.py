@@ -9,9 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import ndtr, ndtri
 
-from contextleak.errors import UsageError
-from contextleak.privacy import Gaussian
-from contextleak.stats import Estimate, VoteScores, binomial_lower, binomial_upper, joint_votes, roc_band, vote_band
+from leakbound.errors import UsageError
+from leakbound.privacy import Gaussian
+from leakbound.stats import (
+    Estimate,
+    VoteScores,
+    binomial_lower,
+    binomial_upper,
+    joint_votes,
+    roc_band,
+    vote_band,
+)
 
 VOTES = st.lists(st.integers(0, 4), min_size=1, max_size=60)
 
@@ -33,15 +41,21 @@ def test_band_equals_its_formula(member: list[int], nonmember: list[int], sigma:
     band = roc_band(member, nonmember, 4, sigma)
     for at in (0, 300, 400, 520, 800):
         tau = float(band.threshold[at])
-        assert band.tpr[at] == pytest.approx(slow_rates(member, tau, sigma, 0.05 / 8, False), abs=1e-12)
-        assert band.fpr[at] == pytest.approx(min(1, slow_rates(nonmember, tau, sigma, 0.05 / 8, True)), abs=1e-12)
+        assert band.tpr[at] == pytest.approx(
+            slow_rates(member, tau, sigma, 0.05 / 8, False), abs=1e-12
+        )
+        assert band.fpr[at] == pytest.approx(
+            min(1, slow_rates(nonmember, tau, sigma, 0.05 / 8, True)), abs=1e-12
+        )
     assert (np.diff(band.tpr) <= 1e-12).all()
     assert (np.diff(band.fpr) <= 1e-12).all()
 
 
 @settings(max_examples=25, deadline=None)
 @given(VOTES, VOTES, st.floats(0.3, 4), st.integers(0, 59))
-def test_one_more_vote_never_lowers_the_bounds(member: list[int], nonmember: list[int], sigma: float, at: int) -> None:
+def test_one_more_vote_never_lowers_the_bounds(
+    member: list[int], nonmember: list[int], sigma: float, at: int
+) -> None:
     better = list(member)
     better[at % len(better)] = min(4, better[at % len(better)] + 1)
     one, other = vote_band(member, nonmember, 4, sigma), vote_band(better, nonmember, 4, sigma)

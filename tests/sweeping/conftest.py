@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from contextleak.auditing import AuditSpec
-from contextleak.models import Counted, Scripted
-from contextleak.sweeping import OpensOnce, Sweep, SweepRecord, plan
-from contextleak.sweeping.grid import merged
+from leakbound.auditing import AuditSpec
+from leakbound.models import Counted, Scripted
+from leakbound.sweeping import OpensOnce, Sweep, SweepRecord, plan
+from leakbound.sweeping.grid import merged
 
 
 def said(prompt: str) -> str:
@@ -20,7 +20,7 @@ def said(prompt: str) -> str:
     return "yes" if prompt.count(parts[-2]) > 1 else "no"
 
 
-class Lab:
+class RecipeContext:
     """Sweeps over the rows of a file with a counting model."""
 
     def __init__(self, out: Path, data: Path) -> None:
@@ -33,14 +33,20 @@ class Lab:
         self.opened += 1
         return self.model
 
-    def sweep(self, grid: dict[str, Any], base: dict[str, Any] | None = None, **options: Any) -> Sweep:
+    def sweep(
+        self, grid: dict[str, Any], base: dict[str, Any] | None = None, **options: Any
+    ) -> Sweep:
         opens = OpensOnce(self.opener)
-        return Sweep(plan({**self.base, **(base or {})}, merged(grid), opens, **options), self.out, opens)
+        return Sweep(
+            plan({**self.base, **(base or {})}, merged(grid), opens, **options), self.out, opens
+        )
 
-    def run(self, grid: dict[str, Any], base: dict[str, Any] | None = None, **options: Any) -> SweepRecord:
+    def run(
+        self, grid: dict[str, Any], base: dict[str, Any] | None = None, **options: Any
+    ) -> SweepRecord:
         return self.sweep(grid, base, **options).run()
 
 
 @pytest.fixture
-def lab(tmp_path: Path, data_file: Path) -> Lab:
-    return Lab(tmp_path / "sweep", data_file)
+def lab(tmp_path: Path, data_file: Path) -> RecipeContext:
+    return RecipeContext(tmp_path / "sweep", data_file)

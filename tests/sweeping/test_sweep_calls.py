@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from contextleak.auditing import make_spec, prepare
-from contextleak.errors import TargetError, UsageError
-from contextleak.sweeping import load_sweep
-from contextleak.sweeping.record import SweepRecord
+from leakbound.auditing import make_spec, prepare
+from leakbound.errors import TargetError, UsageError
+from leakbound.sweeping import load_sweep
+from leakbound.sweeping.record import SweepRecord
 
 EPSILONS, ESTIMATORS = [1, 2, 4, 8], ["e_process", "clopper_pearson", "joint_votes"]
 
@@ -31,7 +31,9 @@ def test_every_point_says_what_its_own_audit_would(lab: Any, tmp_path: Any) -> N
     other = type(lab)(tmp_path / "other", lab.base["data"])
     record = lab.run({"epsilon": [1, 8], "estimator": ["e_process", "joint_votes"]})
     apart = [
-        other.run({"epsilon": [p.changes["epsilon"]], "estimator": [p.changes["estimator"]]}).points[0]
+        other.run(
+            {"epsilon": [p.changes["epsilon"]], "estimator": [p.changes["estimator"]]}
+        ).points[0]
         for p in record.points
     ]
     assert [point.model_dump(exclude={"changes"}) for point in record.points] == [
@@ -42,7 +44,11 @@ def test_every_point_says_what_its_own_audit_would(lab: Any, tmp_path: Any) -> N
 def test_what_changes_a_question_is_asked_for_itself(lab: Any) -> None:
     record = lab.run({"partitions": [2, 3], "epsilon": [1, 4]})
     assert len({point.evidence for point in record.points}) == 2
-    assert lab.model.calls == record.calls == sum(p.model_calls for p in record.points if p.changes["epsilon"] == 1)
+    assert (
+        lab.model.calls
+        == record.calls
+        == sum(p.model_calls for p in record.points if p.changes["epsilon"] == 1)
+    )
 
 
 def test_fewer_pairs_are_part_of_more(lab: Any) -> None:
@@ -51,7 +57,7 @@ def test_fewer_pairs_are_part_of_more(lab: Any) -> None:
 
 
 def test_points_that_stop_early_ask_at_most_what_the_longest_does(lab: Any) -> None:
-    stopping = {"mechanism": "few_shot", "stop_when_refuted": True, "pairs": 40}
+    stopping = {"mechanism": "few_shot", "stop_when_rejected": True, "pairs": 40}
     record = lab.run({"epsilon": [0.1, 1, 3], "delta": [1e-5, 1e-3]}, stopping)
     assert len({point.pairs for point in record.points}) > 1
     assert lab.model.calls == record.calls
@@ -60,8 +66,8 @@ def test_points_that_stop_early_ask_at_most_what_the_longest_does(lab: Any) -> N
 @pytest.mark.parametrize(
     ("mechanism", "attack", "shared"),
     [
-        ("synthetic_shots", "inquiry", False),
-        ("product_of_experts", "inquiry", True),
+        ("synthetic_shots", "membership", False),
+        ("product_of_experts", "membership", True),
         ("product_of_experts", "repeat", False),
         ("bounded_cid", "repeat", False),
         ("embedding_mean", "repeat", True),
@@ -71,7 +77,8 @@ def test_noise_that_is_drawn_while_collecting_is_never_shared(
     mechanism: str, attack: str, shared: bool, pocket: Any
 ) -> None:
     specs = [
-        make_spec({"mechanism": mechanism, "attack": attack, "epsilon": e, "pairs": 1, "shots": 10}) for e in (1, 8)
+        make_spec({"mechanism": mechanism, "attack": attack, "epsilon": e, "pairs": 1, "shots": 10})
+        for e in (1, 8)
     ]
     one, other = (prepare(spec, pocket).evidence for spec in specs)
     assert (one == other) is shared
@@ -91,11 +98,11 @@ def test_an_interrupted_sweep_keeps_its_points_and_goes_on(lab: Any, tmp_path: A
     sweep = lab.sweep({"partitions": [1, 2, 3]}, queries=4)
     answer, left = lab.model.model.answer, [100]
 
-    def until(asks: Any) -> Any:
-        left[0] -= len(asks)
+    def until(requests: Any) -> Any:
+        left[0] -= len(requests)
         if left[0] < 0:
             raise KeyboardInterrupt
-        return answer(asks)
+        return answer(requests)
 
     lab.model.model.answer = until
     with pytest.raises(KeyboardInterrupt):
@@ -105,16 +112,22 @@ def test_an_interrupted_sweep_keeps_its_points_and_goes_on(lab: Any, tmp_path: A
     assert {one.why for one in partly.unmade} == {"not reached"}
     lab.model.model.answer = answer
     whole = lab.run({"partitions": [1, 2, 3]}, queries=4)
-    fresh = type(lab)(tmp_path / "fresh", lab.base["data"]).run({"partitions": [1, 2, 3]}, queries=4)
+    fresh = type(lab)(tmp_path / "fresh", lab.base["data"]).run(
+        {"partitions": [1, 2, 3]}, queries=4
+    )
     assert whole.to_json() == fresh.to_json()
 
 
 def test_invalid_points_are_all_named_before_the_first_call(lab: Any) -> None:
-    grid = {"partitions": [3, 7], "estimator": ["e_process", "joint_votes"], "attack": ["inquiry", "repeat"]}
+    grid = {
+        "partitions": [3, 7],
+        "estimator": ["e_process", "joint_votes"],
+        "attack": ["membership", "repeat"],
+    }
     with pytest.raises(UsageError) as refused:
         lab.sweep(grid)
     text = str(refused.value)
-    assert "7 partitions need at least as many exemplars, and shots is 6" in text
+    assert "7 partitions need at least as many examples, and shots is 6" in text
     assert "report_noisy_max chooses among given answers" in text
     assert "--skip-invalid" in text
     assert lab.model.calls == 0
@@ -132,10 +145,10 @@ def test_nothing_valid_is_refused_even_when_skipping(lab: Any) -> None:
 def test_a_point_that_fails_loses_no_other(lab: Any) -> None:
     answer = lab.model.model.answer
 
-    def failing(asks: Any) -> Any:
-        if any("shows nothing" in str(ask.prompt) for ask in asks):
+    def failing(requests: Any) -> Any:
+        if any("shows nothing" in str(ask.prompt) for ask in requests):
             raise TargetError("the server is gone.")
-        return answer(asks)
+        return answer(requests)
 
     lab.model.model.answer = failing
     canaries = {"canary_text": ["a plain text", "a text that shows nothing"]}
@@ -175,9 +188,9 @@ def test_too_many_held_out_queries_are_refused(lab: Any) -> None:
     assert lab.model.calls == 0
 
 
-def test_a_model_without_room_for_all_exemplars_has_no_ceiling(lab: Any) -> None:
-    def check(asks: Any) -> None:
-        if any(str(ask.prompt).count("\n\n") > 5 for ask in asks):
+def test_a_model_without_room_for_all_examples_has_no_ceiling(lab: Any) -> None:
+    def check(requests: Any) -> None:
+        if any(str(ask.prompt).count("\n\n") > 5 for ask in requests):
             raise TargetError("the prompt is too long.")
 
     lab.model.model.check = check

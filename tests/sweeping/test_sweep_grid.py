@@ -9,12 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contextleak.errors import UsageError
-from contextleak.sweeping.grid import Grid, merged, parse_grid, settings, spec_of, told
+from leakbound.errors import UsageError
+from leakbound.sweeping.grid import Grid, merged, parse_grid, settings, spec_of, told
 
 
 @given(
-    st.dictionaries(st.sampled_from(["epsilon", "delta", "pairs"]), st.sets(st.integers(1, 9), min_size=1), max_size=3)
+    st.dictionaries(
+        st.sampled_from(["epsilon", "delta", "pairs"]),
+        st.sets(st.integers(1, 9), min_size=1),
+        max_size=3,
+    )
 )
 def test_settings_are_every_combination_once(found: dict[str, set[int]]) -> None:
     grid: Grid = {key: tuple(values) for key, values in found.items()}
@@ -25,9 +29,16 @@ def test_settings_are_every_combination_once(found: dict[str, set[int]]) -> None
 
 
 def test_values_are_read_as_in_a_configuration_file() -> None:
-    grid = parse_grid(["epsilon=1,2.5", "mechanism=few_shot,zero_shot", "score=null,said_member", "option.lam=0.5,1"])
+    grid = parse_grid(
+        [
+            "epsilon=1,2.5",
+            "mechanism=few_shot,zero_shot",
+            "score=null,predicted_member",
+            "option.lam=0.5,1",
+        ]
+    )
     assert grid == {
-        "epsilon": (1, 2.5), "mechanism": ("few_shot", "zero_shot"), "score": (None, "said_member"), "option.lam": (0.5, 1)
+        "epsilon": (1, 2.5), "mechanism": ("few_shot", "zero_shot"), "score": (None, "predicted_member"), "option.lam": (0.5, 1)
     }  # fmt: skip
 
 

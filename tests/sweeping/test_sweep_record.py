@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-import contextleak
-from contextleak.errors import StoreError
-from contextleak.report.sweep_page import sweep_page
-from contextleak.report.sweep_terminal import sweep_summary
-from contextleak.sweeping import SweepRecord, csv_text, load_sweep
+import leakbound
+from leakbound.errors import StoreError
+from leakbound.report.sweep_page import sweep_page
+from leakbound.report.sweep_terminal import sweep_summary
+from leakbound.sweeping import SweepRecord, csv_text, load_sweep
 
 GOLDEN = Path(__file__).parent / "golden" / "sweep-1.json"
-SCHEMA = Path(contextleak.__file__).parent / "sweeping" / "record-1.schema.json"
+SCHEMA = Path(leakbound.__file__).parent / "sweeping" / "record-1.schema.json"
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,11 @@ def test_the_table_has_a_row_a_point(record: SweepRecord) -> None:
     assert len(rows) == len(record.points)
     for row, point in zip(rows, record.points, strict=True):
         assert (float(row["epsilon"]), int(row["seed"])) == (point.changes["epsilon"], point.seed)
-        assert (row["verdict"], row["method"], row["kind"]) == (point.verdict, "e_process", "lower_bound")
+        assert (row["verdict"], row["method"], row["kind"]) == (
+            point.verdict,
+            "e_process",
+            "lower_bound",
+        )
         assert float(row["bound"]) == point.bound.epsilon
         assert float(row["claim"]) == point.claim.epsilon == point.changes["epsilon"]
         assert float(row["tpr_low"]) <= float(row["tpr"]) <= float(row["tpr_high"])

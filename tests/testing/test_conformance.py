@@ -12,14 +12,15 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-import contextleak.mechanisms as cm
-from contextleak.errors import UsageError
-from contextleak.icl import Clean, GaussianLaw, Job, Query, Releases, Task, Vector, Votes
-from contextleak.mechanisms import MECHANISMS, FewShot, KeywordMean, ReportNoisyMax, UserSystem
-from contextleak.models import Complete, Embed, Model, open_model
-from contextleak.privacy import Gaussian, PureDP
-from contextleak.testing import LAWS, Check, assert_conforms, conform
-from contextleak.testing.conformance_parts import PATTERNS
+import leakbound.mechanisms as cm
+from leakbound.errors import UsageError
+from leakbound.mechanisms import MECHANISMS, FewShot, KeywordMean, ReportNoisyMax
+from leakbound.models import Complete, Embed, Model, open_model
+from leakbound.privacy import Gaussian, PureDP
+from leakbound.systems import UserSystem
+from leakbound.tasks import Aggregate, GaussianLaw, Job, Outputs, Query, Task, Vector, Votes
+from leakbound.testing import LAWS, Check, assert_conforms, conform
+from leakbound.testing.conformance_parts import PATTERNS
 
 PAIRS = 10_000  # of the law of the loss; the others take fewer
 KW = {"epsilon": 2, "delta": 1e-5, "candidates": 3}
@@ -51,7 +52,10 @@ FINITE = tuple(pattern for pattern in PATTERNS if pattern != "broken")
 
 
 def cases() -> list[Any]:
-    return [pytest.param(name, law, id=f"{name}-{law.name}") for name, law in itertools.product(CATALOGUE, LAWS)]
+    return [
+        pytest.param(name, law, id=f"{name}-{law.name}")
+        for name, law in itertools.product(CATALOGUE, LAWS)
+    ]
 
 
 def law_of(name: str) -> Any:
@@ -70,7 +74,11 @@ def test_the_whole_catalogue_is_tried() -> None:
 
 def test_what_is_skipped_is_said() -> None:
     """No law passes silently: these and no others have nothing to say."""
-    want = {(name, law) for name in NO_GUARANTEE for law in ("sensitivity", "asking_alike", "loss", "tightness")}
+    want = {
+        (name, law)
+        for name in NO_GUARANTEE
+        for law in ("sensitivity", "asking_alike", "loss", "tightness")
+    }
     want |= {(name, law) for name in NO_LAW for law in ("sensitivity", "loss", "tightness")}
     found = {
         (name, law.name): seen.detail
@@ -81,13 +89,16 @@ def test_what_is_skipped_is_said() -> None:
     assert {found[key] for key in want if key[0] in NO_LAW} == {"skipped: no law"}
 
 
-def test_removing_exemplars_from_larger_groups_is_refused() -> None:
+def test_removing_examples_from_larger_groups_is_refused() -> None:
     with pytest.raises(UsageError, match="needs a group_size of 1"):
         cm.ProductOfExperts(2.0, 2, calibration="add_remove")
 
 
 def test_the_papers_calibration_loses_more_than_it_says() -> None:
-    """Its lambda, read as epsilon-DP under replace_one: the worst pair loses between epsilon and 2 epsilon."""
+    """Its lambda, read as epsilon-DP under replace_one:
+
+    the worst pair loses between epsilon and 2 epsilon.
+    """
     found = law_of("tightness")(CATALOGUE["product_of_experts/paper"]).detail
     lost = float(found.split("loses ")[1].split(" ")[0])
     assert 2.0 < lost <= 4.0 * (1 + 1e-9)
@@ -109,14 +120,18 @@ def pocket() -> Model:
 
 
 @pytest.mark.parametrize("law", ["nothing_kept", "asking", "speaking"])
-@pytest.mark.parametrize("name", [n for n in CATALOGUE if "/" not in n and n != "subsample_average"])
+@pytest.mark.parametrize(
+    "name", [n for n in CATALOGUE if "/" not in n and n != "subsample_average"]
+)
 def test_free_answers_of_a_real_model(name: str, law: str, pocket: Model) -> None:
     found = law_of(law)(CATALOGUE[name], model=pocket)
     assert found.passed, found.detail
 
 
 def test_a_users_mechanism_and_a_users_callable_conform(monkeypatch: pytest.MonkeyPatch) -> None:
-    spec = importlib.util.spec_from_file_location("user_mechanism", Path("examples/user_mechanism.py"))
+    spec = importlib.util.spec_from_file_location(
+        "user_mechanism", Path("examples/user_mechanism.py")
+    )
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -127,7 +142,8 @@ def test_a_users_mechanism_and_a_users_callable_conform(monkeypatch: pytest.Monk
     assert_conforms(UserSystem(lambda context, query: context[0].label))
 
 
-# One broken twin a law (some have more): each differs from ReportNoisyMax or FewShot by the defect alone.
+# One broken twin a law (some have more): each differs from ReportNoisyMax or FewShot by the defect
+# alone.
 
 SIGMA = ReportNoisyMax.calibrated(2, 1e-5).sigma
 
@@ -139,40 +155,46 @@ class HalfSensitivity(ReportNoisyMax):
 
 
 class SharedNoise(ReportNoisyMax):
-    def release(self, clean: Votes, draws: int, rng: np.random.Generator) -> Releases:
-        one = ReportNoisyMax.release(self, clean, 1, rng)
+    def release(self, aggregate: Votes, draws: int, rng: np.random.Generator) -> Outputs:
+        one = ReportNoisyMax.release(self, aggregate, 1, rng)
         assert one.noisy is not None
-        return Releases(np.repeat(one.answers, draws), np.repeat(one.noisy, draws, 0))
+        return Outputs(np.repeat(one.answers, draws), np.repeat(one.noisy, draws, 0))
 
 
 class QuietRelease(ReportNoisyMax):
     """The law is as declared, the release code adds half of the noise."""
 
-    def release(self, clean: Votes, draws: int, rng: np.random.Generator) -> Releases:
-        return ReportNoisyMax.release(ReportNoisyMax(self.sigma / 2, self.partitions), clean, draws, rng)
+    def release(self, aggregate: Votes, draws: int, rng: np.random.Generator) -> Outputs:
+        return ReportNoisyMax.release(
+            ReportNoisyMax(self.sigma / 2, self.partitions), aggregate, draws, rng
+        )
 
 
 class SeededNoise(ReportNoisyMax):
-    def release(self, clean: Votes, draws: int, rng: np.random.Generator) -> Releases:
-        return ReportNoisyMax.release(self, clean, draws, np.random.default_rng(7))
+    def release(self, aggregate: Votes, draws: int, rng: np.random.Generator) -> Outputs:
+        return ReportNoisyMax.release(self, aggregate, draws, np.random.default_rng(7))
 
 
 class Unseeded(ReportNoisyMax):
-    def release(self, clean: Votes, draws: int, rng: np.random.Generator) -> Releases:
-        return ReportNoisyMax.release(self, clean, draws, np.random.default_rng())
+    def release(self, aggregate: Votes, draws: int, rng: np.random.Generator) -> Outputs:
+        return ReportNoisyMax.release(self, aggregate, draws, np.random.default_rng())
 
 
 @dataclass(frozen=True, slots=True)
 class Remembering(ReportNoisyMax):
     last: list[str] = field(default_factory=list)
 
-    def collect(self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model) -> list[Clean]:
+    def collect(
+        self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model
+    ) -> list[Aggregate]:
         self.last.append(task.prompt(jobs[-1].context, jobs[-1].query))
         return ReportNoisyMax.collect(self, task, jobs, draws, model)
 
 
 class Logging(ReportNoisyMax):
-    def collect(self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model) -> list[Clean]:
+    def collect(
+        self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model
+    ) -> list[Aggregate]:
         logging.getLogger("mine").debug("first: %s", jobs[0].context[0].input)
         return ReportNoisyMax.collect(self, task, jobs, draws, model)
 
@@ -188,11 +210,13 @@ class Overdeclared(ReportNoisyMax):
 class SecondThoughts(ReportNoisyMax):
     """Asks again where an answer cannot be read."""
 
-    def collect(self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model) -> list[Clean]:
+    def collect(
+        self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model
+    ) -> list[Aggregate]:
         cleans = ReportNoisyMax.collect(self, task, jobs, draws, model)
-        for clean in cleans:
-            assert isinstance(clean, Votes)
-            model.answer([Complete("Again:")] * clean.counts[-1])
+        for aggregate in cleans:
+            assert isinstance(aggregate, Votes)
+            model.answer([Complete("Again:")] * aggregate.counts[-1])
         return cleans
 
 
@@ -211,24 +235,26 @@ class Loose(ReportNoisyMax):
 
 
 class Polishing(FewShot):
-    """Asks the model to polish what it released: here the text of an exemplar."""
+    """Asks the model to polish what it released: here the text of an example."""
 
-    def speak(self, task: Task, query: Query, releases: Releases, model: Model) -> list[str]:
-        return model.answer([Complete(f"Polish: {(*releases.choices, '')[0]}")] * len(releases.answers))
+    def decode(self, task: Task, query: Query, outputs: Outputs, model: Model) -> list[str]:
+        return model.answer(
+            [Complete(f"Polish: {(*outputs.choices, '')[0]}")] * len(outputs.answers)
+        )
 
 
 class Silent(ReportNoisyMax):
-    def speak(self, task: Task, query: Query, releases: Releases, model: Model) -> list[str]:
-        return ReportNoisyMax.speak(self, task, query, releases, model)[:1]
+    def decode(self, task: Task, query: Query, outputs: Outputs, model: Model) -> list[str]:
+        return ReportNoisyMax.decode(self, task, query, outputs, model)[:1]
 
 
 class Cheap(ReportNoisyMax):
-    def guarantee_of(self, task: Task, query: Query) -> PureDP:
+    def cost(self, task: Task, query: Query) -> PureDP:
         return PureDP(0.01)
 
 
 class Crashing(ReportNoisyMax):
-    def law(self, clean: Votes) -> GaussianLaw:
+    def output_distribution(self, aggregate: Votes) -> GaussianLaw:
         raise ValueError("no law today")
 
 
@@ -240,14 +266,16 @@ TWINS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("law", "twin"), TWINS, ids=lambda value: getattr(value, "__name__", value))
+@pytest.mark.parametrize(
+    ("law", "twin"), TWINS, ids=lambda value: getattr(value, "__name__", value)
+)
 def test_every_law_can_be_broken(law: str, twin: Any) -> None:
     assert not law_of(law)(twin(SIGMA)).passed
     assert law_of(law)(ReportNoisyMax(SIGMA)).passed
 
 
-def test_a_speaker_that_shows_exemplars_is_found() -> None:
-    assert law_of("speaking")(Polishing()).detail == "speak shows an exemplar to the model"
+def test_a_speaker_that_shows_examples_is_found() -> None:
+    assert law_of("speaking")(Polishing()).detail == "speak shows an example to the model"
 
 
 def test_every_law_has_a_twin() -> None:
@@ -255,7 +283,10 @@ def test_every_law_has_a_twin() -> None:
 
 
 def test_a_broken_mechanism_is_told_in_a_sentence() -> None:
-    with pytest.raises(AssertionError, match=r"report_noisy_max breaks 1 of 10 laws. price: one answer costs 0.01 at"):
+    with pytest.raises(
+        AssertionError,
+        match=r"report_noisy_max breaks 1 of 10 laws. price: one answer costs 0.01 at",
+    ):
         assert_conforms(Cheap(SIGMA))
 
 

@@ -2,14 +2,14 @@
 
 import pytest
 
-from contextleak.testing import DEFECTS, passed, selftest
+from leakbound.testing import DEFECTS, passed, selftest
 
 pytest.importorskip("torch")
 
 
 def test_every_defect_is_found_and_at_most_5_percent_of_sound_runs_accused() -> None:
     rows = list(selftest(seed=1))
-    missed = [(row.id, row.finding.evidence) for row in rows if not row.finding.refuted]
+    missed = [(row.id, row.finding.evidence) for row in rows if not row.finding.rejected]
     assert not missed
     assert sum(row.sound_runs for row in rows) >= 200
     assert passed(rows)

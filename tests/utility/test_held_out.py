@@ -7,13 +7,13 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from contextleak.errors import DataError, TargetError
-from contextleak.icl import Exemplar, Task, Votes
-from contextleak.mechanisms import FewShot, ReportNoisyMax, ZeroShot
-from contextleak.models import Counted, Scripted
-from contextleak.utility import HeldOut, held_out, rouge
+from leakbound.errors import DataError, TargetError
+from leakbound.mechanisms import FewShot, ReportNoisyMax, ZeroShot
+from leakbound.models import Counted, Scripted
+from leakbound.tasks import Example, Task, Votes
+from leakbound.utility import HeldOut, held_out, rouge
 
-ROWS = tuple(Exemplar(f"secret row {i}", "ab"[i % 2]) for i in range(30))
+ROWS = tuple(Example(f"secret row {i}", "ab"[i % 2]) for i in range(30))
 TASK = Task("letters", ("a", "b"))
 FREE = Task("notes")
 
@@ -38,24 +38,30 @@ def test_accuracy_is_the_mean_chance_of_the_right_answer() -> None:
     test = drawn()
     votes = [Votes((1, 0, 0)) if label == "a" else Votes((0, 0, 0)) for label in test.truth]
     right = Counter(test.truth)
-    certain = test.accuracy(ReportNoisyMax(1e-9, 1), [Votes((1, 0, 0))] * 8, np.random.default_rng(1))
+    certain = test.accuracy(
+        ReportNoisyMax(1e-9, 1), [Votes((1, 0, 0))] * 8, np.random.default_rng(1)
+    )
     assert certain == right["a"] / 8
     mixed = test.accuracy(ReportNoisyMax(1e-9, 1), votes, np.random.default_rng(1))
     assert mixed == pytest.approx((right["a"] + right["b"] / 3) / 8, abs=4 * np.sqrt(0.25 / 400))
 
 
 def test_noise_without_end_leaves_chance() -> None:
-    value = drawn().accuracy(ReportNoisyMax(1e9, 1), [Votes((5, 0, 0))] * 8, np.random.default_rng(2))
+    value = drawn().accuracy(
+        ReportNoisyMax(1e9, 1), [Votes((5, 0, 0))] * 8, np.random.default_rng(2)
+    )
     assert value == pytest.approx(1 / 3, abs=4 * np.sqrt(0.25 / 3200))
 
 
 def test_free_answers_have_the_mean_rouge_of_what_was_released() -> None:
     test = drawn(task=FREE)
     model = Scripted(complete=lambda prompt: "the letter a")
-    clean = test.collect(FewShot(), model)
+    aggregate = test.collect(FewShot(), model)
     wanted = np.mean([rouge(label, "the letter a")["rougeL"].f1 for label in test.truth])
     assert test.kind == "rougeL"
-    assert test.value(FewShot(), clean, model, np.random.default_rng(0)) == pytest.approx(wanted)
+    assert test.value(FewShot(), aggregate, model, np.random.default_rng(0)) == pytest.approx(
+        wanted
+    )
     assert 0 < wanted < 1
 
 
@@ -75,7 +81,7 @@ def test_too_few_rows_are_refused_with_a_sentence() -> None:
 def test_what_the_model_refuses_is_refused_before_any_call() -> None:
     model = Counted(Scripted(complete=lambda prompt: "a"))
 
-    def check(asks: object) -> None:
+    def check(requests: object) -> None:
         raise TargetError("too long.")
 
     model.model.check = check  # type: ignore[method-assign]

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from contextleak.errors import TargetError, UsageError
-from contextleak.utility import bertscore_f1, factkb
+from leakbound.errors import TargetError, UsageError
+from leakbound.utility import bertscore_f1, factkb
 
 torch = pytest.importorskip("torch")
 import transformers  # noqa: E402
@@ -23,7 +23,9 @@ def roberta(folder: Path, kind: Any, labels: int = 2, words: int = 66) -> str:
     """A RoBERTa of 16 dimensions whose tokens are bytes."""
     torch.manual_seed(3)
     marks = ["<s>", "<pad>", "</s>", "<unk>", "<mask>", *sorted(ByteLevel.alphabet())]
-    tokenizer = transformers.RobertaTokenizer(vocab={mark: i for i, mark in enumerate(marks)}, merges=[])
+    tokenizer = transformers.RobertaTokenizer(
+        vocab={mark: i for i, mark in enumerate(marks)}, merges=[]
+    )
     config = transformers.RobertaConfig(
         vocab_size=len(marks), hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32,
         max_position_embeddings=words, pad_token_id=1, bos_token_id=0, eos_token_id=2, num_labels=labels, initializer_range=0.5,
@@ -40,19 +42,26 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="module")
 def classifier(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return roberta(tmp_path_factory.mktemp("classifier"), transformers.AutoModelForSequenceClassification)
+    return roberta(
+        tmp_path_factory.mktemp("classifier"), transformers.AutoModelForSequenceClassification
+    )
 
 
 def test_bertscore_of_a_text_with_itself_is_one(encoder: str) -> None:
     pytest.importorskip("bert_score")
     assert bertscore_f1(encoder, TEXTS, TEXTS) == pytest.approx([1, 1, 1], abs=1e-5)
-    there, back = bertscore_f1(encoder, TEXTS[:2], TEXTS[1::-1]), bertscore_f1(encoder, TEXTS[1::-1], TEXTS[:2])
+    there, back = (
+        bertscore_f1(encoder, TEXTS[:2], TEXTS[1::-1]),
+        bertscore_f1(encoder, TEXTS[1::-1], TEXTS[:2]),
+    )
     assert there == pytest.approx(back, abs=1e-5)  # F1 is symmetric
     assert max(there) < 0.999
 
 
 def test_bertscore_by_hand(encoder: str) -> None:
-    """Greedy matching of the last layer's unit vectors, special tokens matched but not in the means, as bert-score does."""
+    """Greedy matching of the last layer's unit vectors, special tokens matched but not in the
+    means, as bert-score does.
+    """
     pytest.importorskip("bert_score")
     model = transformers.AutoModel.from_pretrained(encoder).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(encoder)
@@ -70,7 +79,9 @@ def test_bertscore_by_hand(encoder: str) -> None:
 
 def test_bertscore_takes_blank_and_long_texts(encoder: str) -> None:
     pytest.importorskip("bert_score")
-    blank, long, word = bertscore_f1(encoder, ["a cat", "word " * 100, "x"], [" ", "other " * 100, "x"])
+    blank, long, word = bertscore_f1(
+        encoder, ["a cat", "word " * 100, "x"], [" ", "other " * 100, "x"]
+    )
     assert blank == 0
     assert 0 < long < 1
     assert word == pytest.approx(1, abs=1e-5)
@@ -78,7 +89,10 @@ def test_bertscore_takes_blank_and_long_texts(encoder: str) -> None:
 
 
 def test_factkb_is_class_one_of_response_and_context(classifier: str) -> None:
-    contexts, responses = ["A cat.", "Snow fell on the old bridge." * 20, "A dog slept."], ["Cat.", "Snow.", ""]
+    contexts, responses = (
+        ["A cat.", "Snow fell on the old bridge." * 20, "A dog slept."],
+        ["Cat.", "Snow.", ""],
+    )
     found = factkb(classifier, contexts, responses)
     model = transformers.AutoModelForSequenceClassification.from_pretrained(classifier).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(classifier)
@@ -94,11 +108,15 @@ def test_factkb_is_class_one_of_response_and_context(classifier: str) -> None:
 def test_many_pairs_keep_their_order(classifier: str) -> None:
     texts = [f"{i} cats" for i in range(20)]
     np.testing.assert_allclose(
-        factkb(classifier, texts, texts), [factkb(classifier, [text], [text])[0] for text in texts], atol=1e-5
+        factkb(classifier, texts, texts),
+        [factkb(classifier, [text], [text])[0] for text in texts],
+        atol=1e-5,
     )
 
 
-def test_folders_that_do_not_serve_get_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folders_that_do_not_serve_get_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     three = roberta(tmp_path / "three", transformers.AutoModelForSequenceClassification, labels=3)
     with pytest.raises(TargetError, match="has 3 classes; FactKB has two"):
         factkb(three, [], [])
@@ -110,5 +128,5 @@ def test_folders_that_do_not_serve_get_a_sentence(tmp_path: Path, monkeypatch: p
     with pytest.raises(TargetError, match="holds no encoder for BERTScore"):
         bertscore_f1(tmp_path / "empty", ["a"], ["b"])
     monkeypatch.setitem(sys.modules, "bert_score", None)
-    with pytest.raises(UsageError, match=r"pip install 'contextleak\[bertscore\]'"):
+    with pytest.raises(UsageError, match=r"pip install 'leakbound\[bertscore\]'"):
         bertscore_f1(tmp_path / "other", ["a"], ["b"])

@@ -9,19 +9,22 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from contextleak.errors import DataError
+from leakbound.errors import DataError
 
 pytest.importorskip("rouge_score")
-from contextleak.cli.score_generations_command import command
-from contextleak.utility import Generation, count_generations, read_generations, rouge
-from contextleak.utility.regurgitation import repeats_half, shares_words
+from leakbound.cli.score_generations_command import command
+from leakbound.utility import Generation, count_generations, read_generations, rouge
+from leakbound.utility.regurgitation import repeats_half, shares_words
 
 LONG = " ".join(f"w{i}" for i in range(60))
 
 
 def test_rouge_by_hand() -> None:
     found = rouge("the cat sat on the mat", "a cat sat on a mat today")
-    assert (found["rougeL"].precision, found["rougeL"].recall) == (pytest.approx(4 / 7), pytest.approx(4 / 6))
+    assert (found["rougeL"].precision, found["rougeL"].recall) == (
+        pytest.approx(4 / 7),
+        pytest.approx(4 / 6),
+    )
     assert found["rouge1"].f1 == pytest.approx(2 * (4 / 7) * (4 / 6) / (4 / 7 + 4 / 6))
     assert rouge("a b", "b a")["rouge1"].f1 == 1
     assert rouge("", "a")["rougeL"].f1 == 0
@@ -79,7 +82,9 @@ def test_the_command_counts_a_file(file: Path) -> None:
 
 
 def test_a_file_without_the_columns_gets_a_sentence(file: Path, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="no column holds the response; the file has id, Document, my output"):
+    with pytest.raises(
+        DataError, match="no column holds the response; the file has id, Document, my output"
+    ):
         read_generations(file)
     with pytest.raises(DataError, match="no column 'x'"):
         read_generations(file, context="x")
@@ -91,7 +96,9 @@ def test_a_file_without_the_columns_gets_a_sentence(file: Path, tmp_path: Path) 
 
 
 def test_published_generations_take_their_contexts_from_another_file(tmp_path: Path) -> None:
-    """The published form: a nameless index, `generations`, `privacy_loss`; contexts by row from the data set."""
+    """The published form: a nameless index, `generations`, `privacy_loss`; contexts by row from the
+    data set.
+    """
     file, contexts = tmp_path / "cnn_1.5.csv", tmp_path / "test.jsonl"
     file.write_text(',generations,privacy_loss\n0," w1 w2 w3 w4",464.1\n1, nothing of it,3.5\n')
     rows = [{"document": LONG, "summary": "w1 w2"}, {"document": LONG, "summary": "w3"}]
@@ -100,7 +107,9 @@ def test_published_generations_take_their_contexts_from_another_file(tmp_path: P
     assert [(row.context, row.response, row.reference) for row in found] == [
         (LONG, " w1 w2 w3 w4", "w1 w2"), (LONG, " nothing of it", "w3"),
     ]  # fmt: skip
-    done = CliRunner().invoke(command, [str(file), "--contexts", str(contexts)], standalone_mode=False)
+    done = CliRunner().invoke(
+        command, [str(file), "--contexts", str(contexts)], standalone_mode=False
+    )
     assert "by the text: repeat 1, rouge 0" in done.output
     assert "by the program: repeat 0, rouge 1" in done.output
     contexts.write_text(json.dumps(rows[0]) + "\n")

@@ -1,5 +1,0 @@
-"""python -m contextleak."""
-
-from contextleak.cli import main
-
-main()

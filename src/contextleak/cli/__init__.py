@@ -1,5 +1,0 @@
-"""The command line: thin. Each command lives in its own module and is imported when it is called."""
-
-from contextleak.cli.main import main
-
-__all__ = ["main"]

@@ -1,6 +1,0 @@
-"""What a model at an address really supports, found by asking it about public texts."""
-
-from contextleak.models.probing.probe import capabilities_of, probe_endpoint, probe_model
-from contextleak.models.probing.record import Finding, ProbeRecord, load_probe
-
-__all__ = ["Finding", "ProbeRecord", "capabilities_of", "load_probe", "probe_endpoint", "probe_model"]

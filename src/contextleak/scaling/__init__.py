@@ -1,5 +1,0 @@
-"""Spreading slow work over the machines of a cluster. Ray is imported when it is used."""
-
-from contextleak.scaling.spread import Cluster, rooted, spread
-
-__all__ = ["Cluster", "rooted", "spread"]

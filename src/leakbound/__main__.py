@@ -1,0 +1,5 @@
+"""python -m leakbound."""
+
+from leakbound.cli import main
+
+main()

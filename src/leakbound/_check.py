@@ -1,0 +1,78 @@
+"""Checks of numeric input, shared by privacy/ and stats/: one sentence each."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from leakbound.errors import UsageError
+
+__all__ = [
+    "at_least",
+    "confidence_level",
+    "count",
+    "delta_value",
+    "epsilon_value",
+    "positive",
+    "within",
+]
+
+Number = TypeVar("Number", bound=npt.ArrayLike)
+
+
+def _all(name: str, value: npt.ArrayLike, good: npt.NDArray[np.bool_], must: str) -> None:
+    if not np.all(good):
+        raise UsageError(f"{name} is {np.asarray(value).tolist()!r}; it must be {must}.")
+
+
+def at_least(name: str, value: Number, low: float) -> Number:
+    """Numbers, none of them NaN, none below `low`."""
+    array = np.asarray(value, float)
+    _all(name, value, array >= low, f"a number of at least {low:g}")
+    return value
+
+
+def positive(name: str, value: Number) -> Number:
+    """Numbers above 0 and finite."""
+    array = np.asarray(value, float)
+    _all(name, value, (array > 0) & np.isfinite(array), "a finite number above 0")
+    return value
+
+
+def within(name: str, value: Number, low: float, high: float) -> Number:
+    """Numbers in [low, high]."""
+    array = np.asarray(value, float)
+    _all(name, value, (array >= low) & (array <= high), f"between {low:g} and {high:g}")
+    return value
+
+
+def epsilon_value(value: Number) -> Number:
+    """A privacy parameter: at least 0, infinity allowed."""
+    return at_least("epsilon", value, 0.0)
+
+
+def delta_value(value: Number) -> Number:
+    """A failure probability in [0, 1)."""
+    array = np.asarray(value, float)
+    _all("delta", value, (array >= 0) & (array < 1), "at least 0 and below 1")
+    return value
+
+
+def confidence_level(value: float) -> float:
+    """A confidence strictly between 0 and 1."""
+    _all(
+        "confidence",
+        value,
+        np.asarray((value > 0) & (value < 1)),
+        "above 0 and below 1, such as 0.95",
+    )
+    return value
+
+
+def count(name: str, value: int) -> int:
+    """A whole number, at least 0."""
+    if isinstance(value, bool) or int(value) != value or value < 0:
+        raise UsageError(f"{name} is {value!r}; it must be a whole number of at least 0.")
+    return int(value)

@@ -1,0 +1,35 @@
+"""What a notebook gets of a record.
+
+Records stand below the report room, so its functions are named here, and found when first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from leakbound.errors import UsageError
+
+__all__ = ["card", "data_frame"]
+
+
+def card(kind: str, record: object) -> str:
+    """The HTML of a record (`audit`, `influence`) in a notebook cell, made by
+    leakbound.report.notebook.
+    """
+    made: str = getattr(importlib.import_module("leakbound.report.notebook"), f"{kind}_card")(
+        record
+    )
+    return made
+
+
+def data_frame(rows: Iterable[Mapping[str, Any]]) -> Any:
+    """A pandas DataFrame of rows. Raises UsageError where pandas is not installed."""
+    try:
+        pandas = importlib.import_module("pandas")
+    except ImportError:
+        raise UsageError(
+            "to_pandas needs pandas; install it with: pip install 'leakbound[notebook]'."
+        ) from None
+    return pandas.DataFrame(list(rows))

@@ -1,0 +1,35 @@
+"""The bundled contexts of the studies:
+
+help-desk notes with a code in one sentence, made anew from a seed. All words are ours.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from leakbound.attribution.cases import Case
+from leakbound.tasks.synthetic import NAMES, TOPICS, message
+
+__all__ = ["notes"]
+
+LINES = 20
+
+
+def notes(count: int, seed: int = 0) -> list[Case]:
+    """Notes of about 350 tokens of the pocket model; every other one is asked for its code, the
+    rest for a summary.
+
+    The reference of a summary is the first message, which is what the pocket model was trained to
+    say.
+    """
+    return [_note(at, np.random.default_rng([seed, at])) for at in range(count)]
+
+
+def _note(at: int, rng: np.random.Generator) -> Case:
+    lines = [message(str(topic), rng) for topic in rng.choice(list(TOPICS), LINES)]
+    name, code = str(rng.choice(NAMES)), str(int(rng.integers(10000, 100000)))
+    first = lines[0]
+    lines.insert(int(rng.integers(1, LINES)), f"The door code of {name} is {code}.")
+    if at % 2:
+        return Case(" ".join(lines), "Summarize the document in one sentence.", reference=first)
+    return Case(" ".join(lines), f"What is the door code of {name}?", reference=code)

@@ -1,0 +1,82 @@
+"""A record as a long CSV table or as NumPy arrays; its JSON is the record itself."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from leakbound.attribution.record import Attribution, Grid, InfluenceRecord
+
+__all__ = ["COLUMNS", "csv_text", "lines", "npz_bytes"]
+
+COLUMNS = ("context", "lambda", "temperature", "n", "span", "first_token", "end_token", "first_character", "end_character",
+           "span_text", "response_token", "response_token_text", "signed", "absolute", "token_lambda")  # fmt: skip
+
+
+def csv_text(record: InfluenceRecord) -> str:
+    """One line for every context, lambda, span and response token; token_lambda differs from lambda
+    under bounded CID. Cells that a spreadsheet would run as a formula are quoted.
+    """
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    writer.writerows([_safe(cell) for cell in line] for line in lines(record))
+    return buffer.getvalue()
+
+
+def lines(record: InfluenceRecord) -> Iterator[tuple[Any, ...]]:
+    """The rows of the table, in the order of `COLUMNS`, with texts as they are."""
+    for number, one in enumerate(record.attributions):
+        for reading in one.readings:
+            lams = reading.lams or (reading.lam,) * len(reading.tokens)
+            for grid in reading.grids:
+                for head, row in _rows(one, grid):
+                    for t, (piece, value, lam) in enumerate(
+                        zip(reading.tokens, row, lams, strict=True)
+                    ):
+                        yield (
+                            number,
+                            reading.lam,
+                            reading.temperature,
+                            *head,
+                            t,
+                            piece,
+                            value,
+                            abs(value),
+                            lam,
+                        )
+
+
+def _rows(one: Attribution, grid: Grid) -> Iterator[tuple[tuple[Any, ...], tuple[float, ...]]]:
+    for at, (span, row) in enumerate(zip(grid.spans, grid.signed, strict=True)):
+        first, end = (one.bounds[i] for i in span)
+        yield (grid.n, at, *span, first, end, one.words(span)), row
+
+
+def _safe(cell: Any) -> Any:
+    return f"'{cell}" if isinstance(cell, str) and cell[:1] in ("=", "+", "-", "@") else cell
+
+
+def npz_bytes(record: InfluenceRecord) -> bytes:
+    """Arrays named context/reading/what:
+
+    token ids, ln p, and for each n the spans (spans, 2) and signed values (spans, tokens).
+    """
+    arrays: dict[str, Any] = {}
+    for number, one in enumerate(record.attributions):
+        arrays[f"{number}/bounds"] = np.asarray(one.bounds)
+        for at, reading in enumerate(one.readings):
+            name = f"{number}/{at}"
+            arrays[f"{name}/lambda"] = np.asarray(reading.lam)
+            for key in ("token_ids", "log_p", "prior_log_p", "pmi", "lams"):
+                arrays[f"{name}/{key}"] = np.asarray(getattr(reading, key))
+            for grid in reading.grids:
+                arrays[f"{name}/n{grid.n}/spans"] = np.asarray(grid.spans)
+                arrays[f"{name}/n{grid.n}/signed"] = np.asarray(grid.signed)
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **arrays)
+    return buffer.getvalue()

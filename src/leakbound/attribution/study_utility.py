@@ -1,0 +1,95 @@
+"""The utility of the responses of a run, with a sentence for each score that cannot be had."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from leakbound.attribution.cases import Case
+from leakbound.attribution.record import Attribution
+from leakbound.attribution.study_record import SCORES, Mean, Utility
+from leakbound.errors import UsageError
+from leakbound.utility import Generation, bertscore_f1, count_generations, factkb, rouge
+
+__all__ = ["Judges", "utility"]
+
+
+@dataclass(frozen=True, slots=True)
+class Judges:
+    """Folders of the models that score responses; None where there is none."""
+
+    bertscore: str | None = None
+    factkb: str | None = None
+
+    def check(self) -> None:
+        """Load them, before anything is measured.
+
+        Raises UsageError or TargetError with what is missing.
+        """
+        if self.bertscore is not None:
+            bertscore_f1(self.bertscore, [], [])
+        if self.factkb is not None:
+            factkb(self.factkb, [], [])
+
+
+def utility(
+    cases: Sequence[Case], attributions: Sequence[Attribution], judges: Judges
+) -> tuple[Utility, dict[str, str]]:
+    """Utility of each context's one response, and why a score was not measured, by its name.
+
+    A context is the one that the run used, cut where the run cut it. Raises TargetError if a folder
+    given holds no usable model.
+    """
+    rows = [
+        Generation(one.context, one.readings[0].text.strip(), case.reference)
+        for case, one in zip(cases, attributions, strict=True)
+    ]
+    measured: dict[str, Any] = {}
+    missing: dict[str, str] = {}
+    for name, values in (("rouge_l", _rouge(rows)), ("bertscore", _bertscore(rows, judges.bertscore)), ("factkb", _factkb(rows, judges.factkb))):  # fmt: skip
+        if isinstance(values, str):
+            missing[SCORES[name]] = values
+        else:
+            measured[name] = Mean.of(values, most=1.0)
+    return Utility(**measured | _counts(rows, missing)), missing
+
+
+NO_REFERENCE = "no context has a reference; add a `reference` to the rows of the data."
+
+
+def _rouge(rows: Sequence[Generation]) -> list[float] | str:
+    try:
+        return [
+            rouge(row.reference, row.response)["rougeL"].f1 for row in rows if row.reference
+        ] or NO_REFERENCE
+    except UsageError as error:  # the package is not installed
+        return str(error)
+
+
+def _bertscore(rows: Sequence[Generation], folder: str | None) -> list[float] | str:
+    if folder is None:
+        return "it needs an encoder; name its folder with --bertscore-model."
+    found = [row for row in rows if row.reference]
+    if not found:
+        return NO_REFERENCE
+    return bertscore_f1(folder, [row.reference for row in found], [row.response for row in found])
+
+
+def _factkb(rows: Sequence[Generation], folder: str | None) -> list[float] | str:
+    if folder is None:
+        return "it needs its classifier; name its folder with --factkb-model."
+    return factkb(folder, [row.context for row in rows], [row.response for row in rows])
+
+
+def _counts(rows: Sequence[Generation], missing: dict[str, str]) -> dict[str, Any]:
+    try:
+        counts = count_generations([Generation(row.context, row.response) for row in rows])
+    except UsageError as error:
+        missing["Repeated text"] = str(error)
+        return {}
+    return {
+        f"{name}_{by}": count
+        for name in ("repeat", "rouge")
+        for by, count in getattr(counts, name).items()
+    }

@@ -1,0 +1,79 @@
+"""An audit over a Ray cluster:
+
+batches as tasks, one model a worker; the process that asked writes the store alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from leakbound.auditing.collect import Batch, Batches, BatchRunner, CollectionPlan
+from leakbound.auditing.design import Pair
+from leakbound.auditing.prepare import Prepared, build_mechanism
+from leakbound.auditing.spec import AuditSpec
+from leakbound.errors import TargetError, UsageError
+from leakbound.models import Model, Unopened
+from leakbound.scaling import Cluster, rooted, spread
+from leakbound.tasks import Mechanism, Task
+
+__all__ = ["on_cluster"]
+
+Opener = Callable[[AuditSpec], Model]
+Tool = tuple[CollectionPlan, Model]
+Asked = tuple[Task, Sequence[Pair], int, bool]
+
+
+def on_cluster(prepared: Prepared, cluster: Cluster, opener: Opener) -> BatchRunner:
+    """Asks batches on a cluster. Workers open the model and the system at their addresses, and
+    refuse any but the prepared ones.
+
+    Raises UsageError for a system or model that has no address.
+    """
+    if not prepared.mechanism.needs and prepared.spec.system is None:
+        raise UsageError("workers open a system at its address; give it as python:file.py:object.")
+    spec = _absolute(prepared.spec)
+
+    def ask(questions: CollectionPlan, model: Model, batches: Sequence[int]) -> Batches:
+        wanted = (_source(prepared.mechanism), model.fingerprint)
+        asked = (questions.task, questions.pairs, questions.size, questions.keep_text)
+        opened = partial(_tool, spec, asked, opener if prepared.mechanism.needs else None, wanted)
+        for _, batch in spread(cluster, opened, _work, batches):
+            yield batch
+
+    return ask
+
+
+def _tool(spec: AuditSpec, asked: Asked, opener: Opener | None, wanted: tuple[str, str]) -> Tool:
+    """In a worker: the questions with a mechanism, and a model of its own; systems need not travel,
+    they are loaded there.
+    """
+    mechanism = build_mechanism(spec)
+    model = opener(spec) if opener else Unopened(mechanism.name, wanted[1])
+    if (_source(mechanism), model.fingerprint) != wanted:
+        raise TargetError(
+            f"a worker has another {spec.system or spec.model} than the process that asks; every "
+            "machine of the cluster needs the same "
+            "files at the same place, and models and systems must have an address."
+        )
+    task, pairs, size, keep_text = asked
+    return CollectionPlan(task, mechanism, pairs, size, keep_text), model
+
+
+def _work(tool: Tool, first: int) -> Batch:
+    questions, model = tool
+    return questions.ask(first, model)
+
+
+def _source(mechanism: Mechanism) -> str:
+    return mechanism.name + getattr(mechanism, "source", "")
+
+
+def _absolute(spec: AuditSpec) -> AuditSpec:
+    """Workers have folders of their own: local files are named from the root."""
+    named = {name: getattr(spec, name) for name in ("model", "embedder", "system")}
+    return spec.model_copy(
+        update={
+            name: rooted(address, name == "embedder") for name, address in named.items() if address
+        }
+    )

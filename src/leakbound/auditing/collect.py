@@ -1,0 +1,132 @@
+"""The slow side: ask the model about both worlds of every pair, batch by batch, into the store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+
+from leakbound.auditing.design import Pair
+from leakbound.auditing.store import EvidenceRow, RunStore
+from leakbound.models import Counted, Distinct, Model, require
+from leakbound.tasks import Aggregate, Job, Mechanism, Spoken, Task
+
+__all__ = ["BatchRunner", "Batch", "Batches", "CollectionPlan", "check", "collect", "run_serial"]
+
+Progress = Callable[[int, int], None]
+BLOT = "█"
+
+
+def check(task: Task, mechanism: Mechanism, pairs: Iterable[Pair], model: Model) -> None:
+    """Everything that can be refused without a model call, refused:
+
+    kinds of asks, prompts that do not fit.
+    """
+    require(model, mechanism.needs, mechanism.name)
+    for pair in pairs:
+        for job in (pair.member, pair.nonmember):
+            model.check(mechanism.requests(task, job, pair.draw))
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What was collected of a few pairs, and the model calls that it took.
+
+    It is stored whole or not at all.
+    """
+
+    first: int
+    rows: tuple[EvidenceRow, ...]
+    calls: int
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class CollectionPlan:
+    """What a run asks, in batches of `size` pairs that always start at the same pairs (PRIVATE).
+
+    Without `keep_text`, of a free answer only the words that the canary has are kept.
+    """
+
+    task: Task
+    mechanism: Mechanism
+    pairs: Sequence[Pair]
+    size: int
+    keep_text: bool = True
+
+    def batches(self, shard: tuple[int, int] = (1, 1)) -> range:
+        """First pairs of the batches of shard i of N: every Nth batch."""
+        number, total = shard
+        return range((number - 1) * self.size, len(self.pairs), total * self.size)
+
+    def pairs_in(self, batches: Iterable[int]) -> int:
+        """How many pairs these batches have together."""
+        return sum(min(self.size, len(self.pairs) - first) for first in batches)
+
+    def ask(self, first: int, model: Model) -> Batch:
+        """Both worlds of the pairs of one batch at once: equal asks reach the model once."""
+        pairs = tuple(self.pairs[first : first + self.size])
+        counted = Counted(model)
+        jobs: list[Job] = [job for pair in pairs for job in (pair.member, pair.nonmember)]
+        draws = [pair.draw for pair in pairs for _ in range(2)]
+        aggregate = self.mechanism.collect(self.task, jobs, draws, Distinct(counted))
+        rows = map(self._row, pairs, aggregate[::2], aggregate[1::2])
+        return Batch(first, tuple(rows), counted.calls if self.mechanism.needs else len(jobs))
+
+    def _row(self, pair: Pair, member: Aggregate, nonmember: Aggregate) -> EvidenceRow:
+        row = EvidenceRow(pair.index, member, nonmember)
+        return row if self.keep_text else _masked(row, pair)
+
+
+Batches = Generator[Batch, None, None]
+BatchRunner = Callable[[CollectionPlan, Model, Sequence[int]], Batches]
+
+
+def run_serial(questions: CollectionPlan, model: Model, batches: Sequence[int]) -> Batches:
+    """Ask the given model, one batch after the other."""
+    return (questions.ask(first, model) for first in batches)
+
+
+def collect(
+    questions: CollectionPlan, model: Model, store: RunStore, shard: tuple[int, int] = (1, 1), ask: BatchRunner = run_serial,
+    progress: Progress = lambda done, total: None, stop: Callable[[], bool] = lambda: False,
+) -> None:  # fmt: skip
+    """Collect the batches that the store lacks, in the shard's part of the run; resuming asks the
+    same batches.
+
+    ask: who asks; its batches may come in any order. `stop` is asked before every further batch: an
+    anytime-valid audit may end early.
+    """
+    mine, stored = questions.batches(shard), store.batches()
+    missing = [first for first in mine if first not in stored]
+    done, total = questions.pairs_in(mine) - questions.pairs_in(missing), questions.pairs_in(mine)
+    progress(done, total)
+    if not missing or stop():
+        return
+    with closing(ask(questions, model, missing)) as batches:
+        for batch in batches:
+            store.add(batch.first, batch.rows, batch.calls)
+            done += len(batch.rows)
+            progress(done, total)
+            if stop():
+                return
+
+
+def _masked(row: EvidenceRow, pair: Pair) -> EvidenceRow:
+    """The row with every word of a free answer blotted out that has nothing of the canary in it."""
+    member, nonmember = (
+        Spoken(" ".join(_blot(word, pair.asked.target) for word in aggregate.text.split()))
+        if isinstance(aggregate, Spoken)
+        else aggregate
+        for aggregate in (row.member, row.nonmember)
+    )
+    return EvidenceRow(row.pair, member, nonmember)
+
+
+def _blot(word: str, target: str) -> str:
+    """A word of the canary stays; of one that holds the whole canary, the canary alone:
+
+    the rest may be of another row.
+    """
+    plain, known = word.casefold(), target.casefold()
+    before, found, after = plain.partition(known) if known else (plain, "", "")
+    return word if plain in known else BLOT * len(before) + found + BLOT * len(after)

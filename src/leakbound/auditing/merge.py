@@ -1,0 +1,158 @@
+"""Shards of one run joined into one folder, and the record that an unsharded run would have had."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from leakbound.auditing.collect import CollectionPlan
+from leakbound.auditing.prepare import Prepared, open_models, prepare
+from leakbound.auditing.result import AuditResult
+from leakbound.auditing.run import questions, write_record
+from leakbound.auditing.sequential import SequentialStop
+from leakbound.auditing.spec import AuditSpec, make_spec
+from leakbound.auditing.store import RunStore, read_manifest
+from leakbound.errors import StoreError, UsageError
+from leakbound.models import Model, Unopened
+
+__all__ = ["kept_model", "merge"]
+
+Manifest = dict[str, Any]
+
+
+def merge(
+    folders: Sequence[Path], out: Path, opener: Callable[[AuditSpec], Model] = open_models
+) -> tuple[AuditResult, Path]:
+    """Join the run folders of shards under `out` and compute the record; returns it with its
+    folder. No model is asked.
+
+    folders: run folders, or folders (an --out) that hold one run and no other.
+    A model is opened only where its tokenizer made the canaries (unigram). Raises StoreError if the
+    folders are not of one run, if two
+    disagree on a batch, if a shard is missing or not finished, or if data or system have changed
+    since.
+    """
+    folders = [_run_in(folder) for folder in folders]
+    manifest = _one_run(folders)
+    spec = make_spec({**manifest["spec"], **manifest["beside"]})
+    known = (
+        opener if spec.canary == "unigram" else lambda spec: Unopened(spec.model, manifest["model"])
+    )
+    prepared = prepare(spec, opener=known)
+    _require_same(prepared, manifest)
+    store = RunStore(out / prepared.name, prepared.manifest)
+    for folder in folders:
+        store.join(RunStore(folder, manifest))
+    _require_whole(questions(prepared), store)
+    return write_record(prepared, store, SequentialStop(prepared, store)), store.folder
+
+
+def kept_model(spec: AuditSpec, out: Path) -> Model:
+    """The model of a spec, not opened, as the runs under `out` know it.
+
+    Raises StoreError where they know none, or several.
+    """
+    if spec.canary == "unigram":
+        raise UsageError(
+            "the canary unigram is made with the model's tokenizer, and --replay opens no model; "
+            "leave --replay out."
+        )
+    runs = [read_manifest(folder) for folder in sorted(out.iterdir())] if out.is_dir() else []
+    address = (spec.model, spec.embedder)
+    found = {
+        run["model"]
+        for run in runs
+        if run and (run["spec"]["model"], run["spec"]["embedder"]) == address
+    }
+    if len(found) != 1:
+        many = (
+            f"{len(found)} versions of the model {spec.model!r}; keep the runs of one"
+            if found
+            else "no run of this model"
+        )
+        raise StoreError(
+            f"{str(out)!r} holds {many}. --replay needs the run that it replays; choose its "
+            "folder with --out."
+        )
+    return Unopened(spec.model, found.pop())
+
+
+def _run_in(folder: Path) -> Path:
+    inside = (
+        []
+        if read_manifest(folder)
+        else [one for one in sorted(folder.iterdir()) if read_manifest(one)]
+    )
+    if len(inside) > 1:
+        raise StoreError(
+            f"{str(folder)!r} holds {len(inside)} runs; give the folder of the one to merge."
+        )
+    return inside[0] if inside else folder
+
+
+def _one_run(folders: Sequence[Path]) -> Manifest:
+    """The manifest that all folders share."""
+    manifests = [_manifest(folder) for folder in folders]
+    for folder, manifest in zip(folders, manifests, strict=True):
+        if _identity(manifest) != _identity(manifests[0]):
+            raise StoreError(
+                f"{str(folder)!r} is not of the same run as {str(folders[0])!r}: "
+                f"{_difference(manifests[0], manifest)} differs. "
+                "Merge shards of one command only."
+            )
+    return manifests[0]
+
+
+def _manifest(folder: Path) -> Manifest:
+    found = read_manifest(folder)
+    if "beside" not in found or not (folder / "trials.sqlite").is_file():
+        raise StoreError(
+            f"{str(folder)!r} is no run folder of this version; give the folders that `audit "
+            "--shard` wrote."
+        )
+    return found
+
+
+def _identity(manifest: Manifest) -> str:
+    """Where the data lay may differ from machine to machine."""
+    return json.dumps(
+        {key: value for key, value in manifest.items() if key != "beside"}, sort_keys=True
+    )
+
+
+def _difference(one: Manifest, other: Manifest) -> str:
+    flat = [{**manifest, **manifest["spec"]} for manifest in (one, other)]
+    return next(
+        str(key)
+        for key in flat[0] | flat[1]
+        if key != "spec" and flat[0].get(key) != flat[1].get(key)
+    )
+
+
+def _require_same(prepared: Prepared, manifest: Manifest) -> None:
+    if json.loads(json.dumps(prepared.identity)) != {
+        key: manifest[key] for key in prepared.identity
+    }:
+        raise StoreError(
+            f"the run's {_difference(manifest, {**prepared.manifest})} is not what it was when "
+            "the shards were collected; bring its "
+            "data, system and version of leakbound back."
+        )
+
+
+def _require_whole(asked: CollectionPlan, store: RunStore) -> None:
+    """Every batch is there; else the shards that lack some are named."""
+    stored = store.batches()
+    missing = [at for at, first in enumerate(asked.batches()) if first not in stored]
+    if not missing:
+        return
+    total = max((total for _, total in store.shards()), default=1)
+    names = sorted({at % total + 1 for at in missing})
+    shards = " and ".join(f"{name}/{total}" for name in names)
+    raise StoreError(
+        f"{len(missing)} of {len(asked.batches())} batches are missing, of shard {shards}; "
+        "collect it to its end "
+        f"(audit --shard {names[0]}/{total}), then merge again with its folder."
+    )

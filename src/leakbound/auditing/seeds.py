@@ -1,0 +1,23 @@
+"""Seeds: every random choice derives from (root seed, purpose, indices), so order and resuming
+never change a result.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+__all__ = ["Purpose", "generator"]
+
+Purpose = Literal["data", "design", "release", "simulate", "pilot", "tuning", "utility"]
+_STREAMS: dict[Purpose, int] = {
+    "data": 0, "design": 1, "release": 2, "simulate": 3, "pilot": 4, "tuning": 5, "utility": 6,
+}  # fmt: skip
+
+
+def generator(root: int, purpose: Purpose, *index: int) -> np.random.Generator:
+    """A generator of its own for one purpose and index; different purposes never share a stream."""
+    return np.random.default_rng(
+        np.random.SeedSequence(root, spawn_key=(_STREAMS[purpose], *index))
+    )

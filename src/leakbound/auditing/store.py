@@ -1,0 +1,250 @@
+"""The run folder: manifest.json, trials.sqlite, record.json, report.html.
+
+A batch is committed whole or not at all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from leakbound.errors import StoreError
+from leakbound.tasks import Aggregate, Spoken, Vector, Votes
+
+__all__ = ["Evidence", "EvidenceRow", "RunStore", "read_manifest", "run_id", "write_private"]
+
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS evidence (pair INTEGER PRIMARY KEY, member TEXT NOT NULL, nonmember TEXT NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS batches (first INTEGER PRIMARY KEY, calls INTEGER NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS shards (number INTEGER NOT NULL, total INTEGER NOT NULL, PRIMARY KEY (number, total)) STRICT;
+"""
+NEXT = "SELECT pair, member, nonmember FROM evidence WHERE pair > ? AND pair < ? ORDER BY pair LIMIT 512"
+DIFFER = {
+    "evidence": "SELECT pair FROM evidence a JOIN other.evidence b USING (pair) WHERE a.member <> b.member OR a.nonmember <> b.nonmember",
+    "batches": "SELECT first FROM batches a JOIN other.batches b USING (first) WHERE a.calls <> b.calls",
+}
+ALL = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceRow:
+    """The aggregates of both worlds of a pair (PRIVATE; the folder is readable by its owner only)."""
+
+    pair: int
+    member: Aggregate
+    nonmember: Aggregate
+
+
+class Evidence:
+    """Stored pairs in their order, read as they are needed:
+
+    iterate as often as you like, they are never all in memory.
+    """
+
+    def __init__(self, store: RunStore, start: int, stop: int) -> None:
+        self._store, self.start, self.stop = store, start, stop
+
+    def __iter__(self) -> Iterator[EvidenceRow]:
+        after = self.start - 1
+        while rows := self._store.some(after, self.stop):
+            yield from rows
+            after = rows[-1].pair
+
+
+def _packed(aggregate: Aggregate) -> str:
+    """A list of votes, or an object for the other kinds."""
+    if isinstance(aggregate, Votes):
+        return json.dumps(aggregate.counts)
+    if isinstance(aggregate, Spoken):
+        return json.dumps({"text": aggregate.text})
+    return json.dumps(
+        {"values": aggregate.values, "choices": aggregate.choices, "points": aggregate.points}
+    )
+
+
+def _unpacked(text: str) -> Aggregate:
+    found = json.loads(text)
+    if isinstance(found, list):
+        return Votes(tuple(found))
+    if "text" in found:
+        return Spoken(found["text"])
+    return Vector(
+        tuple(found["values"]), tuple(found["choices"]), tuple(map(tuple, found["points"]))
+    )
+
+
+def run_id(name: str, identity: dict[str, Any]) -> str:
+    """The same audit of the same data and model has the same id, so the same command goes on where
+    it stopped.
+    """
+    digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:10]
+    return f"{name}-{digest}"
+
+
+def write_private(path: Path, text: str | bytes) -> None:
+    """Write a file that only its owner can read, whole or not at all."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(text.encode() if isinstance(text, str) else text)
+        file.flush()
+        os.fsync(file.fileno())
+    partial.replace(path)
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """What a run folder says of itself; nothing if it is none."""
+    try:
+        found = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) and isinstance(found.get("spec"), dict) else {}
+
+
+class RunStore:
+    """One run on disk. Killing the process at any moment loses at most the batch in flight."""
+
+    def __init__(self, folder: Path, identity: dict[str, Any]) -> None:
+        """identity: what the manifest of a new folder says; a folder that is there keeps its own."""
+        self.folder = folder
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._manifest(identity)
+            self._open()
+        except OSError as error:
+            raise StoreError(
+                f"the run folder {str(folder)!r} cannot be used ({error}); choose another with "
+                "--out."
+            ) from None
+
+    def _manifest(self, identity: dict[str, Any]) -> None:
+        path = self.folder / "manifest.json"
+        text = json.dumps({"schema_version": 1, **identity}, indent=2, sort_keys=True) + "\n"
+        if not path.exists():
+            write_private(path, text)
+
+    def _open(self) -> None:
+        os.close(os.open(self.folder / "trials.sqlite", os.O_RDWR | os.O_CREAT, 0o600))
+        with self._database() as db:
+            db.executescript(SCHEMA)
+
+    @contextmanager
+    def _database(self) -> Iterator[sqlite3.Connection]:
+        """One transaction; whatever goes wrong with the file becomes a sentence."""
+        try:
+            with closing(sqlite3.connect(self.folder / "trials.sqlite", timeout=30)) as db, db:
+                db.execute("PRAGMA journal_mode=WAL")
+                db.execute("PRAGMA synchronous=FULL")
+                yield db
+        except sqlite3.Error as error:
+            raise StoreError(
+                f"the trials of the run {str(self.folder)!r} cannot be read or written ({error}); "
+                "nothing was half-written. "
+                "Free disk space, or collect again with --fresh."
+            ) from None
+
+    def adopt(self, batch: int, pairs: int) -> None:
+        """Take over the batches of other runs beside this one that asked the same, unless this run
+        has begun.
+
+        Every run folder keeps its own copy, so each stays whole if the others are deleted.
+        """
+        mine = read_manifest(self.folder).get("evidence")
+        for other in sorted(self.folder.parent.iterdir()) if mine and not self.batches() else ():
+            theirs = read_manifest(other)
+            if (
+                other != self.folder
+                and theirs.get("evidence") == mine
+                and (other / "trials.sqlite").is_file()
+            ):
+                had = theirs["spec"]["pairs"]
+                self._copy(
+                    other / "trials.sqlite",
+                    pairs if had == pairs else min(had, pairs) // batch * batch,
+                )
+
+    def _copy(self, source: Path, limit: int) -> None:
+        """Whole batches of pairs below `limit`."""
+        with self._database() as db:
+            db.execute("ATTACH ? AS other", (str(source),))
+            for table, key in (("evidence", "pair"), ("batches", "first")):
+                db.execute(
+                    f"INSERT OR IGNORE INTO {table} SELECT * FROM other.{table} WHERE {key} < ?",
+                    (limit,),
+                )
+
+    def join(self, other: RunStore) -> None:
+        """Take over the batches of another store of the same run; what both hold must be the same
+        in both.
+        """
+        with self._database() as db:
+            db.execute("ATTACH ? AS other", (str(other.folder / "trials.sqlite"),))
+            for table in ("evidence", "batches"):
+                if found := db.execute(DIFFER[table]).fetchone():
+                    raise StoreError(
+                        f"{str(other.folder)!r} and {str(self.folder)!r} both hold pair "
+                        f"{found[0]}, with different answers; "
+                        "leave one of them out."
+                    )
+            for table in ("evidence", "batches", "shards"):
+                db.execute(f"INSERT OR IGNORE INTO {table} SELECT * FROM other.{table}")
+
+    def belongs_to(self, number: int, total: int) -> None:
+        """Note that the folder holds the shard `number` of `total`."""
+        with self._database() as db:
+            db.execute("INSERT OR IGNORE INTO shards VALUES (?, ?)", (number, total))
+
+    def shards(self) -> list[tuple[int, int]]:
+        """(number, total) of every shard that was collected here."""
+        with self._database() as db:
+            return [
+                (n, total)
+                for n, total in db.execute(
+                    "SELECT number, total FROM shards ORDER BY total, number"
+                )
+            ]
+
+    def batches(self) -> set[int]:
+        """First pairs of the batches that are stored."""
+        with self._database() as db:
+            return {row[0] for row in db.execute("SELECT first FROM batches")}
+
+    def add(self, first: int, rows: Iterable[EvidenceRow], calls: int) -> None:
+        """Store a batch with the model calls it took, in one transaction; a batch stored before
+        stays as it is.
+        """
+        values = [(row.pair, _packed(row.member), _packed(row.nonmember)) for row in rows]
+        with self._database() as db:
+            if db.execute("INSERT OR IGNORE INTO batches VALUES (?, ?)", (first, calls)).rowcount:
+                db.executemany("INSERT INTO evidence VALUES (?, ?, ?)", values)
+
+    def evidence(self, start: int = 0, stop: int = ALL) -> Evidence:
+        """The stored pairs from `start` to before `stop`, in order."""
+        return Evidence(self, start, stop)
+
+    def some(self, after: int, stop: int) -> list[EvidenceRow]:
+        """The next stored pairs after one of them."""
+        with self._database() as db:
+            rows = db.execute(NEXT, (after, stop)).fetchall()
+        return [EvidenceRow(p, _unpacked(m), _unpacked(n)) for p, m, n in rows]
+
+    def calls(self, stop: int = ALL) -> int:
+        """Model calls that the stored batches of the pairs before `stop` took."""
+        with self._database() as db:
+            found = db.execute(
+                "SELECT COALESCE(SUM(calls), 0) FROM batches WHERE first < ?", (stop,)
+            ).fetchone()
+        return int(found[0])
+
+    def write(self, name: str, text: str) -> Path:
+        """Write a file of the run, whole or not at all."""
+        path = self.folder / name
+        write_private(path, text)
+        return path

@@ -1,0 +1,112 @@
+"""leakbound answer: one query over your rows, paid for in a ledger."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from leakbound.auditing import AuditSpec
+from leakbound.auditing.prepare import build_mechanism, open_models
+from leakbound.auditing.rows import load_data
+from leakbound.cli.endpoint_options import endpoint_options
+from leakbound.cli.local_options import local_options
+from leakbound.cli.options import SETTINGS, spec_from, spec_options
+from leakbound.cli.screen import say
+from leakbound.errors import UsageError
+from leakbound.models import Endpoint, Local, Scripted
+from leakbound.serving import Answer, PrivateICL
+from leakbound.serving.ledger import Ledger
+
+__all__ = ["answering_options", "command", "open_private"]
+
+AUDIT_ONLY = {"attack", "canary", "canary_text", "canary_label", "digits", "insertion", "score", "access", "pairs",
+              "confidence", "estimator", "stop_when_rejected", "threshold", "store_text", "simulations",
+              "batch_pairs"}  # what an audit asks, and an answer does not  # fmt: skip
+MEANINGS = {
+    "epsilon": "what a noisy mechanism is calibrated to, for one answer [default: 1.0]",
+    "delta": "delta of the calibration and of the budget [default: 1e-05]",
+    "seed": "seed of the bundled rows (answers draw from the operating system) [default: 0]",
+    "shots": "the first so many rows are the context [default: all rows]",
+}
+
+
+def answering_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The options of a spec that decide an answer, of an endpoint, and of the budget."""
+    function = spec_options(endpoint_options(local_options(function)))
+    options = function.__click_params__  # type: ignore[attr-defined]
+    options[:] = [option for option in options if option.name not in AUDIT_ONLY]
+    for option in options:
+        option.help = MEANINGS.get(option.name, option.help)
+    add = click.option(
+        "--longest-query",
+        type=click.IntRange(1),
+        default=1000,
+        show_default=True,
+        help="bytes of a query",
+    )
+    function = add(function)
+    where, text = Path("leakbound-ledger.sqlite"), "file that keeps what was spent"
+    function = click.option(
+        "--ledger", type=click.Path(path_type=Path), default=where, show_default=True, help=text
+    )(function)
+    text = "total epsilon of all answers at delta, or inf [default: epsilon, which is one answer]"
+    return click.option("--budget", type=float, default=None, help=text)(function)
+
+
+def open_private(
+    config: str | None, assignments: tuple[str, ...], budget: float | None, ledger: Path, longest_query: int,
+    endpoint: Endpoint, local: Local, flags: dict[str, Any],
+) -> PrivateICL:  # fmt: skip
+    """Rows, mechanism, model and ledger as the options say; refuses before any model call what can
+    be refused.
+
+    Raises LeakboundError with a sentence for whatever cannot be used.
+    """
+    spec = spec_from(config, assignments, flags)
+    rows, task = load_data(spec)
+    shots = spec.shots if "shots" in spec.model_fields_set else len(rows)
+    if shots > len(rows):
+        raise UsageError(
+            f"shots is {shots}, and the data has {len(rows)} rows; use at most so many."
+        )
+    spec = AuditSpec(**{**spec.model_dump(), "rows": spec.rows, "shots": shots})
+    mechanism = build_mechanism(spec)
+    model = open_models(spec, endpoint, local) if mechanism.needs else Scripted(name=mechanism.name)
+    book = Ledger(ledger, spec.epsilon if budget is None else budget, spec.delta)
+    return PrivateICL(mechanism, rows[:shots], task, model, book, longest=longest_query)
+
+
+@click.command(context_settings=SETTINGS)
+@answering_options
+@click.argument("query")
+def command(
+    config: str | None, assignments: tuple[str, ...], budget: float | None, ledger: Path, longest_query: int, query: str,
+    endpoint: Endpoint, local: Local, **flags: Any,
+) -> int:  # fmt: skip
+    """Answer QUERY from the private rows: the answer on standard output, what was spent on standard
+    error.
+
+    The ledger is paid before the model is asked, so a crash loses budget and never privacy. Ends
+    with 5, and releases
+    nothing, when the budget is exhausted. A context whose rows have changed has a budget of its
+    own.
+    """
+    answer = open_private(
+        config, assignments, budget, ledger, longest_query, endpoint, local, flags
+    ).answer(query)
+    say(answer.text)
+    click.echo(_told(answer), err=True)
+    return 0
+
+
+def _told(answer: Answer) -> str:
+    """What was spent, rounded up, and what is left, rounded down."""
+    spent, left = (
+        "infinite" if math.isinf(value) else f"{turn(value * 1e4) / 1e4:g}"
+        for value, turn in ((answer.spent, math.ceil), (answer.remaining, math.floor))
+    )
+    return f"spent so far: ε = {spent} at δ = {answer.delta:g}; remaining: {left}"

@@ -1,0 +1,83 @@
+"""leakbound audit: one system over your rows."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from leakbound.auditing import AuditResult, prepare, run_audit
+from leakbound.auditing.prepare import open_models
+from leakbound.auditing.run import run_shard
+from leakbound.auditing.store import write_private
+from leakbound.cli.collect_options import CollectOptions, way_options
+from leakbound.cli.endpoint_options import endpoint_options
+from leakbound.cli.local_options import local_options
+from leakbound.cli.options import SETTINGS, spec_from, spec_options
+from leakbound.cli.progress import progress
+from leakbound.cli.screen import say
+from leakbound.models import Endpoint, Local
+from leakbound.report import page, summary
+
+__all__ = ["command", "finish"]
+
+EXIT = {"consistent": 0, "violation": 1, "inconclusive": 3}
+
+
+@click.command(context_settings=SETTINGS)
+@spec_options
+@endpoint_options
+@local_options
+@way_options
+@click.option(
+    "--fresh", is_flag=True, help="collect again, although a run of the same audit is there"
+)
+def command(
+    config: str | None, assignments: tuple[str, ...], way: CollectOptions, fresh: bool, endpoint: Endpoint,
+    local: Local, **flags: Any,
+) -> int:  # fmt: skip
+    """Audit one system: worlds with and without a canary, a bound, a verdict on the claim.
+
+    Without --data the bundled help-desk task is used. Ends with 0 (no violation), 1 (violation) or
+    3 (inconclusive);
+    with 0 after a shard, which has no verdict.
+    """
+    way.require(fresh, endpoint)
+    opener = partial(open_models, endpoint=endpoint, local=local)
+    prepared = prepare(spec_from(config, assignments, flags), opener=way.opener(opener))
+    ask = way.asker(prepared, opener)
+    if fresh:
+        _set_aside(way.out / prepared.name)
+    with progress(prepared.name) as show:
+        if way.shard is None:
+            record, folder = run_audit(prepared, way.out, show, not fresh, ask)
+        else:
+            folder = run_shard(prepared, way.shard, way.out, show, not fresh, ask)
+    return finish(record, folder) if way.shard is None else _partly(folder, *way.shard)
+
+
+def finish(record: AuditResult, folder: Path) -> int:
+    """Write the report of a finished run, say what was found, and give the exit code."""
+    write_private(folder / "report.html", page([record]))
+    say(summary(record))
+    click.echo(f"  Report: {folder / 'report.html'}")
+    return EXIT[record.verdict]
+
+
+def _partly(folder: Path, number: int, total: int) -> int:
+    click.echo(f"Shard {number}/{total} is collected in {folder}; it has no verdict.")
+    click.echo(
+        f"When all {total} are: leakbound merge FOLDER... --out DIR, with the folder of each."
+    )
+    return 0
+
+
+def _set_aside(folder: Path) -> None:
+    """Nothing is deleted: the old run moves to the first free name beside it."""
+    if folder.exists():
+        number = next(
+            i for i in range(1, 10_000) if not folder.with_name(f"{folder.name}.old{i}").exists()
+        )
+        folder.rename(folder.with_name(f"{folder.name}.old{number}"))

@@ -1,0 +1,140 @@
+"""The options of how a run is collected, which change none of its results:
+
+part of it, from a cache, on a cluster.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from leakbound.auditing.cluster import on_cluster
+from leakbound.auditing.collect import BatchRunner, run_serial
+from leakbound.auditing.merge import kept_model
+from leakbound.auditing.prepare import Prepared
+from leakbound.auditing.run import replay_only
+from leakbound.auditing.spec import AuditSpec
+from leakbound.errors import UsageError
+from leakbound.models import Answers, Cached, Endpoint, Model
+from leakbound.scaling import Cluster
+
+__all__ = ["CollectOptions", "cluster_of", "cluster_options", "way_options"]
+
+Opener = Callable[[AuditSpec], Model]
+ON_CLUSTER = (
+    click.option("--ray", default=None, metavar="ADDRESS", help="ask on a Ray cluster: local, auto, or host:port"),
+    click.option(
+        "--workers", type=click.IntRange(1), default=None, help="models opened on the cluster [default: one a GPU, or a CPU]"
+    ),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class CollectOptions:
+    """How a run is collected. Raises UsageError for options that exclude each other."""
+
+    out: Path
+    shard: tuple[int, int] | None
+    cache: Path | None
+    replay: bool
+    cluster: Cluster | None
+
+    def __post_init__(self) -> None:
+        if self.cluster is not None and (self.cache is not None or self.replay):
+            raise UsageError(
+                "the workers of a cluster ask their own models; leave --ray out, or --cache and "
+                "--replay."
+            )
+        if self.replay and self.shard is not None:
+            raise UsageError("--replay asks nothing that could be divided; leave --shard out.")
+
+    def require(self, fresh: bool, endpoint: Endpoint) -> None:
+        """Refuse what would not do what it says."""
+        if fresh and (self.replay or self.cache is not None):
+            raise UsageError(
+                "--fresh asks again, and --cache and --replay do not ask again; leave one of them "
+                "out."
+            )
+        if self.cluster is not None and (
+            endpoint.max_cost is not None or endpoint.max_minutes is not None
+        ):
+            raise UsageError(
+                "--max-cost and --max-minutes are kept by one process, and every worker of a "
+                "cluster is one; leave --ray out, "
+                "and use more --connections."
+            )
+
+    def opener(self, opener: Opener) -> Opener:
+        """Opens the model of a spec; from what is kept where the run is replayed, and behind the
+        cache where there is one.
+        """
+        first = partial(kept_model, out=self.out) if self.replay else opener
+        if self.cache is None:
+            return first
+        return lambda spec: Cached(first(spec), Answers(self.cache))  # type: ignore[arg-type]
+
+    def asker(self, prepared: Prepared, opener: Opener) -> BatchRunner:
+        """Who asks what the run lacks."""
+        if self.cache is not None and not prepared.mechanism.needs:
+            raise UsageError(
+                "--cache keeps answers of a model, and a --system asks its own; leave --cache out."
+            )
+        if self.cluster is not None:
+            return on_cluster(prepared, self.cluster, opener)
+        return replay_only if self.replay and self.cache is None else run_serial
+
+
+def _shard(ctx: click.Context, param: click.Parameter, text: str | None) -> tuple[int, int] | None:
+    if text is None:
+        return None
+    match = re.fullmatch(r"(\d+)/(\d+)", text)
+    if not match or not 1 <= int(match[1]) <= int(match[2]):
+        raise UsageError(f"--shard got {text!r}; it must be i/N with 1 <= i <= N, such as 1/4.")
+    return int(match[1]), int(match[2])
+
+
+OPTIONS = (
+    click.option("--out", type=click.Path(path_type=Path), default=Path("runs"), show_default=True, help="where runs are kept"),
+    click.option("--shard", callback=_shard, default=None, metavar="i/N", help="collect every Nth batch only, for `merge`"),
+    click.option(
+        "--cache", type=click.Path(path_type=Path, dir_okay=False), default=None, metavar="FILE",
+        help="keep every finished model call in a file that only who has the prompts can read, and ask none of them again",
+    ),
+    click.option("--replay", is_flag=True, help="open no model: take all answers from the run under --out, or from --cache"),
+)  # fmt: skip
+
+
+def cluster_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """--ray and --workers."""
+    for option in reversed(ON_CLUSTER):
+        function = option(function)
+    return function
+
+
+def cluster_of(ray: str | None, workers: int | None) -> Cluster | None:
+    """The cluster that the options name, if any."""
+    if ray is None and workers is not None:
+        raise UsageError("--workers are those of a cluster; add --ray local, or its address.")
+    return None if ray is None else Cluster(ray, workers)
+
+
+def way_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """--out, --shard, --cache, --replay, --ray, --workers; the function gets a `way` in their
+    place.
+    """
+
+    @functools.wraps(function)
+    def with_way(ray: str | None, workers: int | None, **flags: Any) -> Any:
+        names = {name: flags.pop(name) for name in ("out", "shard", "cache", "replay")}
+        return function(way=CollectOptions(**names, cluster=cluster_of(ray, workers)), **flags)
+
+    for option in (*reversed(ON_CLUSTER), *reversed(OPTIONS)):
+        with_way = option(with_way)
+    return with_way

@@ -1,0 +1,36 @@
+"""The runs that a command is given:
+
+run folders, record.json files, or a folder (an --out) that holds runs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from leakbound.auditing import AuditResult, load_result
+from leakbound.auditing.store import read_manifest
+
+__all__ = ["finished"]
+
+SET_ASIDE = re.compile(r".*\.old\d+")  # by audit --fresh
+
+
+def finished(paths: Iterable[Path]) -> list[AuditResult]:
+    """Their records. Raises StoreError for a run that has none, so that one which was cut short is
+    not passed over.
+    """
+    return [load_result(run) for path in paths for run in _runs(path)]
+
+
+def _runs(path: Path) -> list[Path]:
+    """The path itself, or the runs in it."""
+    if not path.is_dir() or read_manifest(path):
+        return [path]
+    inside = [
+        one
+        for one in sorted(path.iterdir())
+        if read_manifest(one) and not SET_ASIDE.fullmatch(one.name)
+    ]
+    return inside or [path]

@@ -1,0 +1,70 @@
+"""leakbound gate: may these runs pass?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from leakbound.auditing.store import write_private
+from leakbound.cli.finished_runs import finished
+from leakbound.cli.options import SETTINGS
+from leakbound.cli.screen import say
+from leakbound.gating.gate import Gate, check_gate
+from leakbound.report.junit import junit
+
+__all__ = ["command"]
+
+EXIT = {"violation": 1, "inconclusive": 3, "passed": 0}  # the first that any run has is the answer
+
+
+@click.command(context_settings=SETTINGS)
+@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--max-epsilon", type=float, required=True, help="no lower bound may be above this")
+@click.option(
+    "--min-power",
+    type=float,
+    default=None,
+    help="least probability of refuting a claim that is false by --factor",
+)
+@click.option(
+    "--factor",
+    type=float,
+    default=2.0,
+    show_default=True,
+    help="how many times the claim such a system leaks",
+)
+@click.option(
+    "--require",
+    type=click.Choice(["consistent"]),
+    default=None,
+    help="the verdict that the run itself must have",
+)
+@click.option(
+    "--junit",
+    "target",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=None,
+    help="JUnit XML file to write",
+)
+def command(
+    runs: tuple[Path, ...], max_epsilon: float, min_power: float | None, factor: float, require: str | None,
+    target: Path | None,
+) -> int:  # fmt: skip
+    """Let finished runs (folders, folders of runs, or record.json files) pass, or say in one
+    sentence each why not.
+
+    Lower bounds decide, never point estimates. Ends with 0 (all pass), 1 (a violation, or a bound
+    above --max-epsilon) or 3 (a run
+    could have refuted too little to speak for the gate). No model is asked.
+    """
+    gate = Gate(max_epsilon, min_power, factor, require == "consistent")
+    passages = [check_gate(record, gate) for record in finished(runs)]
+    for passage in passages:
+        say(f"{passage.outcome.upper()}: {passage.run}: {passage.why}")
+    if target is not None:
+        target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_private(target, junit(passages))
+    return next(
+        code for outcome, code in EXIT.items() if any(p.outcome == outcome for p in passages)
+    )

@@ -1,0 +1,201 @@
+"""leakbound influence: which parts of a context a response comes from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from leakbound.attribution import (
+    Case,
+    Finished,
+    InfluenceRecord,
+    Settings,
+    csv_text,
+    npz_bytes,
+    read_cases,
+)
+from leakbound.attribution.attribute import attribution
+from leakbound.auditing.store import write_private
+from leakbound.cli.collect_options import cluster_of, cluster_options
+from leakbound.cli.endpoint_options import endpoint_options
+from leakbound.cli.influence_options import (
+    addresses,
+    attributed,
+    draw_options,
+    drawn,
+    numbers,
+    stopping,
+)
+from leakbound.cli.local_options import local_options
+from leakbound.cli.options import SETTINGS
+from leakbound.cli.screen import say
+from leakbound.errors import StoreError, UsageError
+from leakbound.models import Endpoint, Local, Model, open_model
+from leakbound.report.influence_page import influence_page
+from leakbound.report.influence_terminal import influence_summary, print_heat
+from leakbound.scaling import Cluster, rooted, spread
+
+__all__ = ["command"]
+
+
+@click.command(context_settings=SETTINGS)
+@click.option(
+    "--model", "models", multiple=True, default=("pocket",), show_default=True,
+    help="model address; several (the option again, or commas) are put side by side",
+)  # fmt: skip
+@click.option(
+    "--context", "file", type=click.Path(path_type=Path), default=None,
+    help="text file with the context, or a .jsonl or .csv file with a context, query and response a row (the last two optional)",
+)  # fmt: skip
+@click.option("--text", default=None, help="the context itself, in place of --context")
+@click.option("--query", default="", help="what is asked about the context")
+@click.option(
+    "--response", default=None, help="the response to attribute [default: sampled for each --lam]"
+)
+@click.option(
+    "--ngram",
+    default="1,8",
+    show_default=True,
+    help="span sizes in tokens; the whole context is always added",
+)
+@click.option(
+    "--stride",
+    type=click.IntRange(1),
+    default=None,
+    help="windows this far apart [default: disjoint blocks]",
+)
+@click.option(
+    "--lam",
+    default="1",
+    show_default=True,
+    help="how strongly the context speaks; several are put side by side",
+)
+@click.option("--temperature", type=float, default=1.0, show_default=True, help="of the sampling")
+@click.option(
+    "--bounded", type=float, default=None, metavar="EPSILON",
+    help="sample from bounded CID: lambda is chosen for every token, at most --lam, so that a response is EPSILON-private",
+)  # fmt: skip
+@draw_options
+@endpoint_options
+@local_options
+@cluster_options
+@click.option("--redact", is_flag=True, help="write no letter of contexts, queries and responses")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path("influence"),
+    show_default=True,
+    help="folder to write",
+)
+def command(
+    models: tuple[str, ...],
+    file: Path | None,
+    text: str | None,
+    query: str,
+    response: str | None,
+    out: Path,
+    redact: bool,
+    endpoint: Endpoint,
+    local: Local,
+    ray: str | None,
+    workers: int | None,
+    **flags: Any,
+) -> int:
+    """Measure how each span of a context moved each token of a response, and write heat map, table
+    and arrays.
+
+    Writes influence.html, .json, .csv and .npz, readable by their owner only: they hold the context
+    (see --redact). Several models
+    share one page, and each has a folder for the rest. An interrupted run over many contexts keeps
+    those that are finished.
+    """
+    settings = _settings(flags)
+    cases = _cases(file, text, query, response)
+    names, cluster = addresses(models), cluster_of(ray, workers)
+    with stopping(out):
+        done = [
+            _measured(
+                cases,
+                name,
+                settings,
+                home,
+                redact,
+                partial(open_model, endpoint=endpoint, local=local),
+                cluster,
+            )
+            for name, home in _homes(names, out).items()
+        ]
+        _write([record for record, _ in done], list(_homes(names, out).values()), out)
+    for record, finished in done:
+        finished.drop()
+        print_heat(record)
+        say(influence_summary(record))
+    click.echo(f"Report: {out / 'influence.html'}")
+    return 0
+
+
+def _settings(flags: dict[str, Any]) -> Settings:
+    return Settings(
+        ngrams=numbers("--ngram", flags["ngram"], int), stride=flags["stride"], lams=numbers("--lam", flags["lam"], float),
+        bounded=flags["bounded"], temperature=flags["temperature"], **drawn(flags),
+    )  # fmt: skip
+
+
+def _cases(file: Path | None, text: str | None, query: str, response: str | None) -> list[Case]:
+    if text is None and file is not None:
+        return read_cases(file, query, response)
+    if text is not None and file is None:
+        return [Case(text, query, response)]
+    raise UsageError(
+        "give the context once: --context FILE (text, or .jsonl or .csv with many) or --text TEXT."
+    )
+
+
+def _homes(names: list[str], out: Path) -> dict[str, Path]:
+    """The folder of each model:
+
+    `out` of a single one, else one within, numbered and named after the model.
+    """
+    if len(names) == 1:
+        return {names[0]: out}
+    return {
+        name: out / f"{at}-{re.sub(r'[^A-Za-z0-9.]+', '-', Path(name).name)}"
+        for at, name in enumerate(names, 1)
+    }
+
+
+def _measured(
+    cases: list[Case], name: str, settings: Settings, home: Path, redact: bool, opened: Callable[[str], Model],
+    cluster: Cluster | None,
+) -> tuple[InfluenceRecord, Finished]:  # fmt: skip
+    each = (
+        partial(
+            spread, cluster, partial(opened, rooted(name)), partial(attribution, cases, settings)
+        )
+        if cluster
+        else None
+    )
+    record, finished = attributed(
+        cases, opened(name), settings, home / "influence", redact, f"influence, {name}", each
+    )
+    return (record.redacted() if redact else record), finished
+
+
+def _write(records: list[InfluenceRecord], homes: list[Path], out: Path) -> None:
+    try:
+        for record, home in zip(records, homes, strict=True):
+            home.mkdir(parents=True, exist_ok=True, mode=0o700)
+            write_private(home / "influence.json", record.to_json())
+            write_private(home / "influence.csv", csv_text(record))
+            (home / "influence.npz").touch(mode=0o600)
+            (home / "influence.npz").write_bytes(npz_bytes(record))
+        write_private(out / "influence.html", influence_page(*records))
+    except OSError as error:
+        raise StoreError(
+            f"the folder {str(out)!r} cannot be written ({error}); choose another with --out."
+        ) from None

@@ -1,0 +1,151 @@
+"""What the commands over influence share:
+
+how responses are drawn, progress, and what happens when a run stops early.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from leakbound.attribution import Attribution, Case, Finished, InfluenceRecord, Settings, attribute
+from leakbound.attribution.attribute import Each
+from leakbound.attribution.spans import TEMPLATE
+from leakbound.errors import Interrupted, LeakboundError, UsageError
+from leakbound.models import Model
+
+__all__ = ["addresses", "attributed", "draw_options", "drawn", "numbers", "stopping"]
+
+SUFFIX = ".partial.jsonl"  # of files with the finished contexts of an unfinished run
+OPTIONS = (
+    click.option(
+        "--max-tokens",
+        type=click.IntRange(1),
+        default=48,
+        show_default=True,
+        help="of a sampled response",
+    ),
+    click.option(
+        "--min-tokens",
+        type=click.IntRange(0),
+        default=0,
+        show_default=True,
+        help="end tokens are banned before",
+    ),
+    click.option("--ban", default="", help="token ids that are never drawn, such as 0,5"),
+    click.option(
+        "--stop",
+        default="\\n",
+        show_default=True,
+        help="text that ends a sampled response; empty for none",
+    ),
+    click.option(
+        "--template",
+        default=TEMPLATE.replace("\n", "\\n"),
+        show_default=True,
+        help="with {context} and {query}",
+    ),
+    click.option("--seed", type=int, default=0, show_default=True, help="of the draws"),
+)
+
+
+def draw_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """How responses are drawn, apart from lambda and temperature."""
+    for option in reversed(OPTIONS):
+        function = option(function)
+    return function
+
+
+def drawn(flags: dict[str, Any]) -> dict[str, Any]:
+    """The fields of Settings that `draw_options` give."""
+    return {
+        "max_tokens": flags["max_tokens"], "min_tokens": flags["min_tokens"], "banned": numbers("--ban", flags["ban"], int),
+        "stop": flags["stop"].replace("\\n", "\n"), "template": flags["template"].replace("\\n", "\n"), "seed": flags["seed"],
+    }  # fmt: skip
+
+
+def numbers(name: str, text: str, kind: Callable[[str], Any]) -> tuple[Any, ...]:
+    """The numbers of an option, with commas between them."""
+    try:
+        return tuple(kind(part) for part in text.split(",") if part.strip())
+    except ValueError:
+        raise UsageError(
+            f"{name} got {text!r}; it must be numbers with commas between them, such as 1,8."
+        ) from None
+
+
+def addresses(given: Sequence[str]) -> list[str]:
+    """Model addresses, from an option given more than once or with commas, each once."""
+    found = list(
+        dict.fromkeys(part.strip() for text in given for part in text.split(",") if part.strip())
+    )
+    if not found:
+        raise UsageError(
+            "--model is empty; it must be a model address, such as pocket or hf/./folder."
+        )
+    return found
+
+
+def attributed(
+    cases: Sequence[Case], model: Model, settings: Settings, place: Path, redact: bool, label: str,
+    each: Each | None = None,
+) -> tuple[InfluenceRecord, Finished]:  # fmt: skip
+    """Attribute a data set, keeping each finished context in a file at `place` and taking up what
+    an earlier run left there.
+    """
+    finished = Finished(place.with_name(place.name + SUFFIX), model, settings, cases, redact)
+    if finished.found:
+        click.echo(
+            f"{label}: {len(finished.found)} of {len(cases)} contexts were finished before",
+            err=True,
+        )
+    show = _progress(label, len(cases))
+
+    def keep(number: int, one: Attribution) -> None:
+        finished.add(number, one)
+        show(len(finished.found))
+
+    return attribute(cases, model, settings, keep, dict(finished.found), each), finished
+
+
+@contextmanager
+def stopping(folder: Path) -> Iterator[None]:
+    """Whatever stops the run early says how many finished contexts are kept."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise Interrupted(
+            f"interrupted; {_kept(folder) or 'no context was finished yet.'}"
+        ) from None
+    except LeakboundError as error:
+        kept = _kept(folder)
+        raise (type(error)(f"{error} {kept[0].upper()}{kept[1:]}") if kept else error) from None
+
+
+def _kept(folder: Path) -> str:
+    files = sorted(folder.rglob(f"*{SUFFIX}"))
+    count = sum(max(0, path.read_bytes().count(b"\n") - 1) for path in files)
+    return (
+        f"{count} finished contexts are kept in {str(folder)!r}, and the same command goes on "
+        "from there."
+        if count
+        else ""
+    )
+
+
+def _progress(label: str, total: int) -> Callable[[int], None]:
+    """A line at most every two seconds, on standard error, if there are several contexts."""
+    last = time.monotonic()
+
+    def show(done: int) -> None:
+        nonlocal last
+        if total > 1 and (done == total or time.monotonic() - last >= 2):
+            last = time.monotonic()
+            click.echo(f"{label}: {done}/{total} contexts", err=True)
+
+    return show

@@ -1,0 +1,54 @@
+"""How a model on this machine is loaded: options of the commands that run one."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from leakbound.errors import UsageError
+from leakbound.models import Local
+
+__all__ = ["local_options"]
+
+UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+
+
+def size(text: str) -> int:
+    """Bytes of a size such as 4GB, 4G, 512MB or 1.5g (powers of 1,024)."""
+    match = re.fullmatch(r"\s*(\d{1,15}(?:\.\d+)?)\s*([KMGT]?)I?B?\s*", text.upper())
+    if not match:
+        raise UsageError(f"--memory got {text!r}; it must be a size such as 4GB or 512MB.")
+    return int(float(match[1]) * UNITS[match[2]])
+
+
+def _memory(ctx: click.Context, param: click.Parameter, text: str | None) -> int | None:
+    return None if text is None else size(text)
+
+
+OPTIONS = (
+    click.option(
+        "--memory", callback=_memory, default=None, metavar="SIZE",
+        help="most that the process may take for a local model (on a GPU: on it), such as 4GB [default: half of what is free]",
+    ),
+    click.option(
+        "--dtype", type=click.Choice(["auto", "float32", "bfloat16", "float16"]), default="auto", show_default=True,
+        help="numbers of a local model; auto: float32 on a CPU, bfloat16 on a GPU",
+    ),
+    click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True, help="of a local model"),
+)  # fmt: skip
+
+
+def local_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """--memory, --dtype, --device; the function gets a `local` in their place."""
+
+    @functools.wraps(function)
+    def with_local(memory: int | None, dtype: str, device: str, **flags: Any) -> Any:
+        return function(local=Local(memory, dtype, device), **flags)
+
+    for option in reversed(OPTIONS):
+        with_local = option(with_local)
+    return with_local

@@ -1,0 +1,35 @@
+"""leakbound merge: shards of one run joined into its record."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from leakbound.auditing.merge import merge
+from leakbound.cli.audit_command import finish
+from leakbound.cli.options import SETTINGS
+
+__all__ = ["command"]
+
+
+@click.command(context_settings=SETTINGS)
+@click.argument(
+    "folders",
+    nargs=-1,
+    required=True,
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="where the merged run is kept, beside other runs",
+)
+def command(folders: tuple[Path, ...], out: Path) -> int:
+    """Join the run folders that `audit --shard` wrote, and report as an unsharded run would have.
+
+    No model is asked. Ends like audit: with 0 (no violation), 1 (violation) or 3 (inconclusive);
+    with 2 where shards are missing.
+    """
+    return finish(*merge(folders, out))

@@ -1,0 +1,87 @@
+"""leakbound plan: cost and power before anything is spent."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Any
+
+import click
+
+from leakbound.auditing import prepare
+from leakbound.auditing.plan import Plan, plan
+from leakbound.auditing.prepare import open_models
+from leakbound.cli.endpoint_options import endpoint_options
+from leakbound.cli.options import SETTINGS, spec_from, spec_options
+from leakbound.models import Endpoint
+from leakbound.stats import cut
+
+__all__ = ["command"]
+
+
+@click.command(context_settings=SETTINGS)
+@spec_options
+@endpoint_options
+def command(
+    config: str | None, assignments: tuple[str, ...], endpoint: Endpoint, **flags: Any
+) -> int:
+    """What an audit will cost and can show:
+
+    takes the options of `audit`, asks the model nothing.
+    """
+    prepared = prepare(
+        spec_from(config, assignments, flags), opener=partial(open_models, endpoint=endpoint)
+    )
+    click.echo(_told(plan(prepared), prepared.spec.epsilon, prepared.spec.delta))
+    for warning in prepared.warnings:
+        click.echo(f"Warning: {warning}")
+    return 0
+
+
+def _cost(most: float | None) -> str:
+    """What the calls cost at most, rounded up."""
+    if most is None:
+        return "unknown, no price is known for this model"
+    return f"at most ${math.ceil(most * 1e4) / 1e4:.4f}, retries not counted"
+
+
+def _told(p: Plan, epsilon: float, delta: float) -> str:
+    lines = [
+        f"{p.pairs} pairs, {p.model_calls} model calls (cost: {_cost(p.cost)})",
+        f"under test: {p.promise}, by {p.estimator}",
+        (
+            f"ceiling: a flawless attack certifies at most ε = {cut(p.epsilon_ceiling)} at δ = "
+            f"{delta:g}, or μ = {cut(p.mu_ceiling, 3)}"
+        ),
+    ]
+    if p.guarantee_mu is not None:
+        lines.append(f"the mechanism's own noise promises μ = {p.guarantee_mu:.3f}: "
+                     f"{'within' if p.mu_ceiling > p.guarantee_mu else 'beyond'} what so many pairs can test")  # fmt: skip
+    if p.pairs_needed is not None:
+        lines.append(
+            f"to refute the promise, flawless answers need {p.pairs_needed} tested pairs at least"
+        )
+    return "\n".join([*lines, *_powers(p, epsilon)])
+
+
+def _powers(p: Plan, epsilon: float) -> list[str]:
+    """Power in units of what is promised: mu where the promise is Gaussian, else epsilon."""
+    if not p.power:
+        return []
+    if p.guarantee_mu is not None and p.estimator == "e_process":
+        head, unit, name = (
+            "power, if one vote moves in every pair and noise is too small:",
+            p.guarantee_mu,
+            "μ",
+        )
+    else:
+        head, unit, name = (
+            "power against a system that leaks like randomised response:",
+            epsilon,
+            "ε",
+        )
+    return [head] + [
+        f"  true {name} = {factor * unit:<8.4g} the promise is refuted with probability "
+        f"{chance:.2f}"
+        for factor, chance in p.power
+    ]

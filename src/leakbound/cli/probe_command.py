@@ -1,0 +1,45 @@
+"""leakbound probe: what a model at an address really supports."""
+
+from __future__ import annotations
+
+import click
+
+from leakbound.cli.endpoint_options import endpoint_options
+from leakbound.cli.options import SETTINGS
+from leakbound.models import Endpoint, open_model
+from leakbound.models.openai.endpoint import key_from_environment
+from leakbound.models.probe import ProbeRecord, probe_endpoint, probe_model
+from leakbound.report.probe_terminal import probe_table
+
+__all__ = ["command"]
+
+
+@click.command(context_settings=SETTINGS)
+@click.argument("address")
+@endpoint_options
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="write the record, which --capabilities reads, in the place of the table",
+)
+def command(address: str, as_json: bool, endpoint: Endpoint) -> int:
+    """Ask the model at ADDRESS at most 30 questions about public texts, and tell what it really
+    supports.
+
+    Checks log-probabilities and where they stand, seeds, temperature, repeated questions, limits;
+    then tells which
+    mechanisms, scores and influence readings it can serve. --capabilities is not believed. Ends
+    with 0, or with 4 if nothing
+    answers.
+    """
+    record = _probed(address, endpoint)
+    click.echo(record.model_dump_json(indent=2) if as_json else probe_table(record))
+    return 0
+
+
+def _probed(address: str, endpoint: Endpoint) -> ProbeRecord:
+    kind, _, model = address.partition("/")
+    if kind == "openai" and model:
+        return probe_endpoint(model, endpoint, key_from_environment())
+    return probe_model(open_model(address), address)

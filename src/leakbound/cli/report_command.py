@@ -1,0 +1,60 @@
+"""leakbound report: the page of finished runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from leakbound.auditing import load_result
+from leakbound.auditing.store import write_private
+from leakbound.cli.screen import say
+from leakbound.cli.sweep_files import figures_option, write_sweep
+from leakbound.errors import UsageError
+from leakbound.report import comparison_table, page, summary
+from leakbound.report.sweep_terminal import sweep_summary
+from leakbound.sweeping import load_sweep
+from leakbound.sweeping.record import FILE
+
+__all__ = ["command"]
+
+
+@click.command()
+@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default=None,
+    help="file to write [default: report.html of the first run]",
+)
+@figures_option
+def command(runs: tuple[Path, ...], out: Path | None, figures: tuple[str, ...]) -> int:
+    """Write one HTML page of finished runs (folders or record.json files) or of one sweep (its
+    folder), and print it in short.
+    """
+    if (runs[0] / FILE).is_file():
+        return _sweep(runs, out, figures)
+    if figures:
+        raise UsageError(
+            "--figures are those of a sweep; give its folder, or leave the option out."
+        )
+    records = [load_result(run) for run in runs]
+    target = out or (runs[0] if runs[0].is_dir() else runs[0].parent) / "report.html"
+    target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    write_private(target, page(records, None if len(records) == 1 else "Audits side by side"))
+    say(summary(records[0]) if len(records) == 1 else comparison_table(records))
+    click.echo(f"Report: {target}")
+    return 0
+
+
+def _sweep(runs: tuple[Path, ...], out: Path | None, figures: tuple[str, ...]) -> int:
+    if len(runs) > 1:
+        raise UsageError(
+            f"a report is of runs or of one sweep, and {len(runs)} folders are given; leave all "
+            "but one out."
+        )
+    record, target = load_sweep(runs[0]), out or runs[0] / "sweep.html"
+    write_sweep(record, target, figures)
+    say(sweep_summary(record))
+    click.echo(f"Report: {target}")
+    return 0

@@ -1,0 +1,105 @@
+"""leakbound sweep: many audits over a grid, and what they trade for what."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from leakbound.auditing.prepare import open_models
+from leakbound.auditing.spec import read_config
+from leakbound.cli.collect_options import CollectOptions
+from leakbound.cli.endpoint_options import endpoint_options
+from leakbound.cli.local_options import local_options
+from leakbound.cli.options import SETTINGS, overrides, spec_options
+from leakbound.cli.progress import progress
+from leakbound.cli.screen import say
+from leakbound.cli.sweep_files import figures_option, write_sweep
+from leakbound.errors import LeakboundError
+from leakbound.models import Endpoint, Local
+from leakbound.report.sweep_terminal import sweep_summary
+from leakbound.sweeping import OpensOnce, Sweep, SweepRecord, merged, parse_grid, plan
+
+__all__ = ["command"]
+
+
+@click.command(context_settings=SETTINGS)
+@spec_options
+@endpoint_options
+@local_options
+@click.option(
+    "--grid", "grids", multiple=True, metavar="KEY=VALUE,VALUE",
+    help="values of a configuration key, or of a mechanism's option as option.NAME; several make every combination",
+)  # fmt: skip
+@click.option(
+    "--repeat",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="seeds of every setting, from --seed on",
+)
+@click.option(
+    "--utility",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    help="held-out queries to measure utility on",
+)
+@click.option(
+    "--skip-invalid",
+    is_flag=True,
+    help="leave out and list points that cannot be run, instead of refusing all",
+)
+@figures_option
+@click.option(
+    "--cache",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=None,
+    metavar="FILE",
+    help="as in audit",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path("sweep"),
+    show_default=True,
+    help="where the runs are kept",
+)
+def command(
+    config: str | None, assignments: tuple[str, ...], grids: tuple[str, ...], repeat: int, utility: int, skip_invalid: bool,
+    figures: tuple[str, ...], cache: Path | None, out: Path, endpoint: Endpoint, local: Local, **flags: Any,
+) -> int:  # fmt: skip
+    """Audit every combination of a grid, asking the model once for all that differs in noise or in
+    statistics only.
+
+    The grid is that of --config (a section `grid:`), changed by --grid. The same command goes on
+    where it was stopped. Ends with 1 if
+    any point is a violation, else with the code of the first point that failed, else with 3 if any
+    is inconclusive, else with 0.
+    """
+    values = read_config(Path(config)) if config else {}
+    grid = merged(values.pop("grid", {}), parse_grid(grids))
+    way = CollectOptions(out, None, cache, False, None)
+    opener = partial(open_models, endpoint=endpoint, local=local)
+    opens = OpensOnce(way.opener(opener))
+    planned = plan(
+        {**values, **overrides(assignments, flags)}, grid, opens, repeat, utility, skip_invalid
+    )
+    sweep = Sweep(planned, out, opens, lambda prepared: way.asker(prepared, opener))
+    with progress(lambda: sweep.label) as sweep.show:
+        record = sweep.run()
+    write_sweep(record, out / "sweep.html", figures)
+    say(sweep_summary(record, sweep.asked))
+    click.echo(f"  Report: {out / 'sweep.html'}")
+    return _exit_code(record, sweep.errors)
+
+
+def _exit_code(record: SweepRecord, errors: list[LeakboundError]) -> int:
+    verdicts = {point.verdict for point in record.points}
+    if "violation" in verdicts:
+        return 1
+    if errors:
+        return errors[0].exit_code
+    return 3 if "inconclusive" in verdicts else 0

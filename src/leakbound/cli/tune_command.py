@@ -1,0 +1,97 @@
+"""leakbound tune: a better audit query, searched on pilot pairs within a budget of model calls."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from leakbound.cli.endpoint_options import endpoint_options
+from leakbound.cli.options import SETTINGS, spec_from, spec_options
+from leakbound.cli.screen import say
+from leakbound.models import Endpoint
+from leakbound.tuning import Tuned, save_attack, tune
+
+__all__ = ["command"]
+
+
+@click.command(context_settings=SETTINGS)
+@spec_options
+@endpoint_options
+@click.option(
+    "--start",
+    default="",
+    metavar="TEXT",
+    help="query to start from, with {canary} in it [default: the audit's]",
+)
+@click.option(
+    "--max-calls",
+    type=click.IntRange(1),
+    default=2000,
+    show_default=True,
+    help="model calls, in all",
+)
+@click.option(
+    "--pilot-pairs",
+    type=click.IntRange(1),
+    default=20,
+    show_default=True,
+    help="pairs that score a query",
+)
+@click.option(
+    "--reflection-model", metavar="ADDRESS|none", default=None,
+    help="model that proposes queries and reads the pilot's canaries; none: try a list of rewrites [default: the audited model]",
+)  # fmt: skip
+@click.option("--save", type=click.Path(path_type=Path, dir_okay=False), default=Path("attack.yaml"), show_default=True,
+              help="the attack file to write")  # fmt: skip
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path("runs"),
+    show_default=True,
+    help="where tried queries are kept",
+)
+def command(
+    config: str | None, assignments: tuple[str, ...], start: str, max_calls: int, pilot_pairs: int,
+    reflection_model: str | None, save: Path, out: Path, endpoint: Endpoint, **flags: Any,
+) -> int:  # fmt: skip
+    """Search for a better audit query: takes the options of `audit`, and leaves a file for its
+    --config.
+
+    Queries are scored on pilot pairs that share no random numbers and no canary with the audit of
+    the same seed. The same
+    command goes on where it stopped, and asks nothing that it knows.
+    """
+    spec = spec_from(config, assignments, flags)
+    if not save.absolute().parent.is_dir():
+        raise click.UsageError(
+            f"the folder of --save {str(save)!r} does not exist; name a file in one that does."
+        )
+    tuned = tune(
+        spec, max_calls=max_calls, pairs=pilot_pairs, start=start, reflection=reflection_model, out=out,
+        tell=lambda line: say(line, err=True), endpoint=endpoint,
+    )  # fmt: skip
+    save_attack(tuned, save)
+    say(_told(tuned, save))
+    return 0
+
+
+def _told(tuned: Tuned, save: Path) -> str:
+    gain = "" if tuned.after > tuned.before else " (no query did better than the first)"
+    return "\n".join(
+        [
+            f"Pilot accuracy {tuned.before:.3f} before, {tuned.after:.3f} after{gain}",
+            (
+                f"  {len(tuned.scored)} {'query' if len(tuned.scored) == 1 else 'queries'} scored on "
+                f"{tuned.pairs} pilot pairs, {tuned.refused} refused; ended: {tuned.ended}"
+            ),
+            f"  {tuned.calls} of {tuned.max_calls} model calls spent (cost: {tuned.cost})",
+            f"  Query: {tuned.best}",
+            f"  Attack file: {save}",
+            (
+                f"  Next: leakbound audit --config {save}, with the same --seed and the other options "
+                "of this command"
+            ),
+        ]
+    )

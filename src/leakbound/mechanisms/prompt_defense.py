@@ -1,0 +1,32 @@
+"""PromptDefense: FewShot behind a system instruction that forbids leaking (CL, levels L1 and L2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from leakbound.errors import UsageError
+from leakbound.mechanisms.single import Undefended
+from leakbound.mechanisms.wording import L1, L2
+
+__all__ = ["PromptDefense"]
+
+
+@dataclass(frozen=True, slots=True)
+class PromptDefense(Undefended):
+    """A preamble of strength `level` (1 or 2) before the examples; `text` replaces our wording.
+
+    Guarantee: none.
+    """
+
+    name: ClassVar[str] = "prompt_defense"
+    level: int = 1
+    text: str = ""
+
+    def __post_init__(self) -> None:
+        if self.level not in (1, 2):
+            raise UsageError(f"the level of a prompt defence is {self.level!r}; it must be 1 or 2.")
+
+    def preamble(self) -> str:
+        """The instruction in force."""
+        return self.text or (L1, L2)[self.level - 1]

@@ -1,0 +1,14 @@
+"""Models answer asks. Importing this loads no torch; `open_model` does when an address needs it."""
+
+from leakbound.models.address import Local, open_embedder, open_model
+from leakbound.models.cache import Answers, Cached, Unopened
+from leakbound.models.model import Model, require
+from leakbound.models.openai import Capabilities, Endpoint
+from leakbound.models.request import Complete, Embed, NextLogits, Request, ScoreLabels, ScoreTokens
+from leakbound.models.scripted import Scripted
+from leakbound.models.wrappers import Counted, Distinct, WithEmbedder
+
+__all__ = [
+    "Answers", "Request", "Cached", "Capabilities", "Complete", "Counted", "Distinct", "Embed", "Endpoint", "Model", "Local", "NextLogits", "ScoreLabels", "ScoreTokens", "Scripted", "Unopened",
+    "WithEmbedder", "open_embedder", "open_model", "require",
+]  # fmt: skip

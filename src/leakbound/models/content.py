@@ -1,0 +1,139 @@
+"""What a prompt or an example is made of:
+
+text, an image, or both in order. Both are private: no repr shows them.
+"""
+
+from __future__ import annotations
+
+import base64
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from leakbound.errors import UsageError
+
+__all__ = [
+    "Content", "Image", "Parts", "content_key", "data_url", "fill", "images_in", "join", "measured", "readable", "text_only", "without",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Image:
+    """The bytes of a PNG file and their SHA-256; images are equal where their hashes are."""
+
+    sha256: str
+    png: bytes = field(compare=False)
+
+    def __repr__(self) -> str:
+        return "Image(<private>)"
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """(width, height) in pixels, as the file says."""
+        width, height = struct.unpack(">II", self.png[16:24])
+        return width, height
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Parts:
+    """Texts and at least one image, in order; no two texts stand side by side."""
+
+    parts: tuple[str | Image, ...]
+
+    def __repr__(self) -> str:
+        return "Parts(<private>)"
+
+
+Content = str | Image | Parts
+
+
+def join(contents: Iterable[Content]) -> str | Parts:
+    """One after the other: a text as long as there is no image among them."""
+    found = list(contents)
+    try:
+        return "".join(found)  # type: ignore[arg-type]
+    except TypeError:  # there is an image among them
+        pass
+    merged: list[str | Image] = []
+    for part in (part for content in found for part in _parts(content)):
+        if isinstance(part, str) and merged and isinstance(merged[-1], str):
+            merged[-1] += part
+        elif part:
+            merged.append(part)
+    return Parts(tuple(merged))
+
+
+def fill(template: str, slot: str, content: Content) -> str | Parts:
+    """The template with `content` wherever it says `slot`."""
+    first, *rest = template.split(slot)
+    return join([first, *(part for text in rest for part in (content, text))])
+
+
+def images_in(content: object) -> list[Image]:
+    """Its images, in order; token ids and texts have none."""
+    return (
+        [p for p in _parts(content) if isinstance(p, Image)]
+        if isinstance(content, Image | Parts)
+        else []
+    )
+
+
+def text_only(content: Content, who: str) -> str:
+    """A content that is a text. Raises UsageError, in the name of who needs one, for an image."""
+    if not isinstance(content, str):
+        raise UsageError(f"{who} takes texts only, and an input holds an image; use rows of text.")
+    return content
+
+
+def content_key(content: Content) -> str | list[Any]:
+    """What JSON may hold of a content and what tells any two apart:
+
+    a text as it is, images by their hashes.
+    """
+    if isinstance(content, str):
+        return content
+    return [part if isinstance(part, str) else {"sha256": part.sha256} for part in _parts(content)]
+
+
+def without(content: Content, part: Content, mark: str) -> str | Parts:
+    """A content with a mark in the place of every occurrence of a text, or of any image of `part`."""
+    hidden = images_in(part)
+    kept = [mark if p in hidden else p for p in _parts(content)]
+    return join(
+        p.replace(part, mark) if isinstance(p, str) and isinstance(part, str) else p for p in kept
+    )
+
+
+def readable(prompt: object, whole: bool = False) -> str:
+    """A prompt for a reader:
+
+    texts and token ids as they are, of an image its size, and its data as well if `whole`.
+    """
+    if not isinstance(prompt, Image | Parts):
+        return str(prompt)
+    return "".join(
+        p if isinstance(p, str) else f"[{_measured(p)}{f' {data_url(p)}' * whole}]"
+        for p in _parts(prompt)
+    )
+
+
+def data_url(image: Image) -> str:
+    """The image as an address that holds its bytes."""
+    return f"data:image/png;base64,{base64.b64encode(image.png).decode()}"
+
+
+def measured(content: Content) -> str:
+    """How much a content is, without what it is."""
+    return ", ".join(
+        f"{len(p)} characters" if isinstance(p, str) else _measured(p) for p in _parts(content)
+    )
+
+
+def _measured(image: Image) -> str:
+    width, height = image.size
+    return f"an image of {width} x {height} pixels"
+
+
+def _parts(content: object) -> tuple[str | Image, ...]:
+    return content.parts if isinstance(content, Parts) else (content,)  # type: ignore[return-value]

@@ -1,0 +1,75 @@
+"""A sequence classifier over pairs of texts, from a folder or a hub id, such as FactKB."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
+from transformers.utils.logging import disable_progress_bar
+
+from leakbound.errors import TargetError
+
+__all__ = ["Classifier", "load_classifier"]
+
+BATCH = 8
+
+
+class Classifier:
+    """Probabilities of classes for pairs of texts; what does not fit the window is cut from the
+    longer text of a pair.
+    """
+
+    def __init__(self, model: Any, tokenizer: Any, name: str) -> None:
+        self.model, self.tokenizer, self.name = model, tokenizer, name
+        extra = (
+            2 if model.config.model_type in ("roberta", "xlm-roberta", "camembert") else 0
+        )  # positions start behind padding
+        self.window = int(getattr(model.config, "max_position_embeddings", 512)) - extra
+
+    def probabilities(self, pairs: Sequence[tuple[str, str]]) -> npt.NDArray[np.float64]:
+        """(pairs, classes) softmax of the logits, each pair as `first </s> second` with the
+        tokenizer's own special tokens.
+        """
+        found = [self._batch(pairs[at : at + BATCH]) for at in range(0, len(pairs), BATCH)]
+        return np.concatenate(found) if found else np.zeros((0, int(self.model.config.num_labels)))
+
+    def _batch(self, pairs: Sequence[tuple[str, str]]) -> npt.NDArray[np.float64]:
+        first, second = ([pair[i] for pair in pairs] for i in (0, 1))
+        tokens = self.tokenizer(
+            first,
+            second,
+            return_tensors="pt",
+            padding=True,
+            truncation=True,
+            max_length=self.window,
+        )
+        with torch.inference_mode():
+            logits = self.model(**tokens.to(self.model.device)).logits
+        return np.asarray(torch.softmax(logits.double(), -1).cpu().numpy())
+
+
+def load_classifier(address: str) -> Classifier:
+    """The sequence classifier in a folder (which never touches the network) or at a hub id.
+
+    Raises TargetError with what is missing.
+    """
+    local = Path(address).exists()
+    if not local and address.startswith((".", "/", "~")):
+        raise TargetError(
+            f"the folder {address!r} does not exist; give one with config.json, tokenizer and "
+            "weights of a classifier."
+        )
+    disable_progress_bar()  # type: ignore[no-untyped-call]
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(address, local_files_only=local)
+        model = AutoModelForSequenceClassification.from_pretrained(address, local_files_only=local)
+    except (OSError, ValueError, RuntimeError, KeyError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise TargetError(f"the classifier {address!r} could not be loaded: {reason}") from None
+    model.to(torch.device("cuda" if torch.cuda.is_available() else "cpu"))
+    return Classifier(model.eval(), tokenizer, address)

@@ -1,0 +1,154 @@
+"""Load a causal language model, or one that sees images beside text; whatever is missing gets a
+sentence.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from safetensors import SafetensorError
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+from transformers.utils.logging import disable_progress_bar
+
+from leakbound.errors import TargetError, UsageError
+from leakbound.models.local.budget import Budget
+from leakbound.models.local.model import TransformersModel
+
+__all__ = ["load"]
+
+READ = (
+    "*.json",
+    "*.jinja",
+    "*.txt",
+    "*.model",
+    "*.py",
+)  # what of a model's folder changes its answers, beside weights
+
+
+def load(
+    address: str, name: str | None = None, dtype: str = "auto", device: str = "auto", trust_remote_code: bool = False,
+    memory: int | None = None,
+) -> TransformersModel:  # fmt: skip
+    """Load a causal or an image-text-to-text model with its tokenizer or processor; a folder never
+    touches the network. Raises TargetError with what is missing.
+
+    memory: bytes that the process (on a GPU: the model's tensors) may take at its peak; None: half
+    of what is free.
+    """
+    folder = Path(address)
+    if folder.exists():
+        _check_folder(folder)
+    elif address.startswith((".", "/", "~")):
+        raise TargetError(
+            f"the model folder {address!r} does not exist; give a folder with config.json, "
+            "tokenizer and weights."
+        )
+    disable_progress_bar()  # type: ignore[no-untyped-call]
+    where = _device(device)
+    kwargs = {"trust_remote_code": trust_remote_code, "local_files_only": folder.exists()}
+    only = {
+        "use_safetensors": True
+    }  # other weight files are pickles, which run code when they are read
+    try:
+        reader, kind, behind = _kinds(AutoConfig.from_pretrained(address, **kwargs))
+        tokenizer = reader.from_pretrained(address, **kwargs)
+        model = kind.from_pretrained(address, dtype=_dtype(dtype, where), **only, **kwargs)
+    except (OSError, ValueError, RuntimeError, KeyError, ImportError, SafetensorError) as error:
+        if "trust_remote_code" in str(error):
+            raise TargetError(
+                f"the model {address!r} brings Python code of its own, which is not run; read it, "
+                "and add --trust-remote-code if you "
+                "trust it."
+            ) from None
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise TargetError(f"the model {address!r} could not be loaded: {reason}") from None
+    fingerprint = _fingerprint(folder) if folder.exists() else _of_hub(address, model)
+    if model.dtype != torch.float32:  # other numbers, other answers
+        fingerprint += f"-{str(model.dtype).removeprefix('torch.')}"
+    getattr(tokenizer, "tokenizer", tokenizer).model_max_length = (
+        1 << 30
+    )  # the window is checked before any call, with a sentence
+    model.to(where)
+    model.eval()
+    return behind(model, tokenizer, name or f"hf/{address}", fingerprint, Budget.of(model, memory))
+
+
+def _kinds(config: Any) -> tuple[Any, Any, type[TransformersModel]]:
+    """What reads prompts, what the model is, and the class that stands before both."""
+    from transformers.models.auto.modeling_auto import (
+        MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES as SEEING,
+    )
+
+    if config.model_type not in SEEING or not hasattr(config, "vision_config"):
+        return AutoTokenizer, AutoModelForCausalLM, TransformersModel
+    if importlib.util.find_spec("PIL") is None:
+        raise TargetError(
+            "a model that sees needs Pillow; install it with: pip install 'leakbound[vision]'."
+        )
+    from transformers import AutoModelForImageTextToText, AutoProcessor
+
+    from leakbound.models.local.vision import VisionModel
+
+    return AutoProcessor, AutoModelForImageTextToText, VisionModel
+
+
+def _check_folder(folder: Path) -> None:
+    if not (folder / "config.json").is_file():
+        raise TargetError(
+            f"the model folder {str(folder)!r} has no config.json; give a folder saved with "
+            "save_pretrained."
+        )
+    if not _weights(folder):
+        kept = " (*.bin files can run code when they are read: save the model again with save_pretrained)"
+        raise TargetError(
+            f"the model folder {str(folder)!r} has no weights; it must hold *.safetensors beside "
+            "config.json"
+            f"{kept if any(folder.glob('*.bin')) else ''}."
+        )
+
+
+def _weights(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*.safetensors"))
+
+
+def _of_hub(address: str, model: Any) -> str:
+    """Of a hub id and the revision that was loaded."""
+    revision = getattr(model.config, "_commit_hash", None) or ""
+    return hashlib.sha256(f"{address} {revision}".encode()).hexdigest()[:16]
+
+
+def _fingerprint(folder: Path) -> str:
+    """Of configuration, tokenizer, chat template and code, and the size and both ends of every
+    weight file.
+    """
+    digest = hashlib.sha256()
+    read = [path for form in READ for path in folder.glob(form)]
+    for path in sorted([*read, *_weights(folder)]):
+        with path.open("rb") as file:
+            digest.update(f"{path.name} {path.stat().st_size}".encode() + file.read(1 << 20))
+            file.seek(max(0, path.stat().st_size - (1 << 20)))
+            digest.update(file.read())
+    return digest.hexdigest()[:16]
+
+
+def _device(device: str) -> torch.device:
+    if device == "cuda" and not torch.cuda.is_available():
+        raise TargetError(
+            "the device cuda is not here; use --device cpu, or a machine with a GPU and its build "
+            "of torch."
+        )
+    if device != "auto":
+        return torch.device(device)
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def _dtype(dtype: str, device: torch.device) -> torch.dtype:
+    if dtype == "auto":
+        return torch.float32 if device.type == "cpu" else torch.bfloat16
+    if not isinstance(getattr(torch, dtype, None), torch.dtype):
+        raise UsageError(f"dtype is {dtype!r}; it must be auto, float32, bfloat16 or float16.")
+    return cast(torch.dtype, getattr(torch, dtype))

@@ -1,0 +1,252 @@
+"""Forward passes over many rows of token ids.
+
+Rows that start alike are grouped and their common part is computed once; what an earlier pass has
+computed is not
+computed again (prefixes.py keeps its keys and values). The rest is padded on the left behind it and
+masked, so every
+row sees exactly its own tokens, whatever else is in the batch; logits are made only at the
+positions that are asked for.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+from transformers import DynamicCache
+
+from leakbound.errors import TargetError
+from leakbound.models.local.budget import Budget, logit_bytes, token_bytes
+from leakbound.models.local.prefixes import (
+    SHARE,
+    Found,
+    Ids,
+    PrefixStore,
+    State,
+    alike,
+    assemble,
+    reusable,
+)
+
+__all__ = ["Group", "Ids", "Passes", "State"]
+
+PASS = 64  # a pass more costs about as much as this many tokens
+
+
+@dataclass(repr=False)
+class Group:
+    """Rows that share a prefix of token ids."""
+
+    prefix: Ids
+    rows: list[int]
+
+
+class Passes:
+    """Runs groups of rows through one model, each group and each pass within a budget."""
+
+    def __init__(self, model: Any, budget: Budget) -> None:
+        self.model, self.budget = model, budget
+        self._token_bytes, self._logit_bytes = token_bytes(model), logit_bytes(model)
+        self._sliding = int(
+            getattr(model.config.get_text_config(decoder=True), "sliding_window", 0) or 0
+        )
+        self._positions = "position_ids" in inspect.signature(model.forward).parameters
+        self.embed: Callable[[torch.Tensor], torch.Tensor] | None = (
+            None  # of ids that are no tokens: images
+        )
+        self.store = PrefixStore(budget.kept if self._positions and reusable(model) else 0)
+
+    def require(self, tokens: int) -> None:
+        """Refuse a row whose keys and values alone are larger than the budget of a batch."""
+        need = tokens * self._token_bytes
+        if need > self.budget.flight:
+            raise TargetError(
+                f"a prompt of {tokens} tokens needs {need / 2**30:.2f} GB for keys and values, "
+                "and the memory budget leaves "
+                f"{self.budget.flight / 2**30:.2f} GB; nothing was run. Give more with --memory, "
+                "or a shorter prompt."
+            )
+
+    def groups(
+        self, rows: list[Ids], tails: list[int] | None = None, growth: int = 0
+    ) -> Iterator[Group]:
+        """Cut a batch into groups with a common prefix, each within the token budget, old rows
+        apart from new ones.
+
+        A prefix is never the whole of a row: at least its last `tail` tokens are left to be run.
+        growth: tokens that may
+        be appended to each row afterwards (`step`); a group stays within its limits with them.
+        """
+        tails = tails or [1] * len(rows)
+        for group in self._alike(rows, tails, growth):
+            yield from self._split(group, rows, max(tails[i] for i in group.rows))
+
+    def _split(self, group: Group, rows: list[Ids], keep: int) -> list[Group]:
+        """Run rows that were mostly run before and rows that are mostly new apart, if that saves
+        more than a pass costs.
+        """
+        own = [rows[i] for i in group.rows]
+        found = [self.store.find(row, len(row) - keep) for row in own]
+        old = [2 * f.length > len(row) for row, f in zip(own, found, strict=True)]
+        if all(old) or not any(old) or self.store.held(own, keep):
+            return [group]
+        parts = [[at for at, is_old in enumerate(old) if is_old == side] for side in (True, False)]
+        cost = [
+            min(self._cost(group.prefix, [own[a] for a in part], [found[a] for a in part]))
+            for part in parts
+        ]
+        if sum(cost) + PASS > min(self._cost(group.prefix, own, found)):
+            return [group]
+        return [Group(group.prefix, [group.rows[a] for a in part]) for part in parts]
+
+    def _cost(self, prefix: Ids, own: list[Ids], found: list[Found]) -> tuple[int, int]:
+        """Tokens to run: each row from its own stored beginning, or all of them from their common
+        prefix.
+        """
+        alone = len(own) * max(len(row) - f.length for row, f in zip(own, found, strict=True))
+        if len(own) == 1:
+            return alone, alone
+        lead = self.store.find(prefix, len(prefix)).length
+        together = len(prefix) - lead + len(own) * (max(map(len, own)) - len(prefix))
+        return (alone if all(f.length for f in found) else together + 1), together
+
+    def _alike(self, rows: list[Ids], tails: list[int], growth: int) -> Iterator[Group]:
+        """Groups of rows with a common prefix."""
+        order = sorted(range(len(rows)), key=lambda i: rows[i])
+        group: list[int] = []
+        shared = 0
+        for i in order:
+            common = (
+                min(alike(rows[group[0]], rows[i]), len(rows[i]) - tails[i], shared)
+                if group
+                else len(rows[i]) - tails[i]
+            )
+            if group and not self._fits(rows, tails, growth, [*group, i], common, shared):
+                yield Group(rows[group[0]][:shared], group)
+                group, common = [], len(rows[i]) - tails[i]
+            group.append(i)
+            shared = common
+        if group:
+            yield Group(rows[group[0]][:shared], group)
+
+    def _fits(
+        self,
+        rows: list[Ids],
+        tails: list[int],
+        growth: int,
+        group: list[int],
+        common: int,
+        before: int,
+    ) -> bool:
+        """May the last row join? Not if it breaks up a long shared prefix, breaks a budget, or
+        widens a sliding window.
+        """
+        lengths = {len(rows[i]) for i in group}
+        if self._sliding and len(lengths) > 1 and max(lengths) + growth > self._sliding:
+            return False
+        if common < 1 or (len(group) > 2 and before - common > SHARE and common < before // 2):
+            return False
+        kept = (max(lengths) + growth) * self._token_bytes + max(
+            tails[i] for i in group
+        ) * self._logit_bytes
+        if len(group) * kept > self.budget.flight:
+            return False
+        return (max(lengths) - common) * len(group) <= self.budget.tokens
+
+    def run(self, group: Group, rows: list[Ids], keep: int) -> tuple[State, torch.Tensor]:
+        """Run what no earlier pass has run of a group:
+
+        state after it, logits at its last `keep` positions.
+        """
+        own = [rows[i] for i in group.rows]
+        state = self.store.resume(own, keep)
+        if state is not None:
+            return state, self._extend(state, own, keep)
+        state = self._begin(group, own, keep)
+        logits = self._extend(state, own, keep)
+        self.store.put(state)
+        return state, logits
+
+    def _begin(self, group: Group, own: list[Ids], keep: int) -> State:
+        """The cheaper of two beginnings:
+
+        each row's own, as far as it is stored, or the prefix that all share.
+        """
+        found = [self.store.find(row, len(row) - keep) for row in own]
+        alone, together = self._cost(group.prefix, own, found)
+        if len(own) == 1 or alone < together:
+            return assemble(self.model.config, found, self.model.device)
+        lead = self.store.find(group.prefix, len(group.prefix))
+        state = assemble(self.model.config, [lead], self.model.device)
+        if lead.length < len(group.prefix):
+            self._extend(state, [group.prefix], 1)
+        state.repeat(len(own))
+        return state
+
+    def _extend(self, state: State, rows: list[Ids], keep: int) -> torch.Tensor:
+        """Run the tokens that the rows of a state lack, padded on the left and masked; logits at
+        the last `keep`.
+
+        One pass runs as many tokens as the budget says; the pass that ends the rows has all
+        positions that are kept.
+        """
+        device = self.model.device
+        rest = [row[len(done) :] for row, done in zip(rows, state.rows, strict=True)]
+        width = max(map(len, rest))
+        ids = torch.tensor([[0] * (width - len(r)) + list(r) for r in rest], device=device)
+        lengths = torch.tensor([len(r) for r in rest], device=device)
+        place = torch.arange(width, device=device)[None] - (width - lengths[:, None])
+        past, keep = state.mask.shape[1], min(keep, width)
+        state.mask = torch.cat([state.mask, place >= 0], 1)
+        position = place.clamp(min=0) + state.lengths[:, None]
+        for a, b in _pieces(width, self.budget.step(len(rows), past + width), keep):
+            logits = self._forward(
+                ids[:, a:b],
+                state.mask[:, : past + b],
+                position[:, a:b],
+                state.cache,
+                keep if b == width else 1,
+            )
+        state.rows, state.lengths = rows, state.lengths + lengths
+        return logits
+
+    def step(self, state: State, tokens: list[int]) -> torch.Tensor:
+        """Append one token to every row; (rows, vocabulary) logits after it."""
+        grown = [(*row, token) for row, token in zip(state.rows, tokens, strict=True)]
+        return self._extend(state, grown, 1)[:, -1]
+
+    def _forward(
+        self,
+        ids: torch.Tensor,
+        mask: torch.Tensor,
+        position: torch.Tensor,
+        cache: DynamicCache,
+        keep: int,
+    ) -> torch.Tensor:
+        extra = {"position_ids": position} if self._positions else {}
+        if not bool(mask.all()):
+            extra["attention_mask"] = mask.long()
+        inputs = {"input_ids": ids} if self.embed is None else {"inputs_embeds": self.embed(ids)}
+        out = self.model(
+            **inputs, past_key_values=cache, use_cache=True, logits_to_keep=keep, **extra
+        )
+        if bool(out.logits.isnan().any()):
+            kind = str(self.model.dtype).removeprefix("torch.")
+            raise TargetError(
+                f"the model's logits are not numbers (NaN) in {kind}, so no answer was made; load "
+                "it with --dtype float32, or check its "
+                "weights."
+            )
+        return cast(torch.Tensor, out.logits)
+
+
+def _pieces(width: int, step: int, keep: int) -> list[tuple[int, int]]:
+    """Columns of a batch that are run together:
+
+    first ones of one size, then a last one that holds what is kept.
+    """
+    ends = [*range(step, width - keep + 1, step), width]
+    return list(zip([0, *ends], ends, strict=False))

@@ -1,0 +1,293 @@
+"""Keys and values that outlive a call: rows of token ids whose beginning was computed before are
+not computed again.
+
+Two things are kept, under one budget of bytes: rows, each with its keys and values, the least
+recently used thrown out
+first; and whole batches, so that rows that grow by a token go on where they stopped. All of it is
+made from private
+prompts, stays in memory, and shows none of it in a repr.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import torch
+from transformers import DynamicCache
+from transformers.cache_utils import DynamicLayer
+
+__all__ = ["SHARE", "Found", "Ids", "PrefixStore", "Row", "State", "alike", "assemble", "reusable"]
+
+Ids = tuple[int, ...]
+SHARE = 16  # a common prefix shorter than this is not worth a pass or a look-up of its own
+LOOK = 8  # how many of the latest rows that start alike are compared to the end
+STATES = 32  # batches that may go on: more are not looked through
+GROWING_ROPE = (
+    "dynamic",
+    "longrope",
+)  # positions that change with the length of the row: old keys do not fit
+
+
+@dataclass(repr=False)
+class State:
+    """What a pass leaves behind:
+
+    its rows, the cache, which of its slots each row may see, and each row's length.
+    """
+
+    rows: list[Ids]
+    cache: DynamicCache
+    mask: torch.Tensor
+    lengths: torch.Tensor
+
+    @property
+    def bytes(self) -> int:
+        """Memory of the cache."""
+        return sum(
+            t.nbytes
+            for layer in _layers(self.cache)
+            if layer.is_initialized
+            for t in (layer.keys, layer.values)
+        )
+
+    def repeat(self, count: int) -> None:
+        """Make `count` rows of one."""
+        self.cache.batch_repeat_interleave(count)
+        self.rows = self.rows * count
+        self.mask, self.lengths = self.mask.repeat(count, 1), self.lengths.repeat(count)
+
+    def block(self, at: int, length: int) -> torch.Tensor:
+        """(2 layers, heads, length, dim): keys and values of the first tokens of one row."""
+        parts = self._parts(at)
+        slots = self.mask[at].nonzero()[:length, 0]
+        heads, _, dim = parts[0].shape
+        block = parts[0].new_empty(len(parts), heads, length, dim)
+        for to, part in zip(block, parts, strict=True):
+            torch.index_select(part, 1, slots, out=to)
+        return block
+
+    @property
+    def token_bytes(self) -> int:
+        """Bytes of one token of one row, or 0 where the layers are not of one plain shape."""
+        layers = _layers(self.cache)
+        if any(type(layer) is not DynamicLayer or not layer.is_initialized for layer in layers):
+            return 0
+        parts = self._parts(0)
+        same = len({(part.shape, part.device) for part in parts}) == 1
+        return (
+            len(parts) * parts[0].shape[0] * parts[0].shape[2] * parts[0].element_size()
+            if same
+            else 0
+        )
+
+    def _parts(self, at: int) -> list[torch.Tensor]:
+        return [t[at] for layer in _layers(self.cache) for t in (layer.keys, layer.values)]
+
+
+@dataclass(repr=False, eq=False)
+class Row:
+    """Token ids, with the keys and values that a pass made of them."""
+
+    ids: Ids
+    block: torch.Tensor
+
+
+@dataclass(repr=False)
+class Found:
+    """The first `length` tokens of a stored row are also those of the row that was looked for."""
+
+    row: Row | None = None
+    length: int = 0
+
+
+class PrefixStore:
+    """Rows and growing batches, together within `budget` bytes; a budget of 0 keeps nothing."""
+
+    def __init__(self, budget: int) -> None:
+        self.budget = budget
+        self.clear()
+
+    def __repr__(self) -> str:
+        return (
+            f"PrefixStore(<private>, {len(self._rows)} rows, {self.bytes} of {self.budget} bytes)"
+        )
+
+    def clear(self) -> None:
+        """Throw everything out."""
+        self._rows: OrderedDict[Row, None] = OrderedDict()
+        self._marked: dict[int, dict[Row, None]] = {}
+        self._states: list[tuple[State, int]] = []  # with the bytes of each
+        self._row_bytes = self._state_bytes = 0
+
+    @property
+    def bytes(self) -> int:
+        """Memory of all keys and values that are kept."""
+        return self._row_bytes + self._state_bytes
+
+    # --- rows
+    # -----------------------------------------------------------------------------------------------------
+
+    def find(self, ids: Ids, limit: int) -> Found:
+        """The stored row with the longest common beginning, to one block exactly, and the use of
+        that row is noted.
+        """
+        ids = ids[: max(limit, 0)]
+        for mark in reversed(list(_marks(ids)) if self._rows else []):
+            rows = islice(reversed(self._marked.get(mark, {})), LOOK)
+            best = max(
+                (Found(row, alike(ids, row.ids)) for row in rows),
+                key=lambda f: f.length,
+                default=Found(),
+            )
+            if best.row is not None and best.length >= SHARE:
+                self._rows.move_to_end(best.row)
+                return best
+        return Found()
+
+    def put(self, state: State) -> None:
+        """Keep the rows of a pass that are mostly new, or that a stored row has grown into:
+
+        as much of each as fits.
+        """
+        each = state.token_bytes if self.budget else 0
+        fits = (self.budget - self._state_bytes) // each if each else 0
+        for at, ids in enumerate(state.rows if fits else []):
+            length = min(len(ids), fits)
+            if self._wanted(ids[:length]):
+                self._shrink(length * each)
+                self._add(Row(ids[:length], state.block(at, length)))
+
+    def _wanted(self, ids: Ids) -> bool:
+        """Is a row mostly new, or has a stored row grown into it? The latter is dropped:
+
+        the new one holds it.
+        """
+        found = self.find(ids, len(ids))
+        grown = found.row is not None and found.length == len(found.row.ids)
+        fresh = len(ids) - found.length
+        if fresh < SHARE or (fresh < found.length and not grown):
+            return False
+        if found.row is not None and grown:
+            self._drop(found.row)
+        return True
+
+    def _add(self, row: Row) -> None:
+        self._rows[row] = None
+        self._row_bytes += row.block.nbytes
+        for mark in _marks(row.ids):
+            self._marked.setdefault(mark, {})[row] = None
+
+    def _drop(self, row: Row) -> None:
+        del self._rows[row]
+        self._row_bytes -= row.block.nbytes
+        for mark in _marks(row.ids):
+            self._marked[mark].pop(row, None)
+            if not self._marked[mark]:
+                del self._marked[mark]
+
+    def _shrink(self, room: int = 0) -> None:
+        """Drop the rows that were used longest ago, until so many bytes more fit."""
+        while self._rows and self.bytes + room > self.budget:
+            self._drop(next(iter(self._rows)))
+
+    # --- growing batches
+    # ------------------------------------------------------------------------------------------
+
+    def hold(self, state: State) -> None:
+        """Keep a whole batch, so that the same rows can go on; at most half of the budget is for
+        batches.
+        """
+        half = self.budget // 2
+        if state.bytes > half:
+            return
+        self._states.append((state, state.bytes))
+        self._state_bytes += state.bytes
+        while self._state_bytes > half or len(self._states) > STATES:
+            self._state_bytes -= self._states.pop(0)[1]
+        self._shrink()
+
+    def held(self, rows: list[Ids], keep: int) -> State | None:
+        """The batch whose rows, in this order, have each grown by at least `keep` tokens into
+        these.
+        """
+        for state, _ in reversed(self._states):
+            if len(state.rows) == len(rows) and all(
+                _grown(a, b, keep) for a, b in zip(state.rows, rows, strict=True)
+            ):
+                return state
+        return None
+
+    def resume(self, rows: list[Ids], keep: int) -> State | None:
+        """Take that batch out: it will change."""
+        state = self.held(rows, keep)
+        if state is not None:
+            self._states = [(s, size) for s, size in self._states if s is not state]
+            self._state_bytes = sum(size for _, size in self._states)
+        return state
+
+
+def assemble(config: Any, found: list[Found], device: torch.device) -> State:
+    """A left-padded batch of stored beginnings, each row seeing its own."""
+    cache, width = DynamicCache(config=config), max(f.length for f in found)
+    lengths = torch.tensor([f.length for f in found], device=device)
+    mask = torch.arange(width, device=device)[None] >= width - lengths[:, None]
+    kept = [f.row.ids[: f.length] if f.row else () for f in found]
+    like = next((f.row.block for f in found if f.row), None)
+    if like is not None:
+        for number, layer in enumerate(_layers(cache)):
+            keys, values = (_joined(found, 2 * number + side, width, like) for side in (0, 1))
+            layer.lazy_initialization(keys, values)
+            layer.keys, layer.values = keys, values
+    return State(kept, cache, mask, lengths)
+
+
+def _joined(found: list[Found], part: int, width: int, like: torch.Tensor) -> torch.Tensor:
+    """(rows, heads, width, dim): the keys, or the values, of one layer."""
+    _, heads, _, dim = like.shape
+    out = like.new_zeros(len(found), heads, width, dim)
+    for at, f in enumerate(found):
+        if f.row is not None:
+            out[at, :, width - f.length :] = f.row.block[part, :, : f.length]
+    return out
+
+
+def reusable(model: Any) -> bool:
+    """Do keys and values of a prefix fit every row that starts with it, wherever it stands in a
+    batch?
+    """
+    config = model.config.get_text_config(decoder=True)
+    rope = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
+    growing = rope.get("rope_type") in GROWING_ROPE
+    plain = all(type(layer) is DynamicLayer for layer in _layers(DynamicCache(config=model.config)))
+    return plain and not growing and not getattr(config, "sliding_window", None)
+
+
+def alike(a: Ids, b: Ids) -> int:
+    """Length of the common prefix."""
+    limit = min(len(a), len(b))
+    if a[:limit] == b[:limit]:
+        return limit
+    return next(i for i in range(limit) if a[i] != b[i])
+
+
+def _layers(cache: DynamicCache) -> list[Any]:
+    return list(cache.layers)
+
+
+def _grown(old: Ids, new: Ids, by: int) -> bool:
+    return len(new) >= len(old) + by and new[: len(old)] == old
+
+
+def _marks(ids: Ids) -> Iterator[int]:
+    """One number for each beginning of whole blocks:
+
+    rows with the same number start alike (which is then checked).
+    """
+    mark = 0
+    for end in range(SHARE, len(ids) + 1, SHARE):
+        mark = hash((mark, ids[end - SHARE : end]))
+        yield mark

@@ -1,0 +1,314 @@
+"""Image-text-to-text models behind the same verb: in a row of token ids, an image is a run of ids
+of its own.
+
+Every image's placeholder tokens get negative ids made of its hash, so rows share a prefix only
+where they show the same images,
+and keys and values are reused as for text. What such an id stands for is a row of the image's
+features, computed once an image.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
+
+import numpy as np
+import torch
+from PIL import Image as Pil
+
+from leakbound.errors import TargetError
+from leakbound.models.content import Image, Parts, images_in
+from leakbound.models.local.budget import Budget
+from leakbound.models.local.model import TransformersModel
+from leakbound.models.local.prefixes import Ids
+from leakbound.models.request import NextLogits, Prompt, Request
+
+__all__ = ["VisionModel"]
+
+R = TypeVar("R")
+TOGETHER = 16  # images in one pass of the tower
+SHARE = 8  # features may take this part of what is kept between calls
+CLOSE = {torch.float32: 1e-3}  # of the spread of the logits; other types compute more coarsely
+COARSE = 0.1
+
+
+@dataclass(repr=False)
+class _Seen:
+    """An image (PRIVATE): its tokens in a prompt, what the tower takes, and what the tower made of
+    it, if that is kept.
+    """
+
+    image: Image
+    ids: Ids
+    inputs: dict[str, torch.Tensor] | None = None
+    features: torch.Tensor | None = None
+
+    @property
+    def tokens(self) -> int:
+        """Placeholder tokens."""
+        return sum(i < 0 for i in self.ids)
+
+
+class Eye:
+    """Images as token ids and features; features are dropped beyond `budget` bytes, oldest first,
+    and made again when needed.
+    """
+
+    def __init__(self, model: Any, processor: Any, budget: int) -> None:
+        self.model, self.processor, self.budget = model, processor, budget
+        self._place = int(getattr(model.config, "image_token_id", -1))
+        self.clear()
+
+    def clear(self) -> None:
+        """Throw everything out."""
+        self._seen: dict[str, _Seen] = {}
+        self._slots: dict[int, tuple[str, int]] = {}
+        self._waiting = 0  # bytes of what the tower takes next
+        self.towered = 0  # images that went through the tower
+
+    def ids(self, image: Image) -> Ids:
+        """The tokens that stand for an image in a prompt; the tower does not run."""
+        if image.sha256 not in self._seen:
+            row, inputs = self._read(image)
+            places = iter(range(len(row)))
+            ids = tuple(
+                self._slot(image, next(places)) if token == self._place else token for token in row
+            )
+            self._seen[image.sha256] = _Seen(image, ids)
+            self._await(self._seen[image.sha256], inputs)
+        return self._seen[image.sha256].ids
+
+    def _await(self, seen: _Seen, inputs: dict[str, torch.Tensor]) -> None:
+        """Keep what the tower takes, unless too much of it waits already."""
+        size = sum(t.nbytes for t in inputs.values())
+        if self._waiting + size <= self.budget:
+            seen.inputs, self._waiting = inputs, self._waiting + size
+
+    def look(self, images: Sequence[Image]) -> None:
+        """Make the features of images that have none; images of one size go through the tower
+        together.
+        """
+        for image in images:
+            self.ids(image)
+        fresh = [
+            s
+            for s in (self._seen[key] for key in dict.fromkeys(i.sha256 for i in images))
+            if s.features is None
+        ]
+        forms: dict[tuple[int, int], list[_Seen]] = {}
+        for seen in fresh:
+            forms.setdefault(seen.image.size, []).append(seen)
+        for group in forms.values():
+            for first in range(0, len(group), TOGETHER):
+                self._tower(group[first : first + TOGETHER])
+
+    def trim(self) -> None:
+        """Drop features beyond the budget."""
+        kept = [seen for seen in self._seen.values() if seen.features is not None]
+        size = sum(seen.features.nbytes for seen in kept if seen.features is not None)
+        for seen in kept:
+            if size <= self.budget:
+                return
+            assert seen.features is not None
+            size, seen.features = size - seen.features.nbytes, None
+
+    def embed(self, ids: torch.Tensor) -> torch.Tensor:
+        """(rows, length, width):
+
+        embeddings of tokens, and features of images in the places of negative ids.
+        """
+        out = self.model.get_input_embeddings()(ids.clamp(min=0))
+        where = ids < 0
+        if bool(where.any()):
+            values, back = torch.unique(ids[where], return_inverse=True)
+            out = out.masked_scatter(
+                where[..., None], self._features(values.tolist()).to(out.dtype)[back]
+            )
+        return cast(torch.Tensor, out)
+
+    def _features(self, slots: list[int]) -> torch.Tensor:
+        places = [self._slots[slot] for slot in slots]
+        self.look([self._seen[key].image for key, _ in places])
+        return torch.stack([cast(torch.Tensor, self._seen[key].features)[at] for key, at in places])
+
+    def _slot(self, image: Image, at: int) -> int:
+        slot = -1 - int.from_bytes(
+            hashlib.sha256(f"{image.sha256} {at}".encode()).digest()[:7], "big"
+        )
+        self._slots[slot] = (image.sha256, at)
+        return slot
+
+    def _tower(self, group: list[_Seen]) -> None:
+        inputs = [seen.inputs or self._read(seen.image)[1] for seen in group]
+        self._waiting -= sum(
+            t.nbytes for seen in group if seen.inputs for t in seen.inputs.values()
+        )
+        joined = {name: self._placed(torch.cat([i[name] for i in inputs])) for name in inputs[0]}
+        found = self.model.get_image_features(**joined)
+        found = getattr(found, "pooler_output", found)
+        rows = (
+            torch.cat([t.flatten(0, -2) for t in found])
+            if isinstance(found, list | tuple)
+            else found.flatten(0, -2)
+        )
+        for seen, features in zip(group, rows.split([seen.tokens for seen in group]), strict=True):
+            seen.features, seen.inputs = features.clone(), None
+        self.towered += len(group)
+
+    def _placed(self, t: torch.Tensor) -> torch.Tensor:
+        return t.to(self.model.device, self.model.dtype if t.is_floating_point() else t.dtype)
+
+    def _read(self, image: Image) -> tuple[list[int], dict[str, torch.Tensor]]:
+        """Token ids of the image by the model's processor, and what the tower takes."""
+        told = self.processor(
+            text=self.processor.image_token,
+            images=[decoded(image)],
+            return_tensors="pt",
+            add_special_tokens=False,
+        )
+        tensors = {name: value for name, value in told.items() if isinstance(value, torch.Tensor)}
+        row = tensors.pop("input_ids")[0].tolist()
+        tensors.pop("attention_mask", None)
+        return row, tensors
+
+
+class VisionModel(TransformersModel):
+    """A model that reads prompts of text and images.
+
+    `blind`: why it takes no images here, empty if it does.
+    """
+
+    def __init__(
+        self, model: Any, processor: Any, name: str, fingerprint: str, budget: Budget | None = None
+    ) -> None:
+        super().__init__(model, processor.tokenizer, name, fingerprint, budget)
+        self.processor = processor
+        self.eye = Eye(model, processor, self.passes.budget.kept // SHARE)
+        self.passes.embed = self.eye.embed
+        self.blind = ""
+        self.blind = self._difference()
+
+    def encode(self, prompt: Prompt) -> Ids:
+        """Token ids of a prompt, through the chat template of a chat model; placeholders of images
+        have negative ids.
+        """
+        if isinstance(prompt, tuple):
+            return prompt
+        if isinstance(prompt, Parts) and self.blind:
+            raise TargetError(
+                f"{self.name} takes no images here: {self.blind}. Serve it behind an "
+                "OpenAI-compatible endpoint (openai/...), or use "
+                "another model, such as one of LLaVA's form."
+            )
+        parts = prompt.parts if isinstance(prompt, Parts) else (prompt,)
+        images = iter(images_in(prompt))
+        mark = self.tokenizer.convert_tokens_to_ids(self.processor.image_token)
+        ids = (
+            self.eye.ids(next(images)) if token == mark else (token,)
+            for token in self._tokens(parts)
+        )
+        return tuple(i for run in ids for i in run)
+
+    def answer(self, requests: Sequence[Request[R]], /) -> list[R]:
+        """Answer a batch; each distinct image goes through the vision tower once."""
+        with torch.inference_mode():
+            self.eye.look(
+                [image for ask in requests for image in images_in(getattr(ask, "prompt", ""))]
+            )
+        try:
+            return super().answer(requests)
+        finally:
+            self.eye.trim()
+
+    def forget(self) -> None:
+        """Throw out keys, values, images and features of earlier prompts (private)."""
+        super().forget()
+        self.eye.clear()
+
+    def _tokens(self, parts: tuple[str | Image, ...]) -> Ids:
+        """Of the text of a prompt, with one placeholder an image."""
+        sign = self.processor.image_token
+        if any(isinstance(part, str) and sign in part for part in parts):
+            raise TargetError(
+                f"a text holds {sign!r}, which {self.name} takes for an image; take it out of the "
+                "rows."
+            )
+        if getattr(self.processor, "chat_template", None):
+            content = [
+                {"type": "text", "text": p} if isinstance(p, str) else {"type": "image"}
+                for p in parts
+            ]
+            turn = [{"role": "user", "content": content}]
+            text = self.processor.apply_chat_template(
+                turn, add_generation_prompt=True, tokenize=False
+            )
+            return tuple(self.tokenizer(text, add_special_tokens=False)["input_ids"])
+        text = "".join(part if isinstance(part, str) else sign for part in parts)
+        return tuple(self.tokenizer(text)["input_ids"]) or (self._first(),)
+
+    def _difference(self) -> str:
+        """Empty if the model's own processor and forward pass say the same of a prompt with two
+        images; else what is wrong.
+
+        Models whose positions or masks treat images apart differ here.
+        """
+        try:
+            images = [_pattern(24, 24, 1), _pattern(40, 24, 2)]
+            prompt = Parts(("One: ", images[0], " two: ", images[1], " three:"))
+            with torch.inference_mode():
+                own = self._reference(prompt).float()
+            here = torch.from_numpy(self.answer([NextLogits(prompt)])[0][-1])
+        except (
+            RuntimeError,
+            ValueError,
+            TypeError,
+            LookupError,
+            AttributeError,
+            TargetError,
+        ) as error:
+            return f"its images could not be taken apart ({type(error).__name__})"
+        finally:
+            self.forget()
+        near = CLOSE.get(self.model.dtype, COARSE) * float(own.max() - own.min())
+        same = own.shape == here.shape and float((own.cpu() - here).abs().max()) <= near
+        return "" if same else "its positions or masks treat images apart from text"
+
+    def _reference(self, prompt: Parts) -> torch.Tensor:
+        """(vocabulary,) logits behind a prompt, by the model's own way."""
+        content = [
+            {"type": "text", "text": p} if isinstance(p, str) else {"type": "image"}
+            for p in prompt.parts
+        ]
+        chat = getattr(self.processor, "chat_template", None)
+        text = "".join(
+            p if isinstance(p, str) else self.processor.image_token for p in prompt.parts
+        )
+        if chat:
+            turn = [{"role": "user", "content": content}]
+            text = self.processor.apply_chat_template(
+                turn, add_generation_prompt=True, tokenize=False
+            )
+        pictures = [decoded(image) for image in images_in(prompt)]
+        inputs = self.processor(
+            text=text, images=pictures, return_tensors="pt", add_special_tokens=not chat
+        )
+        return cast(
+            torch.Tensor, self.model(**inputs.to(self.model.device, self.model.dtype)).logits[0, -1]
+        )
+
+
+def decoded(image: Image) -> Pil.Image:
+    """Its pixels, in red, green and blue."""
+    with Pil.open(io.BytesIO(image.png)) as file:
+        return file.convert("RGB")
+
+
+def _pattern(width: int, height: int, seed: int) -> Image:
+    """A small image of random colours."""
+    pixels = np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8)
+    out = io.BytesIO()
+    Pil.fromarray(pixels).save(out, "PNG")
+    return Image(hashlib.sha256(out.getvalue()).hexdigest(), out.getvalue())

@@ -1,0 +1,37 @@
+"""Models behind OpenAI-compatible endpoints.
+
+Importing this loads no HTTP library; the first request does.
+"""
+
+from leakbound.errors import UsageError
+from leakbound.models.openai.client import Client
+from leakbound.models.openai.endpoint import OPENAI, Capabilities, Endpoint, key_from_environment
+from leakbound.models.openai.faults import Fault
+from leakbound.models.openai.model import OpenAIModel
+from leakbound.models.openai.wire import HttpRequest
+
+__all__ = [
+    "Capabilities",
+    "Client",
+    "Endpoint",
+    "Fault",
+    "OpenAIModel",
+    "HttpRequest",
+    "open_endpoint",
+]
+
+
+def open_endpoint(model: str, endpoint: Endpoint) -> OpenAIModel:
+    """The model of that name at an endpoint, with the key from the environment. Contacts nothing.
+
+    Raises UsageError if there is neither a base URL nor a key: without a base URL it is OpenAI's
+    own.
+    """
+    key = key_from_environment()
+    if key is None and not endpoint.base_urls:
+        raise UsageError(
+            f"openai/{model} has no --base-url, so it is at {OPENAI}, which needs a key; put it "
+            "into the environment variable "
+            "OPENAI_API_KEY, or give the --base-url of your own server."
+        )
+    return OpenAIModel(model, endpoint, key)

@@ -1,0 +1,189 @@
+"""Where an OpenAI-compatible model is, what it can do, and what may be spent on it.
+
+Nothing here changes an answer but `Capabilities`.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field, fields
+from typing import Any
+from urllib.parse import urlsplit
+
+from leakbound._check import positive, within
+from leakbound.errors import UsageError, unknown_name
+from leakbound.models.openai.account import Meter, Price, listed_price
+
+__all__ = ["OPENAI", "Capabilities", "Endpoint", "key_from_environment"]
+
+OPENAI = "https://api.openai.com/v1"
+KEYS = ("LEAKBOUND_API_KEY", "OPENAI_API_KEY")
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What an endpoint can do, as stated or probed; the default is what every one can: text by
+    chat.
+
+    completions: prompts go to /completions as they are, and no longer through a chat template.
+    token_ids: /completions takes prompts of
+    token ids. seed: draws are seeded. prompt_logprobs: vLLM's log-probabilities of a prompt. echo:
+    /completions repeats the prompt with
+    log-probabilities. echo_shift: 0 if each echoed token has its own log-probability, 1 if it has
+    that of the next position (then no token
+    has its own, and nothing is scored), None if nobody has looked. top_logprobs: how many next
+    tokens are shown, 0 for none.
+    first_tokens_differ: the labels of the task are words of one token each, so the next token tells
+    them apart. embeddings: /embeddings answers.
+    """
+
+    chat: bool = True
+    completions: bool = False
+    token_ids: bool = False
+    seed: bool = False
+    prompt_logprobs: bool = False
+    echo: bool = False
+    echo_shift: int | None = None
+    top_logprobs: int = 0
+    first_tokens_differ: bool = False
+    embeddings: bool = False
+
+    @classmethod
+    def parse(cls, text: str) -> Capabilities:
+        """From a list such as `completions,echo,echo_shift=0`; a name alone means yes.
+
+        Raises UsageError.
+        """
+        return cls(**dict(_stated(part.strip()) for part in text.split(",") if part.strip()))
+
+    @property
+    def scores(self) -> bool:
+        """Can the tokens of a given text be scored?"""
+        return self.completions and (self.prompt_logprobs or (self.echo and self.echo_shift == 0))
+
+    @property
+    def scores_first_tokens(self) -> bool:
+        """Can labels be scored by their first tokens?"""
+        return (
+            (self.completions or self.chat) and self.top_logprobs > 0 and self.first_tokens_differ
+        )
+
+
+NUMBERS = ("echo_shift", "top_logprobs")
+
+
+def _stated(part: str) -> tuple[str, Any]:
+    name, _, value = part.partition("=")
+    known = [one.name for one in fields(Capabilities)]
+    if name not in known:
+        raise unknown_name("the capability", name, known)
+    highest = {"echo_shift": 1, "top_logprobs": 1000}.get(name, 1)
+    value = value or ("" if name in NUMBERS else "1")
+    if not value.isdigit() or int(value) > highest:
+        raise UsageError(
+            f"the capability {part!r} has no value from 0 to {highest}; write {name}=1 or {name}=0."
+        )
+    return name, int(value) if name in NUMBERS else bool(int(value))
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """How an `openai/...` model is reached. base_urls: one model behind several addresses; none
+    means api.openai.com.
+
+    connections: most requests in flight, in all. timeout: seconds for one request. retries: further
+    tries of a request that failed in a
+    way that may pass. max_cost: in US dollars, and max_minutes: both of one command. price_in,
+    price_out: US dollars for a million tokens
+    [default: the table of this package]. Raises UsageError for values that cannot be used.
+    """
+
+    base_urls: tuple[str, ...] = ()
+    connections: int = 16
+    timeout: float = 120.0
+    retries: int = 5
+    max_cost: float | None = None
+    max_minutes: float | None = None
+    price_in: float | None = None
+    price_out: float | None = None
+    capabilities: Capabilities = Capabilities()
+    meter: Meter = field(default_factory=Meter, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        for url in self.base_urls:
+            _require_plain(url)
+        within("connections", self.connections, 1, 10_000)
+        within("retries", self.retries, 0, 100)
+        positive("timeout", self.timeout)
+        for name in ("max_cost", "max_minutes"):
+            if getattr(self, name) is not None:
+                positive(name, getattr(self, name))
+        for name in ("price_in", "price_out"):
+            if getattr(self, name) is not None:
+                within(name, getattr(self, name), 0.0, 1e9)
+
+    @property
+    def urls(self) -> tuple[str, ...]:
+        """The addresses that are contacted, and no others."""
+        return tuple(dict.fromkeys(url.rstrip("/") for url in self.base_urls)) or (OPENAI,)
+
+    def price(self, model: str) -> Price | None:
+        """What a model costs here; None if that is unknown.
+
+        Raises UsageError if a limit on the cost could not be kept.
+        """
+        given = (self.price_in, self.price_out)
+        known = {listed_price(model, str(urlsplit(url).hostname)) for url in self.urls}
+        listed = known.pop() if len(known) == 1 else None
+        if None in given and listed is None:
+            if self.max_cost is not None:
+                raise UsageError(
+                    f"the price of {model} is unknown, so --max-cost cannot be kept; give "
+                    "--price-in and --price-out."
+                )
+            return None
+        low, high = (
+            p if p is not None else q for p, q in zip(given, listed or (0.0, 0.0), strict=True)
+        )
+        return Price(low, high)
+
+
+def _require_plain(url: str) -> None:
+    """Refuse what is no web address, and one that holds secrets; shows none that may."""
+    try:
+        found = urlsplit(url)
+        good = found.scheme in ("http", "https") and bool(found.hostname) and (found.port or 0) >= 0
+    except ValueError:
+        good = False
+    if (
+        (found.username or found.password or found.query or found.fragment)
+        if good
+        else set(url) & set("@?#")
+    ):
+        raise UsageError(
+            "a base URL holds a user, a password, a query or a fragment; give the bare address, "
+            "such as "
+            "http://127.0.0.1:8000/v1, and put a key into the environment variable "
+            "LEAKBOUND_API_KEY."
+        )
+    if not good:
+        raise UsageError(
+            f"the base URL {url!r} is no web address; it must be like http://127.0.0.1:8000/v1."
+        )
+
+
+def key_from_environment() -> str | None:
+    """The API key: LEAKBOUND_API_KEY, else OPENAI_API_KEY, else None.
+
+    Raises UsageError, without showing it, if it cannot be sent.
+    """
+    name = next((name for name in KEYS if os.environ.get(name)), None)
+    if name is None:
+        return None
+    key = os.environ[name].strip()
+    if not key.isascii() or not key.isprintable() or " " in key:
+        raise UsageError(
+            f"the key in the environment variable {name} has characters that no key has; set it "
+            "again."
+        )
+    return key

@@ -1,0 +1,43 @@
+"""The pocket model: 3 million parameters, trained by `pocket_training/` on generated text, shipped
+with the package.
+
+It finds texts in its context, copies labels, follows if-then requests and routes help-desk
+messages. It knows nothing
+of the world and obeys no system instruction: what it shows about a defence is what the defence does
+to a model that
+does as the last request says.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from leakbound.models.local import TransformersModel
+
+__all__ = ["FOLDER", "SEEING", "load_pocket", "load_pocket_vision"]
+
+FOLDER = Path(__file__).parent / "weights"
+SEEING = Path(__file__).parent / "vision"
+
+
+def load_pocket(
+    memory: int | None = None, dtype: str = "auto", device: str = "auto"
+) -> TransformersModel:
+    """Load it with the code that loads any other causal model."""
+    from leakbound.models.local import load
+
+    return load(str(FOLDER), name="pocket", memory=memory, dtype=dtype, device=device)
+
+
+def load_pocket_vision(
+    memory: int | None = None, dtype: str = "auto", device: str = "auto"
+) -> TransformersModel:
+    """The pocket model that names images:
+
+    2 million parameters, trained by `pocket_training/vision/` on drawn figures.
+    """
+    from leakbound.models.local import load
+
+    return load(str(SEEING), name="pocket-vision", memory=memory, dtype=dtype, device=device)

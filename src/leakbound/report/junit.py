@@ -1,0 +1,51 @@
+"""What a gate said, as JUnit XML: the format that continuous integration shows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree as tree
+
+if TYPE_CHECKING:
+    from leakbound.gating.gate import GateResult
+
+__all__ = ["junit"]
+
+SUITE = "leakbound gate"
+TAGS = {
+    "violation": "failure",
+    "inconclusive": "error",
+}  # both fail a build; "skipped" would pass one silently
+ILLEGAL = re.compile(
+    "[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
+)  # of XML 1.0, escaped or not
+
+
+def junit(passages: Sequence[GateResult]) -> str:
+    """One test case a run: a violation is a failure, an inconclusive run an error.
+
+    All text is escaped.
+    """
+    outcomes = [passage.outcome for passage in passages]
+    failures, errors = str(outcomes.count("violation")), str(outcomes.count("inconclusive"))
+    suite = tree.Element(
+        "testsuite", name=SUITE, tests=str(len(outcomes)), failures=failures, errors=errors
+    )
+    for passage in passages:
+        case = tree.SubElement(
+            suite, "testcase", classname="leakbound.gate", name=_legal(passage.run)
+        )
+        if passage.outcome in TAGS:
+            why = {"type": passage.outcome, "message": _legal(passage.why)}
+            tree.SubElement(case, TAGS[passage.outcome], why)
+    root = tree.Element("testsuites")
+    root.append(suite)
+    tree.indent(root)
+    return (
+        '<?xml version="1.0" encoding="utf-8"?>\n' + tree.tostring(root, encoding="unicode") + "\n"
+    )
+
+
+def _legal(text: str) -> str:
+    return ILLEGAL.sub("�", text)

@@ -1,0 +1,183 @@
+"""Work on a Ray cluster:
+
+one opened tool (a model) in every worker, items as tasks, results to the process that asked.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import math
+import os
+import re
+import socket
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from leakbound._check import count
+from leakbound.errors import LeakboundError, TargetError, UsageError
+
+__all__ = ["Cluster", "rooted", "spread"]
+
+T = TypeVar("T")
+Item = TypeVar("Item")
+R = TypeVar("R")
+AHEAD = 2  # tasks that a worker has before it: one that it works on, and the next
+RESTARTS, RETRIES = 100, 3  # of a worker that dies; of the task that it died with
+ADDRESS = re.compile(r"(hf/|python:|http:|)(.+?)(:\w+|)")
+HOST_PORT = re.compile(r"[^\s:/]+:\d{1,5}")
+FINEST = 10_000  # parts of a GPU or CPU that Ray counts
+PATIENCE = 5.0  # seconds for the address to answer; Ray itself would wait for minutes
+QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A Ray cluster: "local" starts one on this machine, else the address of one that runs
+    (host:port, or auto).
+
+    workers: how many, each with a model of its own; None: one for every GPU, or for every CPU where
+    there is no GPU.
+    """
+
+    address: str = "local"
+    workers: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.workers is not None:
+            count("workers", self.workers)
+        if self.address not in ("local", "auto") and not HOST_PORT.fullmatch(self.address):
+            raise UsageError(
+                f"the cluster's address is {self.address!r}; it must be local, auto, or host:port."
+            )
+
+
+def spread(
+    cluster: Cluster, opened: Callable[[], T], work: Callable[[T, Item], R], items: Sequence[Item]
+) -> Generator[tuple[Item, R], None, None]:
+    """(item, work(tool, item)) for every item once, in the order in which they finish.
+
+    opened: makes the tool of a worker, once in each (again in one that replaces a dead worker). A
+    worker that dies is replaced and
+    its tasks are done anew; nothing is lost, and no item comes twice. opened, work and items travel
+    to the workers, results back;
+    they must be what Ray can carry. What `opened` or `work` raise of this package is raised here;
+    TargetError for a cluster that
+    cannot be had, or a task with which four workers died.
+    """
+    ray = _ray()
+    with _connected(ray, cluster), _sentences(ray, cluster):
+        crew = _crew(ray, cluster, opened, work, len(items))
+        waiting = iter(range(len(items)))
+        places = range(AHEAD * len(crew))
+        tasks = {
+            crew[k % len(crew)].do.remote(items[at]): (at, k % len(crew))
+            for k, at in zip(places, waiting, strict=False)
+        }
+        while tasks:
+            (task,), _ = ray.wait(list(tasks))
+            at, worker = tasks.pop(task)
+            yield items[at], ray.get(task)
+            if (then := next(waiting, None)) is not None:
+                tasks[crew[worker].do.remote(items[then])] = (then, worker)
+
+
+def rooted(address: str, plain: bool = False) -> str:
+    """`hf/./folder`, `python:file.py:object` or `http:file.yaml` (plain:
+
+    also a bare path), its path made absolute if it is there.
+    """
+    match = ADDRESS.fullmatch(address)
+    if match and (match[1] or plain) and Path(match[2]).exists():
+        return match[1] + str(Path(match[2]).resolve()) + match[3]
+    return address
+
+
+def _ray() -> Any:
+    if importlib.util.find_spec("ray") is None:
+        raise TargetError("a cluster needs Ray; install it with: pip install 'leakbound[ray]'.")
+    for name, value in QUIET.items():
+        os.environ.setdefault(name, value)  # Ray reads them when it is imported: no telemetry
+    import ray
+
+    return ray
+
+
+@contextmanager
+def _connected(ray: Any, cluster: Cluster) -> Iterator[None]:
+    """A session of our own, ended whatever happens; nothing of what workers print comes here."""
+    try:
+        if HOST_PORT.fullmatch(cluster.address):
+            host, _, port = cluster.address.partition(":")
+            socket.create_connection((host, int(port)), PATIENCE).close()
+        local = {"include_dashboard": False} if cluster.address == "local" else {}
+        ray.init(cluster.address, log_to_driver=False, configure_logging=False, **local)
+    except (ConnectionError, RuntimeError, ValueError, OSError, OverflowError) as error:
+        raise TargetError(
+            f"the Ray cluster {cluster.address!r} cannot be reached ({type(error).__name__}); "
+            "start one with `ray start --head`, or "
+            "use --ray local."
+        ) from None
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+@contextmanager
+def _sentences(ray: Any, cluster: Cluster) -> Iterator[None]:
+    """What workers raised: our own errors as they are, others by their type, since their text may
+    be private.
+    """
+    try:
+        yield
+    except ray.exceptions.RayTaskError as error:
+        if isinstance(error.cause, LeakboundError):
+            raise error.cause from None
+        raise TargetError(
+            f"a worker raised {type(error.cause).__name__}; run without --ray to see why."
+        ) from None
+    except (
+        ray.exceptions.RayError
+    ) as error:  # dead workers, machines without memory, nodes that are gone
+        raise TargetError(
+            f"workers of the cluster {cluster.address!r} die ({type(error).__name__}), again "
+            f"after {RETRIES} retries; they may lack "
+            "memory: use fewer (--workers), or smaller batches. What is stored is kept."
+        ) from None
+
+
+def _crew(ray: Any, cluster: Cluster, opened: Any, work: Any, items: int) -> list[Any]:
+    """One worker a GPU, or a CPU, but not more than there are items."""
+    have = ray.cluster_resources()
+    gpus, cpus = int(have.get("GPU", 0)), int(have.get("CPU", 0))
+    size = max(1, min(cluster.workers or gpus or cpus, items))
+    share = {"num_gpus": _share(gpus, size)} if gpus else {"num_cpus": _share(cpus, size)}
+    remote = ray.remote(max_restarts=RESTARTS, max_task_retries=RETRIES, **share)(_Worker)
+    return [remote.remote(opened, work) for _ in range(size)]
+
+
+def _share(units: int, size: int) -> float:
+    """Of one GPU or CPU, for each worker:
+
+    whole workers fill a unit, wherever it is, so that none waits for a place for ever.
+    """
+    each = math.ceil(size / units) if units else 0  # workers to a unit
+    return math.floor(FINEST / each) / FINEST if each else 0.0
+
+
+class _Worker:
+    """Lives in a process of the cluster."""
+
+    def __init__(self, opened: Callable[[], Any], work: Callable[[Any, Any], Any]) -> None:
+        self.opened, self.work = functools.cache(opened), work
+
+    def do(self, item: Any) -> Any:
+        """The tool is opened here, not when the worker starts:
+
+        what opening raises is then told, not taken for a dead worker.
+        """
+        return self.work(self.opened(), item)

@@ -1,0 +1,309 @@
+"""The ledger: what a private context has paid so far, kept on disk, and a total that is never
+passed.
+
+One SQLite file. A spend is one exclusive transaction: everything that the context has paid is
+composed with the new
+guarantee, compared with the total, and written, or refused. Spend first, release afterwards: a
+crash in between loses
+budget and never privacy. Many processes may share one ledger. A context whose rows have changed is
+another context with
+a budget of its own; for a row that stands in both, what both have paid adds up.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import secrets
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import asdict, dataclass, is_dataclass
+from pathlib import Path
+from typing import Any
+
+from leakbound._check import delta_value, epsilon_value
+from leakbound.errors import BudgetExhausted, StoreError, UsageError
+from leakbound.privacy import guarantee as guarantees
+from leakbound.privacy.compose import Subsampled
+from leakbound.privacy.guarantee import Guarantee, NonPrivate, compose, leaves
+
+__all__ = ["Ledger", "Spent"]
+
+SCHEMA = (
+    "CREATE TABLE total (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT",
+    (
+        "CREATE TABLE spends (number INTEGER PRIMARY KEY, context TEXT NOT NULL, guarantee TEXT NOT "
+        "NULL) STRICT"
+    ),
+    "CREATE INDEX by_context ON spends (context, guarantee)",
+)
+KINDS: dict[str, Any] = {
+    name: kind
+    for name, kind in vars(guarantees).items()
+    if is_dataclass(kind) and name != "Composed"
+} | {"Subsampled": Subsampled}
+WAIT = 60.0  # seconds to wait for another process
+# relative accuracy of the accounting: calibrating to an epsilon and reading it back may differ by
+# less
+ACCURACY = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """epsilon: paid so far at delta, over all answers.
+
+    remaining: of the total, never overstated. answers: how many.
+    """
+
+    epsilon: float
+    remaining: float
+    delta: float
+    answers: int
+
+
+def _merged(parts: list[Guarantee]) -> list[Guarantee]:
+    """Subsampled Gaussians of one noise and rate as one guarantee of all their steps:
+
+    each answer draws fresh samples.
+    """
+    steps: Counter[tuple[float, float]] = Counter()
+    for part in parts:
+        if isinstance(part, Subsampled):
+            steps[part.sigma, part.rate] += part.steps
+    rest = [part for part in parts if not isinstance(part, Subsampled)]
+    return rest + [Subsampled(sigma, rate, total) for (sigma, rate), total in steps.items()]
+
+
+def _packed(guarantee: Guarantee) -> str:
+    """A guarantee as JSON: its kind and its public fields."""
+    parts = leaves(guarantee)
+    for part in parts:
+        if KINDS.get(type(part).__name__) is not type(part):
+            raise UsageError(
+                f"the ledger cannot keep a guarantee of the kind {type(part).__name__}; it must "
+                "be one of "
+                f"{', '.join(KINDS)} or a composition of them. State the promise as one of these."
+            )
+    return json.dumps(
+        [{"kind": type(part).__name__, **_fields(part)} for part in parts], sort_keys=True
+    )
+
+
+def _fields(part: Any) -> dict[str, Any]:
+    return asdict(part)
+
+
+def _unpacked(text: str) -> list[Guarantee]:
+    found = []
+    for part in json.loads(text):
+        kind = KINDS[part.pop("kind")]
+        found.append(kind(**part))
+    return found
+
+
+class Ledger:
+    """A total of (epsilon, delta) for each private context, kept in the SQLite file `path`.
+
+    epsilon: at least 0, infinity allowed (then everything is granted, and still counted). delta: in
+    [0, 1). The file is
+    made on first use, readable by its owner only, and remembers the total and the neighbouring
+    relation of its first
+    spend; opening it with another total raises UsageError, a file that cannot be used StoreError.
+    """
+
+    def __init__(self, path: str | Path, epsilon: float, delta: float) -> None:
+        self.path, self.epsilon, self.delta = (
+            Path(path),
+            float(epsilon_value(epsilon)),
+            float(delta_value(delta)),
+        )
+        self._create()
+        with self._transaction("BEGIN IMMEDIATE") as db:
+            if db.execute("PRAGMA quick_check").fetchone()[0] != "ok":
+                raise sqlite3.DatabaseError("the file is damaged")
+            self._same_total(db, fresh="relation" not in self._total(db))
+
+    def __repr__(self) -> str:
+        return f"Ledger({str(self.path)!r}, epsilon={self.epsilon:g}, delta={self.delta:g})"
+
+    def spend(self, context: str, guarantee: Guarantee) -> Spent:
+        """Pay for one answer over `context`, durably, before it is made; what the context has paid
+        afterwards.
+
+        Raises BudgetExhausted, and pays nothing, if all that was paid and this would exceed the
+        total; UsageError for a
+        guarantee of another neighbouring relation than the ledger's first one, or none at all under
+        a finite total.
+        """
+        text = self._checked(guarantee)
+        with self._transaction("BEGIN IMMEDIATE") as db:
+            self._same_total(db)
+            self._same_relation(db, guarantee)
+            before = self._paid(db, context)
+            after = self._spent([*before, *_unpacked(text)], self._answers(db, context) + 1)
+            if after.epsilon > self.epsilon * (1 + ACCURACY):
+                raise self._exhausted(before, after)
+            db.execute("INSERT INTO spends (context, guarantee) VALUES (?, ?)", (context, text))
+        return after
+
+    def state(self, context: str) -> Spent:
+        """What a context has paid, and what is left."""
+        with self._transaction("BEGIN") as db:
+            return self._spent(self._paid(db, context), self._answers(db, context))
+
+    def check(self, guarantee: Guarantee) -> None:
+        """Raise UsageError for a guarantee that this ledger could never take; pays nothing."""
+        self._checked(guarantee)
+        with self._transaction("BEGIN") as db:
+            self._same_relation(db, guarantee, remember=False)
+
+    # --- accounting
+    # ---------------------------------------------------------------------------------------------------
+
+    def _checked(self, guarantee: Guarantee) -> str:
+        text = _packed(guarantee)
+        if math.isfinite(self.epsilon) and any(
+            isinstance(part, NonPrivate) for part in leaves(guarantee)
+        ):
+            raise UsageError(
+                "the mechanism gives no guarantee, and the total of the ledger is epsilon "
+                f"{self.epsilon:g}; an answer "
+                "without a guarantee costs infinity. Choose a private mechanism, or an infinite "
+                "budget (--budget inf)."
+            )
+        return text
+
+    def _spent(self, parts: list[Guarantee], answers: int) -> Spent:
+        """Composition of everything paid; the part that is left is rounded down to 0."""
+        epsilon = compose(_merged(parts)).epsilon(self.delta) if parts else 0.0
+        left = (
+            math.inf
+            if math.isinf(self.epsilon)
+            else max(0.0, math.nextafter(self.epsilon - epsilon, -math.inf))
+        )
+        return Spent(epsilon, left, self.delta, answers)
+
+    def _exhausted(self, before: list[Guarantee], after: Spent) -> BudgetExhausted:
+        spent = self._spent(before, after.answers - 1)
+        return BudgetExhausted(
+            f"the privacy budget of this context does not allow another answer: {spent.answers} "
+            "so far cost epsilon "
+            f"{spent.epsilon:.4g} at delta {self.delta:g}, this one would make it "
+            f"{after.epsilon:.4g}, and the total is "
+            f"{self.epsilon:.4g}. Nothing was released; ask the owner of the data for a larger "
+            "total in a new ledger."
+        )
+
+    # --- the file
+    # -----------------------------------------------------------------------------------------------------
+
+    def _create(self) -> None:
+        """Make the whole ledger beside its place and move it there in one step, unless another
+        process was first.
+
+        So an empty or half-written file is never mistaken for a new ledger, which would give the
+        budget back.
+        """
+        partial = self.path.with_name(
+            f".{self.path.name}.{os.getpid()}.{secrets.token_hex(4)}.partial"
+        )
+        try:
+            if self.path.exists():
+                return
+            os.close(os.open(partial, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+            try:
+                self._fill(partial)
+                os.link(partial, self.path)
+            except FileExistsError:
+                pass
+            finally:
+                partial.unlink()
+        except (OSError, sqlite3.Error) as error:
+            raise self._unusable(error) from None
+
+    def _fill(self, path: Path) -> None:
+        values = {"schema_version": "1", "epsilon": repr(self.epsilon), "delta": repr(self.delta)}
+        with closing(sqlite3.connect(path)) as db, db:
+            db.execute("PRAGMA synchronous=EXTRA")
+            for statement in SCHEMA:
+                db.execute(statement)
+            db.executemany("INSERT INTO total VALUES (?, ?)", values.items())
+
+    @contextmanager
+    def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
+        """One transaction, durable when the block is left without an error and undone otherwise.
+
+        EXTRA is FULL and also syncs the folder, without which a power cut just after a commit could
+        undo it.
+        """
+        try:
+            # never makes a new file in the place of a lost ledger
+            where = f"{self.path.resolve().as_uri()}?mode=rw"
+            with closing(
+                sqlite3.connect(where, uri=True, timeout=WAIT, isolation_level=None)
+            ) as db:
+                db.execute("PRAGMA synchronous=EXTRA")
+                db.execute(begin)
+                yield db
+                db.execute("COMMIT")
+        except UsageError:
+            raise
+        except (OSError, sqlite3.Error, KeyError, TypeError, ValueError) as error:
+            raise self._unusable(error) from None
+
+    def _unusable(self, error: Exception) -> StoreError:
+        return StoreError(
+            f"the ledger {str(self.path)!r} cannot be read or written ({error}); nothing was "
+            "released. It must be a ledger "
+            "of this package in a folder that can be written: restore it from a backup, or name "
+            "another with --ledger."
+        )
+
+    def _total(self, db: sqlite3.Connection) -> dict[str, str]:
+        return dict(db.execute("SELECT name, value FROM total").fetchall())
+
+    def _same_total(self, db: sqlite3.Connection, fresh: bool = False) -> None:
+        """The total may change as long as nothing was ever spent."""
+        if fresh:
+            values = [(repr(self.epsilon), "epsilon"), (repr(self.delta), "delta")]
+            db.executemany("UPDATE total SET value = ? WHERE name = ?", values)
+        found = self._total(db)
+        epsilon, delta = float(found["epsilon"]), float(found["delta"])
+        if (epsilon, delta) != (self.epsilon, self.delta):
+            raise UsageError(
+                f"the ledger {str(self.path)!r} has a total of epsilon {epsilon:g} at delta "
+                f"{delta:g}, and was opened with "
+                f"epsilon {self.epsilon:g} at delta {self.delta:g}; once spent from, a total "
+                "never changes. Use its own (--budget "
+                f"{epsilon:g}, --delta {delta:g}), or another ledger (--ledger)."
+            )
+
+    def _same_relation(
+        self, db: sqlite3.Connection, guarantee: Guarantee, remember: bool = True
+    ) -> None:
+        first = self._total(db).get("relation")
+        if first is None and remember:
+            db.execute("INSERT INTO total VALUES ('relation', ?)", (guarantee.relation,))
+        if first is not None and first != guarantee.relation:
+            raise UsageError(
+                f"the ledger {str(self.path)!r} counts under the neighbouring relation {first}, "
+                "and this guarantee is "
+                f"stated under {guarantee.relation}; the two do not add up. Use another ledger "
+                "(--ledger)."
+            )
+
+    def _paid(self, db: sqlite3.Connection, context: str) -> list[Guarantee]:
+        query = "SELECT guarantee, COUNT(*) FROM spends WHERE context = ? GROUP BY guarantee ORDER BY guarantee"
+        return [
+            part
+            for text, times in db.execute(query, (context,))
+            for part in _unpacked(text) * times
+        ]
+
+    def _answers(self, db: sqlite3.Connection, context: str) -> int:
+        return int(
+            db.execute("SELECT COUNT(*) FROM spends WHERE context = ?", (context,)).fetchone()[0]
+        )

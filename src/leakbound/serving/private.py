@@ -1,0 +1,150 @@
+"""PrivateICL: answers over one private context, each paid for in the ledger before it is made."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from leakbound.errors import LeakboundError, TargetError, UsageError
+from leakbound.models import Model, require
+from leakbound.models.content import text_only
+from leakbound.serving.ledger import Ledger, Spent
+from leakbound.tasks import Example, Job, Mechanism, Query, Task, as_context
+from leakbound.tasks.datasets import fingerprint
+
+__all__ = ["Answer", "PrivateICL"]
+
+LONGEST = 1000
+FILLERS = (
+    "word ",
+    "a.",
+    "7",
+    "Ω",
+    "鿦",
+    "𝔘",
+)  # texts that tokenizers cut into few or into many tokens a byte
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a user gets (PUBLIC):
+
+    the text, the epsilon spent so far at delta, and what remains of the budget.
+    """
+
+    text: str
+    spent: float
+    remaining: float
+    delta: float
+
+
+def _bytes(text: str) -> int:
+    try:
+        return len(text.encode())
+    except UnicodeEncodeError:
+        raise UsageError(
+            "the query holds half a character (a lone surrogate); it must be whole Unicode text."
+        ) from None
+
+
+class PrivateICL:
+    """Answers queries from `context` (PRIVATE) through a mechanism, within the total of a ledger.
+
+    mechanism, task, model, ledger, name, longest: public. longest: the most bytes (UTF-8) of a
+    query. What is served is
+    what is audited: the same `collect`, `release` and `speak`, with draws from the operating
+    system. Whether a query is
+    refused depends on public things only (its length, the number of examples), so a refusal costs
+    nothing and tells
+    nothing; that the private rows fit the model beside the longest query is checked here, once.
+    Not covered: how long an answer takes, and the last bits of floating-point noise.
+    Raises TargetError if the model lacks what the mechanism asks or the rows do not fit, UsageError
+    for a guarantee that
+    the ledger could never take.
+    """
+
+    def __init__(
+        self,
+        mechanism: Mechanism,
+        context: Iterable[Example | tuple[str, str]],
+        task: Task,
+        model: Model,
+        ledger: Ledger,
+        name: str = "leakbound",
+        longest: int = LONGEST,
+    ) -> None:
+        self.mechanism, self.task, self.model, self.ledger, self.name = (
+            mechanism,
+            task,
+            model,
+            ledger,
+            name,
+        )
+        self.longest = longest
+        self._context = as_context(context)
+        self._key = fingerprint(self._context)
+        self._ready()
+
+    def __repr__(self) -> str:
+        return f"PrivateICL({self.mechanism.name} over {len(self._context)} private examples, {self.ledger!r})"
+
+    @property
+    def state(self) -> Spent:
+        """What this context has spent, and what remains."""
+        return self.ledger.state(self._key)
+
+    def check(self, query: str | Query) -> Query:
+        """The query, if it can be answered; free, and decided without the private rows.
+
+        Raises UsageError for an empty or too long query, and whatever the mechanism or model refuse
+        of it when every
+        example is a blank one.
+        """
+        asked = query if isinstance(query, Query) else Query(query)
+        text = text_only(asked.text, "a service of private answers")
+        size = _bytes(text)
+        if not text.strip() or size > self.longest:
+            raise UsageError(
+                f"the query has {size} bytes; it must have text, and at most {self.longest} "
+                "bytes. Send another."
+            )
+        blank = Example("-", self.task.labels[0] if self.task.labels else "-")
+        self.model.check(
+            self.mechanism.requests(self.task, Job((blank,) * len(self._context), asked), 0)
+        )
+        return asked
+
+    def answer(self, query: str | Query) -> Answer:
+        """One answer: check (free), spend (durable), collect, release once, speak.
+
+        Raises what `check` raises, BudgetExhausted, and whatever the model raises; what was spent
+        by then stays spent.
+        """
+        asked = self.check(query)
+        paid = self.ledger.spend(self._key, self.mechanism.cost(self.task, asked))
+        draw, rng = secrets.randbits(62), np.random.default_rng(secrets.randbits(128))
+        (aggregate,) = self.mechanism.collect(
+            self.task, [Job(self._context, asked)], [draw], self.model
+        )
+        outputs = self.mechanism.release(aggregate, 1, rng)
+        (text,) = self.mechanism.decode(self.task, asked, outputs, self.model)
+        return Answer(text, paid.epsilon, paid.remaining, paid.delta)
+
+    def _ready(self) -> None:
+        """Everything that can be refused before the first query."""
+        require(self.model, self.mechanism.needs, self.mechanism.name)
+        self.ledger.check(self.mechanism.guarantee)
+        for filler in FILLERS:
+            query = Query(filler * (self.longest // len(filler.encode())))
+            requests = self.mechanism.requests(self.task, Job(self._context, query), 0)
+            try:
+                self.model.check(requests)
+            except LeakboundError as error:
+                raise TargetError(
+                    f"beside these examples, a query of {self.longest} bytes may not fit the "
+                    f"model: {error} "
+                    "Or allow shorter queries only (--longest-query)."
+                ) from None

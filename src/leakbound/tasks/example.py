@@ -1,0 +1,32 @@
+"""An example and a context: the private data that an in-context system shows to its model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from leakbound.models.content import Content
+
+__all__ = ["Context", "Example", "as_context"]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Example:
+    """One private example (x, y):
+
+    the input is a text, an image, or both. Its repr shows nothing of it.
+    """
+
+    input: Content
+    label: str
+
+    def __repr__(self) -> str:
+        return "Example(<private>)"
+
+
+Context = tuple[Example, ...]
+
+
+def as_context(rows: Iterable[Example | tuple[Content, str]]) -> Context:
+    """Make a context of examples or of (input, label) pairs; `as_image` makes an image of a file."""
+    return tuple(row if isinstance(row, Example) else Example(*row) for row in rows)

@@ -1,0 +1,111 @@
+"""A field map: which fields of a row make the input of an example, and which one its label."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from leakbound.errors import DataError
+from leakbound.models.content import Image, join
+from leakbound.tasks.example import Example
+from leakbound.tasks.sources import Row
+
+__all__ = ["IMAGE", "FieldMap", "guess"]
+
+IMAGE = "image"  # the field of the path of one
+INPUT_FIELDS = ("text", "input", "sentence", "document", "question", "context", "message")
+LABEL_FIELDS = ("label", "answer", "summary", "output", "category", "class")
+SLOT = re.compile(r"\{([^{}]+)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class FieldMap:
+    """`template` holds field names in braces, such as "{title}\\n{text}"; `label` is the name of
+    one field.
+    """
+
+    template: str
+    label: str
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every field that a row must have."""
+        return (*SLOT.findall(self.template), self.label)
+
+    def example(self, row: Row) -> Example:
+        """The row as an example; what a field holds is put in as it is, braces and all."""
+        place, fields = row
+        pieces = SLOT.split(self.template)  # texts, and names of fields between them
+        found = [
+            _content(place, fields, piece) if at % 2 else piece for at, piece in enumerate(pieces)
+        ]
+        images = [piece for piece in found if isinstance(piece, Image)]
+        content = images[0] if found == ["", *images, ""] else join(found)
+        return Example(content, _value(place, fields, self.label))
+
+
+def guess(
+    have: Sequence[str],
+    where: str,
+    input_field: str | None,
+    label_field: str | None,
+    template: str | None,
+) -> FieldMap:
+    """The field map that a user gave; what was not named is found by its usual name."""
+    if template is not None and (input_field or not SLOT.search(template)):
+        raise DataError(
+            f"the input template is {template!r}; it must name fields in braces, such as "
+            f"'{{title}}: {{text}}', and takes the "
+            "place of --input-field."
+        )
+    if IMAGE in have and template is None and input_field is None:
+        text = next((name for name in INPUT_FIELDS if name in have), None)
+        template = f"{{{IMAGE}}}" if text is None else f"{{{IMAGE}}}\n{{{text}}}"
+    shown = template or f"{{{input_field or _usual(where, 'input', INPUT_FIELDS, have)}}}"
+    others = [name for name in have if name not in SLOT.findall(shown)]
+    return FieldMap(shown, label_field or _usual(where, "label", LABEL_FIELDS, others))
+
+
+def _usual(where: str, what: str, usual: Sequence[str], have: Sequence[str]) -> str:
+    for name in usual:
+        if name in have:
+            return name
+    raise DataError(
+        f"{where} has the fields {', '.join(have) or '(none)'}, none of them a usual name for the "
+        f"{what}; "
+        f"name it with --{what}-field."
+    )
+
+
+def _content(place: str, fields: dict[str, Any], name: str) -> str | Image:
+    found = fields.get(name)
+    return found if isinstance(found, Image) else _value(place, fields, name)
+
+
+def _value(place: str, fields: dict[str, Any], name: str) -> str:
+    if name not in fields:
+        have = ", ".join(str(key) for key in fields)
+        raise DataError(
+            f"{place} has no field {name!r}; it has {have}. Name the field that holds it."
+        )
+    value = fields[name]
+    if isinstance(value, list) and all(isinstance(part, str) for part in value):
+        value = "\n".join(value)
+    if value is not None and not isinstance(value, str | int | float):
+        raise DataError(
+            f"{place} has a {type(value).__name__} in the field {name!r}; it must be text. Name "
+            "another field."
+        )
+    if (
+        value is None or value != value or not str(value).strip()
+    ):  # tables say NaN of what is missing
+        raise DataError(f"{place} has an empty field {name!r}; drop the row or fill it.")
+    text = str(value).strip()
+    if any("\ud800" <= c <= "\udfff" for c in text):
+        raise DataError(
+            f"{place} has half a character (a lone surrogate) in the field {name!r}; write the "
+            "text as UTF-8 again."
+        )
+    return text

@@ -1,0 +1,167 @@
+"""Pictures from outside become images of examples:
+
+checked, decoded once, and kept as plain PNG without anything but pixels.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from leakbound.errors import DataError
+from leakbound.models.content import Image
+
+__all__ = ["MAX_PIXELS", "SUFFIXES", "as_image", "image_below", "pixels"]
+
+MAX_BYTES = 64 << 20
+MAX_PIXELS = 4096 * 4096
+FORMATS = (
+    "PNG",
+    "JPEG",
+    "GIF",
+    "BMP",
+    "WEBP",
+    "TIFF",
+)  # no format whose reader starts another program
+SUFFIXES = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".webp", ".tif", ".tiff")
+MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBA", "RGBX")
+
+
+def as_image(source: Any, place: str = "the image") -> Image:
+    """An image of a path, the bytes of a file, an array (height, width, 3) of 8-bit colours, or a
+    PIL image.
+
+    Rotation and comments of the file (EXIF) and transparency are left out. Raises DataError, in the
+    name of `place`, for what
+    cannot be read, moves, is not in red, green and blue, or is too large.
+    """
+    if isinstance(source, Image):
+        return source
+    if isinstance(source, bytes | Path):
+        return _encoded(_decoded(_bytes(source, place), place))
+    if (
+        isinstance(source, np.ndarray)
+        and source.dtype == np.uint8
+        and source.ndim == 3
+        and source.shape[2] == 3
+        and source.size
+    ):
+        source = _pillow().fromarray(source)
+    if not isinstance(source, _pillow().Image):
+        raise DataError(
+            f"{place} is a {type(source).__name__}; it must be a pathlib.Path, the bytes of a "
+            "file, a PIL image, or an array of 8-bit "
+            "integers with the shape (height, width, 3)."
+        )
+    return _encoded(_plain(source, place))
+
+
+def image_below(folder: Path, name: str, place: str) -> Image:
+    """The image at a path below a folder. Raises DataError for one that leads out of it."""
+    file, root = (folder / name).resolve(), folder.resolve()
+    if not file.is_relative_to(root):
+        raise DataError(
+            f"{place} names the image {name!r}, which is not below {str(folder)!r}; put it there."
+        )
+    if not file.is_file():
+        raise DataError(
+            f"{place} names the image {name!r}, and {str(folder)!r} holds no such file; give its "
+            "path from there."
+        )
+    return as_image(file, place)
+
+
+def pixels(image: Image) -> npt.NDArray[np.uint8]:
+    """(height, width, 3) its colours."""
+    with _pillow().open(io.BytesIO(image.png)) as file:
+        return np.asarray(file.convert("RGB"))
+
+
+def _bytes(source: bytes | Path, place: str) -> bytes:
+    if isinstance(source, Path):
+        if not source.is_file():
+            raise DataError(
+                f"{place} cannot be read: {str(source)!r} is no file; give the path of an image."
+            )
+        size = source.stat().st_size
+        found = source.read_bytes() if size <= MAX_BYTES else b""
+    else:
+        size, found = len(source), source
+    if not size:
+        raise DataError(
+            f"{place} is an image of zero bytes; drop the row, or save the image again."
+        )
+    if size > MAX_BYTES:
+        raise DataError(
+            f"{place} is an image of {size:,} bytes; it must have at most {MAX_BYTES:,}. Make it "
+            "smaller."
+        )
+    return found
+
+
+def _decoded(found: bytes, place: str) -> Any:
+    pil = _pillow()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pil.DecompressionBombWarning)
+        try:
+            with pil.open(io.BytesIO(found), formats=FORMATS) as file:
+                return _plain(file, place)
+        except DataError:
+            raise
+        except (pil.DecompressionBombWarning, pil.DecompressionBombError):
+            raise _too_large(place) from None
+        except Exception as error:  # broken files raise whatever a format's reader raises
+            raise DataError(
+                f"{place} is an image that cannot be read ({type(error).__name__}); it must be a "
+                f"whole {', '.join(FORMATS)} file. "
+                "Save it again."
+            ) from None
+
+
+def _plain(file: Any, place: str) -> Any:
+    """A still picture in red, green and blue."""
+    width, height = file.size
+    if width * height > MAX_PIXELS:
+        raise _too_large(place, f" of {width:,} x {height:,}")
+    if getattr(file, "n_frames", 1) > 1:
+        raise DataError(
+            f"{place} is an image of {file.n_frames} frames; it must be a still one. Save one "
+            "frame of it."
+        )
+    if file.mode not in MODES:
+        raise DataError(
+            f"{place} is an image in the colours {file.mode}; it must be in RGB or grey, 8 bits "
+            "each. Convert it first."
+        )
+    return (
+        file.convert("RGBA").convert("RGB") if "transparency" in file.info else file.convert("RGB")
+    )
+
+
+def _encoded(picture: Any) -> Image:
+    out = io.BytesIO()
+    picture.info.clear()
+    picture.save(out, "PNG")
+    return Image(hashlib.sha256(out.getvalue()).hexdigest(), out.getvalue())
+
+
+def _too_large(place: str, size: str = " of too many") -> DataError:
+    return DataError(
+        f"{place} is an image{size} pixels; it may have {MAX_PIXELS:,} in all. Make it smaller."
+    )
+
+
+def _pillow() -> Any:
+    try:
+        from PIL import Image as pil
+    except ImportError:
+        raise DataError(
+            "images need Pillow; install it with: pip install 'leakbound[vision]'."
+        ) from None
+    return pil

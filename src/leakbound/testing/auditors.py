@@ -1,0 +1,96 @@
+"""Defects of auditors and of influence meters, each beside its sound twin."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from leakbound.stats import accuracy_bound, best_threshold, clopper_pearson
+from leakbound.testing.auditor import Finding, Floats, Rng
+
+__all__ = ["first_token_drop", "index_shift", "resample_then_cp", "threshold_reuse"]
+
+AUDITS, LIMIT = 200, 0.05
+
+
+def _accused(name: str, found: int) -> Finding:
+    """An auditor is defective if it finds leakage in a system without any, far more often than it
+    says.
+    """
+    share = found / AUDITS
+    return Finding(
+        share > 2 * LIMIT,
+        0,
+        f"{name}: leakage found in {share:.0%} of {AUDITS} audits of a system without any",
+    )
+
+
+def threshold_reuse(broken: bool, rng: Rng) -> Finding:
+    """The threshold is picked on the tested scores; the sound auditor picks it on others."""
+    found = 0
+    for _ in range(AUDITS):
+        m, n, m0, n0 = rng.normal(size=(4, 100))
+        found += _right(m, n, best_threshold(m, n) if broken else best_threshold(m0, n0))
+    return _accused("threshold on the tested data", found)
+
+
+def _right(member: Floats, nonmember: Floats, tau: float) -> bool:
+    """Does the accuracy bound speak of leakage?"""
+    right = int((member >= tau).sum() + (nonmember < tau).sum())
+    return (accuracy_bound(right, len(member) + len(nonmember)).epsilon or 0.0) > 0
+
+
+def _bound(member: Floats, nonmember: Floats, tau: float) -> bool:
+    """Does the Clopper-Pearson bound speak of leakage?"""
+    tp, fp = int((member >= tau).sum()), int((nonmember >= tau).sum())
+    return (clopper_pearson(tp, len(member) - tp, fp, len(nonmember) - fp).epsilon or 0.0) > 0
+
+
+def resample_then_cp(broken: bool, rng: Rng) -> Finding:
+    """400,000 noisy trials from 200 collected votes, counted as 400,000 independent trials (XL's
+    bootstrap).
+    """
+    found = 0
+    for _ in range(AUDITS):
+        votes = rng.binomial(4, 0.1, (2, 200)).astype(float)
+        n = 200_000 if broken else 200
+        rows = (
+            rng.choice(votes[0], n) if broken else votes[0],
+            rng.choice(votes[1], n) if broken else votes[1],
+        )
+        member, nonmember = (row + rng.normal(0, 1.0, n) for row in rows)
+        found += _bound(member, nonmember, 1.0)
+    return _accused("resampled trials counted as collected ones", found)
+
+
+TABLE = np.log(
+    np.array([[0.1, 0.2, 0.3, 0.4], [0.4, 0.3, 0.2, 0.1]])
+)  # with and without the context
+
+
+def index_shift(broken: bool, rng: Rng) -> Finding:
+    """Token 0 is banned; removing its column before indexing by token id reads the neighbour's
+    probability.
+    """
+    token = 1
+    want = abs(_banned(TABLE[0])[token] - _banned(TABLE[1])[token])
+    if broken:
+        short = [row[1:] - np.log(np.exp(row[1:]).sum()) for row in TABLE]
+        got = abs(short[0][token] - short[1][token])
+    else:
+        got = abs(_banned(TABLE[0])[token] - _banned(TABLE[1])[token])
+    return Finding(abs(got - want) > 1e-6, 0, f"τ = {got:.4f}, by hand {want:.4f}")
+
+
+def _banned(row: Floats) -> Floats:
+    masked = np.where(np.arange(4) == 0, -np.inf, row)
+    return np.asarray(masked - np.log(np.exp(masked).sum()))
+
+
+def first_token_drop(broken: bool, rng: Rng) -> Finding:
+    """The first response token is dropped as if it were a start token: its influence is lost."""
+    response = [3, 1, 2]
+    each = [abs(float(TABLE[0][t] - TABLE[1][t])) for t in response]
+    got = sum(each[1:]) if broken else sum(each)
+    return Finding(
+        abs(got - sum(each)) > 1e-6, 0, f"τ of the response = {got:.4f}, by hand {sum(each):.4f}"
+    )

@@ -1,0 +1,101 @@
+"""The catalogue of known defects:
+
+what the auditor must find, and within which budget. Seen in public code or papers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from leakbound.testing import auditors, noisy, wiring
+from leakbound.testing.auditor import Finding, Rng
+from leakbound.testing.leaks import EVENTS, event
+
+__all__ = ["DEFECTS", "Defect"]
+
+Check = Callable[[bool, Rng], Finding]
+
+
+@dataclass(frozen=True, slots=True)
+class Defect:
+    """One defect: `check(True, rng)` audits the broken fixture, `check(False, rng)` its sound twin."""
+
+    id: str
+    what: str
+    check: Check
+    repeats: int = 0  # how many seeded audits of the sound twin a self-test makes
+
+
+def _described(check: Check) -> str:
+    return (check.__doc__ or "").split("\n")[0]
+
+
+def _noisy(name: str, check: Check, repeats: int) -> Defect:
+    return Defect(name, _described(check), check, repeats)
+
+
+DEFECTS: tuple[Defect, ...] = (
+    _noisy("half-noise", noisy.half_noise, 40),
+    Defect(
+        "half-noise (releases only)",
+        "The same, seeing one release a world.",
+        noisy.half_noise_releases_only,
+        20,
+    ),
+    _noisy("one-class-noise", noisy.one_class_noise, 20),
+    _noisy("l1-as-l2", noisy.l1_as_l2, 20),
+    _noisy("esa-unit-sensitivity", noisy.antipodal_embeddings, 20),
+    _noisy("classical-sigma", wiring.classical_sigma, 1),
+    _noisy("replace-vs-monotone", noisy.monotone_experts, 1),
+    _noisy("clip-to-zero", wiring.clip_to_zero, 1),
+    Defect(
+        "ptr-off-by-one",
+        "The gap is tested one rank after the cut.",
+        partial(event, "ptr-off-by-one"),
+        10,
+    ),
+    _noisy("delta-once", wiring.delta_once, 1),
+    _noisy("wrong-em-curve", noisy.exponential_votes, 1),
+    _noisy("public-seed", noisy.public_seed, 10),
+    _noisy("seeded-noise", wiring.seeded_noise, 5),
+    Defect(
+        "private-domain",
+        "The keyword domain comes from private answers.",
+        partial(event, "private-domain"),
+        5,
+    ),
+    Defect(
+        "huge-inner-epsilon",
+        "An inner count at ε = 10000 is left out.",
+        partial(event, "huge-inner-epsilon"),
+        10,
+    ),
+    Defect(
+        "exact-ranking", "Clusters are ranked by exact size.", partial(event, "exact-ranking"), 10
+    ),
+    _noisy("same-sample", noisy.same_sample, 5),
+    Defect(
+        "raw-fallback",
+        "The private answer leaves when no candidate survives.",
+        partial(event, "raw-fallback"),
+        5,
+    ),
+    _noisy("retry-until", noisy.retry_until, 1),
+    _noisy("positional-split", wiring.positional_split, 5),
+    _noisy("padding-contamination", wiring.padding, 1),
+    Defect(
+        "free-text-label", "A “public” label is private text.", partial(event, "free-text-label"), 5
+    ),
+    Defect(
+        "with-replacement", "Partitions are sampled with replacement.", noisy.shared_records, 10
+    ),
+    Defect("overlap", "Partitions overlap by one example.", noisy.shared_records, 10),
+    _noisy("threshold-reuse", auditors.threshold_reuse, 1),
+    _noisy("resample-then-cp", auditors.resample_then_cp, 1),
+    _noisy("index-shift", auditors.index_shift, 1),
+    _noisy("first-token-drop", auditors.first_token_drop, 1),
+)
+
+assert {d.id for d in DEFECTS} >= set(EVENTS)

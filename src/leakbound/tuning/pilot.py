@@ -1,0 +1,251 @@
+"""The pilot: what a wording of the audit query is worth on the pairs of the tuning, within a budget
+of model calls.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from leakbound.attacks import SCORES
+from leakbound.attacks.queries import GivenQuery
+from leakbound.auditing.collect import check
+from leakbound.auditing.design import Pair, label_order
+from leakbound.auditing.prepare import Prepared
+from leakbound.auditing.release import trials
+from leakbound.auditing.store import EvidenceRow
+from leakbound.errors import LeakboundError, UsageError
+from leakbound.models import Counted, Distinct, Model, Request
+from leakbound.tasks import Context, Job
+from leakbound.tuning.journal import Journal
+from leakbound.tuning.streams import draw_pairs, tuning_root
+
+__all__ = ["FLAWLESS", "SPENT", "Budget", "Metered", "OutOfCalls", "Pilot", "require_start"]
+
+FLAWLESS = "a query was right on every pilot pair"
+SPENT = "the next step did not fit the budget"
+R = TypeVar("R")
+Outcome = tuple[bool, bool]  # was the member world, the non-member world, called right?
+
+
+class OutOfCalls(Exception):
+    """What was to be asked does not fit the budget; nothing of it was sent."""
+
+
+@dataclasses.dataclass(slots=True)
+class Budget:
+    """Model calls that may be spent, over all commands that worked in one folder."""
+
+    limit: int
+    spent: int = 0
+
+    def require(self, calls: int) -> None:
+        """Raise OutOfCalls if so many calls are no longer left."""
+        if self.spent + calls > self.limit:
+            raise OutOfCalls
+
+    def take(self, calls: int) -> None:
+        """Count calls that are about to be made."""
+        self.require(calls)
+        self.spent += calls
+
+
+class Metered(Counted):
+    """Counts the asks that reach the model, and sends none that the budget does not cover."""
+
+    def __init__(self, model: Model, budget: Budget) -> None:
+        super().__init__(model)
+        self.budget = budget
+
+    def answer(self, requests: Sequence[Request[R]], /) -> list[R]:
+        """The model's answers, if the budget covers them all."""
+        self.budget.take(len(requests))
+        return super().answer(requests)
+
+
+class Pilot:
+    """Scores wordings by their auditing accuracy: the share of released answers that tell the world
+    they come from.
+
+    One release a world, through the mechanism's own collecting and releasing. Outcomes are kept in
+    the journal of `folder`,
+    and what is known there is never asked again.
+    """
+
+    def __init__(
+        self, prepared: Prepared, rows: Context, pairs: int, max_calls: int, folder: Path
+    ) -> None:
+        self.prepared, self.rare_common = prepared, label_order(rows)
+        self.root = tuning_root(prepared.spec.seed)
+        self.pairs = draw_pairs(prepared, rows, pairs)
+        self.journal, self.budget = Journal(folder), Budget(max_calls)
+        self.known: dict[str, dict[int, Outcome]] = {}
+        self.proposals: dict[str, str] = {}
+        self._refused: dict[str, str] = {}
+        self._remember()
+
+    def _remember(self) -> None:
+        for line in self.journal.lines():
+            if line["kind"] == "scores":
+                found = zip(
+                    line["pairs"], zip(line["member"], line["nonmember"], strict=True), strict=True
+                )
+                self.known.setdefault(line["query_text"], {}).update(found)
+            if line["kind"] == "proposal":
+                self.proposals[line["asked"]] = line["reply"]
+            self.budget.spent += line["calls"] if line["kind"] != "candidate" else 0
+
+    # --- what a wording is worth
+    # ------------------------------------------------------------------------------
+
+    def refusal(self, text: str) -> str:
+        """Why a wording cannot be asked, in a sentence; empty if it can. Costs no call."""
+        if text not in self._refused:
+            try:
+                check(
+                    self.prepared.task,
+                    self.prepared.mechanism,
+                    self.asked(text),
+                    self.prepared.model,
+                )
+                self._refused[text] = ""
+            except LeakboundError as error:
+                self._refused[text] = str(error)
+        return self._refused[text]
+
+    def asked(self, text: str, places: Sequence[int] | None = None) -> list[Pair]:
+        """The pairs at these places (none given: all), with the wording as their query."""
+        query = GivenQuery(text, self.prepared.spec.query_labelled)
+        chosen = self.pairs if places is None else [self.pairs[i] for i in places]
+        return [self._with(query, pair) for pair in chosen]
+
+    def _with(self, query: GivenQuery, pair: Pair) -> Pair:
+        asked = query.ask(pair.canary, self.prepared.task, *self.rare_common)
+        member, nonmember = (
+            Job(world.context, asked.query) for world in (pair.member, pair.nonmember)
+        )
+        return dataclasses.replace(pair, asked=asked, member=member, nonmember=nonmember)
+
+    def outcomes(self, text: str, places: Sequence[int]) -> list[Outcome]:
+        """Was each world of these pairs called right? Asks what is not known, and only if the
+        budget covers all of it.
+        """
+        if self.refusal(text):
+            return [(False, False)] * len(places)
+        known = self.known.setdefault(text, {})
+        missing = [i for i in sorted(set(places)) if i not in known]
+        size = self.prepared.spec.batch_pairs
+        batches = [missing[i : i + size] for i in range(0, len(missing), size)]
+        self.budget.require(sum(self._cost(self.asked(text, batch)) for batch in batches))
+        for batch in batches:
+            self._evaluate(text, batch)
+        return [known[i] for i in places]
+
+    def accuracy(self, text: str) -> float:
+        """Auditing accuracy on all pilot pairs; 0 for a wording that cannot be asked."""
+        found = self.outcomes(text, range(len(self.pairs)))
+        return sum(map(sum, found)) / (2 * len(found))
+
+    def cost(self, text: str) -> int:
+        """Calls that scoring an unknown wording on all pairs takes (at least, for answers decided
+        token by token).
+        """
+        pairs, size = self.asked(text), self.prepared.spec.batch_pairs
+        return sum(self._cost(pairs[i : i + size]) for i in range(0, len(pairs), size))
+
+    def scored(self) -> dict[str, float]:
+        """The accuracy of every wording that is known on all pilot pairs, in the order in which
+        they were tried.
+        """
+        return {
+            text: self.accuracy(text)
+            for text, known in self.known.items()
+            if len(known) == len(self.pairs)
+        }
+
+    def flawless(self) -> bool:
+        """Is there a wording that was right on all pilot pairs?"""
+        return max(self.scored().values(), default=0.0) == 1.0
+
+    def refused(self) -> int:
+        """How many wordings could not be asked."""
+        return sum(map(bool, self._refused.values()))
+
+    # --- one batch
+    # --------------------------------------------------------------------------------------------
+
+    def _jobs(self, pairs: Sequence[Pair]) -> tuple[list[Job], list[int]]:
+        jobs = [job for pair in pairs for job in (pair.member, pair.nonmember)]
+        return jobs, [pair.draw for pair in pairs for _ in range(2)]
+
+    def _cost(self, pairs: Sequence[Pair]) -> int:
+        jobs, draws = self._jobs(pairs)
+        if not self.prepared.mechanism.needs:
+            return len(jobs)
+        requests: set[Request[Any]] = set()
+        for job, draw in zip(jobs, draws, strict=True):
+            requests.update(self.prepared.mechanism.requests(self.prepared.task, job, draw))
+        return len(requests)
+
+    def _evaluate(self, text: str, places: Sequence[int]) -> None:
+        """Ask, release once a world, and write down what was found before anything else is asked."""
+        prepared, pairs, before = self.prepared, self.asked(text, places), self.budget.spent
+        score, evidence = SCORES["predicted_member"](), self._collected(pairs)
+        drawn = trials(prepared.task, prepared.mechanism, score, pairs, evidence, self.root)
+        member, nonmember = drawn.member[:, 0] > 0.5, drawn.nonmember[:, 0] <= 0.5
+        calls = self.budget.spent - before
+        found = {"pairs": list(places), "member": member.tolist(), "nonmember": nonmember.tolist()}
+        self.journal.add("scores", query_text=text, **found, calls=calls)
+        self.known[text].update(
+            zip(places, zip(member.tolist(), nonmember.tolist(), strict=True), strict=True)
+        )
+        if len(self.known[text]) == len(self.pairs):
+            self.journal.add(
+                "candidate",
+                query_text=text,
+                pilot_accuracy=self.accuracy(text),
+                calls=self._spent_on(text),
+            )
+
+    def _collected(self, pairs: Sequence[Pair]) -> list[EvidenceRow]:
+        """The aggregates; calls of a batch that breaks off are counted too."""
+        before = self.budget.spent
+        try:
+            return self._collect(pairs)
+        except BaseException:
+            self.journal.add("spent", calls=self.budget.spent - before)
+            raise
+
+    def _collect(self, pairs: Sequence[Pair]) -> list[EvidenceRow]:
+        prepared = self.prepared
+        jobs, draws = self._jobs(pairs)
+        if not prepared.mechanism.needs:
+            self.budget.take(len(jobs))
+        model = Distinct(Metered(prepared.model, self.budget))
+        aggregate = prepared.mechanism.collect(prepared.task, jobs, draws, model)
+        return [
+            EvidenceRow(p.index, m, n)
+            for p, m, n in zip(pairs, aggregate[::2], aggregate[1::2], strict=True)
+        ]
+
+    def _spent_on(self, text: str) -> int:
+        lines = (line for line in self.journal.lines() if line["kind"] == "scores")
+        return sum(line["calls"] for line in lines if line["query_text"] == text)
+
+
+def require_start(pilot: Pilot, start: str) -> None:
+    """Refuse, before any call, a starting query that cannot be asked or that the budget does not
+    cover.
+    """
+    refusal = pilot.refusal(start)
+    if refusal:
+        raise UsageError(f"the starting query cannot be used: {refusal}")
+    needed = 0 if len(pilot.known.get(start, {})) == len(pilot.pairs) else pilot.cost(start)
+    if needed > pilot.budget.limit:
+        raise UsageError(
+            f"max_calls is {pilot.budget.limit}, and scoring the starting query alone takes "
+            f"{needed} model calls; "
+            "use more calls (--max-calls) or fewer pilot pairs (--pilot-pairs)."
+        )

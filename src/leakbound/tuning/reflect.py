@@ -1,0 +1,178 @@
+"""The search with a reflection model:
+
+the optimiser GEPA, fed by the pilot. Its package is the extra `tune`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from leakbound.errors import LeakboundError, UsageError
+from leakbound.models import Complete, Model, require
+from leakbound.models.content import text_only
+from leakbound.tuning.pilot import FLAWLESS, SPENT, Metered, OutOfCalls, Pilot
+from leakbound.tuning.streams import search_seed
+from leakbound.tuning.words import REFLECTION
+
+__all__ = ["Adapter", "Reflection", "require_gepa", "search_by_reflection"]
+
+PART = "query_text"
+REPLY_TOKENS = 256
+MINIBATCH = 3
+
+
+def require_gepa() -> Any:
+    """The package, or a sentence that says how to get it."""
+    if importlib.util.find_spec("gepa") is None:
+        raise UsageError(
+            "tuning with a reflection model needs the package gepa; install it with: pip install "
+            "'leakbound[tune]', "
+            "or use --reflection-model none."
+        )
+    return importlib.import_module("gepa")
+
+
+class Reflection:
+    """Asks the reflection model, within the budget, and never the same thing twice:
+
+    its replies are in the journal.
+    """
+
+    def __init__(self, model: Model, pilot: Pilot) -> None:
+        require(model, [Complete], "the reflection")
+        self.model, self.pilot = Metered(model, pilot.budget), pilot
+        self.asked = 0
+
+    def __call__(self, prompt: Any) -> str:
+        """One proposal; each has a random draw of its own, so that an unchanged prompt still gets
+        new ideas.
+        """
+        self.asked += 1
+        ask = Complete(
+            str(prompt), max_tokens=REPLY_TOKENS, temperature=1.0, stop=(), draw=self.asked
+        )
+        key = hashlib.sha256(f"{self.model.fingerprint} {self.asked} {prompt}".encode()).hexdigest()
+        known = self.pilot.proposals
+        if key not in known:
+            self.model.check([ask])
+            (reply,) = self.model.answer([ask])
+            self.pilot.journal.add("proposal", asked=key, reply=reply, calls=1)
+            known[key] = reply
+        return known[key]
+
+
+class Adapter:
+    """The pilot as GEPA wants it: an instance is the place of a pair, a candidate is one text under
+    `query_text`.
+
+    What it shows the reflection model of a pair is the rendered query (with the canary in it), the
+    world, and whether the answer was
+    the right one. The other examples of the context are not shown.
+    """
+
+    propose_new_texts: None = None
+
+    def __init__(self, pilot: Pilot, batch: Callable[..., Any]) -> None:
+        self.pilot, self.batch = pilot, batch
+
+    def evaluate(
+        self, batch: list[int], candidate: dict[str, str], capture_traces: bool = False
+    ) -> Any:
+        """Accuracy of a candidate on each of some pairs: 0, a half or 1."""
+        found = self.pilot.outcomes(candidate[PART], batch)
+        traces = list(zip(batch, found, strict=True)) if capture_traces else None
+        return self.batch(
+            outputs=found, scores=[sum(pair) / 2 for pair in found], trajectories=traces
+        )
+
+    def make_reflective_dataset(
+        self, candidate: dict[str, str], eval_batch: Any, components_to_update: list[str]
+    ) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+        """Two records a pair, one for each world."""
+        text = candidate[PART]
+        refusal = self.pilot.refusal(text)
+        if refusal:
+            return {PART: [{"Question": text, "Feedback": f"It cannot be asked: {refusal}"}]}
+        records = [
+            record
+            for place, found in eval_batch.trajectories
+            for record in self._told(text, place, found)
+        ]
+        return {PART: records}
+
+    def _told(self, text: str, place: int, found: tuple[bool, bool]) -> list[dict[str, str]]:
+        (pair,) = self.pilot.asked(text, [place])
+        there = (
+            ("stood in the examples", pair.asked.member),
+            ("did not stand in them", pair.asked.nonmember),
+        )
+        return [
+            {
+                "Question": text_only(pair.asked.query.text, "tuning"),
+                "Feedback": f"The text {world}; the right answer is {answer!r}. The reply was {'right' if right else 'wrong'}.",
+            }
+            for (world, answer), right in zip(there, found, strict=True)
+        ]
+
+
+class _Stop:
+    """Ends the search: a flawless query, something that failed, or as many rounds as there are
+    calls (each takes one).
+    """
+
+    def __init__(self, pilot: Pilot) -> None:
+        self.pilot = pilot
+        self.failed: Exception | None = None
+
+    def __call__(self, state: Any) -> bool:
+        return (
+            self.failed is not None or self.pilot.flawless() or state.i >= self.pilot.budget.limit
+        )
+
+    def guard(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The function, with what it raises kept:
+
+        the optimiser passes over failures of its parts, and must not here.
+        """
+
+        def guarded(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return function(*args, **kwargs)
+            except (OutOfCalls, LeakboundError) as error:
+                self.failed = self.failed or error
+                raise
+
+        return guarded
+
+
+class _Silent:
+    def log(self, message: str) -> None:
+        """The optimiser's own messages may hold private text."""
+
+
+def search_by_reflection(pilot: Pilot, start: str, model: Model) -> str:
+    """Let GEPA search from `start`; returns why it ended. What it finds is in the pilot."""
+    gepa, stop = require_gepa(), _Stop(pilot)
+    adapter = Adapter(pilot, gepa.EvaluationBatch)
+    adapter.evaluate = stop.guard(adapter.evaluate)  # type: ignore[method-assign]
+    places = list(range(len(pilot.pairs)))
+    try:
+        gepa.optimize(
+            seed_candidate={PART: start}, trainset=places, valset=places, adapter=adapter,
+            reflection_lm=stop.guard(Reflection(model, pilot)), reflection_prompt_template=REFLECTION,
+            reflection_minibatch_size=min(MINIBATCH, len(places)), stop_callbacks=stop, logger=_Silent(),
+            seed=search_seed(pilot.prepared.spec.seed),
+        )  # fmt: skip
+    except OutOfCalls:
+        pass
+    except LeakboundError as error:
+        stop.failed = error
+    if isinstance(stop.failed, LeakboundError):
+        raise stop.failed
+    if stop.failed:
+        return SPENT
+    return FLAWLESS if pilot.flawless() else "no better query was in sight"

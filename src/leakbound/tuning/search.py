@@ -1,0 +1,250 @@
+"""The search for a better audit query, and what it leaves:
+
+an attack file that `leakbound audit --config` takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from leakbound._version import __version__
+from leakbound.attacks import templates
+from leakbound.auditing.prepare import Prepared, open_models, prepare
+from leakbound.auditing.rows import load_data
+from leakbound.auditing.spec import AuditSpec, make_spec
+from leakbound.auditing.store import run_id, write_private
+from leakbound.errors import StoreError, UsageError
+from leakbound.models import Complete, Endpoint, Model, open_model
+from leakbound.systems import UserSystem
+from leakbound.tasks import Context
+from leakbound.tuning.pilot import FLAWLESS, SPENT, OutOfCalls, Pilot, require_start
+from leakbound.tuning.reflect import require_gepa, search_by_reflection
+from leakbound.tuning.words import REWRITES
+
+__all__ = ["Tuned", "attack_file", "dspy_metric", "open_pilot", "save_attack", "tune"]
+
+NONE = "none"
+IRRELEVANT = {"data", "simulations", "confidence", "estimator", "threshold", "score", "access", "stop_when_rejected",
+              "store_text"}  # what changes neither a question nor a release  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Tuned:
+    """What a tuning found. `after` is the best of many on the pilot pairs, so it is optimistic: the
+    audit tells what it is worth.
+
+    scored: pilot accuracy of every query that was tried on all pilot pairs, in order; refused: how
+    many could not be asked.
+    """
+
+    start: str
+    best: str
+    before: float
+    after: float
+    scored: dict[str, float]
+    refused: int
+    calls: int
+    max_calls: int
+    pairs: int
+    ended: str
+    reflection: str
+    prepared: Prepared
+    folder: Path
+
+    @property
+    def cost(self) -> str:
+        """In money: no model of this package has a known price."""
+        return "unknown"
+
+
+def starting_text(spec: AuditSpec) -> str:
+    """The query that a spec asks, as a wording to start from; the membership where it asks another."""
+    if spec.attack == "given" and spec.query_text:
+        return spec.query_text
+    return templates.IF_THEN if spec.attack == "if_then_explicit" else templates.MEMBERSHIP
+
+
+def open_pilot(
+    spec: AuditSpec, start: str, pairs: int, max_calls: int, out: Path, reflection: str = NONE,
+    model: Model | None = None, system: UserSystem | None = None, rows: Context | None = None,
+    endpoint: Endpoint | None = None,
+) -> Pilot:  # fmt: skip
+    """The pilot of an audit, checked; whatever can be known to be wrong is refused before the first
+    model call.
+    """
+    if pairs < 1 or max_calls < 1:
+        raise UsageError(
+            f"{pairs} pilot pairs and {max_calls} calls were asked for; both must be 1 or more."
+        )
+    if "{canary}" not in start:
+        raise UsageError(
+            "the starting query must hold {canary}; give a text that holds it with --start."
+        )
+    asked = make_spec(
+        {**spec.model_dump(), "rows": spec.rows, "attack": "given", "query_text": start}
+    )
+    prepared = prepare(asked, model, system, rows, partial(open_models, endpoint=endpoint))
+    data = load_data(asked)[0] if rows is None else rows
+    kept = asked.model_dump(exclude=IRRELEVANT)
+    identity = {
+        "spec": kept, "pilot_pairs": pairs, "reflection": reflection, "system": prepared.identity["system"],
+        "data": prepared.data, "model": prepared.model.fingerprint, "version": __version__,
+    }  # fmt: skip
+    pilot = Pilot(prepared, data, pairs, max_calls, out / run_id("tune", identity))
+    require_start(pilot, start)
+    return pilot
+
+
+def tune(
+    spec: AuditSpec, *, max_calls: int, pairs: int = 20, start: str = "", reflection: str | Model | None = None,
+    out: Path = Path("runs"), model: Model | None = None, system: UserSystem | None = None, rows: Context | None = None,
+    tell: Callable[[str], None] = lambda line: None, endpoint: Endpoint | None = None,
+) -> Tuned:  # fmt: skip
+    """Search for a query that tells members from non-members better than `start` on pilot pairs.
+
+    reflection: a model, its address, "none" for the rewrites of this package, or None for the
+    audited model itself. It reads the
+    canaries of the pilot pairs, which may be private text. endpoint: where openai/... models are.
+    """
+    name = reflection if isinstance(reflection, str) else getattr(reflection, "name", "")
+    if name != NONE:
+        require_gepa()
+    text = start or starting_text(spec)
+    pilot = open_pilot(spec, text, pairs, max_calls, out, name, model, system, rows, endpoint)
+    reflector = _reflector(reflection, pilot.prepared, endpoint)
+    tell(_heading(pilot, reflector))
+    ended = _searched(pilot, text, reflector, tell)
+    return _result(pilot, text, ended, reflector)
+
+
+def _reflector(
+    reflection: str | Model | None, prepared: Prepared, endpoint: Endpoint | None
+) -> Model | None:
+    if reflection == NONE:
+        return None
+    if isinstance(reflection, str) and reflection != prepared.spec.model:
+        return open_model(reflection, endpoint=endpoint)
+    found = prepared.model if reflection is None or isinstance(reflection, str) else reflection
+    if found is prepared.model and not (prepared.mechanism.needs and Complete in found.supports):
+        raise UsageError(
+            f"{prepared.mechanism.name} has no language model that could reflect; name one with "
+            "--reflection-model, or use "
+            "--reflection-model none."
+        )
+    return found
+
+
+def _heading(pilot: Pilot, reflector: Model | None) -> str:
+    who = (
+        f"{reflector.name} reflects and reads the canaries of the pilot"
+        if reflector
+        else "no reflection model"
+    )
+    return f"{len(pilot.pairs)} pilot pairs, {pilot.budget.limit} calls at most ({pilot.budget.spent} already spent), {who}"
+
+
+def _searched(
+    pilot: Pilot, start: str, reflector: Model | None, tell: Callable[[str], None]
+) -> str:
+    """Why the search ended."""
+    try:
+        tell(_line("start", pilot.accuracy(start), pilot))
+        if reflector is not None:
+            return search_by_reflection(pilot, start, reflector)
+        return _search_by_rewrites(pilot, tell)
+    except OutOfCalls:
+        return SPENT
+
+
+def _search_by_rewrites(pilot: Pilot, tell: Callable[[str], None]) -> str:
+    for number, text in enumerate(REWRITES, 1):
+        if pilot.flawless():
+            return FLAWLESS
+        tell(_line(f"rewrite {number} of {len(REWRITES)}", pilot.accuracy(text), pilot))
+    return "all rewrites were tried"
+
+
+def _line(what: str, accuracy: float, pilot: Pilot) -> str:
+    return f"{what}: pilot accuracy {accuracy:.3f} ({pilot.budget.spent} of {pilot.budget.limit} calls)"
+
+
+def _result(pilot: Pilot, start: str, ended: str, reflector: Model | None) -> Tuned:
+    scored = pilot.scored()
+    if start not in scored:
+        raise UsageError(
+            f"the budget of {pilot.budget.limit} calls ran out before the starting query was "
+            "scored; use more calls "
+            "(--max-calls) or fewer pilot pairs (--pilot-pairs). What was asked is kept, and not "
+            "asked again."
+        )
+    best = max(scored, key=lambda text: scored[text])
+    return Tuned(
+        start, best, scored[start], scored[best], scored, pilot.refused(), pilot.budget.spent, pilot.budget.limit,
+        len(pilot.pairs), ended, reflector.name if reflector else NONE, pilot.prepared, pilot.journal.path.parent,
+    )  # fmt: skip
+
+
+def attack_file(tuned: Tuned) -> str:
+    """The tuned query as configuration of an audit, under a header that says where it comes from."""
+    spec = tuned.prepared.spec
+    values: dict[str, Any] = {"attack": "given", "query_text": tuned.best}
+    if spec.query_labelled:
+        values["query_labelled"] = True
+    header = [
+        (
+            f"An audit query tuned by leakbound {__version__} on {tuned.prepared.mechanism.name} with "
+            f"{tuned.prepared.model.name}."
+        ),
+        f"Pilot accuracy before: {tuned.before:.3f}, after: {tuned.after:.3f} ({tuned.pairs} "
+        "pilot pairs, the best of "
+        f"{len(tuned.scored)} queries, so too high for what it is worth).",
+        (
+            f"Calls spent: {tuned.calls} of {tuned.max_calls}; cost: {tuned.cost}. Reflection model: "
+            f"{tuned.reflection}."
+        ),
+        (
+            f"Seed: {spec.seed}. An audit of this seed with at most {spec.pairs} pairs shares no "
+            "random stream and no canary with it."
+        ),
+    ]
+    told = "".join(f"# {' '.join(line.split())}\n" for line in header)
+    return told + str(yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=1000))
+
+
+def save_attack(tuned: Tuned, path: Path) -> None:
+    """Write the attack file, whole or not at all, readable by its owner only."""
+    try:
+        write_private(path, attack_file(tuned))
+    except OSError as error:
+        raise StoreError(
+            f"the attack file {str(path)!r} cannot be written ({error}); name another with --save."
+        ) from None
+
+
+def dspy_metric(pilot: Pilot) -> Callable[..., float]:
+    """A metric for DSPy's optimisers, for those who would rather search with them; needs no extra.
+
+    A DSPy program with an output field `query_text` proposes a wording; an example carries the
+    place of a pilot pair as `pair`:
+
+        pilot = open_pilot(spec, start, pairs=20, max_calls=2000, out=Path("runs"))
+        trainset = [dspy.Example(pair=i).with_inputs() for i in range(len(pilot.pairs))]
+        dspy.MIPROv2(metric=dspy_metric(pilot), ...).compile(program, trainset=trainset)
+
+    The metric is 0, a half or 1: the share of the pair's two worlds that were called right; 0 for a
+    wording that cannot be asked.
+    Calls count in the pilot's budget, and what is known is not asked again. Raises OutOfCalls when
+    the budget is spent.
+    """
+
+    def metric(example: Any, prediction: Any, *_: Any, **__: Any) -> float:
+        (found,) = pilot.outcomes(str(prediction.query_text), [int(example.pair)])
+        return sum(found) / 2
+
+    return metric

@@ -1,0 +1,185 @@
+"""How many responses repeat their context: the two counts of Context Influence, each by the paper's
+text and by its program.
+
+The text and the published program of CI do not define the counts alike, so both are here under
+their own names.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from leakbound.errors import DataError
+from leakbound.utility.rouge import rouge
+
+__all__ = [
+    "DEFINITIONS",
+    "Counts",
+    "Generation",
+    "count_generations",
+    "read_generations",
+    "repeats_half",
+    "shares_words",
+]
+
+WORDS = 25  # unique words that program counts as a repeat if a response shares more of them
+LEVEL = 0.5
+CONTEXTS = ("context", "document", "article", "source", "input", "prompt")
+RESPONSES = ("response", "generation", "generations", "output", "prediction", "generated")
+REFERENCES = ("reference", "gold", "target", "label", "highlights", "summary", "answer")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Generation:
+    """A context (PRIVATE), the response made from it, and a reference response, "" if there is
+    none.
+    """
+
+    context: str
+    response: str
+    reference: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Of so many generations:
+
+    responses that repeat their context, by definition; mean ROUGE F1 against references, if any.
+    """
+
+    generations: int
+    repeat: dict[str, int]
+    rouge: dict[str, int]
+    rouge1: float | None
+    rougel: float | None
+
+
+def shares_words(context: str, response: str) -> bool:
+    """The program's `repeat`: more than 25 different words, split at blanks, stand in both."""
+    return len(set(context.split()) & set(response.split())) > WORDS
+
+
+def repeats_half(context: str, response: str) -> bool:
+    """The text's `repeat`: one run of at least half of the response's words stands word for word in
+    the context.
+    """
+    words, source = response.split(), context.split()
+    need = -(-len(words) // 2)
+    runs = {tuple(source[i : i + need]) for i in range(len(source) - need + 1)}
+    return bool(words) and any(
+        tuple(words[i : i + need]) in runs for i in range(len(words) - need + 1)
+    )
+
+
+def _rouge_either(context: str, response: str) -> bool:
+    """The program's `rouge`:
+
+    ROUGE-L precision or recall of the response against the context above 0.5.
+    """
+    found = rouge(context, response, stem=False)["rougeL"]
+    return max(found.precision, found.recall) > LEVEL
+
+
+def _rouge_f1(context: str, response: str) -> bool:
+    """The text's `rouge`, read as F1: ROUGE-L above 0.5."""
+    return rouge(context, response, stem=False)["rougeL"].f1 > LEVEL
+
+
+Test = Callable[[str, str], bool]
+DEFINITIONS: dict[str, tuple[Test, Test]] = {
+    "text": (repeats_half, _rouge_f1),
+    "program": (shares_words, _rouge_either),
+}
+
+
+def count_generations(rows: Sequence[Generation]) -> Counts:
+    """Both counts by both definitions; ROUGE against the references of those rows that have one."""
+    counted = {
+        name: [sum(test(row.context, row.response) for row in rows) for test in tests]
+        for name, tests in DEFINITIONS.items()
+    }
+    scores = [rouge(row.reference, row.response) for row in rows if row.reference]
+    means = {
+        key: sum(s[key].f1 for s in scores) / len(scores) if scores else None
+        for key in ("rouge1", "rougeL")
+    }
+    repeat, similar = ({name: pair[at] for name, pair in counted.items()} for at in (0, 1))
+    return Counts(len(rows), repeat, similar, means["rouge1"], means["rougeL"])
+
+
+def read_generations(
+    path: str | Path,
+    contexts: str | Path | None = None,
+    context: str | None = None,
+    response: str | None = None,
+    reference: str | None = None,
+) -> list[Generation]:
+    """Rows of a CSV (with a head) or JSONL file; columns are named, or found by their usual names.
+
+    contexts: a second such file with the contexts (and references), row by row, where the
+    generations come without them, as the
+    published ones do. Raises DataError with a sentence.
+    """
+    rows = _rows(Path(path))
+    if contexts is not None:
+        rows = _joined(rows, _rows(Path(contexts)), str(contexts))
+    head = list(rows[0])
+    columns = [
+        _column(head, context, CONTEXTS, "context"), _column(head, response, RESPONSES, "response"),
+        _column(head, reference, REFERENCES, ""),
+    ]  # fmt: skip
+    return [
+        Generation(*(str(row.get(name) or "") if name else "" for name in columns)) for row in rows
+    ]
+
+
+def _joined(
+    rows: list[dict[str, str]], others: list[dict[str, str]], name: str
+) -> list[dict[str, str]]:
+    if len(rows) != len(others):
+        raise DataError(
+            f"there are {len(rows)} generations, and {name!r} has {len(others)} rows; they must "
+            "be the same contexts in the same "
+            "order. Cut the longer file."
+        )
+    return [{**other, **row} for row, other in zip(rows, others, strict=True)]
+
+
+def _rows(file: Path) -> list[dict[str, str]]:
+    csv.field_size_limit(1 << 27)
+    try:
+        with file.open(encoding="utf-8-sig", newline="") as opened:
+            if file.suffix == ".jsonl":
+                rows = [json.loads(line) for line in opened if line.strip()]
+            else:
+                rows = list(csv.DictReader(opened))
+    except (OSError, ValueError, csv.Error) as error:
+        raise DataError(
+            f"{str(file)!r} cannot be read as a UTF-8 CSV or JSONL file: {error}."
+        ) from None
+    if not rows or not all(isinstance(row, dict) for row in rows):
+        raise DataError(
+            f"{str(file)!r} has no row; give a CSV file with a head and at least one row, or "
+            "JSONL objects."
+        )
+    return rows
+
+
+def _column(head: list[str], given: str | None, usual: Sequence[str], needed: str) -> str:
+    """The column given, or the first with a usual name; "" if there is none and none is needed."""
+    if given is not None and given not in head:
+        raise DataError(
+            f"there is no column {given!r}; the file has {', '.join(head) or 'no head'}."
+        )
+    lower = {name.strip().lower(): name for name in reversed(head)}
+    found = given or next((lower[name] for name in usual if name in lower), "")
+    if needed and not found:
+        raise DataError(
+            f"no column holds the {needed}; the file has {', '.join(head) or 'no head'}. Name it "
+            f"with --{needed}-column."
+        )
+    return found

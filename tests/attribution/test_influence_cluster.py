@@ -1,0 +1,41 @@
+"""Influence of many contexts over the workers of a Ray cluster."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("ray", reason="Ray is not installed (the extra ray)")
+pytest.importorskip("torch")
+
+
+def test_influence_over_a_cluster_has_the_bytes_of_one_process(tmp_path: Path) -> None:
+    lines = [
+        {
+            "context": f"The lamp is green. The code of room {k} is {k}71.",
+            "query": "What is the code?",
+        }
+        for k in range(4)
+    ]
+    (tmp_path / "cases.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    command = [
+        sys.executable,
+        "-m",
+        "leakbound",
+        "influence",
+        "--context",
+        "cases.jsonl",
+        "--ngram",
+        "4",
+        "--max-tokens",
+        "5",
+    ]
+    for options in (["--out", "alone"], ["--out", "spread", "--ray", "local", "--workers", "2"]):
+        done = subprocess.run([*command, *options], cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    one, other = ((tmp_path / out / "influence.json").read_bytes() for out in ("alone", "spread"))
+    assert one == other

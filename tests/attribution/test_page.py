@@ -1,0 +1,110 @@
+"""The influence page: self-contained, escaped, and used with mouse and keyboard in a real browser."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from contrast import contrast
+
+from leakbound.attribution import Case, InfluenceRecord, Settings, attribute
+from leakbound.models import Model
+from leakbound.report.influence_page import influence_page
+
+NOTE = Path(__file__).parents[2] / "examples" / "note.txt"
+QUERY = "What is the door code of Marta?"
+
+
+@pytest.fixture(scope="module")
+def record(pocket: Model) -> InfluenceRecord:
+    text = NOTE.read_text().strip()
+    cases = [Case(text, QUERY, "48213"), Case(text.replace("48213", "7306"), QUERY, "7306")]
+    return attribute(cases, pocket, Settings(ngrams=(1, 8), lams=(0.5, 1.5)))
+
+
+def test_the_page_asks_nothing_of_the_network(record: InfluenceRecord) -> None:
+    text = influence_page(record)
+    assert not [u for u in re.findall(r"(?:https?:)?//[^\s\"'<>]+", text) if "www.w3.org" not in u]
+    assert text.count("<script") == 1
+    assert influence_page(record) == text
+    assert "48213" not in influence_page(record.redacted())
+
+
+def test_private_markup_is_escaped(pocket: Model) -> None:
+    evil = '</script><img src=x onerror="alert(1)"> \' & {{ 7 * 7 }}'
+    text = influence_page(attribute([Case(evil, evil, "<b>no</b>")], pocket, Settings(ngrams=(2,))))
+    assert "<img" not in text
+    assert "<b>" not in text
+    assert text.count("</script>") == 1
+
+
+def test_overlapping_windows_show_the_strongest(pocket: Model) -> None:
+    case = Case(NOTE.read_text().strip(), QUERY, "48213")
+    found = attribute([case], pocket, Settings(ngrams=(8,), stride=4))
+    text = influence_page(found)
+    assert "one every 4" in text
+    shown = "".join(re.findall(r'<span class="piece[^>]*>([^<]*)</span>', text))
+    assert shown == case.context
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_in_a_browser(browser: Any, record: InfluenceRecord, tmp_path: Path, scheme: str) -> None:
+    from selenium.webdriver import ActionChains, Keys
+
+    file = tmp_path / "influence.html"
+    file.write_text(influence_page(record))
+    media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+    browser.get(file.as_uri())
+    maps = browser.find_elements("css selector", ".map")
+    assert len(maps) == 8  # two contexts, n = 1 and 8, two lambdas
+    eight = maps[2]
+    pieces, readout = (
+        eight.find_elements("css selector", ".piece"),
+        eight.find_element("css selector", "output"),
+    )
+    hot = next(piece for piece in pieces if "48213" in piece.text)
+    assert "best" in hot.get_attribute("class")
+
+    cool = pieces[0]
+    ActionChains(browser).move_to_element(cool).perform()
+    assert re.match(
+        r"The morning.*: span 1, tokens 1 to 8, influence 0\.\d{3} on the whole response",
+        readout.text,
+    )
+    browser.execute_script("arguments[0].focus()", hot)
+    assert re.match(
+        r"48213.*: span 7, tokens \d+ to \d+, influence 1\d\.\d{3} on the whole response",
+        readout.text,
+    )
+
+    hot.send_keys(Keys.ARROW_LEFT)
+    assert "door code" in browser.switch_to.active_element.text
+    assert "door code" in readout.text
+    button = eight.find_elements("css selector", "button")[2]
+    button.send_keys(Keys.ENTER)
+    assert button.get_attribute("aria-pressed") == "true"
+    ActionChains(browser).move_to_element(hot).perform()
+    assert "on response token 2" in readout.text
+    assert "signed" in readout.text
+    assert "on response token 2" in hot.get_attribute("aria-label")
+
+    for selector in ("p", "td", "th", ".piece", "output", "button", "figcaption", "svg text"):
+        assert contrast(browser, selector) >= 4.5, selector
+    width = browser.execute_script(
+        "return [document.documentElement.scrollWidth, window.innerWidth]"
+    )
+    assert width[0] <= width[1]
+    assert not [e for e in browser.get_log("browser") if e["level"] == "SEVERE"]
+    sent = [
+        m
+        for m in browser.get_log("performance")
+        if "requestWillBeSent" in m["message"] and '"http' in m["message"]
+    ]
+    assert not sent
+    kept = Path(os.environ.get("LEAKBOUND_ARTIFACTS", tmp_path))
+    kept.mkdir(parents=True, exist_ok=True)
+    browser.save_screenshot(str(kept / f"influence-{scheme}.png"))

@@ -1,0 +1,55 @@
+"""Records of schema version 1, the first and the present form:
+
+they load, render, and the shipped JSON schemas are theirs.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import leakbound
+from leakbound.attribution import InfluenceRecord, csv_text, load_influence, npz_bytes
+from leakbound.attribution.study_record import StudyRecord
+from leakbound.report.influence_page import influence_page
+from leakbound.report.influence_terminal import influence_summary, print_heat
+
+GOLDEN = Path(__file__).parent / "golden"
+SHIPPED = Path(leakbound.__file__).parent / "influence"
+
+
+@pytest.mark.parametrize("name", ["influence-1-first.json", "influence-1.json"])
+def test_records_of_every_form_still_load_and_render(name: str) -> None:
+    record = load_influence(GOLDEN / name)
+    assert record.schema_version == 1
+    assert len(record.attributions) == 2
+    assert "48213" in influence_page(record)
+    assert csv_text(record).startswith("context,lambda,")
+    assert npz_bytes(record)
+    shown = io.StringIO()
+    print_heat(record, file=shown)
+    assert "»" in shown.getvalue()
+    assert "hottest" in influence_summary(record)
+
+
+def test_the_first_form_has_no_lambda_of_tokens() -> None:
+    first, present = (
+        load_influence(GOLDEN / name) for name in ("influence-1-first.json", "influence-1.json")
+    )
+    assert first.attributions[0].readings[0].lams == ()
+    assert first.attributions[0].readings[0].epsilon is None
+    assert present.to_json() == (GOLDEN / "influence-1.json").read_text()
+    assert "λ of each token" in influence_summary(present)
+    assert "λ of each token" not in influence_summary(first)
+
+
+@pytest.mark.parametrize(
+    ("file", "model"),
+    [("record-1.schema.json", InfluenceRecord), ("study-1.schema.json", StudyRecord)],
+)
+def test_the_shipped_json_schema_is_that_of_the_record(file: str, model: Any) -> None:
+    assert json.loads((SHIPPED / file).read_text()) == model.model_json_schema(mode="serialization")

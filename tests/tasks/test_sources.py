@@ -1,0 +1,181 @@
+"""Where rows come from:
+
+every format gives the same rows, no copy of them stays behind, and every mistake gets a sentence.
+"""
+
+from __future__ import annotations
+
+import builtins
+import csv
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leakbound.auditing import make_spec
+from leakbound.auditing.rows import load_data
+from leakbound.errors import DataError, UsageError
+from leakbound.tasks import Example
+from leakbound.tasks.datasets import as_examples, inline_rows, read_rows
+from leakbound.tasks.fields import FieldMap
+
+datasets = pytest.importorskip("datasets")
+pa = pytest.importorskip("pyarrow")
+parquet = pytest.importorskip("pyarrow.parquet")
+
+ROWS = [{"title": f"No. {i}", "text": f"naïve “{i}”, a {{text}}", "kind": i % 2} for i in range(6)]
+EXPECTED = tuple(Example(f"No. {i}\nnaïve “{i}”, a {{text}}", "ab"[i % 2]) for i in range(6))
+TEMPLATE = "{title}\n{text}"
+
+
+def table() -> Any:
+    kinds = datasets.ClassLabel(names=["a", "b"])
+    features = datasets.Features(
+        {"title": datasets.Value("string"), "text": datasets.Value("string"), "kind": kinds}
+    )
+    return datasets.Dataset.from_list(ROWS, features=features, split="train")
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> dict[str, str]:
+    """The same rows in every form."""
+    words = [{**row, "kind": "ab"[row["kind"]]} for row in ROWS]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in words))
+    pa.Table.from_pylist(words).to_pandas().to_csv(tmp_path / "a.csv", index=False)
+    parquet.write_table(pa.Table.from_pylist(words), tmp_path / "a.parquet")
+    (tmp_path / "folder").mkdir()
+    parquet.write_table(pa.Table.from_pylist(words), tmp_path / "folder" / "train.parquet")
+    table().save_to_disk(str(tmp_path / "one"))
+    both = {"train": table(), "test": table().select(range(2))}
+    datasets.DatasetDict(both).save_to_disk(str(tmp_path / "both"))
+    hub = {name: f"hf:{tmp_path / name}" for name in ("folder", "one", "both")}
+    return {**hub, **{end: str(tmp_path / f"a.{end}") for end in ("jsonl", "csv", "parquet")}}
+
+
+@pytest.mark.parametrize("form", ["jsonl", "csv", "parquet", "folder", "one", "both"])
+def test_every_form_gives_the_same_rows(places: dict[str, str], form: str) -> None:
+    assert read_rows(places[form], None, "kind", TEMPLATE) == EXPECTED
+
+
+def test_splits_have_names(places: dict[str, str]) -> None:
+    assert read_rows(places["both"] + ":test", None, "kind", TEMPLATE) == EXPECTED[:2]
+    for place, known in (("both", "train, test"), ("one", "train")):
+        with pytest.raises(DataError, match=f"has no split 'dev'; it has {known}: write"):
+            read_rows(places[place] + ":dev")
+
+
+def test_the_library_keeps_no_copy_of_private_rows(places: dict[str, str], tmp_path: Path) -> None:
+    code = f"from leakbound.tasks.datasets import read_rows; read_rows({places['folder']!r}, 'text', 'kind')"
+    home = tmp_path / "home"
+    home.mkdir()
+    env = {**os.environ, "HOME": str(home), "HF_HOME": str(home / "hf"), "TMPDIR": str(home)}
+    subprocess.run([sys.executable, "-c", code], check=True, env=env)
+    assert not [f for f in home.rglob("*") if f.is_file() and "naïve".encode() in f.read_bytes()]
+
+
+BAD = [
+    ("empty.parquet", "holds no rows"),
+    ("broken.parquet", "cannot be read as Parquet"),
+    ("bytes.parquet", "row 1 of .* has a bytes in the field 'text'; it must be text"),
+    ("nested.parquet", "has a dict in the field 'text'"),
+    ("hf:empty", "could not be loaded"),
+    ("hf:none", r"could not be loaded \("),
+    ("hf:./nowhere", "folder './nowhere' does not exist"),
+    ("hf:", "names no dataset"),
+    ("wide.csv", "cannot be read as CSV"),
+    ("commas.csv", "line 2 of .* has more fields than the first line names"),
+    ("missing.parquet", "row 2 of .* has an empty field 'label'"),
+    ("long.jsonl", "line 1 of .* holds a number of thousands of digits"),
+    ("deep.jsonl", "lists within lists"),
+]
+
+
+@pytest.mark.parametrize(("name", "sentence"), BAD)
+def test_bad_sources_get_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, sentence: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    csv.field_size_limit(1 << 17)  # as Python has it; other packages of the same process raise it
+    schema = pa.schema([("text", pa.string()), ("label", pa.string())])
+    parquet.write_table(schema.empty_table(), "empty.parquet")
+    Path("broken.parquet").write_bytes(b"PAR1 not at all")
+    for kind, value in (("bytes", b"\x00"), ("nested", {"a": 1})):
+        parquet.write_table(
+            pa.Table.from_pylist([{"text": value, "label": "a"}]), f"{kind}.parquet"
+        )
+    Path("empty").mkdir()
+    parquet.write_table(schema.empty_table(), "empty/train.parquet")
+    Path("none").mkdir()
+    Path("wide.csv").write_text(f'text,label\n"{"x" * 200_000}",a\n')
+    parquet.write_table(
+        pa.table({"text": ["a", "b"], "label": [1.0, float("nan")]}), "missing.parquet"
+    )
+    Path("commas.csv").write_text("text,label\nhello, world,a\n")
+    Path("long.jsonl").write_text(f'{{"text": {"9" * 5000}, "label": "a"}}\n')
+    Path("deep.jsonl").write_text(f'{{"text": {"[" * 100_000}\n')
+    with pytest.raises(DataError, match=sentence):
+        read_rows(name)
+
+
+@pytest.mark.parametrize(("package", "address"), [("pyarrow", "a.parquet"), ("datasets", "hf:one")])
+def test_a_missing_package_says_how_to_install_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str, address: str
+) -> None:
+    real = builtins.__import__
+
+    def without(name: str, *args: Any, **kwargs: Any) -> Any:
+        if name.partition(".")[0] == package:
+            raise ImportError(name)
+        return real(name, *args, **kwargs)
+
+    monkeypatch.chdir(tmp_path)
+    Path("a.parquet").touch()
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(DataError, match=r"pip install 'leakbound\[data\]'"):
+        read_rows(address)
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from("abc"),
+        st.text(st.characters(exclude_categories=["Z", "C"]), min_size=1),
+        min_size=3,
+    )
+)
+def test_a_template_is_filled_once_with_the_fields_as_they_are(fields: dict[str, str]) -> None:
+    found = FieldMap("{a}|{b}", "c").example(("row 1", dict(fields)))
+    assert found == Example(f"{fields['a']}|{fields['b']}", fields["c"])
+
+
+def test_templates_name_fields_that_rows_have(places: dict[str, str]) -> None:
+    with pytest.raises(DataError, match="has no field 'titel'; it has title, text, kind"):
+        read_rows(places["jsonl"], None, "kind", "{titel}")
+    for template, field in (("no slots", None), ("{text}", "text")):
+        with pytest.raises(DataError, match="must name fields in braces"):
+            read_rows(places["jsonl"], field, "kind", template)
+
+
+def test_rows_stand_in_the_configuration() -> None:
+    rows = [{"text": f"t{i}", "label": "ab"[i % 2]} for i in range(6)]
+    spec = make_spec({"rows": rows})
+    assert load_data(spec)[0] == tuple(Example(f"t{i}", "ab"[i % 2]) for i in range(6))
+    assert "t1" not in repr(spec) + spec.model_dump_json()
+    for wrong in ([], "t1", [1], {"a": 1}):
+        with pytest.raises(DataError, match="rows must be a list of objects") as told:
+            inline_rows(wrong)
+        assert "t1" not in str(told.value)
+    with pytest.raises(DataError, match="row 2 of the configuration has an empty field 'label'"):
+        as_examples(inline_rows([*rows[:1], {"text": "x", "label": None}]), "the configuration")
+
+
+def test_rows_come_from_one_place() -> None:
+    with pytest.raises(UsageError, match="data and rows are given"):
+        load_data(make_spec({"data": "a.jsonl", "rows": [{}]}))
+    with pytest.raises(UsageError, match="add --task NAME"):
+        load_data(make_spec({"data_dir": "somewhere"}))
