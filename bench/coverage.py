@@ -96,11 +96,11 @@ def draw(a: float, b: float, mu: float, shared: bool, rng: np.random.Generator) 
 
 @lru_cache(maxsize=4)
 def play(member: bytes, nonmember: bytes, mu: float, shared: bool) -> tuple[Estimate, Estimate]:
-    """The e-process on exact chances; equal votes (a deterministic cell) are played once."""
+    """The e-process on exact exceedance; equal votes (a deterministic cell) are played once."""
     scores = VoteScores.count(PARTITIONS, 1 / mu, shared)
     process = scores.process(Gaussian(mu, 1.0), horizon=PAIRS)
     process.extend(
-        *(scores.chances(np.frombuffer(votes, np.int64)) for votes in (member, nonmember))
+        *(scores.exceedance(np.frombuffer(votes, np.int64)) for votes in (member, nonmember))
     )
     return process.mu_lower_bound(DELTA), process.epsilon_lower_bound(DELTA)
 

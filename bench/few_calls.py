@@ -26,7 +26,7 @@ from scipy.special import ndtr, ndtri
 
 from leakbound.privacy import Gaussian, calibrate_gaussian, gdp_delta
 from leakbound.stats import VoteScores
-from leakbound.stats.bets import Bets, Lines
+from leakbound.stats.stakes import StakeRule, Lines
 
 PARTITIONS, DELTA, BUDGET, SHARE = 10, 1e-5, 100, 0.9
 ROOT2 = math.sqrt(2)
@@ -54,7 +54,7 @@ def pairs_needed(
     scores = VoteScores.margin(PARTITIONS, sigma)
     for pair in range(1, limit + 1):
         member = -PARTITIONS + 2 * int(rng.random() < noticed)
-        process.update(scores.chances(member), scores.chances(-PARTITIONS))
+        process.update(scores.exceedance(member), scores.exceedance(-PARTITIONS))
         if process.rejected:
             return pair
     return limit + 1
@@ -70,11 +70,11 @@ def best_bet(noticed: float, sigma: float, goal: float) -> float:
     states = np.stack(
         [
             np.ones((2, scores.thresholds.size)),
-            *map(scores.chances, ([-PARTITIONS, 2 - PARTITIONS], [-PARTITIONS] * 2)),
+            *map(scores.exceedance, ([-PARTITIONS, 2 - PARTITIONS], [-PARTITIONS] * 2)),
         ]
     )
     miss, hit = np.moveaxis(np.tensordot(lines.coefficients[0], states, 1), 1, 0)  # (L, K) each
-    worst = Bets(lines, scores.support(), np.zeros(scores.thresholds.size), 3.0, None).worst[0]
+    worst = StakeRule(lines, scores.support(), np.zeros(scores.thresholds.size), 3.0, None).worst[0]
     share = np.linspace(0.01, 0.99, 99)[:, None, None] / -np.minimum(worst, -1e-9)
     growth = noticed * np.log1p(share * hit) + (1 - noticed) * np.log1p(share * miss)
     return float(-math.log(0.05) / growth.max())

@@ -1,7 +1,7 @@
 """Findings about published calibrations, as our tool gives them: `make findings` writes
 docs/findings.md.
 
-Every number is computed here: exact losses from `exact_pair` on the laws that the mechanisms
+Every number is computed here: exact losses from `exact_privacy_loss` on the laws that the mechanisms
 themselves declare, composition
 from `compose`, and audits from the e-process. Nothing is copied from a paper.
 """
@@ -16,7 +16,7 @@ import numpy as np
 
 from leakbound.mechanisms import EmbeddingMean, ProductOfExperts
 from leakbound.privacy import ApproxDP, Composed, Gaussian, calibrate_gaussian, gaussian_epsilon
-from leakbound.stats import exact_pair
+from leakbound.stats import exact_privacy_loss
 from leakbound.tasks import Vector
 from leakbound.testing import DEFECTS
 from leakbound.testing.defects import Defect
@@ -47,7 +47,7 @@ def experts() -> str:
             one, other = (mechanism.output_distribution(world) for world in worlds)
             assert one is not None
             assert other is not None
-            cells.append(f"{exact_pair(one, other, 0.0).epsilon:.4f}")
+            cells.append(f"{exact_privacy_loss(one, other, 0.0).epsilon:.4f}")
         rows += row(f"{epsilon:g}", f"ε/C = {epsilon / 2:g}", *cells)
     return (
         "## Product of experts: the published calibration under its own adjacency\n\n"
@@ -95,7 +95,7 @@ def embeddings() -> str:
         laws = [
             mechanism.output_distribution(Vector(values)) for values in ((1.0, 0.0), (0.8, 0.0))
         ]
-        loss = exact_pair(*laws, DELTA).epsilon
+        loss = exact_privacy_loss(*laws, DELTA).epsilon
         rows += row(
             f"{epsilon:g}",
             f"{wrong:.4f}",

@@ -73,7 +73,7 @@ def estimators(rng: np.random.Generator) -> dict[str, Callable[[], object]]:
 def e_process() -> None:
     scores = VoteScores.margin(10, SIGMA)
     process = scores.process(Gaussian(np.sqrt(2), SIGMA), horizon=PAIRS)
-    process.extend(scores.chances(np.full(PAIRS, -8)), scores.chances(np.full(PAIRS, -10)))
+    process.extend(scores.exceedance(np.full(PAIRS, -8)), scores.exceedance(np.full(PAIRS, -10)))
     process.mu_lower_bound(DELTA)
     process.epsilon_lower_bound(DELTA)
 

@@ -32,7 +32,7 @@ from leakbound.models import Counted, Scripted, open_model
 from leakbound.privacy import BoundedRange, compose, exponential_composition_epsilon
 from leakbound.serving import PrivateICL
 from leakbound.serving.ledger import Ledger
-from leakbound.stats import CategoricalLaw, exact_pair
+from leakbound.stats import CategoricalLaw, exact_privacy_loss
 from leakbound.tasks import Example, Job, Query, Spoken, Task, Vector, Votes
 from leakbound.tasks.synthetic import HELP_DESK, help_desk
 
@@ -162,7 +162,7 @@ def test_replacing_an_expert_costs_at_most_the_guarantee(
         ]
         assert isinstance(laws[0], CategoricalLaw)
         assert isinstance(laws[1], CategoricalLaw)
-        assert (exact_pair(laws[0], laws[1], 0.0).epsilon or 0) <= mechanism.guarantee.value + 1e-9
+        assert (exact_privacy_loss(laws[0], laws[1], 0.0).epsilon or 0) <= mechanism.guarantee.value + 1e-9
 
 
 def test_the_published_calibration_loses_twice_its_epsilon() -> None:
@@ -172,7 +172,7 @@ def test_the_published_calibration_loses_twice_its_epsilon() -> None:
         mechanism.output_distribution(Vector((0.0 - a, -40.0 - b), ("x", "y")))
         for a, b in ((0, 2.0), (2.0, 0))
     ]
-    assert exact_pair(laws[0], laws[1], 0.0).epsilon == pytest.approx(2.0, abs=1e-6)  # type: ignore[arg-type]
+    assert exact_privacy_loss(laws[0], laws[1], 0.0).epsilon == pytest.approx(2.0, abs=1e-6)  # type: ignore[arg-type]
     assert mechanism.guarantee.value == 2.0
 
 
@@ -182,7 +182,7 @@ def test_adding_an_expert_costs_half_of_replacing_one() -> None:
     laws = [
         mechanism.output_distribution(Vector(v, ("x", "y"))) for v in ((0.0, -40.0), (-2.0, -40.0))
     ]
-    assert exact_pair(laws[0], laws[1], 0.0).epsilon == pytest.approx(1.0, abs=1e-6)  # type: ignore[arg-type]
+    assert exact_privacy_loss(laws[0], laws[1], 0.0).epsilon == pytest.approx(1.0, abs=1e-6)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("count", [1, 5, 60])
@@ -231,7 +231,7 @@ def test_bounded_cid_keeps_its_epsilon_for_any_two_contexts(
         mechanism.output_distribution(Vector(tuple(np.concatenate([c, prior])), names))
         for c in (one, other)
     ]
-    assert (exact_pair(laws[0], laws[1], 0.0).epsilon or 0) <= 1.0 + 1e-9  # type: ignore[arg-type]
+    assert (exact_privacy_loss(laws[0], laws[1], 0.0).epsilon or 0) <= 1.0 + 1e-9  # type: ignore[arg-type]
 
 
 def test_influence_decoding_at_its_ends() -> None:

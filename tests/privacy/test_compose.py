@@ -18,7 +18,7 @@ from leakbound.privacy import (
     subsampled_gaussian_epsilon,
     zcdp_epsilon,
 )
-from leakbound.stats import CategoricalLaw, exact_pair
+from leakbound.stats import CategoricalLaw, exact_privacy_loss
 
 DELTA = st.floats(1e-8, 0.05)
 
@@ -94,7 +94,7 @@ def test_small_exponential_mechanisms_by_enumeration(
         for law in (here, there)
     )
     exact = (
-        exact_pair(CategoricalLaw(p / p.sum()), CategoricalLaw(q / q.sum()), delta).epsilon or 0.0
+        exact_privacy_loss(CategoricalLaw(p / p.sum()), CategoricalLaw(q / q.sum()), delta).epsilon or 0.0
     )
     assert exact <= exponential_composition_epsilon(epsilon, count, delta) + 1e-9
     assert exact <= pure_composition_epsilon(epsilon, count, delta) + 1e-9

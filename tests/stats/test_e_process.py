@@ -25,8 +25,8 @@ from leakbound.stats import (
     EProcess,
     GaussianLaw,
     VoteScores,
-    exact_pair,
-    pair_delta,
+    exact_privacy_loss,
+    privacy_profile,
 )
 
 TAUS = np.array([0.0, 0.5, 1.0])
@@ -54,7 +54,7 @@ def test_a_false_claim_is_refuted_and_bounds_lie_below_the_truth() -> None:
     process = audit(0.5, 2.0, 200, 2)
     assert process.rejected
     assert 0.5 < (process.mu_lower_bound().mu or 0) < 2.0
-    assert process.wealth > 20
+    assert process.e_value > 20
 
 
 @settings(max_examples=30, deadline=None)
@@ -63,13 +63,13 @@ def test_a_false_claim_is_refuted_and_bounds_lie_below_the_truth() -> None:
     st.floats(0, 3),
     st.floats(0, 0.5),
 )
-def test_wealth_is_never_negative(
+def test_the_e_value_is_never_negative(
     pairs: list[tuple[float, float]], epsilon: float, delta: float
 ) -> None:
     process = EProcess(ApproxDP(epsilon, delta))
     for x, y in pairs:
         process.update(x, y)
-        assert process.wealth >= 0
+        assert process.e_value >= 0
 
 
 @settings(max_examples=40, deadline=None)
@@ -84,13 +84,13 @@ def test_one_step_is_a_supermartingale(seed: int, epsilon: float) -> None:
     for _ in range(int(rng.integers(0, 8))):
         process.update(float(rng.random() < 0.9), float(rng.random() < 0.1))
     process.update(0.5, 0.5)
-    before, expected = process.wealth, 0.0
+    before, expected = process.e_value, 0.0
     for x in (0.0, 1.0):
         for y in (0.0, 1.0):
             twin = EProcess(PureDP(epsilon))
             twin.extend(np.concatenate(process._x), np.concatenate(process._y))
             twin.update(x, y)
-            expected += (p if x else 1 - p) * (1 - p if y else p) * twin.wealth
+            expected += (p if x else 1 - p) * (1 - p if y else p) * twin.e_value
     assert expected <= before * (1 + 1e-9)
 
 
@@ -106,9 +106,9 @@ def test_one_step_over_all_thresholds_is_a_supermartingale(seed: int, horizon: i
     process = scores.process(Gaussian(0.6, 1.0), horizon=horizon)
     for _ in range(int(rng.integers(5, 40))):
         i, j = states[rng.choice(len(states))] if rng.random() < 0.3 else (1, 0)
-        process.update(scores.chances(i), scores.chances(j))
+        process.update(scores.exceedance(i), scores.exceedance(j))
     bets = process._bets(process.lines, scores.thresholds.size)
-    x, y = (scores.chances([s[i] for s in states]) for i in (0, 1))
+    x, y = (scores.exceedance([s[i] for s in states]) for i in (0, 1))
     bet = bets.choose(process._live.past, np.array([process.pairs]))  # type: ignore[union-attr]
     pay = np.tensordot(
         process.lines.coefficients[0], np.stack([np.ones_like(x), x, y]), 1
@@ -161,12 +161,12 @@ def test_a_bound_grows_with_clean_evidence_and_with_lower_confidence() -> None:
 
 @pytest.mark.parametrize("epsilon", [1.0, 2.0, 4.0, 8.0])
 def test_a_hundred_pairs_reach_most_of_mu(epsilon: float) -> None:
-    """RNM with T = 10, a canary noticed in 97 of 100 pairs, exact chances and the pairing known."""
+    """RNM with T = 10, a canary noticed in 97 of 100 pairs, exact exceedance and the pairing known."""
     sigma = calibrate_gaussian(epsilon, 1e-5, math.sqrt(2))
     true, scores = math.sqrt(2) / sigma, VoteScores.margin(10, sigma)
     process = scores.process(Gaussian(math.sqrt(2), sigma), horizon=100)
     member = np.where(np.isin(np.arange(100), (20, 50, 80)), -10, -8)
-    process.extend(scores.chances(member), scores.chances(np.full(100, -10)))
+    process.extend(scores.exceedance(member), scores.exceedance(np.full(100, -10)))
     assert 0.86 * true < (process.mu_lower_bound().mu or 0) <= true
     assert not process.rejected
 
@@ -197,12 +197,12 @@ def test_bad_input_gets_a_sentence(call: object, sentence: str) -> None:
 @given(st.floats(0.1, 3), st.floats(1e-8, 0.2))
 def test_exact_gaussian_pairs(distance: float, delta: float) -> None:
     laws = GaussianLaw(np.array([distance, 0.0]), 2.0), GaussianLaw(np.zeros(2), 2.0)
-    found = exact_pair(*laws, delta)
+    found = exact_privacy_loss(*laws, delta)
     assert found.mu == pytest.approx(distance / 2)
     assert found.epsilon == pytest.approx(gdp_epsilon(distance / 2, delta))
     grid = np.linspace(-12, 14, 20001)
     density = norm.pdf(grid, distance / 2), norm.pdf(grid)
-    assert pair_delta(*laws, 0.3) == pytest.approx(
+    assert privacy_profile(*laws, 0.3) == pytest.approx(
         np.maximum(density[0] - math.exp(0.3) * density[1], 0).sum() * (grid[1] - grid[0]), abs=1e-4
     )
 
@@ -215,21 +215,21 @@ PROBABILITIES = st.lists(st.floats(0.01, 1), min_size=4, max_size=4).map(
 @given(PROBABILITIES, PROBABILITIES, st.floats(0, 0.3))
 def test_exact_categorical_pairs(p: np.ndarray, q: np.ndarray, delta: float) -> None:  # type: ignore[type-arg]
     laws = CategoricalLaw(p), CategoricalLaw(q)
-    epsilon = exact_pair(*laws, delta).epsilon or 0.0
-    assert pair_delta(*laws, epsilon) <= delta + 1e-9
-    assert epsilon < 1e-6 or pair_delta(*laws, epsilon * (1 - 1e-6)) >= delta - 1e-5
+    epsilon = exact_privacy_loss(*laws, delta).epsilon or 0.0
+    assert privacy_profile(*laws, epsilon) <= delta + 1e-9
+    assert epsilon < 1e-6 or privacy_profile(*laws, epsilon * (1 - 1e-6)) >= delta - 1e-5
     if delta == 0:
         assert epsilon == pytest.approx(float(np.abs(np.log(p / q)).max()))
 
 
 def test_disjoint_answers_have_no_bound_and_bad_laws_a_sentence() -> None:
     assert (
-        exact_pair(
+        exact_privacy_loss(
             CategoricalLaw(np.array([1.0, 0.0])), CategoricalLaw(np.array([0.0, 1.0])), 0.5
         ).epsilon
         == math.inf
     )
     with pytest.raises(UsageError, match="sum to 1"):
-        exact_pair(CategoricalLaw(np.array([0.5])), CategoricalLaw(np.array([1.0])), 0)
+        exact_privacy_loss(CategoricalLaw(np.array([0.5])), CategoricalLaw(np.array([1.0])), 0)
     with pytest.raises(UsageError, match="one kind"):
-        exact_pair(CategoricalLaw(np.array([1.0])), GaussianLaw(np.zeros(1), 1.0), 0)
+        exact_privacy_loss(CategoricalLaw(np.array([1.0])), GaussianLaw(np.zeros(1), 1.0), 0)

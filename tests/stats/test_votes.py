@@ -98,7 +98,7 @@ def test_the_joint_bound_stays_close_to_the_better_of_its_parts() -> None:
         m, n = votes(rng, a, b, 200)
         scores = VoteScores.count(4, sigma)
         process = scores.process(Gaussian(1, sigma), horizon=200)
-        process.extend(scores.chances(m), scores.chances(n))
+        process.extend(scores.exceedance(m), scores.exceedance(n))
         found, band = joint(m, n, 4, sigma), vote_band(m, n, 4, sigma)
         best_mu = max(band.mu or 0, process.mu_lower_bound().mu or 0)
         best_epsilon = max(band.epsilon or 0, process.epsilon_lower_bound(1e-5).epsilon or 0)
@@ -117,7 +117,7 @@ def test_vote_scores_are_the_chances_of_a_release() -> None:
     scores = VoteScores.margin(10, 2.0)
     noisy = 3 + rng.normal(0, 2.0, 40_000) - rng.normal(0, 2.0, 40_000)
     share = (noisy[:, None] > scores.thresholds).mean(0)
-    assert np.abs(share - scores.chances(3)).max() < 0.012
+    assert np.abs(share - scores.exceedance(3)).max() < 0.012
 
 
 def test_support_holds_every_pair_that_a_moved_vote_can_make() -> None:
@@ -132,7 +132,7 @@ def test_pairs_that_share_nothing_are_refused_as_shared() -> None:
     scores = VoteScores.count(4, 1.0)
     process = scores.process(Gaussian(1, 1.0))
     with pytest.raises(UsageError, match="outside the stated support"):
-        process.update(scores.chances(0), scores.chances(4))
+        process.update(scores.exceedance(0), scores.exceedance(4))
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ from leakbound.estimators.bet import Bet
 from leakbound.estimators.votes import has_votes
 from leakbound.models import Model, Scripted
 from leakbound.models.content import images_in
-from leakbound.privacy import ApproxDP, Gaussian, Guarantee, NonPrivate, repeated
+from leakbound.privacy import ApproxDP, Gaussian, Guarantee, NonPrivate, self_compose
 from leakbound.stats import BestOnSameData, ThresholdRule
 from leakbound.systems import UserSystem
 from leakbound.tasks import Context, Example, Mechanism, Task
@@ -58,37 +58,37 @@ class Prepared:
     @property
     def rule(self) -> ThresholdRule:
         """How the threshold is chosen."""
-        return threshold_rule(self.spec.threshold, self.attack.score.threshold)
+        return threshold_rule(self.spec.decision.threshold, self.attack.score.threshold)
 
     @property
     def claim(self) -> Claim:
         """What is claimed of all answers that a trial sees: k answers cost (k epsilon, k delta)."""
-        k = self.spec.answers
+        k = self.spec.design.answers
         return Claim(
-            k * self.spec.epsilon,
-            min(1 - 1e-12, k * self.spec.delta),
-            relation_of(self.spec.insertion),
+            k * self.spec.decision.epsilon,
+            min(1 - 1e-12, k * self.spec.decision.delta),
+            relation_of(self.spec.attack.insertion),
         )
 
     @property
     def guarantee(self) -> Guarantee:
         """The mechanism's own promise of as many answers."""
-        return repeated(self.mechanism.guarantee, self.spec.answers)
+        return self_compose(self.mechanism.guarantee, self.spec.design.answers)
 
     @property
     def pilot(self) -> int:
         """Pairs that only teach the score its direction; they enter no bound."""
         return (
-            max(1, self.spec.pairs // 5) if isinstance(self.attack.score, ReferenceDirection) else 0
+            max(1, self.spec.design.pairs // 5) if isinstance(self.attack.score, ReferenceDirection) else 0
         )
 
     @property
     def bet(self) -> Bet:
         """The anytime-valid bet against the promise."""
         spec, levels = self.spec, self.attack.score.levels(voters(self.spec, self.mechanism))
-        horizon = None if spec.stop_when_rejected else spec.pairs
+        horizon = None if spec.decision.stop_when_rejected else spec.design.pairs
         claim = ApproxDP(self.claim.epsilon, self.claim.delta, self.claim.relation)
-        return Bet(claim, self.guarantee, levels, spec.confidence, horizon)
+        return Bet(claim, self.guarantee, levels, spec.decision.confidence, horizon)
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -130,7 +130,7 @@ class Prepared:
         """Readable name of the run folder."""
         level = getattr(self.mechanism, "level", "")
         plain = re.sub(r"\W+", "_", f"{self.mechanism.name}{level}").strip("_")
-        return run_id(f"{plain}-{self.spec.attack}", self.identity)
+        return run_id(f"{plain}-{self.spec.attack.query.kind}", self.identity)
 
 
 def prepare(
@@ -144,12 +144,12 @@ def prepare(
 
     opener: makes the model where none is given and the system needs one; after the cheaper checks.
     """
-    if rows is not None and (spec.data or spec.data_dir):
+    if rows is not None and (spec.design.data or spec.design.data_dir):
         raise UsageError("rows are handed over, and data names others; leave one of them out.")
     if rows is None:
         rows, task = load_data(spec)
     else:
-        task = task_of(rows, spec.task)
+        task = task_of(rows, spec.design.task)
     mechanism: Mechanism = system or build_mechanism(spec)
     attack = build_attack(spec, mechanism)
     _check_relation(spec, mechanism)
@@ -158,7 +158,7 @@ def prepare(
     opened = model or opener(spec)
     if isinstance(attack.canary, Unigram):
         attack = replace(attack, canary=attack.canary.fitted(rows, _tokenizer(opened)))
-    pairs = design(rows, task, attack, spec.pairs, spec.shots, spec.seed)
+    pairs = design(rows, task, attack, spec.design.pairs, spec.design.shots, spec.design.seed)
     check(task, mechanism, pairs, opened)
     prepared = Prepared(
         spec,
@@ -190,58 +190,58 @@ def _check_relation(spec: AuditSpec, mechanism: Mechanism) -> None:
     comparable.
     """
     promised = mechanism.guarantee
-    if not isinstance(promised, NonPrivate) and promised.relation != relation_of(spec.insertion):
+    if not isinstance(promised, NonPrivate) and promised.relation != relation_of(spec.attack.insertion):
         other = "add" if promised.relation == "add_remove" else "replace"
         raise UsageError(
-            f"{mechanism.name} promises under {promised.relation}, and insertion {spec.insertion} "
+            f"{mechanism.name} promises under {promised.relation}, and insertion {spec.attack.insertion} "
             "changes worlds by "
-            f"{relation_of(spec.insertion)}; use --insertion {other}."
+            f"{relation_of(spec.attack.insertion)}; use --insertion {other}."
         )
 
 
 def _check_estimator(prepared: Prepared) -> None:
     """Refuse what could give no bound, or could not be kept."""
     spec, rule = prepared.spec, prepared.rule
-    if spec.answers > 1 and spec.estimator in ("vote_band", "joint_votes"):
+    if spec.design.answers > 1 and spec.decision.estimator.kind in ("vote_band", "joint_votes"):
         raise UsageError(
-            f"{spec.estimator} speaks of one release; use --answers 1, or --estimator e_process."
+            f"{spec.decision.estimator.kind} speaks of one release; use --answers 1, or --estimator e_process."
         )
-    if spec.answers > 1 and prepared.attack.query.free:
+    if spec.design.answers > 1 and prepared.attack.query.free:
         raise UsageError(
             "a free answer is released once; use --answers 1, or a query with given answers."
         )
-    if prepared.attack.query.free and spec.store_text == "none":
+    if prepared.attack.query.free and spec.design.store_text == "none":
         raise UsageError(
-            f"the answer to {spec.attack} is a free text, and store_text is none; use "
+            f"the answer to {spec.attack.query.kind} is a free text, and store_text is none; use "
             "--store-text canary_only, which keeps the "
             "canary's words of it."
         )
-    if spec.canary == "given" and spec.store_text == "none":
+    if spec.attack.canary.kind == "given" and spec.design.store_text == "none":
         raise UsageError(
             "a run keeps its configuration, which holds the text of the canary 'given', and "
             "store_text is none; use --store-text "
             "canary_only, or another canary."
         )
-    pilot_pairs(rule, spec.pairs)
-    if prepared.pilot >= spec.pairs:
+    pilot_pairs(rule, spec.design.pairs)
+    if prepared.pilot >= spec.design.pairs:
         raise UsageError(
-            f"pairs is {spec.pairs}, and reference_direction learns on the first one; use at "
+            f"pairs is {spec.design.pairs}, and reference_direction learns on the first one; use at "
             "least 2 pairs."
         )
-    if spec.stop_when_rejected and spec.estimator != "e_process":
+    if spec.decision.stop_when_rejected and spec.decision.estimator.kind != "e_process":
         raise UsageError(
             "stop_when_rejected needs an anytime-valid estimator; add --estimator e_process."
         )
-    if isinstance(rule, BestOnSameData) and spec.estimator == "clopper_pearson":
+    if isinstance(rule, BestOnSameData) and spec.decision.estimator.kind == "clopper_pearson":
         raise UsageError(
             "a threshold chosen on the tested trials carries no bound; use --threshold split or "
             "bonferroni."
         )
-    if spec.estimator in ("vote_band", "joint_votes") and not has_votes(
+    if spec.decision.estimator.kind in ("vote_band", "joint_votes") and not has_votes(
         prepared.mechanism, prepared.pairs
     ):
         raise UsageError(
-            f"{spec.estimator} needs votes under Gaussian noise and a query with two answers; use "
+            f"{spec.decision.estimator.kind} needs votes under Gaussian noise and a query with two answers; use "
             "it with the mechanism "
             "report_noisy_max and the query membership or if_then_explicit, or use --estimator "
             "e_process."
@@ -259,11 +259,11 @@ def _tokenizer(model: Any) -> Callable[[str], list[str]]:
 
 def _warnings(spec: AuditSpec, mechanism: Mechanism) -> tuple[str, ...]:
     """What the accountant knows before any trial."""
-    promised = mechanism.guarantee.epsilon(spec.delta) if spec.delta > 0 else float("inf")
-    if isinstance(mechanism.guarantee, Gaussian) and promised > spec.epsilon * (1 + 1e-6):
+    promised = mechanism.guarantee.epsilon(spec.decision.delta) if spec.decision.delta > 0 else float("inf")
+    if isinstance(mechanism.guarantee, Gaussian) and promised > spec.decision.epsilon * (1 + 1e-6):
         return (
-            f"the noise in force gives epsilon {promised:.3g} at delta {spec.delta:g}, not the "
-            f"claimed {spec.epsilon:g}: "
+            f"the noise in force gives epsilon {promised:.3g} at delta {spec.decision.delta:g}, not the "
+            f"claimed {spec.decision.epsilon:g}: "
             "the claim is wrong before any trial (the classical formula does not hold for every "
             "epsilon above 1).",
         )

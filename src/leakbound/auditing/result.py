@@ -213,14 +213,14 @@ def curves(member: np.ndarray[Any, Any], nonmember: np.ndarray[Any, Any]) -> Cur
 
 def wealth(process: EProcess) -> Wealth:
     """The path of a bet, thinned to a few hundred pairs."""
-    path = process.log_wealth
+    path = process.log_e_values
     keep = (
         np.unique(np.linspace(0, len(path) - 1, POINTS).astype(int))
         if len(path)
         else np.zeros(0, int)
     )
     return Wealth(
-        promise=process.claim.describe(), level=round(process.level, 6), rejected_at=process.rejected_at,
+        promise=process.claim.describe(), level=round(process.log_threshold, 6), rejected_at=process.rejected_at,
         pairs=tuple((keep + 1).tolist()), log_wealth=_floats(path[keep]),
     )  # fmt: skip
 

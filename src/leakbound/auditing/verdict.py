@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from leakbound.privacy import Gaussian, Guarantee, NonPrivate, Relation
-from leakbound.stats import Estimate, clopper_pearson_ceiling, cut, gdp
+from leakbound.stats import Estimate, largest_certifiable_epsilon, cut, gdp
 
 __all__ = ["BY", "METHODS", "Claim", "Decision", "Verdict", "ceiling", "decide"]
 
@@ -43,7 +43,7 @@ class Decision:
 
 def ceiling(pairs: int, delta: float, confidence: float) -> tuple[float, float]:
     """(epsilon, mu) that a flawless attack certifies with so many pairs, by Clopper-Pearson limits."""
-    return clopper_pearson_ceiling(pairs, delta, confidence), gdp(
+    return largest_certifiable_epsilon(pairs, delta, confidence), gdp(
         pairs, 0, 0, pairs, delta, confidence
     ).mu or 0.0
 

@@ -21,9 +21,9 @@ from leakbound.stats import (
     Estimate,
     GaussianLaw,
     VoteScores,
-    exact_pair,
+    exact_privacy_loss,
     joint_votes,
-    pair_delta,
+    privacy_profile,
     vote_band,
 )
 from leakbound.tasks import Aggregate, Mechanism, Task, Votes
@@ -155,7 +155,7 @@ def _counts(aggregate: Aggregate) -> tuple[int, ...]:
 def _worst(laws: Iterable[Laws], delta: float) -> Estimate:
     worst, losses = None, []
     for one, other in laws:
-        found = exact_pair(one, other, delta)
+        found = exact_privacy_loss(one, other, delta)
         losses.append(found.epsilon or 0.0)
         if worst is None or losses[-1] > (worst.epsilon or 0.0):
             worst = found
@@ -196,7 +196,7 @@ def _curve(pair: Laws, grid: Floats, known: dict[tuple[bytes, ...], Floats]) -> 
     if key not in known:
         if len(known) >= KNOWN:
             known.clear()
-        known[key] = np.array([pair_delta(pair[0], pair[1], float(e)) for e in grid])
+        known[key] = np.array([privacy_profile(pair[0], pair[1], float(e)) for e in grid])
     return known[key]
 
 

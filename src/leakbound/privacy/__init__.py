@@ -27,7 +27,7 @@ from leakbound.privacy.guarantee import (
     PureDP,
     Relation,
     compose,
-    repeated,
+    self_compose,
     trade_off,
     zcdp_epsilon,
 )
@@ -35,5 +35,5 @@ from leakbound.privacy.guarantee import (
 __all__ = [
     "exponential_composition_epsilon", "pure_composition_epsilon", "subsampled_gaussian_epsilon",
     "ApproxDP", "BoundedRange", "Composed", "Gaussian", "Guarantee", "NonPrivate", "PureDP", "Relation", "Subsampled", "ZCDP", "calibrate_gaussian",
-    "compose", "gaussian_epsilon", "gdp_delta", "gdp_epsilon", "gdp_trade_off", "repeated", "trade_off", "zcdp_epsilon",
+    "compose", "gaussian_epsilon", "gdp_delta", "gdp_epsilon", "gdp_trade_off", "self_compose", "trade_off", "zcdp_epsilon",
 ]  # fmt: skip

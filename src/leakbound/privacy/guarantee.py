@@ -16,7 +16,7 @@ from leakbound._check import at_least, delta_value, epsilon_value, positive, wit
 from leakbound.errors import UsageError
 from leakbound.privacy.gaussian import Floats, gdp_epsilon, gdp_trade_off
 
-__all__ = ["ApproxDP", "BoundedRange", "Composed", "Gaussian", "Guarantee", "NonPrivate", "PureDP", "Relation", "ZCDP", "compose", "repeated", "leaves",
+__all__ = ["ApproxDP", "BoundedRange", "Composed", "Gaussian", "Guarantee", "NonPrivate", "PureDP", "Relation", "ZCDP", "compose", "self_compose", "leaves",
            "trade_off", "zcdp_epsilon"]  # fmt: skip
 
 Relation = Literal["replace_one", "add_remove"]
@@ -268,7 +268,7 @@ def trade_off(
     return np.asarray(np.clip(best, 0.0, 1.0))
 
 
-def repeated(guarantee: Guarantee, answers: int) -> Guarantee:
+def self_compose(guarantee: Guarantee, answers: int) -> Guarantee:
     """The guarantee of so many answers over one context; Gaussian stays Gaussian, with mu times the
     root.
     """

@@ -31,7 +31,7 @@ from leakbound.models.wrappers import Counted
 from leakbound.reproduce.context import RecipeContext
 from leakbound.reproduce.recipe import NO_NUMBERS, Measured, Printed, recipe
 from leakbound.reproduce.rounds import ACCURACY, Families, rounds, utility
-from leakbound.stats import auroc, auroc_standard_error, exact_pair
+from leakbound.stats import auroc, auroc_standard_error, exact_privacy_loss
 from leakbound.tasks import Vector
 
 __all__ = ["RECIPES"]
@@ -253,7 +253,7 @@ def _theorem(lab: RecipeContext) -> Iterator[Measured]:
                 for turned in ((0.0, CLIP), (CLIP, 0.0))
             ]
             laws = [made.output_distribution(world) for world in worlds]
-            found = exact_pair(laws[0], laws[1], 0.0).epsilon or 0.0  # type: ignore[arg-type]
+            found = exact_privacy_loss(laws[0], laws[1], 0.0).epsilon or 0.0  # type: ignore[arg-type]
             setting = f"ε = {epsilon:g}, {calibration}"
             yield Measured(setting, EXACT, found, f"{found:.4f}")
             yield Measured(

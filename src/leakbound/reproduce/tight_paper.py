@@ -24,7 +24,7 @@ from leakbound.reproduce.context import RecipeContext
 from leakbound.reproduce.metrics import BOOTSTRAP, gaussian_leak
 from leakbound.reproduce.recipe import NO_NUMBERS, Measured, Printed, recipe
 from leakbound.reproduce.rounds import ACCURACY, ROUGE_L, utility
-from leakbound.stats import exact_pair, gdp
+from leakbound.stats import exact_privacy_loss, gdp
 from leakbound.tasks import GaussianLaw
 
 __all__ = ["DISTANCES", "RECIPES"]
@@ -242,7 +242,7 @@ def _exact_losses(lab: RecipeContext, query: SignalPair) -> list[float]:
         for aggregate in mechanism.collect(task, jobs, draws, lab.model())
     ]
     return [
-        exact_pair(*pair, DELTA).epsilon or 0.0 for pair in zip(laws[::2], laws[1::2], strict=True)
+        exact_privacy_loss(*pair, DELTA).epsilon or 0.0 for pair in zip(laws[::2], laws[1::2], strict=True)
     ]
 
 
@@ -268,7 +268,7 @@ def _lemma(lab: RecipeContext) -> Iterator[Measured]:
         one, other = (
             GaussianLaw(np.array([float(v), float(parts - v)]), sigma) for v in (k, k - 1)
         )
-        mu = exact_pair(one, other, DELTA).mu or 0.0
+        mu = exact_privacy_loss(one, other, DELTA).mu or 0.0
         rates = [float(ndtr((2 * v - parts) / (math.sqrt(2) * sigma))) for v in (k, k - 1)]
         ratio = math.log(rates[0] / rates[1])
         yield Measured(_move(k, parts), MU, mu, f"{mu:.4f}")

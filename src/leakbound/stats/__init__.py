@@ -5,11 +5,20 @@ from leakbound.stats.curves import auroc, auroc_standard_error, roc, tpr_at_fpr
 from leakbound.stats.e_process import EProcess
 from leakbound.stats.estimate import Estimate, Kind, cut
 from leakbound.stats.intervals import binomial_lower, binomial_upper
-from leakbound.stats.laws import CategoricalLaw, GaussianLaw, exact_pair, pair_delta
 from leakbound.stats.noise_fit import NoiseFit, noise_goodness_of_fit
 from leakbound.stats.one_run import one_run
+from leakbound.stats.output_distributions import (
+    CategoricalLaw,
+    GaussianLaw,
+    exact_privacy_loss,
+    privacy_profile,
+)
 from leakbound.stats.posterior import joint_beta
-from leakbound.stats.power import clopper_pearson_ceiling, clopper_pearson_power, pairs_to_reject
+from leakbound.stats.power import (
+    clopper_pearson_power,
+    largest_certifiable_epsilon,
+    pairs_to_reject,
+)
 from leakbound.stats.resampled import resampled
 from leakbound.stats.thresholds import (
     BestOnSameData,
@@ -20,13 +29,13 @@ from leakbound.stats.thresholds import (
     best_threshold,
     bonferroni,
 )
-from leakbound.stats.votes import Band, VoteScores, joint_votes, roc_band, vote_band
+from leakbound.stats.votes import RocBand, VoteScores, joint_votes, roc_band, vote_band
 
 __all__ = [
-    "Band", "Bonferroni", "NoiseFit", "VoteScores", "bonferroni", "joint_beta", "joint_votes", "noise_goodness_of_fit", "one_run",
+    "RocBand", "Bonferroni", "NoiseFit", "VoteScores", "bonferroni", "joint_beta", "joint_votes", "noise_goodness_of_fit", "one_run",
     "resampled", "roc_band", "vote_band",
-    "CategoricalLaw", "EProcess", "GaussianLaw", "exact_pair", "pair_delta",
+    "CategoricalLaw", "EProcess", "GaussianLaw", "exact_privacy_loss", "privacy_profile",
     "BestOnSameData", "Estimate", "Fixed", "Kind", "Split", "ThresholdRule", "accuracy_bound", "accuracy_log_odds",
     "auroc", "auroc_standard_error", "best_threshold", "binomial_lower", "binomial_upper", "clopper_pearson", "cut",
-    "clopper_pearson_ceiling", "clopper_pearson_power", "pairs_to_reject", "gdp", "roc", "tpr_at_fpr",
+    "largest_certifiable_epsilon", "clopper_pearson_power", "pairs_to_reject", "gdp", "roc", "tpr_at_fpr",
 ]  # fmt: skip

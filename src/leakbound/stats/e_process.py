@@ -25,8 +25,8 @@ import numpy.typing as npt
 from leakbound._check import confidence_level, count, delta_value
 from leakbound.errors import UsageError
 from leakbound.privacy import Gaussian, Guarantee, gdp_delta, gdp_epsilon
-from leakbound.stats.bets import Bets, Lines, Moments, rounds
 from leakbound.stats.estimate import Estimate
+from leakbound.stats.stakes import Lines, Moments, StakeRule, rounds
 
 __all__ = ["EProcess"]
 
@@ -42,7 +42,7 @@ ASSUMES = ("pairs are independent, or drawn so that the claim holds for each giv
 
 
 class EProcess:
-    """Bets against `claim`, one pair at a time; may be stopped and read at any time.
+    """StakeRule against `claim`, one pair at a time; may be stopped and read at any time.
 
     support: (xs, ys), each (states, thresholds): all values that a pair can take, if known (such as
     vote counts that differ
@@ -101,24 +101,24 @@ class EProcess:
         return sum(map(len, self._x))
 
     @property
-    def wealth(self) -> float:
+    def e_value(self) -> float:
         """Evidence against the claim now: under the claim its expectation is at most 1."""
         return math.exp(min(self._live.now, 700.0)) if self._live else 1.0
 
     @property
-    def log_wealth(self) -> Floats:
+    def log_e_values(self) -> Floats:
         """(pairs,) ln of the wealth after each pair."""
         return np.concatenate(self._live.path) if self._live and self._live.path else np.zeros(0)
 
     @property
     def rejected(self) -> bool:
         """Has the wealth ever reached 1/alpha?"""
-        return self._live is not None and self._live.best >= self.level
+        return self._live is not None and self._live.best >= self.log_threshold
 
     @property
     def rejected_at(self) -> int | None:
         """The pair at which the wealth first reached 1/alpha."""
-        over = np.flatnonzero(self.log_wealth >= self.level)
+        over = np.flatnonzero(self.log_e_values >= self.log_threshold)
         return int(over[0]) + 1 if over.size else None
 
     def epsilon_lower_bound(self, delta: float) -> Estimate:
@@ -145,7 +145,7 @@ class EProcess:
         return self._estimate("e_process_mu", gdp_epsilon(mu, delta), delta, mu)
 
     @property
-    def level(self) -> float:
+    def log_threshold(self) -> float:
         """ln(1/alpha): the ln of the wealth that refutes."""
         return -math.log(1 - self.confidence)
 
@@ -185,12 +185,12 @@ class EProcess:
         for start in range(0, GRID.size, size):
             claims = GRID[start : start + size]
             bets = self._bets(lines(claims), x.shape[1])
-            yield claims, bets.play(x, y, self._prior(x.shape[1])) >= self.level
+            yield claims, bets.play(x, y, self._prior(x.shape[1])) >= self.log_threshold
 
-    def _bets(self, lines: Lines, thresholds: int) -> Bets:
+    def _bets(self, lines: Lines, thresholds: int) -> StakeRule:
         prior = np.ones(thresholds) if self.weights is None else np.asarray(self.weights, float)
-        return Bets(
-            lines, self._states(thresholds), np.log(prior / prior.max()), self.level, self.horizon
+        return StakeRule(
+            lines, self._states(thresholds), np.log(prior / prior.max()), self.log_threshold, self.horizon
         )
 
     def _states(self, thresholds: int) -> tuple[Floats, Floats]:
@@ -208,7 +208,7 @@ class EProcess:
 class _Live:
     """The running wealth of one claim; bets change when `rounds` says, as in a replay."""
 
-    def __init__(self, bets: Bets, prior: Moments) -> None:
+    def __init__(self, bets: StakeRule, prior: Moments) -> None:
         self.bets, self.past, self.seen = bets, prior, 0
         self.now, self.best = 0.0, -math.inf
         self.path: list[Floats] = []
@@ -216,7 +216,7 @@ class _Live:
         self._change = next(self._next)
 
     def extend(self, x: Floats, y: Floats) -> None:
-        """Bet what the past suggests, then look; as many pairs at once as the same bet is for."""
+        """Stakes what the past suggests, then look; as many pairs at once as the same bet is for."""
         while len(x):
             if self.seen == self._change:
                 self.bet = self.bets.choose(self.past, np.array([self.seen]))

@@ -16,7 +16,7 @@ from leakbound.errors import UsageError
 from leakbound.privacy import gdp_delta, gdp_epsilon
 from leakbound.stats.estimate import Estimate
 
-__all__ = ["CategoricalLaw", "GaussianLaw", "exact_pair", "pair_delta"]
+__all__ = ["CategoricalLaw", "GaussianLaw", "exact_privacy_loss", "privacy_profile"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -36,10 +36,10 @@ class CategoricalLaw:
     probabilities: Floats
 
 
-Law = GaussianLaw | CategoricalLaw
+OutputDistribution = GaussianLaw | CategoricalLaw
 
 
-def exact_pair(law1: Law, law0: Law, delta: float) -> Estimate:
+def exact_privacy_loss(law1: OutputDistribution, law0: OutputDistribution, delta: float) -> Estimate:
     """Exact epsilon(delta) of one pair of worlds, the worse of both directions (internal: analysis,
     no threat model).
 
@@ -57,7 +57,7 @@ def exact_pair(law1: Law, law0: Law, delta: float) -> Estimate:
     return _exact(_categorical_epsilon(*_pair(law1, law0), delta), delta, None)
 
 
-def pair_delta(law1: Law, law0: Law, epsilon: float) -> float:
+def privacy_profile(law1: OutputDistribution, law0: OutputDistribution, epsilon: float) -> float:
     """The privacy profile of a pair:
 
     the smallest delta at `epsilon`, the worse of both directions.
@@ -83,7 +83,7 @@ def _mu(law1: GaussianLaw, law0: GaussianLaw) -> float:
     return distance / law1.sigma if law1.sigma > 0 else math.inf
 
 
-def _pair(law1: Law, law0: Law) -> tuple[Floats, Floats]:
+def _pair(law1: OutputDistribution, law0: OutputDistribution) -> tuple[Floats, Floats]:
     if not (isinstance(law1, CategoricalLaw) and isinstance(law0, CategoricalLaw)):
         raise UsageError(
             "the laws of a pair must be of one kind, both Gaussian or both categorical."

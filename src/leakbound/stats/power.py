@@ -16,10 +16,10 @@ from leakbound.stats.bounds import clopper_pearson
 from leakbound.stats.curves import Floats
 from leakbound.stats.intervals import binomial_upper
 
-__all__ = ["clopper_pearson_ceiling", "clopper_pearson_power", "pairs_to_reject"]
+__all__ = ["largest_certifiable_epsilon", "clopper_pearson_power", "pairs_to_reject"]
 
 
-def clopper_pearson_ceiling(pairs: int, delta: float = 0.0, confidence: float = 0.95) -> float:
+def largest_certifiable_epsilon(pairs: int, delta: float = 0.0, confidence: float = 0.95) -> float:
     """Largest epsilon at `delta` that a flawless attack certifies with so many pairs."""
     if count("pairs", pairs) == 0:
         return 0.0
@@ -37,14 +37,14 @@ def pairs_to_reject(epsilon: float, delta: float = 0.0, confidence: float = 0.95
             f"epsilon is {epsilon!r}; no practical number of pairs refutes a claim above 30."
         )
     high = 1
-    while clopper_pearson_ceiling(high, delta, confidence) <= epsilon:
+    while largest_certifiable_epsilon(high, delta, confidence) <= epsilon:
         high *= 2
     low = high // 2
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (
             (low, middle)
-            if clopper_pearson_ceiling(middle, delta, confidence) > epsilon
+            if largest_certifiable_epsilon(middle, delta, confidence) > epsilon
             else (middle, high)
         )
     return high

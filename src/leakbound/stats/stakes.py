@@ -17,7 +17,7 @@ from scipy.special import softmax
 
 from leakbound.errors import UsageError
 
-__all__ = ["Bet", "Bets", "Lines", "Moments", "rounds"]
+__all__ = ["Stakes", "StakeRule", "Lines", "Moments", "rounds"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -96,7 +96,7 @@ class Moments:
 
 
 @dataclass(frozen=True, slots=True)
-class Bet:
+class Stakes:
     """Per claim and moment a line and threshold in each direction, its stake multiplied in:
 
     gain = sum of a + b x + c y.
@@ -112,8 +112,8 @@ class Bet:
         return np.asarray((a + b * x[row, at] + c * y[row, at]).sum(-1))
 
 
-class Bets:
-    """The rule of betting: from the moments of the past to a `Bet`, for C claims at once.
+class StakeRule:
+    """The rule of betting: from the moments of the past to a `Stakes`, for C claims at once.
 
     states: (xs, ys), (S, K) each: what a pair can be. log_prior: (K,) of thresholds. level:
     ln(1/alpha).
@@ -148,7 +148,7 @@ class Bets:
                     "none."
                 )
 
-    def choose(self, past: Moments, seen: Ints) -> Bet:
+    def choose(self, past: Moments, seen: Ints) -> Stakes:
         """The best line and threshold so far in each direction, and their stakes. seen: (B,) pairs
         before each moment.
 
@@ -171,7 +171,7 @@ class Bets:
         mean = (coefficients * sums[..., :3]).sum(-1) / total
         square = (squares * sums).sum(-1) / total
         stake, _ = self._stake(mean, square, total, seen[:, None], self.largest[claim, line, at])
-        return Bet((part * stake)[..., None] * coefficients, np.asarray(at, np.int64))
+        return Stakes((part * stake)[..., None] * coefficients, np.asarray(at, np.int64))
 
     def _favourites(self, past: Moments, seen: Ints) -> tuple[Ints, Ints, Floats]:
         """(C / STRIDE, B, 2) line, threshold and part of the stake with the largest growth that the

@@ -28,7 +28,7 @@ from leakbound.stats.e_process import EProcess
 from leakbound.stats.estimate import Estimate
 from leakbound.stats.intervals import binomial_lower, binomial_upper
 
-__all__ = ["Band", "VoteScores", "joint_votes", "roc_band", "vote_band"]
+__all__ = ["RocBand", "VoteScores", "joint_votes", "roc_band", "vote_band"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -50,7 +50,7 @@ ASSUMES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Band:
+class RocBand:
     """With the stated confidence, at every threshold at once:
 
     FPR <= fpr and TPR >= tpr of "noisy count > threshold".
@@ -68,7 +68,7 @@ def roc_band(
     partitions: int,
     sigma: float,
     confidence: float = 0.95,
-) -> Band:
+) -> RocBand:
     """Simultaneous ROC band of the noisy count from clean votes.
 
     Formula: Clopper-Pearson limits of P(K >= j), j = 1..T, each at (1 - confidence)/(2T), lower for
@@ -93,7 +93,7 @@ def roc_band(
     tau = np.linspace(-4 * sigma, top + 4 * sigma, 801)
     h = ndtr((np.arange(top + 1)[:, None] - tau) / sigma)
     steps = np.diff(h, axis=0)
-    return Band(
+    return RocBand(
         tau, np.minimum(h[0] + high @ steps, 1.0), np.minimum(h[0] + low @ steps, 1.0), confidence
     )
 
@@ -164,7 +164,7 @@ def _tails(name: str, votes: npt.ArrayLike, top: int) -> Ints:
 
 @dataclass(frozen=True, slots=True)
 class VoteScores:
-    """Scores for an e-process: the exact chances that a noisy count, clean value + N(0, sigma^2),
+    """Scores for an e-process: the exact exceedance that a noisy count, clean value + N(0, sigma^2),
     exceeds each threshold.
 
     low, high: the clean values possible; move: the most by which the two values of one pair can
@@ -203,7 +203,7 @@ class VoteScores:
         inner = np.linspace(*ends, min(9, (self.high - self.low) // step))
         return np.unique(np.round([*beside, *inner], 9))
 
-    def chances(self, values: npt.ArrayLike) -> Floats:
+    def exceedance(self, values: npt.ArrayLike) -> Floats:
         """P(value + noise > threshold): the shape of `values` with the thresholds appended."""
         return np.asarray(
             ndtr((np.asarray(values, float)[..., None] - self.thresholds) / self.sigma)
@@ -215,7 +215,7 @@ class VoteScores:
             np.arange(self.low, self.high + 1), np.arange(self.low, self.high + 1)
         )
         near = np.abs(one - other) <= (self.high - self.low if self.move is None else self.move)
-        return self.chances(one[near]), self.chances(other[near])
+        return self.exceedance(one[near]), self.exceedance(other[near])
 
     def process(
         self, claim: Guarantee, confidence: float = 0.95, horizon: int | None = None
@@ -223,7 +223,7 @@ class VoteScores:
         """An e-process on these scores; the first bets expect one noticed canary in a crowd that
         votes against it.
         """
-        expected = self.chances(self.low + (self.move or 1)), self.chances(self.low)
+        expected = self.exceedance(self.low + (self.move or 1)), self.exceedance(self.low)
         return EProcess(claim, confidence, self.support(), expected=expected, horizon=horizon)
 
 
@@ -234,7 +234,7 @@ def joint_votes(
     delta: float = 1e-5,
     confidence: float = 0.95,
 ) -> Estimate:
-    """The better of `vote_band` and the e-process on exact chances, each at half of the error, for
+    """The better of `vote_band` and the e-process on exact exceedance, each at half of the error, for
     mu and for epsilon(delta).
 
     member, nonmember: the clean values (counts or margins, as `scores` says) of pairs in their
@@ -253,7 +253,7 @@ def joint_votes(
         m - scores.low, n - scores.low, scores.high - scores.low, scores.sigma, delta, half
     )
     process = scores.process(Gaussian(1.0, scores.sigma), half, horizon=m.size)
-    process.extend(scores.chances(m), scores.chances(n))
+    process.extend(scores.exceedance(m), scores.exceedance(n))
     mu = max(band.mu or 0.0, process.mu_lower_bound(max(delta, 1e-300)).mu or 0.0)
     epsilon = max(band.epsilon or 0.0, process.epsilon_lower_bound(delta).epsilon or 0.0)
     return Estimate(

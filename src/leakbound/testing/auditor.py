@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leakbound.privacy import Guarantee
-from leakbound.stats import CategoricalLaw, EProcess, GaussianLaw, exact_pair
+from leakbound.stats import CategoricalLaw, EProcess, GaussianLaw, exact_privacy_loss
 
 __all__ = ["Finding", "Fixture", "by_law", "by_pairs"]
 
@@ -77,7 +77,7 @@ def by_law(
     delta: float,
 ) -> Finding:
     """Exact: epsilon(delta) of the pair of laws against the claim, no sampling."""
-    found, promised = exact_pair(member, nonmember, delta).epsilon or 0.0, claim.epsilon(delta)
+    found, promised = exact_privacy_loss(member, nonmember, delta).epsilon or 0.0, claim.epsilon(delta)
     return Finding(
         found > promised * (1 + 1e-6),
         0,

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leakbound.privacy import BoundedRange, Gaussian
-from leakbound.stats import CategoricalLaw, GaussianLaw, exact_pair
+from leakbound.stats import CategoricalLaw, GaussianLaw, exact_privacy_loss
 from leakbound.tasks import Job
 from leakbound.testing.conformance_parts import (
     TWO,
@@ -121,7 +121,7 @@ def loss(bench: Bench) -> str:
         if isinstance(laws[0], CategoricalLaw) and (excess := _excess(laws, family.pairs, limits)):
             raise Broken(f"under {family.pattern!r} {excess}")
         for delta, limit in limits.items():
-            found = exact_pair(laws[one], laws[other], delta).epsilon or 0.0
+            found = exact_privacy_loss(laws[one], laws[other], delta).epsilon or 0.0
             if not found <= limit * SLACK + 1e-9:
                 raise Broken(
                     f"a pair under {family.pattern!r} loses {found:.6g} at δ={delta:g}, declared "
@@ -170,7 +170,7 @@ def tightness(bench: Bench) -> str:
     if None in laws:
         raise Skipped("no law")
     delta = 0.0 if math.isfinite(promise.epsilon(0.0)) else 1e-6
-    found, declared = exact_pair(laws[0], laws[1], delta).epsilon or 0.0, promise.epsilon(delta)
+    found, declared = exact_privacy_loss(laws[0], laws[1], delta).epsilon or 0.0, promise.epsilon(delta)
     if found < REACHED * declared:
         raise Broken(
             f"loose: the worst pair loses {found:.6g} at δ={delta:g}, declared {declared:.6g}"
