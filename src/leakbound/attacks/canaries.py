@@ -12,6 +12,7 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
+from leakbound._catalogue import Catalogue
 from leakbound.attacks.facts import FALSE_FACTS
 from leakbound.attacks.image_canaries import Marked, Patchwork
 from leakbound.errors import UsageError
@@ -134,7 +135,8 @@ class Unigram:
         return Example(" ".join(self.words[i] for i in chosen), label)
 
 
-CANARIES: dict[str, type] = {
-    kind.name: kind
-    for kind in (Hex, Unigram, FalseFact, Natural, Mislabeled, Given, Patchwork, Marked)
-}
+CANARIES: Catalogue[Canary] = Catalogue(
+    "the canary",
+    "leakbound.canaries",
+    (Hex, Unigram, FalseFact, Natural, Mislabeled, Given, Patchwork, Marked),
+)

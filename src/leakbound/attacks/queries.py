@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
+from leakbound._catalogue import Catalogue
 from leakbound.attacks import templates
 from leakbound.errors import UsageError
 from leakbound.models.content import fill, images_in, join, text_only
@@ -250,9 +251,11 @@ class Injection(_Free):
         )
 
 
-QUERIES: dict[str, type] = {
-    kind.name: kind
-    for kind in (
-        Membership, InputOutput, IfThenExplicit, IfThenImplicit, Gap, Brainwash, SignalPair, Repeat, Injection, GivenQuery,
-    )
-}  # fmt: skip
+QUERIES: Catalogue[AuditQuery] = Catalogue(
+    "the query",
+    "leakbound.queries",
+    (
+        Membership, InputOutput, IfThenExplicit, IfThenImplicit, Gap, Brainwash, SignalPair, Repeat,
+        Injection, GivenQuery,
+    ),
+)  # fmt: skip

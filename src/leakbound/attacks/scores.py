@@ -8,6 +8,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from leakbound._catalogue import Catalogue
 from leakbound.attacks.queries import Asked
 from leakbound.errors import UsageError
 from leakbound.stats import Fixed, Split, ThresholdRule
@@ -256,15 +257,11 @@ def _recall(target: str, text: str) -> float:
     return row[-1] / max(1, len(a))
 
 
-SCORES: dict[str, type] = {
-    kind.name: kind
-    for kind in (
-        PredictedMember,
-        LabelMargin,
-        ScoreMargin,
-        DistanceGap,
-        ReferenceDirection,
-        ContainsCanary,
+SCORES: Catalogue[Score] = Catalogue(
+    "the score",
+    "leakbound.scores",
+    (
+        PredictedMember, LabelMargin, ScoreMargin, DistanceGap, ReferenceDirection, ContainsCanary,
         Overlap,
-    )
-}
+    ),
+)  # fmt: skip

@@ -1,42 +1,94 @@
-"""AuditSpec: everything that decides an audit, and nothing else.
+"""AuditSpec: everything that decides an audit, as four frozen values: system, attack, design, decision.
 
-One YAML file, flags over environment over file.
+A file may group its keys by these four or write them flat; each key stands once. Keys of one
+component are written `canary: {kind: hex, digits: 8}` or `canary.digits: 8`.
 """
 
 from __future__ import annotations
 
 import difflib
+from collections.abc import Hashable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from leakbound._catalogue import Catalogue, Component
 from leakbound.attacks import CANARIES, QUERIES, SCORES
 from leakbound.auditing.estimate import threshold_rule
 from leakbound.errors import UsageError, unknown_name
+from leakbound.estimators import ESTIMATORS
 from leakbound.mechanisms import MECHANISMS
 from leakbound.stats import Fixed
 from leakbound.tasks.datasets import TASKS
 from leakbound.tasks.named_tasks import NAMED_TASKS
 
-__all__ = ["AuditSpec", "load_spec", "make_spec", "read_config"]
+__all__ = [
+    "COMPONENTS", "GROUPS", "KEYS", "AttackSpec", "AuditSpec", "Decision", "Design", "SystemSpec", "flat_keys",
+    "load_spec", "make_spec", "merge_keys", "read_config",
+]  # fmt: skip
+
+Settings = dict[str, Any]
+ALIASES = {"system": "address"}  # the flat key of an address; nested, `system` is the group
 
 
-class AuditSpec(BaseModel):
-    """The parameters of an audit. Unknown keys are errors; names are those of the catalogues."""
-
+class _Spec(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class SystemSpec(_Spec):
+    """What is audited: a mechanism over a model, or an application at an address."""
+
+    mechanism: Component = Field(
+        Component(kind="few_shot"), description="how answers are made from the context"
+    )
+    address: str | None = Field(
+        None,
+        description="application to audit in place of a mechanism and model: "
+        "python:file.py:object or http:file.yaml",
+    )
+    model: str = Field(
+        "pocket", description="model address: pocket, hf/<folder or id>, or openai/<model>"
+    )
+    embedder: str | None = Field(
+        None,
+        description="sentence-transformers id or folder for embeddings; "
+        "none: the model's own mean hidden states",
+    )
+    trust_remote_code: bool = Field(
+        False, description="run Python code that a model's folder or repository brings"
+    )
+
+
+class AttackSpec(_Spec):
+    """What the attacker inserts, asks and reads."""
+
+    query: Component = Field(Component(kind="membership"), description="what the attacker asks")
+    canary: Component = Field(Component(kind="hex"), description="the record that is inserted")
+    score: Component | None = Field(
+        None, description="how outputs are scored; none: the strongest that the access allows"
+    )
+    insertion: Literal["replace", "append", "add"] = Field(
+        "replace",
+        description="how the canary enters the context: in place of an example, "
+        "in its text, or as one more",
+    )
+    access: Literal["black_box", "white_box"] | None = Field(
+        None, description="what the attacker sees; none: all there is"
+    )
+
+
+class Design(_Spec):
+    """Which contexts are compared: the rows, their number, and the seed of every choice."""
 
     data: str | None = Field(
         None,
-        description="private examples: a .jsonl, .csv or .parquet file, a folder of images, or hf:<id or folder>[:split]; none: the bundled help-desk task",
+        description="private examples: a .jsonl, .csv or .parquet file, a folder of images, "
+        "or hf:<id or folder>[:split]; none: the bundled help-desk task",
     )
-    rows: Any = Field(  # never dumped: a record must not hold them
-        None,
-        exclude=True,
-        repr=False,
-        description="the examples themselves, a list of objects (in a file only)",
+    rows: Any = Field(  # never dumped: a result must not hold them
+        None, exclude=True, repr=False, description="the examples themselves (in a file only)"
     )
     data_dir: str | None = Field(
         None, description="folder of the rows of named tasks: <name>/train.jsonl; none: the hub"
@@ -44,152 +96,276 @@ class AuditSpec(BaseModel):
     input_field: str | None = Field(None, description="name of the field that holds the input")
     input_template: str | None = Field(
         None,
-        description="an input made of several fields, such as '{title}\\n{text}', in the place of input_field",
+        description="an input made of several fields, such as '{title}\\n{text}', "
+        "in place of input_field",
     )
     label_field: str | None = Field(None, description="name of the field that holds the label")
     task: str | None = Field(
         None,
-        description="classification, generation, or a task by name (list tasks); none: inferred from the data",
+        description="classification, generation, or a task by name (list tasks); "
+        "none: inferred from the data",
     )
-    model: str = Field(
-        "pocket", description="model address: pocket, hf/<folder or id>, or openai/<model>"
-    )
-    trust_remote_code: bool = Field(
-        False, description="run Python code that a model's folder or repository brings"
-    )
-    embedder: str | None = Field(
-        None,
-        description="sentence-transformers id or folder for embeddings; none: the model's own mean hidden states",
-    )
-    system: str | None = Field(
-        None,
-        description="python:file.py:object or http:file.yaml, audited in the place of model and mechanism",
-    )
-    mechanism: str = Field("few_shot", description="how answers are made from the context")
-    level: int = Field(1, ge=1, le=2, description="strength of prompt_defense")
-    partitions: int = Field(
-        10, ge=1, description="number of partitions T of a partitioned mechanism"
-    )
-    options: dict[str, str | int | float] = Field(
-        {}, description="other options of the mechanism, NAME=VALUE"
-    )
-    calibration: Literal["analytic", "classical"] = Field(
-        "analytic", description="formula for Gaussian noise"
-    )
-    attack: str = Field("membership", description="the audit query")
-    query_text: str = Field(
-        "", description="text of the attack 'given', with {canary}, {member} and {nonmember} in it"
-    )
-    query_labelled: bool = Field(
-        False, description="the attack 'given' asks for labels of the data, not for yes and no"
-    )
-    canary: str = Field("hex", description="the kind of canary")
-    canary_text: str = Field("", description="text of the canary 'given'")
-    canary_image: str = Field(
-        "", description="image file of the canary 'given', for rows that hold images"
-    )
-    canary_label: str = Field("", description="label of the canary 'given'")
-    digits: int = Field(16, ge=4, description="length of the canary 'hex'")
-    insertion: Literal["replace", "append", "add"] = Field(
-        "replace",
-        description="how the canary enters the context: in the place of an example, in its text, or as one more",
-    )
-    score: str | None = Field(
-        None, description="how releases are scored; none: the strongest that the access allows"
-    )
-    access: Literal["black_box", "white_box"] | None = Field(
-        None, description="what the attacker sees; none: all there is"
-    )
-    epsilon: float = Field(
-        1.0, gt=0, description="the claim, and what a noisy mechanism is calibrated to"
-    )
-    delta: float = Field(1e-5, ge=0, lt=1, description="delta of the claim")
-    answers: int = Field(
-        1,
-        ge=1,
-        description="releases of one context that a trial sees; the claim is composed over them",
-    )
-    pairs: int = Field(100, ge=1, description="pairs of worlds (one with the canary, one without)")
+    pairs: int = Field(100, ge=1, description="paired trials (canary in, canary out)")
     shots: int = Field(20, ge=1, description="examples in a context")
-    confidence: float = Field(0.95, gt=0, lt=1, description="confidence of every bound")
-    estimator: Literal["e_process", "clopper_pearson", "vote_band", "joint_votes"] = Field(
-        "e_process",
-        description="what decides: e_process (anytime-valid), clopper_pearson, vote_band or joint_votes",
-    )
-    stop_when_rejected: bool = Field(
-        False, description="stop collecting once the e_process has refuted the promise"
-    )
-    threshold: str | float | None = Field(
-        None,
-        description="a number, split, split:0.3, bonferroni or best; none: the score's own rule",
+    answers: int = Field(
+        1, ge=1, description="outputs of one context that a trial sees; the claim is composed over them"
     )
     seed: int = Field(0, ge=0, description="root of all randomness")
     store_text: Literal["none", "canary_only", "all"] = Field(
         "canary_only", description="which texts the run may keep"
     )
-    simulations: int = Field(
-        400_000, ge=0, description="simulated releases for the curves (they enter no bound)"
-    )
     batch_pairs: int = Field(
-        8, ge=1, description="pairs collected at once; what an interruption can lose"
+        8, ge=1, description="paired trials collected at once; what an interruption can lose"
     )
+
+
+class Decision(_Spec):
+    """What decides: the claim, and how it is tested."""
+
+    epsilon: float = Field(
+        1.0, gt=0, description="the claim, and what a noisy mechanism is calibrated to"
+    )
+    delta: float = Field(1e-5, ge=0, lt=1, description="delta of the claim")
+    confidence: float = Field(0.95, gt=0, lt=1, description="confidence of every bound")
+    estimator: Component = Field(Component(kind="e_process"), description="what decides")
+    threshold: str | float | None = Field(
+        None, description="a number, split, split:0.3, bonferroni or best; none: the score's own rule"
+    )
+    stop_when_rejected: bool = Field(
+        False, description="stop collecting once the e-process has rejected the claim"
+    )
+    simulations: int = Field(
+        400_000, ge=0, description="simulated outputs for the curves (they enter no bound)"
+    )
+
+
+GROUPS: dict[str, type[_Spec]] = {
+    "system": SystemSpec, "attack": AttackSpec, "design": Design, "decision": Decision,
+}  # fmt: skip
+COMPONENTS: dict[str, Catalogue[Any]] = {
+    "mechanism": MECHANISMS, "query": QUERIES, "canary": CANARIES, "score": SCORES, "estimator": ESTIMATORS,
+}  # fmt: skip
+KEYS: dict[str, str] = {key: group for group, kind in GROUPS.items() for key in kind.model_fields}
+
+
+class AuditSpec(_Spec):
+    """The parameters of an audit. Unknown keys are errors; names are those of the catalogues."""
+
+    system: SystemSpec = SystemSpec()
+    attack: AttackSpec = AttackSpec()
+    design: Design = Design()
+    decision: Decision = Decision()
 
     def model_post_init(self, context: Any, /) -> None:
-        """Names must be in their catalogues."""
-        threshold_rule(self.threshold, Fixed())
-        _known("the attack", self.attack, QUERIES)
-        _known("the canary", self.canary, CANARIES)
-        _known("the mechanism", self.mechanism, MECHANISMS)
-        if self.score is not None:
-            _known("the score", self.score, SCORES)
-        if self.task is not None:
-            _known(
-                "the task",
-                self.task,
-                dict.fromkeys((*TASKS, "help_desk", "pseudo_names", *NAMED_TASKS)),
-            )
+        """Names must be in their catalogues, unless an object was handed over."""
+        threshold_rule(self.decision.threshold, Fixed())
+        for key, catalogue in COMPONENTS.items():
+            named: Component | None = getattr(getattr(self, KEYS[key]), key)
+            if named is not None and named.python is None and named.kind not in catalogue:
+                raise unknown_name(catalogue.what, named.kind, catalogue)
+        task, tasks = self.design.task, (*TASKS, "help_desk", "pseudo_names", *NAMED_TASKS)
+        if task is not None and task not in tasks:
+            raise unknown_name("the task", task, tasks)
+
+    def flat(self) -> Settings:
+        """Every key with its plain value, without the four groups; components as {kind, options}."""
+        found: Settings = {}
+        for group in GROUPS:
+            part: _Spec = getattr(self, group)
+            found.update({k: _plain(getattr(part, k)) for k in type(part).model_fields if k != "rows"})
+        return found
+
+    def nested(self) -> Settings:
+        """The same in their groups, without keys at None, as a configuration file holds them."""
+        values = self.flat()
+        return {
+            group: {key: values[key] for key in kind.model_fields if values.get(key) is not None}
+            for group, kind in GROUPS.items()
+        }
 
 
-def _known(what: str, name: str, catalogue: dict[str, Any]) -> None:
-    if name not in catalogue:
-        raise unknown_name(what, name, catalogue)
+def _plain(value: Any) -> Any:
+    return value.to_config() if isinstance(value, Component) else value
 
 
-def make_spec(values: dict[str, Any]) -> AuditSpec:
-    """A spec from plain values, with a sentence for whatever is wrong with them."""
+def make_spec(values: Mapping[str, Any]) -> AuditSpec:
+    """A spec from plain values, flat or in groups.
+
+    Args:
+        values: Keys of the four groups, or keys by themselves.
+
+    Returns:
+        The spec.
+
+    Raises:
+        UsageError: With a sentence for whatever is wrong with the values.
+    """
+    flat = flat_keys(values)
+    parts: Settings = {group: {} for group in GROUPS}
+    for key, value in flat.items():
+        if key not in KEYS:
+            raise _unknown_key(key)
+        parts[KEYS[key]][key] = value
     try:
-        return AuditSpec(**values)
+        return AuditSpec(**parts)
     except ValidationError as error:
         raise UsageError(" ".join(_sentence(problem) for problem in error.errors())) from None
+
+
+def flat_keys(values: Mapping[str, Any], source: str = "the configuration") -> Settings:
+    """One flat mapping: groups opened, and dotted options put into their components.
+
+    Args:
+        values: Keys as a file, `--set` or a caller writes them.
+        source: Where they come from, for error messages.
+
+    Returns:
+        Values by flat key; components as {kind, option: value}, without kind where none is given.
+
+    Raises:
+        UsageError: If a key or an option is given twice.
+    """
+    found: Settings = {}
+    for key, value in values.items():
+        if key in GROUPS and isinstance(value, Mapping):
+            for inner, one in value.items():
+                _put(found, _inner(key, str(inner)), one, source)
+        else:
+            _put(found, ALIASES.get(str(key), str(key)), value, source)
+    return found
+
+
+def _inner(group: str, key: str) -> str:
+    """A key of a group; one that is no key of it is named with its group in the error."""
+    plain = key.partition(".")[0]
+    if plain not in GROUPS[group].model_fields:
+        raise _unknown_key(plain, group)
+    return key
+
+
+def _put(found: Settings, key: str, value: Any, source: str) -> None:
+    name, dot, option = key.partition(".")
+    if name in COMPONENTS and (dot or not isinstance(value, Component)):
+        given = {option: value} if dot else _component(name, value)
+        twice = sorted(set(given or ()) & set(found.get(name) or ()))
+        if twice or (given is None and name in found):
+            what = f"{name}.{twice[0]}" if twice and twice[0] != "kind" else name
+            raise UsageError(f"{source} gives {what} twice; leave it out once.")
+        found[name] = None if given is None else {**(found.get(name) or {}), **given}
+        return
+    if key in found:
+        raise UsageError(f"{source} gives {key} twice; leave it out once.")
+    found[key] = value
+
+
+def _component(name: str, value: Any) -> Settings | None:
+    if value is None:
+        return None
+    if isinstance(value, Mapping):
+        return {str(key): one for key, one in value.items()}
+    if not isinstance(value, str):
+        raise UsageError(f"{name} is {value!r}; it must be a name or {{kind: NAME, option: value}}.")
+    return {"kind": value}
+
+
+def merge_keys(base: Mapping[str, Any], over: Mapping[str, Any]) -> Settings:
+    """Flat keys of `base`, overridden by those of `over`.
+
+    Options of a component are merged, unless `over` names another kind.
+
+    Args:
+        base: Flat keys, as `flat_keys` returns them.
+        over: Flat keys that win.
+
+    Returns:
+        Flat keys.
+    """
+    found = dict(base)
+    for key, value in over.items():
+        old = found.get(key)
+        if key in COMPONENTS and isinstance(value, Mapping) and isinstance(old, Mapping):
+            same = value.get("kind", old.get("kind")) == old.get("kind")
+            value = {**old, **value} if same else dict(value)
+        found[key] = value
+    return {key: _with_kind(key, value) for key, value in found.items()}
+
+
+def _with_kind(key: str, value: Any) -> Any:
+    """Options without a kind are those of the default."""
+    if key in COMPONENTS and isinstance(value, Mapping) and "kind" not in value:
+        default = GROUPS[KEYS[key]].model_fields[key].default
+        if default is None:
+            raise UsageError(f"{key} has options and no kind; name it, such as {key}: {{kind: NAME}}.")
+        return {"kind": default.kind, **value}
+    return value
+
+
+def _unknown_key(key: str, group: str = "") -> UsageError:
+    known = GROUPS[group].model_fields if group else KEYS
+    near = difflib.get_close_matches(key, known, n=1)
+    where = f" in {group}" if group else ""
+    return UsageError(
+        f"the configuration key {key!r} is not known{where}."
+        + (f" Did you mean {near[0]!r}?" if near else f" Known keys: {', '.join(known)}.")
+    )
 
 
 def _sentence(problem: Any) -> str:
     if problem["type"] == "value_error":
         return str(problem["ctx"]["error"])
-    key = ".".join(str(part) for part in problem["loc"])
-    if problem["type"] == "extra_forbidden":
-        near = difflib.get_close_matches(key, AuditSpec.model_fields, n=1)
-        return f"the configuration key {key!r} is not known." + (
-            f" Did you mean {near[0]!r}?" if near else ""
-        )
+    key = str(problem["loc"][1] if len(problem["loc"]) > 1 else problem["loc"][0])
     must = str(problem["msg"]).removeprefix("Input should be ")
     return f"{key} is {problem['input']!r}; it must be {must}."
 
 
-def load_spec(path: str | None, overrides: dict[str, Any]) -> AuditSpec:
-    """The file's values, overridden by flags."""
-    return make_spec({**(read_config(Path(path)) if path else {}), **overrides})
+def load_spec(path: str | None, overrides: Mapping[str, Any]) -> AuditSpec:
+    """The file's values, overridden by those given.
+
+    Args:
+        path: A YAML file, or None.
+        overrides: Flat keys that win over the file.
+
+    Returns:
+        The spec.
+
+    Raises:
+        UsageError: With a sentence for whatever is wrong with file or values.
+    """
+    base = flat_keys(read_config(Path(path)), f"the file {path}") if path else {}
+    return make_spec(merge_keys(base, flat_keys(overrides, "the command line")))
 
 
-def read_config(path: Path) -> dict[str, Any]:
+class _UniqueKeys(yaml.SafeLoader):
+    """A YAML loader that refuses a key that stands twice."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        keys = [self.construct_object(key, deep) for key, _ in node.value]  # type: ignore[no-untyped-call]
+        twice = [key for at, key in enumerate(keys) if key in keys[:at]]
+        if twice:
+            line = node.start_mark.line + 1
+            raise UsageError(
+                f"the configuration gives {twice[0]!r} twice (in the part that begins on line {line}); "
+                "leave it out once."
+            )
+        return super().construct_mapping(node, deep)
+
+
+def read_config(path: Path) -> Settings:
     """The keys and values of a YAML file, unchecked.
 
-    Raises UsageError with a sentence for what is none.
+    Args:
+        path: The file.
+
+    Returns:
+        What it holds.
+
+    Raises:
+        UsageError: If it does not exist, is no YAML, is no mapping, or gives a key twice.
     """
     if not path.is_file():
         raise UsageError(f"the configuration file {str(path)!r} does not exist.")
     try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+        values = yaml.load(path.read_text(encoding="utf-8"), _UniqueKeys)
     except yaml.YAMLError as error:
         raise UsageError(
             f"the configuration file {str(path)!r} is not YAML: {str(error).splitlines()[0]}."

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from leakbound._catalogue import Catalogue
 from leakbound.mechanisms.embedding_mean import EmbeddingMean
 from leakbound.mechanisms.few_shot import FewShot, ZeroShot
 from leakbound.mechanisms.influence_decoding import BoundedCID, ContextInfluenceDecoding
@@ -25,10 +26,11 @@ __all__ = [
     "ZeroShot",
 ]  # fmt: skip
 
-MECHANISMS: dict[str, Any] = {
-    kind.name: kind
-    for kind in (
-        ZeroShot, FewShot, PromptDefense, JudgeDefense, ReportNoisyMax, EmbeddingMean, KeywordMean, ProductOfExperts,
-        SubsampleAverage, SyntheticShots, ContextInfluenceDecoding, BoundedCID,
-    )
-}  # fmt: skip
+MECHANISMS: Catalogue[Any] = Catalogue(
+    "the mechanism",
+    "leakbound.mechanisms",
+    (
+        ZeroShot, FewShot, PromptDefense, JudgeDefense, ReportNoisyMax, EmbeddingMean, KeywordMean,
+        ProductOfExperts, SubsampleAverage, SyntheticShots, ContextInfluenceDecoding, BoundedCID,
+    ),
+)  # fmt: skip

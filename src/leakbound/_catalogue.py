@@ -1,0 +1,256 @@
+"""Catalogues of classes by name, and the configuration `{kind: NAME, option: value}` of one of them.
+
+A catalogue holds the classes of this package and those that installed packages register through an
+entry point. It is read-only: nobody adds to it at run time. An object that is handed over needs no
+entry.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import inspect
+import types
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property
+from importlib import metadata
+from typing import Any, Generic, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, model_validator
+
+from leakbound.errors import UsageError, unknown_name
+
+__all__ = ["Catalogue", "Component", "construct", "option_types", "options_of"]
+
+T = TypeVar("T")
+
+
+class Catalogue(Mapping[str, type[T]], Generic[T]):
+    """Classes by their `name`: those given, then those of the entry-point group.
+
+    Args:
+        what: What an entry is, with its article, for error messages ("the canary").
+        group: Entry-point group that other packages register in, such as "leakbound.canaries".
+        builtin: The classes of this package, in the order in which they are listed.
+    """
+
+    def __init__(self, what: str, group: str, builtin: Iterable[type[T]]) -> None:
+        self.what, self.group, self._builtin = what, group, tuple(builtin)
+
+    @cached_property
+    def _kinds(self) -> dict[str, type[T]]:
+        found = {_name(kind): kind for kind in self._builtin}
+        for entry in metadata.entry_points(group=self.group):
+            found.setdefault(entry.name, self._load(entry))
+        return found
+
+    def _load(self, entry: metadata.EntryPoint) -> type[T]:
+        try:
+            kind: type[T] = entry.load()
+        except Exception as error:
+            raise UsageError(
+                f"{self.what} {entry.name!r}, registered as {entry.value!r}, cannot be imported "
+                f"({type(error).__name__}); reinstall or uninstall the package that brings it."
+            ) from None
+        if not inspect.isclass(kind) or _name(kind) != entry.name:
+            raise UsageError(
+                f"{self.what} {entry.name!r} is registered as {entry.value!r}; the entry point must "
+                f"lead to a class whose attribute name is {entry.name!r}. Tell its authors."
+            )
+        return kind
+
+    def __getitem__(self, name: str) -> type[T]:
+        if name not in self._kinds:
+            raise unknown_name(self.what, name, self._kinds)
+        return self._kinds[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._kinds
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._kinds)
+
+    def __len__(self) -> int:
+        return len(self._kinds)
+
+    def build(self, component: Component) -> T:
+        """The object that a component describes.
+
+        Args:
+            component: Kind and options.
+
+        Returns:
+            An instance of the class of that name.
+
+        Raises:
+            UsageError: If the name or an option is unknown, or a value has the wrong type.
+        """
+        return construct(self[component.kind], component.options, component.kind)
+
+
+class Component(BaseModel):
+    """`{kind: NAME, option: value}`: one class of a catalogue with its options, as in a YAML file.
+
+    A plain name stands for the class with its default options. `python` names the class of an object
+    that no catalogue holds; such a component describes what ran, and cannot be built from.
+    """
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+    kind: str
+    python: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_name(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            return {"kind": value}
+        if isinstance(value, Mapping) and "kind" not in value:
+            raise ValueError("it must name its kind, such as {kind: hex, digits: 16}")
+        return value
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Options by name, without the defaults that were left out."""
+        return dict(self.model_extra or {})
+
+    @classmethod
+    def of(cls, thing: Any, catalogue: Mapping[str, type[Any]]) -> Component:
+        """The component that describes an object: its name and its plain fields.
+
+        Args:
+            thing: A frozen dataclass with a `name`, such as `Hex(8)`.
+            catalogue: Where its class should stand.
+
+        Returns:
+            A component; with `python` set where the catalogue holds another class or none.
+        """
+        name, kind = _name(type(thing)) or type(thing).__name__, type(thing)
+        listed = name in catalogue and catalogue[name] is kind
+        fields = options_of(thing)
+        where = None if listed and fields is not None else f"{kind.__module__}:{kind.__qualname__}"
+        return cls.model_validate({"kind": name, "python": where, **(fields or {})})
+
+    def to_config(self) -> dict[str, Any]:
+        """Plain values for a YAML or JSON file; `python` only where it is set."""
+        found = {"kind": self.kind, **self.options}
+        return found if self.python is None else {**found, "python": self.python}
+
+
+def options_of(thing: Any) -> dict[str, Any] | None:
+    """The fields of a dataclass as plain values.
+
+    Args:
+        thing: Any object.
+
+    Returns:
+        Values by field name; None if it is no dataclass or holds what a file cannot.
+    """
+    if not dataclasses.is_dataclass(thing) or isinstance(thing, type):
+        return None
+    found = {f.name: getattr(thing, f.name) for f in dataclasses.fields(thing) if f.init and f.repr}
+    plain = all(_is_plain(value) for value in found.values())
+    return {name: _plain(value) for name, value in found.items()} if plain else None
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, tuple):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, str | int | float)
+
+
+def _plain(value: Any) -> Any:
+    return [_plain(one) for one in value] if isinstance(value, tuple) else value
+
+
+def option_types(make: Callable[..., Any]) -> dict[str, Any]:
+    """Names and types of the options of a class or a function that makes one.
+
+    Args:
+        make: A dataclass, or a callable whose parameters are the options.
+
+    Returns:
+        The annotated type of each parameter, in order.
+    """
+    hints = get_type_hints(make.__init__ if inspect.isclass(make) else make)
+    return {name: hints.get(name, Any) for name in inspect.signature(make).parameters}
+
+
+def construct(make: Callable[..., T], options: Mapping[str, Any], name: str) -> T:
+    """Call `make` with options from a file or the command line.
+
+    Args:
+        make: A class, or a function that makes an instance of one.
+        options: Plain values by name.
+        name: What is made, for error messages.
+
+    Returns:
+        What `make` returns.
+
+    Raises:
+        UsageError: If an option is unknown or has the wrong type; whatever `make` raises of it.
+    """
+    known = option_types(make)
+    for option, value in options.items():
+        if option not in known:
+            raise _unknown_option(name, option, known)
+        if not _fits(value, known[option]):
+            raise UsageError(
+                f"the option {option} of {name} is {value!r}; it must be {_described(known[option])}."
+            )
+    missing = [
+        p.name
+        for p in inspect.signature(make).parameters.values()
+        if p.default is p.empty and p.name not in options and p.kind is not p.VAR_KEYWORD
+    ]
+    if missing:
+        raise UsageError(f"{name} needs the option {missing[0]}; add it.")
+    return make(**{option: _tupled(value) for option, value in options.items()})
+
+
+def _unknown_option(name: str, option: str, known: Mapping[str, Any]) -> UsageError:
+    near = difflib.get_close_matches(option, known, n=1)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    listed = ", ".join(known) or "none"
+    return UsageError(f"{name} has no option {option!r}; its options are: {listed}.{hint}")
+
+
+def _name(kind: type[Any]) -> str:
+    return str(vars(kind).get("name", "")) or next(
+        (str(vars(base)["name"]) for base in kind.__mro__ if isinstance(vars(base).get("name"), str)),
+        "",
+    )
+
+
+def _tupled(value: Any) -> Any:
+    return tuple(map(_tupled, value)) if isinstance(value, list) else value
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    """Is a plain value of a type? What is no plain type is left to the class itself."""
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin in (Union, types.UnionType):
+        return any(_fits(value, one) for one in inner)
+    if origin is Literal:
+        return value in inner
+    if origin is tuple:
+        each = inner[0] if inner else Any
+        return isinstance(value, list | tuple) and all(_fits(one, each) for one in value)
+    if kind is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    if kind is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    if kind in (str, bool, type(None)):
+        return isinstance(value, kind)
+    return True
+
+
+def _described(kind: Any) -> str:
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin in (Union, types.UnionType):
+        return " or ".join(_described(one) for one in inner)
+    if origin is Literal:
+        return "one of " + ", ".join(map(repr, inner))
+    if origin is tuple:
+        return f"a list, each {_described(inner[0])}" if inner else "a list"
+    named = {float: "a number", int: "a whole number", str: "a text", bool: "true or false"}
+    return named.get(kind, "none" if kind is type(None) else str(kind))
