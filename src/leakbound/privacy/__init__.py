@@ -1,6 +1,6 @@
-"""Guarantees, calibration and composition:
+"""Guarantees, calibration and composition: pure functions and frozen records.
 
-pure functions and frozen records, numpy and scipy only.
+Only numpy and scipy are needed; subsampled accounting takes the extra `accounting`.
 """
 
 from leakbound.privacy.compose import (
@@ -27,13 +27,34 @@ from leakbound.privacy.guarantee import (
     PureDP,
     Relation,
     compose,
+    leaves,
     self_compose,
     trade_off,
     zcdp_epsilon,
 )
 
 __all__ = [
-    "exponential_composition_epsilon", "pure_composition_epsilon", "subsampled_gaussian_epsilon",
-    "ApproxDP", "BoundedRange", "Composed", "Gaussian", "Guarantee", "NonPrivate", "PureDP", "Relation", "Subsampled", "ZCDP", "calibrate_gaussian",
-    "compose", "gaussian_epsilon", "gdp_delta", "gdp_epsilon", "gdp_trade_off", "self_compose", "trade_off", "zcdp_epsilon",
-]  # fmt: skip
+    "ApproxDP",
+    "BoundedRange",
+    "Composed",
+    "Gaussian",
+    "Guarantee",
+    "NonPrivate",
+    "PureDP",
+    "Relation",
+    "Subsampled",
+    "ZCDP",
+    "calibrate_gaussian",
+    "compose",
+    "exponential_composition_epsilon",
+    "gaussian_epsilon",
+    "gdp_delta",
+    "gdp_epsilon",
+    "gdp_trade_off",
+    "leaves",
+    "pure_composition_epsilon",
+    "self_compose",
+    "subsampled_gaussian_epsilon",
+    "trade_off",
+    "zcdp_epsilon",
+]

@@ -1,8 +1,10 @@
-"""The Gaussian mechanism: its exact privacy profile, both inverses, and calibration (Balle and Wang
-2018; Dong et al. 2022).
+"""The Gaussian mechanism: its exact privacy profile, both inverses, and calibration.
 
-Notation: a mechanism that adds N(0, sigma^2 I) to a statistic of L2 sensitivity D is mu-GDP with mu
-= D / sigma.
+Notation: a mechanism that adds N(0, sigma^2 I) to a statistic of L2 sensitivity D is mu-GDP
+(Gaussian differentially private) with mu = D / sigma.
+
+References: Balle and Wang, "Improving the Gaussian mechanism for differential privacy" (ICML
+2018); Dong, Roth and Su, "Gaussian differential privacy" (JRSS B 2022).
 """
 
 from __future__ import annotations
@@ -21,35 +23,72 @@ from leakbound.errors import UsageError
 __all__ = ["calibrate_gaussian", "gaussian_epsilon", "gdp_delta", "gdp_epsilon", "gdp_trade_off"]
 
 Floats = npt.NDArray[np.float64]
+LARGEST_MU = 1e8  # beyond it delta is 1 to the last bit, and mu**2 would lose all of epsilon
+TOLERANCE = 1e-12  # relative width of a bisection: 10,000 times the rounding error of a float
 
 
 def gdp_delta(epsilon: npt.ArrayLike, mu: npt.ArrayLike) -> float | Floats:
-    """Smallest delta at which mu-GDP gives (epsilon, delta)-DP.
+    """Smallest delta at which mu-GDP implies (epsilon, delta)-DP: the privacy profile.
 
-    Formula: Phi(-epsilon/mu + mu/2) - e^epsilon Phi(-epsilon/mu - mu/2), computed in logarithms so
-    that it neither
-    overflows nor cancels; 0 where mu = 0. Shapes broadcast. Source: Balle and Wang (2018), Theorem
-    8.
-    Raises UsageError for epsilon < 0 or mu < 0.
+    Phi(-epsilon/mu + mu/2) - e^epsilon Phi(-epsilon/mu - mu/2), computed in logarithms so that it
+    neither overflows nor cancels; 0 where mu = 0.
+
+    Args:
+        epsilon: Privacy parameter, at least 0; any shape.
+        mu: Parameter of Gaussian DP, at least 0; any shape that broadcasts with `epsilon`.
+
+    Returns:
+        delta in [0, 1], in the broadcast shape; a float where both arguments are scalars.
+
+    Raises:
+        UsageError: If an epsilon or a mu is negative or NaN.
+
+    Guarantee:
+        Exact, under the relation under which mu was derived.
+
+    Reference:
+        Balle and Wang (2018), Theorem 8.
+
+    Examples:
+        >>> round(gdp_delta(1.0, 1.0), 6)
+        0.126937
+        >>> gdp_delta([0.0, 5.0], 0.0).tolist()
+        [0.0, 0.0]
     """
     eps, m = np.broadcast_arrays(
         np.asarray(epsilon_value(epsilon), float), np.asarray(at_least("mu", mu, 0.0), float)
     )
     out = np.zeros(eps.shape)
     live = (m > 0) & np.isfinite(eps)
-    e, s = eps[live], np.minimum(m[live], 1e8)
+    e, s = eps[live], np.minimum(m[live], LARGEST_MU)
     first, second = log_ndtr(s / 2 - e / s), e + log_ndtr(-s / 2 - e / s)
     out[live] = np.exp(first) * -np.expm1(np.minimum(second - first, 0.0))
     return float(out) if out.ndim == 0 else out
 
 
 def gdp_epsilon(mu: float, delta: float) -> float:
-    """Smallest epsilon at which mu-GDP gives (epsilon, delta)-DP; rounded up (towards less claimed
-    privacy).
+    """Smallest epsilon at which mu-GDP implies (epsilon, delta)-DP.
 
-    0 where mu = 0 or gdp_delta(0, mu) <= delta; infinity where delta = 0 < mu. Bracketed bisection
-    on `gdp_delta`,
-    to one part in 1e12; the upper end of the bracket is returned.
+    Bracketed bisection on `gdp_delta` to one part in 1e12. The upper end of the bracket is
+    returned, so the value is rounded towards less privacy.
+
+    Args:
+        mu: Parameter of Gaussian DP, at least 0.
+        delta: Failure probability in [0, 1).
+
+    Returns:
+        epsilon, at least 0; 0 where mu = 0 or gdp_delta(0, mu) <= delta, infinity where
+        delta = 0 < mu.
+
+    Raises:
+        UsageError: If mu is negative or delta lies outside [0, 1).
+
+    Guarantee:
+        A mu-GDP mechanism is (epsilon, delta)-DP under the same relation.
+
+    Examples:
+        >>> round(gdp_epsilon(1.0, 1e-5), 4)
+        4.3772
     """
     at_least("mu", mu, 0.0)
     delta_value(delta)
@@ -61,8 +100,25 @@ def gdp_epsilon(mu: float, delta: float) -> float:
 
 
 def gaussian_epsilon(sigma: float, sensitivity: float, delta: float) -> float:
-    """Exact epsilon(delta) of noise N(0, sigma^2) on a statistic of L2 sensitivity `sensitivity`;
-    sigma = 0 is infinity.
+    """Exact epsilon(delta) of Gaussian noise.
+
+    Args:
+        sigma: Standard deviation of the noise, in units of the statistic; 0 gives infinity.
+        sensitivity: L2 sensitivity of the statistic, in the same units, at least 0.
+        delta: Failure probability in [0, 1).
+
+    Returns:
+        epsilon, rounded up; 0 where the sensitivity is 0.
+
+    Raises:
+        UsageError: If sigma or sensitivity is negative, or delta lies outside [0, 1).
+
+    Guarantee:
+        (epsilon, delta)-DP under the relation for which the sensitivity holds.
+
+    Examples:
+        >>> round(gaussian_epsilon(sigma=4.0, sensitivity=2.0, delta=1e-5), 4)
+        1.9931
     """
     at_least("sigma", sigma, 0.0)
     at_least("sensitivity", sensitivity, 0.0)
@@ -77,16 +133,35 @@ def calibrate_gaussian(
     sensitivity: float = 1.0,
     method: Literal["analytic", "classical"] = "analytic",
 ) -> float:
-    """Noise scale sigma for (epsilon, delta)-DP at L2 sensitivity `sensitivity`.
+    """Standard deviation of Gaussian noise for (epsilon, delta)-DP.
 
-    "analytic": the smallest sigma with gdp_delta(epsilon, sensitivity/sigma) <= delta, rounded up,
-    so the promise holds
-    exactly (Balle and Wang 2018). "classical": sensitivity * sqrt(2 ln(1.25/delta)) / epsilon, as
-    XL and CL use it; it is
-    kept for reproduction and does not give (epsilon, delta) for every epsilon > 1 (at (10, 1e-5)
-    the exact epsilon is
-    10.39): derive the guarantee from the sigma. Raises UsageError for epsilon <= 0, delta outside
-    (0, 1), sensitivity <= 0.
+    Args:
+        epsilon: Privacy parameter, above 0.
+        delta: Failure probability in (0, 1).
+        sensitivity: L2 sensitivity of the statistic, above 0.
+        method: "analytic" is the smallest sigma with gdp_delta(epsilon, sensitivity/sigma) <=
+            delta, rounded up. "classical" is sensitivity * sqrt(2 ln(1.25/delta)) / epsilon, as
+            XL and CL use it; it is kept for reproduction.
+
+    Returns:
+        sigma, in the units of the sensitivity.
+
+    Raises:
+        UsageError: If epsilon or sensitivity is not above 0, delta lies outside (0, 1), or the
+            method is not known.
+
+    Guarantee:
+        (epsilon, delta)-DP with "analytic", under the relation for which the sensitivity holds.
+        "classical" does not give it for every epsilon > 1 (at (10, 1e-5) the exact epsilon is
+        10.39): derive the guarantee from the sigma in force.
+
+    Reference:
+        Balle and Wang (2018), Algorithm 1; Dwork and Roth (2014), Theorem A.1.
+
+    Examples:
+        >>> sigma = calibrate_gaussian(1.0, 1e-5)
+        >>> round(sigma, 4), round(gaussian_epsilon(sigma, 1.0, 1e-5), 9)
+        (3.7306, 1.0)
     """
     positive("epsilon", epsilon)
     positive("sensitivity", sensitivity)
@@ -102,26 +177,37 @@ def calibrate_gaussian(
 
 
 def gdp_trade_off(fpr: npt.ArrayLike, mu: float) -> Floats:
-    """Largest true-positive rate of any test at false-positive rate `fpr` against a mu-GDP
-    mechanism.
+    """Largest true-positive rate of any test against a mu-GDP mechanism.
 
-    Formula: 1 - Phi(Phi^-1(1 - fpr) - mu) (Dong, Roth and Su 2022). fpr: any shape in [0, 1].
+    Phi(Phi^-1(fpr) + mu), the ROC curve of N(0, 1) against N(mu, 1).
+
+    Args:
+        fpr: False-positive rates in [0, 1]; any shape.
+        mu: Parameter of Gaussian DP, at least 0.
+
+    Returns:
+        True-positive rates in [0, 1], in the shape of `fpr`.
+
+    Reference:
+        Dong, Roth and Su (2022), Definition 2.6.
+
+    Examples:
+        >>> gdp_trade_off([0.0, 0.5, 1.0], 1.0).round(4).tolist()
+        [0.0, 0.8413, 1.0]
     """
     return np.asarray(ndtr(ndtri(np.asarray(fpr, float)) + mu), float)
 
 
 def _smallest(holds: Callable[[float], bool]) -> float:
-    """Smallest positive x with holds(x), for a property that is false below and true above; rounded
-    up.
-    """
+    """Smallest x > 0 with holds(x), for a property false below and true above; rounded up."""
     low, high = 0.0, 1.0
     while not holds(high):
         low, high = high, 2 * high
-        if high > 1e12:
+        if high > 1e12:  # no budget or noise scale in use comes near it
             return math.inf
-    for _ in range(200):
+    for _ in range(200):  # 200 halvings reach the tolerance from any bracket
         middle = (low + high) / 2
         low, high = (low, middle) if holds(middle) else (middle, high)
-        if high - low <= 1e-12 * high:
+        if high - low <= TOLERANCE * high:
             break
     return high

@@ -1,6 +1,4 @@
-"""Guarantees as data: what a mechanism promises, under which relation, and the trade-off curve it
-allows.
-"""
+"""Guarantees as data: the neighbouring relation, epsilon(delta), and the trade-off curve."""
 
 from __future__ import annotations
 
@@ -16,29 +14,66 @@ from leakbound._check import at_least, delta_value, epsilon_value, positive, wit
 from leakbound.errors import UsageError
 from leakbound.privacy.gaussian import Floats, gdp_epsilon, gdp_trade_off
 
-__all__ = ["ApproxDP", "BoundedRange", "Composed", "Gaussian", "Guarantee", "NonPrivate", "PureDP", "Relation", "ZCDP", "compose", "self_compose", "leaves",
-           "trade_off", "zcdp_epsilon"]  # fmt: skip
+__all__ = [
+    "ZCDP",
+    "ApproxDP",
+    "BoundedRange",
+    "Composed",
+    "Gaussian",
+    "Guarantee",
+    "NonPrivate",
+    "PureDP",
+    "Relation",
+    "compose",
+    "leaves",
+    "self_compose",
+    "trade_off",
+    "zcdp_epsilon",
+]
 
 Relation = Literal["replace_one", "add_remove"]
+# Where a trade-off curve is evaluated if the guarantee has no closed form: pure DP, and the orders
+# of magnitude of delta that matter for error rates that some hundred to a million trials resolve.
+DELTAS = (0.0, 1e-9, 1e-5, 1e-3, 0.01, 0.1)
 
 
 @runtime_checkable
 class Guarantee(Protocol):
-    """A promise under a neighbouring relation.
-
-    `epsilon(delta)` is the smallest epsilon it gives at delta.
-    """
+    """What a mechanism is proven to satisfy, under a neighbouring relation."""
 
     @property
-    def relation(self) -> Relation: ...
-    def epsilon(self, delta: float) -> float: ...
-    def describe(self) -> str: ...
+    def relation(self) -> Relation:
+        """Which data sets are neighbours."""
+
+    def epsilon(self, delta: float) -> float:
+        """Smallest epsilon that is guaranteed at `delta` in [0, 1)."""
+
+    def describe(self) -> str:
+        """One line for reports."""
 
 
 def zcdp_epsilon(rho: float, delta: float) -> float:
-    """epsilon(delta) of rho-zCDP:
+    """epsilon(delta) of rho-zCDP: rho + 2 sqrt(rho ln(1/delta)).
 
-    rho + 2 sqrt(rho ln(1/delta)) (Bun and Steinke 2016); infinity at delta = 0 < rho.
+    Args:
+        rho: Parameter of zero-concentrated DP, at least 0.
+        delta: Failure probability in [0, 1).
+
+    Returns:
+        epsilon; 0 where rho = 0, infinity where delta = 0 < rho.
+
+    Raises:
+        UsageError: If rho is negative or delta lies outside [0, 1).
+
+    Guarantee:
+        A rho-zCDP mechanism is (epsilon, delta)-DP under the same relation.
+
+    Reference:
+        Bun and Steinke, "Concentrated differential privacy" (TCC 2016), Proposition 1.3.
+
+    Examples:
+        >>> round(zcdp_epsilon(0.1, 1e-5), 3)
+        2.246
     """
     at_least("rho", rho, 0.0)
     delta_value(delta)
@@ -49,9 +84,20 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Gaussian:
-    """Noise N(0, sigma^2 I) on a statistic of L2 sensitivity `sensitivity`:
+    """Guarantee of Gaussian noise: mu-GDP with mu = sensitivity / sigma.
 
-    mu-GDP with mu = sensitivity / sigma.
+    Attributes:
+        sensitivity: L2 sensitivity of the statistic under `relation`, above 0.
+        sigma: Standard deviation of the noise, in the same units, above 0.
+        relation: Neighbouring relation.
+
+    Raises:
+        UsageError: If sensitivity or sigma is not a finite number above 0.
+
+    Examples:
+        >>> guarantee = Gaussian(sensitivity=1.0, sigma=2.0)
+        >>> guarantee.mu, round(guarantee.epsilon(1e-5), 4)
+        (0.5, 1.9931)
     """
 
     sensitivity: float
@@ -68,16 +114,28 @@ class Gaussian:
         return self.sensitivity / self.sigma
 
     def epsilon(self, delta: float) -> float:
-        """Exact epsilon at delta."""
+        """Exact epsilon at `delta` in [0, 1)."""
         return gdp_epsilon(self.mu, delta)
 
     def describe(self) -> str:
-        return f"{self.mu:.4g}-GDP (Gaussian noise {self.sigma:.4g} on sensitivity {self.sensitivity:.4g}, {self.relation})"
+        """One line for reports."""
+        return (
+            f"{self.mu:.4g}-GDP (Gaussian noise {self.sigma:.4g} on sensitivity "
+            f"{self.sensitivity:.4g}, {self.relation})"
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class PureDP:
-    """epsilon-DP."""
+    """epsilon-DP.
+
+    Attributes:
+        value: epsilon, at least 0; infinity is allowed.
+        relation: Neighbouring relation.
+
+    Raises:
+        UsageError: If the value is negative or NaN.
+    """
 
     value: float
     relation: Relation = "replace_one"
@@ -86,20 +144,32 @@ class PureDP:
         epsilon_value(self.value)
 
     def epsilon(self, delta: float) -> float:
-        """The stated epsilon, at any delta."""
+        """The stated epsilon, at any `delta` in [0, 1)."""
         delta_value(delta)
         return self.value
 
     def describe(self) -> str:
+        """One line for reports."""
         return f"{self.value:g}-DP ({self.relation})"
 
 
 @dataclass(frozen=True, slots=True)
 class BoundedRange:
-    """An exponential mechanism whose log-probabilities move by a range of at most `value`: value-DP
-    and value^2/8-zCDP.
+    """Guarantee of an exponential mechanism: value-DP and value^2/8-zCDP.
 
-    Source: Durfee and Rogers 2019; Cesar and Rogers 2021.
+    Attributes:
+        value: Largest range by which its log-probabilities move, at least 0.
+        relation: Neighbouring relation.
+
+    Raises:
+        UsageError: If the value is negative or NaN.
+
+    Reference:
+        Durfee and Rogers (NeurIPS 2019); Cesar and Rogers (ALT 2021).
+
+    Examples:
+        >>> BoundedRange(2.0).rho
+        0.5
     """
 
     value: float
@@ -110,21 +180,39 @@ class BoundedRange:
 
     @property
     def rho(self) -> float:
-        """The zCDP parameter."""
+        """The parameter of zero-concentrated DP."""
         return self.value**2 / 8
 
     def epsilon(self, delta: float) -> float:
-        """The better of both statements at delta."""
+        """The better of both statements at `delta` in [0, 1)."""
         delta_value(delta)
         return min(self.value, zcdp_epsilon(self.rho, delta))
 
     def describe(self) -> str:
-        return f"{self.value:g}-DP (exponential mechanism, {self.value:g}-bounded range, {self.relation})"
+        """One line for reports."""
+        return (
+            f"{self.value:g}-DP (exponential mechanism, {self.value:g}-bounded range, "
+            f"{self.relation})"
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class ApproxDP:
-    """(epsilon, delta)-DP. Below its own delta it promises nothing."""
+    """(epsilon, delta)-DP; below its own delta it guarantees nothing.
+
+    Attributes:
+        value: epsilon, at least 0; infinity is allowed.
+        delta: Failure probability in [0, 1).
+        relation: Neighbouring relation.
+
+    Raises:
+        UsageError: If value or delta lies outside its range.
+
+    Examples:
+        >>> claim = ApproxDP(1.0, 1e-5)
+        >>> claim.epsilon(1e-3), claim.epsilon(1e-6)
+        (1.0, inf)
+    """
 
     value: float
     delta: float
@@ -140,12 +228,24 @@ class ApproxDP:
         return self.value if delta >= self.delta else math.inf
 
     def describe(self) -> str:
+        """One line for reports."""
         return f"({self.value:g}, {self.delta:g})-DP ({self.relation})"
 
 
 @dataclass(frozen=True, slots=True)
 class ZCDP:
-    """rho-zero-concentrated DP."""
+    """rho-zero-concentrated DP.
+
+    Attributes:
+        rho: Parameter, at least 0.
+        relation: Neighbouring relation.
+
+    Raises:
+        UsageError: If rho is negative or NaN.
+
+    Reference:
+        Bun and Steinke (TCC 2016).
+    """
 
     rho: float
     relation: Relation = "replace_one"
@@ -154,32 +254,48 @@ class ZCDP:
         at_least("rho", self.rho, 0.0)
 
     def epsilon(self, delta: float) -> float:
-        """rho + 2 sqrt(rho ln(1/delta))."""
+        """`zcdp_epsilon` at `delta` in [0, 1)."""
         return zcdp_epsilon(self.rho, delta)
 
     def describe(self) -> str:
+        """One line for reports."""
         return f"{self.rho:g}-zCDP ({self.relation})"
 
 
 @dataclass(frozen=True, slots=True)
 class NonPrivate:
-    """No promise at all."""
+    """No guarantee.
+
+    Attributes:
+        relation: Neighbouring relation under which nothing is guaranteed.
+    """
 
     relation: Relation = "replace_one"
 
     def epsilon(self, delta: float) -> float:
-        """Infinity."""
+        """Infinity, at any `delta`."""
         return math.inf
 
     def describe(self) -> str:
+        """One line for reports."""
         return "no guarantee"
 
 
 @dataclass(frozen=True, slots=True)
 class Composed:
-    """Several releases over one context.
+    """Guarantee of several adaptively chosen releases over one context.
 
     Gaussian parts add in mu^2, zCDP parts in rho, the rest by basic composition.
+
+    Attributes:
+        parts: Guarantees of the releases, at least one, all under one relation.
+
+    Raises:
+        UsageError: If the parts state different relations.
+
+    Examples:
+        >>> Composed((Gaussian(3.0, 1.0), Gaussian(4.0, 1.0))).epsilon(0.5) == gdp_epsilon(5.0, 0.5)
+        True
     """
 
     parts: tuple[Guarantee, ...]
@@ -193,14 +309,15 @@ class Composed:
 
     @property
     def relation(self) -> Relation:
-        """The relation all parts share."""
+        """The relation of all parts."""
         return self.parts[0].relation
 
     def epsilon(self, delta: float) -> float:
-        """epsilon at delta: exact for Gaussian parts alone; otherwise the parts share delta evenly.
+        """epsilon at `delta` in [0, 1).
 
-        Exponential mechanisms are counted as pure or as zCDP, whichever gives less: both hold for
-        tokens chosen adaptively.
+        Exact for Gaussian parts alone; otherwise the parts share delta evenly. Exponential
+        mechanisms are counted as pure or as zCDP, whichever gives less: both hold for tokens
+        chosen adaptively.
         """
         delta_value(delta)
         return min(self._epsilon(delta, ranged) for ranged in (False, True))
@@ -221,38 +338,101 @@ class Composed:
         )
 
     def describe(self) -> str:
+        """One line for reports."""
         return f"composition of {len(self.parts)} releases ({self.relation})"
 
 
 def compose(parts: Sequence[Guarantee]) -> Guarantee:
-    """The guarantee of several adaptively chosen releases over one context (delta is paid by every
-    part, nested ones too).
+    """Guarantee of several adaptively chosen releases over one context.
+
+    Args:
+        parts: Guarantees of the releases, at least one; nested compositions are flattened, so
+            every leaf pays its share of delta.
+
+    Returns:
+        The only part where there is one, else a `Composed`.
+
+    Raises:
+        UsageError: If there is no part, or the parts state different relations.
+
+    Guarantee:
+        Holds under the relation of the parts.
+
+    Examples:
+        >>> compose([PureDP(1.0), PureDP(0.5)]).epsilon(0.0)
+        1.5
     """
     if not parts:
         raise UsageError("compose got no guarantees; it needs at least one.")
-    return (
-        parts[0]
-        if len(parts) == 1
-        else Composed(tuple(leaf for part in parts for leaf in leaves(part)))
-    )
+    if len(parts) == 1:
+        return parts[0]
+    return Composed(tuple(leaf for part in parts for leaf in leaves(part)))
+
+
+def self_compose(guarantee: Guarantee, count: int) -> Guarantee:
+    """Guarantee of `count` answers of one mechanism over one context.
+
+    Args:
+        guarantee: Guarantee of one answer.
+        count: Number of answers, at least 1.
+
+    Returns:
+        A `Gaussian` with sqrt(count) times the mu for a `Gaussian`, else a `Composed`.
+
+    Raises:
+        UsageError: If there is no answer.
+
+    Guarantee:
+        Holds under the relation of `guarantee`.
+
+    Examples:
+        >>> self_compose(Gaussian(1.0, 2.0), 4).mu
+        1.0
+    """
+    if isinstance(guarantee, Gaussian):
+        return Gaussian(
+            guarantee.sensitivity * math.sqrt(count), guarantee.sigma, guarantee.relation
+        )
+    return compose([guarantee] * count)
 
 
 def leaves(guarantee: Guarantee) -> tuple[Guarantee, ...]:
-    """The parts of a composition, however deep; a single guarantee is its own."""
+    """Leaves of a composition, however deep.
+
+    Args:
+        guarantee: Any guarantee.
+
+    Returns:
+        The guarantees without compositions among them; a single guarantee is its own leaf.
+    """
     if isinstance(guarantee, Composed):
         return tuple(leaf for part in guarantee.parts for leaf in leaves(part))
     return (guarantee,)
 
 
-def trade_off(
-    guarantee: Guarantee,
-    fpr: npt.ArrayLike,
-    deltas: Sequence[float] = (0.0, 1e-9, 1e-5, 1e-3, 0.01, 0.1),
-) -> Floats:
-    """Largest true-positive rate that a guarantee allows any attack at each false-positive rate.
+def trade_off(guarantee: Guarantee, fpr: npt.ArrayLike, deltas: Sequence[float] = DELTAS) -> Floats:
+    """Largest true-positive rate that a guarantee allows any attack.
 
-    Gaussian: exact. Others: the tightest of min(1, e^eps fpr + delta) and 1 - e^-eps (1 - delta -
-    fpr) over (epsilon(delta), delta).
+    Exact for `Gaussian`. For others the tightest of min(1, e^eps fpr + delta) and
+    1 - e^-eps (1 - delta - fpr) over the points (epsilon(delta), delta).
+
+    Args:
+        guarantee: The guarantee.
+        fpr: False-positive rates in [0, 1]; any shape.
+        deltas: Values of delta at which the guarantee is read; more make the curve tighter.
+
+    Returns:
+        True-positive rates in [0, 1], in the shape of `fpr`.
+
+    Raises:
+        UsageError: If a rate lies outside [0, 1].
+
+    Reference:
+        Kairouz, Oh and Viswanath (ICML 2015), Theorem 2.1; Dong, Roth and Su (JRSS B 2022).
+
+    Examples:
+        >>> trade_off(PureDP(0.0), [0.1, 0.9]).round(9).tolist()
+        [0.1, 0.9]
     """
     x = np.asarray(within("fpr", fpr, 0.0, 1.0), float)
     if isinstance(guarantee, Gaussian):
@@ -266,14 +446,3 @@ def trade_off(
                 best, np.minimum(math.exp(eps) * x + delta, 1 - math.exp(-eps) * (1 - delta - x))
             )
     return np.asarray(np.clip(best, 0.0, 1.0))
-
-
-def self_compose(guarantee: Guarantee, answers: int) -> Guarantee:
-    """The guarantee of so many answers over one context; Gaussian stays Gaussian, with mu times the
-    root.
-    """
-    if isinstance(guarantee, Gaussian):
-        return Gaussian(
-            guarantee.sensitivity * math.sqrt(answers), guarantee.sigma, guarantee.relation
-        )
-    return compose([guarantee] * answers)
