@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import random
 import re
@@ -21,10 +22,10 @@ JSON = b"application/json"
 
 
 class Faults:
-    """ASGI middleware: a share `rate` of the POST requests gets one of `kinds`. Replies are
-    delivered at once but for
-    `slow`, whose body waits `pause` seconds in its middle. `log` holds, in order, the fault of each
-    POST, or None.
+    """ASGI middleware: a share `rate` of the POST requests gets one of `kinds`.
+
+    Replies are delivered at once but for `slow`, whose body waits `pause` seconds in its middle,
+    or until the client has gone. `log` holds, in order, the fault of each POST, or None.
     """
 
     def __init__(
@@ -68,7 +69,7 @@ class Faults:
         start, body = await self._true(scope, receive)
         headers = [(name, value) for name, value in start["headers"] if name != b"content-length"]
         if kind == "slow":
-            await self._slowly(send, start["status"], headers, body)
+            await self._slowly(receive, send, start["status"], headers, body)
         else:
             await _send(send, start["status"], *DAMAGES[kind](headers, body))
 
@@ -81,12 +82,15 @@ class Faults:
         await self.app(scope, receive, keep)
         return messages[0], b"".join(message.get("body", b"") for message in messages[1:])
 
-    async def _slowly(self, send: Any, status: int, headers: Any, body: bytes) -> None:
+    async def _slowly(
+        self, receive: Any, send: Any, status: int, headers: Any, body: bytes
+    ) -> None:
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send(
             {"type": "http.response.body", "body": body[: len(body) // 2], "more_body": True}
         )
-        await asyncio.sleep(self.pause)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(_gone(receive), self.pause)
         await send({"type": "http.response.body", "body": body[len(body) // 2 :]})
 
 
@@ -167,5 +171,10 @@ async def _reset(receive: Any, send: Any) -> None:
     transport.
     """
     send.__self__.transport.abort()
+    await _gone(receive)
+
+
+async def _gone(receive: Any) -> None:
+    """Wait until the client has gone."""
     while (await receive())["type"] != "http.disconnect":
         pass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -10,11 +11,11 @@ from typing import Any
 
 import uvicorn
 
-__all__ = ["running"]
+__all__ = ["nobody", "running"]
 
 
 @contextmanager
-def running(app: Any, seconds: float = 20.0) -> Iterator[str]:
+def running(app: Any, seconds: float = 120.0) -> Iterator[str]:
     """Serve an ASGI application on 127.0.0.1 at a free port, in a thread; yields its base URL,
     which ends in /v1.
     """
@@ -28,6 +29,14 @@ def running(app: Any, seconds: float = 20.0) -> Iterator[str]:
     finally:
         server.should_exit = True
         thread.join(seconds)
+
+
+@contextmanager
+def nobody() -> Iterator[str]:
+    """A base URL at which nobody listens: its port is taken for the length of the `with`."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
 
 
 def _port(server: uvicorn.Server, thread: threading.Thread, seconds: float) -> int:

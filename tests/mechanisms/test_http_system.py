@@ -116,9 +116,8 @@ def test_rows_and_query_travel_in_one_request(
         Votes((1, 0, 0)),
         Votes((0, 1, 0)),
     ]
-    _, _, headers, body = next(
-        one for one in desk.seen if "kite" in str(one[3])
-    )  # both were sent at once
+    (found,) = [one for one in desk.seen if one[3]["rows"][0]["input"] == "kite"]  # sent at once
+    _, _, headers, body = found
     assert headers["Authorization"] == f"Bearer {SECRET}"
     assert body["rows"] == [{"input": "kite", "label": "a"}]
     assert body["text"] == "Notes:\nInput: kite\nLabel: a\n\n"
@@ -212,10 +211,9 @@ def test_a_service_that_is_not_there_or_too_slow(
         system(tmp_path, values).collect(TASK, [job()], [0], Scripted())
     gate = threading.Event()
     monkeypatch.setattr(desk, "reply", lambda path, body: (gate.wait(), (200, {}))[1])
+    slow = system(tmp_path, values | {"url": f"{desk.url}/ask", "timeout": 2})  # time to connect
     with pytest.raises(TargetError, match=r"could not be asked \(ReadTimeout\)"):
-        system(tmp_path, values | {"url": f"{desk.url}/ask", "timeout": 0.2}).collect(
-            TASK, [job()], [0], Scripted()
-        )
+        slow.collect(TASK, [job()], [0], Scripted())
     gate.set()
 
 

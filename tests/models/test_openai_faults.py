@@ -19,7 +19,7 @@ pytest.importorskip("uvicorn")
 
 from loopback.faults import FAULTS, Faults
 from loopback.parrot import Parrot
-from loopback.running import running
+from loopback.running import nobody, running
 
 KEY = "sk-kept-away-from-everything-1234"
 SECRET = "zanzibar-4417"
@@ -45,9 +45,10 @@ def model(*urls: str, key: str | None = None, **options: Any) -> OpenAIModel:
     "kinds", [FAULTS[:4], FAULTS[4:8], tuple(kind for kind in FAULTS[8:] if kind != "nan")]
 )
 def test_every_fault_is_outlived(kinds: tuple[str, ...]) -> None:
-    app = Faults(Parrot(), rate=0.4, seed=1, kinds=kinds, pause=0.9)
+    """With 20 retries one of 30 requests fails for good with probability 30 * 0.4**21 < 2e-7."""
+    app = Faults(Parrot(), rate=0.4, seed=1, kinds=kinds, pause=60)
     with running(app) as url:
-        asked = model(url, connections=16, timeout=0.6, retries=12)
+        asked = model(url, connections=16, timeout=1.5, retries=20)
         assert asked.answer(requests(30)) == answers(30)
         asked.close()
     assert set(kinds) <= set(app.log)
@@ -58,7 +59,7 @@ def test_every_fault_is_outlived(kinds: tuple[str, ...]) -> None:
 def test_answers_keep_their_order_under_all_faults_at_once() -> None:
     app = Faults(Parrot(pause=0.001), rate=0.25, seed=3, pause=0.05)
     with running(app) as url:
-        asked = model(url, connections=32, timeout=5, retries=12)
+        asked = model(url, connections=32, timeout=60, retries=12)
         assert asked.answer(requests(150)) == answers(150)
         asked.close()
 
@@ -76,9 +77,7 @@ def test_an_endpoint_that_always_fails_ends_in_a_sentence_with_counts() -> None:
 
 
 def test_nobody_at_the_address_ends_in_a_sentence() -> None:
-    with running(Parrot()) as url:
-        pass
-    with pytest.raises(TargetError, match="no connection"):
+    with nobody() as url, pytest.raises(TargetError, match="no connection"):
         model(url, retries=1).answer(requests(1))
 
 
@@ -115,7 +114,7 @@ def test_a_wait_that_is_asked_for_is_kept_by_all_requests() -> None:
         asked = model(url, connections=1)
         assert asked.answer(requests(2)) == answers(2)
         asked.close()
-    assert times[1] - times[0] >= 0.95
+    assert times[1] - times[0] >= 1  # a bound from below: no load can break it
 
 
 def test_a_wait_beyond_patience_ends_the_run() -> None:
