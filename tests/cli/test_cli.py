@@ -3,43 +3,29 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from commands import cli, launch
 
 from leakbound.auditing import AuditSpec
 
 pytest.importorskip("torch")
 
 
-def cli(*args: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    return subprocess.run(
-        [sys.executable, "-m", "leakbound", *args],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        env=environment,
-    )
-
-
 def test_an_audit_of_the_undefended_system_exits_1(tmp_path: Path) -> None:
-    done = cli("audit", "--pairs", "30", "--shots", "6", cwd=tmp_path)
-    assert done.returncode == 1, done.stderr
-    assert done.stdout.startswith("VIOLATION: few_shot")
+    process = launch("audit", "--pairs", "30", "--shots", "6", cwd=tmp_path)
+    shown, errors = process.communicate()
+    assert process.returncode == 1, errors
+    assert shown.startswith("VIOLATION: few_shot")
     (page,) = tmp_path.glob("runs/*/report.html")
     assert "What this does not prove" in page.read_text()
 
 
 def test_options_come_from_flags_over_environment_over_file(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("pairs: 5\nshots: 4\nepsilon: 2\n")
-    done = subprocess.run(
-        [sys.executable, "-m", "leakbound", "audit", "--config", "a.yaml", "--shots", "6", "--set", "seed=9"],
-        cwd=tmp_path, capture_output=True, text=True, env={**os.environ, "LEAKBOUND_PAIRS": "4"},
-    )  # fmt: skip
+    flags = ("--config", "a.yaml", "--shots", "6", "--set", "seed=9")
+    done = cli("audit", *flags, cwd=tmp_path, LEAKBOUND_PAIRS="4")
     assert done.returncode == 3, done.stderr
     (record,) = tmp_path.glob("runs/*/record.json")
     spec = json.loads(record.read_text())["spec"]

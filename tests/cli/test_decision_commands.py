@@ -4,20 +4,13 @@ from __future__ import annotations
 
 import shutil
 import stat
-import subprocess
-import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from commands import cli
 
 SYSTEM = "def leaky(context, query):\n    return 'yes' if any(r.input == query.split('\"')[1] for r in context) else 'no'\n\n\ndef sound(context, query):\n    return 'no'\n"
-
-
-def cli(*args: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "leakbound", *args], cwd=cwd, capture_output=True, text=True
-    )
 
 
 @pytest.fixture(scope="module")

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from commands import cli
 
 from leakbound.attribution import load_influence
 from leakbound.cli.local_options import size
 from leakbound.errors import UsageError
-
-
-def cli(*args: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "leakbound", *args], capture_output=True, text=True
-    )
 
 
 @pytest.mark.parametrize(

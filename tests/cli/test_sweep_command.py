@@ -3,43 +3,34 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
+import commands
 import pytest
 
 from leakbound.cli import main
 
 SYSTEM = """
-import time
+import os, time
 
 def answer(context, query):
     canary = query.split('"')[1]
     with open("calls.txt", "a") as file:
         file.write(canary + "\\n")
-    time.sleep(0.004)
+    while os.path.exists("hold") and os.path.exists("stopped/sweep.json"):
+        time.sleep(0.01)
     return "yes" if any(e.input == canary for e in context) else "no"
 """
 LEAKY = ("--system", "python:system.py:answer", "--data", "rows.jsonl", "--pairs", "30", "--grid", "shots=3,4,5,6", "--batch-pairs", "2")  # fmt: skip
 
 
-def start(cwd: Path, *args: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "leakbound", *args], cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
-
-
 def cli(cwd: Path, *args: str) -> tuple[int, str, str]:
-    process = start(cwd, *args)
-    out, err = process.communicate()
-    assert "Traceback" not in err
-    return process.returncode, out, err
+    done = commands.cli(*args, cwd=cwd)
+    assert "Traceback" not in done.stderr
+    return done.returncode, done.stdout, done.stderr
 
 
 @pytest.fixture
@@ -48,19 +39,19 @@ def folder(tmp_path: Path, data_file: Path) -> Path:
     return tmp_path
 
 
-def until_first_point(process: subprocess.Popen[str], record: Path) -> None:
-    while not record.is_file() and process.poll() is None:
-        time.sleep(0.02)
-
-
 @pytest.mark.parametrize(("how", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -9)])
 def test_a_stopped_sweep_keeps_its_points_and_goes_on_to_the_same_bytes(
     folder: Path, how: signal.Signals, code: int
 ) -> None:
-    process = start(folder, "sweep", *LEAKY, "--out", "stopped")
-    until_first_point(process, folder / "stopped" / "sweep.json")
+    """The system holds the run within its second point, until the signal comes."""
+    hold = folder / "hold"
+    hold.touch()
+    process = commands.launch("sweep", *LEAKY, "--out", "stopped", cwd=folder)
+    while not (folder / "stopped" / "sweep.json").is_file() and process.poll() is None:
+        time.sleep(0.02)
     process.send_signal(how)
     _, errors = process.communicate()
+    hold.unlink()
     assert process.returncode == code
     assert "Traceback" not in errors
     partly = json.loads((folder / "stopped" / "sweep.json").read_text())

@@ -4,12 +4,10 @@ end before any model is opened.
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from commands import cli
 
 pytest.importorskip("torch")
 pytest.importorskip("PIL")
@@ -26,17 +24,6 @@ IMAGES = (
     "--pairs",
     "40",
 )
-
-
-def cli(*args: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    return subprocess.run(
-        [sys.executable, "-m", "leakbound", *args],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        env=environment,
-    )
 
 
 def test_the_undefended_system_is_refuted(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import Any
 
-__all__ = ["FAULTS", "Faults"]
+__all__ = ["FAULTS", "Faults", "gone"]
 
 FAULTS = (
     "too_many", "too_many_until_date", "error_500", "error_503", "reset", "truncated", "wrong_type", "no_choices",
@@ -90,7 +90,7 @@ class Faults:
             {"type": "http.response.body", "body": body[: len(body) // 2], "more_body": True}
         )
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(_gone(receive), self.pause)
+            await asyncio.wait_for(gone(receive), self.pause)
         await send({"type": "http.response.body", "body": body[len(body) // 2 :]})
 
 
@@ -171,10 +171,10 @@ async def _reset(receive: Any, send: Any) -> None:
     transport.
     """
     send.__self__.transport.abort()
-    await _gone(receive)
+    await gone(receive)
 
 
-async def _gone(receive: Any) -> None:
+async def gone(receive: Any) -> None:
     """Wait until the client has gone."""
     while (await receive())["type"] != "http.disconnect":
         pass

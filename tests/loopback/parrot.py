@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from collections.abc import Callable
 from typing import Any
+
+from loopback.faults import gone
 
 __all__ = ["Parrot"]
 
 
 class Parrot:
-    """Answers with the prompt backwards; keeps what it was sent and how many requests were in it at
-    once.
+    """Answers with the prompt backwards, after `pause` seconds; keeps what it was sent and how many
+    requests were in it at once. A pause of infinity lasts until the client has gone.
     """
 
     def __init__(
@@ -39,7 +42,7 @@ class Parrot:
         number = len(self.prompts)
         self.inside += 1
         self.most = max(self.most, self.inside)
-        await asyncio.sleep(self.pause)
+        await (gone(receive) if math.isinf(self.pause) else asyncio.sleep(self.pause))
         self.inside -= 1
         status, reply, *headers = self._reply(number, prompt)
         kind = [(b"content-type", b"application/json"), *headers]
