@@ -74,7 +74,7 @@ def best_bet(noticed: float, sigma: float, goal: float) -> float:
         ]
     )
     miss, hit = np.moveaxis(np.tensordot(lines.coefficients[0], states, 1), 1, 0)  # (L, K) each
-    worst = StakeRule(lines, scores.support(), np.zeros(scores.thresholds.size), 3.0, None).worst[0]
+    worst = StakeRule(lines, scores.support(), np.zeros(scores.thresholds.size), 3.0, None).least_payoff[0]
     share = np.linspace(0.01, 0.99, 99)[:, None, None] / -np.minimum(worst, -1e-9)
     growth = noticed * np.log1p(share * hit) + (1 - noticed) * np.log1p(share * miss)
     return float(-math.log(0.05) / growth.max())

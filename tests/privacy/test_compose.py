@@ -3,6 +3,7 @@
 import builtins
 import itertools
 import math
+import re
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from leakbound._install import install_hint
 from leakbound.errors import UsageError
 from leakbound.privacy import (
     exponential_composition_epsilon,
@@ -94,7 +96,8 @@ def test_small_exponential_mechanisms_by_enumeration(
         for law in (here, there)
     )
     exact = (
-        exact_privacy_loss(CategoricalLaw(p / p.sum()), CategoricalLaw(q / q.sum()), delta).epsilon or 0.0
+        exact_privacy_loss(CategoricalLaw(p / p.sum()), CategoricalLaw(q / q.sum()), delta).epsilon
+        or 0.0
     )
     assert exact <= exponential_composition_epsilon(epsilon, count, delta) + 1e-9
     assert exact <= pure_composition_epsilon(epsilon, count, delta) + 1e-9
@@ -127,7 +130,7 @@ def test_without_dp_accounting_there_is_a_sentence(monkeypatch: pytest.MonkeyPat
         return real(name, *args, **kwargs)
 
     monkeypatch.setattr(builtins, "__import__", missing)
-    with pytest.raises(UsageError, match=r"pip install 'leakbound\[accounting\]'"):
+    with pytest.raises(UsageError, match=re.escape(install_hint("accounting"))):
         subsampled_gaussian_epsilon(1.0, 0.1, 1, 1e-5)
 
 

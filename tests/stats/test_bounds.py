@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from leakbound.errors import UsageError
+from leakbound.privacy import gdp_epsilon
 from leakbound.stats import (
     Estimate,
     Split,
@@ -51,11 +52,23 @@ def test_bounds_are_finite_and_never_negative(
     members: int, nonmembers: int, data: st.DataObject
 ) -> None:
     tp, fp = data.draw(st.integers(0, members)), data.draw(st.integers(0, nonmembers))
-    for estimate in (clopper_pearson, gdp):
-        e = estimate(tp, members - tp, fp, nonmembers - fp, 1e-5)
-        assert e.epsilon is not None
-        assert 0 <= e.epsilon < math.inf
-        assert e.kind == "lower_bound"
+    cells = (tp, members - tp, fp, nonmembers - fp)
+    bound = clopper_pearson(*cells, 1e-5)
+    assert bound.epsilon is not None
+    assert 0 <= bound.epsilon < math.inf
+    assert bound.kind == "lower_bound"
+    gaussian = gdp(*cells, 1e-5)
+    assert gaussian.mu is not None
+    assert 0 <= gaussian.mu < math.inf
+
+
+def test_an_implied_epsilon_is_no_lower_bound() -> None:
+    """A bound on mu says nothing of epsilon unless the mechanism is Gaussian."""
+    found = gdp(90, 10, 10, 90, 1e-5)
+    assert found.kind == "lower_bound"
+    assert found.epsilon is None
+    assert found.details["implied_epsilon"] == gdp_epsilon(found.mu or 0.0, 1e-5)
+    assert found.details["implied_epsilon"] > 5  # randomised response of epsilon 2.2 looks so
 
 
 @given(st.integers(2, 200), st.data())

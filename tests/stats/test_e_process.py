@@ -39,7 +39,7 @@ def audit(claim_mu: float, true_mu: float, pairs: int, seed: int) -> EProcess:
     return process
 
 
-def test_a_true_claim_is_refuted_in_at_most_5_percent_even_with_stopping() -> None:
+def test_a_true_claim_is_rejected_in_at_most_5_percent_even_with_stopping() -> None:
     assert np.mean([audit(1.0, 1.0, 150, seed).rejected for seed in range(200)]) <= 0.05
 
 
@@ -50,10 +50,13 @@ def test_no_leak_has_no_positive_bound_more_often() -> None:
     )
 
 
-def test_a_false_claim_is_refuted_and_bounds_lie_below_the_truth() -> None:
+def test_a_false_claim_is_rejected_and_bounds_lie_below_the_truth() -> None:
     process = audit(0.5, 2.0, 200, 2)
     assert process.rejected
-    assert 0.5 < (process.mu_lower_bound().mu or 0) < 2.0
+    found = process.mu_lower_bound()
+    assert 0.5 < (found.mu or 0) < 2.0
+    assert found.epsilon is None  # what mu implies is no bound of kind lower_bound
+    assert found.details["implied_epsilon"] == gdp_epsilon(found.mu or 0, 1e-5)
     assert process.e_value > 20
 
 
@@ -75,7 +78,7 @@ def test_the_e_value_is_never_negative(
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 2**31), st.floats(0.1, 2))
 def test_one_step_is_a_supermartingale(seed: int, epsilon: float) -> None:
-    """Under randomised response at the claim, the expected factor of the next bet is at most 1,
+    """Under randomised response at the claim, the expected next factor is at most 1,
     whatever came before.
     """
     rng = np.random.default_rng(seed)
@@ -107,14 +110,15 @@ def test_one_step_over_all_thresholds_is_a_supermartingale(seed: int, horizon: i
     for _ in range(int(rng.integers(5, 40))):
         i, j = states[rng.choice(len(states))] if rng.random() < 0.3 else (1, 0)
         process.update(scores.exceedance(i), scores.exceedance(j))
-    bets = process._bets(process.lines, scores.thresholds.size)
+    rule = process._rule(process.lines, scores.thresholds.size)
     x, y = (scores.exceedance([s[i] for s in states]) for i in (0, 1))
-    bet = bets.choose(process._live.past, np.array([process.pairs]))  # type: ignore[union-attr]
+    past = process._running.past  # type: ignore[union-attr]
+    stakes = rule.choose(past, np.array([process.pairs]))
     pay = np.tensordot(
         process.lines.coefficients[0], np.stack([np.ones_like(x), x, y]), 1
     )  # (L, S, K)
     worst = pay.transpose(1, 0, 2).reshape(len(states), -1)
-    factors = 1 + bet.gains(x, y, np.zeros(len(states), int))[0]
+    factors = 1 + stakes.gains(x, y, np.zeros(len(states), int))[0]
     assert factors.min() > 0
     most = linprog(
         -factors,
@@ -135,21 +139,21 @@ def test_many_pairs_at_once_are_the_same_as_one_by_one() -> None:
     other.extend(x[:30], y[:30])
     other.extend(x[30:], y[30:])
     assert one.pairs == other.pairs == 70
-    assert one.wealth == pytest.approx(other.wealth)
+    assert one.e_value == pytest.approx(other.e_value)
     assert one.mu_lower_bound() == other.mu_lower_bound()
 
 
-def test_a_replay_is_the_live_game() -> None:
-    """The bound's replay and the running wealth bet alike on the same claim."""
+def test_a_replay_is_the_running_e_value() -> None:
+    """The replay of a bound and the running e-value choose the same stakes."""
     rng = np.random.default_rng(1)
     x, y = (rng.random((90, 2)) < 0.8).astype(float), (rng.random((90, 2)) < 0.3).astype(float)
     process = EProcess(PureDP(0.4))
     process.extend(x, y)
-    bets = process._bets(process.lines, 2)
-    assert bets.play(x, y, process._prior(2))[0] == pytest.approx(process._live.best)  # type: ignore[union-attr]
+    reached = process._rule(process.lines, 2).max_log_e_values(x, y, process._prior(2))
+    assert reached[0] == pytest.approx(process._running.best)  # type: ignore[union-attr]
 
 
-def test_a_bound_grows_with_clean_evidence_and_with_lower_confidence() -> None:
+def test_a_bound_grows_with_evidence_and_with_lower_confidence() -> None:
     def bound(pairs: int, confidence: float) -> tuple[float, float]:
         process = EProcess(Gaussian(0.5, 1.0), confidence)
         process.extend(np.full((pairs, 1), 0.9), np.full((pairs, 1), 0.1))
@@ -181,7 +185,7 @@ def test_a_hundred_pairs_reach_most_of_mu(epsilon: float) -> None:
         (lambda: EProcess(PureDP(1)).epsilon_lower_bound(1), "delta is 1"),
         (lambda: EProcess(PureDP(1), horizon=-1), "horizon is -1"),
         (lambda: EProcess(PureDP(1)).extend([0.5], [0.5]), "must be \\(pairs, thresholds\\)"),
-        (lambda: EProcess(NonPrivate()), "promises nothing"),
+        (lambda: EProcess(NonPrivate()), "states nothing"),
         (lambda: EProcess(PureDP(1), 1.0), "confidence is 1"),
         (
             lambda: EProcess(PureDP(1), support=([[0.5]], [[0.5]])).update(0, 1),

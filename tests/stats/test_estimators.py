@@ -117,7 +117,7 @@ def test_the_declared_noise_fits_and_other_noise_does_not() -> None:
         assert not noise_goodness_of_fit(residuals, 2.0).fits, name
     fit = noise_goodness_of_fit(good, 2.0)
     assert fit.fits
-    assert "follows the declared law" in str(fit)
+    assert "follows the declared distribution" in str(fit)
 
 
 def test_five_percent_less_noise_is_seen_in_4000_draws() -> None:

@@ -34,11 +34,11 @@ KINDS = {
 
 def system_name(record: AuditResult) -> str:
     """The system under audit, with what tells it from its siblings."""
-    name, spec = record.attack["mechanism"], record.spec
+    name, options = record.attack["mechanism"], record.spec["mechanism"]
     if name == "prompt_defense":
-        return f"{name} L{spec['level']}"
+        return f"{name} L{options.get('level', 1)}"
     if name == "report_noisy_max":
-        return f"{name} T={spec['partitions']}"
+        return f"{name} T={options.get('partitions', 10)}"
     return name
 
 
@@ -65,9 +65,9 @@ def tried(record: AuditResult) -> str:
 
 def estimate_row(estimate: Estimate) -> tuple[str, ...]:
     """method, epsilon, mu, kind, delta, confidence, counts, threshold, assumptions."""
-    epsilon = cut(estimate.epsilon) + (
-        " if Gaussian" if estimate.method in ("gdp", "e_process_mu") else ""
-    )
+    implied = estimate.method in ("gdp", "e_process_mu")  # by mu: no bound of its own
+    value = estimate.details.get("implied_epsilon", estimate.epsilon) if implied else estimate.epsilon
+    epsilon = cut(value) + (" if Gaussian" if implied else "")
     return (
         estimate.method, epsilon, cut(estimate.mu, 3), KINDS[estimate.kind], f"{estimate.delta:g}",
         f"{estimate.confidence:.0%}" if estimate.confidence else "none",

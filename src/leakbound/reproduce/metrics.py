@@ -1,4 +1,4 @@
-"""What the papers read out of an audit, beside the bound that this package stands by."""
+"""What the papers read out of an audit, beside the bound that this package certifies."""
 
 from __future__ import annotations
 
@@ -9,67 +9,83 @@ import numpy as np
 
 from leakbound.auditing import AuditResult
 from leakbound.privacy import gdp_epsilon
-from leakbound.reproduce.recipe import Measured
+from leakbound.reproduce.values import MeasuredValue, Quantity
 from leakbound.stats import cut, gdp
 
-__all__ = [
-    "ACCURACY",
-    "BOOTSTRAP",
-    "BOUND",
-    "FROM_MU",
-    "ODDS",
-    "accuracy_leak",
-    "gaussian_leak",
-    "published_epsilon",
-]
-
-ACCURACY = "auditing accuracy, %"
-ODDS = "ε by log odds (point estimate)"
-BOOTSTRAP = "ε by resampled trials (point estimate)"
-FROM_MU = "ε of the bound on μ, if Gaussian"
-BOUND = "ε ≥, 95 %"
+__all__ = ["accuracy_leak", "gaussian_leak", "percent", "resampled_epsilon"]
 
 
-def accuracy_leak(setting: str, record: AuditResult) -> Iterator[Measured]:
-    """As ContextLeak: the accuracy at the best threshold over all releases, its log odds; then our
-    bound.
+def percent(setting: str, quantity: str, share: float) -> MeasuredValue:
+    """A share as a value in percent, with one decimal.
+
+    Args:
+        setting: The row of the table.
+        quantity: What is measured.
+        share: From 0 to 1.
+
+    Returns:
+        The value.
     """
-    tpr, fpr = _best(record)
+    return MeasuredValue(setting, quantity, 100 * share, f"{100 * share:.1f}")
+
+
+def accuracy_leak(setting: str, result: AuditResult) -> Iterator[MeasuredValue]:
+    """As ContextLeak reads an audit: the accuracy at the best threshold, and its log odds.
+
+    Args:
+        setting: The row of the table.
+        result: The audit.
+
+    Yields:
+        Accuracy, log odds, and the lower bound of this package.
+    """
+    tpr, fpr = _best_rates(result)
     accuracy = (tpr + 1 - fpr) / 2
     odds = math.log(accuracy / (1 - accuracy)) if accuracy < 1 else math.inf
-    yield Measured(setting, ACCURACY, 100 * accuracy, f"{100 * accuracy:.1f}")
-    yield Measured(setting, ODDS, odds, "∞" if math.isinf(odds) else f"{odds:.2f}")
-    yield _bound(setting, record)
+    yield percent(setting, Quantity.AUDITING_ACCURACY, accuracy)
+    shown = "∞" if math.isinf(odds) else f"{odds:.2f}"
+    yield MeasuredValue(setting, Quantity.LOG_ODDS, odds, shown)
+    yield _bound(setting, result)
 
 
-def gaussian_leak(setting: str, record: AuditResult) -> Iterator[Measured]:
-    """As XL: Clopper-Pearson on resampled trials as if they were collected, through mu; then our
-    bounds.
+def gaussian_leak(setting: str, result: AuditResult) -> Iterator[MeasuredValue]:
+    """As XL reads an audit: resampled outputs as if each were a trial, through μ.
+
+    Args:
+        setting: The row of the table.
+        result: The audit.
+
+    Yields:
+        That point estimate, the ε of the bound on μ, and the lower bound of this package.
     """
-    published = published_epsilon(record)
-    yield Measured(setting, BOOTSTRAP, published, f"{published:.2f}")
-    implied = gdp_epsilon(record.mu_bound.mu or 0.0, record.claim.delta)
-    yield Measured(setting, FROM_MU, implied, f"≥ {cut(implied)}")
-    yield _bound(setting, record)
+    resampled = resampled_epsilon(result)
+    yield MeasuredValue(setting, Quantity.RESAMPLED, resampled, f"{resampled:.2f}")
+    implied = gdp_epsilon(result.mu_bound.mu or 0.0, result.claim.delta)
+    yield MeasuredValue(setting, Quantity.FROM_MU, implied, f"≥ {cut(implied)}")
+    yield _bound(setting, result)
 
 
-def _bound(setting: str, record: AuditResult) -> Measured:
-    value = record.bound.epsilon or 0.0
-    return Measured(setting, BOUND, value, f"≥ {cut(value)}")
+def _bound(setting: str, result: AuditResult) -> MeasuredValue:
+    value = result.bound.epsilon or 0.0
+    return MeasuredValue(setting, Quantity.BOUND, value, f"≥ {cut(value)}")
 
 
-def published_epsilon(record: AuditResult) -> float:
-    """XL, Algorithm 1: the simulated releases of the collected answers count as independent trials.
+def resampled_epsilon(result: AuditResult) -> float:
+    """XL, Algorithm 1: simulated outputs of the collected aggregates count as independent trials.
 
-    It carries no confidence.
+    Args:
+        result: The audit.
+
+    Returns:
+        An epsilon without a confidence.
     """
-    (tpr, fpr), n = _best(record), record.curves.outputs // 2
+    (tpr, fpr), n = _best_rates(result), result.curves.outputs // 2
     tp, fp = round(tpr * n), round(fpr * n)
-    return gdp(tp, n - tp, fp, n - fp, record.claim.delta).epsilon or 0.0
+    return gdp(tp, n - tp, fp, n - fp, result.claim.delta).details["implied_epsilon"]
 
 
-def _best(record: AuditResult) -> tuple[float, float]:
+def _best_rates(result: AuditResult) -> tuple[float, float]:
     """(TPR, FPR) where their difference is largest."""
-    tpr, fpr = np.array(record.curves.tpr), np.array(record.curves.fpr)
+    tpr, fpr = np.array(result.curves.tpr), np.array(result.curves.fpr)
     at = int((tpr - fpr).argmax())
     return float(tpr[at]), float(fpr[at])

@@ -139,7 +139,7 @@ def flawless(parts: int, epsilon: float) -> float:
     """
     sigma = ReportNoisyMax.calibrated(epsilon, DELTA, parts, "classical").sigma
     tp, fp = (round(TRIALS * float(ndtr((2 * k - parts) / (math.sqrt(2) * sigma)))) for k in (1, 0))
-    return gdp(tp, TRIALS - tp, fp, TRIALS - fp, DELTA).epsilon or 0.0
+    return gdp(tp, TRIALS - tp, fp, TRIALS - fp, DELTA).details["implied_epsilon"]
 
 
 def _shots(lab: RecipeContext, fields: dict[str, Any]) -> Iterator[Measured]:

@@ -1,9 +1,8 @@
 """Lower bounds and point estimates from counts of right and wrong guesses.
 
-tp, fn: member trials called member and non-member; fp, tn: non-member trials called member and
-non-member.
-All trials are taken as independent; the threshold must not have been chosen on them (see
-thresholds.py).
+tp and fn count trials of the canary-in context that were called member and non-member; fp and tn
+count those of the canary-out context. All trials are taken as independent, and the threshold must
+not have been chosen on them (see thresholds.py).
 """
 
 from __future__ import annotations
@@ -18,10 +17,12 @@ from leakbound.privacy import gdp_epsilon
 from leakbound.stats.estimate import Estimate
 from leakbound.stats.intervals import binomial_lower, binomial_upper
 
-__all__ = ["accuracy_bound", "accuracy_log_odds", "clopper_pearson", "gdp"]
+__all__ = ["FRESH", "IID", "accuracy_bound", "accuracy_log_odds", "clopper_pearson", "error_counts",
+           "gdp"]  # fmt: skip
 
-IID = "trials are independent within each world"
+IID = "trials are independent within each context"
 FRESH = "the threshold was not chosen on these trials"
+IMPLIED = "the implied epsilon holds only if the mechanism is Gaussian"
 
 
 def clopper_pearson(
@@ -35,21 +36,45 @@ def clopper_pearson(
 ) -> Estimate:
     """Lower bound on epsilon from Clopper-Pearson limits on both error rates.
 
-    Formula: the larger of ln((TPR_lo - delta)/FPR_hi) and ln((TNR_lo - delta)/FNR_hi), never below
-    0, each error rate
-    at (1 - confidence)/2, so both hold together. Always finite: a perfect attack on n trials
-    certifies what n can.
-    Kind: lower_bound, for any mechanism. Source: Jagielski et al. 2020; Nasr et al. 2021. Raises
-    UsageError for an empty world.
+    The larger of ln((TPR_lo - delta)/FPR_hi) and ln((TNR_lo - delta)/FNR_hi), never below 0, each
+    error rate at (1 - confidence)/2, so both hold together. Always finite: a perfect attack on n
+    trials certifies what n can.
+
+    Args:
+        tp: Canary-in trials called member.
+        fn: Canary-in trials called non-member.
+        fp: Canary-out trials called member.
+        tn: Canary-out trials called non-member.
+        delta: Failure probability at which epsilon is stated, in [0, 1).
+        confidence: Confidence of the bound, in (0, 1).
+        threshold: How the threshold was chosen, for the record.
+
+    Returns:
+        An estimate of kind `lower_bound`, for any mechanism.
+
+    Raises:
+        UsageError: If a count is negative, a context has no trial, or delta or confidence lies
+            outside its range.
+
+    Guarantee:
+        Exceeds the true epsilon(delta) with probability at most 1 - confidence, under the
+        relation between the two contexts.
+
+    Reference:
+        Jagielski, Ullman and Oprea (NeurIPS 2020); Nasr et al. (IEEE S&P 2021).
+
+    Examples:
+        >>> round(clopper_pearson(tp=100, fn=0, fp=0, tn=100).epsilon, 3)
+        3.281
     """
-    counts = _counts(tp, fn, fp, tn)
+    counts = error_counts(tp, fn, fp, tn)
     delta_value(delta)
-    alpha = (1 - confidence_level(confidence)) / 2
-    fpr, fnr = (float(binomial_upper(k, n, alpha)) for k, n in ((fp, fp + tn), (fn, tp + fn)))
+    fpr, fnr = _rate_limits(counts, confidence)
     value = max(0.0, _log_ratio(1 - fnr - delta, fpr), _log_ratio(1 - fpr - delta, fnr))
+    details = {"fpr_upper": fpr, "fnr_upper": fnr}
     return Estimate(
-        "clopper_pearson", "lower_bound", value, delta, confidence, counts, (IID, FRESH), threshold=threshold,
-        details={"fpr_upper": fpr, "fnr_upper": fnr},
+        "clopper_pearson", "lower_bound", value, delta, confidence, counts, (IID, FRESH),
+        threshold=threshold, details=details,
     )  # fmt: skip
 
 
@@ -62,35 +87,75 @@ def gdp(
     confidence: float = 0.95,
     threshold: str = "given",
 ) -> Estimate:
-    """Lower bound on mu of Gaussian DP: Phi^-1(1 - FNR_hi) - Phi^-1(FPR_hi), never below 0 (XL;
-    Nasr et al. 2023).
+    """Lower bound on mu of Gaussian DP: Phi^-1(1 - FNR_hi) - Phi^-1(FPR_hi), never below 0.
 
-    It holds for any mechanism that is mu-GDP. `epsilon` is the epsilon(delta) that mu implies *if
-    the mechanism is
-    Gaussian*; it is not a lower bound on epsilon of the pair of laws otherwise, and refutes no
-    (epsilon, delta) claim.
+    Args:
+        tp: Canary-in trials called member.
+        fn: Canary-in trials called non-member.
+        fp: Canary-out trials called member.
+        tn: Canary-out trials called non-member.
+        delta: Failure probability at which `details["implied_epsilon"]` is stated, in [0, 1).
+        confidence: Confidence of the bound, in (0, 1).
+        threshold: How the threshold was chosen, for the record.
+
+    Returns:
+        An estimate of kind `lower_bound` on mu. Its `epsilon` is None: the epsilon that mu implies
+        is a bound only if the mechanism is Gaussian, and rejects no (epsilon, delta) claim.
+
+    Raises:
+        UsageError: If a count is negative, a context has no trial, or delta or confidence lies
+            outside its range.
+
+    Guarantee:
+        Exceeds the true mu of a mu-GDP mechanism with probability at most 1 - confidence.
+
+    Reference:
+        XL; Nasr et al., "Tight auditing of differentially private machine learning" (USENIX
+        Security 2023).
+
+    Examples:
+        >>> found = gdp(tp=90, fn=10, fp=10, tn=90)
+        >>> round(found.mu, 3), found.epsilon
+        (1.86, None)
     """
-    counts = _counts(tp, fn, fp, tn)
+    counts = error_counts(tp, fn, fp, tn)
     delta_value(delta)
-    alpha = (1 - confidence_level(confidence)) / 2
-    fpr, fnr = (float(binomial_upper(k, n, alpha)) for k, n in ((fp, fp + tn), (fn, tp + fn)))
+    fpr, fnr = _rate_limits(counts, confidence)
     mu = max(0.0, float(-ndtri(fnr) - ndtri(fpr))) if max(fpr, fnr) < 1 else 0.0
+    details = {"fpr_upper": fpr, "fnr_upper": fnr, "implied_epsilon": gdp_epsilon(mu, delta)}
     return Estimate(
-        "gdp", "lower_bound", gdp_epsilon(mu, delta), delta, confidence, counts,
-        (IID, FRESH, "epsilon is implied by mu only if the mechanism is Gaussian"), mu=mu, threshold=threshold,
-        details={"fpr_upper": fpr, "fnr_upper": fnr},
+        "gdp", "lower_bound", None, delta, confidence, counts, (IID, FRESH, IMPLIED), mu=mu,
+        threshold=threshold, details=details,
     )  # fmt: skip
 
 
 def accuracy_log_odds(
     correct: int, n: int, delta: float = 0.0, threshold: str = "given"
 ) -> Estimate:
-    """Point estimate ln((a - delta)/(1 - a)) from the accuracy a = correct/n (CL). It carries no
-    confidence.
+    """Point estimate ln((a - delta)/(1 - a)) from the accuracy a = correct/n.
 
     Infinite for a perfect attack, however few the trials: never compare it with a claim.
+
+    Args:
+        correct: Right guesses, at most n.
+        n: Guesses, at least 1.
+        delta: Failure probability at which epsilon is stated, in [0, 1).
+        threshold: How the threshold was chosen, for the record.
+
+    Returns:
+        An estimate of kind `point_estimate`, without confidence.
+
+    Raises:
+        UsageError: If the counts do not fit together or delta lies outside its range.
+
+    Reference:
+        CL.
+
+    Examples:
+        >>> accuracy_log_odds(correct=10, n=10).epsilon
+        inf
     """
-    _guesses(correct, n)
+    _check_guesses(correct, n)
     delta_value(delta)
     a = correct / n
     value = math.inf if correct == n else max(0.0, _log_ratio(a - delta, 1 - a))
@@ -103,24 +168,81 @@ def accuracy_log_odds(
 def accuracy_bound(
     correct: int, n: int, delta: float = 0.0, confidence: float = 0.95, threshold: str = "given"
 ) -> Estimate:
-    """Lower bound on epsilon from the number of right guesses among n independent ones, half of
-    them members.
+    """Lower bound on epsilon from the number of right guesses, half of them about members.
 
-    Formula: under (epsilon, delta)-DP a guess is right with probability at most (e^epsilon +
-    delta)/(1 + e^epsilon), so
-    with a the one-sided Clopper-Pearson lower limit of the accuracy, epsilon >= ln((a - delta)/(1 -
-    a)), never below 0.
-    Unequal right-rates of the two worlds only thin the tail (Hoeffding 1956). Kind: lower_bound. At
-    delta = 0 this is
-    the largest epsilon with P[Bin(n, e^eps/(1+e^eps)) >= correct] <= 1 - confidence.
+    Under (epsilon, delta)-DP a guess is right with probability at most
+    (e^epsilon + delta)/(1 + e^epsilon). So with a the one-sided Clopper-Pearson lower limit of the
+    accuracy, epsilon >= ln((a - delta)/(1 - a)). At delta = 0 this is the largest epsilon with
+    P[Bin(n, e^eps/(1 + e^eps)) >= correct] <= 1 - confidence. Unequal rates of the two contexts
+    only thin the tail (Hoeffding 1956).
+
+    Args:
+        correct: Right guesses, at most n.
+        n: Guesses, at least 1, as many of each context.
+        delta: Failure probability at which epsilon is stated, in [0, 1).
+        confidence: Confidence of the bound, in (0, 1).
+        threshold: How the threshold was chosen, for the record.
+
+    Returns:
+        An estimate of kind `lower_bound`, never below 0.
+
+    Raises:
+        UsageError: If the counts do not fit together, or delta or confidence lies outside its
+            range.
+
+    Guarantee:
+        Exceeds the true epsilon(delta) with probability at most 1 - confidence.
+
+    Reference:
+        CL; Steinke, Nasr and Jagielski (NeurIPS 2023) for the binomial tail.
+
+    Examples:
+        >>> round(accuracy_bound(correct=100, n=100).epsilon, 3)
+        3.493
     """
-    _guesses(correct, n)
+    _check_guesses(correct, n)
     delta_value(delta)
     a = float(binomial_lower(correct, n, 1 - confidence_level(confidence)))
     return Estimate(
         "accuracy_bound", "lower_bound", max(0.0, _log_ratio(a - delta, 1 - a)), delta, confidence,
-        {"correct": correct, "n": n}, (IID, FRESH, "as many member as non-member trials"), threshold=threshold,
+        {"correct": correct, "n": n}, (IID, FRESH, "as many member as non-member trials"),
+        threshold=threshold,
     )  # fmt: skip
+
+
+def error_counts(tp: int, fn: int, fp: int, tn: int) -> dict[str, int]:
+    """The four counts by name, checked.
+
+    Args:
+        tp: Canary-in trials called member.
+        fn: Canary-in trials called non-member.
+        fp: Canary-out trials called member.
+        tn: Canary-out trials called non-member.
+
+    Returns:
+        {"tp": tp, "fn": fn, "fp": fp, "tn": tn}.
+
+    Raises:
+        UsageError: If a count is negative or a context has no trial.
+    """
+    counts = {
+        name: count(name, value)
+        for name, value in zip(("tp", "fn", "fp", "tn"), (tp, fn, fp, tn), strict=True)
+    }
+    for side, total in (("member", tp + fn), ("non-member", fp + tn)):
+        if total == 0:
+            raise UsageError(
+                f"there are no {side} trials; a bound needs at least one trial of each context."
+            )
+    return counts
+
+
+def _rate_limits(counts: dict[str, int], confidence: float) -> tuple[float, float]:
+    """Upper limits of FPR and FNR that hold together."""
+    alpha = (1 - confidence_level(confidence)) / 2
+    fpr = binomial_upper(counts["fp"], counts["fp"] + counts["tn"], alpha)
+    fnr = binomial_upper(counts["fn"], counts["tp"] + counts["fn"], alpha)
+    return float(fpr), float(fnr)
 
 
 def _log_ratio(top: float, bottom: float) -> float:
@@ -129,20 +251,7 @@ def _log_ratio(top: float, bottom: float) -> float:
     return math.inf if bottom <= 0 else math.log(top / bottom)
 
 
-def _counts(tp: int, fn: int, fp: int, tn: int) -> dict[str, int]:
-    counts = {
-        name: count(name, value)
-        for name, value in zip(("tp", "fn", "fp", "tn"), (tp, fn, fp, tn), strict=True)
-    }
-    for world, total in (("member", tp + fn), ("non-member", fp + tn)):
-        if total == 0:
-            raise UsageError(
-                f"there are no {world} trials; a bound needs at least one trial in each world."
-            )
-    return counts
-
-
-def _guesses(correct: int, n: int) -> None:
+def _check_guesses(correct: int, n: int) -> None:
     if count("n", n) == 0 or count("correct", correct) > n:
         raise UsageError(
             f"correct is {correct} of n = {n}; it must be at most n, and n at least 1."

@@ -1,7 +1,4 @@
-"""ROC curves and what is read off them.
-
-Scores: higher means member; ties count half in the AUROC.
-"""
+"""ROC curves and what is read off them. Higher scores mean member; ties count half in the AUROC."""
 
 from __future__ import annotations
 
@@ -19,7 +16,18 @@ Floats = npt.NDArray[np.float64]
 
 
 def clean_scores(name: str, scores: npt.ArrayLike) -> Floats:
-    """A flat array of scores without NaN, at least one."""
+    """Check scores and make them flat.
+
+    Args:
+        name: What the scores are called in an error.
+        scores: Numbers; any shape.
+
+    Returns:
+        (n,) a copy, n >= 1.
+
+    Raises:
+        UsageError: If there is no score, or one is NaN.
+    """
     array = np.array(scores, float).ravel()
     if array.size == 0:
         raise UsageError(f"{name} holds no scores; it needs at least one.")
@@ -32,28 +40,70 @@ def clean_scores(name: str, scores: npt.ArrayLike) -> Floats:
 
 
 def roc(member: npt.ArrayLike, nonmember: npt.ArrayLike) -> tuple[Floats, Floats, Floats]:
-    """(fpr, tpr, threshold) of every rule "member if score >= threshold", from (0, 0) to (1, 1),
-    thresholds falling.
+    """The ROC curve of every rule "member if score >= threshold".
+
+    Args:
+        member: Scores of the canary-in context; any shape.
+        nonmember: Scores of the canary-out context; any shape.
+
+    Returns:
+        (fpr, tpr, threshold), each (points,), from (0, 0) to (1, 1), thresholds falling from
+        infinity.
+
+    Raises:
+        UsageError: If a context has no score, or one is NaN.
+
+    Examples:
+        >>> fpr, tpr, threshold = roc([2.0, 3.0], [1.0, 2.0])
+        >>> fpr.tolist(), tpr.tolist()
+        ([0.0, 0.0, 0.5, 1.0], [0.0, 0.5, 1.0, 1.0])
     """
     m, n = clean_scores("member", member), clean_scores("nonmember", nonmember)
     m.sort()
     n.sort()
     values = np.unique(np.concatenate([m, n]))[::-1]
-    tp, fp = (1 - np.searchsorted(world, values) / world.size for world in (m, n))
+    tp, fp = (1 - np.searchsorted(scores, values) / scores.size for scores in (m, n))
     return np.r_[0.0, fp], np.r_[0.0, tp], np.r_[math.inf, values]
 
 
 def auroc(member: npt.ArrayLike, nonmember: npt.ArrayLike) -> float:
-    """P(member score > non-member score) + half of P(equal):
+    """Area under the ROC curve: P(member score > non-member score) + P(equal)/2.
 
-    the area under the ROC curve. A point estimate.
+    Args:
+        member: Scores of the canary-in context; any shape.
+        nonmember: Scores of the canary-out context; any shape.
+
+    Returns:
+        A point estimate in [0, 1].
+
+    Raises:
+        UsageError: If a context has no score, or one is NaN.
+
+    Examples:
+        >>> auroc([2.0, 3.0], [1.0, 2.0])
+        0.875
     """
     fpr, tpr, _ = roc(member, nonmember)
     return float(np.trapezoid(tpr, fpr))
 
 
 def auroc_standard_error(area: float, members: int, nonmembers: int) -> float:
-    """Standard error of an AUROC (Hanley and McNeil 1982)."""
+    """Standard error of an AUROC.
+
+    Args:
+        area: The AUROC, in [0, 1].
+        members: Number of scores of the canary-in context, at least 1.
+        nonmembers: Number of scores of the canary-out context, at least 1.
+
+    Returns:
+        The standard error, at least 0.
+
+    Raises:
+        UsageError: If the area lies outside [0, 1].
+
+    Reference:
+        Hanley and McNeil (Radiology 1982).
+    """
     within("area", area, 0.0, 1.0)
     q1, q2 = area / (2 - area), 2 * area**2 / (1 + area)
     spread = area * (1 - area) + (members - 1) * (q1 - area**2) + (nonmembers - 1) * (q2 - area**2)
@@ -63,7 +113,19 @@ def auroc_standard_error(area: float, members: int, nonmembers: int) -> float:
 def tpr_at_fpr(member: npt.ArrayLike, nonmember: npt.ArrayLike, fpr: float) -> float:
     """Largest observed true-positive rate with a false-positive rate of at most `fpr`.
 
-    A point estimate.
+    Args:
+        member: Scores of the canary-in context; any shape.
+        nonmember: Scores of the canary-out context; any shape.
+        fpr: False-positive rate in [0, 1].
+
+    Returns:
+        A point estimate in [0, 1].
+
+    Raises:
+        UsageError: If a context has no score, one is NaN, or `fpr` lies outside [0, 1].
+
+    Reference:
+        Carlini et al., "Membership inference attacks from first principles" (IEEE S&P 2022).
     """
     within("fpr", fpr, 0.0, 1.0)
     x, y, _ = roc(member, nonmember)

@@ -1,17 +1,17 @@
-"""The e-process: anytime-valid bets against a privacy claim, pair by pair.
+"""The e-process: an anytime-valid test of a privacy claim, pair by pair.
 
-Per pair t and threshold tau, x and y in [0, 1] are the member's and the non-member's chance of
-"member": the 0/1 outcome of
-one release, the mean over releases, or the exact probability from the law. A claim says E[x] <=
-e^eps E[y] + delta, and the same
-of 1 - y and 1 - x: one line each. So the wealth prod(1 + lambda_t z_t), with z_t = x_t - e^eps y_t
-- delta of a line and a
-threshold that are chosen, like lambda_t, before pair t, and lambda_t so small that no factor is
-negative, is a non-negative
-supermartingale under the claim. By Ville's inequality it ever reaches 1/alpha with probability at
-most alpha. Choosing one line
-and threshold from the past costs no factor, as averaging over all of them would; nothing is ever
-chosen in hindsight.
+Per pair t and threshold tau, x and y in [0, 1] are the probabilities of "member" in the canary-in
+and the canary-out context: the 0/1 outcome of one output, the mean over outputs, or the exact
+probability from the output distribution. A claim says E[x] <= e^eps E[y] + delta, and the same of
+1 - y and 1 - x: one line each. So prod(1 + lambda_t z_t), with z_t = x_t - e^eps y_t - delta of a
+line and a threshold that are chosen, like lambda_t, before pair t, and lambda_t so small that no
+factor is negative, is a test martingale: non-negative, with an expectation of at most 1 under the
+claim. By Ville's inequality this e-value ever reaches 1/alpha with probability at most alpha.
+Choosing one line and threshold from the past costs no factor, as averaging over all of them would;
+nothing is ever chosen in hindsight.
+
+References: Ville (1939); Ramdas, Grünwald, Vovk and Shafer, "Game-theoretic statistics and safe
+anytime-valid inference" (Statistical Science 2023).
 """
 
 from __future__ import annotations
@@ -24,36 +24,59 @@ import numpy.typing as npt
 
 from leakbound._check import confidence_level, count, delta_value
 from leakbound.errors import UsageError
-from leakbound.privacy import Gaussian, Guarantee, gdp_delta, gdp_epsilon
+from leakbound.privacy import ApproxDP, Gaussian, Guarantee, gdp_delta, gdp_epsilon
 from leakbound.stats.estimate import Estimate
-from leakbound.stats.stakes import Lines, Moments, StakeRule, rounds
+from leakbound.stats.stakes import Lines, Moments, StakeRule, restake_points
 
 __all__ = ["EProcess"]
 
 Floats = npt.NDArray[np.float64]
-TANGENTS = np.array(
-    [0.0, 0.2, 0.5, 1.0, 2.0]
-)  # epsilon of the tangent lines of a mu-GDP claim, in units of mu
-GRID = np.concatenate(
-    [[0.0], 0.01 * 1.01 ** np.arange(765)]
-)  # the claims that a bound scans, up to 20
-CHUNK = 64  # claims played at once
+# epsilon of the tangent lines of a mu-GDP claim, in units of mu: from total variation to the tail
+TANGENTS = np.array([0.0, 0.2, 0.5, 1.0, 2.0])
+# the claims that a bound scans: 1 % apart, up to 20; no number of pairs in use certifies more
+GRID = np.concatenate([[0.0], 0.01 * 1.01 ** np.arange(765)])
+CHUNK = 64  # claims played at once: most scans end within the first chunks
+CELLS = 4_000_000  # claims times pairs held at once: some 100 MB of gains and paths
+PRIOR_PAIRS = 2.0  # weight of the expected pair: two observations outweigh it
 ASSUMES = ("pairs are independent, or drawn so that the claim holds for each given the past",)
+IMPLIED = "the implied epsilon holds only if the mechanism is Gaussian"
 
 
 class EProcess:
-    """StakeRule against `claim`, one pair at a time; may be stopped and read at any time.
+    """Anytime-valid test of `claim`; may be read and stopped after any pair.
 
-    support: (xs, ys), each (states, thresholds): all values that a pair can take, if known (such as
-    vote counts that differ
-    by at most one within a pair); it allows larger bets. Without it every (x, y) in [0, 1]^2 is
-    allowed for.
-    weights: prior weights of the thresholds. expected: the (x, y) of a typical pair, believed
-    before the data; it guides the
-    first bets. horizon: planned number of pairs; bets then aim at the tightest bound there. None of
-    the last three can
-    make a result invalid. Raises UsageError for scores that are NaN, outside [0, 1], or outside the
-    support.
+    Args:
+        claim: Guarantee to be tested.
+        confidence: 1 - alpha, in (0, 1).
+        support: (xs, ys), each (states, thresholds): every value that a pair can take, if known,
+            such as vote counts that differ by at most one within a pair. It allows larger stakes.
+            Without it every (x, y) in [0, 1]^2 is allowed for.
+        weights: (thresholds,) prior weights of the thresholds; all equal by default. They cannot
+            make a result invalid.
+        deltas: Values of delta at which a claim that is not Gaussian is read, beside its own.
+        expected: The (x, y) of a typical pair, each (thresholds,), believed before the data. It
+            guides the first stakes and cannot make a result invalid.
+        horizon: Planned number of pairs. Stakes then aim at the tightest bound there; it cannot
+            make a result invalid.
+
+    Raises:
+        UsageError: If an argument lies outside its range, or the claim guarantees nothing.
+
+    Guarantee:
+        If the claim holds for every pair given the past, it is rejected with probability at most
+        1 - confidence, at any stopping time.
+
+    Reference:
+        Waudby-Smith and Ramdas (JRSS B 2024); Ramdas et al. (2023).
+
+    Examples:
+        >>> from leakbound.privacy import PureDP
+        >>> process = EProcess(PureDP(0.5))
+        >>> process.extend([[1.0]] * 40, [[0.0]] * 40)
+        >>> process.rejected, process.rejected_at
+        (True, 8)
+        >>> process.epsilon_lower_bound(delta=0.0).epsilon > 0.5
+        True
     """
 
     def __init__(
@@ -72,26 +95,44 @@ class EProcess:
         self.lines = _lines(claim, deltas)
         self._x: list[Floats] = []
         self._y: list[Floats] = []
-        self._live: _Live | None = None
+        self._running: _Running | None = None
 
     def update(self, x: npt.ArrayLike, y: npt.ArrayLike) -> None:
-        """One pair: scores in [0, 1], one per threshold (or a single number)."""
+        """Observe one pair.
+
+        Args:
+            x: (thresholds,) scores of the canary-in context in [0, 1], or one number.
+            y: (thresholds,) scores of the canary-out context in [0, 1], or one number.
+
+        Raises:
+            UsageError: If a score is NaN, outside [0, 1] or outside the support.
+        """
         self.extend(
             np.atleast_1d(np.asarray(x, float))[None], np.atleast_1d(np.asarray(y, float))[None]
         )
 
     def extend(self, x: npt.ArrayLike, y: npt.ArrayLike) -> None:
-        """Many pairs in their order: (n, thresholds); the same as n updates."""
+        """Observe many pairs in their order; the same as one `update` each.
+
+        Args:
+            x: (pairs, thresholds) scores of the canary-in context in [0, 1].
+            y: (pairs, thresholds) scores of the canary-out context in [0, 1].
+
+        Raises:
+            UsageError: If a score is NaN, outside [0, 1] or outside the support, or the number of
+                thresholds changes.
+        """
         xs, ys = (_scores(name, v) for name, v in (("x", x), ("y", y)))
         if xs.ndim != 2 or xs.shape != ys.shape or (self._x and xs.shape[1] != self._x[0].shape[1]):
             raise UsageError(
                 f"x has shape {xs.shape} and y {ys.shape}; they must be (pairs, thresholds), with "
                 "the same thresholds every time."
             )
-        if self._live is None:
-            self._live = _Live(self._bets(self.lines, xs.shape[1]), self._prior(xs.shape[1]))
-        self._live.bets.check(xs, ys)
-        self._live.extend(xs, ys)
+        if self._running is None:
+            rule = self._rule(self.lines, xs.shape[1])
+            self._running = _Running(rule, self._prior(xs.shape[1]))
+        self._running.rule.check(xs, ys)
+        self._running.extend(xs, ys)
         self._x.append(xs)
         self._y.append(ys)
 
@@ -102,39 +143,69 @@ class EProcess:
 
     @property
     def e_value(self) -> float:
-        """Evidence against the claim now: under the claim its expectation is at most 1."""
-        return math.exp(min(self._live.now, 700.0)) if self._live else 1.0
+        """Evidence against the claim now; under the claim its expectation is at most 1."""
+        # e^700 is about the largest float
+        return math.exp(min(self._running.now, 700.0)) if self._running else 1.0
 
     @property
     def log_e_values(self) -> Floats:
-        """(pairs,) ln of the wealth after each pair."""
-        return np.concatenate(self._live.path) if self._live and self._live.path else np.zeros(0)
+        """(pairs,) logarithm of the e-value after each pair."""
+        path = self._running.path if self._running else []
+        return np.concatenate(path) if path else np.zeros(0)
 
     @property
     def rejected(self) -> bool:
-        """Has the wealth ever reached 1/alpha?"""
-        return self._live is not None and self._live.best >= self.log_threshold
+        """Has the e-value ever reached 1/alpha?"""
+        return self._running is not None and self._running.best >= self.log_threshold
 
     @property
     def rejected_at(self) -> int | None:
-        """The pair at which the wealth first reached 1/alpha."""
+        """Number of pairs after which the e-value first reached 1/alpha; None if it never did."""
         over = np.flatnonzero(self.log_e_values >= self.log_threshold)
         return int(over[0]) + 1 if over.size else None
 
-    def epsilon_lower_bound(self, delta: float) -> Estimate:
-        """Largest epsilon such that it and all smaller ones are refuted at `delta`.
+    @property
+    def log_threshold(self) -> float:
+        """ln(1/alpha): the logarithm of the e-value that rejects."""
+        return -math.log(1 - self.confidence)
 
-        Kind: lower_bound, for any mechanism.
+    def epsilon_lower_bound(self, delta: float) -> Estimate:
+        """Largest epsilon such that it and all smaller ones are rejected at `delta`.
+
+        Args:
+            delta: Failure probability in [0, 1).
+
+        Returns:
+            An estimate of kind `lower_bound`, for any mechanism.
+
+        Raises:
+            UsageError: If delta lies outside [0, 1).
+
+        Guarantee:
+            Exceeds the true epsilon(delta) with probability at most 1 - confidence, at any
+            stopping time.
         """
         delta_value(delta)
         value = self._scan(lambda eps: Lines.of(eps[:, None], np.full((eps.size, 1), delta)))
-        return self._estimate("e_process", value, delta, None)
+        return self._estimate("e_process", value, delta, None, {}, ASSUMES)
 
     def mu_lower_bound(self, delta: float = 1e-5) -> Estimate:
-        """Largest mu such that it and all smaller mu-GDP claims are refuted; epsilon is implied if
-        the mechanism is Gaussian.
+        """Largest mu such that it and all smaller mu-GDP claims are rejected.
 
-        Raises UsageError at delta = 0, where every mu > 0 implies an infinite epsilon.
+        Args:
+            delta: Failure probability in (0, 1) at which `details["implied_epsilon"]` is stated.
+
+        Returns:
+            An estimate of kind `lower_bound` on mu. Its `epsilon` is None: what mu implies is a
+            bound only if the mechanism is Gaussian.
+
+        Raises:
+            UsageError: If delta is 0, where every mu > 0 implies an infinite epsilon, or lies
+                outside [0, 1).
+
+        Guarantee:
+            Exceeds the true mu of a mu-GDP mechanism with probability at most 1 - confidence, at
+            any stopping time.
         """
         if delta_value(delta) == 0:
             raise UsageError(
@@ -142,56 +213,64 @@ class EProcess:
                 "1e-5."
             )
         mu = self._scan(_tangents)
-        return self._estimate("e_process_mu", gdp_epsilon(mu, delta), delta, mu)
+        implied = {"implied_epsilon": gdp_epsilon(mu, delta)}
+        return self._estimate("e_process_mu", None, delta, mu, implied, (*ASSUMES, IMPLIED))
 
-    @property
-    def log_threshold(self) -> float:
-        """ln(1/alpha): the ln of the wealth that refutes."""
-        return -math.log(1 - self.confidence)
-
-    def _estimate(self, method: str, epsilon: float, delta: float, mu: float | None) -> Estimate:
-        given = (
-            () if mu is None else ("epsilon is implied by mu only if the mechanism is Gaussian",)
-        )
+    def _estimate(
+        self,
+        method: str,
+        epsilon: float | None,
+        delta: float,
+        mu: float | None,
+        details: dict[str, float],
+        assumptions: tuple[str, ...],
+    ) -> Estimate:
         return Estimate(
-            method, "lower_bound", epsilon, delta, self.confidence, {"pairs": self.pairs}, ASSUMES + given, mu=mu,
+            method=method,
+            kind="lower_bound",
+            epsilon=epsilon,
+            delta=delta,
+            confidence=self.confidence,
+            counts={"pairs": self.pairs},
+            assumptions=assumptions,
+            mu=mu,
             threshold="chosen before each pair from earlier pairs",
-        )  # fmt: skip
+            details=details,
+        )
 
     def _scan(self, lines: Callable[[Floats], Lines]) -> float:
-        """The last refuted claim of a fixed grid before the first that stands: errs only if a true
-        claim is refuted.
+        """The last rejected claim of a fixed grid before the first that stands.
 
-        The claims are nested, so the truth's upper neighbour on the grid is a true claim, and to
-        report more than the
-        truth the scan would have to pass it.
+        It errs only if a true claim is rejected: the claims are nested, so the truth's upper
+        neighbour on the grid is a true claim, and to report more than the truth the scan would
+        have to pass it.
         """
         low = 0.0
-        for claims, rejected in self._plays(lines):
+        for claims, rejected in self._chunks(lines):
             stands = np.flatnonzero(~rejected)
             if stands.size:
                 return float(claims[stands[0] - 1]) if stands[0] else low
             low = float(claims[-1])
         return low
 
-    def _plays(
+    def _chunks(
         self, lines: Callable[[Floats], Lines]
     ) -> Iterator[tuple[Floats, npt.NDArray[np.bool_]]]:
-        """Chunks of the grid of claims, and which of each were refuted by the pairs so far."""
+        """Chunks of the grid of claims, and which of each the pairs so far reject."""
         if not self._x:
             return
         x, y = np.concatenate(self._x), np.concatenate(self._y)
-        size = max(1, min(CHUNK, 4_000_000 // len(x)))
+        size = max(1, min(CHUNK, CELLS // len(x)))
         for start in range(0, GRID.size, size):
             claims = GRID[start : start + size]
-            bets = self._bets(lines(claims), x.shape[1])
-            yield claims, bets.play(x, y, self._prior(x.shape[1])) >= self.log_threshold
+            rule = self._rule(lines(claims), x.shape[1])
+            reached = rule.max_log_e_values(x, y, self._prior(x.shape[1]))
+            yield claims, reached >= self.log_threshold
 
-    def _bets(self, lines: Lines, thresholds: int) -> StakeRule:
+    def _rule(self, lines: Lines, thresholds: int) -> StakeRule:
         prior = np.ones(thresholds) if self.weights is None else np.asarray(self.weights, float)
-        return StakeRule(
-            lines, self._states(thresholds), np.log(prior / prior.max()), self.log_threshold, self.horizon
-        )
+        states, log_prior = self._states(thresholds), np.log(prior / prior.max())
+        return StakeRule(lines, states, log_prior, self.log_threshold, self.horizon)
 
     def _states(self, thresholds: int) -> tuple[Floats, Floats]:
         if self.support is not None:
@@ -202,27 +281,28 @@ class EProcess:
     def _prior(self, thresholds: int) -> Moments:
         if self.expected is None:
             return Moments.of(np.ones((1, thresholds)), np.zeros((1, thresholds)))
-        return Moments.of(*self.expected).times(2.0)
+        return Moments.of(*self.expected).times(PRIOR_PAIRS)
 
 
-class _Live:
-    """The running wealth of one claim; bets change when `rounds` says, as in a replay."""
+class _Running:
+    """The running e-value of one claim; stakes change at `restake_points`, as in a replay."""
 
-    def __init__(self, bets: StakeRule, prior: Moments) -> None:
-        self.bets, self.past, self.seen = bets, prior, 0
+    def __init__(self, rule: StakeRule, prior: Moments) -> None:
+        self.rule, self.past, self.seen = rule, prior, 0
         self.now, self.best = 0.0, -math.inf
         self.path: list[Floats] = []
-        self._next = rounds()
-        self._change = next(self._next)
+        self._points = restake_points()
+        self._change = next(self._points)
 
     def extend(self, x: Floats, y: Floats) -> None:
-        """Stakes what the past suggests, then look; as many pairs at once as the same bet is for."""
+        """Stake first, then look; as many pairs at once as share the same stakes."""
         while len(x):
             if self.seen == self._change:
-                self.bet = self.bets.choose(self.past, np.array([self.seen]))
-                self._change = next(self._next)
+                self.stakes = self.rule.choose(self.past, np.array([self.seen]))
+                self._change = next(self._points)
             n = min(len(x), self._change - self.seen)
-            path = self.now + np.log1p(self.bet.gains(x[:n], y[:n], np.zeros(n, int)))[0].cumsum()
+            gains = self.stakes.gains(x[:n], y[:n], np.zeros(n, int))[0]
+            path = self.now + np.log1p(gains).cumsum()
             self.now, self.best = float(path[-1]), max(self.best, float(path.max()))
             self.path.append(path)
             self.past, self.seen = self.past + Moments.of(x[:n], y[:n]).total(), self.seen + n
@@ -251,11 +331,12 @@ def _lines(claim: Guarantee, deltas: tuple[float, ...]) -> Lines:
     """The lines that a claim implies."""
     if isinstance(claim, Gaussian):
         return _tangents(np.array([claim.mu]))
-    levels = sorted({*deltas, *([claim.delta] if hasattr(claim, "delta") else [])})
-    known = [(claim.epsilon(d), d) for d in levels if claim.epsilon(d) < 700]
+    levels = sorted({*deltas, *([claim.delta] if isinstance(claim, ApproxDP) else [])})
+    known = [(claim.epsilon(d), d) for d in levels if claim.epsilon(d) < 700]  # e^700: the largest
     if not known:
         raise UsageError(
-            f"the claim ({claim.describe()}) promises nothing that a trial could refute."
+            f"the claim ({claim.describe()}) states nothing that a trial could reject; state an "
+            "epsilon below 700."
         )
     eps, delta = np.array(known).T
     return Lines.of(eps[None], delta[None])

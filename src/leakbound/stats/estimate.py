@@ -1,7 +1,4 @@
-"""The one result type of every estimator:
-
-a number never travels without what it takes to read it.
-"""
+"""The result type of every estimator: a number with everything that it takes to read it."""
 
 from __future__ import annotations
 
@@ -16,7 +13,19 @@ Kind = Literal["lower_bound", "point_estimate", "credible"]
 
 
 def cut(value: float | None, digits: int = 2) -> str:
-    """A bound for people: cut to `digits`, never rounded up."""
+    """A bound for people: cut to some digits, never rounded up.
+
+    Args:
+        value: The bound; None where there is none.
+        digits: Digits behind the point.
+
+    Returns:
+        The text; a dash for None, an infinity sign for infinity.
+
+    Examples:
+        >>> cut(2.999), cut(None), cut(math.inf)
+        ('2.99', '–', '∞')
+    """
     if value is None:
         return "–"
     if math.isinf(value):
@@ -28,12 +37,22 @@ def cut(value: float | None, digits: int = 2) -> str:
 class Estimate:
     """One statement about leakage.
 
-    epsilon: the bound or estimate at `delta` (None where the method speaks of mu alone); mu: in
-    Gaussian DP;
-    kind: what the number is; confidence: of a bound (None for a point estimate); counts: what it
-    was computed from;
-    threshold: how the decision threshold was chosen; assumptions: what must be true for the number
-    to mean what it says.
+    Attributes:
+        method: Name of the estimator.
+        kind: What `epsilon` and `mu` are: `lower_bound`, `point_estimate` or `credible`.
+        epsilon: The bound or estimate at `delta`; None where the method speaks of mu alone. An
+            epsilon that a bound on mu implies is `details["implied_epsilon"]`, never this field.
+        delta: Failure probability at which epsilon is stated.
+        confidence: Confidence of a bound; None for a point estimate.
+        counts: What it was computed from, such as {"pairs": 100}.
+        assumptions: What must be true for the number to mean what it says.
+        mu: The bound or estimate in Gaussian DP; None where the method does not speak of it.
+        threshold: How the decision threshold was chosen.
+        details: Further numbers, by name.
+
+    Examples:
+        >>> Estimate("mine", "lower_bound", 1.2, 1e-5, 0.95, {"pairs": 100}, ()).epsilon
+        1.2
     """
 
     method: str
@@ -48,6 +67,11 @@ class Estimate:
     details: Mapping[str, float] = field(default_factory=dict)
 
     def __float__(self) -> float:
+        """Refuse to travel without kind and confidence.
+
+        Raises:
+            TypeError: Always.
+        """
         raise TypeError(
             "an Estimate is not a bare number; read .epsilon or .mu together with .kind and "
             ".confidence."

@@ -1,7 +1,4 @@
-"""Exact laws of a release, and the exact privacy loss of a pair of them:
-
-no sampling, no confidence needed.
-"""
+"""Output distributions in closed form, and the exact privacy loss of two of them."""
 
 from __future__ import annotations
 
@@ -16,14 +13,27 @@ from leakbound.errors import UsageError
 from leakbound.privacy import gdp_delta, gdp_epsilon
 from leakbound.stats.estimate import Estimate
 
-__all__ = ["CategoricalLaw", "GaussianLaw", "exact_privacy_loss", "privacy_profile"]
+__all__ = [
+    "CategoricalLaw",
+    "GaussianLaw",
+    "OutputDistribution",
+    "exact_privacy_loss",
+    "privacy_profile",
+]
 
 Floats = npt.NDArray[np.float64]
+TOLERANCE = 1e-12  # width of a bisection: 10,000 times the rounding error of a float near 1
+LARGEST_EXPONENT = 700.0  # e^700 is about the largest float
 
 
 @dataclass(frozen=True, slots=True)
 class GaussianLaw:
-    """N(mean, sigma^2 I): the exact law of a noisy aggregate."""
+    """N(mean, sigma^2 I): the distribution of a noisy aggregate.
+
+    Attributes:
+        mean: (dim,) the aggregate before noise.
+        sigma: Standard deviation of the noise, at least 0.
+    """
 
     mean: Floats
     sigma: float
@@ -31,7 +41,11 @@ class GaussianLaw:
 
 @dataclass(frozen=True, slots=True)
 class CategoricalLaw:
-    """The exact probabilities of each released answer."""
+    """The probabilities of the outputs of a mechanism that chooses among finitely many.
+
+    Attributes:
+        probabilities: (outputs,) numbers in [0, 1] that sum to 1.
+    """
 
     probabilities: Floats
 
@@ -39,38 +53,75 @@ class CategoricalLaw:
 OutputDistribution = GaussianLaw | CategoricalLaw
 
 
-def exact_privacy_loss(law1: OutputDistribution, law0: OutputDistribution, delta: float) -> Estimate:
-    """Exact epsilon(delta) of one pair of worlds, the worse of both directions (internal: analysis,
-    no threat model).
+def exact_privacy_loss(
+    law1: OutputDistribution, law0: OutputDistribution, delta: float
+) -> Estimate:
+    """Exact epsilon(delta) of one pair of neighbouring contexts, the worse of both directions.
 
-    Gaussian laws of equal sigma: mu = |mean1 - mean0| / sigma, epsilon from the Gaussian profile.
-    Categorical laws: the
-    smallest epsilon with max(sum (p1 - e^eps p0)_+, sum (p0 - e^eps p1)_+) <= delta, rounded up to
-    1e-12; at delta = 0 it
-    is max |ln p1/p0|, infinite where one is zero. Kind: lower_bound on the mechanism's epsilon,
-    certain for this pair.
+    Gaussian distributions of equal sigma: mu = |mean1 - mean0| / sigma, and epsilon from the
+    Gaussian profile. Categorical ones: the smallest epsilon with
+    max(sum (p1 - e^eps p0)_+, sum (p0 - e^eps p1)_+) <= delta, rounded up to 1e-12; at delta = 0
+    it is max |ln p1/p0|, infinite where one of them is zero.
+
+    Args:
+        law1: Output distribution of the canary-in context.
+        law0: Output distribution of the canary-out context, of the same type and shape.
+        delta: Failure probability in [0, 1).
+
+    Returns:
+        An estimate of kind `lower_bound` on the epsilon of the mechanism, without sampling error.
+        Internal access: for analysis, never a threat model.
+
+    Raises:
+        UsageError: If the distributions differ in type or shape, or are no distributions.
+
+    Guarantee:
+        Exact for this pair, if the outputs follow the declared distributions.
+
+    Reference:
+        Balle and Wang (2018) for Gaussians; the definition of (epsilon, delta)-DP otherwise.
+
+    Examples:
+        >>> response = [CategoricalLaw(np.array(p)) for p in ([0.75, 0.25], [0.25, 0.75])]
+        >>> round(exact_privacy_loss(*response, delta=0.0).epsilon, 6)  # ln 3
+        1.098612
     """
     delta_value(delta)
     if isinstance(law1, GaussianLaw) and isinstance(law0, GaussianLaw):
         mu = _mu(law1, law0)
         return _exact(gdp_epsilon(mu, delta), delta, mu)
-    return _exact(_categorical_epsilon(*_pair(law1, law0), delta), delta, None)
+    return _exact(_categorical_epsilon(*_probabilities(law1, law0), delta), delta, None)
 
 
 def privacy_profile(law1: OutputDistribution, law0: OutputDistribution, epsilon: float) -> float:
-    """The privacy profile of a pair:
+    """Smallest delta at `epsilon` of one pair of neighbouring contexts, the worse direction.
 
-    the smallest delta at `epsilon`, the worse of both directions.
+    Args:
+        law1: Output distribution of the canary-in context.
+        law0: Output distribution of the canary-out context, of the same type and shape.
+        epsilon: Privacy parameter, at least 0.
+
+    Returns:
+        delta in [0, 1].
+
+    Raises:
+        UsageError: If the distributions differ in type or shape, or are no distributions.
+
+    Examples:
+        >>> response = [CategoricalLaw(np.array(p)) for p in ([0.75, 0.25], [0.25, 0.75])]
+        >>> privacy_profile(*response, epsilon=0.0)
+        0.5
     """
     if isinstance(law1, GaussianLaw) and isinstance(law0, GaussianLaw):
         return float(gdp_delta(epsilon, _mu(law1, law0)))
-    return _profile(*_pair(law1, law0), epsilon)
+    return _profile(*_probabilities(law1, law0), epsilon)
 
 
 def _exact(epsilon: float, delta: float, mu: float | None) -> Estimate:
     return Estimate(
-        "exact", "lower_bound", epsilon, delta, 1.0, {"pairs": 1}, ("the release law is as declared",), mu=mu,
-        threshold="none: the law is known",
+        "exact", "lower_bound", epsilon, delta, 1.0, {"pairs": 1},
+        ("outputs follow the declared distribution",), mu=mu,
+        threshold="none: the output distribution is known",
     )  # fmt: skip
 
 
@@ -83,7 +134,7 @@ def _mu(law1: GaussianLaw, law0: GaussianLaw) -> float:
     return distance / law1.sigma if law1.sigma > 0 else math.inf
 
 
-def _pair(law1: OutputDistribution, law0: OutputDistribution) -> tuple[Floats, Floats]:
+def _probabilities(law1: OutputDistribution, law0: OutputDistribution) -> tuple[Floats, Floats]:
     if not (isinstance(law1, CategoricalLaw) and isinstance(law0, CategoricalLaw)):
         raise UsageError(
             "the laws of a pair must be of one kind, both Gaussian or both categorical."
@@ -92,7 +143,7 @@ def _pair(law1: OutputDistribution, law0: OutputDistribution) -> tuple[Floats, F
         np.asarray(within("probabilities", law.probabilities, 0.0, 1.0), float)
         for law in (law1, law0)
     )
-    if p.shape != q.shape or abs(p.sum() - 1) > 1e-6 or abs(q.sum() - 1) > 1e-6:
+    if p.shape != q.shape or abs(p.sum() - 1) > 1e-6 or abs(q.sum() - 1) > 1e-6:  # float32 softmax
         raise UsageError(
             "categorical laws must have the same answers, with probabilities that sum to 1."
         )
@@ -100,24 +151,26 @@ def _pair(law1: OutputDistribution, law0: OutputDistribution) -> tuple[Floats, F
 
 
 def _profile(p: Floats, q: Floats, epsilon: float) -> float:
-    slope = math.exp(min(epsilon, 700.0))
+    slope = math.exp(min(epsilon, LARGEST_EXPONENT))
     return float(max(np.maximum(p - slope * q, 0).sum(), np.maximum(q - slope * p, 0).sum()))
 
 
 def _categorical_epsilon(p: Floats, q: Floats, delta: float) -> float:
-    only = max(p[q == 0].sum(), q[p == 0].sum())
-    if only > delta:
+    if max(p[q == 0].sum(), q[p == 0].sum()) > delta:
         return math.inf
     both = (p > 0) & (q > 0)
     high = float(np.abs(np.log(p[both] / q[both])).max()) if both.any() else 0.0
     if delta == 0:
         return high
+    return 0.0 if _profile(p, q, 0.0) <= delta else _smallest_epsilon(p, q, high, delta)
+
+
+def _smallest_epsilon(p: Floats, q: Floats, high: float, delta: float) -> float:
+    """Smallest epsilon in [0, high] with a profile of at most delta, rounded up."""
     low = 0.0
-    if _profile(p, q, 0.0) <= delta:
-        return 0.0
-    while high - low > 1e-12 * max(1.0, high):
+    while high - low > TOLERANCE * max(1.0, high):
         middle = (low + high) / 2
         low, high = (low, middle) if _profile(p, q, middle) <= delta else (middle, high)
         if middle in (low, high) and high - low <= 1e-15 * max(1.0, high):
-            break
+            break  # neighbouring floats: there is nothing left to halve
     return high

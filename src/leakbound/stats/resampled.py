@@ -1,4 +1,4 @@
-"""The published bootstrap of clean votes, kept for reproduction: its interval is none."""
+"""The published bootstrap of collected votes, kept for reproduction: its interval is none."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from leakbound.stats.estimate import Estimate
 __all__ = ["resampled"]
 
 Floats = npt.NDArray[np.float64]
+THRESHOLDS = 101  # tried between the votes, 3 sigma beyond both ends
 
 
 def resampled(
@@ -26,15 +27,33 @@ def resampled(
     trials: int = 400_000,
     repeats: int = 5,
 ) -> Estimate:
-    """Point estimate of mu and its implied epsilon as XL computes them: votes drawn with
-    replacement, noise added, limits taken.
+    """Point estimate of mu and of the epsilon that it implies, as XL computes them.
 
-    Each repeat draws `trials`/2 noisy votes a world and takes the best threshold's mu by
-    Clopper-Pearson limits; the
-    repeats are averaged. Treating a few hundred collected votes as the whole population voids the
-    confidence, so the kind is
-    point_estimate and confidence is None. Noisy votes are drawn as counts between 101 thresholds
-    (the same law).
+    Votes are drawn with replacement, noise is added, and Clopper-Pearson limits are taken at the
+    best threshold of the same trials. Treating a few hundred collected votes as the whole
+    population voids the confidence: in simulated audits its "95 %" covered the truth in 32-91 %.
+    Noisy votes are drawn as counts between 101 thresholds, which has the same distribution.
+
+    Args:
+        member_votes: Votes before noise in the canary-in context; any shape.
+        nonmember_votes: Votes before noise in the canary-out context; any shape.
+        sigma: Standard deviation of the noise, in votes, above 0.
+        rng: Source of the resampled votes and their noise.
+        delta: Failure probability at which epsilon is stated, in [0, 1).
+        trials: Noisy votes of each repeat, half of them of each context, at least 2.
+        repeats: Repeats that are averaged, at least 1.
+
+    Returns:
+        An estimate of kind `point_estimate`, without confidence.
+
+    Raises:
+        UsageError: If an argument lies outside its range, or a context has no vote.
+
+    Guarantee:
+        None.
+
+    Reference:
+        XL; Tramèr et al. (2022).
     """
     positive("sigma", sigma)
     delta_value(delta)
@@ -42,21 +61,22 @@ def resampled(
         raise UsageError(
             f"trials is {trials} and repeats {repeats}; they must be at least 2 and 1."
         )
-    worlds = [
-        clean_scores(n, v)
-        for n, v in (("member_votes", member_votes), ("nonmember_votes", nonmember_votes))
-    ]
-    low, high = min(float(w.min()) for w in worlds), max(float(w.max()) for w in worlds)
-    tau = np.linspace(low - 3 * sigma, high + 3 * sigma, 101)
-    found = [
-        _once([_above(w, tau, sigma, trials // 2, rng) for w in worlds], trials // 2, delta)
-        for _ in range(repeats)
-    ]
+    member = clean_scores("member_votes", member_votes)
+    nonmember = clean_scores("nonmember_votes", nonmember_votes)
+    low, high = min(member.min(), nonmember.min()), max(member.max(), nonmember.max())
+    tau = np.linspace(low - 3 * sigma, high + 3 * sigma, THRESHOLDS)
+    n = trials // 2
+    found = []
+    for _ in range(repeats):
+        above = [_above(votes, tau, sigma, n, rng) for votes in (member, nonmember)]
+        found.append(_best(above, n, delta))
     mu, epsilon = np.mean(found, axis=0).tolist()
+    counts = {"member": member.size, "nonmember": nonmember.size, "simulated": trials * repeats}
     return Estimate(
-        "resampled", "point_estimate", epsilon, delta, None,
-        {"member": worlds[0].size, "nonmember": worlds[1].size, "simulated": trials * repeats},
-        ("the collected votes are taken for all votes there are",), mu=mu, threshold="best on the same trials",
+        "resampled", "point_estimate", epsilon, delta, None, counts,
+        ("the collected votes are taken for all votes there are",
+         "epsilon is implied by mu only if the mechanism is Gaussian"),
+        mu=mu, threshold="best on the same trials",
         details={"spread_of_repeats": float(np.std([e for _, e in found]))},
     )  # fmt: skip
 
@@ -66,17 +86,18 @@ def _above(
 ) -> npt.NDArray[np.int64]:
     """(thresholds,) how many of n resampled noisy votes exceed each threshold."""
     values, weights = np.unique(votes, return_counts=True)
-    drawn = rng.multinomial(n, weights / weights.sum())
+    chosen = rng.multinomial(n, weights / weights.sum())
     below = ndtr((tau - values[:, None]) / sigma)
     cells = np.clip(np.diff(below, axis=1, prepend=0.0, append=1.0), 0.0, 1.0)
     counts = sum(
-        rng.multinomial(k, cell / cell.sum()) for k, cell in zip(drawn, cells, strict=True)
+        rng.multinomial(k, cell / cell.sum()) for k, cell in zip(chosen, cells, strict=True)
     )
     return np.asarray(n - np.cumsum(counts)[:-1], np.int64)
 
 
-def _once(above: list[npt.NDArray[np.int64]], n: int, delta: float) -> tuple[float, float]:
+def _best(above: list[npt.NDArray[np.int64]], n: int, delta: float) -> tuple[float, float]:
+    """mu and implied epsilon at the threshold of the best accuracy."""
     best = int(np.argmax(above[0] - above[1]))
     tp, fp = int(above[0][best]), int(above[1][best])
     found = gdp(tp, n - tp, fp, n - fp, delta)
-    return found.mu or 0.0, found.epsilon or 0.0
+    return found.mu or 0.0, found.details["implied_epsilon"]

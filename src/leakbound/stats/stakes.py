@@ -1,8 +1,14 @@
-"""What an e-process bets: lines of a claim, moments of the past, and from both the next bets. Many
-claims at once.
+"""How an e-process chooses its stakes: lines of a claim, moments of the past, and the next stakes.
 
-Shapes: C claims, L lines a claim (both directions counted), B moments in time, K thresholds, n
-pairs.
+An e-process tests a claim by a game: before each pair it puts a stake on a payoff whose
+expectation is at most 0 under the claim. This file holds the payoffs and the rule of the stakes,
+for many claims at once.
+
+Shapes: C claims, L lines a claim (both directions counted), B points in time, K thresholds,
+n pairs.
+
+Reference: Waudby-Smith and Ramdas, "Estimating means of bounded random variables by betting"
+(JRSS B 2024).
 """
 
 from __future__ import annotations
@@ -17,74 +23,115 @@ from scipy.special import softmax
 
 from leakbound.errors import UsageError
 
-__all__ = ["Stakes", "StakeRule", "Lines", "Moments", "rounds"]
+__all__ = ["Lines", "Moments", "StakeRule", "Stakes", "restake_points"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
-CAP = 0.99  # never more than this share of the largest admissible bet
-BLOCK = 4096  # pairs whose moments or gains are held at once
-STRIDE = 16  # neighbouring claims that share a choice of line and threshold
-CAUTION = 20.0  # pairs in which noise counts double
-DOUBT = 2.0  # standard errors taken off the mean where a horizon is known
+CAP = 0.99  # largest share of the admissible stake: at 1 a single loss would end the test for good
+BLOCK = 4096  # pairs whose moments or gains are held at once: bounds memory at some 100 MB
+STRIDE = 16  # neighbouring claims of a grid (1 % apart) that share a choice of line and threshold
+CAUTION = 20.0  # pairs in which the variance counts double: keeps early stakes small
+DOUBT = 2.0  # standard errors taken off the mean where the number of pairs is known beforehand
+TINY = 1e-12  # least variance, so that constant scores do not divide by zero
 
 
-def rounds() -> Iterator[int]:
-    """Numbers of pairs after which bets change: always at first, then every 8 % more pairs."""
+def restake_points() -> Iterator[int]:
+    """Numbers of pairs after which stakes change: after every pair at first, then every 8 % more.
+
+    Yields:
+        0, 1, 2, ..., without end.
+
+    Examples:
+        >>> from itertools import islice
+        >>> list(islice(restake_points(), 16))
+        [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 16, 18]
+    """
     at = 0
     while True:
         yield at
-        at += 1 + at // 12
+        at += 1 + at // 12  # 12 = 1 / 8 %
 
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """Payoffs z = a + b x + c y that a claim makes non-positive in expectation; `coefficients` is
-    (C, L, 3).
+    """Payoffs z = a + b x + c y whose expectation is at most 0 under a claim.
+
+    Attributes:
+        coefficients: (C, L, 3) a, b and c of each line.
     """
 
     coefficients: Floats
 
     @staticmethod
     def of(epsilon: Floats, delta: Floats) -> Lines:
-        """Both directions of TPR <= e^epsilon FPR + delta; arguments (C, lines)."""
+        """Both directions of TPR <= e^epsilon FPR + delta.
+
+        Args:
+            epsilon: (C, lines) slopes, as exponents.
+            delta: (C, lines) intercepts.
+
+        Returns:
+            Lines with L = 2 * lines: first the given direction, then the one with the roles of
+            canary-in and canary-out exchanged.
+        """
         slope = np.exp(epsilon)
         one = np.stack([-delta, np.ones_like(slope), -slope], -1)
         other = np.stack([1 - slope - delta, slope, -np.ones_like(slope)], -1)
         return Lines(np.concatenate([one, other], 1))
 
     def squares(self) -> Floats:
-        """(C, L, 6): coefficients of z^2 in 1, x, y, x^2, xy, y^2."""
+        """(C, L, 6) coefficients of z^2 in 1, x, y, x^2, xy, y^2."""
         a, b, c = np.moveaxis(self.coefficients, -1, 0)
         return np.stack([a * a, 2 * a * b, 2 * a * c, b * b, 2 * b * c, c * c], -1)
 
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """Sums of 1, x, y, x^2, xy, y^2 over pairs: (6, B, K)."""
+    """Sums of 1, x, y, x^2, xy and y^2 over pairs.
+
+    Attributes:
+        sums: (6, B, K) sums up to each point in time.
+    """
 
     sums: Floats
 
     @staticmethod
     def of(x: Floats, y: Floats) -> Moments:
-        """Of each pair alone; x, y: (n, K)."""
+        """Moments of each pair alone.
+
+        Args:
+            x: (n, K) scores of the canary-in context.
+            y: (n, K) scores of the canary-out context.
+
+        Returns:
+            Moments with B = n.
+        """
         return Moments(np.stack([np.ones_like(x), x, y, x * x, x * y, y * y]))
 
     def __add__(self, other: Moments) -> Moments:
         return Moments(self.sums + other.sums)
 
     def times(self, weight: float) -> Moments:
-        """As if each pair had been seen `weight` times."""
+        """The moments as if each pair had been seen `weight` times."""
         return Moments(self.sums * weight)
 
     def total(self) -> Moments:
-        """Over all pairs: (6, 1, K)."""
+        """Moments over all points: (6, 1, K)."""
         return Moments(self.sums.sum(1, keepdims=True))
 
     @staticmethod
     def before(x: Floats, y: Floats, starts: Ints) -> Moments:
-        """Sums over the pairs (n, K) before each start:
+        """Moments of the pairs before each start.
 
-        (6, len(starts), K). Pairs are added one by one, some blocks after others.
+        Pairs are added one by one in float64, so blocks do not change a bit of the sums.
+
+        Args:
+            x: (n, K) scores of the canary-in context.
+            y: (n, K) scores of the canary-out context.
+            starts: (B,) indices of pairs, rising.
+
+        Returns:
+            Moments with B = len(starts).
         """
         sums, total = np.empty((6, len(starts), x.shape[1])), np.zeros((6, 1, x.shape[1]))
         for first in range(0, len(x), BLOCK):
@@ -97,26 +144,45 @@ class Moments:
 
 @dataclass(frozen=True, slots=True)
 class Stakes:
-    """Per claim and moment a line and threshold in each direction, its stake multiplied in:
+    """Per claim and point in time a line and a threshold in each direction.
 
-    gain = sum of a + b x + c y.
+    Attributes:
+        payoff: (C, B, 2, 3) coefficients of the chosen lines, times their stakes.
+        threshold: (C, B, 2) indices of the chosen thresholds.
     """
 
-    stake: Floats  # (C, B, 2, 3)
-    threshold: Ints  # (C, B, 2)
+    payoff: Floats
+    threshold: Ints
 
     def gains(self, x: Floats, y: Floats, moment: Ints) -> Floats:
-        """(C, n) gains of every pair under the bet of its moment."""
+        """Gain of every pair: the e-value grows by the factor 1 + gain.
+
+        Args:
+            x: (n, K) scores of the canary-in context.
+            y: (n, K) scores of the canary-out context.
+            moment: (n,) index of the point in time whose stakes apply to each pair.
+
+        Returns:
+            (C, n) gains, all above -1.
+        """
         at, row = self.threshold[:, moment], np.arange(len(x))[:, None]
-        a, b, c = np.moveaxis(self.stake[:, moment], -1, 0)
+        a, b, c = np.moveaxis(self.payoff[:, moment], -1, 0)
         return np.asarray((a + b * x[row, at] + c * y[row, at]).sum(-1))
 
 
 class StakeRule:
-    """The rule of betting: from the moments of the past to a `Stakes`, for C claims at once.
+    """The rule that turns the moments of the past into `Stakes`, for C claims at once.
 
-    states: (xs, ys), (S, K) each: what a pair can be. log_prior: (K,) of thresholds. level:
-    ln(1/alpha).
+    Args:
+        lines: Lines of the claims.
+        states: (xs, ys), each (S, K): every value that a pair can take.
+        log_prior: (K,) logarithms of the prior weights of the thresholds.
+        level: ln(1/alpha), the logarithm of the e-value that rejects.
+        horizon: Planned number of pairs; None where it is not known.
+
+    Attributes:
+        least_payoff: (C, L, K) the least that a stake of 1 can gain on any state.
+        largest_stake: (C, L, K) the stake that would lose everything on that state.
     """
 
     def __init__(
@@ -130,59 +196,68 @@ class StakeRule:
         self.lines, self.log_prior, self.level, self.horizon = lines, log_prior, level, horizon
         corner = np.stack([np.ones_like(states[0]), *states])  # (3, S, K)
         self.squares = lines.squares()
-        self.worst = np.tensordot(lines.coefficients, corner, 1).min(
-            2
-        )  # (C, L, K): the least a stake of 1 can gain
-        self.largest = 1 / np.maximum(-self.worst, 1e-6)
+        self.least_payoff = np.tensordot(lines.coefficients, corner, 1).min(2)
+        # a line that cannot lose more than 1e-6 is as good as free: a stake of 1e6 is enough
+        self.largest_stake = 1 / np.maximum(-self.least_payoff, 1e-6)
 
     def check(self, x: Floats, y: Floats) -> None:
-        """Raises UsageError for a pair that could cost more than the stake allows for."""
+        """Refuse pairs that could lose more than the stakes allow for.
+
+        Args:
+            x: (n, K) scores of the canary-in context.
+            y: (n, K) scores of the canary-out context.
+
+        Raises:
+            UsageError: If a pair lies outside the convex hull of the states.
+        """
         for first in range(0, len(x), BLOCK):
             part, other = x[first : first + BLOCK], y[first : first + BLOCK]
             each = np.tensordot(
                 self.lines.coefficients, np.stack([np.ones_like(part), part, other]), 1
             )  # (C, L, n, K)
-            if np.any(each < self.worst[:, :, None] - 1e-9):
+            if np.any(each < self.least_payoff[:, :, None] - 1e-9):  # rounding of exact scores
                 raise UsageError(
                     "a pair of scores lies outside the stated support; give the right support, or "
                     "none."
                 )
 
     def choose(self, past: Moments, seen: Ints) -> Stakes:
-        """The best line and threshold so far in each direction, and their stakes. seen: (B,) pairs
-        before each moment.
+        """The best line and threshold so far in each direction, and their stakes.
 
-        The stake is divided between the directions by how much growth each lets expect: evenly
-        while nothing tells them
-        apart, so the first miss costs half of it, and soon almost all on the better one.
-        Neighbouring claims of a grid
-        share the choice that is best for one of them; each has its own stake.
+        The stake is divided between the directions by the growth that the past lets expect of
+        each: evenly while nothing tells them apart, so the first loss costs half of it, and soon
+        almost all on the better one. Neighbouring claims of a grid share the choice that is best
+        for one of them; each has its own stake.
+
+        Args:
+            past: Moments before each of B points in time, a prior included.
+            seen: (B,) pairs before each point.
+
+        Returns:
+            The stakes of C claims at B points.
         """
         line, at, part = (
-            np.repeat(v, STRIDE, 0)[: len(self.largest)] for v in self._favourites(past, seen)
+            np.repeat(v, STRIDE, 0)[: len(self.largest_stake)] for v in self._best(past, seen)
         )
-        claim = np.arange(len(self.largest))[:, None, None]
-        coefficients, squares = (
-            self.lines.coefficients[claim, line],
-            self.squares[claim, line],
-        )  # (C, B, 2, 3 or 6)
+        claim = np.arange(len(self.largest_stake))[:, None, None]
+        coefficients = self.lines.coefficients[claim, line]  # (C, B, 2, 3)
+        squares = self.squares[claim, line]  # (C, B, 2, 6)
         sums = np.moveaxis(past.sums[:, np.arange(len(seen))[:, None], at], 0, -1)  # (C, B, 2, 6)
         total = sums[..., 0]
         mean = (coefficients * sums[..., :3]).sum(-1) / total
         square = (squares * sums).sum(-1) / total
-        stake, _ = self._stake(mean, square, total, seen[:, None], self.largest[claim, line, at])
+        largest = self.largest_stake[claim, line, at]
+        stake, _ = self._stake(mean, square, total, seen[:, None], largest)
         return Stakes((part * stake)[..., None] * coefficients, np.asarray(at, np.int64))
 
-    def _favourites(self, past: Moments, seen: Ints) -> tuple[Ints, Ints, Floats]:
-        """(C / STRIDE, B, 2) line, threshold and part of the stake with the largest growth that the
-        past lets expect.
-        """
+    def _best(self, past: Moments, seen: Ints) -> tuple[Ints, Ints, Floats]:
+        """(C / STRIDE, B, 2) line, threshold and share of the stake with the largest growth."""
         moments = past.sums / past.sums[0]
         mean = np.tensordot(self.lines.coefficients[::STRIDE], moments[:3], 1).transpose(
             0, 2, 1, 3
         )  # (C', B, L, K)
         square = np.tensordot(self.squares[::STRIDE], moments, 1).transpose(0, 2, 1, 3)
-        total, largest = past.sums[0][None, :, None, :], self.largest[::STRIDE, None]
+        total, largest = past.sums[0][None, :, None, :], self.largest_stake[::STRIDE, None]
         _, growth = self._stake(mean, square, total, seen[:, None, None], largest)
         growth = total * growth + self.log_prior
         growth = growth.reshape(*growth.shape[:2], 2, -1)  # (C', B, 2, L K / 2)
@@ -194,16 +269,14 @@ class StakeRule:
     def _stake(
         self, mean: Floats, square: Floats, total: Floats, seen: Ints, largest: Floats
     ) -> tuple[Floats, Floats]:
-        """Kelly's share to second order, shrunk while little is known, and its expected growth; 0
-        where the past speaks against.
+        """Kelly's stake to second order and its expected growth; 0 where the past speaks against.
 
-        With a horizon N: at least sqrt(2 ln(1/alpha)/(N variance)), the best share for a claim that
-        N pairs just refute
-        (Waudby-Smith and Ramdas 2023), and Kelly's share of a mean cut by its doubt. The largest
-        admissible stake is
+        It is shrunk while little is known. With a horizon N it is at least
+        sqrt(2 ln(1/alpha)/(N variance)), the best stake for a claim that N pairs just reject, and
+        otherwise Kelly's stake of a mean less its doubt. The largest admissible stake is
         approached as pairs come in.
         """
-        variance, square = np.maximum(square - mean**2, 1e-12), np.maximum(square, 1e-12)
+        variance, square = np.maximum(square - mean**2, TINY), np.maximum(square, TINY)
         if self.horizon is None:
             share = mean / (square + CAUTION / total * variance)
         else:
@@ -213,15 +286,25 @@ class StakeRule:
         stake = np.where(mean > 0, np.maximum(share, 0.0), 0.0)
         return stake, stake * (mean - stake * square / 2)
 
-    def play(self, x: Floats, y: Floats, prior: Moments) -> Floats:
-        """(C,) largest log wealth that each claim's bets ever reached on pairs (n, K)."""
-        starts = np.fromiter(takewhile(lambda at: at < len(x), rounds()), np.int64)
-        bet = self.choose(Moments.before(x, y, starts) + prior, starts)
+    def max_log_e_values(self, x: Floats, y: Floats, prior: Moments) -> Floats:
+        """Largest logarithm that each claim's e-value reached on a series of pairs.
+
+        Args:
+            x: (n, K) scores of the canary-in context, in the order of the pairs.
+            y: (n, K) scores of the canary-out context.
+            prior: Moments believed before the first pair, B = 1.
+
+        Returns:
+            (C,) maxima over n of ln(e-value).
+        """
+        starts = np.fromiter(takewhile(lambda at: at < len(x), restake_points()), np.int64)
+        stakes = self.choose(Moments.before(x, y, starts) + prior, starts)
         moment = np.searchsorted(starts, np.arange(len(x)), side="right") - 1
-        now, best = np.zeros(len(self.largest)), np.full(len(self.largest), -np.inf)
+        count = len(self.largest_stake)
+        now, best = np.zeros(count), np.full(count, -np.inf)
         for first in range(0, len(x), BLOCK):
             block = slice(first, first + BLOCK)
-            gains = np.log1p(bet.gains(x[block], y[block], moment[block]))
+            gains = np.log1p(stakes.gains(x[block], y[block], moment[block]))
             gains[:, 0] += now
             path = gains.cumsum(1)
             now, best = path[:, -1], np.maximum(best, path.max(1))

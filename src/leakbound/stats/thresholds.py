@@ -1,7 +1,4 @@
-"""How a decision threshold is chosen:
-
-a value of its own, since it decides whether a bound is one.
-"""
+"""How a decision threshold is chosen: a value of its own, for it decides whether a bound is one."""
 
 from __future__ import annotations
 
@@ -32,7 +29,14 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """Member if score >= value; chosen before any trial was seen."""
+    """Member if score >= value; chosen before any trial was seen.
+
+    Attributes:
+        value: The threshold.
+
+    Raises:
+        UsageError: If the value is NaN.
+    """
 
     value: float = 0.5
 
@@ -46,7 +50,14 @@ class Fixed:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Chosen on the first `fraction` of the pairs, which then take no part in any bound."""
+    """Chosen on the first pairs, which then take no part in any bound.
+
+    Attributes:
+        fraction: Share of the pairs that choose the threshold, in [0.01, 0.9].
+
+    Raises:
+        UsageError: If the fraction lies outside its range.
+    """
 
     fraction: float = 0.2
 
@@ -67,9 +78,13 @@ class BestOnSameData:
 
 @dataclass(frozen=True, slots=True)
 class Bonferroni:
-    """Every one of k thresholds fixed beforehand is tried, each at 1 - alpha/k; empty:
+    """Every one of k thresholds fixed beforehand is tried, each at confidence 1 - alpha/k.
 
-    the score's own levels.
+    Attributes:
+        values: The thresholds; empty for the score's own levels.
+
+    Raises:
+        UsageError: If a value is NaN.
     """
 
     values: tuple[float, ...] = ()
@@ -79,18 +94,22 @@ class Bonferroni:
             raise UsageError("Bonferroni got a threshold that is NaN; thresholds are numbers.")
 
     def __str__(self) -> str:
-        return f"best of {len(self.values) or 'several'} thresholds fixed beforehand, each at its share of the error (Bonferroni)"
+        return (
+            f"best of {len(self.values) or 'several'} thresholds fixed beforehand, each at its "
+            "share of the error (Bonferroni)"
+        )
 
 
 ThresholdRule = Fixed | Split | Bonferroni | BestOnSameData
 
 
 class FromCounts(Protocol):
-    """An estimator of error counts, such as clopper_pearson or gdp."""
+    """A bound from error counts, such as `clopper_pearson` or `gdp`."""
 
     def __call__(
         self, tp: int, fn: int, fp: int, tn: int, delta: float, confidence: float, threshold: str, /
-    ) -> Estimate: ...
+    ) -> Estimate:
+        """The bound from counts of right and wrong guesses, see `clopper_pearson`."""
 
 
 def bonferroni(
@@ -101,12 +120,32 @@ def bonferroni(
     delta: float,
     confidence: float = 0.95,
 ) -> Estimate:
-    """The best bound over thresholds fixed beforehand, each at confidence 1 - (1 - confidence)/k,
-    so all hold together.
+    """The best bound over thresholds fixed beforehand.
 
-    member, nonmember: scores, "member" if score >= threshold. The best is by mu where the estimator
-    has one, else by
-    epsilon. Raises UsageError for no thresholds or NaN scores.
+    Each of k bounds is taken at confidence 1 - (1 - confidence)/k, so all hold together.
+
+    Args:
+        estimator: The bound from error counts, `clopper_pearson` or `gdp`.
+        member: Scores of the canary-in context; "member" if score >= threshold.
+        nonmember: Scores of the canary-out context.
+        thresholds: At least one threshold, fixed before the scores were seen.
+        delta: Failure probability at which epsilon is stated, in [0, 1).
+        confidence: Confidence of the best bound, in (0, 1).
+
+    Returns:
+        The bound with the largest mu where the estimator states one, else the largest epsilon.
+
+    Raises:
+        UsageError: If there is no threshold, or a score or threshold is NaN.
+
+    Guarantee:
+        Exceeds the truth with probability at most 1 - confidence (Bonferroni).
+
+    Examples:
+        >>> from leakbound.stats import clopper_pearson
+        >>> found = bonferroni(clopper_pearson, [1.0] * 99, [0.0] * 99, [0.2, 0.5], delta=0.0)
+        >>> found.confidence, round(found.epsilon, 2)
+        (0.95, 3.1)
     """
     rule = Bonferroni(tuple(thresholds))
     if not rule.values:
@@ -116,18 +155,31 @@ def bonferroni(
         )
     m, n = clean_scores("member", member), clean_scores("nonmember", nonmember)
     each = 1 - (1 - confidence_level(confidence)) / len(rule.values)
-    found = [
-        estimator(tp, m.size - tp, fp, n.size - fp, delta, each, f"{rule} (tau = {tau:g})")
-        for tau in rule.values
-        for tp, fp in [(int((m >= tau).sum()), int((n >= tau).sum()))]
-    ]
+    found = []
+    for tau in rule.values:
+        tp, fp = int((m >= tau).sum()), int((n >= tau).sum())
+        text = f"{rule} (tau = {tau:g})"
+        found.append(estimator(tp, m.size - tp, fp, n.size - fp, delta, each, text))
     best = max(found, key=lambda e: (e.mu or 0.0, e.epsilon or 0.0))
     return replace(best, confidence=confidence)
 
 
 def best_threshold(member: npt.ArrayLike, nonmember: npt.ArrayLike) -> float:
-    """The threshold of the best balanced accuracy, half-way to the next lower score (so it sits in
-    the gap).
+    """The threshold of the best balanced accuracy, half-way to the next lower score.
+
+    Args:
+        member: Scores of the canary-in context; any shape.
+        nonmember: Scores of the canary-out context; any shape.
+
+    Returns:
+        The threshold, in the gap between two scores.
+
+    Raises:
+        UsageError: If a context has no score, or one is NaN.
+
+    Examples:
+        >>> best_threshold([3.0, 4.0], [0.0, 1.0])
+        2.0
     """
     fpr, tpr, thresholds = roc(member, nonmember)
     best = 1 + int(np.argmax((tpr - fpr)[1:]))

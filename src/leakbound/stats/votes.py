@@ -1,15 +1,11 @@
-"""Bounds from clean vote counts and the known noise that hides them: the noise is integrated out,
-never sampled.
+"""Bounds from votes before noise and the known noise: the noise is integrated out, never sampled.
 
 The statistic is K + N(0, sigma^2), K a whole number in 0..T. A noisy histogram count with noise s
-has K = the votes for the
-class and sigma = s. The margin "yes less no" of two noisy counts is N(yes - no, 2 s^2). With K =
-yes - no + T, in 0..2T, it has
-sigma = s sqrt(2) and 2T as its T; where every partition must vote yes or no, it is 2K - T + N(0, 2
-s^2) with K = yes, which orders
-trials as K + N(0, s^2/2) does: sigma = s / sqrt(2). These bounds see the votes, not the sampler:
-they cannot find a broken
-noise source (see `noise_goodness_of_fit`).
+has K = the votes for the class and sigma = s. The margin "yes less no" of two noisy counts is
+N(yes - no, 2 s^2). With K = yes - no + T, in 0..2T, it has sigma = s sqrt(2) and 2T as its T; where
+every partition must vote yes or no, it is 2K - T + N(0, 2 s^2) with K = yes, which orders trials as
+K + N(0, s^2/2) does: sigma = s / sqrt(2). These bounds see the votes, not the sampler: they cannot
+find a broken noise source (see `noise_goodness_of_fit`).
 """
 
 from __future__ import annotations
@@ -32,17 +28,11 @@ __all__ = ["RocBand", "VoteScores", "joint_votes", "roc_band", "vote_band"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
-SHIFTS = (
-    -1.5,
-    -1.0,
-    -0.5,
-    -0.2,
-    0.0,
-    0.2,
-    0.5,
-    1.0,
-    1.5,
-)  # of thresholds from the ends, in noise scales
+# thresholds around both ends of the votes, in noise scales: the canary moves one vote there, and
+# the best threshold for a small claim lies near the end, for a large one some scales beyond it
+SHIFTS = (-1.5, -1.0, -0.5, -0.2, 0.0, 0.2, 0.5, 1.0, 1.5)
+POINTS = 801  # thresholds of a band: finer than a hundredth of the noise for up to 8 partitions
+REACH = 4.0  # noise scales beyond both ends of the votes: 3e-5 of the noise lies farther out
 ASSUMES = (
     "pairs are independent of each other",
     "noise is Gaussian of the declared scale (test it apart)",
@@ -51,9 +41,13 @@ ASSUMES = (
 
 @dataclass(frozen=True, slots=True)
 class RocBand:
-    """With the stated confidence, at every threshold at once:
+    """Error rates of "noisy count > threshold", bounded at every threshold at once.
 
-    FPR <= fpr and TPR >= tpr of "noisy count > threshold".
+    Attributes:
+        threshold: (points,) thresholds, rising, in votes.
+        fpr: (points,) upper limits of the false-positive rate.
+        tpr: (points,) lower limits of the true-positive rate.
+        confidence: Probability with which all limits hold.
     """
 
     threshold: Floats
@@ -69,14 +63,33 @@ def roc_band(
     sigma: float,
     confidence: float = 0.95,
 ) -> RocBand:
-    """Simultaneous ROC band of the noisy count from clean votes.
+    """Simultaneous ROC band of the noisy count, from votes before noise.
 
-    Formula: Clopper-Pearson limits of P(K >= j), j = 1..T, each at (1 - confidence)/(2T), lower for
-    members, upper for
-    non-members; rate(tau) = h_0 + sum_j P(K >= j) (h_j - h_{j-1}), h_k = Phi((k - tau)/sigma). h
-    rises with k, so limits
-    of P(K >= j) are limits of the rate, for all tau at once. Raises UsageError for votes outside
-    0..T or an empty world.
+    Clopper-Pearson limits of P(K >= j), j = 1..T, each at (1 - confidence)/(2T), lower for the
+    canary-in context, upper for the canary-out context. Then
+    rate(tau) = h_0 + sum_j P(K >= j) (h_j - h_{j-1}) with h_k = Phi((k - tau)/sigma). h rises with
+    k, so limits of P(K >= j) are limits of the rate, for all tau at once.
+
+    Args:
+        member_votes: Votes K in the canary-in context, whole numbers in 0..T; any shape.
+        nonmember_votes: Votes K in the canary-out context; any shape.
+        partitions: T, at least 1.
+        sigma: Standard deviation of the noise, in votes, above 0.
+        confidence: Probability with which all limits hold, in (0, 1).
+
+    Returns:
+        The band at 801 thresholds.
+
+    Raises:
+        UsageError: If a vote lies outside 0..T, or a context has no trial.
+
+    Guarantee:
+        All limits hold together with probability at least `confidence`.
+
+    Examples:
+        >>> band = roc_band([5] * 50, [0] * 50, partitions=5, sigma=0.5)
+        >>> bool((band.tpr <= 1).all()), bool((band.fpr > 0).all())
+        (True, True)
     """
     top = _whole_partitions(partitions)
     positive("sigma", sigma)
@@ -86,16 +99,13 @@ def roc_band(
         _tails("nonmember_votes", nonmember_votes, top),
     )
     low, high = binomial_lower(m[1:], m[0], alpha), binomial_upper(n[1:], n[0], alpha)
-    low, high = (
-        np.maximum.accumulate(low[::-1])[::-1],
-        np.minimum.accumulate(high),
-    )  # P(K >= j) falls with j
-    tau = np.linspace(-4 * sigma, top + 4 * sigma, 801)
+    # P(K >= j) falls with j, so a limit at one j is a limit at its neighbours as well
+    low, high = np.maximum.accumulate(low[::-1])[::-1], np.minimum.accumulate(high)
+    tau = np.linspace(-REACH * sigma, top + REACH * sigma, POINTS)
     h = ndtr((np.arange(top + 1)[:, None] - tau) / sigma)
     steps = np.diff(h, axis=0)
-    return RocBand(
-        tau, np.minimum(h[0] + high @ steps, 1.0), np.minimum(h[0] + low @ steps, 1.0), confidence
-    )
+    fpr, tpr = np.minimum(h[0] + high @ steps, 1.0), np.minimum(h[0] + low @ steps, 1.0)
+    return RocBand(tau, fpr, tpr, confidence)
 
 
 def vote_band(
@@ -106,15 +116,36 @@ def vote_band(
     delta: float = 1e-5,
     confidence: float = 0.95,
 ) -> Estimate:
-    """Lower bounds on mu and epsilon(delta) from clean votes K in 0..partitions and the noise law K
-    + N(0, sigma^2).
+    """Lower bounds on mu and epsilon(delta) from votes before noise, K + N(0, sigma^2).
 
     The best threshold of `roc_band`, which holds at all thresholds, so nothing is paid for the
-    choice:
-    mu = max Phi^-1(TPR_lo) - Phi^-1(FPR_hi); epsilon = max of ln((TPR_lo - delta)/FPR_hi) and
-    ln((TNR_lo - delta)/FNR_hi), which is a lower bound for any mechanism that releases the noisy
-    count (mu: if it is
-    Gaussian DP). Trials within a world are independent; pairing is not needed. Kind: lower_bound.
+    choice: mu = max Phi^-1(TPR_lo) - Phi^-1(FPR_hi), and epsilon = max of
+    ln((TPR_lo - delta)/FPR_hi) and ln((TNR_lo - delta)/FNR_hi).
+
+    Args:
+        member_votes: Votes K in the canary-in context, whole numbers in 0..T; any shape.
+        nonmember_votes: Votes K in the canary-out context; any shape.
+        partitions: T, at least 1.
+        sigma: Standard deviation of the noise, in votes, above 0.
+        delta: Failure probability at which epsilon is stated, in [0, 1).
+        confidence: Confidence of both bounds together, in (0, 1).
+
+    Returns:
+        An estimate of kind `lower_bound`: epsilon for any mechanism that releases the noisy
+        count, mu if it is Gaussian DP.
+
+    Raises:
+        UsageError: If a vote lies outside 0..T, a context has no trial, or delta or confidence
+            lies outside its range.
+
+    Guarantee:
+        Either bound exceeds the truth with probability at most 1 - confidence. Trials within a
+        context are independent; pairing is not needed.
+
+    Examples:
+        >>> found = vote_band([1] * 500, [0] * 500, partitions=1, sigma=1.0)
+        >>> 0.8 < found.mu < 1.0
+        True
     """
     delta_value(delta)
     band = roc_band(member_votes, nonmember_votes, partitions, sigma, confidence)
@@ -123,10 +154,11 @@ def vote_band(
     mu = max(0.0, float(gap[at]))
     epsilon = max(0.0, _ratio(band.tpr, band.fpr, delta), _ratio(1 - band.fpr, 1 - band.tpr, delta))
     counts = {"member": int(np.size(member_votes)), "nonmember": int(np.size(nonmember_votes))}
+    best = float(band.threshold[at])
     return Estimate(
         "vote_band", "lower_bound", epsilon, delta, confidence, counts, ASSUMES, mu=mu,
         threshold="all thresholds at once",
-        details={"best_threshold": float(band.threshold[at]), "implied_epsilon": gdp_epsilon(mu, delta)},
+        details={"best_threshold": best, "implied_epsilon": gdp_epsilon(mu, delta)},
     )  # fmt: skip
 
 
@@ -144,17 +176,9 @@ def _whole_partitions(partitions: int) -> int:
 
 def _tails(name: str, votes: npt.ArrayLike, top: int) -> Ints:
     """(T + 1,) how many trials have at least j votes, j = 0..T."""
-    raw = np.asarray(votes)
-    array = raw.ravel()
+    array = _whole_votes(name, votes, top)
     if array.size == 0:
         raise UsageError(f"{name} holds no trials; it needs at least one.")
-    if not np.issubdtype(array.dtype, np.integer):
-        whole = np.asarray(array, float)
-        if not np.all(np.isfinite(whole) & (whole == np.floor(whole))):
-            raise UsageError(
-                f"{name} must be whole numbers of votes from 0 to {top}; some are not whole."
-            )
-        array = whole.astype(np.int64)
     if array.min() < 0 or array.max() > top:
         raise UsageError(
             f"{name} run from {array.min()} to {array.max()}; they must lie between 0 and {top}."
@@ -162,15 +186,38 @@ def _tails(name: str, votes: npt.ArrayLike, top: int) -> Ints:
     return np.asarray(np.bincount(array, minlength=top + 1)[::-1].cumsum()[::-1], np.int64)
 
 
+def _whole_votes(name: str, votes: npt.ArrayLike, top: int) -> Ints:
+    """(n,) votes as integers."""
+    array = np.asarray(votes).ravel()
+    if array.size == 0 or np.issubdtype(array.dtype, np.integer):
+        return np.asarray(array, np.int64)
+    numbers = np.asarray(array, float)
+    if not np.all(np.isfinite(numbers) & (numbers == np.floor(numbers))):
+        raise UsageError(
+            f"{name} must be whole numbers of votes from 0 to {top}; some are not whole."
+        )
+    return numbers.astype(np.int64)
+
+
 @dataclass(frozen=True, slots=True)
 class VoteScores:
-    """Scores for an e-process: the exact exceedance that a noisy count, clean value + N(0, sigma^2),
-    exceeds each threshold.
+    """Exact scores of votes for an e-process: P(value + N(0, sigma^2) > threshold).
 
-    low, high: the clean values possible; move: the most by which the two values of one pair can
-    differ, if the worlds
-    share every partition that the canary does not touch (1 for a count, 2 for a margin), or None if
-    they do not.
+    Attributes:
+        low: Smallest value before noise.
+        high: Largest value before noise.
+        sigma: Standard deviation of the noise, in the units of the values, above 0.
+        move: The most by which the two values of one pair can differ, if the contexts share every
+            partition that the canary does not touch (1 for a count, 2 for a margin); None if they
+            do not.
+
+    Raises:
+        UsageError: If low >= high, sigma is not above 0, or `move` is below 1.
+
+    Examples:
+        >>> scores = VoteScores.count(partitions=4, sigma=1.0)
+        >>> scores.exceedance([0, 1]).shape == (2, scores.thresholds.size)
+        True
     """
 
     low: int
@@ -185,18 +232,44 @@ class VoteScores:
 
     @classmethod
     def count(cls, partitions: int, sigma: float, shared: bool = True) -> VoteScores:
-        """Votes of one class under noise sigma; `shared`: pairs share the untouched partitions."""
+        """Scores of the noisy votes of one class.
+
+        Args:
+            partitions: Number of partitions T, at least 1; the values are 0..T.
+            sigma: Standard deviation of the noise, in votes.
+            shared: Whether both contexts of a pair share the partitions that the canary does not
+                touch.
+
+        Returns:
+            The scores.
+
+        Raises:
+            UsageError: If an argument lies outside its range.
+        """
         return cls(0, _whole_partitions(partitions), sigma, 1 if shared else None)
 
     @classmethod
     def margin(cls, partitions: int, sigma: float, shared: bool = True) -> VoteScores:
-        """Votes of one class less those of another, each under noise sigma."""
+        """Scores of the noisy votes of one class less those of another.
+
+        Args:
+            partitions: Number of partitions T, at least 1; the values are -T..T.
+            sigma: Standard deviation of the noise of each class, in votes.
+            shared: Whether both contexts of a pair share the partitions that the canary does not
+                touch.
+
+        Returns:
+            The scores.
+
+        Raises:
+            UsageError: If an argument lies outside its range.
+        """
         top = _whole_partitions(partitions)
         return cls(-top, top, sigma * math.sqrt(2), 2 if shared else None)
 
     @property
     def thresholds(self) -> Floats:
-        """Half-way between values, and around both ends where a quiet crowd leaves the count."""
+        """(K,) thresholds: half-way between values, and around both ends."""
         step = self.move or 1
         ends = (self.low + step / 2, self.high - step / 2)
         beside = [end + self.sigma * shift for end in ends for shift in SHIFTS]
@@ -204,13 +277,20 @@ class VoteScores:
         return np.unique(np.round([*beside, *inner], 9))
 
     def exceedance(self, values: npt.ArrayLike) -> Floats:
-        """P(value + noise > threshold): the shape of `values` with the thresholds appended."""
+        """P(value + noise > threshold).
+
+        Args:
+            values: Values before noise; any shape.
+
+        Returns:
+            Probabilities, in the shape of `values` with (K,) appended.
+        """
         return np.asarray(
             ndtr((np.asarray(values, float)[..., None] - self.thresholds) / self.sigma)
         )
 
     def support(self) -> tuple[Floats, Floats]:
-        """The (x, y) of all pairs of values there can be."""
+        """(xs, ys), each (states, K): the scores of every pair of values that there can be."""
         one, other = np.meshgrid(
             np.arange(self.low, self.high + 1), np.arange(self.low, self.high + 1)
         )
@@ -220,8 +300,21 @@ class VoteScores:
     def process(
         self, claim: Guarantee, confidence: float = 0.95, horizon: int | None = None
     ) -> EProcess:
-        """An e-process on these scores; the first bets expect one noticed canary in a crowd that
-        votes against it.
+        """An e-process on these scores.
+
+        Its first stakes expect a canary that one partition notices while all others vote against
+        it.
+
+        Args:
+            claim: Guarantee to be tested.
+            confidence: 1 - alpha, in (0, 1).
+            horizon: Planned number of pairs, if known.
+
+        Returns:
+            The e-process, before the first pair.
+
+        Raises:
+            UsageError: If an argument lies outside its range.
         """
         expected = self.exceedance(self.low + (self.move or 1)), self.exceedance(self.low)
         return EProcess(claim, confidence, self.support(), expected=expected, horizon=horizon)
@@ -234,14 +327,28 @@ def joint_votes(
     delta: float = 1e-5,
     confidence: float = 0.95,
 ) -> Estimate:
-    """The better of `vote_band` and the e-process on exact exceedance, each at half of the error, for
-    mu and for epsilon(delta).
+    """The better of `vote_band` and the e-process on exact scores, each at half of the error.
 
-    member, nonmember: the clean values (counts or margins, as `scores` says) of pairs in their
-    order. Never far below
-    either: halving the error costs a few per cent. Kind: lower_bound, for a number of pairs fixed
-    beforehand. Raises
-    UsageError for unequal numbers of values, or for pairs further apart than `scores.move` allows.
+    Never far below either: halving the error costs a few per cent.
+
+    Args:
+        member: (pairs,) values before noise in the canary-in context, counts or margins as
+            `scores` says, in the order of the pairs.
+        nonmember: (pairs,) values before noise in the canary-out context.
+        scores: The scores that the e-process takes.
+        delta: Failure probability at which epsilon is stated, in [0, 1).
+        confidence: Confidence of both bounds together, in (0, 1).
+
+    Returns:
+        An estimate of kind `lower_bound`, for a number of pairs fixed beforehand: epsilon for any
+        mechanism that releases the noisy value, mu if it is Gaussian DP.
+
+    Raises:
+        UsageError: If the numbers of values differ, or the values of a pair differ by more than
+            `scores.move`.
+
+    Guarantee:
+        Either bound exceeds the truth with probability at most 1 - confidence (Bonferroni).
     """
     half = (1 + confidence_level(confidence)) / 2
     m, n = (np.asarray(values, float).ravel() for values in (member, nonmember))
@@ -249,9 +356,8 @@ def joint_votes(
         raise UsageError(
             f"there are {m.size} member and {n.size} non-member votes; pairs need as many of each."
         )
-    band = vote_band(
-        m - scores.low, n - scores.low, scores.high - scores.low, scores.sigma, delta, half
-    )
+    width = scores.high - scores.low
+    band = vote_band(m - scores.low, n - scores.low, width, scores.sigma, delta, half)
     process = scores.process(Gaussian(1.0, scores.sigma), half, horizon=m.size)
     process.extend(scores.exceedance(m), scores.exceedance(n))
     mu = max(band.mu or 0.0, process.mu_lower_bound(max(delta, 1e-300)).mu or 0.0)
