@@ -8,86 +8,70 @@ from __future__ import annotations
 import random
 import signal
 import sqlite3
-import subprocess
-import sys
 import time
 from collections import Counter
 from contextlib import closing
 from pathlib import Path
 
-SYSTEM = """
-import time
+from commands import cli, launch
+
+# LAST: after so many calls, a timer of DELAY seconds kills the process; until then it goes on.
+KILLED = """
+import os, signal, threading, time
+
+left = int(os.environ.get("LAST", 10_000))
 
 def answer(context, query):
+    global left
+    left -= 1
+    if left == 0:
+        end = lambda: os.kill(os.getpid(), signal.SIGKILL)
+        threading.Timer(float(os.environ["DELAY"]), end).start()
     canary = query.split('"')[1]
     with open("calls.txt", "a") as file:
         file.write(canary + "\\n")
-    time.sleep(0.01)
+    time.sleep(0.002)
     return "yes" if any(e.input == canary for e in context) else "no"
 """
-PAIRS, BATCH, KILLS = 100, 2, 10
+HELD = """
+import time
 
-
-def start(folder: Path, out: str) -> subprocess.Popen[str]:
-    command = [
-        sys.executable,
-        "-m",
-        "leakbound",
-        "audit",
-        "--system",
-        "python:system.py:answer",
-        "--pairs",
-        str(PAIRS),
-    ]
-    command += ["--data", "rows.jsonl", "--batch-pairs", str(BATCH), "--out", out]
-    return subprocess.Popen(
-        command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+def answer(context, query):
+    open("held", "w").close()
+    time.sleep(600)
+"""
+PAIRS, BATCH, KILLS = 100, 2, 8
+AUDIT = ("audit", "--system", "python:system.py:answer", "--pairs", str(PAIRS), "--data", "rows.jsonl",
+         "--batch-pairs", str(BATCH), "--out")  # fmt: skip
 
 
 def test_killed_runs_resume_to_the_same_record(tmp_path: Path, data_file: Path) -> None:
-    (tmp_path / "system.py").write_text(SYSTEM)
-    killed = kill_several_times(tmp_path)
-    assert finish(start(tmp_path, "killed")) == 1
+    (tmp_path / "system.py").write_text(KILLED)
+    rng = random.Random(3)
+    for _ in range(KILLS):  # together far less than the 200 calls of the audit
+        moment = {"LAST": str(rng.randint(4, 10)), "DELAY": str(rng.uniform(0, 0.006))}
+        assert cli(*AUDIT, "killed", cwd=tmp_path, **moment).returncode == -signal.SIGKILL
+    assert cli(*AUDIT, "killed", cwd=tmp_path).returncode == 1
     asked = Counter((tmp_path / "calls.txt").read_text().split())
-    assert finish(start(tmp_path, "whole")) == 1
+    assert cli(*AUDIT, "whole", cwd=tmp_path).returncode == 1
     (one,), (other,) = (list((tmp_path / out).glob("*/record.json")) for out in ("whole", "killed"))
     assert one.read_bytes() == other.read_bytes()
     with closing(sqlite3.connect(other.parent / "trials.sqlite")) as db:
         assert [row[0] for row in db.execute("SELECT pair FROM evidence ORDER BY pair")] == list(
             range(PAIRS)
         )
-    assert killed >= 5
     assert len(asked) == PAIRS
     assert min(asked.values()) == 2
-    assert sum(asked.values()) <= 2 * PAIRS + 2 * BATCH * killed, (
+    assert sum(asked.values()) <= 2 * PAIRS + 2 * BATCH * KILLS, (
         "a kill repeats at most the batch that it interrupted"
     )
 
 
-def finish(process: subprocess.Popen[str]) -> int:
-    process.communicate()
-    return process.returncode
-
-
-def kill_several_times(folder: Path) -> int:
-    rng, killed = random.Random(3), 0
-    for _ in range(KILLS):
-        process = start(folder, "killed")
-        time.sleep(rng.uniform(0.5, 1.5))
-        if process.poll() is None:
-            process.send_signal(signal.SIGKILL)
-            killed += 1
-        process.communicate()
-    return killed
-
-
 def test_interrupting_ends_with_130(tmp_path: Path, data_file: Path) -> None:
-    (tmp_path / "system.py").write_text(SYSTEM)
-    process = start(tmp_path, "stopped")
-    while not list((tmp_path / "stopped").glob("*/trials.sqlite")) and process.poll() is None:
-        time.sleep(0.05)
-    time.sleep(0.3)
+    (tmp_path / "system.py").write_text(HELD)
+    process = launch(*AUDIT, "stopped", cwd=tmp_path)
+    while not (tmp_path / "held").exists() and process.poll() is None:
+        time.sleep(0.02)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate()
     assert process.returncode == 130
