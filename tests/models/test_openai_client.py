@@ -201,7 +201,7 @@ def test_the_limit_on_the_cost_is_never_exceeded(usage: bool) -> None:
         with pytest.raises(LimitReached, match=r"\$1 \(--max-cost\)") as error:
             asked.answer(requests(200))
         asked.close()
-    most = asked.request(requests(200)[-1]).size
+    most = asked.http_request(requests(200)[-1]).size
     dearest = 1000 * sum(most) / 1e6
     spent = 1000 * (12 if usage else sum(most)) / 1e6 * len(parrot.prompts)
     assert 1.0 - 4.5 * dearest <= spent <= 1.0 + 1e-9

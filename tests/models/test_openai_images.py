@@ -82,7 +82,7 @@ def test_what_cannot_carry_images_is_refused_for_free(capabilities: str, ask: An
 
 
 def test_an_image_counts_as_the_text_that_carries_it() -> None:
-    request = model("http://127.0.0.1:9").request(Complete(PROMPT))
+    request = model("http://127.0.0.1:9").http_request(Complete(PROMPT))
     assert request.size.prompt > sum(4 * len(image.png) // 3 for image in images_in(PROMPT))
 
 

@@ -18,8 +18,8 @@ from leakbound.models.openai.faults import Fault
 from leakbound.models.openai.scoring import (
     first_token_scores,
     log_probability,
-    of_ids,
-    of_text,
+    align_ids,
+    align_text,
     prompt_tokens,
 )
 
@@ -34,7 +34,7 @@ def test_each_token_of_the_response_gets_its_own_value(
     tokens = ["<s>"] * first + prompt + response + more
     values: list[Any] = [None, *(data.draw(VALUE) for _ in tokens[1:])]
     begin = first + len(prompt)
-    found = of_text(tokens, values, "".join(prompt), "".join(response))
+    found = align_text(tokens, values, "".join(prompt), "".join(response))
     assert np.array_equal(found, np.array(values[begin : begin + len(response)], np.float32))
 
 
@@ -42,7 +42,7 @@ def test_each_token_of_the_response_gets_its_own_value(
 def test_a_token_across_the_boundary_is_refused(prompt: list[str], response: list[str]) -> None:
     tokens = [*prompt[:-1], prompt[-1] + response[0], *response[1:]]
     with pytest.raises(TargetError, match="boundary"):
-        of_text(tokens, [None, *([-1.0] * (len(tokens) - 1))], "".join(prompt), "".join(response))
+        align_text(tokens, [None, *([-1.0] * (len(tokens) - 1))], "".join(prompt), "".join(response))
 
 
 @given(TOKENS, TOKENS, st.data())
@@ -52,7 +52,7 @@ def test_tokens_of_another_text_are_refused(
     tokens = ["<s>", *prompt, *response]
     tokens[data.draw(st.integers(1, len(tokens) - 1))] += "Z"
     with pytest.raises(TargetError, match=r"do not make up|boundary"):
-        of_text(tokens, [None] + [-1.0] * (len(tokens) - 1), "".join(prompt), "".join(response))
+        align_text(tokens, [None] + [-1.0] * (len(tokens) - 1), "".join(prompt), "".join(response))
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 0.5, "-1", True, [], {}])
@@ -60,22 +60,22 @@ def test_what_is_no_log_probability_is_a_fault(value: Any) -> None:
     with pytest.raises(Fault):
         log_probability(value)
     with pytest.raises(Fault):
-        of_text(["a", " b"], [None, value], "a", " b")
+        align_text(["a", " b"], [None, value], "a", " b")
 
 
 def test_a_response_behind_nothing_has_no_first_value() -> None:
     with pytest.raises(TargetError, match="no log-probability"):
-        of_text(["a", "b"], [None, -1.0], "", "ab")
+        align_text(["a", "b"], [None, -1.0], "", "ab")
 
 
 def test_an_empty_token_within_a_response_is_refused() -> None:
     with pytest.raises(TargetError, match="boundary"):
-        of_text(["a", "", "b"], [None, -1.0, -2.0], "a", "b")
+        align_text(["a", "", "b"], [None, -1.0, -2.0], "a", "b")
 
 
 def test_lists_of_different_length_are_a_fault() -> None:
     with pytest.raises(Fault):
-        of_text(["a", "b"], [None], "a", "b")
+        align_text(["a", "b"], [None], "a", "b")
 
 
 @given(
@@ -87,11 +87,11 @@ def test_token_ids_are_found_under_their_ids(prompt: list[int], response: list[i
     entries: list[Any] = [None] + [
         {str(i): {"logprob": -float(i)}, "1000": {"logprob": 0.0}} for i in ids[1:]
     ]
-    assert of_ids(entries, prompt, response).tolist() == [-float(i) for i in response]
+    assert align_ids(entries, prompt, response).tolist() == [-float(i) for i in response]
     with pytest.raises(TargetError, match="another number"):
-        of_ids([None, *entries], prompt, response)
+        align_ids([None, *entries], prompt, response)
     with pytest.raises(Fault):
-        of_ids([*entries[:-1], {"1000": {"logprob": 0.0}}], prompt, response)
+        align_ids([*entries[:-1], {"1000": {"logprob": 0.0}}], prompt, response)
 
 
 def test_prompt_log_probabilities_of_several_tokens_are_a_fault() -> None:

@@ -1,13 +1,11 @@
-"""Model addresses of the command line:
-
-`pocket`, `pocket-vision`, `hf/<folder or hub id>`, `openai/<model>`.
-"""
+"""Model addresses: `pocket`, `pocket-vision`, `hf/<folder or hub id>`, `openai/<model>`."""
 
 from __future__ import annotations
 
 import importlib.util
 from dataclasses import asdict, dataclass
 
+from leakbound._install import install_hint
 from leakbound.errors import TargetError, UsageError
 from leakbound.models.model import Model
 from leakbound.models.openai import Endpoint, open_endpoint
@@ -26,10 +24,11 @@ ADDRESSES = {
 class Local:
     """How a model on this machine is loaded.
 
-    memory: bytes that the process (on a GPU: the model and what it computes) may take at its peak;
-    None: half of what is free.
-    dtype: auto (float32 on a CPU, bfloat16 on a GPU), float32, bfloat16 or float16; device: auto,
-    cpu or cuda.
+    Attributes:
+        memory: Bytes that the process (on a GPU: the model and what it computes) may take at its
+            peak; None for half of what is free.
+        dtype: "auto" (float32 on a CPU, bfloat16 on a GPU), "float32", "bfloat16" or "float16".
+        device: "auto", "cpu" or "cuda".
     """
 
     memory: int | None = None
@@ -43,9 +42,20 @@ def open_model(
     endpoint: Endpoint | None = None,
     local: Local | None = None,
 ) -> Model:
-    """The model at an address; code that a model brings is run only with `trust_remote_code`.
+    """Open the model at an address.
 
-    Raises UsageError for a form that is not known, TargetError for a model that cannot be had.
+    Args:
+        address: One of the forms in `ADDRESSES`.
+        trust_remote_code: Whether code that a model brings may run.
+        endpoint: How an `openai/...` model is reached; None for OpenAI's own host.
+        local: How another model is loaded; None for the defaults.
+
+    Returns:
+        The model. An endpoint is not contacted yet.
+
+    Raises:
+        UsageError: For an address of another form.
+        TargetError: If the model cannot be loaded.
     """
     kind, _, rest = address.partition("/")
     if kind == "openai" and rest:
@@ -53,36 +63,50 @@ def open_model(
     if address not in ("pocket", "pocket-vision") and (kind != "hf" or not rest):
         raise UsageError(
             f"the model address {address!r} is not known; it must be one of "
-            f"{', '.join(ADDRESSES)}. "
-            "A local folder is written hf/./folder."
+            f"{', '.join(ADDRESSES)}. A local folder is written hf/./folder."
         )
-    if (
-        importlib.util.find_spec("torch") is None
-        or importlib.util.find_spec("transformers") is None
-    ):
-        raise TargetError(
-            "local models need torch and transformers; install them with: pip install "
-            "'leakbound[local]'."
-        )
+    _require_torch()
+    return _open_local(address, rest, trust_remote_code, local or Local())
+
+
+def _open_local(address: str, rest: str, trust_remote_code: bool, local: Local) -> Model:
     if address == "pocket":
         from leakbound.models.pocket import load_pocket
 
-        return load_pocket(**asdict(local or Local()))
+        return load_pocket(**asdict(local))
     if address == "pocket-vision":
         from leakbound.models.pocket import load_pocket_vision
 
-        return load_pocket_vision(**asdict(local or Local()))
+        return load_pocket_vision(**asdict(local))
     from leakbound.models.local import load
 
-    return load(rest, name=address, trust_remote_code=trust_remote_code, **asdict(local or Local()))
+    return load(rest, name=address, trust_remote_code=trust_remote_code, **asdict(local))
+
+
+def _require_torch() -> None:
+    if not all(importlib.util.find_spec(name) for name in ("torch", "transformers")):
+        raise TargetError(
+            "local models need torch and transformers; install them with: "
+            f"{install_hint('local')}."
+        )
 
 
 def open_embedder(address: str) -> Model:
-    """The sentence-transformers model at an id or folder (all-MiniLM-L6-v2 is a good one)."""
+    """Open a sentence-transformers model.
+
+    Args:
+        address: Hub id or folder; all-MiniLM-L6-v2 is a good one.
+
+    Returns:
+        A model that answers `Embed`.
+
+    Raises:
+        TargetError: If it cannot be loaded.
+    """
     if importlib.util.find_spec("sentence_transformers") is None:
         raise TargetError(
-            "sentence embeddings need sentence-transformers; install it with: pip install "
-            "'leakbound[embed]'."
+            "sentence embeddings need sentence-transformers; install it with: "
+            f"{install_hint('embed')}."
         )
     from leakbound.models.local.embedder import load_embedder
 

@@ -9,7 +9,6 @@ import base64
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 from leakbound.errors import UsageError
 
@@ -86,7 +85,7 @@ def text_only(content: Content, who: str) -> str:
     return content
 
 
-def content_key(content: Content) -> str | list[Any]:
+def content_key(content: Content) -> str | list[str | dict[str, str]]:
     """What JSON may hold of a content and what tells any two apart:
 
     a text as it is, images by their hashes.

@@ -1,9 +1,9 @@
-"""A model: one verb, a set of asks it can answer, and a check that costs nothing."""
+"""A model: one verb, the kinds of requests it can answer, and a check that costs nothing."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from leakbound.errors import TargetError
 from leakbound.models.request import Request
@@ -14,24 +14,51 @@ R = TypeVar("R")
 
 
 class Model(Protocol):
-    """Answers asks, batch first, order kept. `fingerprint` changes whenever answers could."""
+    """Answers requests, batch first, order kept."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """Name for records and messages."""
+
     @property
-    def fingerprint(self) -> str: ...
+    def fingerprint(self) -> str:
+        """Changes whenever an answer could: runs and caches are found by it."""
+
     @property
-    def supports(self) -> frozenset[type[Request[Any]]]: ...
-    def check(self, requests: Sequence[Request[Any]], /) -> None:
-        """Raise, without any model call, if one of the asks cannot be answered."""
+    def supports(self) -> frozenset[type[Request[object]]]:
+        """Kinds of requests that it answers."""
+
+    def check(self, requests: Sequence[Request[object]], /) -> None:
+        """Refuse what cannot be answered, without any model call.
+
+        Args:
+            requests: What is to be answered.
+
+        Raises:
+            TargetError: If one of the requests cannot be answered.
+        """
 
     def answer(self, requests: Sequence[Request[R]], /) -> list[R]:
-        """One answer an ask, in order. Equal asks get equal answers."""
+        """Answer requests.
+
+        Args:
+            requests: What to answer.
+
+        Returns:
+            An answer for each request, in order. Equal requests get equal answers.
+        """
 
 
-def require(model: Model, needs: Iterable[type[Request[Any]]], who: str) -> None:
-    """Raise TargetError if the model cannot answer a kind of ask that `who` needs; with its own
-    reason, if it has one.
+def require(model: Model, needs: Iterable[type[Request[object]]], who: str) -> None:
+    """Refuse a model that cannot answer what somebody needs.
+
+    Args:
+        model: The model.
+        needs: Kinds of requests.
+        who: Needs them; begins the message.
+
+    Raises:
+        TargetError: If a kind is missing, with the model's own reason if it gives one (`why`).
     """
     missing = sorted(set(needs) - model.supports, key=lambda kind: kind.__name__)
     if missing:

@@ -1,6 +1,7 @@
 """What a model can be asked.
 
-An ask is a frozen value: equal asks may be answered once. Prompts are private: no repr shows them.
+A request is a frozen value: equal requests may be answered once. Prompts are private: no repr shows
+them.
 """
 
 from __future__ import annotations
@@ -15,25 +16,24 @@ import numpy.typing as npt
 from leakbound.models.content import Parts, content_key
 
 __all__ = [
-    "Request",
     "Complete",
     "Embed",
     "NextLogits",
     "Prompt",
+    "Request",
     "ScoreLabels",
     "ScoreTokens",
     "prompt_seed",
 ]
 
 R = TypeVar("R", covariant=True)
-Prompt = (
-    str | tuple[int, ...] | Parts
-)  # text, token ids (exact ablation needs ids), or text with images
+# text, token ids (exact ablation needs ids), or text with images
+Prompt = str | tuple[int, ...] | Parts
 Floats = npt.NDArray[np.float32]
 
 
 class Request(Generic[R]):
-    """Base of all asks; R is the type of the answer."""
+    """Base of all requests to a model (PRIVATE); R is the type of the answer."""
 
     __slots__ = ()
 
@@ -43,9 +43,14 @@ class Request(Generic[R]):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Complete(Request[str]):
-    """The text that follows the prompt, up to `stop`.
+    """The text that follows a prompt.
 
-    Temperature 0 is greedy; else `draw` names the random draw.
+    Attributes:
+        prompt: The prompt.
+        max_tokens: Most tokens to generate.
+        temperature: 0 is greedy; above it, answers are sampled.
+        stop: Texts before which the answer ends.
+        draw: Names the random draw of a sampled answer.
     """
 
     prompt: Prompt
@@ -57,7 +62,12 @@ class Complete(Request[str]):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ScoreLabels(Request[Floats]):
-    """(labels,) log-probability of each label as continuation of the prompt."""
+    """(labels,) natural log-probability of each label as continuation of a prompt.
+
+    Attributes:
+        prompt: The prompt.
+        labels: Public texts to score.
+    """
 
     prompt: Prompt
     labels: tuple[str, ...]
@@ -65,9 +75,13 @@ class ScoreLabels(Request[Floats]):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ScoreTokens(Request[Floats]):
-    """(tokens,) log-probabilities of the response tokens, teacher-forced:
+    """(tokens,) natural log-probabilities of the tokens of a response, teacher-forced.
 
-    one pass, full-vocabulary softmax in float32.
+    One pass; full-vocabulary softmax in float32.
+
+    Attributes:
+        prompt: The prompt.
+        response: What is scored.
     """
 
     prompt: Prompt
@@ -76,7 +90,12 @@ class ScoreTokens(Request[Floats]):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class NextLogits(Request[Floats]):
-    """(tokens + 1, vocabulary) float32 logits: before each response token, and after the last."""
+    """(tokens + 1, vocabulary) logits before each token of a response, and after the last.
+
+    Attributes:
+        prompt: The prompt.
+        response: What follows it.
+    """
 
     prompt: Prompt
     response: Prompt = ()
@@ -84,12 +103,23 @@ class NextLogits(Request[Floats]):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Embed(Request[Floats]):
-    """(dim,) embedding of a text."""
+    """(dim,) embedding of a text.
+
+    Attributes:
+        text: The text.
+    """
 
     text: str
 
 
 def prompt_seed(prompt: Prompt) -> int:
-    """A number for the random draws over a prompt: prompts do not share theirs."""
-    told = content_key(prompt) if isinstance(prompt, Parts) else prompt
-    return zlib.crc32(repr(told).encode())
+    """A seed for the random draws over a prompt: prompts do not share theirs.
+
+    Args:
+        prompt: Text, token ids, or text with images.
+
+    Returns:
+        A number of 32 bits.
+    """
+    key = content_key(prompt) if isinstance(prompt, Parts) else prompt
+    return zlib.crc32(repr(key).encode())

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from leakbound.errors import TargetError
-from leakbound.models.request import Complete, Embed, NextLogits, Request, ScoreLabels, ScoreTokens
+from leakbound.models.request import (
+    Complete,
+    Embed,
+    NextLogits,
+    Prompt,
+    Request,
+    ScoreLabels,
+    ScoreTokens,
+)
 
 __all__ = ["Scripted"]
 
@@ -18,21 +26,29 @@ R = TypeVar("R")
 
 
 class Scripted:
-    """Answers each kind of ask with a plain function of its arguments; `window` bounds prompts in
-    words.
+    """Answers each kind of request with a plain function.
+
+    Args:
+        complete: (prompt) to a text.
+        label_scores: (prompt, labels) to a natural log-probability for each label.
+        token_scores: (prompt, response) to a natural log-probability for each token.
+        next_logits: (prompt, response) to (tokens + 1, vocabulary) logits.
+        embed: (text) to a vector.
+        name: Name, and all that the fingerprint depends on.
+        window: Most words of a prompt; None for no limit.
     """
 
     def __init__(
         self,
         complete: Callable[[str], str] | None = None,
         label_scores: Callable[[str, tuple[str, ...]], Sequence[float]] | None = None,
-        token_scores: Callable[[Any, Any], Sequence[float]] | None = None,
-        next_logits: Callable[[Any, Any], Any] | None = None,
+        token_scores: Callable[..., Sequence[float]] | None = None,
+        next_logits: Callable[..., npt.ArrayLike] | None = None,
         embed: Callable[[str], Sequence[float]] | None = None,
         name: str = "scripted",
         window: int | None = None,
     ) -> None:
-        self._by_kind: dict[type[Request[Any]], Callable[..., Any] | None] = {
+        self._scripts: dict[type[Request[object]], Callable[..., object] | None] = {
             Complete: complete,
             ScoreLabels: label_scores,
             ScoreTokens: token_scores,
@@ -43,34 +59,64 @@ class Scripted:
 
     @property
     def fingerprint(self) -> str:
-        """Of the name alone: give different scripts different names."""
+        """Hash of the name alone: give different scripts different names."""
         return hashlib.sha256(self.name.encode()).hexdigest()[:16]
 
     @property
-    def supports(self) -> frozenset[type[Request[Any]]]:
+    def supports(self) -> frozenset[type[Request[object]]]:
         """The kinds that have a script."""
-        return frozenset(kind for kind, script in self._by_kind.items() if script)
+        return frozenset(kind for kind, script in self._scripts.items() if script)
 
-    def check(self, requests: Sequence[Request[Any]], /) -> None:
-        """Refuse prompts of more words than the window."""
-        for ask in requests:
-            words = len(str(getattr(ask, "prompt", "")).split())
-            if self.window is not None and words > self.window:
+    def check(self, requests: Sequence[Request[object]], /) -> None:
+        """Refuse prompts of more words than the window.
+
+        Args:
+            requests: What is to be answered.
+
+        Raises:
+            TargetError: If a prompt is too long.
+        """
+        if self.window is None:
+            return
+        for request in requests:
+            words = 0 if isinstance(request, Embed) else len(str(_arguments(request)[0]).split())
+            if words > self.window:
                 raise TargetError(
                     f"a prompt of {words} words does not fit the window of {self.window} of "
                     f"{self.name}."
                 )
 
     def answer(self, requests: Sequence[Request[R]], /) -> list[R]:
-        """Run the script of each ask."""
-        self.check(requests)
-        return [cast(R, self._one(ask)) for ask in requests]
+        """Run the script of each request.
 
-    def _one(self, ask: Request[Any]) -> Any:
-        script = self._by_kind.get(type(ask))
+        Args:
+            requests: What to answer.
+
+        Returns:
+            An answer for each request, in order.
+
+        Raises:
+            TargetError: If a kind has no script, or a prompt is too long.
+        """
+        self.check(requests)
+        return [cast(R, self._one(request)) for request in requests]
+
+    def _one(self, request: Request[object]) -> object:
+        script = self._scripts.get(type(request))
         if script is None:
-            raise TargetError(f"{self.name} has no script for {type(ask).__name__}.")
-        if isinstance(ask, Complete):
-            return script(ask.prompt)
-        arguments = (getattr(ask, field.name) for field in dataclasses.fields(cast(Any, ask)))
-        return np.asarray(script(*arguments), np.float32)
+            raise TargetError(f"{self.name} has no script for {type(request).__name__}.")
+        answer = script(*_arguments(request))
+        return answer if isinstance(request, Complete) else np.asarray(answer, np.float32)
+
+
+def _arguments(request: Request[object]) -> tuple[Prompt | tuple[str, ...], ...]:
+    """What a script is called with: the prompt first."""
+    if isinstance(request, Complete):
+        return (request.prompt,)
+    if isinstance(request, ScoreLabels):
+        return (request.prompt, request.labels)
+    if isinstance(request, ScoreTokens | NextLogits):
+        return (request.prompt, request.response)
+    if isinstance(request, Embed):
+        return (request.text,)
+    raise TargetError(f"a scripted model has no script for {type(request).__name__}.")

@@ -1,12 +1,9 @@
-"""Wrappers that are models themselves:
-
-answer equal asks once, count what reaches the model, embed elsewhere.
-"""
+"""Models around a model: answer equal requests once, count model calls, embed elsewhere."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from leakbound.models.model import Model
 from leakbound.models.request import Embed, Request
@@ -17,29 +14,46 @@ R = TypeVar("R")
 
 
 class Wrapper:
-    """Base of models around a model: passes on everything but the answers."""
+    """Base of models around a model: passes on everything but the answers.
+
+    Args:
+        model: The model that is asked.
+    """
 
     def __init__(self, model: Model) -> None:
         self.model = model
 
     @property
     def name(self) -> str:
+        """Name of the model."""
         return self.model.name
 
     @property
     def fingerprint(self) -> str:
+        """Fingerprint of the model."""
         return self.model.fingerprint
 
     @property
-    def supports(self) -> frozenset[type[Request[Any]]]:
+    def supports(self) -> frozenset[type[Request[object]]]:
+        """Kinds of requests that the model answers."""
         return self.model.supports
 
-    def check(self, requests: Sequence[Request[Any]], /) -> None:
+    def check(self, requests: Sequence[Request[object]], /) -> None:
+        """Let the model check requests.
+
+        Args:
+            requests: What is to be answered.
+        """
         self.model.check(requests)
 
 
 class WithEmbedder(Wrapper):
-    """A model whose `Embed` asks go to another one."""
+    """A model whose `Embed` requests go to another one.
+
+    Args:
+        model: Answers all other requests.
+        embedder: Answers `Embed`.
+    """
 
     def __init__(self, model: Model, embedder: Model) -> None:
         super().__init__(model)
@@ -47,48 +61,75 @@ class WithEmbedder(Wrapper):
 
     @property
     def fingerprint(self) -> str:
+        """Fingerprints of both models."""
         return f"{self.model.fingerprint}+{self.embedder.fingerprint}"
 
     @property
-    def supports(self) -> frozenset[type[Request[Any]]]:
+    def supports(self) -> frozenset[type[Request[object]]]:
+        """What the model answers, and `Embed`."""
         return self.model.supports | {Embed}
 
-    def check(self, requests: Sequence[Request[Any]], /) -> None:
-        self.model.check([ask for ask in requests if not isinstance(ask, Embed)])
-        self.embedder.check([ask for ask in requests if isinstance(ask, Embed)])
+    def check(self, requests: Sequence[Request[object]], /) -> None:
+        """Let each model check its requests.
+
+        Args:
+            requests: What is to be answered.
+        """
+        self.model.check([request for request in requests if not isinstance(request, Embed)])
+        self.embedder.check([request for request in requests if isinstance(request, Embed)])
 
     def answer(self, requests: Sequence[Request[R]], /) -> list[R]:
-        embeds = [isinstance(ask, Embed) for ask in requests]
-        replies = {
-            there: iter(
-                self._answered(
-                    model, [a for a, e in zip(requests, embeds, strict=True) if e is there]
-                )
-            )
-            for there, model in ((True, self.embedder), (False, self.model))
-        }
-        return [next(replies[there]) for there in embeds]
+        """Answer requests, each by its model.
 
-    def _answered(self, model: Model, requests: Sequence[Request[R]]) -> list[R]:
-        return model.answer(requests) if requests else []
+        Args:
+            requests: What to answer.
+
+        Returns:
+            An answer for each request, in order.
+        """
+        embeds = [isinstance(request, Embed) for request in requests]
+        by_embedder = [r for r, embed in zip(requests, embeds, strict=True) if embed]
+        by_model = [r for r, embed in zip(requests, embeds, strict=True) if not embed]
+        embeddings = iter(self.embedder.answer(by_embedder) if by_embedder else [])
+        answers = iter(self.model.answer(by_model) if by_model else [])
+        return [next(embeddings if embed else answers) for embed in embeds]
 
 
 class Distinct(Wrapper):
-    """Asks each distinct question of a batch once (the two worlds of a pair share most of theirs)."""
+    """Asks the model each distinct request of a batch once.
+
+    The two contexts of a paired trial share most of theirs.
+    """
 
     def answer(self, requests: Sequence[Request[R]], /) -> list[R]:
+        """Answer requests.
+
+        Args:
+            requests: What to answer.
+
+        Returns:
+            An answer for each request, in order; equal requests share theirs.
+        """
         order = list(dict.fromkeys(requests))
-        replies = dict(zip(order, self.model.answer(order), strict=True))
-        return [replies[ask] for ask in requests]
+        answers = dict(zip(order, self.model.answer(order), strict=True))
+        return [answers[request] for request in requests]
 
 
 class Counted(Wrapper):
-    """Counts the asks that reach the model."""
+    """Counts the requests that reach the model, in `calls`."""
 
     def __init__(self, model: Model) -> None:
         super().__init__(model)
         self.calls = 0
 
     def answer(self, requests: Sequence[Request[R]], /) -> list[R]:
+        """Answer requests and count them.
+
+        Args:
+            requests: What to answer.
+
+        Returns:
+            An answer for each request, in order.
+        """
         self.calls += len(requests)
         return self.model.answer(requests)

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from transformers.utils.logging import disable_progress_bar
 
+from leakbound._install import install_hint
 from leakbound.errors import TargetError
 from leakbound.models.request import Embed, Request
 
@@ -51,8 +52,8 @@ def load_embedder(address: str) -> SentenceEmbedder:
         from sentence_transformers import SentenceTransformer
     except ImportError:
         raise TargetError(
-            "sentence embeddings need sentence-transformers; install it with: pip install "
-            "'leakbound[embed]'."
+            "sentence embeddings need sentence-transformers; install it with: "
+            f"{install_hint('embed')}."
         ) from None
     local = Path(address).exists()
     try:

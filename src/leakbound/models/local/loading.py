@@ -14,6 +14,7 @@ from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from transformers.utils.logging import disable_progress_bar
 
+from leakbound._install import install_hint
 from leakbound.errors import TargetError, UsageError
 from leakbound.models.local.budget import Budget
 from leakbound.models.local.model import TransformersModel
@@ -87,7 +88,7 @@ def _kinds(config: Any) -> tuple[Any, Any, type[TransformersModel]]:
         return AutoTokenizer, AutoModelForCausalLM, TransformersModel
     if importlib.util.find_spec("PIL") is None:
         raise TargetError(
-            "a model that sees needs Pillow; install it with: pip install 'leakbound[vision]'."
+            f"a model that sees needs Pillow; install it with: {install_hint('vision')}."
         )
     from transformers import AutoModelForImageTextToText, AutoProcessor
 

@@ -15,23 +15,30 @@ __all__ = [
     "Client",
     "Endpoint",
     "Fault",
-    "OpenAIModel",
     "HttpRequest",
+    "OpenAIModel",
     "open_endpoint",
 ]
 
 
 def open_endpoint(model: str, endpoint: Endpoint) -> OpenAIModel:
-    """The model of that name at an endpoint, with the key from the environment. Contacts nothing.
+    """The model of that name at an endpoint, with the key from the environment.
 
-    Raises UsageError if there is neither a base URL nor a key: without a base URL it is OpenAI's
-    own.
+    Args:
+        model: Name of the model, as the endpoint knows it.
+        endpoint: Where it is; without a base URL it is OpenAI's own. It is not contacted yet.
+
+    Returns:
+        The model.
+
+    Raises:
+        UsageError: If there is neither a base URL nor a key.
     """
     key = key_from_environment()
     if key is None and not endpoint.base_urls:
         raise UsageError(
             f"openai/{model} has no --base-url, so it is at {OPENAI}, which needs a key; put it "
-            "into the environment variable "
-            "OPENAI_API_KEY, or give the --base-url of your own server."
+            "into the environment variable OPENAI_API_KEY, or give the --base-url of your own "
+            "server."
         )
     return OpenAIModel(model, endpoint, key)

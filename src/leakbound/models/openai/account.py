@@ -1,32 +1,41 @@
-"""What requests cost: tokens as the endpoint counts them, prices per million tokens, limits on
-money and time.
-"""
+"""What requests cost: tokens as the endpoint counts them, prices, limits on money and time."""
 
 from __future__ import annotations
 
 import json
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from leakbound.errors import LimitReached
 
 __all__ = ["Meter", "Price", "Size", "Usage", "cost_of", "listed_price", "usage_of"]
 
-MILLION = 1e6
+MILLION = 1e6  # prices are per so many tokens
 
 
 class Price(NamedTuple):
-    """US dollars for a million tokens of prompt and of completion."""
+    """What tokens cost.
+
+    Attributes:
+        prompt: US dollars for a million tokens of prompt.
+        completion: US dollars for a million tokens of completion.
+    """
 
     prompt: float
     completion: float
 
 
 class Usage(NamedTuple):
-    """Tokens of one request."""
+    """Tokens of one request.
+
+    Attributes:
+        prompt: Tokens of the prompt.
+        completion: Tokens that were generated.
+    """
 
     prompt: int
     completion: int
@@ -36,22 +45,35 @@ Size = Usage  # of a request that was not answered yet: an upper bound
 
 
 @cache
-def _table() -> dict[str, Any]:
+def _table() -> dict[str, dict[str, tuple[float, float]]]:
     text = files(__package__).joinpath("prices.json").read_text(encoding="utf-8")
     return dict(json.loads(text)["hosts"])
 
 
 def listed_price(model: str, host: str) -> Price | None:
-    """The price of a model at its maker's own host, as of the date in prices.json; None where that
-    is unknown.
+    """Price of a model at its maker's own host, as of the date in prices.json.
+
+    Args:
+        model: Name of the model.
+        host: Name of the host.
+
+    Returns:
+        The price; None where it is unknown.
     """
     found = _table().get(host, {}).get(model)
     return Price(*found) if found else None
 
 
-def usage_of(body: Any) -> Usage | None:
-    """The `usage` of a reply; None if there is none that can be read."""
-    found = body.get("usage") if isinstance(body, dict) else None
+def usage_of(body: Mapping[str, object]) -> Usage | None:
+    """The `usage` of a reply.
+
+    Args:
+        body: The decoded reply.
+
+    Returns:
+        What it says; None if there is none that can be read.
+    """
+    found = body.get("usage")
     if not isinstance(found, dict):
         return None
     prompt, completion = found.get("prompt_tokens"), found.get("completion_tokens", 0)
@@ -62,9 +84,18 @@ def usage_of(body: Any) -> Usage | None:
 
 @dataclass(slots=True)
 class Meter:
-    """What one command has asked and spent.
+    """What one command has sent and spent.
 
-    `reserved` is the most that requests in flight can cost.
+    Attributes:
+        requests: Requests sent, retries included.
+        retries: Further tries among them.
+        prompt_tokens: Tokens of prompts.
+        completion_tokens: Tokens generated.
+        cost: US dollars spent.
+        unpriced: Whether a request was sent whose price is unknown.
+        unmetered: Replies that named no usage, counted at their most.
+        reserved: US dollars that requests in flight cost at most.
+        began: Time of the monotonic clock at which it began.
     """
 
     requests: int = 0
@@ -78,34 +109,44 @@ class Meter:
     began: float = field(default_factory=time.monotonic)
 
     def admits(self, most: float, max_cost: float | None, max_minutes: float | None) -> bool:
-        """May a request that costs at most so much be sent now? False: not before others have been
-        answered.
+        """Whether a request may be sent now.
 
-        Raises LimitReached if it may never be.
+        Args:
+            most: US dollars that it costs at most.
+            max_cost: Limit in US dollars; None for none.
+            max_minutes: Limit in minutes; None for none.
+
+        Returns:
+            False if other requests must be answered first.
+
+        Raises:
+            LimitReached: If it may never be sent.
         """
         if max_minutes is not None and time.monotonic() - self.began >= 60 * max_minutes:
-            raise LimitReached(self._sentence(f"{max_minutes:g} minutes (--max-minutes)"))
+            raise LimitReached(_limit_sentence(f"{max_minutes:g} minutes (--max-minutes)"))
         if max_cost is None or self.cost + self.reserved + most <= max_cost:
             return True
         if self.cost + most > max_cost or self.reserved <= 0:
-            raise LimitReached(self._sentence(f"${max_cost:g} (--max-cost)"))
+            raise LimitReached(_limit_sentence(f"${max_cost:g} (--max-cost)"))
         return False
 
-    @staticmethod
-    def _sentence(limit: str) -> str:
-        return (
-            f"the limit of {limit} is reached; finished batches of a run are kept, and the same "
-            "command with a higher limit goes on "
-            "from there."
-        )
-
     def sent(self, price: Price | None) -> None:
-        """Count a request that is being sent."""
+        """Count a request that is being sent.
+
+        Args:
+            price: What its tokens cost; None if that is unknown.
+        """
         self.requests += 1
         self.unpriced |= price is None
 
     def count(self, usage: Usage | None, size: Size, price: Price | None) -> None:
-        """Add a reply; one that names no usage is counted at its size."""
+        """Add a reply.
+
+        Args:
+            usage: What it says about itself; without that, it is counted at its size.
+            size: Most tokens that it can have.
+            price: What tokens cost; None if that is unknown.
+        """
         found = usage or size
         self.unmetered += usage is None
         self.prompt_tokens += found.prompt
@@ -113,24 +154,40 @@ class Meter:
         self.cost += cost_of(found, price)
 
     def line(self) -> str:
-        """One line about it."""
+        """One line about it, for the screen."""
         cost = "cost unknown (no price is known)" if self.unpriced else f"cost ${self.cost:.4f}"
-        most = (
+        unmetered = (
             f", {self.unmetered} of them without usage and counted at their most"
             if self.unmetered
             else ""
         )
         return (
-            f"{self.requests} requests ({self.retries} of them retries{most}), "
-            f"{self.prompt_tokens} prompt and "
-            f"{self.completion_tokens} completion tokens, {cost}"
+            f"{self.requests} requests ({self.retries} of them retries{unmetered}), "
+            f"{self.prompt_tokens} prompt and {self.completion_tokens} completion tokens, {cost}"
         )
 
 
-def cost_of(usage: Usage, price: Price | None) -> float:
-    """US dollars; 0 where the price is unknown."""
+def _limit_sentence(limit: str) -> str:
     return (
-        0.0
-        if price is None
-        else (usage.prompt * price.prompt + usage.completion * price.completion) / MILLION
+        f"the limit of {limit} is reached; finished batches of a run are kept, and the same "
+        "command with a higher limit resumes there."
     )
+
+
+def cost_of(usage: Usage, price: Price | None) -> float:
+    """Cost of tokens.
+
+    Args:
+        usage: How many.
+        price: What a million of them costs; None if that is unknown.
+
+    Returns:
+        US dollars; 0 where the price is unknown.
+
+    Examples:
+        >>> cost_of(Usage(prompt=1_000_000, completion=500_000), Price(2.0, 4.0))
+        4.0
+    """
+    if price is None:
+        return 0.0
+    return (usage.prompt * price.prompt + usage.completion * price.completion) / MILLION

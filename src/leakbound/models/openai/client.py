@@ -1,13 +1,13 @@
-"""Requests to the addresses of an endpoint:
+"""Requests to the addresses of an endpoint: retried, paced, counted and answered in order.
 
-retried, paced, counted, in order. Synchronous outside, asynchronous inside.
+Synchronous outside, asynchronous inside.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 from leakbound.models.openai.account import Price
 from leakbound.models.openai.endpoint import Endpoint
@@ -18,40 +18,55 @@ if TYPE_CHECKING:
 
 __all__ = ["Client"]
 
+R = TypeVar("R")
+
 
 class Client:
     """Sends batches of requests.
 
-    Connections are opened by the first one and kept until `close` or the end of the process.
+    Connections are opened by the first batch and kept until `close` or the end of the process.
+
+    Args:
+        model: Name of the model, as the endpoint knows it.
+        endpoint: Where it is, what may be spent on it, and the transport.
+        key: API key (PRIVATE); None sends none.
+        price: What tokens cost; None if that is unknown.
     """
 
     def __init__(
         self, model: str, endpoint: Endpoint, key: str | None = None, price: Price | None = None
     ) -> None:
-        self._made = (model, endpoint, key, price)
+        self._arguments = (model, endpoint, key, price)
         self._lock = threading.Lock()
-        self._line: ConnectionPool | None = None
+        self._pool: ConnectionPool | None = None
 
-    def send(self, requests: Sequence[HttpRequest]) -> list[Any]:
-        """What `read` makes of each reply, in order; may be called from several threads.
+    def send(self, requests: Sequence[HttpRequest[R]]) -> list[R]:
+        """Send requests and wait for all of them. May be called from several threads.
 
-        Raises Refused if the endpoint will not do what is asked, TargetError if it cannot be
-        reached or fails too often,
-        LimitReached if a limit on money or time is reached.
+        Args:
+            requests: What to send.
+
+        Returns:
+            What `read` makes of each reply, in order.
+
+        Raises:
+            Refused: If the endpoint will not do what is asked.
+            TargetError: If it cannot be reached or fails too often.
+            LimitReached: If a limit on money or time is reached.
         """
-        return self._opened().run(requests) if requests else []
+        return self._open().run(requests) if requests else []
 
-    def _opened(self) -> ConnectionPool:
-        from leakbound.models.openai.pool import ConnectionPool  # brings the HTTP library
+    def _open(self) -> ConnectionPool:
+        from leakbound.models.openai.pool import ConnectionPool  # imports asyncio
 
         with self._lock:
-            if self._line is None:
-                self._line = ConnectionPool(*self._made)
-            return self._line
+            if self._pool is None:
+                self._pool = ConnectionPool(*self._arguments)
+            return self._pool
 
     def close(self) -> None:
         """End the connections; the next `send` opens new ones."""
         with self._lock:
-            line, self._line = self._line, None
-        if line is not None:
-            line.close()
+            pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.close()

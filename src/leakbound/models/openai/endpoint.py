@@ -6,13 +6,13 @@ Nothing here changes an answer but `Capabilities`.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field, fields
-from typing import Any
+from dataclasses import dataclass, field, fields, replace
 from urllib.parse import urlsplit
 
 from leakbound._check import positive, within
 from leakbound.errors import UsageError, unknown_name
 from leakbound.models.openai.account import Meter, Price, listed_price
+from leakbound.models.transport import Transport
 
 __all__ = ["OPENAI", "Capabilities", "Endpoint", "key_from_environment"]
 
@@ -22,19 +22,21 @@ KEYS = ("LEAKBOUND_API_KEY", "OPENAI_API_KEY")
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What an endpoint can do, as stated or probed; the default is what every one can: text by
-    chat.
+    """What an endpoint can do, as stated or probed; the default is text by chat.
 
-    completions: prompts go to /completions as they are, and no longer through a chat template.
-    token_ids: /completions takes prompts of
-    token ids. seed: draws are seeded. prompt_logprobs: vLLM's log-probabilities of a prompt. echo:
-    /completions repeats the prompt with
-    log-probabilities. echo_shift: 0 if each echoed token has its own log-probability, 1 if it has
-    that of the next position (then no token
-    has its own, and nothing is scored), None if nobody has looked. top_logprobs: how many next
-    tokens are shown, 0 for none.
-    first_tokens_differ: the labels of the task are words of one token each, so the next token tells
-    them apart. embeddings: /embeddings answers.
+    Attributes:
+        chat: /chat/completions answers.
+        completions: Prompts go to /completions as they are, and not through a chat template.
+        token_ids: /completions takes prompts of token ids.
+        seed: Draws are seeded.
+        prompt_logprobs: /completions gives vLLM's log-probabilities of a prompt.
+        echo: /completions repeats the prompt with log-probabilities.
+        echo_shift: 0 if each echoed token has its own log-probability; 1 if it has that of the next
+            position (then nothing is scored); None if nobody has looked.
+        top_logprobs: How many next tokens are shown; 0 for none.
+        first_tokens_differ: The labels of the task are words of one token each, so the next token
+            tells them apart.
+        embeddings: /embeddings answers.
     """
 
     chat: bool = True
@@ -50,52 +52,81 @@ class Capabilities:
 
     @classmethod
     def parse(cls, text: str) -> Capabilities:
-        """From a list such as `completions,echo,echo_shift=0`; a name alone means yes.
+        """Read capabilities from a list.
 
-        Raises UsageError.
+        Args:
+            text: Names with values, such as `completions,echo,echo_shift=0`. A name alone means
+                yes.
+
+        Returns:
+            The capabilities; what is not named has its default.
+
+        Raises:
+            UsageError: If a name is not known or has a value that it cannot have.
+
+        Examples:
+            >>> Capabilities.parse("completions,echo,echo_shift=0").scores
+            True
         """
-        return cls(**dict(_stated(part.strip()) for part in text.split(",") if part.strip()))
+        flags: dict[str, bool] = {}
+        numbers: dict[str, int] = {}
+        for part in filter(None, map(str.strip, text.split(","))):
+            name, value = _parse_part(part)
+            if name in NUMBERS:
+                numbers[name] = value
+            else:
+                flags[name] = bool(value)
+        return replace(replace(cls(), **flags), **numbers)
 
     @property
     def scores(self) -> bool:
-        """Can the tokens of a given text be scored?"""
+        """Whether the tokens of a given text can be scored."""
         return self.completions and (self.prompt_logprobs or (self.echo and self.echo_shift == 0))
 
     @property
     def scores_first_tokens(self) -> bool:
-        """Can labels be scored by their first tokens?"""
+        """Whether labels can be scored by their first tokens."""
         return (
             (self.completions or self.chat) and self.top_logprobs > 0 and self.first_tokens_differ
         )
 
 
-NUMBERS = ("echo_shift", "top_logprobs")
+NUMBERS = {"echo_shift": 1, "top_logprobs": 1000}  # the highest value of each
 
 
-def _stated(part: str) -> tuple[str, Any]:
+def _parse_part(part: str) -> tuple[str, int]:
     name, _, value = part.partition("=")
     known = [one.name for one in fields(Capabilities)]
     if name not in known:
         raise unknown_name("the capability", name, known)
-    highest = {"echo_shift": 1, "top_logprobs": 1000}.get(name, 1)
+    highest = NUMBERS.get(name, 1)
     value = value or ("" if name in NUMBERS else "1")
     if not value.isdigit() or int(value) > highest:
         raise UsageError(
             f"the capability {part!r} has no value from 0 to {highest}; write {name}=1 or {name}=0."
         )
-    return name, int(value) if name in NUMBERS else bool(int(value))
+    return name, int(value)
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """How an `openai/...` model is reached. base_urls: one model behind several addresses; none
-    means api.openai.com.
+    """How an `openai/...` model is reached.
 
-    connections: most requests in flight, in all. timeout: seconds for one request. retries: further
-    tries of a request that failed in a
-    way that may pass. max_cost: in US dollars, and max_minutes: both of one command. price_in,
-    price_out: US dollars for a million tokens
-    [default: the table of this package]. Raises UsageError for values that cannot be used.
+    Attributes:
+        base_urls: Addresses of one and the same model; none means api.openai.com.
+        connections: Most requests in flight, over all addresses.
+        timeout: Seconds for one request.
+        retries: Further tries of a request that failed in a way that may pass.
+        max_cost: Most US dollars of one command; None for no limit.
+        max_minutes: Most minutes of one command; None for no limit.
+        price_in: US dollars for a million tokens of prompt; None reads the table of this package.
+        price_out: The same for generated tokens.
+        capabilities: What the endpoint can do.
+        transport: What sends the requests; None for `AiohttpTransport`.
+        meter: What was sent and spent so far.
+
+    Raises:
+        UsageError: For a value that cannot be used.
     """
 
     base_urls: tuple[str, ...] = ()
@@ -107,6 +138,7 @@ class Endpoint:
     price_in: float | None = None
     price_out: float | None = None
     capabilities: Capabilities = Capabilities()
+    transport: Transport | None = field(default=None, compare=False, repr=False)
     meter: Meter = field(default_factory=Meter, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -115,12 +147,12 @@ class Endpoint:
         within("connections", self.connections, 1, 10_000)
         within("retries", self.retries, 0, 100)
         positive("timeout", self.timeout)
-        for name in ("max_cost", "max_minutes"):
-            if getattr(self, name) is not None:
-                positive(name, getattr(self, name))
-        for name in ("price_in", "price_out"):
-            if getattr(self, name) is not None:
-                within(name, getattr(self, name), 0.0, 1e9)
+        for name, limit in (("max_cost", self.max_cost), ("max_minutes", self.max_minutes)):
+            if limit is not None:
+                positive(name, limit)
+        for name, price in (("price_in", self.price_in), ("price_out", self.price_out)):
+            if price is not None:
+                within(name, price, 0.0, 1e9)
 
     @property
     def urls(self) -> tuple[str, ...]:
@@ -128,9 +160,16 @@ class Endpoint:
         return tuple(dict.fromkeys(url.rstrip("/") for url in self.base_urls)) or (OPENAI,)
 
     def price(self, model: str) -> Price | None:
-        """What a model costs here; None if that is unknown.
+        """What a model costs here.
 
-        Raises UsageError if a limit on the cost could not be kept.
+        Args:
+            model: Name of the model.
+
+        Returns:
+            The price that was given or is listed; None if it is unknown.
+
+        Raises:
+            UsageError: If it is unknown, so that `max_cost` could not be kept.
         """
         given = (self.price_in, self.price_out)
         known = {listed_price(model, str(urlsplit(url).hostname)) for url in self.urls}
@@ -162,8 +201,7 @@ def _require_plain(url: str) -> None:
     ):
         raise UsageError(
             "a base URL holds a user, a password, a query or a fragment; give the bare address, "
-            "such as "
-            "http://127.0.0.1:8000/v1, and put a key into the environment variable "
+            "such as http://127.0.0.1:8000/v1, and put a key into the environment variable "
             "LEAKBOUND_API_KEY."
         )
     if not good:
@@ -173,9 +211,13 @@ def _require_plain(url: str) -> None:
 
 
 def key_from_environment() -> str | None:
-    """The API key: LEAKBOUND_API_KEY, else OPENAI_API_KEY, else None.
+    """Read the API key from the environment.
 
-    Raises UsageError, without showing it, if it cannot be sent.
+    Returns:
+        LEAKBOUND_API_KEY, else OPENAI_API_KEY, else None.
+
+    Raises:
+        UsageError: If it cannot be sent as a header. It is not shown.
     """
     name = next((name for name in KEYS if os.environ.get(name)), None)
     if name is None:

@@ -1,7 +1,4 @@
-"""What can go wrong with one request and may pass:
-
-a fault is tried again, and never becomes a number or an answer.
-"""
+"""What can go wrong with one request and may pass: it is tried again, and becomes no answer."""
 
 from __future__ import annotations
 
@@ -9,9 +6,14 @@ __all__ = ["Fault"]
 
 
 class Fault(Exception):
-    """One failed try. kind: what happened, without any text of the server; busy: the server asks
-    for fewer requests;
-    wait: seconds that it asks to wait; billed: whether it may charge for the try all the same."""
+    """One failed try.
+
+    Args:
+        kind: What happened, without any text of the server.
+        busy: Whether the server asks for fewer requests.
+        wait: Seconds that the server asks to wait; None if it says nothing.
+        billed: Whether the server may charge for the try all the same.
+    """
 
     def __init__(
         self, kind: str, busy: bool = False, wait: float | None = None, billed: bool = True

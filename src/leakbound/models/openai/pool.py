@@ -1,39 +1,42 @@
-"""The loop behind a client:
-
-it runs in a thread of its own, and spreads requests over the addresses of an endpoint.
-"""
+"""The event loop behind a client, which spreads requests over the addresses of an endpoint."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import threading
-import weakref
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
-
-import aiohttp
+from typing import TypeVar
 
 from leakbound.errors import TargetError
+from leakbound.models.blocking import LoopThread
 from leakbound.models.openai.account import Price, cost_of, usage_of
 from leakbound.models.openai.endpoint import Endpoint
 from leakbound.models.openai.faults import Fault
-from leakbound.models.openai.post_json import new_session, post_json
+from leakbound.models.openai.post_json import headers_for, post_json
 from leakbound.models.openai.window import AdaptiveWindow, ErrorBudget, backoff
 from leakbound.models.openai.wire import HttpRequest
+from leakbound.models.transport import default_transport
 
 __all__ = ["ConnectionPool"]
 
-PATIENCE = 600.0  # longest wait, in seconds, that an endpoint may ask for
+R = TypeVar("R")
+PATIENCE = 600.0  # seconds: a run that waits longer looks as if it hung, so it ends and says so
 REST = 10.0  # seconds that an address is left alone after FAILURES in a row, if there is another
-FAILURES = 3
+FAILURES = 3  # one or two failures in a row also come from a single lost connection
 
 
 @dataclass(slots=True)
 class Host:
-    """One address: how much it bears, and until when it is left alone."""
+    """One address of an endpoint.
+
+    Attributes:
+        url: Base address.
+        window: How many requests it bears at once.
+        rests_until: Time of the loop until which it is left alone.
+        failures: Failures in a row.
+    """
 
     url: str
     window: AdaptiveWindow
@@ -47,58 +50,59 @@ class Host:
 
 
 class ConnectionPool:
-    """Open connections to an endpoint. Used by one `Client`, from any thread."""
+    """Open connections to an endpoint. Used by one `Client`, from any thread.
+
+    Args:
+        model: Name of the model, as the endpoint knows it.
+        endpoint: Addresses, limits and transport.
+        key: API key (PRIVATE); None sends none.
+        price: What tokens cost; None if that is unknown.
+    """
 
     def __init__(
         self, model: str, endpoint: Endpoint, key: str | None, price: Price | None
     ) -> None:
-        self._model, self._endpoint, self._price, self._meter = (
-            model,
-            endpoint,
-            price,
-            endpoint.meter,
-        )
-        self._places = [Host(url, AdaptiveWindow(endpoint.connections)) for url in endpoint.urls]
+        self._model, self._endpoint, self._price = model, endpoint, price
+        self._meter, self._headers = endpoint.meter, headers_for(key)
+        self._hosts = [Host(url, AdaptiveWindow(endpoint.connections)) for url in endpoint.urls]
         self._errors, self._changed = ErrorBudget(), asyncio.Event()
-        self._loop = asyncio.new_event_loop()
-        thread = threading.Thread(
-            target=_forever, args=(self._loop,), daemon=True, name="leakbound-openai"
-        )
-        thread.start()
-        self._session = asyncio.run_coroutine_threadsafe(self._new(key), self._loop).result()
-        self.close = weakref.finalize(self, _shut, self._loop, thread, self._session)
+        self._transport = endpoint.transport or default_transport(endpoint.connections)
+        self._thread = LoopThread("leakbound-openai", self._transport.close)
 
-    async def _new(self, key: str | None) -> aiohttp.ClientSession:
-        return new_session(key, self._endpoint.connections, self._endpoint.timeout)
+    def run(self, requests: Sequence[HttpRequest[R]]) -> list[R]:
+        """Send requests and wait for all of them.
 
-    def run(self, requests: Sequence[HttpRequest]) -> list[Any]:
-        """What `read` makes of each reply, in order.
+        Args:
+            requests: What to send.
 
-        If this is interrupted, what is in flight is given up.
+        Returns:
+            What `read` makes of each reply, in order.
+
+        Raises:
+            Refused: If the endpoint will not do what is asked.
+            TargetError: If it cannot be reached or fails too often.
+            LimitReached: If a limit on money or time is reached.
         """
-        future = asyncio.run_coroutine_threadsafe(self._all(requests), self._loop)
-        try:
-            return future.result()
-        except BaseException:
-            future.cancel()
-            raise
+        return self._thread.run(self._all(requests))
 
-    async def _all(self, requests: Sequence[HttpRequest]) -> list[Any]:
-        waiting, answers = deque(range(len(requests))), [None] * len(requests)
+    def close(self) -> None:
+        """Give up what is in flight and end the connections."""
+        self._thread.close()
+
+    async def _all(self, requests: Sequence[HttpRequest[R]]) -> list[R]:
+        waiting, answers = deque(range(len(requests))), dict[int, R]()
         try:
             async with asyncio.TaskGroup() as group:
                 for _ in range(min(self._endpoint.connections, len(requests))):
                     group.create_task(self._work(waiting, requests, answers))
         except BaseExceptionGroup as found:
             raise found.exceptions[0] from None
-        return answers
+        return [answers[at] for at in range(len(requests))]
 
     async def _work(
-        self, waiting: deque[int], requests: Sequence[HttpRequest], answers: list[Any]
+        self, waiting: deque[int], requests: Sequence[HttpRequest[R]], answers: dict[int, R]
     ) -> None:
-        """Take requests while there are any; one that failed for good goes to the end, as long as
-        few do.
-        """
+        """Take requests while there are any. One that failed for good goes to the end."""
         while waiting:
             at = waiting.popleft()
             try:
@@ -110,18 +114,17 @@ class ConnectionPool:
 
     def _give_up(self, kind: str) -> None:
         self._errors.add(kind)
-        if self._errors.exhausted:
-            kinds = ", ".join(
-                f"{kind} ({count})" for kind, count in self._errors.kinds.most_common()
-            )
-            raise TargetError(
-                f"{' and '.join(place.url for place in self._places)} fails too often: of the "
-                "last requests, after "
-                f"{self._endpoint.retries} retries each: {kinds}. What was finished is kept; run "
-                "the same command when it works again."
-            )
+        if not self._errors.exhausted:
+            return
+        most = self._errors.kinds.most_common()
+        raise TargetError(
+            f"{' and '.join(host.url for host in self._hosts)} fails too often: of the last "
+            f"requests, after {self._endpoint.retries} retries each: "
+            f"{', '.join(f'{kind} ({count})' for kind, count in most)}. What was finished is "
+            "kept; run the same command when it works again."
+        )
 
-    async def _persist(self, request: HttpRequest) -> Any:
+    async def _persist(self, request: HttpRequest[R]) -> R:
         """The answer of a request, after so many retries at most; else its last Fault."""
         tries = 0
         while True:
@@ -134,61 +137,64 @@ class ConnectionPool:
             await asyncio.sleep(backoff(tries))
             self._meter.retries += 1
 
-    async def _try(self, request: HttpRequest) -> Any:
+    async def _try(self, request: HttpRequest[R]) -> R:
         most = cost_of(request.size, self._price)
-        place = await self._free(most)
-        ticket = place.window.enter()
+        host = await self._free_host(most)
+        ticket = host.window.enter()
         self._meter.sent(self._price)
         self._meter.reserved += most
         try:
-            return await self._ask(place, request)
+            return await self._ask(host, request)
         except Fault as fault:
-            self._failed(place, ticket, fault, request)
+            self._note_failure(host, ticket, fault, request)
             raise
         finally:
-            place.window.leave()
+            host.window.leave()
             self._meter.reserved -= most
             self._wake()
 
-    async def _ask(self, place: Host, request: HttpRequest) -> Any:
-        reply = await post_json(self._session, place.url, request.path, request.body)
+    async def _ask(self, host: Host, request: HttpRequest[R]) -> R:
+        reply = await post_json(
+            self._transport,
+            host.url + request.path,
+            self._headers,
+            request.body,
+            self._endpoint.timeout,
+        )
         answer = request.read(reply)
         self._meter.count(usage_of(reply), request.size, self._price)
-        place.window.grow()
-        place.failures = 0
+        host.window.grow()
+        host.failures = 0
         return answer
 
-    def _failed(self, place: Host, ticket: int, fault: Fault, request: HttpRequest) -> None:
+    def _note_failure(
+        self, host: Host, ticket: int, fault: Fault, request: HttpRequest[R]
+    ) -> None:
         if fault.billed:
             self._meter.count(None, request.size, self._price)
         if fault.busy:
-            place.window.shrink(ticket)
-        place.failures += 1
+            host.window.shrink(ticket)
+        host.failures += 1
         if fault.wait is not None and fault.wait > PATIENCE:
             raise TargetError(
-                f"{place.url} asks to wait {fault.wait:.0f} seconds; what was finished is kept, "
+                f"{host.url} asks to wait {fault.wait:.0f} seconds; what was finished is kept, "
                 "so run the same command then."
             )
-        rest = fault.wait or (REST if place.failures >= FAILURES and len(self._places) > 1 else 0.0)
-        place.rests_until = max(place.rests_until, self._loop.time() + rest)
+        rest = fault.wait or (REST if host.failures >= FAILURES and len(self._hosts) > 1 else 0.0)
+        host.rests_until = max(host.rests_until, self._thread.loop.time() + rest)
 
     # --- whose turn it is
-    # -----------------------------------------------------------------------------------------
 
-    async def _free(self, most: float) -> Host:
-        """The least loaded address that may be asked now, once the limits admit a request that
-        costs so much.
-        """
+    async def _free_host(self, most: float) -> Host:
+        """The least loaded address that is free, once the limits admit a request of that cost."""
         end = self._endpoint
         while True:
-            now = self._loop.time()
+            now = self._thread.loop.time()
             admitted = self._meter.admits(most, end.max_cost, end.max_minutes)
-            free = [
-                place for place in self._places if place.window.free and place.rests_until <= now
-            ]
+            free = [host for host in self._hosts if host.window.free and host.rests_until <= now]
             if free and admitted:
-                return min(free, key=lambda place: place.load)
-            resting = [place.rests_until - now for place in self._places if place.rests_until > now]
+                return min(free, key=lambda host: host.load)
+            resting = [host.rests_until - now for host in self._hosts if host.rests_until > now]
             await self._change(min(resting, default=None))
 
     async def _change(self, seconds: float | None) -> None:
@@ -199,24 +205,3 @@ class ConnectionPool:
         """Everyone who waits looks again."""
         self._changed.set()
         self._changed = asyncio.Event()
-
-
-def _forever(loop: asyncio.AbstractEventLoop) -> None:
-    loop.run_forever()
-    loop.close()
-
-
-def _shut(
-    loop: asyncio.AbstractEventLoop, thread: threading.Thread, session: aiohttp.ClientSession
-) -> None:
-    """Close the connections, then the loop; waits for it unless it is the loop's own thread that
-    lets go of the line.
-    """
-
-    async def end() -> None:
-        await session.close()
-        loop.stop()
-
-    asyncio.run_coroutine_threadsafe(end(), loop)
-    if threading.current_thread() is not thread:
-        thread.join(timeout=5)

@@ -1,6 +1,6 @@
-"""One POST and its reply:
+"""One POST and its reply: a decoded JSON object, a Fault that may pass, or a refusal.
 
-a decoded JSON object, a Fault that may pass, or a sentence. No text of the server is repeated.
+No text of the server is repeated: it may hold the prompt.
 """
 
 from __future__ import annotations
@@ -8,26 +8,30 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import urlsplit
-
-import aiohttp
 
 from leakbound.errors import Refused
 from leakbound.models.openai.faults import Fault
 from leakbound.models.openai.window import retry_after
+from leakbound.models.transport import HttpReply, Transport, TransportError
 
-__all__ = ["post_json", "new_session"]
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+__all__ = ["headers_for", "post_json"]
 
 PASSING = (408, 409, 425, 429)  # of the 4xx, what may pass
 BUSY = (408, 425, 429)
 KNOWN_TYPES = (
-    "authentication_error", "context_length_exceeded", "insufficient_quota", "invalid_api_key", "invalid_request_error",
-    "model_not_found", "not_found_error", "permission_error", "BadRequestError", "NotFoundError",
+    "authentication_error", "context_length_exceeded", "insufficient_quota", "invalid_api_key",
+    "invalid_request_error", "model_not_found", "not_found_error", "permission_error",
+    "BadRequestError", "NotFoundError",
 )  # fmt: skip
 ADVICE = {
     401: "put the right key into the environment variable LEAKBOUND_API_KEY or OPENAI_API_KEY.",
-    403: "the key has no right to this model; use another key (environment variable LEAKBOUND_API_KEY) or model.",
+    403: "the key has no right to this model; use another key (environment variable "
+    "LEAKBOUND_API_KEY) or model.",
     404: "check the model's name, and that --base-url ends as the server says (usually in /v1).",
     413: "the prompt is too long; use fewer or shorter examples (--shots).",
 }
@@ -36,78 +40,89 @@ MALFORMED = (
 )
 
 
-def new_session(key: str | None, connections: int, timeout: float) -> aiohttp.ClientSession:
-    """Connections for one key: no proxy, cookie or netrc of the environment is used."""
-    headers = {"authorization": f"Bearer {key}"} if key else {}
-    return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=connections), timeout=aiohttp.ClientTimeout(total=timeout),
-        headers={**headers, "content-type": "application/json"}, cookie_jar=aiohttp.DummyCookieJar(),
-    )  # fmt: skip
+def headers_for(key: str | None) -> dict[str, str]:
+    """Header fields of every request to an endpoint.
+
+    Args:
+        key: The API key (PRIVATE); None sends none.
+
+    Returns:
+        Header fields by name.
+    """
+    authorization = {"authorization": f"Bearer {key}"} if key else {}
+    return {**authorization, "content-type": "application/json"}
 
 
 async def post_json(
-    session: aiohttp.ClientSession, url: str, path: str, body: Mapping[str, Any]
-) -> dict[str, Any]:
-    """The decoded reply. Follows no redirect.
+    transport: Transport,
+    url: str,
+    headers: Mapping[str, str],
+    body: Mapping[str, object],
+    timeout: float,
+) -> dict[str, JsonValue]:
+    """Send a JSON object and read the one that comes back.
 
-    Raises Fault for what may pass, Refused for what will not.
+    Args:
+        transport: What sends it.
+        url: Absolute address.
+        headers: Header fields, as `headers_for` makes them.
+        body: What is sent (PRIVATE).
+        timeout: Seconds for the whole exchange.
+
+    Returns:
+        The decoded reply.
+
+    Raises:
+        Fault: If it failed in a way that may pass.
+        Refused: If the endpoint answered and will not do it. Redirects are not followed.
     """
+    content = json.dumps(body).encode()
     try:
-        async with session.post(
-            url + path, data=json.dumps(body).encode(), allow_redirects=False
-        ) as reply:
-            _require_ok(
-                reply.status,
-                reply.headers.get("retry-after"),
-                url + path,
-                reply,
-                await reply.read(),
-            )
-            return _decoded(reply.content_type, await reply.read())
-    except TimeoutError:
-        raise Fault("timeout", busy=True) from None
-    except aiohttp.ClientConnectorError:
-        raise Fault("no connection", billed=False) from None
-    except aiohttp.ClientPayloadError:
-        raise Fault("a reply cut off") from None
-    except (aiohttp.ClientError, OSError):
-        raise Fault("a connection lost") from None
+        reply = await transport.send("POST", url, headers, content, timeout)
+    except TransportError as error:
+        busy, sent = error.kind == "timeout", error.kind != "no connection"
+        raise Fault(error.kind, busy=busy, billed=sent) from None
+    _require_ok(reply, url)
+    return _decode(reply)
 
 
-def _require_ok(
-    status: int, wait: str | None, where: str, reply: aiohttp.ClientResponse, body: bytes
-) -> None:
+def _require_ok(reply: HttpReply, url: str) -> None:
+    status = reply.status
     if status == 200:
         return
     if status >= 500 or status in PASSING:
+        wait = retry_after(reply.header("retry-after"), datetime.now(UTC))
         busy = status >= 500 or status in BUSY
-        raise Fault(f"HTTP {status}", busy, retry_after(wait, datetime.now(UTC)), billed=False)
-    raise Refused(_sentence(status, where, _type(reply.content_type, body)), status)
+        raise Fault(f"HTTP {status}", busy, wait, billed=False)
+    raise Refused(_sentence(status, url, _error_type(reply)), status)
 
 
-def _sentence(status: int, where: str, kind: str) -> str:
-    host = urlsplit(where)
-    shown = f"{host.scheme}://{host.netloc}{host.path}"
+def _sentence(status: int, url: str, kind: str) -> str:
+    shown = urlsplit(url)._replace(query="", fragment="").geturl()
     if 300 <= status < 400:
-        return f"{shown} redirects (HTTP {status}), and no other address than the given one is contacted; give the right --base-url."
+        return (
+            f"{shown} redirects (HTTP {status}), and no other address than the given one is "
+            "contacted; give the right --base-url."
+        )
     return f"{shown} refuses the request (HTTP {status}{kind}): {ADVICE.get(status, MALFORMED)}"
 
 
-def _type(content_type: str, body: bytes) -> str:
+def _error_type(reply: HttpReply) -> str:
     """The type of an error, if it is a usual one: anything else may repeat the prompt."""
     try:
-        error = _decoded(content_type, body).get("error")
+        error = _decode(reply).get("error")
     except Fault:
         return ""
     found = [error.get("type"), error.get("code")] if isinstance(error, dict) else []
     return next((f", {one}" for one in found if one in KNOWN_TYPES), "")
 
 
-def _decoded(content_type: str, body: bytes) -> dict[str, Any]:
-    if content_type != "application/json":
+def _decode(reply: HttpReply) -> dict[str, JsonValue]:
+    media_type = (reply.header("content-type") or "").partition(";")[0].strip().lower()
+    if media_type != "application/json":
         raise Fault("a reply that is not JSON")
     try:
-        found = json.loads(body, parse_constant=_no_number)
+        found = json.loads(reply.body, parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
         raise Fault("JSON that cannot be read") from None
     if not isinstance(found, dict):
@@ -115,5 +130,5 @@ def _decoded(content_type: str, body: bytes) -> dict[str, Any]:
     return found
 
 
-def _no_number(text: str) -> Any:
+def _refuse_constant(text: str) -> NoReturn:
     raise Fault("a number that is none")

@@ -1,12 +1,12 @@
-"""Log-probabilities as endpoints write them, aligned with the text that was asked about, or
-refused.
+"""Log-probabilities as endpoints write them, aligned with the text that was asked about.
+
+What cannot be aligned is refused: no score is made up.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,14 +14,24 @@ import numpy.typing as npt
 from leakbound.errors import TargetError
 from leakbound.models.openai.faults import Fault
 
-__all__ = ["first_token_scores", "log_probability", "of_ids", "of_text", "prompt_tokens"]
+__all__ = ["align_ids", "align_text", "first_token_scores", "log_probability", "prompt_tokens"]
 
 Floats = npt.NDArray[np.float32]
-ROUNDING = 1e-5  # a log-probability may exceed 0 by so much
+ROUNDING = 1e-5  # a log-probability of a probability of 1 may be rounded above 0 by so much
 
 
-def log_probability(value: Any) -> float:
-    """A log-probability; Fault if it is none: not a number, not finite, or above 0."""
+def log_probability(value: object) -> float:
+    """Check a log-probability.
+
+    Args:
+        value: A value of a decoded reply.
+
+    Returns:
+        The value, at most 0.
+
+    Raises:
+        Fault: If it is not a number, not finite, or above 0.
+    """
     if (
         isinstance(value, bool)
         or not isinstance(value, int | float)
@@ -32,28 +42,42 @@ def log_probability(value: Any) -> float:
     return min(0.0, float(value))
 
 
-def of_text(tokens: Sequence[Any], values: Sequence[Any], prompt: str, response: str) -> Floats:
-    """(response tokens,) log-probabilities, from the echoed tokens of prompt + response and what
-    may follow them.
+def align_text(
+    tokens: Sequence[object], values: Sequence[object], prompt: str, response: str
+) -> Floats:
+    """Scores of the tokens of a response, from the echo of prompt and response.
 
     Tokens are placed by their lengths. One token that stands for the beginning of a text may come
-    first. Raises TargetError if the
-    tokens are not those of the text, or one of them lies across the boundary of prompt and
-    response; Fault for values that are none.
+    first, and further tokens may follow the response.
+
+    Args:
+        tokens: Texts of the echoed tokens.
+        values: Their log-probabilities, one for each token.
+        prompt: Text before the response.
+        response: Text that is scored.
+
+    Returns:
+        (response tokens,) natural log-probabilities.
+
+    Raises:
+        TargetError: If the tokens are not those of the text, or one of them lies across the
+            boundary of prompt and response.
+        Fault: If values are missing or are no log-probabilities.
     """
-    if len(tokens) != len(values) or not all(isinstance(token, str) for token in tokens):
+    texts = [token for token in tokens if isinstance(token, str)]
+    if not len(texts) == len(tokens) == len(values):
         raise Fault("echoed tokens and values that do not match")
     text, begin = prompt + response, len(prompt)
-    at, found = -_beginning(tokens, text), []
-    for token, value in zip(tokens, values, strict=True):
+    at, found = -_beginning(texts, text), []
+    for token, value in zip(texts, values, strict=True):
         end = at + len(token)
         if at >= len(text):
             break
         if at < begin < end or end > len(text) or (begin <= at == end):
             raise TargetError(
                 "a token of the endpoint lies across the boundary of a prompt and its "
-                "continuation, so the continuation cannot be "
-                "scored; score token ids (prompt_logprobs and token_ids), or use another mechanism."
+                "continuation, so the continuation cannot be scored; score token ids "
+                "(prompt_logprobs and token_ids), or use another mechanism."
             )
         if at >= begin:
             found.append(_own(value))
@@ -61,7 +85,7 @@ def of_text(tokens: Sequence[Any], values: Sequence[Any], prompt: str, response:
     return np.array(found, np.float32)
 
 
-def _own(value: Any) -> float:
+def _own(value: object) -> float:
     if value is None:
         raise TargetError(
             "the first token of a text has no log-probability, so a continuation of nothing "
@@ -79,16 +103,22 @@ def _beginning(tokens: Sequence[str], text: str) -> int:
         return len(tokens[0])
     raise TargetError(
         "the tokens that the endpoint echoes do not make up the text that was sent, so their "
-        "log-probabilities cannot be placed "
-        "(a character may be split over tokens, or the prompt may have been changed or cut); use "
-        "text that survives, or token ids."
+        "log-probabilities cannot be placed (a character may be split over tokens, or the prompt "
+        "may have been changed or cut); use text that survives, or token ids."
     )
 
 
-def prompt_tokens(entries: Any) -> tuple[list[str], list[Any]]:
-    """Tokens and values of vLLM's prompt_logprobs that were asked for with 0 alternatives:
+def prompt_tokens(entries: object) -> tuple[list[str], list[object]]:
+    """Tokens and values of vLLM's `prompt_logprobs`, requested with 0 alternatives.
 
-    one entry a position.
+    Args:
+        entries: One entry for each position; the first has no log-probability.
+
+    Returns:
+        Texts of the tokens, and a value for each; the first is "" and None.
+
+    Raises:
+        Fault: If there are none, or an entry has several tokens.
     """
     if not isinstance(entries, list) or not entries:
         raise Fault("no prompt log-probabilities")
@@ -96,51 +126,72 @@ def prompt_tokens(entries: Any) -> tuple[list[str], list[Any]]:
     return ["", *(token for token, _ in found)], [None, *(value for _, value in found)]
 
 
-def _single(entry: Any) -> tuple[str, Any]:
+def _single(entry: object) -> tuple[str, object]:
     if not isinstance(entry, dict) or len(entry) != 1:
         raise Fault("prompt log-probabilities of several tokens")
     (only,) = entry.values()
+    if not isinstance(only, dict):
+        raise Fault("prompt log-probabilities without tokens")
     return str(only.get("decoded_token")), only.get("logprob")
 
 
-def of_ids(entries: Any, prompt: Sequence[int], response: Sequence[int]) -> Floats:
-    """(response tokens,) log-probabilities, from vLLM's prompt_logprobs of token ids:
+def align_ids(entries: object, prompt: Sequence[int], response: Sequence[int]) -> Floats:
+    """Scores of the tokens of a response, from vLLM's `prompt_logprobs` of token ids.
 
-    each is found under its id.
+    Args:
+        entries: One entry for each token that was sent.
+        prompt: Token ids before the response.
+        response: Token ids that are scored.
+
+    Returns:
+        (response tokens,) natural log-probabilities, each found under its token's id.
+
+    Raises:
+        TargetError: If the server adds or removes tokens.
+        Fault: If an entry does not hold its token, or no log-probability.
     """
     ids = (*prompt, *response)
     if not isinstance(entries, list) or len(entries) != len(ids):
         raise TargetError(
             f"{len(ids)} token ids were sent, and the endpoint gives log-probabilities of another "
-            "number of tokens; its server "
-            "adds or removes tokens, so it cannot score token ids."
+            "number of tokens; its server adds or removes tokens, so it cannot score token ids."
         )
     found = [_under(entry, token) for entry, token in zip(entries, ids, strict=True)][len(prompt) :]
     return np.array([_own(value) for value in found], np.float32)
 
 
-def _under(entry: Any, token: int) -> Any:
+def _under(entry: object, token: int) -> object:
     if entry is None:
         return None
-    if not isinstance(entry, dict) or not isinstance(entry.get(str(token)), dict):
+    found = entry.get(str(token)) if isinstance(entry, dict) else None
+    if not isinstance(found, dict):
         raise Fault("prompt log-probabilities of other tokens")
-    return entry[str(token)].get("logprob")
+    return found.get("logprob")
 
 
-def first_token_scores(top: Mapping[str, Any], labels: Sequence[str]) -> Floats:
-    """(labels,) log-probability of each label, among the next tokens that the endpoint shows.
+def first_token_scores(top: Mapping[str, object], labels: Sequence[str]) -> Floats:
+    """Scores of labels among the next tokens that the endpoint shows.
 
     A label must be a shown token, with or without a leading blank: a token that only begins like it
-    may belong to another word, while the
-    label's own first token is hidden. Raises TargetError if it is none: nothing is made up.
+    may belong to another word, while the label's own first token is hidden.
+
+    Args:
+        top: Log-probabilities by token.
+        labels: Labels to score.
+
+    Returns:
+        (labels,) natural log-probabilities.
+
+    Raises:
+        TargetError: If a label is not shown.
+        Fault: If a value is no log-probability.
     """
-    tokens = [_whole(top, label) for label in labels]
+    tokens = [_shown_as(top, label) for label in labels]
     if None in tokens:
         raise TargetError(
             f"label number {tokens.index(None) + 1} of {len(labels)} is not one of the next "
-            "tokens that the endpoint shows, so it has no "
-            "score; rename it to a word of one token, state a higher top_logprobs if the endpoint "
-            "allows it, or use a mechanism that reads "
+            "tokens that the endpoint shows, so it has no score; rename it to a word of one token, "
+            "state a higher top_logprobs if the endpoint allows it, or use a mechanism that reads "
             "answers."
         )
     return np.array(
@@ -148,10 +199,7 @@ def first_token_scores(top: Mapping[str, Any], labels: Sequence[str]) -> Floats:
     )
 
 
-def _whole(top: Mapping[str, Any], label: str) -> str | None:
-    """The shown token that is the label:
-
-    the likelier one, if it is shown with and without a blank.
-    """
+def _shown_as(top: Mapping[str, object], label: str) -> str | None:
+    """The shown token that is the label: the likelier one of those with and without a blank."""
     fits = [token for token in top if token.strip() and token.lstrip() == label.strip()]
     return max(fits, key=lambda token: log_probability(top[token]), default=None)

@@ -1,4 +1,4 @@
-"""How fast to ask: a window that adapts, waits between tries, and when to give up.
+"""How fast to send: a window that adapts, waits between tries, and when to give up.
 
 No clock and no network in here.
 """
@@ -11,19 +11,21 @@ from collections import Counter, deque
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
-__all__ = ["ErrorBudget", "AdaptiveWindow", "backoff", "retry_after"]
+__all__ = ["AdaptiveWindow", "ErrorBudget", "backoff", "retry_after"]
 
-START = 8  # requests in flight before anything is known
-FIRST, LONGEST = 0.5, 30.0  # seconds between tries
+START = 8  # requests in flight before anything is known: a small server bears so many
+FIRST, LONGEST = 0.5, 30.0  # seconds between tries: a hiccup passes in 0.5, a restart within 30
 
 
 class AdaptiveWindow:
-    """How many requests may be in flight at one address: additive increase, multiplicative
-    decrease.
+    """How many requests may be in flight at one address.
 
-    A round of successes adds one; a round in which the server was too busy halves it, once however
-    many requests of the round
-    failed. Always between 1 and `most`.
+    Additive increase, multiplicative decrease: a round of successes adds one; a round in which the
+    server was too busy halves it, once however many requests of the round failed. Always between 1
+    and `most`.
+
+    Args:
+        most: Most requests in flight, ever.
     """
 
     def __init__(self, most: int) -> None:
@@ -32,42 +34,66 @@ class AdaptiveWindow:
 
     @property
     def free(self) -> bool:
-        """Is there room for one more?"""
+        """Whether there is room for one more."""
         return self.busy < int(self.size)
 
     def enter(self) -> int:
-        """Count a request that is being sent; returns its ticket."""
+        """Count a request that is being sent.
+
+        Returns:
+            Its ticket, a number that grows.
+        """
         self.busy += 1
         self._sent += 1
         return self._sent
 
     def leave(self) -> None:
-        """A request has ended, however it did."""
+        """Count a request that has ended, however it did."""
         self.busy -= 1
 
     def grow(self) -> None:
-        """A request succeeded."""
+        """Count a request that succeeded."""
         self.size = min(float(self.most), self.size + 1 / self.size)
 
     def shrink(self, ticket: int) -> None:
-        """The server was too busy for a request; those sent before the last halving say nothing
-        new.
+        """Count a request that the server was too busy for.
+
+        Args:
+            ticket: Of that request. Those sent before the last halving say nothing new.
         """
         if ticket > self._halved:
             self.size, self._halved = max(1.0, self.size / 2), self._sent
 
 
 def backoff(tries: int) -> float:
-    """Seconds before the next try:
+    """Wait before the next try: full jitter under a bound that doubles.
 
-    full jitter under a bound that doubles. It changes no result, so the system may draw it.
+    It changes no result, so the operating system may draw it.
+
+    Args:
+        tries: Tries that have failed, at least 1.
+
+    Returns:
+        Seconds.
     """
     return random.SystemRandom().uniform(0.0, min(LONGEST, FIRST * 2.0 ** min(tries - 1, 30)))
 
 
 def retry_after(value: str | None, now: datetime) -> float | None:
-    """Seconds that a Retry-After header asks to wait, of either form (a number of seconds, an HTTP
-    date); None if it says nothing.
+    """Wait that a Retry-After header asks for.
+
+    Args:
+        value: The header, a number of seconds or an HTTP date; None if there is none.
+        now: The present time.
+
+    Returns:
+        Seconds, at least 0; None if the header says nothing.
+
+    Examples:
+        >>> retry_after("1.5", datetime(2026, 1, 1, tzinfo=UTC))
+        1.5
+        >>> retry_after("Thu, 01 Jan 2026 00:00:09 GMT", datetime(2026, 1, 1, tzinfo=UTC))
+        9.0
     """
     if value is None:
         return None
@@ -87,9 +113,12 @@ def _until(date: str, now: datetime) -> float:
 
 
 class ErrorBudget:
-    """Whether too many of the last requests failed for good:
+    """Whether too many of the last requests failed for good.
 
-    at least `least`, and more than `share` of the last `last`.
+    Args:
+        share: Share of the last requests that may fail.
+        last: How many requests are looked at.
+        least: Failures below which nobody gives up.
     """
 
     def __init__(self, share: float = 0.25, last: int = 20, least: int = 3) -> None:
@@ -97,7 +126,11 @@ class ErrorBudget:
         self._last: deque[str | None] = deque(maxlen=last)
 
     def add(self, kind: str | None) -> None:
-        """How a request ended: the kind of its failure, or None if it was answered."""
+        """Count a request that has ended.
+
+        Args:
+            kind: Kind of its failure; None if it was answered.
+        """
         self._last.append(kind)
 
     @property
@@ -107,6 +140,6 @@ class ErrorBudget:
 
     @property
     def exhausted(self) -> bool:
-        """Is it time to give up?"""
+        """Whether it is time to give up."""
         failed = self.kinds.total()
         return failed >= self.least and failed > self.share * len(self._last)

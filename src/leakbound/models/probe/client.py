@@ -4,44 +4,49 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Mapping
 from types import TracebackType
-from typing import Any
-
-import aiohttp
+from typing import TYPE_CHECKING
 
 from leakbound.errors import Refused, TargetError
+from leakbound.models.blocking import LoopThread
 from leakbound.models.openai.account import Size, cost_of, usage_of
 from leakbound.models.openai.endpoint import Endpoint
 from leakbound.models.openai.faults import Fault
-from leakbound.models.openai.post_json import new_session, post_json
+from leakbound.models.openai.post_json import headers_for, post_json
 from leakbound.models.openai.window import backoff
-from leakbound.models.probe.endpoint_probe import Reply
+from leakbound.models.probe.endpoint_probe import ProbeReply
+from leakbound.models.transport import default_transport
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
 
 __all__ = ["ProbeClient"]
 
-TRIES = 4  # of a request that fails in a way that may pass
+TRIES = 4  # of a request that fails in a way that may pass: a fault in ten passes 9,999 in 10,000
 PATIENCE = 30.0  # longest wait, in seconds, that an endpoint may ask for
-AWAY = (
-    "no connection",
-    "HTTP 429",
-    "HTTP 502",
-    "HTTP 503",
-    "HTTP 504",
-)  # says nothing about what the endpoint can do
+# kinds of failure that say nothing about what the endpoint can do
+AWAY = ("no connection", "HTTP 429", "HTTP 502", "HTTP 503", "HTTP 504")
 
 
 class ProbeClient:
-    """Within a `with`: an open connection.
+    """An open connection, within a `with`. Also works where an event loop runs already.
 
     Requests count in the endpoint's meter and keep its limits.
+
+    Args:
+        model: Name of the model, as the endpoint knows it.
+        endpoint: One address, its limits and transport.
+        key: API key (PRIVATE); None sends none.
     """
 
     def __init__(self, model: str, endpoint: Endpoint, key: str | None) -> None:
-        self._endpoint, self._key, self._price = endpoint, key, endpoint.price(model)
-        self._runner = asyncio.Runner()
+        self._endpoint, self._price = endpoint, endpoint.price(model)
+        self._headers = headers_for(key)
+        self._transport = endpoint.transport or default_transport(1)
 
     def __enter__(self) -> ProbeClient:
-        self._session = self._runner.run(self._new())
+        self._thread = LoopThread("leakbound-probe", self._transport.close)
         return self
 
     def __exit__(
@@ -50,53 +55,61 @@ class ProbeClient:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._runner.run(self._session.close())
-        self._runner.close()
+        self._thread.close()
 
-    async def _new(self) -> aiohttp.ClientSession:
-        return new_session(self._key, 1, self._endpoint.timeout)
+    def send(self, path: str, body: Mapping[str, object]) -> ProbeReply:
+        """Send one POST, and try again what may pass.
 
-    def send(self, path: str, body: dict[str, Any]) -> Reply:
-        """The reply, or how the request failed.
+        Args:
+            path: Where to, behind the base URL.
+            body: JSON object to send. It holds public text only.
 
-        Raises TargetError if nobody is there or the key is refused, LimitReached.
+        Returns:
+            The reply, or how the request failed.
+
+        Raises:
+            TargetError: If nobody is there or the key is refused.
+            LimitReached: If a limit of the endpoint is reached.
         """
-        return self._runner.run(self._send(path, body))
+        return self._thread.run(self._send(path, body))
 
-    async def _send(self, path: str, body: dict[str, Any]) -> Reply:
+    async def _send(self, path: str, body: Mapping[str, object]) -> ProbeReply:
         for tries in range(1, TRIES + 1):
             try:
-                return Reply(await self._once(path, body))
+                return ProbeReply(await self._once(path, body))
             except Refused as refused:
                 if refused.status == 401:
                     raise
-                return Reply(None, f"HTTP {refused.status}")
+                return ProbeReply(None, f"HTTP {refused.status}")
             except Fault as fault:
                 last = fault
-                self._endpoint.meter.retries += tries < TRIES
-                await asyncio.sleep(
-                    min(PATIENCE, fault.wait or backoff(tries)) if tries < TRIES else 0
-                )
+            if tries < TRIES:
+                self._endpoint.meter.retries += 1
+                await asyncio.sleep(min(PATIENCE, last.wait or backoff(tries)))
         if last.kind in AWAY:
             raise TargetError(
                 f"{self._endpoint.urls[0]} does not answer ({last.kind}, {TRIES} times); start "
-                "the server, give the right --base-url, "
-                "or probe it when it works again."
+                "the server, give the right --base-url, or probe it when it works again."
             )
-        return Reply(None, last.kind)
+        return ProbeReply(None, last.kind)
 
-    async def _once(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+    async def _once(self, path: str, body: Mapping[str, object]) -> dict[str, JsonValue]:
         meter, end = self._endpoint.meter, self._endpoint
-        size = Size(
-            len(json.dumps(body)), int(body.get("max_tokens", 0))
-        )  # no tokenizer makes more tokens than bytes
+        size = _size(body)
         meter.admits(cost_of(size, self._price), end.max_cost, end.max_minutes)
         meter.sent(self._price)
         try:
-            reply = await post_json(self._session, end.urls[0], path, body)
+            url = end.urls[0] + path
+            reply = await post_json(self._transport, url, self._headers, body, end.timeout)
         except Fault as fault:
             if fault.billed:
                 meter.count(None, size, self._price)
             raise
         meter.count(usage_of(reply), size, self._price)
         return reply
+
+
+def _size(body: Mapping[str, object]) -> Size:
+    """Most tokens of a request: no tokenizer makes more tokens of a text than its bytes."""
+    generated = body.get("max_tokens")
+    return Size(len(json.dumps(body)), generated if isinstance(generated, int) else 0)

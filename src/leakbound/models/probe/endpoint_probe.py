@@ -17,7 +17,7 @@ __all__ = [
     "TOKENS",
     "TOP",
     "EndpointProbe",
-    "Reply",
+    "ProbeReply",
     "Sender",
 ]
 
@@ -31,7 +31,7 @@ HOT = 2.0  # temperature at which answers must differ
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class ProbeReply:
     """The decoded JSON object of a reply, or None and how the request failed, in words without any
     text of the server.
     """
@@ -45,7 +45,7 @@ class Sender(Protocol):
     key.
     """
 
-    def send(self, path: str, body: dict[str, Any]) -> Reply: ...
+    def send(self, path: str, body: dict[str, Any]) -> ProbeReply: ...
 
 
 @dataclass(slots=True)

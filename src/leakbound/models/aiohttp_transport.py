@@ -1,0 +1,89 @@
+"""The default `Transport`, over aiohttp."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from functools import lru_cache
+
+import aiohttp
+
+from leakbound.models.transport import HttpReply, TransportError
+
+__all__ = ["AiohttpTransport"]
+
+
+class AiohttpTransport:
+    """Keeps connections open, per event loop, until `close`.
+
+    Args:
+        connections: Most connections open at once in one event loop.
+        cookies: Whether cookies of replies are sent back until `close`.
+    """
+
+    def __init__(self, connections: int = 16, cookies: bool = False) -> None:
+        self._connections, self._cookies = connections, cookies
+        self._sessions: dict[asyncio.AbstractEventLoop, aiohttp.ClientSession] = {}
+
+    async def send(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, timeout: float
+    ) -> HttpReply:
+        """Send one request; see `Transport.send`.
+
+        Args:
+            method: HTTP method.
+            url: Absolute address.
+            headers: Header fields to send.
+            body: Content to send; None for no content.
+            timeout: Seconds for the whole exchange.
+
+        Returns:
+            The reply, whatever its status.
+
+        Raises:
+            TransportError: If there is no whole reply.
+        """
+        try:
+            async with self._session().request(
+                method,
+                url,
+                headers=headers,
+                data=body,
+                timeout=_seconds(timeout),
+                allow_redirects=False,
+            ) as reply:
+                return HttpReply(reply.status, reply.headers, await reply.read())
+        except TimeoutError:
+            raise TransportError("timeout") from None
+        except aiohttp.ClientConnectorError:
+            raise TransportError("no connection") from None
+        except aiohttp.ClientPayloadError:
+            raise TransportError("a reply cut off") from None
+        except (aiohttp.ClientError, OSError):
+            raise TransportError("a connection lost") from None
+
+    async def close(self) -> None:
+        """End the connections of the running event loop; the next `send` opens new ones."""
+        session = self._sessions.pop(asyncio.get_running_loop(), None)
+        if session is not None:
+            await session.close()
+
+    def _session(self) -> aiohttp.ClientSession:
+        loop = asyncio.get_running_loop()
+        if loop not in self._sessions:
+            self._sessions[loop] = _new_session(self._connections, self._cookies)
+        return self._sessions[loop]
+
+
+def _new_session(connections: int, cookies: bool) -> aiohttp.ClientSession:
+    """Uses no proxy or netrc of the environment; hosts that are addresses may set cookies too."""
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=connections),
+        cookie_jar=aiohttp.CookieJar(unsafe=True) if cookies else aiohttp.DummyCookieJar(),
+        trust_env=False,
+    )
+
+
+@lru_cache(maxsize=16)
+def _seconds(timeout: float) -> aiohttp.ClientTimeout:
+    return aiohttp.ClientTimeout(total=timeout)

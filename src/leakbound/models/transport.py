@@ -1,0 +1,115 @@
+"""The one boundary to HTTP: a request goes out, a reply or a `TransportError` comes back.
+
+Endpoints of models, `probe` and systems behind HTTP send everything through a `Transport`. The
+default is `AiohttpTransport`; a test or a user hands in another object with the same two methods.
+
+Examples:
+    A transport that answers from memory:
+
+    >>> import asyncio
+    >>> class InMemory:
+    ...     async def send(self, method, url, headers, body, timeout):
+    ...         return HttpReply(200, {"Content-Type": "application/json"}, b"{}")
+    ...     async def close(self):
+    ...         pass
+    >>> reply = asyncio.run(InMemory().send("POST", "http://127.0.0.1/v1", {}, b"{}", 1.0))
+    >>> reply.status, reply.header("content-type")
+    (200, 'application/json')
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+__all__ = ["Failure", "HttpReply", "Transport", "TransportError", "default_transport"]
+
+Failure = Literal["timeout", "no connection", "a reply cut off", "a connection lost"]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class HttpReply:
+    """The reply to one HTTP request (PRIVATE: a body may repeat what was sent).
+
+    Attributes:
+        status: HTTP status; a redirect is a reply like any other.
+        headers: Header fields; names in any case.
+        body: The whole body, decompressed.
+    """
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    def __repr__(self) -> str:
+        return f"HttpReply({self.status}, <private>)"
+
+    def header(self, name: str) -> str | None:
+        """A header field.
+
+        Args:
+            name: Its name, in lower case.
+
+        Returns:
+            Its first value; None if the reply has no such field.
+        """
+        return next((v for k, v in self.headers.items() if k.lower() == name), None)
+
+
+class TransportError(Exception):
+    """No whole reply came back.
+
+    Args:
+        kind: What happened. Only after "no connection" is it certain that nothing was sent.
+    """
+
+    def __init__(self, kind: Failure) -> None:
+        super().__init__(kind)
+        self.kind = kind
+
+
+class Transport(Protocol):
+    """Sends HTTP requests.
+
+    A transport contacts the host and port of the URL and nothing else: it follows no redirect, uses
+    no proxy and reads no credentials of the environment. It may be called from several event loops,
+    and for several requests at once in each.
+    """
+
+    async def send(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, timeout: float
+    ) -> HttpReply:
+        """Send one request and read the whole reply.
+
+        Args:
+            method: HTTP method, such as "POST".
+            url: Absolute address.
+            headers: Header fields to send (PRIVATE: they may hold a key).
+            body: Content to send (PRIVATE); None for no content.
+            timeout: Seconds for the whole exchange.
+
+        Returns:
+            The reply, whatever its status.
+
+        Raises:
+            TransportError: If there is no whole reply.
+        """
+
+    async def close(self) -> None:
+        """End the connections of the running event loop; the next `send` opens new ones."""
+
+
+def default_transport(connections: int, cookies: bool = False) -> Transport:
+    """A transport over aiohttp, which is imported here and not before.
+
+    Args:
+        connections: Most connections open at once.
+        cookies: Whether cookies of replies are sent back until `close`.
+
+    Returns:
+        A new `AiohttpTransport`.
+    """
+    from leakbound.models.aiohttp_transport import AiohttpTransport
+
+    return AiohttpTransport(connections, cookies)
