@@ -10,6 +10,7 @@ would be after an upload.
 from __future__ import annotations
 
 from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.metrics.pairwise import cosine_similarity
 
 from leakbound import Example, Query, Task, open_model
 from leakbound.models import Complete
@@ -29,8 +30,8 @@ class RagSystem:
     def retrieve(self, documents: tuple[Example, ...], question: str) -> tuple[Example, ...]:
         """The documents most like the question, the best one last, next to the question."""
         vectorizer = TfidfVectorizer()
-        index = vectorizer.fit_transform(document.input for document in documents)
-        likeness = (index @ vectorizer.transform([question]).T).toarray().ravel()
+        index = vectorizer.fit_transform([document.text for document in documents])
+        likeness = cosine_similarity(vectorizer.transform([question]), index)[0]
         return tuple(documents[i] for i in likeness.argsort(kind="stable")[-DOCUMENTS:])
 
     def answer(self, context: tuple[Example, ...], query: str) -> str:

@@ -15,6 +15,6 @@ def answer(context: tuple[Example, ...], query: str) -> str:
     """
     quoted = query.split('"')[1::2]
     if quoted:
-        return "yes" if any(text in row.input for row in context for text in quoted) else "no"
+        return "yes" if any(text in row.text for row in context for text in quoted) else "no"
     words = set(query.lower().split())
-    return max(context, key=lambda row: len(words & set(row.input.lower().split()))).label
+    return max(context, key=lambda row: len(words & set(row.text.lower().split()))).label

@@ -1,5 +1,4 @@
-"""leakbound: what an LLM application leaks about the private examples in its prompt, and how to
-limit it.
+"""leakbound: what an LLM application leaks about the private examples in its prompt, and how to limit it.
 
 Importing this loads nothing heavy; each public name is loaded when it is first used.
 """
@@ -12,34 +11,79 @@ from typing import TYPE_CHECKING, Any
 from leakbound._version import __version__
 
 if TYPE_CHECKING:
-    from leakbound.api import audit
-    from leakbound.auditing import AuditResult, AuditSpec, load_result
+    from leakbound import estimators, mechanisms, systems
+    from leakbound.api import (
+        answer,
+        audit,
+        compare,
+        gate,
+        influence,
+        plan,
+        probe,
+        sweep,
+        tune,
+    )
+    from leakbound.attacks import Attack, canaries, queries, scores
+    from leakbound.auditing import AuditResult, AuditSpec, Claim, load_result
     from leakbound.errors import LeakboundError
     from leakbound.mechanisms import FewShot, PromptDefense, ReportNoisyMax, ZeroShot
     from leakbound.models import Scripted, open_model
-    from leakbound.privacy import Gaussian, NonPrivate, calibrate_gaussian
+    from leakbound.privacy import (
+        ZCDP,
+        ApproxDP,
+        Gaussian,
+        Guarantee,
+        NonPrivate,
+        PureDP,
+        calibrate_gaussian,
+    )
+    from leakbound.serving import PrivateICL
+    from leakbound.serving.ledger import Ledger
     from leakbound.tasks import Example, Query, Task
 
+_API = ("answer", "audit", "compare", "gate", "influence", "plan", "probe", "sweep", "tune")
 _HOMES = {
-    "audit": "leakbound.api",
-    "AuditRecord": "leakbound.auditing", "AuditSpec": "leakbound.auditing", "load_record": "leakbound.auditing",
+    **dict.fromkeys(_API, "leakbound.api"),
+    **dict.fromkeys(("AuditResult", "AuditSpec", "Claim", "load_result"), "leakbound.auditing"),
+    **dict.fromkeys(("Example", "Query", "Task"), "leakbound.tasks"),
+    **dict.fromkeys(
+        ("FewShot", "PromptDefense", "ReportNoisyMax", "ZeroShot"), "leakbound.mechanisms"
+    ),
+    **dict.fromkeys(("Scripted", "open_model"), "leakbound.models"),
+    **dict.fromkeys(
+        ("ApproxDP", "Gaussian", "Guarantee", "NonPrivate", "PureDP", "ZCDP", "calibrate_gaussian"),
+        "leakbound.privacy",
+    ),
+    "Attack": "leakbound.attacks",
+    "Ledger": "leakbound.serving.ledger",
     "LeakboundError": "leakbound.errors",
-    "Example": "leakbound.tasks", "Query": "leakbound.tasks", "Task": "leakbound.tasks",
-    "FewShot": "leakbound.mechanisms", "PromptDefense": "leakbound.mechanisms",
-    "ReportNoisyMax": "leakbound.mechanisms", "ZeroShot": "leakbound.mechanisms",
-    "Scripted": "leakbound.models", "open_model": "leakbound.models",
-    "Gaussian": "leakbound.privacy", "NonPrivate": "leakbound.privacy", "calibrate_gaussian": "leakbound.privacy",
-}  # fmt: skip
+    "PrivateICL": "leakbound.serving",
+}
+_MODULES = {
+    "canaries": "leakbound.attacks.canaries",
+    "estimators": "leakbound.estimators",
+    "mechanisms": "leakbound.mechanisms",
+    "queries": "leakbound.attacks.queries",
+    "scores": "leakbound.attacks.scores",
+    "systems": "leakbound.systems",
+}
 __all__ = [
-    "AuditResult", "AuditSpec", "LeakboundError", "Example", "FewShot", "Gaussian", "NonPrivate", "PromptDefense",
-    "Query", "ReportNoisyMax", "Scripted", "Task", "ZeroShot", "audit", "calibrate_gaussian", "load_result", "open_model", "__version__",
+    "ApproxDP", "Attack", "AuditResult", "AuditSpec", "Claim", "Example", "FewShot", "Gaussian", "Guarantee",
+    "LeakboundError", "Ledger", "NonPrivate", "PrivateICL", "PromptDefense", "PureDP", "Query",
+    "ReportNoisyMax", "Scripted", "Task", "ZCDP", "ZeroShot", "__version__", "answer", "audit",
+    "calibrate_gaussian", "canaries", "compare", "estimators", "gate", "influence", "load_result",
+    "mechanisms", "open_model", "plan", "probe", "queries", "scores", "sweep", "systems", "tune",
 ]  # fmt: skip
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'leakbound' has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOMES[name]), name)
+if not TYPE_CHECKING:  # a type checker that saw this would believe that every name exists
+
+    def __getattr__(name: str) -> Any:
+        if name in _MODULES:
+            return importlib.import_module(_MODULES[name])
+        if name not in _HOMES:
+            raise AttributeError(f"module 'leakbound' has no attribute {name!r}")
+        return getattr(importlib.import_module(_HOMES[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -1,116 +1,158 @@
-"""From the names in a spec to the things they name:
+"""From a spec to the objects that run: mechanism or system, models, attack, estimator.
 
-mechanism, models, attack. What a name does not fit is refused here.
+Objects that were handed over take the place of what the spec names. What does not fit is refused
+here, before any model call.
 """
 
 from __future__ import annotations
 
-import inspect
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import Any, cast
 
-from leakbound.attacks import CANARIES, QUERIES, SCORES, Attack, AuditQuery, Canary
-from leakbound.auditing.spec import AuditSpec
+from leakbound._catalogue import Catalogue, Component
+from leakbound.attacks import CANARIES, QUERIES, SCORES, Attack, AuditQuery, Canary, Score
+from leakbound.auditing.spec import AttackSpec, AuditSpec
 from leakbound.errors import UsageError
-from leakbound.mechanisms import MECHANISMS
+from leakbound.estimators import ESTIMATORS
+from leakbound.mechanisms import build_mechanism as from_catalogue
 from leakbound.models import Endpoint, Local, Model, WithEmbedder, open_embedder, open_model
 from leakbound.systems import load_system
-from leakbound.tasks import Mechanism
-from leakbound.tasks.images import as_image
+from leakbound.tasks import Context, Mechanism, Task
 
-__all__ = ["build_attack", "build_mechanism", "open_models"]
+__all__ = ["Handed", "build_attack", "build_estimator", "build_mechanism", "open_models"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Handed:
+    """Objects that a caller hands over (rows are PRIVATE); None where the spec says what to use."""
+
+    rows: Context | None = None
+    task: Task | None = None
+    model: Model | None = None
+    mechanism: Mechanism | None = None  # or a system, behind its adapter
+    query: AuditQuery | None = None
+    canary: Canary | None = None
+    score: Score | None = None
+    estimator: Any = None
+
+    def names(self) -> tuple[str, ...]:
+        """Which of them were handed over."""
+        return tuple(f.name for f in fields(self) if getattr(self, f.name) is not None)
 
 
 def build_mechanism(spec: AuditSpec) -> Mechanism:
-    """The mechanism that a spec names, with its noise calibrated to the claim; or the user's own
-    system.
+    """The mechanism that a spec names, or the application at its address.
 
-    Fields of the spec that the mechanism has are passed on, and so are `options`; what it does not
-    have is refused.
+    Args:
+        spec: The parameters of an audit. Noise that is not given as an option is calibrated to its
+            epsilon and delta.
+
+    Returns:
+        A mechanism.
+
+    Raises:
+        UsageError: For an unknown name or option, and for more partitions than examples.
+        TargetError: If the application cannot be loaded.
     """
-    if spec.system is not None:
-        return load_system(spec.system, scored=spec.access == "white_box")
-    kind = MECHANISMS[spec.mechanism]
-    make = getattr(kind, "calibrated", kind)
-    known = dict.fromkeys(inspect.signature(make).parameters)
-    strange = sorted(set(spec.options) - set(known))
-    if strange:
-        free = sorted(set(known) - {"epsilon", "delta"})
-        raise UsageError(
-            f"{spec.mechanism} has no option {strange[0]!r}; its options are "
-            f"{', '.join(free) or 'none'}."
-        )
-    if "partitions" in known and spec.partitions > spec.shots:
-        raise UsageError(
-            f"{spec.partitions} partitions need at least as many examples, and shots is "
-            f"{spec.shots}; use --partitions {spec.shots} or "
-            f"fewer, or --shots {spec.partitions} or more."
-        )
-    common: dict[str, Any] = {
-        name: getattr(spec, name)
-        for name in ("epsilon", "delta", "partitions", "level")
-        if name in known
-    }
-    if "partitions" in known and "calibration" in known:
-        common["calibration"] = spec.calibration
-    try:
-        made: Mechanism = make(**(common | dict(spec.options)))
-    except TypeError:
-        raise UsageError(
-            f"the options {spec.options!r} of {spec.mechanism} have the wrong type; numbers must "
-            "be numbers."
-        ) from None
+    if spec.system.address is not None:
+        _require_no_options(spec)
+        return load_system(spec.system.address, scored=spec.attack.access == "white_box")
+    named, claim = spec.system.mechanism, spec.decision
+    made = from_catalogue(named.kind, named.options, claim.epsilon, claim.delta)
+    _require_examples(made, spec.design.shots)
     return made
+
+
+def _require_no_options(spec: AuditSpec) -> None:
+    if spec.system.mechanism != AuditSpec().system.mechanism:
+        raise UsageError(
+            f"the application {spec.system.address!r} answers by itself, and the mechanism "
+            f"{spec.system.mechanism.kind} is named beside it; leave one of them out."
+        )
+
+
+def _require_examples(mechanism: Mechanism, shots: int) -> None:
+    parts = mechanism.to_config().get("partitions", 1)
+    if isinstance(parts, int) and parts > shots:
+        raise UsageError(
+            f"{parts} partitions need at least as many examples, and shots is {shots}; use "
+            f"--partitions {shots} or fewer, or --shots {parts} or more."
+        )
 
 
 def open_models(
     spec: AuditSpec, endpoint: Endpoint | None = None, local: Local | None = None
 ) -> Model:
-    """The base model, with its embedder beside it where one is named. endpoint: where an openai/...
-    model is; local: how
-    any other is loaded."""
-    model = open_model(spec.model, spec.trust_remote_code, endpoint, local)
-    return WithEmbedder(model, open_embedder(spec.embedder)) if spec.embedder else model
+    """The model that a spec names, with its embedder beside it where one is named.
+
+    Args:
+        spec: The parameters of an audit.
+        endpoint: Where an openai/... model is, and how it is asked.
+        local: How any other model is loaded.
+
+    Returns:
+        An opened model.
+    """
+    system = spec.system
+    model = open_model(system.model, system.trust_remote_code, endpoint, local)
+    return WithEmbedder(model, open_embedder(system.embedder)) if system.embedder else model
 
 
-def _canary(spec: AuditSpec) -> Canary:
-    if spec.canary_image and (spec.canary != "given" or spec.canary_text):
+def build_estimator(spec: AuditSpec, handed: Handed) -> Any:
+    """The estimator that decides.
+
+    Args:
+        spec: The parameters of an audit.
+        handed: Objects that take the place of what it names.
+
+    Returns:
+        A frozen estimator.
+    """
+    return handed.estimator or _built(spec.decision.estimator, ESTIMATORS)
+
+
+def build_attack(spec: AttackSpec, mechanism: Mechanism, handed: Handed) -> Attack:
+    """The attack that a spec names; refused if the system does not release what it reads.
+
+    Args:
+        spec: Query, canary, score, insertion, access.
+        mechanism: What is attacked.
+        handed: Objects that take the place of what the spec names.
+
+    Returns:
+        The attack; without a score in the spec, with the strongest that the access allows.
+
+    Raises:
+        UsageError: For unknown names and options, and for parts that do not fit each other.
+        TargetError: If the attack reads what the mechanism does not release.
+    """
+    query: AuditQuery = handed.query or _built(spec.query, QUERIES)
+    canary: Canary = handed.canary or _built(spec.canary, CANARIES)
+    score: Score = handed.score or _score(spec, query, mechanism)
+    if spec.access == "black_box" and score.access == "white_box":
         raise UsageError(
-            "--canary-image is the canary 'given' itself; add --canary given, and leave "
-            "--canary-text out."
+            f"the score {score.name} needs white_box access, and access is black_box; "
+            "use --score predicted_member."
         )
-    text = (
-        as_image(Path(spec.canary_image), "the canary") if spec.canary_image else spec.canary_text
-    )
-    options: dict[str, dict[str, Any]] = {
-        "hex": {"digits": spec.digits}, "given": {"text": text, "label": spec.canary_label},
-    }  # fmt: skip
-    return CANARIES[spec.canary](**options.get(spec.canary, {}))  # type: ignore[no-any-return]
-
-
-def _query(spec: AuditSpec) -> AuditQuery:
-    options: dict[str, dict[str, Any]] = {
-        "given": {"text": spec.query_text, "labelled": spec.query_labelled}
-    }
-    return QUERIES[spec.attack](**options.get(spec.attack, {}))  # type: ignore[no-any-return]
-
-
-def build_attack(spec: AuditSpec, mechanism: Mechanism) -> Attack:
-    """The attack that a spec names; refused here if the system does not release what it reads."""
-    canary, query = _canary(spec), _query(spec)
-    access = spec.access or ("white_box" if "white_box" in mechanism.access else "black_box")
-    strongest = (
-        getattr(mechanism, "white_score", "label_margin")
-        if access == "white_box"
-        else "predicted_member"
-    )
-    free = query.score or "contains_canary"
-    score = SCORES[spec.score or (free if query.free else strongest)]()
     attack = Attack(canary, query, score, spec.insertion)
-    if spec.access is not None and score.access == "white_box" and spec.access == "black_box":
-        raise UsageError(
-            f"the score {score.name} needs white_box access, and access is black_box; use --score "
-            "predicted_member."
-        )
     attack.require(mechanism)
     return attack
+
+
+def _score(spec: AttackSpec, query: AuditQuery, mechanism: Mechanism) -> Score:
+    if spec.score is not None:
+        return cast(Score, _built(spec.score, SCORES))
+    if query.free:
+        return SCORES[query.score or "contains_canary"]()
+    white = spec.access != "black_box" and "white_box" in mechanism.access
+    return SCORES[(mechanism.white_box_score if white else None) or "predicted_member"]()
+
+
+def _built(component: Component, catalogue: Catalogue[Any]) -> Any:
+    """An object of a catalogue; a component that only describes an object is refused."""
+    if component.python is not None:
+        raise UsageError(
+            f"{catalogue.what} {component.kind!r} is the Python object {component.python}, which a "
+            "configuration cannot make; hand it over to leakbound.audit again."
+        )
+    return catalogue.build(component)

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from leakbound.auditing.build import build_mechanism
 from leakbound.auditing.collect import Batch, Batches, BatchRunner, CollectionPlan
 from leakbound.auditing.design import Pair
-from leakbound.auditing.prepare import Prepared, build_mechanism
+from leakbound.auditing.prepare import Prepared
 from leakbound.auditing.spec import AuditSpec
 from leakbound.errors import TargetError, UsageError
 from leakbound.models import Model, Unopened
@@ -30,7 +31,7 @@ def on_cluster(prepared: Prepared, cluster: Cluster, opener: Opener) -> BatchRun
 
     Raises UsageError for a system or model that has no address.
     """
-    if not prepared.mechanism.needs and prepared.spec.system is None:
+    if not prepared.mechanism.needs and prepared.spec.system.address is None:
         raise UsageError("workers open a system at its address; give it as python:file.py:object.")
     spec = _absolute(prepared.spec)
 
@@ -52,7 +53,7 @@ def _tool(spec: AuditSpec, asked: Asked, opener: Opener | None, wanted: tuple[st
     model = opener(spec) if opener else Unopened(mechanism.name, wanted[1])
     if (_source(mechanism), model.fingerprint) != wanted:
         raise TargetError(
-            f"a worker has another {spec.system or spec.model} than the process that asks; every "
+            f"a worker has another {spec.system.address or spec.system.model} than the process that asks; every "
             "machine of the cluster needs the same "
             "files at the same place, and models and systems must have an address."
         )
@@ -71,9 +72,6 @@ def _source(mechanism: Mechanism) -> str:
 
 def _absolute(spec: AuditSpec) -> AuditSpec:
     """Workers have folders of their own: local files are named from the root."""
-    named = {name: getattr(spec, name) for name in ("model", "embedder", "system")}
-    return spec.model_copy(
-        update={
-            name: rooted(address, name == "embedder") for name, address in named.items() if address
-        }
-    )
+    named = {name: getattr(spec.system, name) for name in ("model", "embedder", "address")}
+    update = {name: rooted(to, name == "embedder") for name, to in named.items() if to}
+    return spec.model_copy(update={"system": spec.system.model_copy(update=update)})

@@ -38,8 +38,11 @@ def merge(
     manifest = _one_run(folders)
     spec = make_spec({**manifest["spec"], **manifest["beside"]})
     known = (
-        opener if spec.canary == "unigram" else lambda spec: Unopened(spec.model, manifest["model"])
+        opener
+        if spec.attack.canary.kind == "unigram"
+        else lambda spec: Unopened(spec.system.model, manifest["model"])
     )
+    _require_named(manifest)
     prepared = prepare(spec, opener=known)
     _require_same(prepared, manifest)
     store = RunStore(out / prepared.name, prepared.manifest)
@@ -54,21 +57,21 @@ def kept_model(spec: AuditSpec, out: Path) -> Model:
 
     Raises StoreError where they know none, or several.
     """
-    if spec.canary == "unigram":
+    if spec.attack.canary.kind == "unigram":
         raise UsageError(
             "the canary unigram is made with the model's tokenizer, and --replay opens no model; "
             "leave --replay out."
         )
     runs = [read_manifest(folder) for folder in sorted(out.iterdir())] if out.is_dir() else []
-    address = (spec.model, spec.embedder)
+    address = (spec.system.model, spec.system.embedder)
     found = {
         run["model"]
         for run in runs
-        if run and (run["spec"]["model"], run["spec"]["embedder"]) == address
+        if run and (run["spec"].get("model"), run["spec"].get("embedder")) == address
     }
     if len(found) != 1:
         many = (
-            f"{len(found)} versions of the model {spec.model!r}; keep the runs of one"
+            f"{len(found)} versions of the model {spec.system.model!r}; keep the runs of one"
             if found
             else "no run of this model"
         )
@@ -76,7 +79,15 @@ def kept_model(spec: AuditSpec, out: Path) -> Model:
             f"{str(out)!r} holds {many}. --replay needs the run that it replays; choose its "
             "folder with --out."
         )
-    return Unopened(spec.model, found.pop())
+    return Unopened(spec.system.model, found.pop())
+
+
+def _require_named(manifest: Manifest) -> None:
+    if manifest.get("handed"):
+        raise UsageError(
+            f"the shards audited Python objects ({' and '.join(manifest['handed'])}), which no "
+            "configuration can name; put rows and systems into files to audit in shards."
+        )
 
 
 def _run_in(folder: Path) -> Path:

@@ -1,20 +1,39 @@
-"""Which keys of a spec ask cheap questions: of answers that are there already."""
+"""Which keys of a spec ask only what stored aggregates already answer."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from leakbound.tasks import Mechanism, Query, Task
 
-__all__ = ["post_hoc_keys"]
+__all__ = ["collection_settings"]
 
-CHEAP = {"answers", "epsilon", "delta", "calibration", "confidence", "estimator", "threshold", "score", "access", "simulations",
-         "stop_when_rejected"}  # what changes no question to the model, and nothing of what is kept  # fmt: skip
-NOISE = {"epsilon", "delta", "calibration"}
+POST_HOC = frozenset(
+    {
+        "answers", "epsilon", "delta", "confidence", "estimator", "threshold", "score", "access",
+        "simulations", "stop_when_rejected", "pairs",
+    }
+)  # change no request to the model, and nothing of what is stored  # fmt: skip
+ANY = (1.0, 1e-5)  # a claim that stands for all: what is collected does not depend on it
+CLAIM = frozenset({"epsilon", "delta"})
 
 
-def post_hoc_keys(mechanism: Mechanism, task: Task, query: Query) -> set[str]:
-    """Keys of a spec that change no aggregate of such a query:
+def collection_settings(
+    settings: dict[str, Any], mechanism: Mechanism, task: Task, query: Query
+) -> dict[str, Any]:
+    """The keys that change what is collected.
 
-    noise among them, unless it is drawn while collecting.
+    Args:
+        settings: Flat keys of a spec.
+        mechanism: What collects.
+        task: The task of the rows.
+        query: The query of a pair.
+
+    Returns:
+        The settings without those that stored aggregates answer; noise counts among these unless
+        the mechanism draws it while collecting.
     """
-    early = getattr(mechanism, "decides_early", None)
-    return CHEAP - NOISE if early is not None and early(task, query) else CHEAP
+    early = mechanism.noise_in_collect(task, query)
+    free = POST_HOC - CLAIM if early else POST_HOC
+    found = {key: value for key, value in settings.items() if key not in free}
+    return found | {"mechanism": (mechanism if early else mechanism.recalibrated(*ANY)).to_config()}

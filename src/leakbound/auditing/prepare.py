@@ -1,7 +1,4 @@
-"""From a spec to an audit that may start:
-
-everything that can be refused without a model call is refused here.
-"""
+"""From a spec to an audit that may start: what can be refused without a model call is refused here."""
 
 from __future__ import annotations
 
@@ -11,17 +8,18 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from leakbound._version import __version__
-from leakbound.attacks import (
-    Attack,
-    Given,
-    ReferenceDirection,
-    Unigram,
+from leakbound.attacks import Attack, Given, ReferenceDirection, Unigram
+from leakbound.auditing.build import (
+    Handed,
+    build_attack,
+    build_estimator,
+    build_mechanism,
+    open_models,
 )
-from leakbound.auditing.build import build_attack, build_mechanism, open_models
 from leakbound.auditing.collect import check
 from leakbound.auditing.design import Pairs, design, relation_of
 from leakbound.auditing.estimate import pilot_pairs, threshold_rule
-from leakbound.auditing.post_hoc import post_hoc_keys
+from leakbound.auditing.post_hoc import collection_settings
 from leakbound.auditing.rows import load_data, task_of
 from leakbound.auditing.spec import AuditSpec
 from leakbound.auditing.store import run_id
@@ -33,27 +31,41 @@ from leakbound.models import Model, Scripted
 from leakbound.models.content import images_in
 from leakbound.privacy import ApproxDP, Gaussian, Guarantee, NonPrivate, self_compose
 from leakbound.stats import BestOnSameData, ThresholdRule
-from leakbound.systems import UserSystem
-from leakbound.tasks import Context, Example, Mechanism, Task
+from leakbound.tasks import Context, Example, Mechanism, Task, require_mechanism
 from leakbound.tasks.datasets import fingerprint
 
-__all__ = ["Prepared", "build_attack", "build_mechanism", "open_models", "prepare", "voters"]
+__all__ = ["Handed", "Prepared", "open_models", "prepare"]
 
-PLACES = {"data", "data_dir"}  # the rows themselves have a fingerprint
+Settings = dict[str, Any]
+PLACES = frozenset({"data", "data_dir"})  # the rows themselves have a fingerprint
+SHOWN_ONLY = frozenset({"simulations"})  # changes figures, and no bound
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """An audit that has passed every check that needs no model call."""
+    """An audit that has passed every check that needs no model call.
+
+    Attributes:
+        spec: The parameters; objects that were handed over are described in it.
+        task: How contexts and queries become prompts.
+        mechanism: What answers.
+        attack: Canary, query, score.
+        estimator: What decides.
+        model: The opened model.
+        pairs: The paired trials, designed anew whenever one is read (PRIVATE).
+        data: Fingerprint of the rows.
+        handed: Which parts the caller handed over as objects.
+    """
 
     spec: AuditSpec
     task: Task
     mechanism: Mechanism
     attack: Attack
+    estimator: Any
     model: Model
     pairs: Pairs
     data: str
-    warnings: tuple[str, ...]
+    handed: tuple[str, ...] = ()
 
     @property
     def rule(self) -> ThresholdRule:
@@ -62,189 +74,229 @@ class Prepared:
 
     @property
     def claim(self) -> Claim:
-        """What is claimed of all answers that a trial sees: k answers cost (k epsilon, k delta)."""
-        k = self.spec.design.answers
-        return Claim(
-            k * self.spec.decision.epsilon,
-            min(1 - 1e-12, k * self.spec.decision.delta),
-            relation_of(self.spec.attack.insertion),
-        )
+        """What is claimed of all answers that a trial sees: k answers cost (k ε, k δ)."""
+        k, decision = self.spec.design.answers, self.spec.decision
+        delta = min(1 - 1e-12, k * decision.delta)  # a delta of 1 would claim nothing
+        return Claim(k * decision.epsilon, delta, relation_of(self.spec.attack.insertion))
+
+    @property
+    def claimed(self) -> ApproxDP:
+        """The claim as a guarantee."""
+        return ApproxDP(self.claim.epsilon, self.claim.delta, self.claim.relation)
+
+    @property
+    def cost(self) -> Guarantee:
+        """What one answer to the query spends."""
+        return self.mechanism.cost(self.task, self.pairs[0].asked.query)
 
     @property
     def guarantee(self) -> Guarantee:
-        """The mechanism's own promise of as many answers."""
-        return self_compose(self.mechanism.guarantee, self.spec.design.answers)
+        """What the mechanism guarantees for as many answers to this query."""
+        return self_compose(self.cost, self.spec.design.answers)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the accountant knows before any trial."""
+        return _warnings(self.spec, self.cost)
 
     @property
     def pilot(self) -> int:
-        """Pairs that only teach the score its direction; they enter no bound."""
-        return (
-            max(1, self.spec.design.pairs // 5) if isinstance(self.attack.score, ReferenceDirection) else 0
-        )
+        """Paired trials that only fit the score; they enter no bound."""
+        learns = isinstance(self.attack.score, ReferenceDirection)
+        return max(1, self.spec.design.pairs // 5) if learns else 0
 
     @property
     def bet(self) -> Bet:
         """The anytime-valid bet against the promise."""
         spec, levels = self.spec, self.attack.score.levels(voters(self.spec, self.mechanism))
         horizon = None if spec.decision.stop_when_rejected else spec.design.pairs
-        claim = ApproxDP(self.claim.epsilon, self.claim.delta, self.claim.relation)
-        return Bet(claim, self.guarantee, levels, spec.decision.confidence, horizon)
+        return Bet(self.claimed, self.guarantee, levels, spec.decision.confidence, horizon)
 
     @property
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> Settings:
         """What makes two runs the same run."""
-        spec = self.spec.model_dump(exclude=PLACES | {"simulations"})
-        return {"spec": spec, "evidence": self.evidence, **self._sources}
+        return {
+            "spec": self._settings(PLACES | SHOWN_ONLY),
+            "evidence": self.evidence,
+            **self._sources,
+        }
 
     @property
-    def manifest(self) -> dict[str, Any]:
-        """What the run folder says of itself:
-
-        its identity, and what a merge needs beside it to do the audit again.
-        """
-        return {**self.identity, "beside": self.spec.model_dump(include=PLACES | {"simulations"})}
+    def manifest(self) -> Settings:
+        """What the run folder says of itself: its identity, and what a merge needs beside it."""
+        flat = self.spec.flat()
+        beside = {key: flat[key] for key in sorted(PLACES | SHOWN_ONLY)}
+        return {**self.identity, "beside": beside, "handed": list(self.handed)}
 
     @property
     def evidence(self) -> str:
-        """Names what is collected; runs that ask other questions of the same answers share it.
-
-        Empty: never shared.
-        """
+        """Names what is collected, so that runs over the same answers share them; empty: never."""
         if not self.mechanism.needs:
             return ""
-        cheap = post_hoc_keys(self.mechanism, self.task, self.pairs[0].asked.query)
-        return run_id(
-            "evidence",
-            {"spec": self.spec.model_dump(exclude=cheap | PLACES | {"pairs"}), **self._sources},
-        )
+        query = self.pairs[0].asked.query
+        settings = collection_settings(self._settings(PLACES), self.mechanism, self.task, query)
+        return run_id("evidence", {"spec": settings, **self._sources})
+
+    def _settings(self, without: frozenset[str]) -> Settings:
+        return {key: value for key, value in self.spec.flat().items() if key not in without}
 
     @property
     def _sources(self) -> dict[str, str]:
         return {
-            "system": self.mechanism.name + getattr(self.mechanism, "source", ""), "data": self.data,
+            "system": self.mechanism.name + self.mechanism.source, "data": self.data,
             "model": self.model.fingerprint, "version": __version__,
         }  # fmt: skip
 
     @property
     def name(self) -> str:
         """Readable name of the run folder."""
-        level = getattr(self.mechanism, "level", "")
-        plain = re.sub(r"\W+", "_", f"{self.mechanism.name}{level}").strip("_")
-        return run_id(f"{plain}-{self.spec.attack.query.kind}", self.identity)
+        plain = re.sub(r"\W+", "_", self.mechanism.name).strip("_")
+        return run_id(f"{plain}-{self.attack.query.name}", self.identity)
 
 
 def prepare(
     spec: AuditSpec,
     model: Model | None = None,
-    system: UserSystem | None = None,
+    *,
     rows: Context | None = None,
+    handed: Handed | None = None,
     opener: Callable[[AuditSpec], Model] = open_models,
 ) -> Prepared:
-    """Load, design and check; raises before the first model call whatever can be known to be wrong.
+    """Load, design and check.
 
-    opener: makes the model where none is given and the system needs one; after the cheaper checks.
+    Args:
+        spec: The parameters of the audit.
+        model: The opened model; None: the one that the spec names.
+        rows: Examples (PRIVATE); None: those that the spec names.
+        handed: Other objects that take the place of what the spec names.
+        opener: Makes the model where none is handed over and the mechanism needs one; it is called
+            after the cheaper checks.
+
+    Returns:
+        An audit that may start.
+
+    Raises:
+        LeakboundError: Before the first model call, for whatever can be known to be wrong.
     """
-    if rows is not None and (spec.design.data or spec.design.data_dir):
-        raise UsageError("rows are handed over, and data names others; leave one of them out.")
-    if rows is None:
-        rows, task = load_data(spec)
-    else:
-        task = task_of(rows, spec.design.task)
-    mechanism: Mechanism = system or build_mechanism(spec)
-    attack = build_attack(spec, mechanism)
-    _check_relation(spec, mechanism)
-    if not mechanism.needs:
-        model = Scripted(name=mechanism.name)
-    opened = model or opener(spec)
+    given = handed or Handed()
+    given = replace(given, model=model or given.model, rows=given.rows if rows is None else rows)
+    data, task = _rows(spec, given)
+    mechanism = require_mechanism(given.mechanism or build_mechanism(spec))
+    attack = build_attack(spec.attack, mechanism, given)
+    opened = _model(spec, given, mechanism, opener)
     if isinstance(attack.canary, Unigram):
-        attack = replace(attack, canary=attack.canary.fitted(rows, _tokenizer(opened)))
-    pairs = design(rows, task, attack, spec.design.pairs, spec.design.shots, spec.design.seed)
-    check(task, mechanism, pairs, opened)
+        attack = replace(attack, canary=attack.canary.fitted(data, _tokenizer(opened)))
+    shape = spec.design
+    pairs = design(data, task, attack, shape.pairs, shape.shots, shape.seed)
     prepared = Prepared(
-        spec,
-        task,
-        mechanism,
-        attack,
-        opened,
-        pairs,
-        fingerprint(_sources_of(rows, attack)),
-        _warnings(spec, mechanism),
-    )
-    _check_estimator(prepared)
+        spec, task, mechanism, attack, build_estimator(spec, given), opened, pairs,
+        fingerprint(_sources_of(data, attack)), handed=_named(given, spec),
+    )  # fmt: skip
+    _require_relation(prepared)
+    check(task, mechanism, pairs, opened)
+    _require_evidence(prepared)
     return prepared
+
+
+def _named(handed: Handed, spec: AuditSpec) -> tuple[str, ...]:
+    """What the spec does not name: a model that has the address of the spec's is named there."""
+    same = handed.model is not None and handed.model.name == spec.system.model
+    return tuple(name for name in handed.names() if not (same and name == "model"))
+
+
+def _rows(spec: AuditSpec, handed: Handed) -> tuple[Context, Task]:
+    if handed.rows is None:
+        rows, task = load_data(spec.design)
+    else:
+        if spec.design.data or spec.design.data_dir:
+            raise UsageError("rows are handed over, and data names others; leave one of them out.")
+        rows, task = handed.rows, handed.task or task_of(handed.rows, spec.design.task)
+    return rows, handed.task or task
+
+
+def _model(
+    spec: AuditSpec, handed: Handed, mechanism: Mechanism, opener: Callable[[AuditSpec], Model]
+) -> Model:
+    if not mechanism.needs:
+        return Scripted(name=mechanism.name)
+    return handed.model or opener(spec)
 
 
 def _sources_of(rows: Context, attack: Attack) -> Context:
     """The rows, and the file that a given image came from: the spec holds its path only."""
-    given = isinstance(attack.canary, Given) and images_in(attack.canary.text)
-    return (*rows, Example(attack.canary.text, "")) if given else rows  # type: ignore[attr-defined]
+    canary = attack.canary
+    if isinstance(canary, Given) and images_in(canary.text):
+        return (*rows, Example(canary.text, ""))
+    return rows
+
+
+def _require_relation(prepared: Prepared) -> None:
+    """Contexts must differ as the guarantee says; other relations are not comparable."""
+    guarantee, insertion = prepared.cost, prepared.spec.attack.insertion
+    relation = relation_of(insertion)
+    if not isinstance(guarantee, NonPrivate) and guarantee.relation != relation:
+        other = "add" if guarantee.relation == "add_remove" else "replace"
+        raise UsageError(
+            f"{prepared.mechanism.name} is guaranteed under {guarantee.relation}, and insertion "
+            f"{insertion} changes contexts by {relation}; use --insertion {other}."
+        )
+
+
+def _require_evidence(prepared: Prepared) -> None:
+    """Refuse what could give no bound, or could not be kept."""
+    shape, query = prepared.spec.design, prepared.attack.query
+    if shape.answers > 1 and query.free:
+        raise UsageError(
+            "a free answer is released once; use --answers 1, or a query with given answers."
+        )
+    if shape.store_text == "none":
+        _require_no_text(prepared)
+    pilot_pairs(prepared.rule, shape.pairs)
+    if prepared.pilot >= shape.pairs:
+        raise UsageError(
+            f"pairs is {shape.pairs}, and {prepared.attack.score.name} learns on the first one; use "
+            "at least 2 pairs."
+        )
+    _check_estimator(prepared)
 
 
 def voters(spec: AuditSpec, mechanism: Mechanism | None) -> int:
     """How many answers the mechanism's aggregate counts or averages."""
-    return int(getattr(mechanism, "partitions", getattr(mechanism, "subsamples", spec.partitions)))
-
-
-def _check_relation(spec: AuditSpec, mechanism: Mechanism) -> None:
-    """Worlds must differ as the guarantee says; guarantees under other relations are not
-    comparable.
-    """
-    promised = mechanism.guarantee
-    if not isinstance(promised, NonPrivate) and promised.relation != relation_of(spec.attack.insertion):
-        other = "add" if promised.relation == "add_remove" else "replace"
-        raise UsageError(
-            f"{mechanism.name} promises under {promised.relation}, and insertion {spec.attack.insertion} "
-            "changes worlds by "
-            f"{relation_of(spec.attack.insertion)}; use --insertion {other}."
-        )
+    return mechanism.voters(spec.design.shots) if mechanism else 10
 
 
 def _check_estimator(prepared: Prepared) -> None:
-    """Refuse what could give no bound, or could not be kept."""
     spec, rule = prepared.spec, prepared.rule
-    if spec.design.answers > 1 and spec.decision.estimator.kind in ("vote_band", "joint_votes"):
-        raise UsageError(
-            f"{spec.decision.estimator.kind} speaks of one release; use --answers 1, or --estimator e_process."
-        )
-    if spec.design.answers > 1 and prepared.attack.query.free:
-        raise UsageError(
-            "a free answer is released once; use --answers 1, or a query with given answers."
-        )
-    if prepared.attack.query.free and spec.design.store_text == "none":
-        raise UsageError(
-            f"the answer to {spec.attack.query.kind} is a free text, and store_text is none; use "
-            "--store-text canary_only, which keeps the "
-            "canary's words of it."
-        )
-    if spec.attack.canary.kind == "given" and spec.design.store_text == "none":
-        raise UsageError(
-            "a run keeps its configuration, which holds the text of the canary 'given', and "
-            "store_text is none; use --store-text "
-            "canary_only, or another canary."
-        )
-    pilot_pairs(rule, spec.design.pairs)
-    if prepared.pilot >= spec.design.pairs:
-        raise UsageError(
-            f"pairs is {spec.design.pairs}, and reference_direction learns on the first one; use at "
-            "least 2 pairs."
-        )
-    if spec.decision.stop_when_rejected and spec.decision.estimator.kind != "e_process":
+    kind = spec.decision.estimator.kind
+    if spec.design.answers > 1 and kind in ("vote_band", "joint_votes"):
+        raise UsageError(f"{kind} speaks of one output; use --answers 1, or --estimator e_process.")
+    if spec.decision.stop_when_rejected and kind != "e_process":
         raise UsageError(
             "stop_when_rejected needs an anytime-valid estimator; add --estimator e_process."
         )
-    if isinstance(rule, BestOnSameData) and spec.decision.estimator.kind == "clopper_pearson":
+    if isinstance(rule, BestOnSameData) and kind == "clopper_pearson":
         raise UsageError(
             "a threshold chosen on the tested trials carries no bound; use --threshold split or "
             "bonferroni."
         )
-    if spec.decision.estimator.kind in ("vote_band", "joint_votes") and not has_votes(
-        prepared.mechanism, prepared.pairs
-    ):
+    if kind in ("vote_band", "joint_votes") and not has_votes(prepared.mechanism, prepared.pairs):
         raise UsageError(
-            f"{spec.decision.estimator.kind} needs votes under Gaussian noise and a query with two answers; use "
-            "it with the mechanism "
-            "report_noisy_max and the query membership or if_then_explicit, or use --estimator "
-            "e_process."
+            f"{kind} needs votes under Gaussian noise and a query with two answers; use it with the "
+            "mechanism report_noisy_max and the query membership or if_then_explicit, or use "
+            "--estimator e_process."
+        )
+
+
+def _require_no_text(prepared: Prepared) -> None:
+    if prepared.attack.query.free:
+        raise UsageError(
+            f"the answer to {prepared.attack.query.name} is a free text, and store_text is none; use "
+            "--store-text canary_only, which keeps the canary's words of it."
+        )
+    if isinstance(prepared.attack.canary, Given):
+        raise UsageError(
+            "a run keeps its configuration, which holds the text of the canary 'given', and "
+            "store_text is none; use --store-text canary_only, or another canary."
         )
 
 
@@ -257,14 +309,13 @@ def _tokenizer(model: Any) -> Callable[[str], list[str]]:
     return lambda text: [model.text((token,)) for token in model.encode_response(text)]
 
 
-def _warnings(spec: AuditSpec, mechanism: Mechanism) -> tuple[str, ...]:
-    """What the accountant knows before any trial."""
-    promised = mechanism.guarantee.epsilon(spec.decision.delta) if spec.decision.delta > 0 else float("inf")
-    if isinstance(mechanism.guarantee, Gaussian) and promised > spec.decision.epsilon * (1 + 1e-6):
+def _warnings(spec: AuditSpec, cost: Guarantee) -> tuple[str, ...]:
+    epsilon, delta = spec.decision.epsilon, spec.decision.delta
+    guaranteed = cost.epsilon(delta) if delta > 0 else float("inf")
+    if isinstance(cost, Gaussian) and guaranteed > epsilon * (1 + 1e-6):
         return (
-            f"the noise in force gives epsilon {promised:.3g} at delta {spec.decision.delta:g}, not the "
-            f"claimed {spec.decision.epsilon:g}: "
-            "the claim is wrong before any trial (the classical formula does not hold for every "
-            "epsilon above 1).",
+            f"the noise in force gives epsilon {guaranteed:.3g} at delta {delta:g}, not the claimed "
+            f"{epsilon:g}: the claim is wrong before any trial (the classical formula does not hold "
+            "for every epsilon above 1).",
         )
     return ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leakbound.auditing.seeds import generator
-from leakbound.auditing.spec import AuditSpec
+from leakbound.auditing.spec import Design
 from leakbound.errors import DataError, UsageError
 from leakbound.tasks import Context, Task
 from leakbound.tasks.datasets import (
@@ -22,24 +22,24 @@ __all__ = ["load_data", "task_of"]
 SYNTHETIC_ROWS = 400
 
 
-def load_data(spec: AuditSpec) -> tuple[Context, Task]:
+def load_data(design: Design) -> tuple[Context, Task]:
     """The private rows and their task, checked. Raises UsageError or DataError with a sentence."""
-    _one_source(spec)
-    if spec.task in NAMED_TASKS:
-        rows = _named(spec, NAMED_TASKS[spec.task])
-    elif spec.rows is not None:
-        rows = as_examples(inline_rows(spec.rows), "the configuration", *_fields(spec))
-    elif spec.data is not None:
-        rows = read_rows(spec.data, *_fields(spec))
-    elif spec.task in (None, "help_desk"):
-        return help_desk(SYNTHETIC_ROWS, generator(spec.seed, "data")), HELP_DESK
-    elif spec.task == "pseudo_names":
-        return pseudo_names(SYNTHETIC_ROWS, generator(spec.seed, "data")), PSEUDO_NAMES
+    _one_source(design)
+    if design.task in NAMED_TASKS:
+        rows = _named(design, NAMED_TASKS[design.task])
+    elif design.rows is not None:
+        rows = as_examples(inline_rows(design.rows), "the configuration", *_fields(design))
+    elif design.data is not None:
+        rows = read_rows(design.data, *_fields(design))
+    elif design.task in (None, "help_desk"):
+        return help_desk(SYNTHETIC_ROWS, generator(design.seed, "data")), HELP_DESK
+    elif design.task == "pseudo_names":
+        return pseudo_names(SYNTHETIC_ROWS, generator(design.seed, "data")), PSEUDO_NAMES
     else:
         raise UsageError(
-            f"the task {spec.task!r} needs data; give a file with --data, or --task help_desk."
+            f"the task {design.task!r} needs data; give a file with --data, or --task help_desk."
         )
-    return rows, task_of(rows, spec.task)
+    return rows, task_of(rows, design.task)
 
 
 def task_of(rows: Context, name: str | None) -> Task:
@@ -56,31 +56,33 @@ def task_of(rows: Context, name: str | None) -> Task:
     return task
 
 
-def _one_source(spec: AuditSpec) -> None:
-    given = [name for name in ("data", "rows", "data_dir") if getattr(spec, name) is not None]
+def _one_source(design: Design) -> None:
+    given = [name for name in ("data", "rows", "data_dir") if getattr(design, name) is not None]
     if len(given) > 1:
         raise UsageError(
             f"rows come from one place, and {' and '.join(given)} are given; leave all but one out."
         )
-    if spec.data_dir is not None and spec.task not in NAMED_TASKS:
+    if design.data_dir is not None and design.task not in NAMED_TASKS:
         raise UsageError(
             "--data-dir holds the rows of named tasks; add --task NAME (leakbound list tasks), or "
             "use --data."
         )
-    if spec.task in NAMED_TASKS and any(_fields(spec)):
+    if design.task in NAMED_TASKS and any(_fields(design)):
         raise UsageError(
-            f"the task {spec.task} knows its fields; leave --input-field, --label-field and "
+            f"the task {design.task} knows its fields; leave --input-field, --label-field and "
             "--input-template out."
         )
 
 
-def _fields(spec: AuditSpec) -> tuple[str | None, str | None, str | None]:
+def _fields(design: Design) -> tuple[str | None, str | None, str | None]:
     """Of the field map; a line break is written \\n on the command line."""
-    template = spec.input_template.replace("\\n", "\n") if spec.input_template is not None else None
-    return spec.input_field, spec.label_field, template
+    template = (
+        design.input_template.replace("\\n", "\n") if design.input_template is not None else None
+    )
+    return design.input_field, design.label_field, template
 
 
-def _named(spec: AuditSpec, named: NamedTask) -> Context:
-    if spec.rows is not None:
-        return named.examples(inline_rows(spec.rows))
-    return named.rows(spec.data, spec.data_dir)
+def _named(design: Design, named: NamedTask) -> Context:
+    if design.rows is not None:
+        return named.examples(inline_rows(design.rows))
+    return named.rows(design.data, design.data_dir)

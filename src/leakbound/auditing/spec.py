@@ -108,7 +108,9 @@ class Design(_Spec):
     pairs: int = Field(100, ge=1, description="paired trials (canary in, canary out)")
     shots: int = Field(20, ge=1, description="examples in a context")
     answers: int = Field(
-        1, ge=1, description="outputs of one context that a trial sees; the claim is composed over them"
+        1,
+        ge=1,
+        description="outputs of one context that a trial sees; the claim is composed over them",
     )
     seed: int = Field(0, ge=0, description="root of all randomness")
     store_text: Literal["none", "canary_only", "all"] = Field(
@@ -129,7 +131,8 @@ class Decision(_Spec):
     confidence: float = Field(0.95, gt=0, lt=1, description="confidence of every bound")
     estimator: Component = Field(Component(kind="e_process"), description="what decides")
     threshold: str | float | None = Field(
-        None, description="a number, split, split:0.3, bonferroni or best; none: the score's own rule"
+        None,
+        description="a number, split, split:0.3, bonferroni or best; none: the score's own rule",
     )
     stop_when_rejected: bool = Field(
         False, description="stop collecting once the e-process has rejected the claim"
@@ -172,7 +175,9 @@ class AuditSpec(_Spec):
         found: Settings = {}
         for group in GROUPS:
             part: _Spec = getattr(self, group)
-            found.update({k: _plain(getattr(part, k)) for k in type(part).model_fields if k != "rows"})
+            found.update(
+                {k: _plain(getattr(part, k)) for k in type(part).model_fields if k != "rows"}
+            )
         return found
 
     def nested(self) -> Settings:
@@ -200,7 +205,7 @@ def make_spec(values: Mapping[str, Any]) -> AuditSpec:
     Raises:
         UsageError: With a sentence for whatever is wrong with the values.
     """
-    flat = flat_keys(values)
+    flat = {key: _with_kind(key, value) for key, value in flat_keys(values).items()}
     parts: Settings = {group: {} for group in GROUPS}
     for key, value in flat.items():
         if key not in KEYS:
@@ -264,7 +269,9 @@ def _component(name: str, value: Any) -> Settings | None:
     if isinstance(value, Mapping):
         return {str(key): one for key, one in value.items()}
     if not isinstance(value, str):
-        raise UsageError(f"{name} is {value!r}; it must be a name or {{kind: NAME, option: value}}.")
+        raise UsageError(
+            f"{name} is {value!r}; it must be a name or {{kind: NAME, option: value}}."
+        )
     return {"kind": value}
 
 
@@ -287,7 +294,7 @@ def merge_keys(base: Mapping[str, Any], over: Mapping[str, Any]) -> Settings:
             same = value.get("kind", old.get("kind")) == old.get("kind")
             value = {**old, **value} if same else dict(value)
         found[key] = value
-    return {key: _with_kind(key, value) for key, value in found.items()}
+    return found
 
 
 def _with_kind(key: str, value: Any) -> Any:
@@ -295,7 +302,9 @@ def _with_kind(key: str, value: Any) -> Any:
     if key in COMPONENTS and isinstance(value, Mapping) and "kind" not in value:
         default = GROUPS[KEYS[key]].model_fields[key].default
         if default is None:
-            raise UsageError(f"{key} has options and no kind; name it, such as {key}: {{kind: NAME}}.")
+            raise UsageError(
+                f"{key} has options and no kind; name it, such as {key}: {{kind: NAME}}."
+            )
         return {"kind": default.kind, **value}
     return value
 

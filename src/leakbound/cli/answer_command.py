@@ -9,9 +9,9 @@ from typing import Any
 
 import click
 
-from leakbound.auditing import AuditSpec
-from leakbound.auditing.prepare import build_mechanism, open_models
+from leakbound.auditing.build import build_mechanism, open_models
 from leakbound.auditing.rows import load_data
+from leakbound.auditing.spec import KEYS
 from leakbound.cli.endpoint_options import endpoint_options
 from leakbound.cli.local_options import local_options
 from leakbound.cli.options import SETTINGS, spec_from, spec_options
@@ -23,9 +23,11 @@ from leakbound.serving.ledger import Ledger
 
 __all__ = ["answering_options", "command", "open_private"]
 
-AUDIT_ONLY = {"attack", "canary", "canary_text", "canary_label", "digits", "insertion", "score", "access", "pairs",
-              "confidence", "estimator", "stop_when_rejected", "threshold", "store_text", "simulations",
-              "batch_pairs"}  # what an audit asks, and an answer does not  # fmt: skip
+ANSWER_KEYS = {
+    "config", "assignments", "mechanism", "mechanism_options", "model", "embedder", "trust_remote_code",
+    "data", "data_dir", "input_field", "input_template", "label_field", "task", "shots", "seed",
+    "epsilon", "delta",
+}  # of the options of a spec; the others say what an audit asks  # fmt: skip
 MEANINGS = {
     "epsilon": "what a noisy mechanism is calibrated to, for one answer [default: 1.0]",
     "delta": "delta of the calibration and of the budget [default: 1e-05]",
@@ -38,7 +40,7 @@ def answering_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """The options of a spec that decide an answer, of an endpoint, and of the budget."""
     function = spec_options(endpoint_options(local_options(function)))
     options = function.__click_params__  # type: ignore[attr-defined]
-    options[:] = [option for option in options if option.name not in AUDIT_ONLY]
+    options[:] = [option for option in options if _answers(option.name)]
     for option in options:
         option.help = MEANINGS.get(option.name, option.help)
     add = click.option(
@@ -57,6 +59,14 @@ def answering_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return click.option("--budget", type=float, default=None, help=text)(function)
 
 
+def _answers(name: str) -> bool:
+    """Does an option decide an answer? All do but those that say what an audit asks."""
+    component, dunder, _ = name.partition("__")
+    if dunder:
+        return component == "mechanism"
+    return name in ANSWER_KEYS or name not in KEYS
+
+
 def open_private(
     config: str | None, assignments: tuple[str, ...], budget: float | None, ledger: Path, longest_query: int,
     endpoint: Endpoint, local: Local, flags: dict[str, Any],
@@ -67,16 +77,16 @@ def open_private(
     Raises LeakboundError with a sentence for whatever cannot be used.
     """
     spec = spec_from(config, assignments, flags)
-    rows, task = load_data(spec)
-    shots = spec.shots if "shots" in spec.model_fields_set else len(rows)
+    rows, task = load_data(spec.design)
+    shots = spec.design.shots if "shots" in spec.design.model_fields_set else len(rows)
     if shots > len(rows):
         raise UsageError(
             f"shots is {shots}, and the data has {len(rows)} rows; use at most so many."
         )
-    spec = AuditSpec(**{**spec.model_dump(), "rows": spec.rows, "shots": shots})
+    spec = spec.model_copy(update={"design": spec.design.model_copy(update={"shots": shots})})
     mechanism = build_mechanism(spec)
     model = open_models(spec, endpoint, local) if mechanism.needs else Scripted(name=mechanism.name)
-    book = Ledger(ledger, spec.epsilon if budget is None else budget, spec.delta)
+    book = Ledger(ledger, spec.decision.epsilon if budget is None else budget, spec.decision.delta)
     return PrivateICL(mechanism, rows[:shots], task, model, book, longest=longest_query)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from leakbound.auditing import make_spec, prepare, run_audit
+from leakbound.auditing.prepare import Handed
 from leakbound.auditing.store import write_private
 from leakbound.cli.progress import progress
 from leakbound.models import open_model
@@ -14,8 +15,8 @@ from leakbound.report import comparison_table, page
 
 __all__ = ["command"]
 
-SYSTEMS = ({"mechanism": "few_shot"}, {"mechanism": "prompt_defense", "level": 1},
-           {"mechanism": "prompt_defense", "level": 2}, {"mechanism": "report_noisy_max"})  # fmt: skip
+SYSTEMS = ({"mechanism": "few_shot"}, {"mechanism": {"kind": "prompt_defense", "level": 1}},
+           {"mechanism": {"kind": "prompt_defense", "level": 2}}, {"mechanism": "report_noisy_max"})  # fmt: skip
 
 
 @click.command()
@@ -38,7 +39,7 @@ def command(out: Path, pairs: int) -> int:
     model = open_model("pocket")
     records = []
     for choice in SYSTEMS:
-        prepared = prepare(make_spec({**choice, "pairs": pairs, "epsilon": 1.0}), model)
+        prepared = prepare(make_spec({**choice, "pairs": pairs}), Handed(model=model))
         with progress(prepared.name) as show:
             records.append(run_audit(prepared, out, show)[0])
     report = out / "report.html"

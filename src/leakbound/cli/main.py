@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
+import traceback
+from pathlib import Path
 
 import click
 
@@ -36,7 +39,7 @@ COMMANDS = {
 EXIT_CODES = (
     "Exit codes: 0 no violation, 1 violation, 2 usage, 3 inconclusive, 4 target unreachable or "
     "lacks a capability, "
-    "5 privacy budget exhausted, 130 interrupted (the same command resumes)."
+    "5 privacy budget exhausted, 70 internal error, 130 interrupted (the same command resumes)."
 )
 
 
@@ -99,7 +102,22 @@ def main(args: list[str] | None = None) -> None:
         )
     except BrokenPipeError:
         code = 0
+    except Exception as error:  # a crash must never end with the code of a verdict
+        code = _crashed(error)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _crashed(error: Exception) -> int:
+    """Exit code 70, and where it happened; the message stays out, it may hold private text."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    if os.environ.get("LEAKBOUND_DEBUG"):
+        traceback.print_exception(error)
+    return _fail(
+        f"internal error: {type(error).__name__} in {Path(frame.filename).name}, line {frame.lineno}. "
+        "This is a fault of leakbound, not a verdict. Set LEAKBOUND_DEBUG=1 for the traceback (it "
+        "may show private text), and report it.",
+        70,
+    )
 
 
 def _fail(sentence: str, code: int) -> int:

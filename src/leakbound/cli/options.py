@@ -1,74 +1,167 @@
-"""The options that commands over an AuditSpec share:
+"""The options that commands over an AuditSpec share: one for each key, so that file and flags agree.
 
-one for every field, so command line and file never drift apart.
+Options of components are flags too: those of a mechanism by their own name (`--partitions`), those
+of the others behind the component's (`--canary-digits`, `--query-repeats`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, get_args
+from collections.abc import Callable, Mapping
+from typing import Any, get_args, get_origin
 
 import click
 import yaml
 
+from leakbound._catalogue import option_types
 from leakbound.auditing import AuditSpec, load_spec
+from leakbound.auditing.spec import COMPONENTS, GROUPS, KEYS, flat_keys, merge_keys
 from leakbound.errors import UsageError
 
 __all__ = ["SETTINGS", "overrides", "spec_from", "spec_options"]
 
-SETTINGS = {"auto_envvar_prefix": "CONTEXTLEAK", "help_option_names": ["-h", "--help"]}
+SETTINGS = {"auto_envvar_prefix": "LEAKBOUND", "help_option_names": ["-h", "--help"]}
+FLAGS = {"address": "--system"}  # flags that are not named as their key
+Command = Callable[..., Any]
 
 
-def spec_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """--config, --set, and an option for every field of AuditSpec."""
-    assign = click.option(
-        "--set", "assignments", multiple=True, metavar="KEY=VALUE", help="any configuration key"
-    )
-    function = assign(function)
-    function = click.option(
-        "--config", type=str, default=None, help="YAML file of these options; flags win"
-    )(function)
-    for name, info in reversed(AuditSpec.model_fields.items()):
-        if (
-            info.exclude
-        ):  # private rows stay off the command line, which other users of the machine can read
-            continue
-        shown = "" if info.default in (None, "") else f" [default: {info.default}]"
-        flag, text = f"--{name.replace('_', '-')}", f"{info.description}{shown}"
-        if name == "options":
-            many = click.option(
-                "--option", name, multiple=True, metavar="NAME=VALUE", help=str(info.description)
-            )
-            function = many(function)
-            continue
-        kind: dict[str, Any] = (
-            {"is_flag": True} if info.annotation is bool else {"type": _kind(info.annotation)}
-        )
-        function = click.option(flag, name, default=None, help=text, **kind)(function)
+def spec_options(function: Command) -> Command:
+    """Add --config, --set, a flag for every key of AuditSpec, and one for every component's option."""
+    for option in reversed([*_general(), *_keys(), *_component_options()]):
+        function = option(function)
     return function
 
 
+def _general() -> list[Callable[[Command], Command]]:
+    return [
+        click.option(
+            "--config", type=str, default=None, help="YAML file of these options; flags win"
+        ),
+        click.option(
+            "--set", "assignments", multiple=True, metavar="KEY=VALUE", help="any configuration key"
+        ),
+    ]
+
+
+def _keys() -> list[Callable[[Command], Command]]:
+    found = []
+    for key, group in KEYS.items():
+        info = GROUPS[group].model_fields[key]
+        if info.exclude:  # private rows stay off the command line, which others can read
+            continue
+        default = getattr(info.default, "kind", info.default)
+        shown = "" if default in (None, "") else f" [default: {default}]"
+        flag = FLAGS.get(key, f"--{key.replace('_', '-')}")
+        kind: dict[str, Any] = (
+            {"is_flag": True} if info.annotation is bool else {"type": _kind(info.annotation)}
+        )
+        found.append(
+            click.option(flag, key, default=None, help=f"{info.description}{shown}", **kind)
+        )
+    return found
+
+
+def _component_options() -> list[Callable[[Command], Command]]:
+    found = [
+        click.option(
+            "--option", "mechanism_options", multiple=True, metavar="NAME=VALUE",
+            help="an option of the mechanism by its name",
+        )
+    ]  # fmt: skip
+    for component in COMPONENTS:
+        for option, (kind, owners) in _options_of(component).items():
+            name = option if component == "mechanism" else f"{component}_{option}"
+            flag = f"--{name.replace('_', '-')}"
+            if kind is bool:
+                flag = f"{flag}/--no-{flag[2:]}"
+            text = f"{component} option of {', '.join(owners)}"
+            typed = {} if kind is bool else {"type": kind}
+            found.append(
+                click.option(flag, f"{component}__{option}", default=None, help=text, **typed)
+            )
+    return found
+
+
+def _options_of(component: str) -> dict[str, tuple[Any, list[str]]]:
+    """Options of all classes of a catalogue: their type on the command line, and whose they are."""
+    found: dict[str, tuple[Any, list[str]]] = {}
+    for name, kind in COMPONENTS[component].items():
+        types = _mechanism_types(kind) if component == "mechanism" else option_types(kind)
+        for option, annotation in types.items():
+            found.setdefault(option, (_kind(annotation), []))[1].append(name)
+    return {option: one for option, one in found.items() if not _taken(component, option)}
+
+
+def _mechanism_types(kind: Any) -> dict[str, Any]:
+    return {**option_types(kind), **kind.option_types()}
+
+
+def _taken(component: str, option: str) -> bool:
+    """Is the flag that of a key? Then the option is reached with --set or --option only."""
+    return component == "mechanism" and (option in KEYS or option in FLAGS.values())
+
+
 def _kind(annotation: Any) -> Any:
-    """The click type of a spec field: its plain type, with None left out."""
-    inner = [part for part in get_args(annotation) if part in (str, int, float)] or [annotation]
-    return inner[0] if inner[0] in (str, int, float) else str
+    """The click type of an annotation: its plain type, with None left out; else YAML text."""
+    kinds = [part for part in (get_args(annotation) or (annotation,)) if part is not type(None)]
+    plain = next((part for part in kinds if part in (bool, int, float)), None)
+    if plain is None or get_origin(annotation) is tuple:
+        return str
+    return float if {int, float} <= set(kinds) else plain
 
 
-def spec_from(config: str | None, assignments: tuple[str, ...], flags: dict[str, Any]) -> AuditSpec:
-    """Flags over --set over environment (click's) over file."""
+def spec_from(
+    config: str | None, assignments: tuple[str, ...], flags: Mapping[str, Any]
+) -> AuditSpec:
+    """The spec of a command: flags over --set over environment (click's) over file.
+
+    Args:
+        config: Path of a YAML file, or None.
+        assignments: Texts KEY=VALUE.
+        flags: Values of the options above, None where not given.
+
+    Returns:
+        The spec.
+
+    Raises:
+        UsageError: With a sentence for whatever cannot be used, also for an option given twice.
+    """
     return load_spec(config, overrides(assignments, flags))
 
 
-def overrides(assignments: tuple[str, ...], flags: dict[str, Any]) -> dict[str, Any]:
-    """What the command line says: flags over --set."""
-    given = {name: value for name, value in flags.items() if value is not None and value != ()}
-    if "options" in given:
-        given["options"] = dict(map(_assignment, given["options"]))
-    return {**dict(map(_assignment, assignments)), **given}
+def overrides(assignments: tuple[str, ...], flags: Mapping[str, Any]) -> dict[str, Any]:
+    """What the command line says, as flat keys.
+
+    Args:
+        assignments: Texts KEY=VALUE of --set.
+        flags: Values of the options above.
+
+    Returns:
+        Flat keys: flags over --set.
+
+    Raises:
+        UsageError: If an option of a component is given in two ways.
+    """
+    given = {key: value for key, value in flags.items() if value is not None and value != ()}
+    dotted = {key.replace("__", ".", 1): given.pop(key) for key in list(given) if "__" in key}
+    options = [_assignment(text, "--option") for text in given.pop("mechanism_options", ())]
+    _require_once([*(f"mechanism.{name}" for name, _ in options), *dotted])
+    dotted.update({f"mechanism.{name}": value for name, value in options})
+    by_flag = flat_keys({**given, **dotted}, "the command line")
+    pairs = [_assignment(text, "--set") for text in assignments]
+    _require_once([key for key, _ in pairs])
+    return merge_keys(flat_keys(dict(pairs), "--set"), by_flag)
 
 
-def _assignment(text: str) -> tuple[str, Any]:
+def _require_once(keys: list[str]) -> None:
+    twice = [key for at, key in enumerate(keys) if key in keys[:at]]
+    if twice:
+        name = twice[0].removeprefix("mechanism.")
+        raise UsageError(f"the option {name} is given twice; leave it out once.")
+
+
+def _assignment(text: str, flag: str) -> tuple[str, Any]:
     key, equals, value = text.partition("=")
-    if not equals:
-        raise UsageError(f"--set got {text!r}; it must be KEY=VALUE, such as --set pairs=200.")
+    if not equals or not key.strip():
+        example = "partitions=5" if flag == "--option" else "pairs=200"
+        raise UsageError(f"{flag} got {text!r}; it must be KEY=VALUE, such as {flag} {example}.")
     return key.strip(), yaml.safe_load(value)

@@ -32,7 +32,7 @@ def command(
     prepared = prepare(
         spec_from(config, assignments, flags), opener=partial(open_models, endpoint=endpoint)
     )
-    click.echo(_told(plan(prepared), prepared.spec.epsilon, prepared.spec.delta))
+    click.echo(_told(plan(prepared), prepared.spec.decision.epsilon, prepared.spec.decision.delta))
     for warning in prepared.warnings:
         click.echo(f"Warning: {warning}")
     return 0

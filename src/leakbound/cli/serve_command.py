@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from leakbound._install import install_hint
 from leakbound.cli.answer_command import answering_options, open_private
 from leakbound.cli.options import SETTINGS
 from leakbound.errors import UsageError
@@ -65,7 +66,7 @@ def _listen(app: Any, host: str, port: int) -> None:
         import uvicorn
     except ImportError:
         raise UsageError(
-            "serving needs uvicorn; install it with: pip install 'leakbound[serve]'."
+            f"serving needs uvicorn; install it with: {install_hint('serve')}."
         ) from None
     try:
         uvicorn.run(app, host=host, port=port, server_header=False)

@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from leakbound.auditing import AuditSpec, make_spec
+from leakbound.auditing.spec import flat_keys, merge_keys
 from leakbound.errors import UsageError
 
 __all__ = ["OPTION", "Changes", "Grid", "merged", "parse_grid", "settings", "spec_of", "told"]
@@ -84,12 +85,12 @@ def spec_of(base: Mapping[str, Any], changes: Changes, seed: int) -> AuditSpec:
 
     the base, what the setting changes, and a seed. Raises UsageError with a sentence.
     """
-    options = {
-        key.removeprefix(OPTION): value for key, value in changes.items() if key.startswith(OPTION)
+    over = {
+        "mechanism." + key.removeprefix(OPTION) if key.startswith(OPTION) else key: value
+        for key, value in changes.items()
     }
-    plain = {key: value for key, value in changes.items() if not key.startswith(OPTION)}
-    both = {**base.get("options", {}), **options}
-    return make_spec({**base, **plain, "seed": seed, **({"options": both} if both else {})})
+    flat = merge_keys(flat_keys(base), flat_keys({**over, "seed": seed}, "the grid"))
+    return make_spec(flat)
 
 
 def told(changes: Changes) -> str:

@@ -41,11 +41,11 @@ class Planned:
         others find all they need.
         """
         return (
-            self.spec.model,
+            self.spec.system.model,
             self.collection,
             self.group,
-            self.spec.stop_when_rejected,
-            -self.spec.pairs,
+            self.spec.decision.stop_when_rejected,
+            -self.spec.design.pairs,
         )
 
 
@@ -68,7 +68,7 @@ class Plan:
         """Pairs that the model is asked about, if no point stops early."""
         most: dict[str, int] = {}
         for point in self.points:
-            most[point.group] = max(most.get(point.group, 0), point.spec.pairs)
+            most[point.group] = max(most.get(point.group, 0), point.spec.design.pairs)
         return sum(most.values())
 
 
@@ -83,7 +83,7 @@ class OpensOnce:
         self._last: tuple[tuple[Any, ...], Model] | None = None
 
     def __call__(self, spec: AuditSpec) -> Model:
-        key = spec.model, spec.trust_remote_code, spec.embedder
+        key = spec.system.model, spec.system.trust_remote_code, spec.system.embedder
         if self._last is None or self._last[0] != key:
             self._last = None
             self._last = key, self._opener(spec)

@@ -115,14 +115,14 @@ class Sweep:
         )  # fmt: skip
 
     def _unmade(self, point: Planned) -> Unmade:
-        where: dict[str, Any] = {"changes": point.changes, "seed": point.spec.seed}
+        where: dict[str, Any] = {"changes": point.changes, "seed": point.spec.design.seed}
         if point.number in self._failed:
             return Unmade(**where, why="failed", reason=self._failed[point.number])
         return Unmade(**where, why="not reached", reason="the sweep has not come to it.")
 
     def _base(self) -> dict[str, object]:
         """What all points share, defaults with it."""
-        first = self.plan.points[0].spec.model_dump()
-        return {key: value for key, value in first.items() if key not in self.plan.grid and key not in ("seed", "options")} | {
-            "options": self.plan.base.get("options", {}), "seed": self.plan.base.get("seed", 0),
-        }  # fmt: skip
+        first = self.plan.points[0].spec.flat()
+        changed = {key.partition(".")[0] for key in self.plan.grid}
+        shared = {key: value for key, value in first.items() if key not in changed}
+        return {**shared, "seed": self.plan.base.get("seed", 0)}

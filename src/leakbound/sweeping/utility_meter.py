@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from leakbound.auditing.post_hoc import post_hoc_keys
+from leakbound.auditing.post_hoc import collection_settings
 from leakbound.auditing.prepare import Prepared
 from leakbound.auditing.seeds import generator
 from leakbound.auditing.store import run_id
@@ -18,19 +18,8 @@ from leakbound.utility import HeldOut, held_out, rouge
 
 __all__ = ["UtilityMeter", "check_utility", "collection_id"]
 
-ASKED = {
-    "mechanism",
-    "level",
-    "partitions",
-    "options",
-    "calibration",
-    "epsilon",
-    "delta",
-    "shots",
-    "seed",
-    "task",
-    "system",
-}
+ASKED = frozenset({"mechanism", "epsilon", "delta", "shots", "seed", "task", "address"})
+HELD_OUT = frozenset({"shots", "seed", "task"})
 SOURCES = ("system", "data", "model", "version")
 OWN = "a system of the user's asks its own model, so there is neither floor nor ceiling."
 
@@ -53,24 +42,30 @@ def collection_id(prepared: Prepared, queries: int) -> str:
     """
     if not queries:
         return ""
-    cheap = post_hoc_keys(
-        prepared.mechanism, prepared.task, _held_out(prepared, queries).jobs[0].query
-    )
-    return _named("utility", prepared, ASKED - cheap, queries)
+    query = _held_out(prepared, queries).jobs[0].query
+    asked = _only(prepared, ASKED)
+    settings = collection_settings(asked, prepared.mechanism, prepared.task, query)
+    return _named("utility", prepared, settings, queries)
+
+
+def _only(prepared: Prepared, keys: frozenset[str]) -> dict[str, Any]:
+    return {key: value for key, value in prepared.spec.flat().items() if key in keys}
 
 
 def _held_out(prepared: Prepared, queries: int) -> HeldOut:
     spec = prepared.spec
     return held_out(
-        prepared.pairs.rows, prepared.task, spec.shots, queries, generator(spec.seed, "utility")
+        prepared.pairs.rows,
+        prepared.task,
+        spec.design.shots,
+        queries,
+        generator(spec.design.seed, "utility"),
     )
 
 
-def _named(what: str, prepared: Prepared, keys: set[str], queries: int) -> str:
+def _named(what: str, prepared: Prepared, settings: dict[str, Any], queries: int) -> str:
     sources = {name: prepared.identity[name] for name in SOURCES}
-    return run_id(
-        what, {"spec": prepared.spec.model_dump(include=keys), **sources, "queries": queries}
-    )
+    return run_id(what, {"spec": settings, **sources, "queries": queries})
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +95,7 @@ class UtilityMeter:
         if self._last[0] != name:
             self._last = (name, *self._collect(test, prepared.mechanism, prepared.model))
         _, aggregate, calls = self._last
-        where = _named("held-out", prepared, {"shots", "seed", "task"}, self.queries)
+        where = _named("held-out", prepared, _only(prepared, HELD_OUT), self.queries)
         if where not in self._known:
             self._known[where] = self._references(test, prepared)
         known = self._known[where]
@@ -144,5 +139,5 @@ def _value(
     test: HeldOut, mechanism: Mechanism, aggregate: list[Aggregate], prepared: Prepared
 ) -> float:
     return test.value(
-        mechanism, aggregate, prepared.model, generator(prepared.spec.seed, "utility", 1)
+        mechanism, aggregate, prepared.model, generator(prepared.spec.design.seed, "utility", 1)
     )

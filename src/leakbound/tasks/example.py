@@ -5,20 +5,31 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from leakbound.models.content import Content
+from leakbound.models.content import Content, text_only
 
 __all__ = ["Context", "Example", "as_context"]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Example:
-    """One private example (x, y):
+    """One private example (x, y); its repr shows nothing of it.
 
-    the input is a text, an image, or both. Its repr shows nothing of it.
+    Attributes:
+        input: A text, an image, or both.
+        label: The label or answer.
     """
 
     input: Content
     label: str
+
+    @property
+    def text(self) -> str:
+        """The input of a row that holds no image.
+
+        Raises:
+            UsageError: If the input holds an image.
+        """
+        return text_only(self.input, "a system that reads texts")
 
     def __repr__(self) -> str:
         return "Example(<private>)"

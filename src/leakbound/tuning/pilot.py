@@ -78,7 +78,7 @@ class Pilot:
         self, prepared: Prepared, rows: Context, pairs: int, max_calls: int, folder: Path
     ) -> None:
         self.prepared, self.rare_common = prepared, label_order(rows)
-        self.root = tuning_root(prepared.spec.seed)
+        self.root = tuning_root(prepared.spec.design.seed)
         self.pairs = draw_pairs(prepared, rows, pairs)
         self.journal, self.budget = Journal(folder), Budget(max_calls)
         self.known: dict[str, dict[int, Outcome]] = {}
@@ -117,7 +117,9 @@ class Pilot:
 
     def asked(self, text: str, places: Sequence[int] | None = None) -> list[Pair]:
         """The pairs at these places (none given: all), with the wording as their query."""
-        query = GivenQuery(text, self.prepared.spec.query_labelled)
+        query = GivenQuery(
+            text, bool(self.prepared.spec.attack.query.options.get("labelled", False))
+        )
         chosen = self.pairs if places is None else [self.pairs[i] for i in places]
         return [self._with(query, pair) for pair in chosen]
 
@@ -136,7 +138,7 @@ class Pilot:
             return [(False, False)] * len(places)
         known = self.known.setdefault(text, {})
         missing = [i for i in sorted(set(places)) if i not in known]
-        size = self.prepared.spec.batch_pairs
+        size = self.prepared.spec.design.batch_pairs
         batches = [missing[i : i + size] for i in range(0, len(missing), size)]
         self.budget.require(sum(self._cost(self.asked(text, batch)) for batch in batches))
         for batch in batches:
@@ -152,7 +154,7 @@ class Pilot:
         """Calls that scoring an unknown wording on all pairs takes (at least, for answers decided
         token by token).
         """
-        pairs, size = self.asked(text), self.prepared.spec.batch_pairs
+        pairs, size = self.asked(text), self.prepared.spec.design.batch_pairs
         return sum(self._cost(pairs[i : i + size]) for i in range(0, len(pairs), size))
 
     def scored(self) -> dict[str, float]:

@@ -11,6 +11,7 @@ import importlib.util
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from leakbound._install import install_hint
 from leakbound.errors import LeakboundError, UsageError
 from leakbound.models import Complete, Model, require
 from leakbound.models.content import text_only
@@ -29,9 +30,8 @@ def require_gepa() -> Any:
     """The package, or a sentence that says how to get it."""
     if importlib.util.find_spec("gepa") is None:
         raise UsageError(
-            "tuning with a reflection model needs the package gepa; install it with: pip install "
-            "'leakbound[tune]', "
-            "or use --reflection-model none."
+            "tuning with a reflection model needs the package gepa; install it with: "
+            f"{install_hint('tune')}, or use --reflection-model none."
         )
     return importlib.import_module("gepa")
 
@@ -165,7 +165,7 @@ def search_by_reflection(pilot: Pilot, start: str, model: Model) -> str:
             seed_candidate={PART: start}, trainset=places, valset=places, adapter=adapter,
             reflection_lm=stop.guard(Reflection(model, pilot)), reflection_prompt_template=REFLECTION,
             reflection_minibatch_size=min(MINIBATCH, len(places)), stop_callbacks=stop, logger=_Silent(),
-            seed=search_seed(pilot.prepared.spec.seed),
+            seed=search_seed(pilot.prepared.spec.design.seed),
         )  # fmt: skip
     except OutOfCalls:
         pass

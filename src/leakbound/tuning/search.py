@@ -15,7 +15,7 @@ import yaml
 
 from leakbound._version import __version__
 from leakbound.attacks import templates
-from leakbound.auditing.prepare import Prepared, open_models, prepare
+from leakbound.auditing.prepare import Handed, Prepared, open_models, prepare
 from leakbound.auditing.rows import load_data
 from leakbound.auditing.spec import AuditSpec, make_spec
 from leakbound.auditing.store import run_id, write_private
@@ -65,9 +65,12 @@ class Tuned:
 
 def starting_text(spec: AuditSpec) -> str:
     """The query that a spec asks, as a wording to start from; the membership where it asks another."""
-    if spec.attack == "given" and spec.query_text:
-        return spec.query_text
-    return templates.IF_THEN if spec.attack == "if_then_explicit" else templates.MEMBERSHIP
+    wording = spec.attack.query.options.get("text", "")
+    if spec.attack.query.kind == "given" and wording:
+        return str(wording)
+    return (
+        templates.IF_THEN if spec.attack.query.kind == "if_then_explicit" else templates.MEMBERSHIP
+    )
 
 
 def open_pilot(
@@ -86,12 +89,11 @@ def open_pilot(
         raise UsageError(
             "the starting query must hold {canary}; give a text that holds it with --start."
         )
-    asked = make_spec(
-        {**spec.model_dump(), "rows": spec.rows, "attack": "given", "query_text": start}
-    )
-    prepared = prepare(asked, model, system, rows, partial(open_models, endpoint=endpoint))
-    data = load_data(asked)[0] if rows is None else rows
-    kept = asked.model_dump(exclude=IRRELEVANT)
+    asked = make_spec({**spec.flat(), "rows": spec.design.rows, "query": _given(spec, start)})
+    handed = Handed(model=model, mechanism=system, rows=rows)
+    prepared = prepare(asked, handed, partial(open_models, endpoint=endpoint))
+    data = load_data(asked.design)[0] if rows is None else rows
+    kept = {key: value for key, value in asked.flat().items() if key not in IRRELEVANT}
     identity = {
         "spec": kept, "pilot_pairs": pairs, "reflection": reflection, "system": prepared.identity["system"],
         "data": prepared.data, "model": prepared.model.fingerprint, "version": __version__,
@@ -99,6 +101,16 @@ def open_pilot(
     pilot = Pilot(prepared, data, pairs, max_calls, out / run_id("tune", identity))
     require_start(pilot, start)
     return pilot
+
+
+def _given(spec: AuditSpec, text: str) -> dict[str, Any]:
+    """The query 'given' with this wording; whose answers it asks for stays as it was."""
+    return {"kind": "given", "text": text, "labelled": labelled(spec)}
+
+
+def labelled(spec: AuditSpec) -> bool:
+    """Does the spec's query ask for labels of the data, not for yes and no?"""
+    return bool(spec.attack.query.options.get("labelled", False))
 
 
 def tune(
@@ -128,7 +140,7 @@ def _reflector(
 ) -> Model | None:
     if reflection == NONE:
         return None
-    if isinstance(reflection, str) and reflection != prepared.spec.model:
+    if isinstance(reflection, str) and reflection != prepared.spec.system.model:
         return open_model(reflection, endpoint=endpoint)
     found = prepared.model if reflection is None or isinstance(reflection, str) else reflection
     if found is prepared.model and not (prepared.mechanism.needs and Complete in found.supports):
@@ -193,9 +205,8 @@ def _result(pilot: Pilot, start: str, ended: str, reflector: Model | None) -> Tu
 def attack_file(tuned: Tuned) -> str:
     """The tuned query as configuration of an audit, under a header that says where it comes from."""
     spec = tuned.prepared.spec
-    values: dict[str, Any] = {"attack": "given", "query_text": tuned.best}
-    if spec.query_labelled:
-        values["query_labelled"] = True
+    query: dict[str, Any] = {"kind": "given", "text": tuned.best}
+    values: dict[str, Any] = {"query": {**query, "labelled": True} if labelled(spec) else query}
     header = [
         (
             f"An audit query tuned by leakbound {__version__} on {tuned.prepared.mechanism.name} with "
@@ -209,7 +220,7 @@ def attack_file(tuned: Tuned) -> str:
             f"{tuned.reflection}."
         ),
         (
-            f"Seed: {spec.seed}. An audit of this seed with at most {spec.pairs} pairs shares no "
+            f"Seed: {spec.design.seed}. An audit of this seed with at most {spec.design.pairs} pairs shares no "
             "random stream and no canary with it."
         ),
     ]

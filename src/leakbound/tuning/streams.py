@@ -38,23 +38,23 @@ def draw_pairs(prepared: Prepared, rows: Context, count: int) -> tuple[Pair, ...
     canaries it does not use.
     """
     spec = prepared.spec
-    if spec.canary == "given":
+    if spec.attack.canary.kind == "given":
         raise UsageError(
             "the canary 'given' is the same text in the tuning and in the audit, and the two must "
             "share none; "
             "tune with --canary hex, then audit with the canary 'given' and the tuned query."
         )
-    root, used = tuning_root(spec.seed), {pair.canary.input for pair in prepared.pairs}
+    root, used = tuning_root(spec.design.seed), {pair.canary.input for pair in prepared.pairs}
     size = count
     while size <= LOOKED_AT * count:
-        drawn = design(rows, prepared.task, prepared.attack, size, spec.shots, root)
+        drawn = design(rows, prepared.task, prepared.attack, size, spec.design.shots, root)
         fresh = [pair for pair in drawn if pair.canary.input not in used][:count]
         if len(fresh) == count:
-            require_disjoint(spec.seed, root, fresh, prepared.pairs)
+            require_disjoint(spec.design.seed, root, fresh, prepared.pairs)
             return tuple(fresh)
         size *= 2
     raise UsageError(
-        f"there are too few canaries of the kind {spec.canary!r} for {count} pilot pairs that "
+        f"there are too few canaries of the kind {spec.attack.canary.kind!r} for {count} pilot pairs that "
         "share none with the audit's "
         f"{len(prepared.pairs)} pairs; use fewer pairs (--pairs, --pilot-pairs), more data, or "
         "--canary hex."

@@ -1,0 +1,301 @@
+"""The functions of the public face that audit: objects or names go in, a result comes out."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import marshal
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+from leakbound._catalogue import Component
+from leakbound.attacks import Attack, AuditQuery, Canary, Insertion, Score
+from leakbound.auditing import AuditResult, AuditSpec, Claim, run_audit
+from leakbound.auditing.build import Handed, open_models
+from leakbound.auditing.plan import Plan
+from leakbound.auditing.plan import plan as plan_prepared
+from leakbound.auditing.prepare import Prepared, prepare
+from leakbound.auditing.spec import COMPONENTS, make_spec
+from leakbound.errors import UsageError
+from leakbound.models import Model
+from leakbound.privacy import Guarantee, NonPrivate
+from leakbound.systems import UserSystem as SystemMechanism
+from leakbound.systems import answerer
+from leakbound.tasks import Example, Mechanism, Task, as_context
+
+__all__ = ["audit", "plan", "prepare_call"]
+
+Rows = Iterable[Example | tuple[str, str]]
+Answerer = Callable[..., Any]
+
+
+def audit(
+    rows: Rows | None = None,
+    *,
+    system: Answerer | object | str | None = None,
+    mechanism: Mechanism | str | None = None,
+    model: Model | str | None = None,
+    attack: Attack | None = None,
+    query: AuditQuery | str | None = None,
+    canary: Canary | str | None = None,
+    score: Score | str | None = None,
+    insertion: Insertion = "replace",
+    access: Literal["black_box", "white_box"] | None = None,
+    task: Task | str | None = None,
+    data: str | None = None,
+    claim: Claim | None = None,
+    epsilon: float = 1.0,
+    delta: float = 1e-5,
+    guarantee: Guarantee | None = None,
+    estimator: Any | str | None = None,
+    threshold: str | float | None = None,
+    confidence: float = 0.95,
+    stop_when_rejected: bool = False,
+    pairs: int = 100,
+    shots: int = 20,
+    answers: int = 1,
+    seed: int = 0,
+    store_text: Literal["none", "canary_only", "all"] = "canary_only",
+    settings: Mapping[str, Any] | None = None,
+    out: str | Path = "runs",
+) -> AuditResult:
+    """Audit a system over private rows; the run is kept under `out` and resumed from there.
+
+    Wherever a name is taken, an object is too: `mechanism=ReportNoisyMax.calibrated(4, 1e-5)`,
+    `canary=Hex(8)`, `model=open_model("pocket")`, `task=Task("mail", ("urgent", "other"))`.
+
+    Args:
+        rows: Examples or (input, label) pairs (PRIVATE); None uses `data`, or the bundled task.
+        system: A callable `(context, query) -> answer`, sync or async, an object with a method
+            `answer`, a class of either, or an address such as "python:app.py:answer"; audited in
+            place of a mechanism. A plain function or class is known by the file that defines it, so
+            its run is resumed until that file changes; an object, a closure or a function with
+            default values may hold anything, so its run is never resumed.
+        mechanism: A mechanism, or its name in the catalogue; None: few_shot. By name, its noise is
+            calibrated to the claim.
+        model: A model, or its address; None: "pocket", the small model of this package.
+        attack: Query, canary, score and insertion in one; excludes these parameters.
+        query: What the attacker asks; None: membership.
+        canary: The record that is inserted; None: hex.
+        score: How outputs are scored; None: the strongest that the access allows.
+        insertion: "replace" puts the canary in place of an example, "append" into its text, "add"
+            adds one more example.
+        access: What the attacker sees; None: all there is.
+        task: A task, or its name; None: inferred from the rows.
+        data: A file of rows, in place of `rows`.
+        claim: Epsilon and delta in one; excludes these parameters.
+        epsilon: The claim to test.
+        delta: Its delta, at least 0 and below 1.
+        guarantee: What a system declares; None: nothing. A mechanism brings its own.
+        estimator: What decides; None: e_process.
+        threshold: A number, "split", "bonferroni" or "best"; None: the score's own rule.
+        confidence: Of every bound, between 0 and 1.
+        stop_when_rejected: End once the e-process has rejected what it tests.
+        pairs: Paired trials.
+        shots: Examples in a context.
+        answers: Outputs of one context that a trial sees.
+        seed: Root of all randomness.
+        store_text: Which texts the run may keep.
+        settings: Any other key of a configuration file, such as {"canary.digits": 8}.
+        out: Folder of the runs.
+
+    Returns:
+        The result; `print(result)` shows the verdict.
+
+    Raises:
+        LeakboundError: With a sentence, before the first model call, for whatever cannot be used.
+
+    Example:
+        >>> import leakbound
+        >>> rows = [(f"message {i}", "ab"[i % 2]) for i in range(40)]
+        >>> def leaks(context, query):
+        ...     return "yes" if any(row.input in query for row in context) else "no"
+        >>> import tempfile
+        >>> result = leakbound.audit(rows, system=leaks, pairs=16, out=tempfile.mkdtemp())
+        >>> result.verdict
+        'violation'
+    """
+    given = {key: value for key, value in locals().items() if key not in ("out", "rows")}
+    result, _ = run_audit(prepare_call(rows, **given), Path(out))
+    return result
+
+
+def plan(rows: Rows | None = None, **parameters: Any) -> Plan:
+    """What an audit will cost and can show; no model call is made.
+
+    Args:
+        rows: As in `audit`.
+        **parameters: Those of `audit`, but for `out`.
+
+    Returns:
+        Model calls, the largest certifiable epsilon, the power against true leakages.
+
+    Raises:
+        LeakboundError: As `audit` does.
+    """
+    _require_known(parameters)
+    return plan_prepared(prepare_call(rows, **parameters))
+
+
+def prepare_call(
+    rows: Rows | None = None,
+    *,
+    source: str = "",
+    opener: Callable[[AuditSpec], Model] = open_models,
+    **parameters: Any,
+) -> Prepared:
+    """The audit of a call, ready and not begun.
+
+    Args:
+        rows: As in `audit`.
+        source: What tells the system from an earlier one of its name; part of the run's identity.
+        opener: Makes the model where none is handed over and the mechanism needs one.
+        **parameters: Those of `audit`, but for `out`; what is left out has its default there.
+
+    Returns:
+        A prepared audit.
+
+    Raises:
+        LeakboundError: As `audit` does.
+    """
+    _require_known(parameters)
+    given = {**_DEFAULTS, **parameters}
+    handed, values = Handed(), dict(given.pop("settings") or {})
+    handed, values = _opened_attack(given, handed, values)
+    handed, values = _opened_system(given, handed, values, source)
+    claim = given.pop("claim")
+    if claim is not None:
+        _exclude("claim", given, ("epsilon", "delta"))
+        given.update(epsilon=claim.epsilon, delta=claim.delta)
+    handed, values = _components(given, handed, values)
+    _refuse_twice(given, values)
+    rest = {key: value for key, value in given.items() if value != _DEFAULTS.get(key)}
+    spec = make_spec({**values, **rest})
+    context = as_context(rows) if rows is not None else None
+    return prepare(spec, replace(handed, rows=context), opener)
+
+
+_DEFAULTS = {
+    name: parameter.default
+    for name, parameter in inspect.signature(audit).parameters.items()
+    if name not in ("rows", "out")
+}
+Parts = tuple[Handed, dict[str, Any]]
+
+
+def _require_known(parameters: Mapping[str, Any]) -> None:
+    from difflib import get_close_matches
+
+    for name in parameters:
+        if name not in _DEFAULTS:
+            near = get_close_matches(name, _DEFAULTS, n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else " Other keys go into settings={...}."
+            raise UsageError(f"audit has no parameter {name!r}.{hint}")
+
+
+def _exclude(whole: str, given: Mapping[str, Any], parts: tuple[str, ...]) -> None:
+    both = [name for name in parts if given[name] != _DEFAULTS[name]]
+    if both:
+        raise UsageError(f"{whole} holds {both[0]}, and {both[0]} is given too; leave one out.")
+
+
+def _refuse_twice(given: Mapping[str, Any], values: Mapping[str, Any]) -> None:
+    plain = {key.partition(".")[0] for key in values if "." not in key}
+    both = [key for key in given if given[key] != _DEFAULTS.get(key) and key in plain]
+    if both:
+        raise UsageError(f"{both[0]} is given twice, also in settings; leave it out once.")
+
+
+def _opened_attack(given: dict[str, Any], handed: Handed, values: dict[str, Any]) -> Parts:
+    """An attack is its parts."""
+    attack = given.pop("attack")
+    if attack is not None:
+        parts = ("query", "canary", "score", "insertion")
+        _exclude("attack", given, parts)
+        given.update({name: getattr(attack, name) for name in parts})
+    return handed, values
+
+
+def _opened_system(
+    given: dict[str, Any], handed: Handed, values: dict[str, Any], source: str
+) -> Parts:
+    """A callable becomes a mechanism; an address is a key of the spec."""
+    system, guarantee = given.pop("system"), given.pop("guarantee")
+    if guarantee is not None and system is None:
+        raise UsageError(
+            "guarantee is what a system declares, and a mechanism brings its own; leave it out."
+        )
+    if system is None:
+        return handed, values
+    if given["mechanism"] is not None:
+        raise UsageError("system is audited in place of a mechanism; leave one of them out.")
+    if isinstance(system, str):
+        return handed, {**values, "address": system}
+    user = _user_system(system, guarantee, given["access"] == "white_box", source)
+    return replace(handed, mechanism=user), values
+
+
+def _components(given: dict[str, Any], handed: Handed, values: dict[str, Any]) -> Parts:
+    """Objects are handed over, and described in the spec; names are keys of the spec."""
+    for key in ("mechanism", "query", "canary", "score", "estimator", "model", "task"):
+        thing = given.pop(key)
+        if thing is None or isinstance(thing, str):
+            values = values if thing is None else {**values, key: thing}
+            continue
+        handed = replace(handed, **{key: thing})
+        if key in COMPONENTS:
+            values = {**values, key: Component.of(thing, COMPONENTS[key])}
+        elif key == "model":
+            values = {**values, key: _model_name(thing)}
+    return handed, values
+
+
+def _model_name(model: Any) -> str:
+    if not isinstance(getattr(model, "name", None), str) or not callable(
+        getattr(model, "answer", None)
+    ):
+        raise UsageError(
+            f"model is {type(model).__name__}; it must be an address such as 'pocket', or a model as "
+            "leakbound.open_model returns it."
+        )
+    return str(model.name)
+
+
+def _user_system(
+    system: Any, guarantee: Guarantee | None, scored: bool, source: str
+) -> SystemMechanism:
+    name = getattr(system, "__name__", "system")
+    return SystemMechanism(
+        answerer(system, name), name, guarantee or NonPrivate(), scored, source or _code_of(system)
+    )
+
+
+def _code_of(system: Any) -> str:
+    """A hash of the file that defines a plain function or class and of its place there."""
+    if not _is_plain(system):
+        return uuid.uuid4().hex
+    try:
+        code = Path(inspect.getsourcefile(system) or "").read_bytes()
+    except (TypeError, OSError):
+        plain = inspect.isfunction(system)
+        code = marshal.dumps(system.__code__) if plain else uuid.uuid4().bytes
+    return hashlib.sha256(code + _place(system).encode()).hexdigest()[:16]
+
+
+def _is_plain(system: Any) -> bool:
+    """Does its definition tell all that it can answer?"""
+    if inspect.isclass(system):
+        return "<locals>" not in system.__qualname__
+    held = inspect.isfunction(system) and (
+        system.__closure__ or system.__defaults__ or system.__kwdefaults__
+    )
+    return inspect.isfunction(system) and not held
+
+
+def _place(system: Any) -> str:
+    """Tells functions of one file and name apart, such as two lambdas."""
+    places = system.__code__.co_positions() if inspect.isfunction(system) else ()
+    return repr([system.__qualname__, *places])

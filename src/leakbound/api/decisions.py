@@ -1,0 +1,137 @@
+"""`sweep`, `compare`, `gate`, `tune`: many audits, and decisions over finished ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from leakbound.auditing import AuditResult, load_result, make_spec
+from leakbound.auditing.build import open_models
+from leakbound.auditing.collect import run_serial
+from leakbound.gating.compare import Comparison, compare_results
+from leakbound.gating.gate import Gate, GateResult, check_gate
+from leakbound.models import Model
+from leakbound.sweeping import OpensOnce, Sweep, SweepRecord
+from leakbound.sweeping.grid import merged
+from leakbound.sweeping.plan import plan as plan_sweep
+from leakbound.tuning import Tuned
+from leakbound.tuning import tune as tune_spec
+
+__all__ = ["compare", "gate", "sweep", "tune"]
+
+Result = AuditResult | str | Path
+
+
+def sweep(
+    grid: Mapping[str, Sequence[Any]],
+    settings: Mapping[str, Any] | None = None,
+    *,
+    repeats: int = 1,
+    queries: int = 0,
+    skip_invalid: bool = False,
+    out: str | Path = "sweep",
+) -> SweepRecord:
+    """Audit every combination of a grid; the model is asked once for what differs in noise only.
+
+    Args:
+        grid: Values by key, such as {"epsilon": [1, 2, 4], "mechanism.partitions": [5, 10]}.
+        settings: What all points share: keys of a configuration file.
+        repeats: Seeds of each combination.
+        queries: Held-out queries that measure utility; 0: none.
+        skip_invalid: Leave out points that cannot be run, in place of refusing all.
+        out: Folder of the runs.
+
+    Returns:
+        The record of all points.
+
+    Raises:
+        LeakboundError: With every sentence at once, before any model call, for points that cannot
+            be run.
+    """
+    opens = OpensOnce(open_models)
+    planned = plan_sweep(dict(settings or {}), merged(grid), opens, repeats, queries, skip_invalid)
+    return Sweep(planned, Path(out), opens, lambda prepared: run_serial).run()
+
+
+def compare(results: Sequence[Result]) -> Comparison:
+    """Finished audits beside each other: what differs, and whether it is more than noise.
+
+    Args:
+        results: Results, or their run folders.
+
+    Returns:
+        A row for each, and a test for each pair of rates that may be compared.
+
+    Raises:
+        UsageError: For fewer than two results.
+    """
+    return compare_results([_loaded(one) for one in results])
+
+
+def gate(
+    result: Result,
+    *,
+    max_epsilon: float | None = None,
+    min_power: float | None = None,
+    factor: float = 2.0,
+    require_no_violation: bool = False,
+) -> GateResult:
+    """May a finished audit pass? Lower bounds decide, and an audit that could show nothing fails.
+
+    Args:
+        result: A result, or its run folder.
+        max_epsilon: Largest lower bound that passes; None: the claim of the audit.
+        min_power: Least probability of rejecting the claim if the system leaks `factor` times as
+            much; None: not looked at.
+        factor: Above 1.
+        require_no_violation: The verdict itself must be no_violation.
+
+    Returns:
+        Outcome ("passed", "violation" or "inconclusive") and why, in a sentence.
+
+    Raises:
+        UsageError: For numbers that make no gate.
+    """
+    found = _loaded(result)
+    most = found.claim.epsilon if max_epsilon is None else max_epsilon
+    return check_gate(found, Gate(most, min_power, factor, require_no_violation))
+
+
+def tune(
+    settings: Mapping[str, Any] | None = None,
+    *,
+    max_calls: int = 2000,
+    pairs: int = 20,
+    start: str = "",
+    reflection: str | Model | None = None,
+    out: str | Path = "runs",
+) -> Tuned:
+    """Search for a better wording of the query, on paired trials that the audit never uses.
+
+    Args:
+        settings: Keys of a configuration file.
+        max_calls: Model calls, in all.
+        pairs: Paired trials that score a wording.
+        start: Wording to start from, with {canary} in it; empty: that of the audit.
+        reflection: Model that proposes wordings and reads the canaries of the pilot, or its
+            address; "none" tries a list of rewrites; None: the audited model.
+        out: Where tried wordings are kept.
+
+    Returns:
+        The best wording, and its accuracy on the pilot before and after.
+
+    Raises:
+        LeakboundError: With a sentence for whatever cannot be used.
+
+    Reference:
+        CL, section on query optimisation.
+    """
+    spec = make_spec(settings or {})
+    return tune_spec(
+        spec, max_calls=max_calls, pairs=pairs, start=start, reflection=reflection, out=Path(out)
+    )
+
+
+def _loaded(result: Result) -> AuditResult:
+    return result if isinstance(result, AuditResult) else load_result(result)

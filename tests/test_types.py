@@ -1,0 +1,45 @@
+"""The public face as a type checker sees it: ten misuses are ten errors, uses and examples none."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+EXAMPLES = sorted((HERE.parent / "examples").glob("*.py"))
+
+
+def errors(*files: Path) -> list[tuple[str, int]]:
+    """(file, line) of each error that the type checker reports."""
+    command = [sys.executable, "-m", "basedpyright", "--level", "error", "--outputjson"]
+    done = subprocess.run([*command, *map(str, files)], capture_output=True, text=True, cwd=HERE)
+    found = json.loads(done.stdout)["generalDiagnostics"]
+    return [(Path(one["file"]).name, one["range"]["start"]["line"] + 1) for one in found]
+
+
+def test_each_of_ten_misuses_is_an_error_and_no_use_is_one() -> None:
+    misuses = HERE / "types" / "misuses.py"
+    lines = misuses.read_text(encoding="utf-8").splitlines()
+    first = next(at for at, line in enumerate(lines, 1) if line.startswith("leakbound."))
+    found = errors(misuses, HERE / "types" / "uses.py", *EXAMPLES)
+    assert found == [(misuses.name, line) for line in range(first, first + 10)]
+
+
+@pytest.mark.parametrize("name", ["audti", "contextleak"])
+def test_a_name_that_does_not_exist_is_an_attribute_error(name: str) -> None:
+    import leakbound
+
+    with pytest.raises(AttributeError, match=f"no attribute '{name}'"):
+        getattr(leakbound, name)
+
+
+def test_every_public_name_loads_and_stands_in_dir() -> None:
+    import leakbound
+
+    assert dir(leakbound) == sorted(leakbound.__all__)
+    for name in leakbound.__all__:
+        assert getattr(leakbound, name) is not None

@@ -1,0 +1,17 @@
+"""Ten misuses of the public face; a type checker reports one error for each."""
+
+import leakbound
+from leakbound import Task
+from leakbound.attacks.canaries import Hex
+from leakbound.mechanisms import ReportNoisyMax
+
+leakbound.audit(pair=10)
+leakbound.audit(mechanism=3)
+leakbound.audit(canary=Task("mail", ("a", "b")))
+leakbound.audit(epsilon="1")
+leakbound.audit(insertion="remove")
+leakbound.audti()
+Hex(digits="8")
+ReportNoisyMax(sigma=1.0, partition=4)
+leakbound.gate("runs/one", max_epsilon="2")
+leakbound.audit([("a message", "a label")]).verdikt

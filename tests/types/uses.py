@@ -1,0 +1,26 @@
+"""Uses of the public face; a type checker reports nothing."""
+
+import leakbound
+from leakbound import Attack, AuditResult, Claim, Example, Task
+from leakbound.attacks.canaries import Hex
+from leakbound.attacks.queries import Membership
+from leakbound.attacks.scores import PredictedMember
+from leakbound.mechanisms import ReportNoisyMax
+
+ROWS = [("a message", "work"), ("another", "home")]
+
+
+def system(context: tuple[Example, ...], query: str) -> str:
+    return "no"
+
+
+result: AuditResult = leakbound.audit(ROWS, system=system, pairs=10)
+leakbound.audit(mechanism=ReportNoisyMax.calibrated(4, 1e-5), canary=Hex(8), model="pocket")
+leakbound.audit(task=Task("mail", ("work", "home")), claim=Claim(2.0, 1e-5), data="rows.jsonl")
+leakbound.audit(attack=Attack(Hex(16), Membership(), PredictedMember()), estimator="e_process")
+verdict: str = result.verdict
+leakbound.gate(result, max_epsilon=2.0, min_power=0.8)
+leakbound.compare([result, "runs/other"])
+leakbound.sweep({"epsilon": [1, 2]}, {"mechanism": "report_noisy_max"})
+leakbound.canaries.Hex(4)
+leakbound.estimators.ESTIMATORS["e_process"]
