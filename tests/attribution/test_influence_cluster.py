@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from commands import cli, launch
 
 pytest.importorskip("ray", reason="Ray is not installed (the extra ray)")
 pytest.importorskip("torch")
@@ -22,10 +21,7 @@ def test_influence_over_a_cluster_has_the_bytes_of_one_process(tmp_path: Path) -
         for k in range(4)
     ]
     (tmp_path / "cases.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    command = [
-        sys.executable,
-        "-m",
-        "leakbound",
+    command = (
         "influence",
         "--context",
         "cases.jsonl",
@@ -33,9 +29,12 @@ def test_influence_over_a_cluster_has_the_bytes_of_one_process(tmp_path: Path) -
         "4",
         "--max-tokens",
         "5",
-    ]
-    for options in (["--out", "alone"], ["--out", "spread", "--ray", "local", "--workers", "2"]):
-        done = subprocess.run([*command, *options], cwd=tmp_path, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
+        "--out",
+    )
+    alone = cli(*command, "alone", cwd=tmp_path)
+    assert alone.returncode == 0, alone.stderr
+    spread = launch(*command, "spread", "--ray", "local", "--workers", "2", cwd=tmp_path)
+    _, errors = spread.communicate()
+    assert spread.returncode == 0, errors
     one, other = ((tmp_path / out / "influence.json").read_bytes() for out in ("alone", "spread"))
     assert one == other

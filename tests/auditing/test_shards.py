@@ -8,12 +8,12 @@ import json
 import shutil
 import sqlite3
 import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+from commands import cli, launch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -39,11 +39,8 @@ def spec(folder: Path, **values: Any) -> Any:
 
 
 def start(folder: Path, *options: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "leakbound", "audit", "--system", "python:system.py:answer"]
-    command += ["--data", "rows.jsonl", "--pairs", "21", "--batch-pairs", "2", *options]
-    return subprocess.Popen(
-        command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    return launch("audit", "--system", "python:system.py:answer", "--data", "rows.jsonl",
+                  "--pairs", "21", "--batch-pairs", "2", *options, cwd=folder)  # fmt: skip
 
 
 def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
@@ -60,18 +57,9 @@ def test_processes_side_by_side_give_the_bytes_of_one(tmp_path: Path, data_file:
         assert code == 0, said
         assert f"Shard {i}/3 is collected" in said
         assert not list((tmp_path / f"part{i}").glob("*/record.json")), "a shard has no verdict"
-    command = [
-        sys.executable,
-        "-m",
-        "leakbound",
-        "merge",
-        *map(str, tmp_path.glob("part*/*")),
-        "--out",
-        "merged",
-    ]
-    assert subprocess.run(command, cwd=tmp_path, capture_output=True).returncode == 1, (
-        "the verdict of the whole"
-    )
+    parts = map(str, tmp_path.glob("part*/*"))
+    merged = cli("merge", *parts, "--out", "merged", cwd=tmp_path)
+    assert merged.returncode == 1, "the verdict of the whole"
     (one,), (other,) = (list((tmp_path / out).glob("*/record.json")) for out in ("whole", "merged"))
     assert one.read_bytes() == other.read_bytes()
 

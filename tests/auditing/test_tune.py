@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import stat
-import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
+from commands import cli
 
+from leakbound._install import install_hint
 from leakbound.auditing import load_spec, make_spec, prepare, run_audit
 from leakbound.auditing.seeds import generator
 from leakbound.errors import StoreError, TargetError, UsageError
@@ -133,7 +132,7 @@ def test_a_start_that_does_not_fit_is_refused_without_a_call(
         ({"start": BROKEN}, r"must hold \{canary\}; give a text that holds it with --start"),
         ({"pairs": 0}, "0 pilot pairs and 400 calls"),
         (
-            {"spec": make_spec({"canary": "given", "canary_text": "x", "canary_label": "odd"})},
+            {"spec": make_spec({"canary": "given", "canary.text": "x", "canary.label": "odd"})},
             "tune with --canary hex",
         ),
         (
@@ -163,7 +162,7 @@ def test_an_interruption_loses_a_batch_at_most(rows: Context, tmp_path: Path) ->
         tuned(rows, tmp_path, target, "none", spec=spec)
     (path,) = tmp_path.glob("*/candidates.jsonl")
     with path.open("a") as file:
-        file.write('{"kind": "scores", "query_text": "cut o')
+        file.write('{"kind": "scores", "query.text": "cut o')
     found = tuned(rows, tmp_path, target, "none", spec=spec, max_calls=36)
     assert found.calls == target.calls == 24 + 12
     assert [
@@ -182,8 +181,8 @@ def test_tuning_and_audit_share_no_seed_and_no_canary(
             "pairs": 12,
             "seed": seed,
             "canary": canary,
-            "attack": "given",
-            "query_text": POOR,
+            "query": "given",
+            "query.text": POOR,
         }
     )
     audit, root = prepare(spec, leaky, rows=rows), tuning_root(seed)
@@ -208,7 +207,13 @@ def test_the_mechanism_releases_the_answers(rows: Context, tmp_path: Path) -> No
     """
     target = Counted(Scripted(complete=leaks_for_one_wording, name="stubborn"))
     spec = make_spec(
-        {"mechanism": "report_noisy_max", "partitions": 5, "shots": 10, "epsilon": 0.5, "pairs": 30}
+        {
+            "mechanism": "report_noisy_max",
+            "mechanism.partitions": 5,
+            "shots": 10,
+            "epsilon": 0.5,
+            "pairs": 30,
+        }
     )
     found = tuned(rows, tmp_path, target, "none", spec=spec, start=GOOD, max_calls=8 * 6)
     assert found.calls == target.calls == 8 * 6
@@ -249,7 +254,7 @@ def test_without_the_extra_rewrites_still_work(
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(
-        UsageError, match=r"pip install 'leakbound\[tune\]', or use --reflection-model none"
+        UsageError, match=re.escape(f"{install_hint('tune')}, or use --reflection-model none")
     ):
         tuned(rows, tmp_path, target, None)
     assert target.calls == 0
@@ -278,7 +283,7 @@ def test_the_attack_file_is_an_audit(rows: Context, target: Counted, tmp_path: P
     found = tuned(rows, tmp_path, target, "none", start=GOOD)
     save_attack(found, tmp_path / "attack.yaml")
     text = (tmp_path / "attack.yaml").read_text()
-    assert yaml.safe_load(text) == {"attack": "given", "query_text": GOOD}
+    assert yaml.safe_load(text) == {"query": "given", "query.text": GOOD}
     assert "# Pilot accuracy before: 1.000, after: 1.000 (8 pilot pairs" in text
     assert "# Calls spent: 16 of 400; cost: unknown. Reflection model: none." in text
     assert "# Seed: 0." in text
@@ -286,7 +291,7 @@ def test_the_attack_file_is_an_audit(rows: Context, target: Counted, tmp_path: P
     spec = load_spec(str(tmp_path / "attack.yaml"), {"shots": 6, "pairs": 40})
     record, _ = run_audit(prepare(spec, target, rows=rows), tmp_path)
     assert record.verdict == "violation"
-    labelled = make_spec({"shots": 6, "query_labelled": True})
+    labelled = make_spec({"shots": 6, "query.labelled": True})
     assert (
         yaml.safe_load(attack_file(tuned(rows, tmp_path, target, "none", spec=labelled)))[
             "query_labelled"
@@ -328,17 +333,6 @@ def test_rewrites_are_wordings() -> None:
     assert len(set(REWRITES)) == len(REWRITES)
     assert all(
         name in text for text in REWRITES for name in ("{canary}", "{member}", "{nonmember}")
-    )
-
-
-def cli(*args: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    return subprocess.run(
-        [sys.executable, "-m", "leakbound", *args],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        env=environment,
     )
 
 
