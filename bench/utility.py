@@ -33,7 +33,7 @@ from leakbound.mechanisms import (
     SyntheticShots,
     ZeroShot,
 )
-from leakbound.mechanisms.product_of_experts import clipped
+from leakbound.mechanisms.exponential import clipped_log_probabilities
 from leakbound.models import Model, ScoreLabels, open_model
 from leakbound.tasks import Context, Example, Job, Query, Task
 from leakbound.tasks.datasets import infer_task, read_rows
@@ -186,9 +186,9 @@ def hard_or_soft(rounds: Sequence[Round], model: Model) -> str:
             ScoreLabels(test.task.prompt(job.context[:1], job.query), test.task.labels)
             for job in test.jobs
         ]
-        p = np.exp(clipped(np.stack(model.answer(requests)), 1e9))
+        p = np.exp(clipped_log_probabilities(np.stack(model.answer(requests)), 1e9))
         hard = np.eye(p.shape[1])[p.argmax(1)]
-        soft = np.exp(clipped(np.stack(model.answer(requests)), 2.0))
+        soft = np.exp(clipped_log_probabilities(np.stack(model.answer(requests)), 2.0))
         soft /= soft.sum(1, keepdims=True)
         at = np.arange(len(p)), np.array([test.task.labels.index(label) for label in test.truth])
         rows.append(

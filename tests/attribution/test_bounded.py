@@ -27,7 +27,8 @@ from leakbound.attribution import (
 )
 from leakbound.cli.influence_command import command
 from leakbound.errors import UsageError
-from leakbound.mechanisms.influence_decoding import BoundedCID, mixed
+from leakbound.mechanisms.influence_decoding import BoundedCID
+from leakbound.mechanisms.mixture import mixed
 from leakbound.models import Model, Scripted
 
 NOTE = Path(__file__).parents[2] / "examples" / "note.txt"

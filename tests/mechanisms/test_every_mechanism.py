@@ -25,15 +25,15 @@ from leakbound.mechanisms import (
     SubsampleAverage,
     SyntheticShots,
 )
-from leakbound.mechanisms.influence_decoding import bounded_lambda, mixed
-from leakbound.mechanisms.product_of_experts import clipped
+from leakbound.mechanisms.exponential import clipped_log_probabilities as clipped
+from leakbound.mechanisms.mixture import bounded_lambda, mixed
 from leakbound.mechanisms.top_k import joint_range, joint_top_k
 from leakbound.models import Counted, Scripted, open_model
 from leakbound.privacy import BoundedRange, compose, exponential_composition_epsilon
 from leakbound.serving import PrivateICL
 from leakbound.serving.ledger import Ledger
 from leakbound.stats import CategoricalLaw, exact_privacy_loss
-from leakbound.tasks import Example, Job, Query, Spoken, Task, Vector, Votes
+from leakbound.tasks import Example, GeneratedText, Job, Query, Task, Vector, Votes
 from leakbound.tasks.synthetic import HELP_DESK, help_desk
 
 TASK = Task("t", ("a", "b"))
@@ -276,8 +276,8 @@ def test_the_judge_lets_safe_answers_through_and_refuses_the_rest() -> None:
     free, counted = Task("t"), Counted(Scripted(complete=says))
     jobs = [Job(CONTEXT, Query("tell me")), Job(CONTEXT, Query("greet"))]
     assert JudgeDefense().collect(free, jobs, [0, 0], counted) == [
-        Spoken(JudgeDefense().refusal),
-        Spoken("good day"),
+        GeneratedText(JudgeDefense().refusal),
+        GeneratedText("good day"),
     ]
     assert counted.calls == 4
     yes = Scripted(complete=lambda p: "yes")

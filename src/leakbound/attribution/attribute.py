@@ -28,7 +28,7 @@ from leakbound.attribution.record import (
 )
 from leakbound.attribution.spans import TEMPLATE, Ids, Parts, Span, blocks, locate, sizes
 from leakbound.errors import TargetError, UsageError
-from leakbound.mechanisms.tokens import finite, tokenizing
+from leakbound.mechanisms.tokens import finite, find_tokenizer
 from leakbound.models import Model, NextLogits
 
 __all__ = ["Settings", "attribute", "attribution", "context_influence", "words_of"]
@@ -161,7 +161,7 @@ def words_of(model: Model) -> Any:
     Raises TargetError if there is none.
     """
     try:
-        return tokenizing(model)
+        return find_tokenizer(model)
     except TargetError:
         raise TargetError(
             f"{model.name} shows no tokens, and influence takes spans out of the token ids of the "

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from leakbound.attribution.measure import Law
 from leakbound.attribution.spans import Ids
-from leakbound.mechanisms.influence_decoding import bounded_lambda
+from leakbound.mechanisms.mixture import bounded_lambda
 
 __all__ = ["BoundedLaw"]
 

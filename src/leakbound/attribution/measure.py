@@ -15,7 +15,7 @@ import numpy.typing as npt
 from leakbound._check import positive, within
 from leakbound.attribution.spans import Ids, Parts, Span
 from leakbound.errors import TargetError, UsageError
-from leakbound.mechanisms import influence_decoding
+from leakbound.mechanisms import mixture
 from leakbound.mechanisms.tokens import finite, log_softmax
 from leakbound.models import Model, NextLogits, ScoreTokens
 
@@ -66,7 +66,7 @@ class Law:
         """(tokens, vocabulary) ln p, from logits with and without the context of the response
         tokens from `first` on.
         """
-        log_p = influence_decoding.mixed(context, prior, self.lam, self.temperature)
+        log_p = mixture.mixed(context, prior, self.lam, self.temperature)
         bans = [self.bans(first + row) for row in range(len(log_p))]
         if not any(bans):
             return log_p

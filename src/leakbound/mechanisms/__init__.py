@@ -1,13 +1,7 @@
-"""Mechanisms: how an answer is made from a private context.
+"""Mechanisms: how an answer is made from a private context. `MECHANISMS` holds them by name."""
 
-`MECHANISMS` is the catalogue by name.
-"""
-
-from __future__ import annotations
-
-from typing import Any
-
-from leakbound._catalogue import Catalogue
+from leakbound.mechanisms.base import CalibratedMechanism, MechanismBase
+from leakbound.mechanisms.catalogue import MECHANISMS, build_mechanism, option_names
 from leakbound.mechanisms.embedding_mean import EmbeddingMean
 from leakbound.mechanisms.few_shot import FewShot, ZeroShot
 from leakbound.mechanisms.influence_decoding import BoundedCID, ContextInfluenceDecoding
@@ -21,16 +15,22 @@ from leakbound.mechanisms.synthetic_shots import SyntheticShots
 from leakbound.tasks import Mechanism
 
 __all__ = [
-    "MECHANISMS", "BoundedCID", "ContextInfluenceDecoding", "EmbeddingMean", "FewShot", "JudgeDefense", "KeywordMean",
-    "Mechanism", "ProductOfExperts", "PromptDefense", "ReportNoisyMax", "SubsampleAverage", "SyntheticShots",
+    "MECHANISMS",
+    "BoundedCID",
+    "CalibratedMechanism",
+    "ContextInfluenceDecoding",
+    "EmbeddingMean",
+    "FewShot",
+    "JudgeDefense",
+    "KeywordMean",
+    "Mechanism",
+    "MechanismBase",
+    "ProductOfExperts",
+    "PromptDefense",
+    "ReportNoisyMax",
+    "SubsampleAverage",
+    "SyntheticShots",
     "ZeroShot",
-]  # fmt: skip
-
-MECHANISMS: Catalogue[Any] = Catalogue(
-    "the mechanism",
-    "leakbound.mechanisms",
-    (
-        ZeroShot, FewShot, PromptDefense, JudgeDefense, ReportNoisyMax, EmbeddingMean, KeywordMean,
-        ProductOfExperts, SubsampleAverage, SyntheticShots, ContextInfluenceDecoding, BoundedCID,
-    ),
-)  # fmt: skip
+    "build_mechanism",
+    "option_names",
+]

@@ -1,125 +1,229 @@
-"""EmbeddingMean (ESA): the noisy mean of answer embeddings picks one of the public candidates (CL
-Alg. 2, XL Alg. 3, Wu et al.).
-"""
+"""EmbeddingMean (ESA): the noisy mean of answer embeddings picks one of the public candidates."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from leakbound._check import positive
-from leakbound.mechanisms.answering import Answering, with_gaussian_noise
-from leakbound.mechanisms.single import answer_tokens, one_each
-from leakbound.models import Complete, Embed, Model, Request
-from leakbound.privacy import Gaussian
-from leakbound.tasks import Access, Aggregate, GaussianLaw, Job, Outputs, Query, Task, Vector
+from leakbound.mechanisms.base import CalibratedMechanism, GaussianCalibration, answer_each
+from leakbound.mechanisms.single import answer_tokens, partition_requests
+from leakbound.models import Complete, Embed, Model
+from leakbound.privacy import Gaussian, calibrate_gaussian
+from leakbound.tasks import (
+    Access,
+    Aggregate,
+    AnyRequest,
+    GaussianLaw,
+    Job,
+    Outputs,
+    Query,
+    RequestKinds,
+    Task,
+    Vector,
+)
 
 __all__ = ["EmbeddingMean", "public_candidates"]
 
 Floats = npt.NDArray[np.float64]
-Calibration = Literal["analytic", "classical"]
 
 
 @dataclass(frozen=True, slots=True)
-class EmbeddingMean(Answering):
-    """Each of T partitions answers; the answers' embeddings, clipped to norm B, are averaged;
-    noise; the nearest candidate is released.
+class EmbeddingMean(CalibratedMechanism):
+    """Each of T partitions answers; the candidate nearest to the noisy mean embedding is released.
 
-    Inputs: context, answers, mean (PRIVATE); query, candidates, T, B, sigma (public). Candidates
-    are the query's answers, or
-    zero-shot answers of the model, which see no example. Sensitivity: one answer moves the mean by
-    at most 2B/T in L2.
-    Guarantee: (2B/T)/sigma-GDP under replace_one, for the noisy mean (white box) and so for the
-    choice. It is reached only if an
-    answer can move to the antipode; answers closer together leak less (see `law`).
+    Embeddings are clipped to norm B before they are averaged. The candidates are the query's
+    answers, or zero-shot answers of the model, which sees no example for them. Private: context,
+    answers, mean. Public: query, candidates, T, B, sigma.
+
+    Attributes:
+        sigma: Standard deviation of the noise on each coordinate of the mean.
+        partitions: T, the number of disjoint parts of the context.
+        clip: B, the largest L2 norm of an embedding.
+        candidates: Number of zero-shot answers that are sampled for a free query.
+
+    Raises:
+        UsageError: If one of them is not positive.
+
+    Guarantee:
+        (2B/T)/sigma-GDP under replace_one, for the noisy mean (white box) and so for the choice:
+        one answer moves the mean by at most 2B/T in L2. It is reached only if an answer can move to
+        the antipode; answers closer together leak less (`output_distribution`).
+
+    Reference:
+        Wu et al. (ICLR 2024), embedding space aggregation; CL Algorithm 2; XL Algorithm 3.
     """
 
     name: ClassVar[str] = "embedding_mean"
-    white_score: ClassVar[str] = "distance_gap"
+    white_box_score: ClassVar[str | None] = "distance_gap"
     access: ClassVar[frozenset[Access]] = frozenset({"black_box", "white_box"})
-    needs: ClassVar[frozenset[type[Request[Any]]]] = frozenset({Complete, Embed})
+    needs: ClassVar[RequestKinds] = frozenset({Complete, Embed})
     sigma: float
     partitions: int = 10
     clip: float = 1.0
     candidates: int = 10
 
     def __post_init__(self) -> None:
-        for name in ("sigma", "partitions", "clip", "candidates"):
-            positive(name, getattr(self, name))
+        positive("sigma", self.sigma)
+        positive("partitions", self.partitions)
+        positive("clip", self.clip)
+        positive("candidates", self.candidates)
 
     @classmethod
     def calibrated(
-        cls, epsilon: float, delta: float, partitions: int = 10, calibration: Calibration = "analytic",
-        clip: float = 1.0, candidates: int = 10,
-    ) -> EmbeddingMean:  # fmt: skip
-        """With the noise that `calibration` prescribes for (epsilon, delta)."""
-        return with_gaussian_noise(
-            cls(1.0, partitions, clip, candidates), epsilon, delta, calibration
-        )
+        cls,
+        epsilon: float,
+        delta: float,
+        partitions: int = 10,
+        calibration: GaussianCalibration = "analytic",
+        clip: float = 1.0,
+        candidates: int = 10,
+    ) -> Self:
+        """With the noise that a claim needs.
+
+        Args:
+            epsilon: epsilon of the claim, above 0.
+            delta: delta of the claim in (0, 1).
+            partitions: Number of disjoint parts of the context.
+            calibration: "analytic" is exact; "classical" does not keep every claim above epsilon 1.
+            clip: Largest L2 norm of an embedding.
+            candidates: Number of zero-shot answers that are sampled for a free query.
+
+        Returns:
+            A mechanism.
+        """
+        made = cls(1.0, partitions, clip, candidates)
+        sensitivity = made.guarantee.sensitivity
+        return replace(made, sigma=calibrate_gaussian(epsilon, delta, sensitivity, calibration))
 
     @property
     def guarantee(self) -> Gaussian:
         """mu-GDP with mu = 2B/(T sigma)."""
         return Gaussian(2 * self.clip / self.partitions, self.sigma)
 
-    def requests(self, task: Task, job: Job, draw: int) -> list[Request[Any]]:
-        """One greedy completion a partition."""
-        return one_each(task, job, self.partitions, draw)
+    @property
+    def sampled_candidates(self) -> int:
+        """`candidates`."""
+        return self.candidates
+
+    def voters(self, shots: int) -> int:
+        """One answer for each partition.
+
+        Args:
+            shots: Number of examples in the context.
+
+        Returns:
+            `partitions`.
+        """
+        return self.partitions
+
+    def noise_in_collect(self, task: Task, query: Query) -> bool:
+        """Noise is drawn in `release` only.
+
+        Args:
+            task: The task of the context.
+            query: The query that is answered.
+
+        Returns:
+            False.
+        """
+        return False
+
+    def requests(self, task: Task, job: Job, draw: int) -> list[AnyRequest]:
+        """One greedy completion for each partition.
+
+        Args:
+            task: Renders the prompts.
+            job: Context (PRIVATE) and query.
+            draw: Names the random draw.
+
+        Returns:
+            `partitions` requests.
+
+        Raises:
+            UsageError: If a partition would be empty.
+        """
+        return partition_requests(task, job, self.partitions, draw)
 
     def collect(
         self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model
     ) -> list[Aggregate]:
-        """T completions a job, the public candidates of each query, and an embedding of every text."""
-        requests = [
-            ask
-            for job, draw in zip(jobs, draws, strict=True)
-            for ask in self.requests(task, job, draw)
-        ]
-        texts = [text.strip() for text in model.answer(requests)]
+        """T completions for each job, the public candidates, and an embedding of every text.
+
+        Args:
+            task: Renders the prompts.
+            jobs: Contexts (PRIVATE) and queries.
+            draws: One number for each job.
+            model: Answers the requests.
+
+        Returns:
+            The mean embedding of each job, with candidates and their embeddings.
+        """
+        each = [self.requests(task, job, draw) for job, draw in zip(jobs, draws, strict=True)]
+        texts = [text.strip() for group in answer_each(model, each) for text in group]
         choices = [public_candidates(task, job.query, self.candidates, model) for job in jobs]
         public = list(dict.fromkeys(text for names in choices for text in names))
-        points = [
-            self._clipped(e) for e in model.answer([Embed(text) for text in (*texts, *public)])
-        ]  # one each: no count tells
-        known, said = (
-            dict(zip(public, points[len(texts) :], strict=True)),
-            np.stack(points[: len(texts)]),
-        )
+        # Every private answer is embedded, equal ones too: the number of requests must not depend
+        # on how many differ.
+        points = [self._clipped(e) for e in model.answer([Embed(t) for t in (*texts, *public)])]
+        known = dict(zip(public, points[len(texts) :], strict=True))
+        private = np.stack(points[: len(texts)]).reshape(len(jobs), self.partitions, -1)
         return [
-            Vector(_floats(mean), names, tuple(_floats(known[t]) for t in names))
-            for mean, names in zip(
-                said.reshape(len(jobs), self.partitions, -1).mean(1), choices, strict=True
-            )
+            Vector(_floats(mean), names, tuple(_floats(known[name]) for name in names))
+            for mean, names in zip(private.mean(1), choices, strict=True)
         ]
 
     def _clipped(self, embedding: npt.ArrayLike) -> Floats:
-        """Scaled down to norm B; an embedding that is not finite becomes 0."""
+        """Scaled down to norm B; a coordinate that is not finite becomes 0."""
         e = np.nan_to_num(np.asarray(embedding, float), nan=0.0, posinf=0.0, neginf=0.0)
         return np.asarray(e * min(1.0, self.clip / max(float(np.linalg.norm(e)), 1e-12)))
 
     def release(self, aggregate: Vector, draws: int, rng: np.random.Generator) -> Outputs:
-        """Noisy means (draws, dim) and the candidate nearest to each."""
+        """Noisy means and the candidate nearest to each.
+
+        Args:
+            aggregate: Mean embedding and candidates of one job (PRIVATE).
+            draws: Number of independent outputs.
+            rng: Source of the noise.
+
+        Returns:
+            `noisy` of shape (draws, dim), and `answers`.
+        """
         noisy = np.asarray(aggregate.values) + rng.normal(
             0.0, self.sigma, (draws, len(aggregate.values))
         )
         points = np.asarray(aggregate.points)
-        far = (points**2).sum(
-            1
-        ) - 2 * noisy @ points.T  # squared distance, less the same for all candidates
-        return Outputs(far.argmin(1), noisy, aggregate.choices, points, float(self.partitions))
+        # squared distance, less what is the same for all candidates
+        distance = (points**2).sum(1) - 2 * noisy @ points.T
+        return Outputs(distance.argmin(1), noisy, aggregate.choices, points, float(self.partitions))
 
     def output_distribution(self, aggregate: Vector) -> GaussianLaw:
-        """The noisy mean is N(mean, sigma^2 I)."""
+        """Distribution of the noisy mean.
+
+        Args:
+            aggregate: Mean embedding and candidates of one job (PRIVATE).
+
+        Returns:
+            N(mean, sigma^2 I).
+        """
         return GaussianLaw(np.asarray(aggregate.values), self.sigma)
 
 
 def public_candidates(task: Task, query: Query, count: int, model: Model) -> tuple[str, ...]:
-    """The query's answers; else distinct zero-shot answers, sampled from the model without any
-    example.
+    """Candidate answers that depend on no example.
+
+    Args:
+        task: Renders the prompt.
+        query: The query.
+        count: Number of zero-shot answers, the first greedy and the others at temperature 1.
+        model: Answers the query without any example.
+
+    Returns:
+        The query's answers where it has some, else the distinct zero-shot answers.
     """
     if task.answers(query):
         return task.answers(query)

@@ -1,7 +1,4 @@
-"""FewShot: the whole private context in one prompt.
-
-The ceiling of every trade-off, and no privacy.
-"""
+"""FewShot and ZeroShot: the whole private context in one prompt, or none of it."""
 
 from __future__ import annotations
 
@@ -17,16 +14,23 @@ __all__ = ["FewShot", "ZeroShot"]
 
 @dataclass(frozen=True, slots=True)
 class FewShot(Undefended):
-    """All examples, then the query; the model's answer is released as it is. Guarantee: none."""
+    """All examples, then the query; the model's answer is released as it is.
+
+    The non-private upper bound of every trade-off.
+
+    Guarantee:
+        None.
+    """
 
     name: ClassVar[str] = "few_shot"
 
 
 @dataclass(frozen=True, slots=True)
 class ZeroShot(Undefended):
-    """No example at all: the floor of every trade-off.
+    """No example at all: the zero-shot baseline of every trade-off.
 
-    Its answer does not depend on the context.
+    Guarantee:
+        0-DP under any relation: the answer does not depend on the context.
     """
 
     name: ClassVar[str] = "zero_shot"
@@ -37,5 +41,12 @@ class ZeroShot(Undefended):
         return PureDP(0.0)
 
     def shown(self, job: Job) -> Job:
-        """The query alone."""
+        """The query alone.
+
+        Args:
+            job: Context (PRIVATE) and query.
+
+        Returns:
+            The query over an empty context.
+        """
         return Job((), job.query)

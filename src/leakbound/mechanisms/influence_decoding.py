@@ -1,84 +1,97 @@
-"""ContextInfluenceDecoding and BoundedCID:
-
-how strongly the context may speak (CI Definition 3.4 and Algorithm 1).
-"""
+"""ContextInfluenceDecoding and BoundedCID: how strongly the context may speak (CI, 3.4)."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from leakbound._check import at_least, positive
-from leakbound.mechanisms.answering import Answering
-from leakbound.mechanisms.single import as_given
-from leakbound.mechanisms.tokens import Speller, finite, log_softmax
-from leakbound.models import Model, NextLogits, Request, ScoreLabels
+from leakbound.mechanisms.base import MechanismBase, answer_each
+from leakbound.mechanisms.mixture import bounded_lambda, mixed
+from leakbound.mechanisms.single import release_unchanged
+from leakbound.mechanisms.tokens import TokenDecoder, finite
+from leakbound.models import Model, NextLogits, ScoreLabels
 from leakbound.privacy import Guarantee, NonPrivate, PureDP, compose
 from leakbound.tasks import (
     Access,
     Aggregate,
+    AnyRequest,
     CategoricalLaw,
+    GeneratedText,
     Job,
     Outputs,
     Query,
-    Spoken,
+    RequestKinds,
     Task,
     Vector,
 )
 
-__all__ = ["BoundedCID", "ContextInfluenceDecoding", "bounded_lambda", "mixed"]
+__all__ = ["BoundedCID", "ContextInfluenceDecoding"]
 
 Floats = npt.NDArray[np.float64]
 
 
-def mixed(context: Floats, prior: Floats, lam: float, temperature: float) -> Floats:
-    """ln of softmax[(lam context + (1 - lam) prior)/T] over the last axis:
-
-    logits with and without the context.
-    """
-    return log_softmax((lam * context + (1 - lam) * prior) / temperature)
-
-
-def bounded_lambda(
-    context: Floats, prior: Floats, bound: float, largest: float, temperature: float
-) -> float:
-    """A lambda in [0, largest] with max |ln p_lambda - ln p_0| <= bound:
-
-    by bisection for the largest, ending on the safe side.
-    """
-    p0 = mixed(context, prior, 0.0, temperature)
-
-    def holds(lam: float) -> bool:
-        return bool(np.abs(mixed(context, prior, lam, temperature) - p0).max() <= bound)
-
-    if holds(largest):
-        return largest
-    low, high = 0.0, largest
-    for _ in range(40):
-        middle = (low + high) / 2
-        low, high = (middle, high) if holds(middle) else (low, middle)
-    return low
-
-
 @dataclass(frozen=True, slots=True)
-class _Decoding(Answering):
+class _Decoding(MechanismBase):
     """What both share: one choice among answers, or tokens sampled one after the other."""
 
     access: ClassVar[frozenset[Access]] = frozenset({"black_box"})
-    needs: ClassVar[frozenset[type[Request[Any]]]] = frozenset({ScoreLabels})
+    needs: ClassVar[RequestKinds] = frozenset({ScoreLabels})
     temperature: float = 1.0
     tokens: int = 24
 
+    @abstractmethod
     def log_p(self, context: Floats, prior: Floats, choices: int = 1) -> Floats:
-        """ln of the law of the next of so many choices."""
-        raise NotImplementedError
+        """ln of the distribution of the next of so many choices.
 
-    def requests(self, task: Task, job: Job, draw: int) -> list[Request[Any]]:
-        """With the context and without it: the query's answers, or the first token."""
+        Args:
+            context: (vocabulary,) logits with the context (PRIVATE).
+            prior: (vocabulary,) logits without it.
+            choices: Number of choices that share the budget.
+
+        Returns:
+            (vocabulary,) log-probabilities.
+        """
+
+    def voters(self, shots: int) -> int:
+        """A single answer.
+
+        Args:
+            shots: Number of examples in the context.
+
+        Returns:
+            1.
+        """
+        return 1
+
+    def noise_in_collect(self, task: Task, query: Query) -> bool:
+        """The tokens of a free answer are drawn while collecting.
+
+        Args:
+            task: The task of the context.
+            query: The query that is answered.
+
+        Returns:
+            True for a free answer.
+        """
+        return not task.answers(query)
+
+    def requests(self, task: Task, job: Job, draw: int) -> list[AnyRequest]:
+        """With the context and without it: the query's answers, or the first token.
+
+        Args:
+            task: Renders the prompts.
+            job: Context (PRIVATE) and query.
+            draw: Not used.
+
+        Returns:
+            Two requests.
+        """
         prompts = [task.prompt(context, job.query) for context in (job.context, ())]
         if answers := task.answers(job.query):
             return [ScoreLabels(prompt, answers) for prompt in prompts]
@@ -87,57 +100,93 @@ class _Decoding(Answering):
     def collect(
         self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model
     ) -> list[Aggregate]:
-        """Two scorings a job; a free answer is sampled token by token from the job's draw."""
-        replies = iter(
-            model.answer(
-                [a for job in jobs if task.answers(job.query) for a in self.requests(task, job, 0)]
-            )
-        )
-        out: list[Aggregate] = []
+        """Two scorings for each job; a free answer is generated token by token.
+
+        Args:
+            task: Renders the prompts.
+            jobs: Contexts (PRIVATE) and queries.
+            draws: One number for each job; the tokens of a free answer are drawn from it.
+            model: Answers the requests.
+
+        Returns:
+            Scores with the context and then without it, or the generated text, of each job.
+        """
+        scored = [job for job in jobs if task.answers(job.query)]
+        replies = iter(answer_each(model, [self.requests(task, job, 0) for job in scored]))
+        found: list[Aggregate] = []
         for job, draw in zip(jobs, draws, strict=True):
             if answers := task.answers(job.query):
-                scores = [finite(next(replies)) for _ in range(2)]
-                out.append(Vector(tuple(np.concatenate(scores).tolist()), answers))
+                scores = np.concatenate([finite(reply) for reply in next(replies)])
+                found.append(Vector(tuple(scores.tolist()), answers))
             else:
-                out.append(self._spell(task, job, draw, model))
-        return out
+                found.append(self._generate(task, job, draw, model))
+        return found
 
-    def _spell(self, task: Task, job: Job, draw: int, model: Model) -> Spoken:
+    def _generate(self, task: Task, job: Job, draw: int, model: Model) -> GeneratedText:
         rng = np.random.default_rng(draw)
-        speller = Speller(model, [task.prompt(context, job.query) for context in (job.context, ())])
+        prompts = [task.prompt(context, job.query) for context in (job.context, ())]
+        decoder = TokenDecoder(model, prompts)
         for _ in range(self.tokens):
-            with_context, without = speller.logits()
-            law = self.log_p(with_context, without, self.tokens)
-            speller.add(int((law + rng.gumbel(size=law.size)).argmax()))
-            if speller.ended:
+            with_context, without = decoder.logits()
+            log_p = self.log_p(with_context, without, self.tokens)
+            decoder.add(int((log_p + rng.gumbel(size=log_p.size)).argmax()))
+            if decoder.ended:
                 break
-        return Spoken(speller.text)
+        return GeneratedText(decoder.text)
 
-    def _law(self, aggregate: Vector) -> Floats:
+    def _probabilities(self, aggregate: Vector) -> Floats:
         with_context, without = np.split(np.asarray(aggregate.values), 2)
         return np.exp(self.log_p(with_context, without))
 
-    def noise_in_collect(self, task: Task, query: Query) -> bool:
-        """A free answer is: its tokens are drawn while collecting."""
-        return not task.answers(query)
+    def release(
+        self, aggregate: Vector | GeneratedText, draws: int, rng: np.random.Generator
+    ) -> Outputs:
+        """Sampled answers; a generated answer as it is.
 
-    def release(self, aggregate: Vector | Spoken, draws: int, rng: np.random.Generator) -> Outputs:
-        """Answers sampled from the law; a spelled answer as it is."""
-        if isinstance(aggregate, Spoken):
-            return as_given(aggregate, draws)
-        p = self._law(aggregate)
+        Args:
+            aggregate: Scores or a generated text of one job (PRIVATE).
+            draws: Number of outputs.
+            rng: Source of the choices; not used for a generated answer.
+
+        Returns:
+            `draws` outputs.
+        """
+        if isinstance(aggregate, GeneratedText):
+            return release_unchanged(aggregate, draws)
+        p = self._probabilities(aggregate)
         return Outputs(np.asarray(rng.choice(p.size, draws, p=p / p.sum()), np.int64))
 
-    def output_distribution(self, aggregate: Vector | Spoken) -> CategoricalLaw | None:
-        """The probabilities of the answers; unknown for a spelled answer."""
-        return None if isinstance(aggregate, Spoken) else CategoricalLaw(self._law(aggregate))
+    def output_distribution(self, aggregate: Vector | GeneratedText) -> CategoricalLaw | None:
+        """Probabilities of the answers.
+
+        Args:
+            aggregate: Scores or a generated text of one job (PRIVATE).
+
+        Returns:
+            The distribution; None for a generated answer.
+        """
+        if isinstance(aggregate, GeneratedText):
+            return None
+        return CategoricalLaw(self._probabilities(aggregate))
 
 
 @dataclass(frozen=True, slots=True)
 class ContextInfluenceDecoding(_Decoding):
     """p proportional to exp[(lam logits with the context + (1 - lam) logits without)/T].
 
-    Guarantee: none, except at lam = 0.
+    Attributes:
+        temperature: T, above 0.
+        tokens: Largest number of tokens of a free answer.
+        lam: Weight of the context, at least 0.
+
+    Raises:
+        UsageError: If lam is negative or the temperature is not positive.
+
+    Guarantee:
+        0-DP under any relation at lam = 0, where the context is not read; none otherwise.
+
+    Reference:
+        CI Definition 3.4.
     """
 
     name: ClassVar[str] = "context_influence_decoding"
@@ -149,24 +198,45 @@ class ContextInfluenceDecoding(_Decoding):
 
     @property
     def guarantee(self) -> Guarantee:
-        """0-DP at lam = 0, where the context is not heard; none otherwise."""
+        """0-DP at lam = 0; none otherwise."""
         return PureDP(0.0) if self.lam == 0 else NonPrivate()
 
     def log_p(self, context: Floats, prior: Floats, choices: int = 1) -> Floats:
-        """The mixture."""
+        """The mixture.
+
+        Args:
+            context: (vocabulary,) logits with the context (PRIVATE).
+            prior: (vocabulary,) logits without it.
+            choices: Not used.
+
+        Returns:
+            (vocabulary,) log-probabilities.
+        """
         return mixed(context, prior, self.lam, self.temperature)
 
 
 @dataclass(frozen=True, slots=True)
 class BoundedCID(_Decoding):
-    """Per choice the largest lam in [0, largest] with |ln(p/p_prior)| <= epsilon/2 for every token
-    (or answer).
+    """For each choice the largest lam in [0, largest] with |ln(p/p_prior)| <= epsilon/2 everywhere.
 
-    Both worlds stay within epsilon/2 of the same prior, whatever the whole context is: epsilon-DP
-    per choice for any change of
-    the context (stated under replace_one). A free answer makes up to `tokens` choices of
-    epsilon/tokens each. The loss of a pair
-    reaches epsilon only where two contexts pull to opposite ends.
+    A free answer makes up to `tokens` choices of epsilon/tokens each.
+
+    Attributes:
+        temperature: T, above 0.
+        tokens: Largest number of tokens of a free answer.
+        epsilon: epsilon of one answer.
+        largest: Largest weight of the context.
+
+    Raises:
+        UsageError: If one of them is not positive.
+
+    Guarantee:
+        epsilon-DP for any change of the context, stated under replace_one: neighbouring contexts
+        stay within epsilon/2 of the same prior. The loss of a pair reaches epsilon only where two
+        contexts pull to opposite ends.
+
+    Reference:
+        CI Algorithm 1.
     """
 
     name: ClassVar[str] = "bounded_cid"
@@ -185,26 +255,51 @@ class BoundedCID(_Decoding):
         largest: float = 1.5,
         temperature: float = 1.0,
         tokens: int = 24,
-    ) -> BoundedCID:
-        """`epsilon` is that of one answer, whether one choice or many tokens."""
+    ) -> Self:
+        """With a claim for one answer, whether it is one choice or many tokens.
+
+        Args:
+            epsilon: epsilon of the claim, above 0.
+            delta: Not used: the guarantee is pure.
+            largest: Largest weight of the context.
+            temperature: T, above 0.
+            tokens: Largest number of tokens of a free answer.
+
+        Returns:
+            A mechanism.
+        """
         return cls(temperature, tokens, epsilon, largest)
 
     @property
     def guarantee(self) -> PureDP:
-        """epsilon-DP of one choice."""
+        """epsilon-DP of one choice among answers."""
         return PureDP(self.epsilon)
 
     def cost(self, task: Task, query: Query) -> Guarantee:
-        """One choice among answers, or the composition over the tokens of a free answer."""
-        return (
-            self.guarantee
-            if task.answers(query)
-            else compose([PureDP(self.epsilon / self.tokens)] * self.tokens)
-        )
+        """One choice among answers, or the composition over the tokens of a free answer.
+
+        Args:
+            task: The task of the context.
+            query: The query that is answered.
+
+        Returns:
+            `guarantee`, or a composition of `tokens` parts.
+        """
+        if task.answers(query):
+            return self.guarantee
+        return compose([PureDP(self.epsilon / self.tokens)] * self.tokens)
 
     def log_p(self, context: Floats, prior: Floats, choices: int = 1) -> Floats:
-        """The bounded mixture, each of `choices` at its share of epsilon."""
-        lam = bounded_lambda(
-            context, prior, self.epsilon / choices / 2, self.largest, self.temperature
-        )
+        """The bounded mixture.
+
+        Args:
+            context: (vocabulary,) logits with the context (PRIVATE).
+            prior: (vocabulary,) logits without it.
+            choices: Number of choices that share epsilon.
+
+        Returns:
+            (vocabulary,) log-probabilities.
+        """
+        bound = self.epsilon / choices / 2
+        lam = bounded_lambda(context, prior, bound, self.largest, self.temperature)
         return mixed(context, prior, lam, self.temperature)

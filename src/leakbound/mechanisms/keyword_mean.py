@@ -1,66 +1,84 @@
-"""KeywordMean (KSA): private counts of public keywords, and a public answer that is shown the
-winners (CL Alg. 2, Wu et al.).
-"""
+"""KeywordMean (KSA): noisy counts of public keywords, and an answer that is shown the best."""
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from leakbound._check import positive
 from leakbound.errors import UsageError
-from leakbound.mechanisms.answering import Answering, with_gaussian_noise
+from leakbound.mechanisms.base import CalibratedMechanism, GaussianCalibration, answer_each
 from leakbound.mechanisms.embedding_mean import public_candidates
-from leakbound.mechanisms.single import one_each
+from leakbound.mechanisms.exponential import softmax_distribution
+from leakbound.mechanisms.keywords import mean_counts, word_shares, words_of
+from leakbound.mechanisms.single import partition_requests
 from leakbound.mechanisms.top_k import joint_range, joint_top_k
 from leakbound.mechanisms.wording import SHOWN_KEYWORDS
-from leakbound.models import Complete, Model, Request
+from leakbound.models import Complete, Model
 from leakbound.models.content import text_only
-from leakbound.privacy import BoundedRange, Gaussian
+from leakbound.privacy import BoundedRange, Gaussian, calibrate_gaussian
 from leakbound.tasks import (
     Access,
     Aggregate,
+    AnyRequest,
     CategoricalLaw,
     GaussianLaw,
     Job,
     Outputs,
     Query,
+    RequestKinds,
     Task,
     Vector,
 )
 
-__all__ = ["KeywordMean", "words_of"]
+__all__ = ["KeywordMean"]
 
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
 Selection = Literal["gaussian", "joint_exponential"]
 
 
 @dataclass(frozen=True, slots=True)
-class KeywordMean(Answering):
-    """Each of T partitions answers; an answer counts its first m distinct keywords of a public
-    domain once; the mean counts are noised.
+class KeywordMean(CalibratedMechanism):
+    """Each of T partitions answers; the k public words with the largest noisy counts are released.
 
-    Inputs: context, answers, counts (PRIVATE); query, domain, T, m, k, noise (public). Domain: the
-    words of the query's answers, or
-    of zero-shot answers and the query, never of private answers. Released: the k words with the
-    largest noisy counts, and the text of a
-    zero-shot answer that is shown them. selection "gaussian": sensitivity sqrt(2m)/T in L2,
-    guarantee (sqrt(2m)/T)/sigma-GDP under
-    replace_one for the whole noisy vector. "joint_exponential": the ordered top k through one
-    exponential mechanism (Gillenwater et
-    al. 2022), utility -max_i (count of rank i less count of the i-th chosen), range 2/T at k = 1,
-    4/T beyond; guarantee epsilon-DP.
+    An answer counts its first m distinct keywords once. The domain of keywords is the words of the
+    query's answers, or of zero-shot answers and the query, never of private answers. A free query
+    is answered by a zero-shot answer that is shown the released words. Private: context, answers,
+    counts. Public: query, domain, T, m, k, noise.
+
+    Attributes:
+        noise: Standard deviation on each mean count ("gaussian"), or epsilon ("joint_exponential").
+        partitions: T, the number of disjoint parts of the context.
+        per_answer: m, the number of keywords that one answer counts.
+        top: k, the number of words that are released together.
+        candidates: Number of zero-shot answers that are sampled for a free query.
+        selection: "gaussian" releases noisy counts; "joint_exponential" draws the ordered top k
+            through one exponential mechanism with utility -max_i (count of rank i less count of the
+            i-th chosen), of range 2/T at k = 1 and 4/T beyond.
+
+    Raises:
+        UsageError: If a number is not positive, or the selection is another.
+
+    Guarantee:
+        Under replace_one. "gaussian": (sqrt(2m)/T)/sigma-GDP for the whole noisy vector, because an
+        answer moves 2m counts by 1/T each. "joint_exponential": epsilon-bounded range, so
+        epsilon-DP, for the ordered words.
+
+    Reference:
+        Wu et al. (ICLR 2024), keyword space aggregation; CL Algorithm 2; Gillenwater, Joseph, Munoz
+        and Diaz, "A joint exponential mechanism for differentially private top-k" (ICML 2022).
     """
 
     name: ClassVar[str] = "keyword_mean"
-    white_score: ClassVar[str] = "distance_gap"
-    needs: ClassVar[frozenset[type[Request[Any]]]] = frozenset({Complete})
-    noise: float  # sigma of "gaussian", epsilon of "joint_exponential"
+    white_box_score: ClassVar[str | None] = "distance_gap"
+    needs: ClassVar[RequestKinds] = frozenset({Complete})
+    noise: float
     partitions: int = 10
     per_answer: int = 1
     top: int = 1
@@ -68,8 +86,11 @@ class KeywordMean(Answering):
     selection: Selection = "gaussian"
 
     def __post_init__(self) -> None:
-        for name in ("noise", "partitions", "per_answer", "top", "candidates"):
-            positive(name, getattr(self, name))
+        positive("noise", self.noise)
+        positive("partitions", self.partitions)
+        positive("per_answer", self.per_answer)
+        positive("top", self.top)
+        positive("candidates", self.candidates)
         if self.selection not in ("gaussian", "joint_exponential"):
             raise UsageError(
                 f"selection is {self.selection!r}; it must be gaussian or joint_exponential."
@@ -77,89 +98,152 @@ class KeywordMean(Answering):
 
     @classmethod
     def calibrated(
-        cls, epsilon: float, delta: float, partitions: int = 10, calibration: Literal["analytic", "classical"] = "analytic",
-        per_answer: int = 1, top: int = 1, candidates: int = 10, selection: Selection = "gaussian",
-    ) -> KeywordMean:  # fmt: skip
-        """With the noise that (epsilon, delta) needs."""
+        cls,
+        epsilon: float,
+        delta: float,
+        partitions: int = 10,
+        calibration: GaussianCalibration = "analytic",
+        per_answer: int = 1,
+        top: int = 1,
+        candidates: int = 10,
+        selection: Selection = "gaussian",
+    ) -> Self:
+        """With the noise that a claim needs.
+
+        Args:
+            epsilon: epsilon of the claim, above 0.
+            delta: delta of the claim in (0, 1).
+            partitions: Number of disjoint parts of the context.
+            calibration: Of Gaussian noise: "analytic" is exact; "classical" does not keep every
+                claim above epsilon 1.
+            per_answer: Number of keywords that one answer counts.
+            top: Number of words that are released together.
+            candidates: Number of zero-shot answers that are sampled for a free query.
+            selection: "gaussian" or "joint_exponential".
+
+        Returns:
+            A mechanism.
+        """
         made = cls(epsilon, partitions, per_answer, top, candidates, selection)
-        return (
-            with_gaussian_noise(made, epsilon, delta, calibration, "noise")
-            if selection == "gaussian"
-            else made
-        )
+        if selection == "joint_exponential":
+            return made
+        sensitivity = made._sensitivity
+        return replace(made, noise=calibrate_gaussian(epsilon, delta, sensitivity, calibration))
 
     @property
     def access(self) -> frozenset[Access]:
-        """The noisy counts are covered by the Gaussian guarantee only."""
+        """White box for "gaussian" only: nothing else covers the noisy counts."""
         return frozenset(
             {"black_box", "white_box"} if self.selection == "gaussian" else {"black_box"}
         )
 
     @property
     def guarantee(self) -> Gaussian | BoundedRange:
-        """mu-GDP with mu = sqrt(2m)/(T sigma), or epsilon-DP of the exponential mechanism."""
+        """mu-GDP with mu = sqrt(2m)/(T sigma), or the range of the exponential mechanism."""
         if self.selection == "gaussian":
-            return Gaussian(math.sqrt(2 * self.per_answer) / self.partitions, self.noise)
+            return Gaussian(self._sensitivity, self.noise)
         return BoundedRange(self.noise)
 
-    def requests(self, task: Task, job: Job, draw: int) -> list[Request[Any]]:
-        """One greedy completion a partition."""
-        return one_each(task, job, self.partitions, draw)
+    @property
+    def _sensitivity(self) -> float:
+        return math.sqrt(2 * self.per_answer) / self.partitions
+
+    @property
+    def sampled_candidates(self) -> int:
+        """`candidates`."""
+        return self.candidates
+
+    def voters(self, shots: int) -> int:
+        """One answer for each partition.
+
+        Args:
+            shots: Number of examples in the context.
+
+        Returns:
+            `partitions`.
+        """
+        return self.partitions
+
+    def noise_in_collect(self, task: Task, query: Query) -> bool:
+        """Noise is drawn in `release` only.
+
+        Args:
+            task: The task of the context.
+            query: The query that is answered.
+
+        Returns:
+            False.
+        """
+        return False
+
+    def requests(self, task: Task, job: Job, draw: int) -> list[AnyRequest]:
+        """One greedy completion for each partition.
+
+        Args:
+            task: Renders the prompts.
+            job: Context (PRIVATE) and query.
+            draw: Names the random draw.
+
+        Returns:
+            `partitions` requests.
+
+        Raises:
+            UsageError: If a partition would be empty.
+        """
+        return partition_requests(task, job, self.partitions, draw)
 
     def collect(
         self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model
     ) -> list[Aggregate]:
-        """T completions a job and the public candidates of each query."""
-        requests = [
-            ask
-            for job, draw in zip(jobs, draws, strict=True)
-            for ask in self.requests(task, job, draw)
-        ]
-        texts = iter(model.answer(requests))
-        out: list[Aggregate] = []
-        for job in jobs:
-            said = [next(texts) for _ in range(self.partitions)]
-            public = public_candidates(task, job.query, self.candidates, model)
-            extra = () if task.answers(job.query) else (text_only(job.query.text, self.name),)
-            domain = tuple(
-                dict.fromkeys(word for text in (*public, *extra) for word in words_of(text))
-            )
-            counts = tuple(self._counts(said, domain).tolist())
-            out.append(
-                Vector(counts, public, _shares(public, domain))
-                if not extra
-                else Vector(counts, domain)
-            )
-        return out
+        """T completions for each job, and the public candidates of each query.
 
-    def _counts(self, said: Sequence[str], domain: tuple[str, ...]) -> npt.NDArray[np.float64]:
-        """Mean over answers of 0/1 for each keyword of the domain; an answer counts its first m
-        distinct ones.
+        Args:
+            task: Renders the prompts.
+            jobs: Contexts (PRIVATE) and queries.
+            draws: One number for each job.
+            model: Answers the requests.
+
+        Returns:
+            The mean counts of each job, with the domain or the answers.
         """
-        at = {word: i for i, word in enumerate(domain)}
-        counts = np.zeros(len(domain))
-        for text in said:
-            known = [word for word in dict.fromkeys(words_of(text)) if word in at]
-            counts[[at[word] for word in known[: self.per_answer]]] += 1 / self.partitions
-        return counts
+        each = [self.requests(task, job, draw) for job, draw in zip(jobs, draws, strict=True)]
+        replies = answer_each(model, each)
+        return [
+            self._aggregate(task, job.query, texts, model)
+            for job, texts in zip(jobs, replies, strict=True)
+        ]
+
+    def _aggregate(self, task: Task, query: Query, texts: Sequence[str], model: Model) -> Vector:
+        public = public_candidates(task, query, self.candidates, model)
+        extra = () if task.answers(query) else (text_only(query.text, self.name),)
+        domain = tuple(dict.fromkeys(word for text in (*public, *extra) for word in words_of(text)))
+        counts = tuple(mean_counts(texts, domain, self.per_answer).tolist())
+        if extra:
+            return Vector(counts, domain)
+        return Vector(counts, public, word_shares(public, domain))
 
     def release(self, aggregate: Vector, draws: int, rng: np.random.Generator) -> Outputs:
         """The k best words of each draw, best first.
 
-        `answers`: the best word, or the answer that its words speak for most.
+        Args:
+            aggregate: Mean counts of one job (PRIVATE).
+            draws: Number of independent outputs.
+            rng: Source of the noise.
+
+        Returns:
+            `picked` of shape (draws, k); `answers`: the best word, or the answer that the words
+            speak for most; `noisy` for "gaussian".
         """
-        counts, points = (
-            np.asarray(aggregate.values),
-            np.asarray(aggregate.points) if aggregate.points else None,
-        )
+        counts = np.asarray(aggregate.values)
+        points = np.asarray(aggregate.points) if aggregate.points else None
         noisy, picked = self._select(counts, draws, rng)
         seen = noisy if noisy is not None else np.eye(len(counts))[picked[:, 0]]
         answers = picked[:, 0] if points is None else (seen @ points.T).argmax(1)
         return Outputs(answers, noisy, aggregate.choices, points, float(self.partitions), picked)
 
     def _select(
-        self, counts: npt.NDArray[np.float64], draws: int, rng: np.random.Generator
-    ) -> tuple[npt.NDArray[np.float64] | None, npt.NDArray[np.int64]]:
+        self, counts: Floats, draws: int, rng: np.random.Generator
+    ) -> tuple[Floats | None, Integers]:
         """(noisy counts, where they may be released; indices of the k best of each draw)."""
         k = min(self.top, len(counts))
         if self.selection == "joint_exponential":
@@ -170,44 +254,47 @@ class KeywordMean(Answering):
         return noisy, np.argsort(-noisy, axis=1)[:, :k]
 
     def output_distribution(self, aggregate: Vector) -> GaussianLaw | CategoricalLaw | None:
-        """N(counts, sigma^2 I); for the exponential choice of one word its probabilities, of
-        several none.
+        """Distribution of the noisy counts, or of one word.
+
+        Args:
+            aggregate: Mean counts of one job (PRIVATE).
+
+        Returns:
+            N(counts, sigma^2 I), or the probabilities of the exponential mechanism for one word;
+            None for several words.
         """
+        counts = np.asarray(aggregate.values)
         if self.selection == "gaussian":
-            return GaussianLaw(np.asarray(aggregate.values), self.noise)
-        if min(self.top, len(aggregate.values)) > 1:
+            return GaussianLaw(counts, self.noise)
+        if min(self.top, len(counts)) > 1:
             return None
-        logits = self.noise / (joint_range(1) / self.partitions) * np.asarray(aggregate.values)
-        weights = np.exp(logits - logits.max())
-        return CategoricalLaw(weights / weights.sum())
+        return softmax_distribution(self.noise / (joint_range(1) / self.partitions) * counts)
 
     def decode(self, task: Task, query: Query, outputs: Outputs, model: Model) -> list[str]:
-        """The chosen answer; for a free query a zero-shot answer that is shown the words."""
+        """The chosen answer; for a free query a zero-shot answer that is shown the words.
+
+        Args:
+            task: Renders the prompts.
+            query: The query that was answered.
+            outputs: What `release` returned.
+            model: Asked about a free query and the released words.
+
+        Returns:
+            One text for each draw.
+
+        Raises:
+            UsageError: If the outputs are not those of this mechanism.
+        """
         if task.answers(query):
-            return Answering.decode(self, task, query, outputs, model)
-        assert outputs.picked is not None
-        rows = [", ".join(outputs.choices[i] for i in row) for row in outputs.picked]
-        shown = [
-            Query(
-                SHOWN_KEYWORDS.format(query=text_only(query.text, self.name), keywords=row),
-                free=True,
+            return CalibratedMechanism.decode(self, task, query, outputs, model)
+        if outputs.picked is None:
+            raise UsageError(
+                "the outputs hold no keywords; decode must be given what release returned."
             )
-            for row in rows
-        ]
+        rows = [", ".join(outputs.choices[i] for i in row) for row in outputs.picked]
+        text = text_only(query.text, self.name)
+        shown = [Query(SHOWN_KEYWORDS.format(query=text, keywords=row), free=True) for row in rows]
         requests = [
             Complete(task.prompt((), query), max_tokens=task.max_answer_tokens) for query in shown
         ]
         return [text.strip() for text in model.answer(requests)]
-
-
-def _shares(answers: tuple[str, ...], domain: tuple[str, ...]) -> tuple[tuple[float, ...], ...]:
-    """(answers, domain): which words speak for which answer, as shares of its words."""
-    words = [words_of(answer) for answer in answers]
-    return tuple(
-        tuple(float(word in own) / max(1, len(set(own))) for word in domain) for own in words
-    )
-
-
-def words_of(text: str) -> list[str]:
-    """Lower-case words."""
-    return re.findall(r"\w+", text.casefold())

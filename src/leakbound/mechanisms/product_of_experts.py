@@ -1,71 +1,90 @@
-"""ProductOfExperts: one exponential mechanism over summed, clipped log-probabilities (PoE Algorithm
-1).
-"""
+"""ProductOfExperts: the exponential mechanism over clipped log-probabilities (PoE Alg. 1)."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from leakbound._check import positive
 from leakbound.errors import UsageError
-from leakbound.mechanisms.answering import Answering
-from leakbound.mechanisms.single import as_given
-from leakbound.mechanisms.tokens import Speller, finite, public_tokens
-from leakbound.models import Model, NextLogits, Request, ScoreLabels
+from leakbound.mechanisms.base import CalibratedMechanism, answer_each
+from leakbound.mechanisms.exponential import (
+    clipped_log_probabilities,
+    epsilon_per_choice,
+    gumbel_choices,
+    softmax_distribution,
+)
+from leakbound.mechanisms.single import release_unchanged
+from leakbound.mechanisms.tokens import TokenDecoder, public_tokens
+from leakbound.models import Model, NextLogits, ScoreLabels
 from leakbound.privacy import BoundedRange, Guarantee, Relation, compose
 from leakbound.tasks import (
     Access,
     Aggregate,
+    AnyRequest,
     CategoricalLaw,
     Context,
+    GeneratedText,
     Job,
     Outputs,
     Query,
-    Spoken,
+    RequestKinds,
     Task,
     Vector,
 )
 from leakbound.tasks.partition import split_by_position
 
-__all__ = ["ProductOfExperts", "clipped"]
+__all__ = ["ProductOfExperts"]
 
-Floats = npt.NDArray[np.float64]
-Calibration = Literal["replace_one", "add_remove", "paper"]
+ExpertCalibration = Literal["replace_one", "add_remove", "paper"]
 
 
 @dataclass(frozen=True, slots=True)
-class ProductOfExperts(Answering):
-    """P(y) proportional to exp(lambda U(y)), U(y) = sum over experts of clip(ln p_j(y), -C, 0); an
-    expert is a group of examples.
+class ProductOfExperts(CalibratedMechanism):
+    """P(y) proportional to exp(lambda U(y)), U(y) = sum over experts of clip(ln p_j(y), -C, 0).
 
-    Inputs: context, U (PRIVATE); query, candidates, group size, C, epsilon (public). Candidates:
-    the query's answers, with p_j
-    normalised over them; for a free answer, token after token, the likeliest `candidates` tokens of
-    the model without examples. Clip is
-    a clamp: what lies below -C counts -C. Range of U: replacing an example replaces one expert, 2C;
-    adding or removing an expert, C.
-    Calibrations: `replace_one` lambda = epsilon/(2C); `add_remove` lambda = epsilon/C, a guarantee
-    under that relation; `paper`
-    lambda = epsilon/C read under replace_one, as published: its guarantee is 2 epsilon, since
-    replacing is not monotone. One choice is
-    epsilon-bounded-range. A free answer makes up to `tokens` choices of `token_epsilon` each
-    (default epsilon/tokens; `calibrated`
-    takes the most that composes to epsilon at delta). Noisy scores are not covered: black box only.
+    An expert is a group of examples. Candidates y are the query's answers, with p_j normalised over
+    them; for a free answer, token after token, the likeliest tokens of the model without examples.
+    The clip is a clamp: what lies below -C counts -C. Private: context, U. Public: query,
+    candidates, group size, C, epsilon.
+
+    Attributes:
+        epsilon: epsilon of one choice among the query's answers.
+        group_size: Number of examples of an expert.
+        clip: C, above 0.
+        calibration: "replace_one": lambda = epsilon/(2C). "add_remove": lambda = epsilon/C, a
+            guarantee under that relation. "paper": lambda = epsilon/C read under replace_one, as
+            published.
+        tokens: Largest number of tokens of a free answer.
+        candidates: Number of public candidate tokens.
+        token_epsilon: epsilon of each token; epsilon/tokens if None.
+
+    Raises:
+        UsageError: If a number is not positive, the calibration is another, or groups of several
+            examples are calibrated for add_remove.
+
+    Guarantee:
+        One choice is epsilon-bounded range, so epsilon-DP, under replace_one or add_remove as the
+        calibration says: replacing an example replaces one expert and moves U by a range of 2C,
+        adding or removing an expert by C. "paper" is 2 epsilon-bounded range under replace_one,
+        since replacing is not monotone. A free answer is the composition of `tokens` choices of
+        `token_epsilon`. Noisy scores are not covered: black box only.
+
+    Reference:
+        PoE Algorithm 1; Durfee and Rogers, "Practical differentially private top-k selection"
+        (NeurIPS 2019), for the bounded range.
     """
 
     name: ClassVar[str] = "product_of_experts"
     access: ClassVar[frozenset[Access]] = frozenset({"black_box"})
-    needs: ClassVar[frozenset[type[Request[Any]]]] = frozenset({ScoreLabels})
+    needs: ClassVar[RequestKinds] = frozenset({ScoreLabels})
     epsilon: float
     group_size: int = 1
     clip: float = 2.0
-    calibration: Calibration = "replace_one"
+    calibration: ExpertCalibration = "replace_one"
     tokens: int = 8
     candidates: int = 50
     token_epsilon: float | None = None
@@ -80,22 +99,36 @@ class ProductOfExperts(Answering):
         if self.calibration == "add_remove" and self.group_size > 1:
             raise UsageError(
                 "add_remove needs a group_size of 1: an example less re-deals the others among "
-                "larger groups, and a group that loses "
-                "one of several is replaced, not removed. Use group_size 1, or the calibration "
-                "replace_one."
+                "larger groups, and a group that loses one of several is replaced, not removed. "
+                "Use group_size 1, or the calibration replace_one."
             )
 
     @classmethod
     def calibrated(
-        cls, epsilon: float, delta: float, group_size: int = 1, clip: float = 2.0,
-        calibration: Calibration = "replace_one", tokens: int = 8, candidates: int = 50,
-    ) -> ProductOfExperts:  # fmt: skip
-        """`epsilon` is that of one answer, whether one choice or many tokens."""
-        each = (
-            max(epsilon / tokens, _by_zcdp(epsilon, tokens, delta))
-            if calibration != "paper"
-            else None
-        )
+        cls,
+        epsilon: float,
+        delta: float,
+        group_size: int = 1,
+        clip: float = 2.0,
+        calibration: ExpertCalibration = "replace_one",
+        tokens: int = 8,
+        candidates: int = 50,
+    ) -> Self:
+        """With a claim for one answer, whether it is one choice or many tokens.
+
+        Args:
+            epsilon: epsilon of the claim, above 0.
+            delta: delta of the claim in [0, 1); used for the tokens of free answers.
+            group_size: Number of examples of an expert.
+            clip: C, above 0.
+            calibration: "replace_one", "add_remove" or "paper"; "paper" does not keep the claim.
+            tokens: Largest number of tokens of a free answer.
+            candidates: Number of public candidate tokens.
+
+        Returns:
+            A mechanism whose tokens take the most that composes to the claim.
+        """
+        each = None if calibration == "paper" else epsilon_per_choice(epsilon, delta, tokens)
         return cls(epsilon, group_size, clip, calibration, tokens, candidates, each)
 
     @property
@@ -112,109 +145,142 @@ class ProductOfExperts(Answering):
 
     @property
     def guarantee(self) -> BoundedRange:
-        """Of one choice: lambda times the range of U under the stated relation."""
-        return self._promise(self.epsilon)
+        """Of one choice among answers: lambda times the range of U under the stated relation."""
+        return self._choice(self.epsilon)
 
-    def _promise(self, epsilon: float) -> BoundedRange:
+    def _choice(self, epsilon: float) -> BoundedRange:
         relation: Relation = "add_remove" if self.calibration == "add_remove" else "replace_one"
         return BoundedRange(epsilon * (2 if self.calibration == "paper" else 1), relation)
 
     def cost(self, task: Task, query: Query) -> Guarantee:
-        """One choice among answers, or the composition over the tokens of a free answer."""
-        return (
-            self.guarantee
-            if task.answers(query)
-            else compose([self._promise(self._each)] * self.tokens)
-        )
+        """One choice among answers, or the composition over the tokens of a free answer.
 
-    def experts(self, context: Context) -> list[Context]:
-        """Groups by position: an example's group does not depend on the other examples."""
-        return split_by_position(context, -(-len(context) // self.group_size))
+        Args:
+            task: The task of the context.
+            query: The query that is answered.
 
-    def requests(self, task: Task, job: Job, draw: int) -> list[Request[Any]]:
-        """One scoring of all answers an expert; for a free answer, the first tokens."""
-        prompts = [task.prompt(part, job.query) for part in self.experts(job.context)]
+        Returns:
+            `guarantee`, or a composition of `tokens` parts.
+
+        Examples:
+            >>> mechanism = ProductOfExperts.calibrated(2.0, 1e-5)
+            >>> free = mechanism.cost(Task("reply"), Query("Summarise."))
+            >>> round(free.epsilon(1e-5), 6), round(free.epsilon(0.0), 3)
+            (2.0, 2.263)
+        """
+        if task.answers(query):
+            return self.guarantee
+        return compose([self._choice(self._each)] * self.tokens)
+
+    def voters(self, shots: int) -> int:
+        """One score vector for each expert.
+
+        Args:
+            shots: Number of examples in the context.
+
+        Returns:
+            The number of groups, rounded up.
+        """
+        return -(-shots // self.group_size)
+
+    def noise_in_collect(self, task: Task, query: Query) -> bool:
+        """The tokens of a free answer are drawn while collecting.
+
+        Args:
+            task: The task of the context.
+            query: The query that is answered.
+
+        Returns:
+            True for a free answer.
+        """
+        return not task.answers(query)
+
+    def requests(self, task: Task, job: Job, draw: int) -> list[AnyRequest]:
+        """One scoring of all answers for each expert; for a free answer, the first tokens.
+
+        Args:
+            task: Renders the prompts.
+            job: Context (PRIVATE) and query.
+            draw: Not used.
+
+        Returns:
+            One request for each expert.
+        """
+        prompts = [task.prompt(part, job.query) for part in self._experts(job.context)]
         if answers := task.answers(job.query):
             return [ScoreLabels(prompt, answers) for prompt in prompts]
         return [NextLogits(prompt, ()) for prompt in prompts]
 
+    def _experts(self, context: Context) -> list[Context]:
+        """Groups by position: an example's group does not depend on the other examples."""
+        return split_by_position(context, self.voters(len(context)))
+
     def collect(
         self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model
     ) -> list[Aggregate]:
-        """J scorings a job in one batch; a free answer is spelled token by token, its noise drawn
-        from the job's draw.
+        """J scorings for each job in one batch; a free answer is generated token by token.
+
+        Args:
+            task: Renders the prompts.
+            jobs: Contexts (PRIVATE) and queries.
+            draws: One number for each job; the noise of a free answer comes from it.
+            model: Answers the requests.
+
+        Returns:
+            U of each job, or the generated text.
         """
-        scored = [
-            (job, ask)
-            for job in jobs
-            if task.answers(job.query)
-            for ask in self.requests(task, job, 0)
-        ]
-        replies = iter(model.answer([ask for _, ask in scored]))
-        out: list[Aggregate] = []
+        scored = [job for job in jobs if task.answers(job.query)]
+        replies = iter(answer_each(model, [self.requests(task, job, 0) for job in scored]))
+        found: list[Aggregate] = []
         for job, draw in zip(jobs, draws, strict=True):
             if answers := task.answers(job.query):
-                scores = np.stack([next(replies) for _ in self.experts(job.context)])
-                out.append(Vector(tuple(clipped(scores, self.clip).sum(0).tolist()), answers))
+                total = clipped_log_probabilities(np.stack(next(replies)), self.clip).sum(0)
+                found.append(Vector(tuple(total.tolist()), answers))
             else:
-                out.append(self._spell(task, job, draw, model))
-        return out
+                found.append(self._generate(task, job, draw, model))
+        return found
 
-    def _spell(self, task: Task, job: Job, draw: int, model: Model) -> Spoken:
+    def _generate(self, task: Task, job: Job, draw: int, model: Model) -> GeneratedText:
         rng = np.random.default_rng(draw)
-        prompts = [task.prompt(part, job.query) for part in self.experts(job.context)]
-        speller = Speller(model, [task.prompt((), job.query), *prompts])
+        decoder = TokenDecoder(
+            model,
+            [task.prompt(part, job.query) for part in ((), *self._experts(job.context))],
+        )
         for _ in range(self.tokens):
-            public, *private = speller.logits()
+            public, *private = decoder.logits()
             tokens = public_tokens(public, self.candidates)
-            total = clipped(np.stack(private)[:, tokens], self.clip).sum(0)
-            speller.add(int(tokens[_sampled(self._rate(self._each) * total, 1, rng)[0]]))
-            if speller.ended:
+            total = clipped_log_probabilities(np.stack(private)[:, tokens], self.clip).sum(0)
+            decoder.add(int(tokens[gumbel_choices(self._rate(self._each) * total, 1, rng)[0]]))
+            if decoder.ended:
                 break
-        return Spoken(speller.text)
+        return GeneratedText(decoder.text)
 
-    def noise_in_collect(self, task: Task, query: Query) -> bool:
-        """A free answer is: its tokens are drawn while collecting."""
-        return not task.answers(query)
+    def release(
+        self, aggregate: Vector | GeneratedText, draws: int, rng: np.random.Generator
+    ) -> Outputs:
+        """Answers drawn from the exponential mechanism; a generated answer as it is.
 
-    def release(self, aggregate: Vector | Spoken, draws: int, rng: np.random.Generator) -> Outputs:
-        """Answers drawn from the exponential mechanism; a spelled answer is given as it is."""
-        if isinstance(aggregate, Spoken):
-            return as_given(aggregate, draws)
-        return Outputs(_sampled(self.rate * np.asarray(aggregate.values), draws, rng))
+        Args:
+            aggregate: U or a generated text of one job (PRIVATE).
+            draws: Number of outputs.
+            rng: Source of the noise; not used for a generated answer.
 
-    def output_distribution(self, aggregate: Vector | Spoken) -> CategoricalLaw | None:
-        """softmax(lambda U); unknown for a spelled answer."""
-        if isinstance(aggregate, Spoken):
+        Returns:
+            `draws` outputs.
+        """
+        if isinstance(aggregate, GeneratedText):
+            return release_unchanged(aggregate, draws)
+        return Outputs(gumbel_choices(self.rate * np.asarray(aggregate.values), draws, rng))
+
+    def output_distribution(self, aggregate: Vector | GeneratedText) -> CategoricalLaw | None:
+        """Probabilities of the answers.
+
+        Args:
+            aggregate: U or a generated text of one job (PRIVATE).
+
+        Returns:
+            softmax(lambda U); None for a generated answer.
+        """
+        if isinstance(aggregate, GeneratedText):
             return None
-        logits = self.rate * np.asarray(aggregate.values)
-        weights = np.exp(logits - logits.max())
-        return CategoricalLaw(weights / weights.sum())
-
-
-def _by_zcdp(epsilon: float, count: int, delta: float) -> float:
-    """The epsilon of each of `count` exponential mechanisms that compose to (epsilon, delta) as
-    zCDP; 0 at delta = 0.
-
-    count e^2/8 = rho with rho + 2 sqrt(rho ln(1/delta)) = epsilon; rounded down.
-    """
-    if delta == 0:
-        return 0.0
-    log = math.log(1 / delta)
-    root = math.sqrt(log + epsilon) - math.sqrt(log)
-    return root * math.sqrt(8 / count) * (1 - 1e-12)
-
-
-def clipped(scores: npt.ArrayLike, clip: float) -> Floats:
-    """ln p, normalised over the candidates (last axis), clamped to [-C, 0]; what is not a number
-    counts -C.
-    """
-    raw = finite(scores)
-    top = raw.max(-1, keepdims=True)
-    log_p = raw - top - np.log(np.exp(raw - top).sum(-1, keepdims=True))
-    return np.asarray(np.clip(log_p, -clip, 0.0))
-
-
-def _sampled(logits: Floats, draws: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
-    """(draws,) indices from softmax(logits), by Gumbel maxima."""
-    return np.asarray((logits + rng.gumbel(size=(draws, logits.size))).argmax(1), np.int64)
+        return softmax_distribution(self.rate * np.asarray(aggregate.values))

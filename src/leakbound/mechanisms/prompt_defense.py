@@ -1,4 +1,4 @@
-"""PromptDefense: FewShot behind a system instruction that forbids leaking (CL, levels L1 and L2)."""
+"""PromptDefense: FewShot behind a system instruction that forbids leaking (CL, L1 and L2)."""
 
 from __future__ import annotations
 
@@ -14,9 +14,20 @@ __all__ = ["PromptDefense"]
 
 @dataclass(frozen=True, slots=True)
 class PromptDefense(Undefended):
-    """A preamble of strength `level` (1 or 2) before the examples; `text` replaces our wording.
+    """A preamble before the examples that forbids the model to reveal them.
 
-    Guarantee: none.
+    Attributes:
+        level: Strength of the preamble, 1 or 2.
+        text: Replaces the wording of this package where it is not empty.
+
+    Raises:
+        UsageError: If the level is another.
+
+    Guarantee:
+        None.
+
+    Reference:
+        CL, defence levels L1 and L2.
     """
 
     name: ClassVar[str] = "prompt_defense"

@@ -1,24 +1,33 @@
-"""Report noisy max: private voting over disjoint partitions (Wu et al.
-
-2024; CL Algorithm 2; XL Algorithm 2).
-"""
+"""ReportNoisyMax: private voting over disjoint partitions (CL Algorithm 2; XL Algorithm 2)."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Self
 
 import numpy as np
 
 from leakbound._check import positive
 from leakbound.errors import UsageError
-from leakbound.mechanisms.answering import Answering, with_gaussian_noise
-from leakbound.mechanisms.single import one_each
-from leakbound.models import Complete, Model, Request
-from leakbound.privacy import Gaussian
-from leakbound.tasks import Access, Aggregate, GaussianLaw, Job, Outputs, Task, Votes, parse_answer
+from leakbound.mechanisms.base import CalibratedMechanism, GaussianCalibration, answer_each
+from leakbound.mechanisms.single import partition_requests
+from leakbound.models import Complete, Model
+from leakbound.privacy import Gaussian, calibrate_gaussian
+from leakbound.tasks import (
+    Access,
+    Aggregate,
+    AnyRequest,
+    GaussianLaw,
+    Job,
+    Outputs,
+    Query,
+    RequestKinds,
+    Task,
+    Votes,
+    parse_answer,
+)
 
 __all__ = ["ReportNoisyMax"]
 
@@ -26,22 +35,39 @@ SENSITIVITY = math.sqrt(2)  # one partition's vote moves: one count falls by 1, 
 
 
 @dataclass(frozen=True, slots=True)
-class ReportNoisyMax(Answering):
-    """Each of T partitions votes once; Gaussian noise on every count; the noisiest maximum is
-    released.
+class ReportNoisyMax(CalibratedMechanism):
+    """Each of T partitions votes once; the answer with the largest noisy count is released.
 
-    Inputs: context, votes (PRIVATE); query, answers, T, sigma (public). Classes: the query's
-    answers and one for
-    "none of them", so an unparsable answer stays a vote. Sensitivity: replacing one example
-    replaces one partition's
-    answer, L2 sqrt(2). Guarantee: sqrt(2)/sigma-GDP under replace_one, for the whole noisy
-    histogram (white box) and so
-    for its argmax. Derived from the sigma in force, never from the epsilon asked for.
+    The classes are the query's answers and one for "none of them", so an unparsable reply stays a
+    vote. Every count gets Gaussian noise. Private: context, votes. Public: query, answers, T,
+    sigma.
+
+    Attributes:
+        sigma: Standard deviation of the noise on each count, in votes.
+        partitions: T, the number of disjoint parts of the context.
+
+    Raises:
+        UsageError: If sigma is not positive or there is no partition.
+
+    Guarantee:
+        sqrt(2)/sigma-GDP under replace_one, for the whole noisy histogram (white box) and so for
+        its argmax: replacing one example replaces one partition's vote, sqrt(2) in L2. Derived from
+        the sigma in force, never from the epsilon asked for.
+
+    Reference:
+        Wu et al., "Privacy-preserving in-context learning for large language models" (ICLR 2024);
+        CL Algorithm 2; XL Algorithm 2.
+
+    Examples:
+        >>> mechanism = ReportNoisyMax.calibrated(4.0, 1e-5, partitions=10)
+        >>> round(mechanism.guarantee.epsilon(1e-5), 6)
+        4.0
     """
 
     name: ClassVar[str] = "report_noisy_max"
     access: ClassVar[frozenset[Access]] = frozenset({"black_box", "white_box"})
-    needs: ClassVar[frozenset[type[Request[Any]]]] = frozenset({Complete})
+    needs: ClassVar[RequestKinds] = frozenset({Complete})
+    white_box_score: ClassVar[str | None] = "label_margin"
     sigma: float
     partitions: int = 10
 
@@ -56,53 +82,119 @@ class ReportNoisyMax(Answering):
         epsilon: float,
         delta: float,
         partitions: int = 10,
-        calibration: Literal["analytic", "classical"] = "analytic",
-    ) -> ReportNoisyMax:
-        """With the noise that `calibration` prescribes for (epsilon, delta); "classical" is XL's
-        and CL's formula.
+        calibration: GaussianCalibration = "analytic",
+    ) -> Self:
+        """With the noise that a claim needs.
+
+        Args:
+            epsilon: epsilon of the claim, above 0.
+            delta: delta of the claim in (0, 1).
+            partitions: Number of disjoint parts of the context.
+            calibration: "analytic" is exact; "classical" is the formula of XL and CL, which does
+                not keep every claim above epsilon 1.
+
+        Returns:
+            A mechanism.
         """
-        return with_gaussian_noise(cls(1.0, partitions), epsilon, delta, calibration)
+        return cls(calibrate_gaussian(epsilon, delta, SENSITIVITY, calibration), partitions)
 
     @property
     def guarantee(self) -> Gaussian:
         """mu-GDP with mu = sqrt(2)/sigma."""
         return Gaussian(SENSITIVITY, self.sigma)
 
-    def requests(self, task: Task, job: Job, draw: int) -> list[Request[Any]]:
-        """One greedy completion a partition."""
+    def voters(self, shots: int) -> int:
+        """One vote for each partition.
+
+        Args:
+            shots: Number of examples in the context.
+
+        Returns:
+            `partitions`.
+        """
+        return self.partitions
+
+    def noise_in_collect(self, task: Task, query: Query) -> bool:
+        """Noise is drawn in `release` only.
+
+        Args:
+            task: The task of the context.
+            query: The query that is answered.
+
+        Returns:
+            False.
+        """
+        return False
+
+    def requests(self, task: Task, job: Job, draw: int) -> list[AnyRequest]:
+        """One greedy completion for each partition.
+
+        Args:
+            task: Renders the prompts.
+            job: Context (PRIVATE) and query.
+            draw: Names the random draw.
+
+        Returns:
+            `partitions` requests.
+
+        Raises:
+            UsageError: If the query has no given answers, or a partition would be empty.
+        """
         if not task.answers(job.query):
             raise UsageError(
                 "report_noisy_max chooses among given answers; use a classification task, or "
                 "keyword_mean."
             )
-        return one_each(task, job, self.partitions, draw)
+        return partition_requests(task, job, self.partitions, draw)
 
     def collect(
         self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model
     ) -> list[Aggregate]:
-        """T model calls a job, all jobs in one batch."""
-        requests = [
-            ask
-            for job, draw in zip(jobs, draws, strict=True)
-            for ask in self.requests(task, job, draw)
-        ]
-        texts = iter(model.answer(requests))
-        return [
-            self._count(task.answers(job.query), [next(texts) for _ in range(self.partitions)])
-            for job in jobs
-        ]
+        """T model calls for each job, all jobs in one batch.
 
-    def _count(self, answers: Sequence[str], texts: Sequence[str]) -> Votes:
-        votes = [parse_answer(text, answers) for text in texts]
-        return Votes(tuple(np.bincount(votes, minlength=len(answers) + 1).tolist()))
+        Args:
+            task: Renders the prompts.
+            jobs: Contexts (PRIVATE) and queries.
+            draws: One number for each job.
+            model: Answers the requests.
+
+        Returns:
+            The votes of each job.
+        """
+        each = [self.requests(task, job, draw) for job, draw in zip(jobs, draws, strict=True)]
+        replies = answer_each(model, each)
+        return [
+            _count(task.answers(job.query), texts) for job, texts in zip(jobs, replies, strict=True)
+        ]
 
     def release(self, aggregate: Votes, draws: int, rng: np.random.Generator) -> Outputs:
-        """Noisy histograms (draws, classes) and their argmax (ties have probability 0)."""
+        """Noisy histograms and their argmax; ties have probability 0.
+
+        Args:
+            aggregate: Votes of one job (PRIVATE).
+            draws: Number of independent outputs.
+            rng: Source of the noise.
+
+        Returns:
+            `noisy` of shape (draws, classes), and `answers`.
+        """
         noisy = np.asarray(aggregate.counts, float) + rng.normal(
             0.0, self.sigma, (draws, len(aggregate.counts))
         )
         return Outputs(noisy.argmax(1), noisy)
 
     def output_distribution(self, aggregate: Votes) -> GaussianLaw:
-        """The noisy histogram is N(votes, sigma^2 I)."""
+        """Distribution of the noisy histogram.
+
+        Args:
+            aggregate: Votes of one job (PRIVATE).
+
+        Returns:
+            N(votes, sigma^2 I).
+        """
         return GaussianLaw(np.asarray(aggregate.counts, float), self.sigma)
+
+
+def _count(answers: Sequence[str], texts: Sequence[str]) -> Votes:
+    votes = [parse_answer(text, answers) for text in texts]
+    return Votes(tuple(np.bincount(votes, minlength=len(answers) + 1).tolist()))

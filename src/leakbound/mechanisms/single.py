@@ -1,27 +1,27 @@
-"""What mechanisms share that release one answer as it is, without noise:
-
-one vote or one text, one release.
-"""
+"""Mechanisms that release one answer as it is, and what other mechanisms share with them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from leakbound.mechanisms.answering import Answering
-from leakbound.models import Complete, Model, Request
+from leakbound.errors import UsageError
+from leakbound.mechanisms.base import MechanismBase, answer_each
+from leakbound.models import Complete, Model
 from leakbound.privacy import Guarantee, NonPrivate
 from leakbound.tasks import (
     Access,
     Aggregate,
+    AnyRequest,
     CategoricalLaw,
+    GeneratedText,
     Job,
     Outputs,
     Query,
-    Spoken,
+    RequestKinds,
     Task,
     Votes,
     parse_answer,
@@ -32,54 +32,115 @@ __all__ = [
     "ANSWER_TOKENS",
     "Undefended",
     "answer_tokens",
-    "as_given",
-    "given_law",
-    "heard",
-    "one_each",
+    "as_aggregate",
+    "certain_distribution",
     "one_vote",
+    "partition_requests",
+    "release_unchanged",
 ]
 
+# Longest reply to a query with given answers: room for a chatty prefix before the longest label of
+# the named tasks (5 tokens). A reply that is cut counts as unparsable.
 ANSWER_TOKENS = 12
 
 
 def one_vote(text: str, answers: Sequence[str]) -> Votes:
-    """The vote of one answer; the last class counts what cannot be read as any of the answers."""
+    """The vote of one reply.
+
+    Args:
+        text: What the model wrote.
+        answers: The answers that the query allows.
+
+    Returns:
+        A single 1, in the last class if the text cannot be read as any of the answers.
+
+    Examples:
+        >>> one_vote("Yes.", ("yes", "no")).counts
+        (1, 0, 0)
+    """
     chosen = parse_answer(text, answers)
     return Votes(tuple(int(i == chosen) for i in range(len(answers) + 1)))
 
 
-def heard(task: Task, query: Query, text: str) -> Aggregate:
-    """One answer as a aggregate: a vote where the query has answers, else its text."""
+def as_aggregate(task: Task, query: Query, text: str) -> Votes | GeneratedText:
+    """The aggregate of a single reply.
+
+    Args:
+        task: The task of the context.
+        query: The query that was answered.
+        text: What the model wrote.
+
+    Returns:
+        A vote where the query has answers, else the text.
+    """
     answers = task.answers(query)
-    return one_vote(text, answers) if answers else Spoken(text.strip())
+    return one_vote(text, answers) if answers else GeneratedText(text.strip())
 
 
-def as_given(aggregate: Aggregate, draws: int) -> Outputs:
-    """The answer itself, the same at every draw."""
-    if isinstance(aggregate, Spoken):
+def release_unchanged(aggregate: Aggregate, draws: int) -> Outputs:
+    """The answer itself, the same at every draw.
+
+    Args:
+        aggregate: A single vote or a text.
+        draws: Number of outputs.
+
+    Returns:
+        `draws` equal outputs.
+
+    Raises:
+        UsageError: For any other aggregate.
+    """
+    if isinstance(aggregate, GeneratedText):
         return Outputs(np.zeros(draws, np.int64), choices=(aggregate.text,))
-    assert isinstance(aggregate, Votes)
-    return Outputs(np.full(draws, int(np.argmax(aggregate.counts)), np.int64))
-
-
-def given_law(aggregate: Aggregate) -> CategoricalLaw | None:
-    """All mass on the one answer; unknown for a text."""
-    return (
-        CategoricalLaw(np.asarray(aggregate.counts, float))
-        if isinstance(aggregate, Votes)
-        else None
+    if isinstance(aggregate, Votes):
+        return Outputs(np.full(draws, int(np.argmax(aggregate.counts)), np.int64))
+    raise UsageError(
+        f"the aggregate is a {type(aggregate).__name__}; only a vote or a text can be released "
+        "unchanged. Release a Vector with noise."
     )
 
 
+def certain_distribution(aggregate: Aggregate) -> CategoricalLaw | None:
+    """Output distribution of an answer that is released unchanged.
+
+    Args:
+        aggregate: A single vote or a text.
+
+    Returns:
+        All mass on the one answer; None for a text.
+    """
+    if not isinstance(aggregate, Votes):
+        return None
+    return CategoricalLaw(np.asarray(aggregate.counts, float))
+
+
 def answer_tokens(task: Task, query: Query) -> int:
-    """How long an answer may be."""
+    """Longest reply to a query.
+
+    Args:
+        task: The task of the context.
+        query: The query.
+
+    Returns:
+        A number of tokens.
+    """
     return ANSWER_TOKENS if task.answers(query) else task.max_answer_tokens
 
 
-def one_each(task: Task, job: Job, partitions: int, draw: int) -> list[Request[Any]]:
-    """One greedy completion a partition:
+def partition_requests(task: Task, job: Job, partitions: int, draw: int) -> list[AnyRequest]:
+    """One greedy completion for each partition of the context.
 
-    what every mechanism that aggregates answers asks first.
+    Args:
+        task: Renders the prompts.
+        job: Context (PRIVATE) and query.
+        partitions: Number of disjoint parts.
+        draw: Names the random draw.
+
+    Returns:
+        `partitions` requests.
+
+    Raises:
+        UsageError: If a partition would be empty.
     """
     length = answer_tokens(task, job.query)
     parts = split_by_position(job.context, partitions)
@@ -87,30 +148,70 @@ def one_each(task: Task, job: Job, partitions: int, draw: int) -> list[Request[A
 
 
 @dataclass(frozen=True, slots=True)
-class Undefended(Answering):
-    """Base of the systems that show the whole context to the model and release what it says.
+class Undefended(MechanismBase):
+    """Base of systems that show the whole context to the model and release what it says.
 
-    No guarantee.
+    Guarantee:
+        None.
     """
 
     access: ClassVar[frozenset[Access]] = frozenset({"black_box"})
-    needs: ClassVar[frozenset[type[Request[Any]]]] = frozenset({Complete})
+    needs: ClassVar[RequestKinds] = frozenset({Complete})
 
     @property
     def guarantee(self) -> Guarantee:
         """None: the answer may depend on one example in any way."""
         return NonPrivate()
 
+    def voters(self, shots: int) -> int:
+        """A single answer.
+
+        Args:
+            shots: Number of examples in the context.
+
+        Returns:
+            1.
+        """
+        return 1
+
+    def noise_in_collect(self, task: Task, query: Query) -> bool:
+        """No noise is drawn.
+
+        Args:
+            task: The task of the context.
+            query: The query that is answered.
+
+        Returns:
+            False.
+        """
+        return False
+
     def preamble(self) -> str:
-        """What the operator says to the model first."""
+        """What the operator says to the model first; nothing here."""
         return ""
 
     def shown(self, job: Job) -> Job:
-        """The job with the part of the context that the model sees."""
+        """The part of a job that the model sees.
+
+        Args:
+            job: Context (PRIVATE) and query.
+
+        Returns:
+            The whole job.
+        """
         return job
 
-    def requests(self, task: Task, job: Job, draw: int) -> list[Request[Any]]:
-        """One greedy completion of the whole prompt."""
+    def requests(self, task: Task, job: Job, draw: int) -> list[AnyRequest]:
+        """One greedy completion of the whole prompt.
+
+        Args:
+            task: Renders the prompt.
+            job: Context (PRIVATE) and query.
+            draw: Names the random draw.
+
+        Returns:
+            One request.
+        """
         seen = self.shown(job)
         prompt = task.prompt(seen.context, job.query, self.preamble())
         return [Complete(prompt, max_tokens=answer_tokens(task, job.query), draw=draw)]
@@ -118,21 +219,43 @@ class Undefended(Answering):
     def collect(
         self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model
     ) -> list[Aggregate]:
-        """One model call a job."""
-        requests = [
-            ask
-            for job, draw in zip(jobs, draws, strict=True)
-            for ask in self.requests(task, job, draw)
-        ]
+        """One model call for each job.
+
+        Args:
+            task: Renders the prompts.
+            jobs: Contexts (PRIVATE) and queries.
+            draws: One number for each job.
+            model: Answers the requests.
+
+        Returns:
+            A vote or a text for each job.
+        """
+        each = [self.requests(task, job, draw) for job, draw in zip(jobs, draws, strict=True)]
+        replies = answer_each(model, each)
         return [
-            heard(task, job.query, text)
-            for job, text in zip(jobs, model.answer(requests), strict=True)
+            as_aggregate(task, job.query, text) for job, (text,) in zip(jobs, replies, strict=True)
         ]
 
     def release(self, aggregate: Aggregate, draws: int, rng: np.random.Generator) -> Outputs:
-        """The answer itself, the same at every draw."""
-        return as_given(aggregate, draws)
+        """The answer itself, the same at every draw.
+
+        Args:
+            aggregate: A vote or a text (PRIVATE).
+            draws: Number of outputs.
+            rng: Not used.
+
+        Returns:
+            `draws` equal outputs.
+        """
+        return release_unchanged(aggregate, draws)
 
     def output_distribution(self, aggregate: Aggregate) -> CategoricalLaw | None:
-        """All mass on the one answer; unknown for a text."""
-        return given_law(aggregate)
+        """All mass on the one answer.
+
+        Args:
+            aggregate: A vote or a text (PRIVATE).
+
+        Returns:
+            The distribution; None for a text.
+        """
+        return certain_distribution(aggregate)

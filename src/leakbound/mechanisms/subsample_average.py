@@ -1,49 +1,70 @@
-"""SubsampleAverage (PbS):
-
-noisy label probabilities of random subsamples, averaged (Wu et al., as run in PoE).
-"""
+"""SubsampleAverage (PbS): noisy label probabilities of random subsamples, averaged."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from leakbound._check import positive, within
 from leakbound.errors import UsageError
-from leakbound.mechanisms.answering import Answering
+from leakbound.mechanisms.base import CalibratedMechanism, answer_each
 from leakbound.mechanisms.tokens import finite, log_softmax
-from leakbound.models import Model, Request, ScoreLabels
+from leakbound.models import Model, ScoreLabels
 from leakbound.privacy import Subsampled
-from leakbound.tasks import Access, Aggregate, Context, Job, Outputs, Task, Vector
+from leakbound.tasks import (
+    Access,
+    Aggregate,
+    AnyRequest,
+    Context,
+    Job,
+    Outputs,
+    Query,
+    RequestKinds,
+    Task,
+    Vector,
+)
 
 __all__ = ["SubsampleAverage"]
 
-ROOT2 = math.sqrt(2)
+SENSITIVITY = math.sqrt(2)  # of a probability vector in L2: all mass moves to another answer
+ACCURACY = 1.01  # ratio to which sigma is calibrated, from above; a step of the PLD takes seconds
 
 
 @dataclass(frozen=True, slots=True)
-class SubsampleAverage(Answering):
-    """M Poisson subsamples of rate q; each gives the query's answers probabilities and gets
-    Gaussian noise; the largest mean is released.
+class SubsampleAverage(CalibratedMechanism):
+    """M Poisson subsamples give noisy probabilities of the answers; the largest mean is released.
 
-    Inputs: context, coins, probabilities (PRIVATE); query, answers, M, q, sigma (public).
-    Sensitivity: a probability vector moves by
-    at most sqrt(2) in L2 when its subsample gains or loses an example. Guarantee: M
-    Poisson-subsampled Gaussians under add_remove,
-    by PLD; for the mean of the noisy vectors (white box) and so for the answer. It holds because
-    every example tosses its own secret
-    coins, afresh for each answer; it is claimed neither for replace_one nor for a sample used
-    twice. Queries need answers.
+    Every example enters each subsample with probability q. Private: context, coins, probabilities.
+    Public: query, answers, M, q, sigma. Queries need given answers.
+
+    Attributes:
+        sigma: Standard deviation of the noise on each probability of each subsample.
+        subsamples: M.
+        rate: q in [0, 1].
+
+    Raises:
+        UsageError: If sigma or M is not positive, or the rate lies outside [0, 1].
+
+    Guarantee:
+        M Poisson-subsampled Gaussians under add_remove, by PLD, for the mean of the noisy vectors
+        (white box) and so for the answer: a probability vector moves by at most sqrt(2) in L2 when
+        its subsample gains or loses an example. It holds because every example tosses its own
+        secret coins, afresh for each answer; it is claimed neither for replace_one nor for a sample
+        that is used twice.
+
+    Reference:
+        Wu et al. (ICLR 2024), as run in PoE.
     """
 
     name: ClassVar[str] = "subsample_average"
     access: ClassVar[frozenset[Access]] = frozenset({"black_box", "white_box"})
-    needs: ClassVar[frozenset[type[Request[Any]]]] = frozenset({ScoreLabels})
+    needs: ClassVar[RequestKinds] = frozenset({ScoreLabels})
+    white_box_score: ClassVar[str | None] = "label_margin"
     sigma: float
     subsamples: int = 20
     rate: float = 0.5
@@ -56,27 +77,72 @@ class SubsampleAverage(Answering):
     @classmethod
     def calibrated(
         cls, epsilon: float, delta: float, subsamples: int = 20, rate: float = 0.5
-    ) -> SubsampleAverage:
-        """With the least noise, to a part in 100, that keeps (epsilon, delta)."""
+    ) -> Self:
+        """With the least noise, to a part in 100, that keeps a claim.
+
+        Args:
+            epsilon: epsilon of the claim, above 0.
+            delta: delta of the claim in (0, 1).
+            subsamples: Number of subsamples.
+            rate: Probability with which an example enters a subsample.
+
+        Returns:
+            A mechanism.
+
+        Raises:
+            UsageError: If dp-accounting is not installed.
+        """
         made, low, high = cls(1.0, subsamples, rate), 0.01, 1.0
         while replace(made, sigma=high).guarantee.epsilon(delta) > epsilon:
             low, high = high, 2 * high
-        while high / low > 1.01:
+        while high / low > ACCURACY:
             middle = math.sqrt(low * high)
-            low, high = (
-                (low, middle)
-                if replace(made, sigma=middle).guarantee.epsilon(delta) <= epsilon
-                else (middle, high)
-            )
+            keeps = replace(made, sigma=middle).guarantee.epsilon(delta) <= epsilon
+            low, high = (low, middle) if keeps else (middle, high)
         return replace(made, sigma=high)
 
     @property
     def guarantee(self) -> Subsampled:
         """M subsampled Gaussians of noise sigma on sensitivity sqrt(2)."""
-        return Subsampled(self.sigma / ROOT2, self.rate, self.subsamples)
+        return Subsampled(self.sigma / SENSITIVITY, self.rate, self.subsamples)
 
-    def requests(self, task: Task, job: Job, draw: int) -> list[Request[Any]]:
-        """One scoring a subsample; an empty one is asked without examples."""
+    def voters(self, shots: int) -> int:
+        """One probability vector for each subsample.
+
+        Args:
+            shots: Number of examples in the context.
+
+        Returns:
+            `subsamples`.
+        """
+        return self.subsamples
+
+    def noise_in_collect(self, task: Task, query: Query) -> bool:
+        """Samples are drawn while collecting, noise is not, and they do not depend on its size.
+
+        Args:
+            task: The task of the context.
+            query: The query that is answered.
+
+        Returns:
+            False.
+        """
+        return False
+
+    def requests(self, task: Task, job: Job, draw: int) -> list[AnyRequest]:
+        """One scoring for each subsample; an empty one is asked without examples.
+
+        Args:
+            task: Renders the prompts.
+            job: Context (PRIVATE) and query.
+            draw: Names the subsamples.
+
+        Returns:
+            `subsamples` requests.
+
+        Raises:
+            UsageError: If the query has no given answers.
+        """
         answers = task.answers(job.query)
         if not answers:
             raise UsageError(
@@ -89,9 +155,7 @@ class SubsampleAverage(Answering):
         ]
 
     def _samples(self, context: Context, draw: int) -> list[Context]:
-        """Every example's coins come from (draw, its place), so one example more changes no
-        other's.
-        """
+        """An example's coins come from (draw, its place): one more example changes no other's."""
         coins = [
             np.random.default_rng([draw, i]).random(self.subsamples) < self.rate
             for i in range(len(context))
@@ -104,30 +168,48 @@ class SubsampleAverage(Answering):
     def collect(
         self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model
     ) -> list[Aggregate]:
-        """M scorings a job, all in one batch."""
-        requests = [
-            ask
-            for job, draw in zip(jobs, draws, strict=True)
-            for ask in self.requests(task, job, draw)
-        ]
-        replies = iter(model.answer(requests))
-        return [
-            self._mean([next(replies) for _ in range(self.subsamples)], task.answers(job.query))
-            for job in jobs
-        ]
+        """M scorings for each job, all in one batch.
 
-    def _mean(self, scores: Sequence[npt.ArrayLike], answers: tuple[str, ...]) -> Vector:
-        p = np.exp(log_softmax(np.stack([finite(row) for row in scores])))
-        return Vector(tuple(p.mean(0).tolist()), answers)
+        Args:
+            task: Renders the prompts.
+            jobs: Contexts (PRIVATE) and queries.
+            draws: One number for each job; the subsamples come from it.
+            model: Answers the requests.
+
+        Returns:
+            The mean probabilities of each job.
+        """
+        each = [self.requests(task, job, draw) for job, draw in zip(jobs, draws, strict=True)]
+        replies = answer_each(model, each)
+        return [
+            _mean(scores, task.answers(job.query))
+            for job, scores in zip(jobs, replies, strict=True)
+        ]
 
     def release(self, aggregate: Vector, draws: int, rng: np.random.Generator) -> Outputs:
-        """Noisy means (draws, answers), each of M noisy vectors, and their argmax."""
+        """Means of M noisy probability vectors, and their argmax.
+
+        Args:
+            aggregate: Mean probabilities of one job (PRIVATE).
+            draws: Number of independent outputs.
+            rng: Source of the noise.
+
+        Returns:
+            `noisy` of shape (draws, answers), and `answers`.
+        """
         mean = np.asarray(aggregate.values)
         noisy = mean + rng.normal(0.0, self.sigma / math.sqrt(self.subsamples), (draws, mean.size))
         return Outputs(noisy.argmax(1), noisy, scale=float(self.subsamples))
 
     def output_distribution(self, aggregate: Vector) -> None:
-        """None: the law is a mixture over the secret subsamples, and one clean mean knows only its
-        own.
+        """Not known: it is a mixture over the secret subsamples, and one mean knows only its own.
+
+        Args:
+            aggregate: Mean probabilities of one job (PRIVATE).
         """
         return None
+
+
+def _mean(scores: Sequence[npt.ArrayLike], answers: tuple[str, ...]) -> Vector:
+    p = np.exp(log_softmax(np.stack([finite(row) for row in scores])))
+    return Vector(tuple(p.mean(0).tolist()), answers)

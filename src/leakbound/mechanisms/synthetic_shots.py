@@ -1,64 +1,73 @@
-"""SyntheticShots: private synthetic examples, written token by token, then an ordinary answer from
-them (Tang et al. 2024).
-"""
+"""SyntheticShots: private synthetic examples, written token by token, then an ordinary answer."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from leakbound._check import positive
-from leakbound.mechanisms.answering import Answering, with_gaussian_noise
-from leakbound.mechanisms.single import answer_tokens, as_given, heard
-from leakbound.mechanisms.tokens import Speller, log_softmax, public_tokens
-from leakbound.models import Complete, Model, NextLogits, Request
+from leakbound.mechanisms.base import CalibratedMechanism, GaussianCalibration
+from leakbound.mechanisms.single import answer_tokens, as_aggregate, release_unchanged
+from leakbound.mechanisms.tokens import TokenDecoder, log_softmax, public_tokens
+from leakbound.models import Complete, Model, NextLogits
 from leakbound.models.content import text_only
-from leakbound.privacy import Gaussian
+from leakbound.privacy import Gaussian, Guarantee, calibrate_gaussian, compose
 from leakbound.tasks import (
     Access,
     Aggregate,
+    AnyRequest,
     CategoricalLaw,
     Context,
     Example,
     Job,
     Outputs,
     Query,
+    RequestKinds,
     Task,
 )
 from leakbound.tasks.partition import split_by_position
 
 __all__ = ["SyntheticShots"]
 
-Floats = npt.NDArray[np.float64]
-
 
 @dataclass(frozen=True, slots=True)
-class SyntheticShots(Answering):
-    """For each label, `shots` synthetic inputs of at most `tokens` tokens; each token by a noisy
-    vote of M disjoint prompts.
+class SyntheticShots(CalibratedMechanism):
+    """For each label `shots` synthetic inputs, each token by a noisy vote of M disjoint prompts.
 
-    Inputs: context, votes (PRIVATE); labels, query, candidates, M, sigma (public). A prompt shows
-    the examples of one label in one
-    partition (by place in the context; none is as good as any) and asks for another; the mean of
-    the M probability vectors over the
-    `candidates` likeliest tokens of a prompt without examples gets Gaussian noise, the largest is
-    written. Sensitivity: sqrt(2)/M a
-    token in L2. Replacing an example, label and all, changes one prompt of two labels, so 2 shots
-    tokens votes count:
-    guarantee sqrt(2 shots tokens) sqrt(2)/(M sigma)-GDP under replace_one, for any number of
-    answers from one set of synthetic
-    examples (here every answer draws its own and pays for it). A task without labels touches half
-    of these votes.
+    A prompt shows the examples of one label in one partition (by place in the context; none is as
+    good as any) and asks for another. The mean of the M probability vectors over the likeliest
+    tokens of a prompt without examples gets Gaussian noise, and the largest token is written. The
+    query is then answered from the synthetic examples. Every answer writes its own and pays for
+    them. Private: context, votes. Public: labels, query, candidate tokens, M, sigma.
+
+    Attributes:
+        sigma: Standard deviation of the noise on each mean probability.
+        partitions: M, the number of disjoint parts of the context.
+        shots: Number of synthetic examples for each label.
+        tokens: Largest number of tokens of a synthetic input.
+        candidates: Number of public candidate tokens.
+
+    Raises:
+        UsageError: If one of them is not positive.
+
+    Guarantee:
+        sqrt(2 shots tokens) sqrt(2)/(M sigma)-GDP under replace_one, for any number of answers from
+        one set of synthetic examples. A vote moves by sqrt(2)/M in L2; replacing an example, label
+        and all, changes one prompt of two labels, so 2 shots tokens votes count. A task without
+        labels touches half of them.
+
+    Reference:
+        Tang et al., "Privacy-preserving in-context learning with differentially private few-shot
+        generation" (ICLR 2024).
     """
 
     name: ClassVar[str] = "synthetic_shots"
     access: ClassVar[frozenset[Access]] = frozenset({"black_box"})
-    needs: ClassVar[frozenset[type[Request[Any]]]] = frozenset({Complete, NextLogits})
+    needs: ClassVar[RequestKinds] = frozenset({Complete, NextLogits})
     sigma: float
     partitions: int = 10
     shots: int = 1
@@ -71,32 +80,107 @@ class SyntheticShots(Answering):
 
     @classmethod
     def calibrated(
-        cls, epsilon: float, delta: float, partitions: int = 10, calibration: Literal["analytic", "classical"] = "analytic",
-        shots: int = 1, tokens: int = 8, candidates: int = 50,
-    ) -> SyntheticShots:  # fmt: skip
-        """With the noise that (epsilon, delta) needs for a whole set of synthetic examples."""
-        return with_gaussian_noise(
-            cls(1.0, partitions, shots, tokens, candidates), epsilon, delta, calibration
-        )
+        cls,
+        epsilon: float,
+        delta: float,
+        partitions: int = 10,
+        calibration: GaussianCalibration = "analytic",
+        shots: int = 1,
+        tokens: int = 8,
+        candidates: int = 50,
+    ) -> Self:
+        """With the noise that a claim needs for a whole set of synthetic examples.
+
+        Args:
+            epsilon: epsilon of the claim, above 0.
+            delta: delta of the claim in (0, 1).
+            partitions: Number of disjoint parts of the context.
+            calibration: "analytic" is exact; "classical" does not keep every claim above epsilon 1.
+            shots: Number of synthetic examples for each label.
+            tokens: Largest number of tokens of a synthetic input.
+            candidates: Number of public candidate tokens.
+
+        Returns:
+            A mechanism.
+        """
+        made = cls(1.0, partitions, shots, tokens, candidates)
+        sensitivity = made.guarantee.sensitivity
+        return replace(made, sigma=calibrate_gaussian(epsilon, delta, sensitivity, calibration))
 
     @property
     def guarantee(self) -> Gaussian:
         """All votes that one example can touch, composed."""
-        return Gaussian(
-            math.sqrt(2 * self.shots * self.tokens) * math.sqrt(2) / self.partitions, self.sigma
-        )
+        return Gaussian(math.sqrt(self._votes) * math.sqrt(2) / self.partitions, self.sigma)
 
-    def requests(self, task: Task, job: Job, draw: int) -> list[Request[Any]]:
-        """The first tokens of the first label."""
+    @property
+    def _votes(self) -> int:
+        return 2 * self.shots * self.tokens
+
+    def cost(self, task: Task, query: Query) -> Guarantee:
+        """The same as a composition of one part for each vote.
+
+        Args:
+            task: The task of the context.
+            query: The query that is answered.
+
+        Returns:
+            A composition whose epsilon is that of `guarantee`.
+        """
+        return compose([Gaussian(math.sqrt(2) / self.partitions, self.sigma)] * self._votes)
+
+    def voters(self, shots: int) -> int:
+        """One probability vector for each partition.
+
+        Args:
+            shots: Number of examples in the context.
+
+        Returns:
+            `partitions`.
+        """
+        return self.partitions
+
+    def noise_in_collect(self, task: Task, query: Query) -> bool:
+        """Synthetic examples are written while collecting.
+
+        Args:
+            task: The task of the context.
+            query: The query that is answered.
+
+        Returns:
+            True.
+        """
+        return True
+
+    def requests(self, task: Task, job: Job, draw: int) -> list[AnyRequest]:
+        """The first tokens of the first label.
+
+        Args:
+            task: Renders the prompts.
+            job: Context (PRIVATE) and query.
+            draw: Not used.
+
+        Returns:
+            One request without examples, and one for each partition.
+
+        Raises:
+            UsageError: If a partition would be empty.
+        """
         label = task.labels[0] if task.labels else ""
-        parts = split_by_position(job.context, self.partitions)
-        return [NextLogits(_writing(task, part, label), ()) for part in ((), *parts)]
+        return [NextLogits(prompt, ()) for prompt in self._prompts(task, job.context, label)]
 
     def collect(
         self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model
     ) -> list[Aggregate]:
-        """Write the synthetic examples of each job from its draw, then answer from them in one
-        batch.
+        """Write the synthetic examples of each job, then answer from them in one batch.
+
+        Args:
+            task: Renders the prompts.
+            jobs: Contexts (PRIVATE) and queries.
+            draws: One number for each job; the noise comes from it.
+            model: Writes and answers.
+
+        Returns:
+            The answer of each job.
         """
         made = [
             self._write_all(task, job.context, draw, model)
@@ -109,54 +193,61 @@ class SyntheticShots(Answering):
             for rows, job, draw in zip(made, jobs, draws, strict=True)
         ]
         return [
-            heard(task, job.query, text)
+            as_aggregate(task, job.query, text)
             for job, text in zip(jobs, model.answer(requests), strict=True)
         ]
 
     def _write_all(self, task: Task, context: Context, draw: int, model: Model) -> Context:
         rng = np.random.default_rng(draw)
-        parts = split_by_position(context, self.partitions)
         return tuple(
-            Example(self._write(task, parts, label, rng, model), label)
+            Example(self._write(self._prompts(task, context, label), rng, model), label)
             for _ in range(self.shots)
             for label in (task.labels or ("",))
         )
 
-    def _write(
-        self,
-        task: Task,
-        parts: Sequence[Context],
-        label: str,
-        rng: np.random.Generator,
-        model: Model,
-    ) -> str:
+    def _prompts(self, task: Task, context: Context, label: str) -> list[str]:
+        """Without examples, then of each partition."""
+        parts = split_by_position(context, self.partitions)
+        return [_prompt(task, part, label) for part in ((), *parts)]
+
+    def _write(self, prompts: Sequence[str], rng: np.random.Generator, model: Model) -> str:
         """One synthetic input."""
-        speller = Speller(
-            model, [_writing(task, (), label), *(_writing(task, part, label) for part in parts)]
-        )
+        decoder = TokenDecoder(model, prompts)
         for _ in range(self.tokens):
-            public, *private = speller.logits()
+            public, *private = decoder.logits()
             tokens = public_tokens(public, self.candidates)
             votes = np.exp(log_softmax(np.stack(private)[:, tokens])).mean(0)
-            speller.add(int(tokens[(votes + rng.normal(0.0, self.sigma, votes.size)).argmax()]))
-            if speller.ended:
+            decoder.add(int(tokens[(votes + rng.normal(0.0, self.sigma, votes.size)).argmax()]))
+            if decoder.ended:
                 break
-        return speller.text
-
-    def noise_in_collect(self, task: Task, query: Query) -> bool:
-        """Always: synthetic examples are written while collecting."""
-        return True
+        return decoder.text
 
     def release(self, aggregate: Aggregate, draws: int, rng: np.random.Generator) -> Outputs:
-        """The answer that was given from the synthetic examples."""
-        return as_given(aggregate, draws)
+        """The answer that was given from the synthetic examples.
+
+        Args:
+            aggregate: A vote or a text (PRIVATE).
+            draws: Number of outputs.
+            rng: Not used.
+
+        Returns:
+            `draws` equal outputs.
+        """
+        return release_unchanged(aggregate, draws)
 
     def output_distribution(self, aggregate: Aggregate) -> CategoricalLaw | None:
-        """None: the noise was drawn while writing."""
+        """Not known: the noise was drawn while collecting.
+
+        Args:
+            aggregate: A vote or a text (PRIVATE).
+
+        Returns:
+            None.
+        """
         return None
 
 
-def _writing(task: Task, part: Context, label: str) -> str:
+def _prompt(task: Task, part: Context, label: str) -> str:
     """A prompt that shows inputs of one label and leaves the next one open."""
     rows = [row for row in part if row.label == label or not label]
     head = f"{task.label_name}: {label}\n" if label else ""

@@ -1,6 +1,4 @@
-"""The ordered top k of counts through one exponential mechanism over sequences (Gillenwater,
-Joseph, Munoz and Diaz 2022).
-"""
+"""The ordered top k of counts through one exponential mechanism over sequences."""
 
 from __future__ import annotations
 
@@ -13,13 +11,22 @@ Floats = npt.NDArray[np.float64]
 
 
 def joint_range(k: int) -> float:
-    """How far utilities move apart when one answer is replaced, in units of one answer's largest
-    count.
+    """How far utilities move apart when one answer is replaced.
 
-    One count may rise by 1 and another fall by 1. For k = 1 the utility of a word moves by its own
-    count less that of the
-    best, so the range is 2; for more, the rank that decides the maximum may change with the
-    sequence, so it is at most 4.
+    Args:
+        k: Number of words that are released, at least 1.
+
+    Returns:
+        The range of the utility, in units of one answer's largest count.
+
+    Guarantee:
+        Under replace_one, one count may rise by 1 and another fall by 1. For k = 1 the utility of a
+        word moves by its own count less that of the best, so the range is 2; for more, the rank
+        that decides the maximum may change with the sequence, so it is at most 4.
+
+    Examples:
+        >>> joint_range(1), joint_range(3)
+        (2.0, 4.0)
     """
     return 2.0 if k == 1 else 4.0
 
@@ -27,24 +34,36 @@ def joint_range(k: int) -> float:
 def joint_top_k(
     counts: Floats, k: int, scale: float, rng: np.random.Generator
 ) -> npt.NDArray[np.int64]:
-    """k distinct indices, drawn with probability proportional to exp(scale u), u = -max_i (c_(i) -
-    c_(s_i)).
+    """k distinct indices, drawn with probability proportional to exp(scale u).
 
-    c_(i): the i-th largest count. Sequences are grouped by their utility -v, v one of the k d
-    differences; with n_i(v)
-    words within v of rank i, prod (n_i(v) - i) sequences have utility -v or better, so a Gumbel
-    draw picks v
-    and a uniform one a sequence with it. Exact; O(k d log(k d)).
+    u = -max_i (c_(i) - c_(s_i)), with c_(i) the i-th largest count. Sequences are grouped by their
+    utility -v, v one of the k d differences. With n_i(v) words within v of rank i, there are
+    prod (n_i(v) - i) sequences of utility -v or better, so a Gumbel draw picks v and a uniform one
+    a sequence with it. Exact; O(k d log(k d)).
+
+    Args:
+        counts: (d,) counts (PRIVATE).
+        k: Number of indices, at most d.
+        scale: Exponent of a unit of utility, above 0.
+        rng: Source of the noise.
+
+    Returns:
+        (k,) indices, best first.
+
+    Guarantee:
+        scale * range-bounded range, where utilities of neighbours differ by `range` (`joint_range`
+        in the unit of the counts).
+
+    Reference:
+        Gillenwater, Joseph, Munoz and Diaz (ICML 2022), Algorithm 2.
     """
     order = np.argsort(-counts, kind="stable")
     ranked = counts[order]
-    gaps = np.maximum(
-        ranked[:k, None] - ranked[None, :], 0.0
-    )  # (k, d), rows rising; below 0 nothing is gained
+    # (k, d), rows rising; below 0 nothing is gained
+    gaps = np.maximum(ranked[:k, None] - ranked[None, :], 0.0)
     levels = np.unique(gaps)
-    within = np.array(
-        [[np.searchsorted(row, v, side="right") for row in gaps] for v in levels]
-    )  # of the same differences
+    # counted among the same differences
+    within = np.array([[np.searchsorted(row, v, side="right") for row in gaps] for v in levels])
     free = np.maximum(within - np.arange(k), 0).astype(float)
     with np.errstate(divide="ignore"):
         better = np.log(free).sum(1)
@@ -63,10 +82,7 @@ def _log_differences(better: Floats) -> Floats:
 def _sequence(
     within: npt.ArrayLike, before: npt.ArrayLike, rng: np.random.Generator
 ) -> npt.NDArray[np.int64]:
-    """A uniform sequence s with s_i < within_i (ranks), distinct, that does not also fit `before`:
-
-    by rejection.
-    """
+    """A uniform distinct sequence s with s_i < within_i (ranks) that does not also fit `before`."""
     top, lower = np.asarray(within, int), np.asarray(before, int)
     while True:
         taken: list[int] = []

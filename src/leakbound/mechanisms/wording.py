@@ -1,6 +1,4 @@
-"""What the defences say to the model (CL levels L1, L2 and L3) and keyword answers ask, in our own
-words.
-"""
+"""What defences say to the model (CL levels L1, L2, L3) and keyword answers ask, in our words."""
 
 from __future__ import annotations
 

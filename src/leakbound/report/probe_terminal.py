@@ -79,11 +79,7 @@ def _score(name: str, mechanisms: Mapping[str, str]) -> str:
 
 
 def _releases(kind: Any, score: str) -> bool:
-    access = kind.access
-    white = (
-        not isinstance(access, frozenset) or "white_box" in access
-    )  # of some mechanisms it depends on their options
-    return white and getattr(kind, "white_score", "label_margin") == score
+    return bool(kind.white_box_score == score)
 
 
 def _influence(record: ProbeRecord) -> dict[str, str]:

@@ -13,12 +13,22 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from leakbound.errors import LeakboundError, TargetError
-from leakbound.mechanisms.answering import Answering
-from leakbound.mechanisms.single import as_given, heard, one_vote
+from leakbound.mechanisms.base import MechanismBase
+from leakbound.mechanisms.single import as_aggregate, one_vote, release_unchanged
 from leakbound.models import Model, Request
 from leakbound.models.content import text_only
 from leakbound.privacy import Guarantee, NonPrivate
-from leakbound.tasks import Access, Aggregate, CategoricalLaw, Context, Job, Outputs, Task, Vector
+from leakbound.tasks import (
+    Access,
+    Aggregate,
+    CategoricalLaw,
+    Context,
+    Job,
+    Outputs,
+    Query,
+    Task,
+    Vector,
+)
 
 __all__ = ["UserSystem", "answerer"]
 
@@ -29,7 +39,7 @@ TOGETHER = 64
 
 
 @dataclass(frozen=True, slots=True)
-class UserSystem(Answering):
+class UserSystem(MechanismBase):
     """Calls `function(context, query_text)` once per trial (sync or async); the operator states the
     guarantee, if any.
 
@@ -41,7 +51,7 @@ class UserSystem(Answering):
     """
 
     needs: ClassVar[frozenset[type[Request[Any]]]] = frozenset()
-    white_score: ClassVar[str] = "score_margin"
+    white_box_score: ClassVar[str | None] = "score_margin"
     function: Answerer = field(repr=False)
     name: str = "user_system"
     guarantee: Guarantee = field(default_factory=NonPrivate)
@@ -55,6 +65,29 @@ class UserSystem(Answering):
     def access(self) -> frozenset[Access]:
         """Text for all; scores where they are asked for."""
         return frozenset({"black_box", "white_box"}) if self.scored else frozenset({"black_box"})
+
+    def voters(self, shots: int) -> int:
+        """Unknown: at most every example of the context counts.
+
+        Args:
+            shots: Number of examples in the context.
+
+        Returns:
+            `shots`.
+        """
+        return shots
+
+    def noise_in_collect(self, task: Task, query: Query) -> bool:
+        """Whatever noise the callable draws does not depend on the claim.
+
+        Args:
+            task: The task of the context.
+            query: The query that is answered.
+
+        Returns:
+            False.
+        """
+        return False
 
     def requests(self, task: Task, job: Job, draw: int) -> list[Request[Any]]:
         """None: the callable asks its own model."""
@@ -107,7 +140,7 @@ class UserSystem(Answering):
                 "answer as str."
             )
         if not (self.scored and answers):
-            return heard(task, job.query, text)
+            return as_aggregate(task, job.query, text)
         return Vector((*self._scores(reply, answers), *map(float, one_vote(text, answers).counts)))
 
     def _part(self, reply: Any, name: str) -> Any:
@@ -134,7 +167,7 @@ class UserSystem(Answering):
         release per call.
         """
         if not isinstance(aggregate, Vector):
-            return as_given(aggregate, draws)
+            return release_unchanged(aggregate, draws)
         values, answers = np.asarray(aggregate.values), len(aggregate.values) // 2
         return Outputs(
             np.full(draws, values[answers:].argmax()), np.tile(values[:answers], (draws, 1))

@@ -1,23 +1,36 @@
-"""Examples, contexts, tasks, and the protocols of what can be audited."""
+"""Examples, contexts, tasks, and the protocol of mechanisms."""
 
+from leakbound.stats import CategoricalLaw, GaussianLaw
 from leakbound.tasks.example import Context, Example, as_context
 from leakbound.tasks.mechanism import (
     Access,
-    Aggregate,
-    CategoricalLaw,
-    GaussianLaw,
-    Job,
+    AnyRequest,
     Mechanism,
-    Outputs,
-    Spoken,
-    System,
-    Vector,
-    Votes,
+    RequestKinds,
+    require_mechanism,
 )
+from leakbound.tasks.outputs import Aggregate, GeneratedText, Job, Outputs, Vector, Votes
 from leakbound.tasks.parse import parse_answer
 from leakbound.tasks.task import Query, Task
 
 __all__ = [
-    "Access", "CategoricalLaw", "Aggregate", "Context", "Example", "GaussianLaw", "Job", "Mechanism", "Query", "Outputs", "Spoken", "System",
-    "Task", "Vector", "Votes", "as_context", "parse_answer",
-]  # fmt: skip
+    "Access",
+    "Aggregate",
+    "AnyRequest",
+    "CategoricalLaw",
+    "Context",
+    "Example",
+    "GaussianLaw",
+    "GeneratedText",
+    "Job",
+    "Mechanism",
+    "Outputs",
+    "Query",
+    "RequestKinds",
+    "Task",
+    "Vector",
+    "Votes",
+    "as_context",
+    "parse_answer",
+    "require_mechanism",
+]

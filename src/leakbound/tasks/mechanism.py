@@ -1,157 +1,288 @@
-"""What can be audited. A System answers queries over contexts; a Mechanism also splits the slow
-from the cheap side.
+"""The Mechanism protocol: how an answer is made from a private context.
+
+What is marked PRIVATE depends on the private context; everything else is public.
 """
 
 from __future__ import annotations
 
+import inspect
+from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeAlias, cast
 
 import numpy as np
-import numpy.typing as npt
 
+from leakbound.errors import UsageError
 from leakbound.models.model import Model
 from leakbound.models.request import Request
 from leakbound.privacy import Guarantee
 from leakbound.stats import CategoricalLaw, GaussianLaw
-from leakbound.tasks.example import Context
+from leakbound.tasks.outputs import Aggregate, Job, Outputs
 from leakbound.tasks.task import Query, Task
 
-__all__ = [
-    "Access", "CategoricalLaw", "Aggregate", "GaussianLaw", "Job", "Mechanism", "Outputs", "Spoken", "System", "Vector", "Votes",
-]  # fmt: skip
+__all__ = ["Access", "AnyRequest", "Mechanism", "RequestKinds", "require_mechanism"]
 
-Floats = npt.NDArray[np.float64]
 Access = Literal["black_box", "white_box"]
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Job:
-    """One query over one private context."""
-
-    context: Context
-    query: Query
-
-    def __repr__(self) -> str:
-        return "Job(<private>)"
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Votes:
-    """Clean aggregate (PRIVATE):
-
-    votes for each answer, the last class being "none of them" (unparsable).
-    """
-
-    counts: tuple[int, ...]
-
-    def __repr__(self) -> str:
-        return "Votes(<private>)"
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Vector:
-    """Clean aggregate (PRIVATE): a mean embedding, mean keyword counts, probabilities, or summed
-    log-probabilities.
-
-    values: (dim,) floats. choices: the public texts that a release chooses from. points: (choices,
-    dim) public embeddings of
-    the choices, where the values live in their space.
-    """
-
-    values: tuple[float, ...]
-    choices: tuple[str, ...] = ()
-    points: tuple[tuple[float, ...], ...] = ()
-
-    def __repr__(self) -> str:
-        return "Vector(<private>)"
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Spoken:
-    """What a mechanism that decides token by token has already released:
-
-    its noise was drawn while collecting.
-    """
-
-    text: str
-
-    def __repr__(self) -> str:
-        return "Spoken(<text>)"
-
-
-Aggregate = Votes | Vector | Spoken
-
-
-@dataclass(frozen=True, slots=True)
-class Outputs:
-    """What leaves a mechanism (PUBLIC), for several independent draws.
-
-    answers: (draws,) index of the released choice; len(choices) means none of them. choices: what
-    the index speaks of, empty
-    for the query's own answers. noisy: (draws, dim) noisy aggregate where the guarantee covers it,
-    else None. points: (choices, dim)
-    public embeddings. scale: how many answers the noisy aggregate is the mean of. picked: (draws,
-    k) indices where several
-    choices are released together.
-    """
-
-    answers: npt.NDArray[np.int64]
-    noisy: Floats | None = None
-    choices: tuple[str, ...] = ()
-    points: Floats | None = None
-    scale: float = 1.0
-    picked: npt.NDArray[np.int64] | None = None
-
-
-class System(Protocol):
-    """Anything that answers queries from contexts and makes a promise (perhaps none)."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def guarantee(self) -> Guarantee: ...
-    def respond(self, jobs: Sequence[Job], rng: np.random.Generator) -> list[str]:
-        """One released text a job."""
+AnyRequest: TypeAlias = Request[Any]
+RequestKinds: TypeAlias = frozenset[type[AnyRequest]]
 
 
 class Mechanism(Protocol):
-    """A frozen recipe of public parameters; private data arrives only as an argument."""
+    """How an answer is made from a private context.
+
+    A frozen value: its fields are public parameters, and private data arrives only as an argument.
+    Every member is required. `leakbound.mechanisms.MechanismBase` defines those that follow from
+    others; a class without that base writes all of them. `require_mechanism` checks that they are
+    there, and `leakbound.testing.conform` checks what they do.
+    """
+
+    __slots__ = ()
 
     @property
-    def name(self) -> str: ...
-    @property
-    def access(self) -> frozenset[Access]: ...
-    @property
-    def needs(self) -> frozenset[type[Request[Any]]]: ...
-    @property
-    def guarantee(self) -> Guarantee: ...
-    def requests(self, task: Task, job: Job, draw: int) -> list[Request[Any]]:
-        """The first asks of a job: what the model must be able to take."""
+    @abstractmethod
+    def name(self) -> str:
+        """Name in catalogues, records and messages."""
 
+    @property
+    @abstractmethod
+    def guarantee(self) -> Guarantee:
+        """What one release is proven to satisfy; `NonPrivate()` if nothing."""
+
+    @property
+    @abstractmethod
+    def access(self) -> frozenset[Access]:
+        """What leaves the mechanism: answers (black box), noisy aggregates (white box)."""
+
+    @property
+    @abstractmethod
+    def needs(self) -> RequestKinds:
+        """Kinds of requests that `collect` sends for queries with given answers."""
+
+    @property
+    @abstractmethod
+    def white_box_score(self) -> str | None:
+        """Name of the strongest score for white-box access; None without such access."""
+
+    @property
+    @abstractmethod
+    def sampled_candidates(self) -> int:
+        """Number of public candidate answers that are sampled for a free query; 0 for none."""
+
+    @property
+    @abstractmethod
+    def source(self) -> str:
+        """Fingerprint of the code, so that changed code is another run; "" in this package."""
+
+    @abstractmethod
+    def to_config(self) -> dict[str, object]:
+        """Kind and options as plain values, for records and configuration files.
+
+        Returns:
+            `kind` (the name) and every option by name; nothing private.
+        """
+
+    @abstractmethod
+    def recalibrated(self, epsilon: float, delta: float) -> Mechanism:
+        """The same mechanism with the noise of another claim; its aggregates are the same unless
+        `noise_in_collect`.
+
+        Args:
+            epsilon: epsilon of the claim, above 0.
+            delta: delta of the claim in [0, 1).
+
+        Returns:
+            The mechanism itself where nothing depends on a claim.
+        """
+
+    @abstractmethod
+    def voters(self, shots: int) -> int:
+        """Number of answers that one aggregate counts or averages.
+
+        Args:
+            shots: Number of examples in the context.
+
+        Returns:
+            The number of partitions, subsamples or experts; 1 for a single answer.
+        """
+
+    @abstractmethod
+    def noise_in_collect(self, task: Task, query: Query) -> bool:
+        """Whether `collect` draws noise, or reads how much there is, for this query.
+
+        Args:
+            task: The task of the context.
+            query: The query that is answered.
+
+        Returns:
+            True if aggregates hold for this epsilon, delta and calibration only, so that they must
+            never be reused for others.
+        """
+
+    @abstractmethod
+    def cost(self, task: Task, query: Query) -> Guarantee:
+        """What one answer to this query spends: the number that audit, record and ledger use.
+
+        Args:
+            task: The task of the context.
+            query: The query that is answered.
+
+        Returns:
+            `guarantee` for one release. For an answer of several noisy choices, `compose` of one
+            part for each of them.
+        """
+
+    @abstractmethod
+    def requests(self, task: Task, job: Job, draw: int) -> list[AnyRequest]:
+        """First requests of a job: what the model must be able to take.
+
+        Args:
+            task: Renders the prompts.
+            job: Context (PRIVATE) and query.
+            draw: Names the random draw of sampled answers and noise.
+
+        Returns:
+            Requests that `collect` sends first, in any order.
+
+        Raises:
+            UsageError: If the mechanism cannot answer such a job.
+        """
+
+    @abstractmethod
     def collect(
         self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model
     ) -> list[Aggregate]:
-        """Slow: ask the model, return aggregates.
+        """The slow part: send requests to the model and aggregate its replies.
 
-        `draws` name the random draws of sampled answers and noise.
+        Args:
+            task: Renders the prompts.
+            jobs: Contexts (PRIVATE) and queries.
+            draws: One number for each job that names its random draw; equal numbers give equal
+                aggregates.
+            model: Answers the requests.
+
+        Returns:
+            One aggregate (PRIVATE) for each job.
         """
 
+    @abstractmethod
     def release(self, aggregate: Any, draws: int, rng: np.random.Generator) -> Outputs:
-        """Cheap: noise and decoding, `draws` independent releases of one aggregate."""
+        """The fast part: noise and choice.
 
+        Args:
+            aggregate: What `collect` returned for one job (PRIVATE).
+            draws: Number of independent outputs.
+            rng: Source of all noise.
+
+        Returns:
+            `draws` outputs.
+        """
+
+    @abstractmethod
     def output_distribution(self, aggregate: Any) -> GaussianLaw | CategoricalLaw | None:
-        """The exact law of a release, where it is known."""
+        """Exact distribution of an output.
 
+        Args:
+            aggregate: What `collect` returned for one job (PRIVATE).
+
+        Returns:
+            The distribution (PRIVATE), or None if it is not known.
+        """
+
+    @abstractmethod
     def decode(self, task: Task, query: Query, outputs: Outputs, model: Model) -> list[str]:
-        """Public: the text of each release.
+        """Outputs in words, by public facts alone.
 
-        Asks the model at most about what was released and the query.
+        Args:
+            task: The task of the context.
+            query: The query that was answered.
+            outputs: What `release` returned.
+            model: May be asked about the query and the outputs.
+
+        Returns:
+            One text for each draw.
         """
 
-    def cost(self, task: Task, query: Query) -> Guarantee:
-        """What one answer to this query costs:
 
-        `guarantee`, or its composition over the tokens of a free answer.
-        """
+MEMBERS = tuple(name for name in vars(Mechanism) if not name.startswith("_"))
+METHODS = tuple(name for name in MEMBERS if inspect.isfunction(vars(Mechanism)[name]))
+
+
+def require_mechanism(thing: object) -> Mechanism:
+    """Check that an object has every member of `Mechanism`.
+
+    Args:
+        thing: What is handed over as a mechanism.
+
+    Returns:
+        The same object.
+
+    Raises:
+        UsageError: If it is a class, lacks members, has a method that takes other arguments, or has
+            a member that cannot be used. No default stands in for a missing member.
+
+    Examples:
+        >>> class Mine:
+        ...     name = "mine"
+        >>> require_mechanism(Mine())  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        ...
+        leakbound.errors.UsageError: Mine is no mechanism: it lacks guarantee, access, needs, ...
+    """
+    if isinstance(thing, type):
+        raise UsageError(
+            f"{thing.__name__} is a class; a mechanism must be an instance. Construct one, such as "
+            f"{thing.__name__}(...)."
+        )
+    kind = type(thing).__name__
+    if missing := [name for name in MEMBERS if not hasattr(thing, name)]:
+        raise UsageError(
+            f"{kind} is no mechanism: it lacks {', '.join(missing)}. Define each of them, or "
+            "derive the class from leakbound.mechanisms.MechanismBase."
+        )
+    for name in METHODS:
+        _require_arguments(thing, name)
+    found = cast(Mechanism, thing)
+    _require_values(found, kind)
+    return found
+
+
+def _require_arguments(thing: object, name: str) -> None:
+    wanted = [p for p in inspect.signature(vars(Mechanism)[name]).parameters if p != "self"]
+    method, kind = getattr(thing, name), type(thing).__name__
+    if not callable(method):
+        raise UsageError(
+            f"{name} of {kind} is {method!r}; it must be a method that takes ({', '.join(wanted)})."
+        )
+    try:
+        inspect.signature(method).bind(*wanted)
+    except TypeError:
+        raise UsageError(
+            f"{name} of {kind} takes {inspect.signature(method)}; it must take "
+            f"({', '.join(wanted)})."
+        ) from None
+
+
+def _require_values(found: Mechanism, kind: str) -> None:
+    if not (isinstance(found.name, str) and found.name):
+        raise UsageError(f"name of {kind} is {found.name!r}; it must be a text that is not empty.")
+    if not isinstance(found.guarantee, Guarantee):
+        raise UsageError(
+            f"guarantee of {kind} is {found.guarantee!r}; it must be a guarantee of "
+            "leakbound.privacy, such as PureDP(1.0) or NonPrivate()."
+        )
+    access = found.access
+    if not (isinstance(access, frozenset) and access and access <= {"black_box", "white_box"}):
+        raise UsageError(
+            f"access of {kind} is {access!r}; it must be a frozenset of black_box, white_box or "
+            "both."
+        )
+    if not isinstance(found.needs, frozenset):
+        raise UsageError(
+            f"needs of {kind} is {found.needs!r}; it must be a frozenset of kinds of requests, "
+            "such as frozenset({Complete})."
+        )
+    if "white_box" in access and not found.white_box_score:
+        raise UsageError(
+            f"white_box_score of {kind} is {found.white_box_score!r}, and access has white_box; it "
+            "must be the name of a score, such as label_margin."
+        )

@@ -9,11 +9,28 @@ __all__ = ["split_by_position"]
 
 
 def split_by_position(context: Context, count: int) -> list[Context]:
-    """`count` parts of nearly equal size; example i goes to part i mod count.
+    """Disjoint parts of nearly equal size; example i goes to part i mod `count`.
 
-    An example's part depends on its position only, so replacing one example changes one part: sound
-    under
-    `replace_one` (and under that relation only). Raises UsageError if a part would be empty.
+    Args:
+        context: The examples (PRIVATE).
+        count: Number of parts, at least 1.
+
+    Returns:
+        `count` parts, none of them empty.
+
+    Raises:
+        UsageError: If a part would be empty.
+
+    Guarantee:
+        Replacing one example changes one part, because its part depends on its position only. Under
+        `add_remove` every later example would move, so no guarantee under that relation may rest on
+        this split unless each part holds one example.
+
+    Examples:
+        >>> from leakbound.tasks import as_context
+        >>> rows = as_context([("a", "x"), ("b", "y"), ("c", "x")])
+        >>> [[row.input for row in part] for part in split_by_position(rows, 2)]
+        [['a', 'c'], ['b']]
     """
     if not 1 <= count <= len(context):
         raise UsageError(

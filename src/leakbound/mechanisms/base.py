@@ -1,0 +1,258 @@
+"""Base class of mechanisms: the members that follow from others."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import sys
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import CodeType, FunctionType
+from typing import Any, ClassVar, Literal, Self, TypeVar
+
+from leakbound._catalogue import construct, option_types
+from leakbound.errors import UsageError
+from leakbound.models import Model, Request
+from leakbound.privacy import Guarantee
+from leakbound.tasks import Mechanism, Outputs, Query, Task
+
+__all__ = [
+    "NO_ANSWER",
+    "CalibratedMechanism",
+    "GaussianCalibration",
+    "MechanismBase",
+    "answer_each",
+    "code_fingerprint",
+]
+
+R = TypeVar("R")
+GaussianCalibration = Literal["analytic", "classical"]
+NO_ANSWER = "(no answer)"
+CLAIM = ("epsilon", "delta")
+PACKAGE = __name__.partition(".")[0]
+
+
+class MechanismBase(Mechanism):
+    """Base of mechanisms; a subclass is a frozen dataclass whose fields are its options.
+
+    It must define `name`, `guarantee`, `access`, `needs`, `noise_in_collect`, `voters`, `requests`,
+    `collect`, `release` and `output_distribution`: for these no value is right for most mechanisms,
+    and a wrong one gives wrong numbers. An answer is taken to be one release (`cost`) of one of the
+    query's answers (`decode`).
+    """
+
+    __slots__ = ()
+    white_box_score: ClassVar[str | None] = None
+
+    @property
+    def sampled_candidates(self) -> int:
+        """0: no public candidates are sampled."""
+        return 0
+
+    @property
+    def source(self) -> str:
+        """Fingerprint of the files of the class and its bases; "" for those of this package."""
+        return code_fingerprint(type(self))
+
+    @classmethod
+    def option_types(cls) -> dict[str, Any]:
+        """Options that a specification may give beside a claim.
+
+        Returns:
+            Type of each option by name, in order.
+        """
+        known = option_types(cls._constructor())
+        return {name: kind for name, kind in known.items() if name not in CLAIM}
+
+    @classmethod
+    def for_claim(cls, epsilon: float, delta: float, **options: Any) -> Self:
+        """The mechanism that should keep a claim.
+
+        Args:
+            epsilon: epsilon of the claim, above 0; ignored where there is no noise.
+            delta: delta of the claim in [0, 1); ignored where there is no noise.
+            **options: Values of `option_types`.
+
+        Returns:
+            A mechanism whose noise is calibrated to the claim.
+
+        Raises:
+            UsageError: If an option is unknown or has the wrong type.
+        """
+        make = cls._constructor()
+        known = option_types(make)
+        claim = {k: v for k, v in (("epsilon", epsilon), ("delta", delta)) if k in known}
+        return construct(make, {**options, **claim}, cls._catalogue_name())
+
+    @classmethod
+    def _constructor(cls) -> Callable[..., Self]:
+        """What `for_claim` calls: here the class itself."""
+        return cls
+
+    @classmethod
+    def _catalogue_name(cls) -> str:
+        name = vars(cls).get("name", cls.name)
+        return name if isinstance(name, str) else cls.__name__
+
+    def to_config(self) -> dict[str, object]:
+        """Kind and fields as plain values.
+
+        Returns:
+            `kind` and every field that stands in the repr.
+
+        Raises:
+            UsageError: If the class is no dataclass, or a field is no plain value.
+
+        Examples:
+            >>> from leakbound.mechanisms import ReportNoisyMax
+            >>> ReportNoisyMax(2.5).to_config()
+            {'kind': 'report_noisy_max', 'sigma': 2.5, 'partitions': 10}
+        """
+        shown = [field.name for field in _fields(self) if field.repr]
+        return {"kind": self.name, **{name: _plain(self, name) for name in shown}}
+
+    def recalibrated(self, epsilon: float, delta: float) -> Self:
+        """The same options with the noise of another claim.
+
+        Args:
+            epsilon: epsilon of the claim, above 0.
+            delta: delta of the claim in [0, 1).
+
+        Returns:
+            What `for_claim` makes of this mechanism's options. The Gaussian noise is analytic,
+            whatever the noise in force was calibrated with.
+
+        Raises:
+            UsageError: If the class is no dataclass.
+        """
+        known = option_types(self._constructor())
+        names = [field.name for field in _fields(self) if field.name in known]
+        options = {name: getattr(self, name) for name in names if name not in CLAIM}
+        claim = {k: v for k, v in (("epsilon", epsilon), ("delta", delta)) if k in known}
+        return self._constructor()(**options, **claim)
+
+    def cost(self, task: Task, query: Query) -> Guarantee:
+        """The guarantee of one release.
+
+        Args:
+            task: The task of the context.
+            query: The query that is answered.
+
+        Returns:
+            `guarantee`.
+        """
+        return self.guarantee
+
+    def decode(self, task: Task, query: Query, outputs: Outputs, model: Model) -> list[str]:
+        """The chosen text of each draw.
+
+        Args:
+            task: The task of the context.
+            query: The query that was answered.
+            outputs: What `release` returned.
+            model: Not asked.
+
+        Returns:
+            One text for each draw; "(no answer)" where none was chosen.
+        """
+        choices = (*(outputs.choices or task.answers(query)), NO_ANSWER)
+        return [choices[i] for i in outputs.answers]
+
+
+class CalibratedMechanism(MechanismBase):
+    """Base of mechanisms whose noise is a field that `calibrated` computes from a claim."""
+
+    __slots__ = ()
+
+    @classmethod
+    @abstractmethod
+    def calibrated(cls, epsilon: float, delta: float, *args: Any, **options: Any) -> Self:
+        """The mechanism with the noise that a claim needs.
+
+        Args:
+            epsilon: epsilon of the claim, above 0.
+            delta: delta of the claim in [0, 1).
+            *args: Further options in order.
+            **options: Further options by name.
+
+        Returns:
+            A mechanism.
+        """
+
+    @classmethod
+    def _constructor(cls) -> Callable[..., Self]:
+        return cls.calibrated
+
+
+def _fields(mechanism: object) -> tuple[dataclasses.Field[Any], ...]:
+    if not dataclasses.is_dataclass(mechanism):
+        raise UsageError(
+            f"{type(mechanism).__name__} is no dataclass, so its options are not known; make it a "
+            "frozen dataclass, or define to_config and recalibrated."
+        )
+    return dataclasses.fields(mechanism)
+
+
+def _plain(mechanism: object, name: str) -> object:
+    """A field as what a JSON file can hold; a frozen value within it as its kind and fields."""
+    value = getattr(mechanism, name)
+    if value is None or isinstance(value, str | int | float):
+        return value
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        inner = {field.name: _plain(value, field.name) for field in dataclasses.fields(value)}
+        return {"kind": type(value).__name__, **inner}
+    if isinstance(value, tuple) and all(isinstance(one, str | int | float) for one in value):
+        return list(value)
+    raise UsageError(
+        f"the field {name} of {type(mechanism).__name__} is {type(value).__name__}; it must be a "
+        "plain value. Give it repr=False, or define to_config."
+    )
+
+
+def answer_each(model: Model, groups: Sequence[Sequence[Request[R]]]) -> list[list[R]]:
+    """Replies to several groups of requests, sent as one batch.
+
+    Args:
+        model: Answers the requests.
+        groups: Requests of each job.
+
+    Returns:
+        Replies in groups of the same sizes.
+    """
+    replies = iter(model.answer([request for group in groups for request in group]))
+    return [[next(replies) for _ in group] for group in groups]
+
+
+def code_fingerprint(kind: type) -> str:
+    """Hash of the code of a class.
+
+    Args:
+        kind: Any class.
+
+    Returns:
+        16 hexadecimal digits of the files that define the class and those of its bases that do not
+        belong to this package (of the compiled methods where there is no file, as in a notebook);
+        "" if all belong to it, because its version stands in every record.
+    """
+    own = [one for one in kind.__mro__ if _is_foreign(one)]
+    digest = hashlib.sha256(b"".join(map(_code, own))).hexdigest()
+    return digest[:16] if own else ""
+
+
+def _is_foreign(kind: type) -> bool:
+    package = kind.__module__.partition(".")[0]
+    return package not in (PACKAGE, "builtins", "abc", "typing")
+
+
+def _code(kind: type) -> bytes:
+    file = getattr(sys.modules.get(kind.__module__), "__file__", None)
+    if file is not None and Path(file).is_file():
+        return Path(file).read_bytes()
+    functions = [value for value in vars(kind).values() if isinstance(value, FunctionType)]
+    return b"".join(_bytecode(function.__code__) for function in functions)
+
+
+def _bytecode(code: CodeType) -> bytes:
+    inner = (_bytecode(c) if isinstance(c, CodeType) else repr(c).encode() for c in code.co_consts)
+    return code.co_code + b"".join(inner)

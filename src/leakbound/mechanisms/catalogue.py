@@ -1,0 +1,115 @@
+"""Mechanisms by name, and how one is built from a specification."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from typing import Any
+
+from leakbound._catalogue import Catalogue, construct, option_types
+from leakbound.errors import UsageError
+from leakbound.mechanisms.base import CLAIM, MechanismBase
+from leakbound.mechanisms.embedding_mean import EmbeddingMean
+from leakbound.mechanisms.few_shot import FewShot, ZeroShot
+from leakbound.mechanisms.influence_decoding import BoundedCID, ContextInfluenceDecoding
+from leakbound.mechanisms.judge_defense import JudgeDefense
+from leakbound.mechanisms.keyword_mean import KeywordMean
+from leakbound.mechanisms.product_of_experts import ProductOfExperts
+from leakbound.mechanisms.prompt_defense import PromptDefense
+from leakbound.mechanisms.report_noisy_max import ReportNoisyMax
+from leakbound.mechanisms.subsample_average import SubsampleAverage
+from leakbound.mechanisms.synthetic_shots import SyntheticShots
+from leakbound.tasks import Mechanism, require_mechanism
+
+__all__ = ["MECHANISMS", "build_mechanism", "option_names"]
+
+MECHANISMS: Catalogue[Any] = Catalogue(
+    "the mechanism",
+    "leakbound.mechanisms",
+    (
+        ZeroShot, FewShot, PromptDefense, JudgeDefense, ReportNoisyMax, EmbeddingMean, KeywordMean,
+        ProductOfExperts, SubsampleAverage, SyntheticShots, ContextInfluenceDecoding, BoundedCID,
+    ),
+)  # fmt: skip
+
+
+def option_names(kind: type[Any]) -> tuple[str, ...]:
+    """Options that a specification may give beside epsilon and delta.
+
+    Args:
+        kind: A class of `MECHANISMS`.
+
+    Returns:
+        Names in order: the parameters of `calibrated` where the noise is calibrated to the claim,
+        else the fields.
+
+    Examples:
+        >>> option_names(ReportNoisyMax)
+        ('partitions', 'calibration')
+    """
+    if issubclass(kind, MechanismBase):
+        return tuple(kind.option_types())
+    return tuple(name for name in option_types(kind) if name not in CLAIM)
+
+
+def build_mechanism(
+    name: str, options: Mapping[str, Any], epsilon: float, delta: float
+) -> Mechanism:
+    """The mechanism that a specification describes.
+
+    Args:
+        name: Name in `MECHANISMS`.
+        options: Values of `option_names`, which calibrate the noise to the claim; or the fields of
+            the class with the noise among them, as `to_config` gives them.
+        epsilon: epsilon of the claim, above 0.
+        delta: delta of the claim in [0, 1).
+
+    Returns:
+        A mechanism.
+
+    Raises:
+        UsageError: If the name or an option is unknown, a value has the wrong type, or the noise is
+            given and calibrated at once.
+
+    Examples:
+        >>> build_mechanism("report_noisy_max", {"sigma": 2.0, "partitions": 4}, 1.0, 1e-5)
+        ReportNoisyMax(sigma=2.0, partitions=4)
+        >>> build_mechanism("report_noisy_max", {"partition": 4}, 1.0, 1e-5)  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        ...
+        leakbound.errors.UsageError: report_noisy_max has no option 'partition'; its options are ...
+    """
+    kind = MECHANISMS[name]
+    fields = option_types(kind)
+    known = option_names(kind)
+    own = [field for field in fields if field not in known]  # the noise, in place of a claim
+    for option in options:
+        if option not in (*known, *own):
+            raise _unknown(name, option, known, own)
+    if not any(option in own for option in options):
+        return require_mechanism(_for_claim(kind, name, options, epsilon, delta))
+    if calibrating := [option for option in options if option not in fields]:
+        raise UsageError(
+            f"{name} is given {' and '.join(o for o in options if o in own)}, and {calibrating[0]} "
+            "for noise that follows the claim; leave one of them out."
+        )
+    return require_mechanism(construct(kind, options, name))
+
+
+def _for_claim(
+    kind: type[Any], name: str, options: Mapping[str, Any], epsilon: float, delta: float
+) -> object:
+    """A class without our base gets the claim in its fields epsilon and delta, if it has them."""
+    if issubclass(kind, MechanismBase):
+        return kind.for_claim(epsilon, delta, **options)
+    fields = option_types(kind)
+    claim = {k: v for k, v in zip(CLAIM, (epsilon, delta), strict=True) if k in fields}
+    return construct(kind, {**options, **claim}, name)
+
+
+def _unknown(name: str, option: str, known: tuple[str, ...], own: list[str]) -> UsageError:
+    near = difflib.get_close_matches(option, (*known, *own), n=1)
+    noise = f", or {' and '.join(own)} for noise of your own" if own else ""
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    listed = ", ".join(known) or "none"
+    return UsageError(f"{name} has no option {option!r}; its options are {listed}{noise}.{hint}")

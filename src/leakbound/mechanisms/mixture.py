@@ -1,0 +1,58 @@
+"""Mixtures of logits with a context and without it, and how much weight a bound allows."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from leakbound.mechanisms.tokens import log_softmax
+
+__all__ = ["bounded_lambda", "mixed"]
+
+Floats = npt.NDArray[np.float64]
+# Bisection steps for the largest lambda: 2^-40 of the interval, far below what a bound can resolve.
+STEPS = 40
+
+
+def mixed(context: Floats, prior: Floats, lam: float, temperature: float) -> Floats:
+    """ln of softmax[(lam context + (1 - lam) prior)/T].
+
+    Args:
+        context: (..., vocabulary) logits with the context (PRIVATE).
+        prior: (..., vocabulary) logits without it.
+        lam: Weight of the context, at least 0.
+        temperature: T, above 0.
+
+    Returns:
+        Log-probabilities of the same shape.
+    """
+    return log_softmax((lam * context + (1 - lam) * prior) / temperature)
+
+
+def bounded_lambda(
+    context: Floats, prior: Floats, bound: float, largest: float, temperature: float
+) -> float:
+    """A lambda in [0, largest] with max |ln p_lambda - ln p_0| <= bound.
+
+    Args:
+        context: (vocabulary,) logits with the context (PRIVATE).
+        prior: (vocabulary,) logits without it.
+        bound: Largest difference of log-probabilities, above 0.
+        largest: Largest lambda.
+        temperature: T, above 0.
+
+    Returns:
+        The largest such lambda that bisection finds; it ends on the safe side.
+    """
+    p0 = mixed(context, prior, 0.0, temperature)
+
+    def holds(lam: float) -> bool:
+        return bool(np.abs(mixed(context, prior, lam, temperature) - p0).max() <= bound)
+
+    if holds(largest):
+        return largest
+    low, high = 0.0, largest
+    for _ in range(STEPS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low

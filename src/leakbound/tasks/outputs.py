@@ -1,0 +1,106 @@
+"""What passes through a mechanism: jobs, aggregates before noise, outputs.
+
+What is marked PRIVATE depends on the private context, and no repr shows it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from leakbound.tasks.example import Context
+from leakbound.tasks.task import Query
+
+__all__ = ["Aggregate", "GeneratedText", "Job", "Outputs", "Vector", "Votes"]
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Job:
+    """One query over one private context.
+
+    Attributes:
+        context: The examples (PRIVATE).
+        query: What the user asks.
+    """
+
+    context: Context
+    query: Query
+
+    def __repr__(self) -> str:
+        return "Job(<private>)"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Votes:
+    """Aggregate before noise (PRIVATE): votes for each answer.
+
+    Attributes:
+        counts: One count for each answer, and a last one for "none of them" (unparsable).
+    """
+
+    counts: tuple[int, ...]
+
+    def __repr__(self) -> str:
+        return "Votes(<private>)"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Vector:
+    """Aggregate before noise (PRIVATE): a mean embedding, mean counts, probabilities or scores.
+
+    Attributes:
+        values: (dim,) numbers.
+        choices: Public texts that the release chooses from; none for the query's own answers.
+        points: (choices, dim) public embeddings of the choices, where the values live in their
+            space.
+    """
+
+    values: tuple[float, ...]
+    choices: tuple[str, ...] = ()
+    points: tuple[tuple[float, ...], ...] = ()
+
+    def __repr__(self) -> str:
+        return "Vector(<private>)"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class GeneratedText:
+    """Aggregate of a mechanism that generates token by token: its noise is drawn already.
+
+    Attributes:
+        text: What the release will give.
+    """
+
+    text: str
+
+    def __repr__(self) -> str:
+        return "GeneratedText(<text>)"
+
+
+Aggregate: TypeAlias = Votes | Vector | GeneratedText
+
+
+@dataclass(frozen=True, slots=True)
+class Outputs:
+    """What leaves a mechanism (public), for several independent draws.
+
+    Attributes:
+        answers: (draws,) index of the released choice; len(choices) means none of them.
+        noisy: (draws, dim) noisy aggregates where the guarantee covers them, else None.
+        choices: Texts that the indices refer to; empty for the query's own answers.
+        points: (choices, dim) public embeddings of the choices, or None.
+        scale: Number of answers that a noisy aggregate is the mean of.
+        picked: (draws, k) indices where k choices are released together, or None.
+    """
+
+    answers: npt.NDArray[np.int64]
+    noisy: Floats | None = None
+    choices: tuple[str, ...] = ()
+    points: Floats | None = None
+    scale: float = 1.0
+    picked: npt.NDArray[np.int64] | None = None
