@@ -28,23 +28,37 @@ from leakbound.models.wrappers import Counted
 COUNT = 4  # contexts
 
 
-def start(folder: Path, *args: str) -> subprocess.Popen[str]:
-    run = [sys.executable, "-m", "leakbound", *args]
-    return subprocess.Popen(
-        run, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+# The command, but it waits for a signal once it has kept two contexts.
+HELD = """
+import sys, time
+from leakbound.attribution.finished import Finished
+from leakbound.cli import main
+
+def held(self, *args, add=Finished.add):
+    add(self, *args)
+    if len(self.found) == 2:
+        open("held", "w").close()
+        time.sleep(600)
+
+Finished.add = held
+main(sys.argv[1:])
+"""
 
 
 def interrupt(folder: Path, kept: Path, *args: str) -> str:
-    """Start, wait for a finished context, press Ctrl-C; what the process said."""
-    process = start(folder, *args)
-    while process.poll() is None and not (kept.is_file() and kept.read_bytes().count(b"\n") >= 2):
+    """Start, wait until contexts are kept, press Ctrl-C; what the process said."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", HELD, *args],
+        cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    while process.poll() is None and not (folder / "held").exists():
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate()
     assert process.returncode == 130, errors
     assert "Traceback" not in errors
     assert "the same command goes on from there" in errors
+    assert kept.read_bytes().count(b"\n") >= 2
     assert kept.stat().st_mode & 0o77 == 0
     return errors
 
