@@ -5,6 +5,7 @@ forgetful.
 from __future__ import annotations
 
 import math
+import random
 from pathlib import Path
 from typing import Any
 
@@ -37,12 +38,12 @@ class Forgetful(Ledger):
 
 def server(kind: type[Ledger], folder: Path) -> Any:
     """Two partitions, so that a vote can turn the answer; one answer costs the whole total."""
-    made = iter(range(10_000))
+    made, seeded = iter(range(10_000)), random.Random(5)
 
     def make(context: Context) -> Any:
         mechanism = ReportNoisyMax.calibrated(2.0, 1e-5, 2)
         ledger = kind(folder / f"{next(made)}.sqlite", 2.0, 1e-5)
-        private = PrivateICL(mechanism, context, TASK, MODEL, ledger)
+        private = PrivateICL(mechanism, context, TASK, MODEL, ledger, randbits=seeded.getrandbits)
         return lambda query: private.answer(query).text
 
     return make

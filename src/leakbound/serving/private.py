@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -61,6 +61,8 @@ class PrivateICL:
     nothing and tells
     nothing; that the private rows fit the model beside the longest query is checked here, once.
     Not covered: how long an answer takes, and the last bits of floating-point noise.
+    randbits: an integer of so many random bits, drawn by the operating system. Give another source
+    in tests only: whoever can predict it can subtract the noise.
     Raises TargetError if the model lacks what the mechanism asks or the rows do not fit, UsageError
     for a guarantee that
     the ledger could never take.
@@ -75,6 +77,7 @@ class PrivateICL:
         ledger: Ledger,
         name: str = "leakbound",
         longest: int = LONGEST,
+        randbits: Callable[[int], int] = secrets.randbits,
     ) -> None:
         self.mechanism, self.task, self.model, self.ledger, self.name = (
             mechanism,
@@ -83,7 +86,7 @@ class PrivateICL:
             ledger,
             name,
         )
-        self.longest = longest
+        self.longest, self._randbits = longest, randbits
         self._context = as_context(context)
         self._key = fingerprint(self._context)
         self._ready()
@@ -125,7 +128,7 @@ class PrivateICL:
         """
         asked = self.check(query)
         paid = self.ledger.spend(self._key, self.mechanism.cost(self.task, asked))
-        draw, rng = secrets.randbits(62), np.random.default_rng(secrets.randbits(128))
+        draw, rng = self._randbits(62), np.random.default_rng(self._randbits(128))
         (aggregate,) = self.mechanism.collect(
             self.task, [Job(self._context, asked)], [draw], self.model
         )
@@ -136,7 +139,7 @@ class PrivateICL:
     def _ready(self) -> None:
         """Everything that can be refused before the first query."""
         require(self.model, self.mechanism.needs, self.mechanism.name)
-        self.ledger.check(self.mechanism.guarantee)
+        self.ledger.check(self.mechanism.cost(self.task, Query("-")))
         for filler in FILLERS:
             query = Query(filler * (self.longest // len(filler.encode())))
             requests = self.mechanism.requests(self.task, Job(self._context, query), 0)
