@@ -339,7 +339,10 @@ class Composed:
 
     def describe(self) -> str:
         """One line for reports."""
-        return f"composition of {len(self.parts)} releases ({self.relation})"
+        first = self.parts[0]
+        alike = all(part == first for part in self.parts)
+        each = f", each {first.describe()}" if alike else f" ({self.relation})"
+        return f"composition of {len(self.parts)} releases{each}"
 
 
 def compose(parts: Sequence[Guarantee]) -> Guarantee:
@@ -377,7 +380,8 @@ def self_compose(guarantee: Guarantee, count: int) -> Guarantee:
         count: Number of answers, at least 1.
 
     Returns:
-        A `Gaussian` with sqrt(count) times the mu for a `Gaussian`, else a `Composed`.
+        A `Gaussian` with sqrt(count) times the mu for a `Gaussian`, and for a composition of equal
+        ones; else a `Composed`.
 
     Raises:
         UsageError: If there is no answer.
@@ -389,10 +393,10 @@ def self_compose(guarantee: Guarantee, count: int) -> Guarantee:
         >>> self_compose(Gaussian(1.0, 2.0), 4).mu
         1.0
     """
-    if isinstance(guarantee, Gaussian):
-        return Gaussian(
-            guarantee.sensitivity * math.sqrt(count), guarantee.sigma, guarantee.relation
-        )
+    first, *others = leaves(guarantee)
+    if isinstance(first, Gaussian) and all(other == first for other in others):
+        steps = count * (1 + len(others))
+        return Gaussian(first.sensitivity * math.sqrt(steps), first.sigma, first.relation)
     return compose([guarantee] * count)
 
 

@@ -12,7 +12,15 @@ from leakbound.errors import LeakboundError, TargetError, UsageError
 from leakbound.models import Model, require
 from leakbound.models.content import text_only
 from leakbound.serving.ledger import Ledger, Spent
-from leakbound.tasks import Example, Job, Mechanism, Query, Task, as_context
+from leakbound.tasks import (
+    Example,
+    Job,
+    Mechanism,
+    Query,
+    Task,
+    as_context,
+    require_mechanism,
+)
 from leakbound.tasks.datasets import fingerprint
 
 __all__ = ["Answer", "PrivateICL"]
@@ -55,7 +63,7 @@ class PrivateICL:
 
     mechanism, task, model, ledger, name, longest: public. longest: the most bytes (UTF-8) of a
     query. What is served is
-    what is audited: the same `collect`, `release` and `speak`, with draws from the operating
+    what is audited: the same `collect`, `release` and `decode`, with draws from the operating
     system. Whether a query is
     refused depends on public things only (its length, the number of examples), so a refusal costs
     nothing and tells
@@ -121,7 +129,7 @@ class PrivateICL:
         return asked
 
     def answer(self, query: str | Query) -> Answer:
-        """One answer: check (free), spend (durable), collect, release once, speak.
+        """One answer: check (free), spend (durable), collect, release once, decode.
 
         Raises what `check` raises, BudgetExhausted, and whatever the model raises; what was spent
         by then stays spent.
@@ -138,6 +146,7 @@ class PrivateICL:
 
     def _ready(self) -> None:
         """Everything that can be refused before the first query."""
+        require_mechanism(self.mechanism)
         require(self.model, self.mechanism.needs, self.mechanism.name)
         self.ledger.check(self.mechanism.cost(self.task, Query("-")))
         for filler in FILLERS:
