@@ -36,7 +36,7 @@ def calls_per_second(mechanism: str, batched: bool) -> float:
 
 def simulation() -> float:
     """400,000 releases of a histogram of three classes, drawn and scored."""
-    asked = Membership().ask(Example("x", "a"), Task("t", ("a", "b")), "a", "b")
+    asked = Membership().render(Example("x", "a"), Task("t", ("a", "b")), "a", "b")
     mechanism, score = ReportNoisyMax(1.5), LabelMargin()
     begin = time.perf_counter()
     for i in range(200):

@@ -74,7 +74,7 @@ def presence(
         if len(model.encode(task.prompt(member, Query("")))) > (1024 if shots == SHOTS else 1900):  # type: ignore[attr-defined]
             continue
         a, b = (labels[i] for i in rng.permutation(len(labels))[:2])
-        yes, cond = Membership().ask(canary, task, a, b), IfThenExplicit().ask(canary, task, a, b)
+        yes, cond = Membership().render(canary, task, a, b), IfThenExplicit().render(canary, task, a, b)
         prompts += [
             ("membership member", task.prompt(member, yes.query), ("yes", "no"), "yes"),
             ("membership non-member", task.prompt(other, yes.query), ("yes", "no"), "no"),

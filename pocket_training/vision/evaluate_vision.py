@@ -67,7 +67,7 @@ def presence(
         canary = CANARIES[kind]().make(spare[int(rng.integers(len(spare)))], label, rng)
         at = int(rng.integers(shots))
         member = (*context[:at], canary, *context[at + 1 :])
-        query = Membership().ask(canary, PSEUDO_NAMES, NAMES[0], NAMES[1]).query
+        query = Membership().render(canary, PSEUDO_NAMES, NAMES[0], NAMES[1]).query
         requests = [
             PSEUDO_NAMES.prompt(c, q)
             for c, q in ((member, query), (context, query), (member, Query(canary.input)))

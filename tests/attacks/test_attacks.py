@@ -46,7 +46,7 @@ def test_natural_and_given() -> None:
 
 @pytest.mark.parametrize("query", [Membership(), IfThenExplicit(), InputOutput()])
 def test_queries_name_the_canary_and_allow_their_answers(query: object) -> None:
-    asked = query.ask(Example("deadbeef", "a"), TASK, "a", "b")  # type: ignore[attr-defined]
+    asked = query.render(Example("deadbeef", "a"), TASK, "a", "b")  # type: ignore[attr-defined]
     assert "deadbeef" in asked.query.text
     answers = TASK.answers(asked.query)
     assert asked.member in answers
@@ -55,17 +55,17 @@ def test_queries_name_the_canary_and_allow_their_answers(query: object) -> None:
 
 def test_input_output_needs_labels() -> None:
     with pytest.raises(UsageError, match="use membership or if_then_explicit"):
-        InputOutput().ask(HELD, Task("free"), "a", "b")
+        InputOutput().render(HELD, Task("free"), "a", "b")
 
 
 def test_scores_are_higher_for_members() -> None:
-    asked = Membership().ask(HELD, TASK, "a", "b")
+    asked = Membership().render(HELD, TASK, "a", "b")
     outputs = Outputs(
         np.array([0, 1, 2]), np.array([[2.0, 1.0, 0.0], [1.0, 4.0, 0.0], [0.0, 0.0, 5.0]])
     )
     assert PredictedMember().score(outputs, asked, ("yes", "no")).tolist() == [1, 0, 0]
     assert LabelMargin().score(outputs, asked, ("yes", "no")).tolist() == [1, -3, 0]
-    open_ended = InputOutput().ask(Example("x", "a"), TASK, "a", "b")
+    open_ended = InputOutput().render(Example("x", "a"), TASK, "a", "b")
     assert LabelMargin().score(outputs, open_ended, ("a", "b")).tolist() == [1, -3, -5]
 
 

@@ -95,11 +95,11 @@ def audit(model: Scripted, out: Path, **values: Any) -> leakbound.AuditResult:
 @pytest.mark.parametrize(
     "values",
     [
-        {"attack": "membership"}, {"attack": "if_then_explicit"}, {"attack": "if_then_implicit"},
-        {"attack": "gap", "canary": "mislabeled"}, {"attack": "input_output"}, {"attack": "signal_pair"},
-        {"attack": "repeat", "canary": "false_fact"}, {"attack": "injection"}, {"attack": "membership", "canary": "unigram"},
-        {"attack": "membership", "canary": "mislabeled"}, {"attack": "membership", "insertion": "append"},
-        {"attack": "membership", "insertion": "add"},
+        {"query": "membership"}, {"query": "if_then_explicit"}, {"query": "if_then_implicit"},
+        {"query": "gap", "canary": "mislabeled"}, {"query": "input_output"}, {"query": "signal_pair"},
+        {"query": "repeat", "canary": "false_fact"}, {"query": "injection"}, {"query": "membership", "canary": "unigram"},
+        {"query": "membership", "canary": "mislabeled"}, {"query": "membership", "insertion": "append"},
+        {"query": "membership", "insertion": "add"},
     ],
 )  # fmt: skip
 def test_scores_point_at_members(values: dict[str, Any], tmp_path: Path) -> None:
@@ -118,9 +118,9 @@ def test_a_system_that_ignores_its_context_is_at_chance(attack: str, tmp_path: P
 def test_reference_direction_learns_on_pilot_pairs_only(tmp_path: Path) -> None:
     values = {
         "mechanism": "embedding_mean",
-        "partitions": 6,
+        "mechanism.partitions": 6,
         "epsilon": 8,
-        "attack": "signal_pair",
+        "query": "signal_pair",
         "simulations": 20_000,
     }
     record = audit(leaky(), tmp_path, pairs=50, score="reference_direction", **values)
@@ -140,7 +140,7 @@ def test_distance_gap_counts_moved_answers() -> None:
     for moved in (0, 1, 5, 10):
         mean = (moved * points[0] + (10 - moved) * points[1]) / 10
         outputs = Outputs(np.zeros(1, np.int64), mean[None], ("yes", "no"), points, 10.0)
-        asked = QUERIES["membership"]().ask(ROWS[0], prepare_task(), "warm", "cold")
+        asked = QUERIES["membership"]().render(ROWS[0], prepare_task(), "warm", "cold")
         assert DistanceGap().score(outputs, asked, ("yes", "no")) == pytest.approx([2 * moved - 10])
 
 
@@ -148,17 +148,17 @@ def prepare_task() -> Any:
     return prepare(make_spec({"shots": 6, "pairs": 1}), leaky(), rows=ROWS).task
 
 
-def test_reference_direction_lies_between_its_worlds() -> None:
+def test_reference_direction_lies_between_both_contexts() -> None:
     rng = np.random.default_rng(0)
     one, other = rng.normal(1, 0.1, (50, 3)), rng.normal(0, 0.1, (50, 3))
-    score = ReferenceDirection().fitted(one, other)
-    for world, value in ((one, 1.0), (other, -1.0)):
-        noisy = Outputs(np.zeros(50, np.int64), world)
+    score = ReferenceDirection().fit(one, other)
+    for side, value in ((one, 1.0), (other, -1.0)):
+        noisy = Outputs(np.zeros(50, np.int64), side)
         assert score.score(noisy, None, ()).mean() == pytest.approx(value)  # type: ignore[arg-type]
 
 
 def test_texts_are_compared_word_by_word() -> None:
-    asked = QUERIES["injection"]().ask(
+    asked = QUERIES["injection"]().render(
         Example("Blue Kite over town", "x"), prepare_task(), "warm", "cold"
     )
     said = Outputs(np.zeros(1, np.int64), choices=("so: blue  kite over TOWN!",))
@@ -172,11 +172,11 @@ def test_canaries() -> None:
     assert len(set(FALSE_FACTS)) == 100
     assert FalseFact().make(held, "cold", rng).input in FALSE_FACTS
     assert Mislabeled().make(held, "cold", rng) == Example("row", "cold")
-    rare = Unigram(2).fitted((*ROWS, Example("zyx qwv", "warm")), str.split)
+    rare = Unigram(2).fit((*ROWS, Example("zyx qwv", "warm")), str.split)
     assert {"qwv", "zyx"} <= set(rare.words[:60])
     assert "zyx" not in repr(rare)
     with pytest.raises(UsageError, match="takes 5; use hex"):
-        Unigram(5).make(held, "cold", rng)
+        Unigram(5).fit(ROWS[:1], str.split).make(held, "cold", rng)
 
 
 def test_mislabeled_canaries_never_carry_their_own_label() -> None:
@@ -190,11 +190,11 @@ def test_mislabeled_canaries_never_carry_their_own_label() -> None:
 @pytest.mark.parametrize(
     ("values", "sentence"),
     [
-        ({"attack": "membership", "score": "overlap"}, "use --score predicted_member"),
-        ({"attack": "injection", "score": "predicted_member"}, "use --score contains_canary"),
-        ({"attack": "repeat", "mechanism": "report_noisy_max", "partitions": 6}, "use a classification task, or keyword_mean"),
-        ({"attack": "injection", "store_text": "none"}, "use --store-text canary_only"),
-        ({"attack": "given"}, "give it with --query-text"),
+        ({"query": "membership", "score": "overlap"}, "use --score predicted_member"),
+        ({"query": "injection", "score": "predicted_member"}, "use --score contains_canary"),
+        ({"query": "repeat", "mechanism": "report_noisy_max", "mechanism.partitions": 6}, "use a classification task, or keyword_mean"),
+        ({"query": "injection", "store_text": "none"}, "use --store-text canary_only"),
+        ({"query": "given"}, "give it with --query-text"),
     ],
 )  # fmt: skip
 def test_combinations_that_make_no_sense_name_one_that_does(
@@ -206,7 +206,7 @@ def test_combinations_that_make_no_sense_name_one_that_does(
 
 def test_free_answers_keep_no_private_words(rows: Context, tmp_path: Path) -> None:
     model = Scripted(complete=lambda p: reader("", p))
-    prepared = prepare(make_spec({"attack": "injection", "pairs": 8}), model, rows=rows)
+    prepared = prepare(make_spec({"query": "injection", "pairs": 8}), model, rows=rows)
     record, folder = run_audit(prepared, tmp_path)
     stored = b"".join(p.read_bytes() for p in folder.iterdir())
     assert not any(word in stored for word in (b"kite", b"theatre", b"salt"))

@@ -70,26 +70,26 @@ def test_any_image_can_be_marked(shape: tuple[int, ...]) -> None:
     assert patchwork(rng()).dtype == np.uint8
 
 
-def test_the_inquiry_shows_the_image_and_the_ordinary_query_is_the_image() -> None:
+def test_membership_shows_the_image_and_the_ordinary_query_is_the_image() -> None:
     canary = Patchwork().make(ROWS[0], "dax", rng())
-    membership = Membership().ask(canary, PSEUDO_NAMES, "dax", "perpo")
+    membership = Membership().render(canary, PSEUDO_NAMES, "dax", "perpo")
     assert isinstance(membership.query.text, Parts)
     assert "this image" in str(membership.query.text.parts[0])
     assert membership.query.text.parts[1] == canary.input
-    asked = QUERIES["input_output"]().ask(canary, PSEUDO_NAMES, "dax", "perpo")
+    asked = QUERIES["input_output"]().render(canary, PSEUDO_NAMES, "dax", "perpo")
     assert (asked.query.text, asked.member) == (canary.input, "dax")
-    own = QUERIES["given"]("Is {canary} there? {member} or {nonmember}").ask(
+    own = QUERIES["given"]("Is {canary} there? {member} or {nonmember}").render(
         canary, PSEUDO_NAMES, "dax", "perpo"
     )
     assert own.query.text.parts == ("Is ", canary.input, " there? yes or no")  # type: ignore[union-attr]
-    wrong = QUERIES["brainwash"]().ask(canary, PSEUDO_NAMES, "dax", "perpo")
+    wrong = QUERIES["brainwash"]().render(canary, PSEUDO_NAMES, "dax", "perpo")
     assert len(images_in(wrong.query.text)) == 7
 
 
 @pytest.mark.parametrize("name", ["if_then_explicit", "signal_pair", "repeat", "injection"])
 def test_queries_that_quote_the_canary_need_a_text(name: str) -> None:
     with pytest.raises(UsageError, match=f"{name} takes texts only"):
-        QUERIES[name]().ask(ROWS[0], PSEUDO_NAMES, "dax", "perpo")
+        QUERIES[name]().render(ROWS[0], PSEUDO_NAMES, "dax", "perpo")
 
 
 def spec(**values: Any) -> Any:
@@ -98,7 +98,7 @@ def spec(**values: Any) -> Any:
 
 @pytest.mark.parametrize("canary", ["patchwork", "marked", "natural", "mislabeled"])
 @pytest.mark.parametrize("insertion", ["replace", "append", "add"])
-def test_worlds_differ_by_one_image(canary: str, insertion: str) -> None:
+def test_contexts_differ_by_one_image(canary: str, insertion: str) -> None:
     made = prepare(spec(canary=canary, insertion=insertion), MODEL)
     for pair in made.pairs:
         images = [
@@ -125,11 +125,11 @@ def test_a_given_image_is_a_canary_and_part_of_what_the_run_is(tmp_path: Path) -
 MISTAKES = [
     ({"canary": "hex"}, "the canary hex is a text, and the rows hold images; use --canary patchwork, marked or natural"),
     ({"canary": "unigram"}, "unigram takes texts only"),
-    ({"canary": "given", "canary_text": "x"}, "is a text, and the rows hold images"),
+    ({"canary": "given", "canary.text": "x"}, "is a text, and the rows hold images"),
     ({"canary": "patchwork", "task": "help_desk"}, "is an image, and the rows hold texts"),
     ({"canary": "marked", "task": "help_desk"}, "the rows hold texts"),
-    ({"canary_image": "x.png"}, "add --canary given"),
-    ({"canary": "given", "canary_image": "none.png"}, "is no file"),
+    ({"canary.image": "x.png"}, "add --canary given"),
+    ({"canary": "given", "canary.image": "none.png"}, "is no file"),
 ]  # fmt: skip
 
 

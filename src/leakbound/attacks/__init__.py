@@ -1,9 +1,8 @@
-"""Attacks: small values that combine freely. Each catalogue is a dict by name."""
+"""Attacks: small values that combine freely. Each catalogue holds its classes by name."""
 
 from leakbound.attacks.attack import Attack, Insertion
 from leakbound.attacks.canaries import (
     CANARIES,
-    Canary,
     FalseFact,
     Given,
     Hex,
@@ -12,10 +11,9 @@ from leakbound.attacks.canaries import (
     Unigram,
 )
 from leakbound.attacks.image_canaries import Marked, Patchwork
+from leakbound.attacks.protocols import AuditQuery, Canary, RenderedQuery, Score
 from leakbound.attacks.queries import (
     QUERIES,
-    Asked,
-    AuditQuery,
     Brainwash,
     Gap,
     GivenQuery,
@@ -35,13 +33,14 @@ from leakbound.attacks.scores import (
     Overlap,
     PredictedMember,
     ReferenceDirection,
-    Score,
     ScoreMargin,
 )
 
 __all__ = [
-    "CANARIES", "QUERIES", "SCORES", "Asked", "Attack", "AuditQuery", "Brainwash", "Canary", "ContainsCanary", "DistanceGap",
-    "FalseFact", "Gap", "Given", "GivenQuery", "Hex", "IfThenExplicit", "IfThenImplicit", "Injection", "InputOutput", "Membership",
-    "Insertion", "LabelMargin", "Marked", "Mislabeled", "Natural", "Overlap", "Patchwork", "ReferenceDirection", "Repeat", "PredictedMember", "Score", "ScoreMargin",
-    "SignalPair", "Unigram",
+    "CANARIES", "QUERIES", "SCORES", "Attack", "AuditQuery", "Brainwash", "Canary",
+    "ContainsCanary", "DistanceGap", "FalseFact", "Gap", "Given", "GivenQuery", "Hex",
+    "IfThenExplicit", "IfThenImplicit", "Injection", "InputOutput", "Insertion", "LabelMargin",
+    "Marked", "Membership", "Mislabeled", "Natural", "Overlap", "Patchwork", "PredictedMember",
+    "ReferenceDirection", "RenderedQuery", "Repeat", "Score", "ScoreMargin", "SignalPair",
+    "Unigram",
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""An attack: canary, audit query, score; and the access it needs."""
+"""An attack: canary, query, score and insertion; and the access that it needs."""
 
 from __future__ import annotations
 
@@ -18,8 +18,19 @@ Insertion = Literal["replace", "append", "add"]
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """`replace` puts the canary in the place of a random example; `append` adds its text to one's
-    input (CL Alg. 1).
+    """What is inserted, what is asked, and how outputs are scored.
+
+    Attributes:
+        canary: Makes the record that is inserted.
+        query: Renders what is asked, and names the answer that speaks for a member.
+        score: Turns outputs into numbers, higher for members.
+        insertion: `replace` puts the canary in the place of a random example, `append` adds its
+            text to the input of one (CL, Algorithm 1), `add` inserts it as one example more.
+
+    Examples:
+        >>> from leakbound.attacks import Hex, Membership, PredictedMember
+        >>> Attack(Hex(digits=8), Membership(), PredictedMember()).access
+        'black_box'
     """
 
     canary: Canary
@@ -29,12 +40,18 @@ class Attack:
 
     @property
     def access(self) -> Access:
-        """What its score reads."""
+        """What the score reads: `black_box` or `white_box`."""
         return self.score.access
 
     def require(self, mechanism: Mechanism) -> None:
-        """Refuse, before any model call, an attack that reads what the system does not release, or
-        scores another kind of answer.
+        """Refuse, before any model call, an attack that cannot work.
+
+        Args:
+            mechanism: What is attacked.
+
+        Raises:
+            UsageError: If the score reads another kind of answer than the query asks for.
+            TargetError: If the score reads what the mechanism does not release.
         """
         if self.score.free != self.query.free:
             other = self.query.score or (
@@ -48,6 +65,5 @@ class Attack:
         if self.access not in mechanism.access:
             raise TargetError(
                 f"the score {self.score.name} needs {self.access} access, and {mechanism.name} "
-                "offers only "
-                f"{', '.join(sorted(mechanism.access))}; use --score predicted_member."
+                f"offers only {', '.join(sorted(mechanism.access))}; use --score predicted_member."
             )

@@ -1,120 +1,217 @@
-"""Canaries: records made to be recognised.
-
-Each maker is given a held-out row and the label to carry.
-"""
+"""Canaries: records made to be recognised. Their fields are their options."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import ClassVar, Protocol
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 
 from leakbound._catalogue import Catalogue
-from leakbound.attacks.facts import FALSE_FACTS
+from leakbound.attacks.facts import FALSE_FACTS, read_facts
 from leakbound.attacks.image_canaries import Marked, Patchwork
+from leakbound.attacks.protocols import Canary
 from leakbound.errors import UsageError
 from leakbound.models.content import Content, text_only
 from leakbound.tasks import Context, Example
+from leakbound.tasks.images import as_image
 
-__all__ = ["CANARIES", "Canary", "FalseFact", "Given", "Hex", "Mislabeled", "Natural", "Unigram"]
+__all__ = [
+    "CANARIES", "Canary", "FalseFact", "Given", "Hex", "Marked", "Mislabeled", "Natural",
+    "Patchwork", "Unigram",
+]  # fmt: skip
 
-
-class Canary(Protocol):
-    """Makes the canary of one pair; `held_out` is a row of the data that is in neither world."""
-
-    name: ClassVar[str]
-
-    def make(self, held_out: Example, label: str, rng: np.random.Generator) -> Example: ...
+DIGITS = "0123456789abcdef"
+RARE_WORDS = 100  # the fewest words that unigram chooses from, so that pairs get different ones
 
 
 @dataclass(frozen=True, slots=True)
-class Hex:
-    """Random hexadecimal digits, fresh for every pair (CL)."""
+class Hex(Canary):
+    """Random hexadecimal digits, fresh for every pair.
+
+    Attributes:
+        digits: Number of digits, at least 1.
+
+    Raises:
+        UsageError: If there is no digit.
+
+    Reference:
+        CL.
+
+    Examples:
+        >>> import numpy as np
+        >>> Hex(digits=4).make(Example("row", "a"), "b", np.random.default_rng(0)).input
+        'da84'
+    """
 
     name: ClassVar[str] = "hex"
     digits: int = 16
 
+    def __post_init__(self) -> None:
+        _at_least_one("digits", self.digits, self.name)
+
     def make(self, held_out: Example, label: str, rng: np.random.Generator) -> Example:
-        """`digits` random digits under `label`."""
-        return Example(
-            "".join("0123456789abcdef"[i] for i in rng.integers(0, 16, self.digits)), label
-        )
+        """`digits` random digits under `label`; see `Canary.make`."""
+        return Example("".join(DIGITS[i] for i in rng.integers(0, 16, self.digits)), label)
 
 
 @dataclass(frozen=True, slots=True)
-class Natural:
-    """A real row that the context does not hold (XL)."""
+class Natural(Canary):
+    """A real row that the context does not hold.
+
+    Reference:
+        XL.
+    """
 
     name: ClassVar[str] = "natural"
 
     def make(self, held_out: Example, label: str, rng: np.random.Generator) -> Example:
-        """The held-out row with its own label."""
+        """The held-out row with its own label; see `Canary.make`."""
         return held_out
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
-    """A text or an image of the auditor's choice, the same in every pair."""
+class Given(Canary):
+    """A text or an image of your own, the same in every pair.
+
+    Attributes:
+        text: The text, or from Python any content; "" where `image` is given.
+        label: Its label; "" for the one that the design chooses.
+        image: Path of an image file; "" where `text` is given.
+
+    Raises:
+        UsageError: If there is neither text nor image, or both.
+        DataError: If the file holds no image.
+
+    Examples:
+        >>> Given("my phone number is 555 0100", label="private").label
+        'private'
+    """
 
     name: ClassVar[str] = "given"
     text: Content = ""
     label: str = ""
+    image: str = ""
+    content: Content = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if isinstance(self.text, str) and not self.text.strip():
+        blank = isinstance(self.text, str) and not self.text.strip()
+        if self.image and not blank:
+            raise UsageError(
+                "the canary 'given' has a text and an image; leave out --canary-text or "
+                "--canary-image."
+            )
+        if blank and not self.image:
             raise UsageError(
                 "the canary 'given' has no text; name it with --canary-text, or an image with "
                 "--canary-image."
             )
+        content = as_image(Path(self.image), "the canary") if self.image else self.text
+        object.__setattr__(self, "content", content)
+
+    @property
+    def file_contents(self) -> tuple[Content, ...]:
+        """The image, if it is one; see `Canary.file_contents`."""
+        return () if isinstance(self.content, str) else (self.content,)
 
     def make(self, held_out: Example, label: str, rng: np.random.Generator) -> Example:
-        """The given text or image, under its own label or else `label`."""
-        return Example(self.text, self.label or label)
+        """The given text or image, under its own label or else `label`; see `Canary.make`."""
+        return Example(self.content, self.label or label)
 
 
 @dataclass(frozen=True, slots=True)
-class FalseFact:
-    """A sentence that is false, one of a hundred of our own (CL)."""
+class FalseFact(Canary):
+    """A sentence that is false.
+
+    Attributes:
+        facts: Sentences to choose from; empty for a hundred of our own.
+        file: Path of a text file with one sentence a line, in place of `facts`.
+
+    Raises:
+        UsageError: If both are given.
+        DataError: If the file cannot be read or holds no sentence.
+
+    Reference:
+        CL.
+
+    Examples:
+        >>> import numpy as np
+        >>> canary = FalseFact(("Lemons are square.",))
+        >>> canary.make(Example("row", "a"), "b", np.random.default_rng(0)).input
+        'Lemons are square.'
+    """
 
     name: ClassVar[str] = "false_fact"
+    facts: tuple[str, ...] = ()
+    file: str = ""
+    chosen: tuple[str, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.facts and self.file:
+            raise UsageError(
+                "the canary false_fact has facts and a file of facts; leave one of them out."
+            )
+        chosen = read_facts(Path(self.file)) if self.file else self.facts or FALSE_FACTS
+        object.__setattr__(self, "chosen", chosen)
+
+    @property
+    def file_contents(self) -> tuple[Content, ...]:
+        """The sentences of the file, if there is one; see `Canary.file_contents`."""
+        return self.chosen if self.file else ()
 
     def make(self, held_out: Example, label: str, rng: np.random.Generator) -> Example:
-        """A random one under `label`."""
-        return Example(str(FALSE_FACTS[int(rng.integers(len(FALSE_FACTS)))]), label)
+        """A random sentence under `label`; see `Canary.make`."""
+        return Example(str(self.chosen[int(rng.integers(len(self.chosen)))]), label)
 
 
 @dataclass(frozen=True, slots=True)
-class Mislabeled:
+class Mislabeled(Canary):
     """A real row that the context does not hold, under a label that is not its own."""
 
     name: ClassVar[str] = "mislabeled"
+    mislabels: ClassVar[bool] = True
 
     def make(self, held_out: Example, label: str, rng: np.random.Generator) -> Example:
-        """The held-out input under `label`, which the design takes from the other labels of the
-        data.
-        """
+        """The held-out input under `label`; see `Canary.make`."""
         return Example(held_out.input, label)
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Unigram:
-    """The rarest words of the private data, or of the model's tokens of it (CL).
+@dataclass(frozen=True, slots=True)
+class Unigram(Canary):
+    """The rarest words of the private data, in the tokens of the model under audit.
 
-    `words` are PRIVATE and set by `fitted`.
+    Attributes:
+        length: Number of words, at least 1.
+
+    Raises:
+        UsageError: If the length is below 1.
+
+    Reference:
+        CL.
     """
 
     name: ClassVar[str] = "unigram"
     length: int = 5
-    words: tuple[str, ...] = ()
 
-    def __repr__(self) -> str:
-        return f"Unigram(length={self.length}, <private>)"
+    def __post_init__(self) -> None:
+        _at_least_one("length", self.length, self.name)
 
-    def fitted(self, rows: Context, tokenize: Callable[[str], list[str]]) -> Unigram:
-        """With the words of the rows, rarest first; ties in alphabetical order."""
+    def fit(self, rows: Context, tokenize: Callable[[str], list[str]]) -> Canary:
+        """Count the words of the rows, rarest first; ties in alphabetical order.
+
+        Args:
+            rows: All rows of the data (PRIVATE).
+            tokenize: Splits a text into the tokens of the model under audit, as texts.
+
+        Returns:
+            A canary that holds the rarest words (PRIVATE).
+
+        Raises:
+            UsageError: If a row holds an image.
+        """
         counts = Counter(
             word.strip()
             for row in rows
@@ -122,10 +219,33 @@ class Unigram:
             if word.strip()
         )
         rare = [word for word, _ in sorted(counts.items(), key=lambda item: (item[1], item[0]))]
-        return replace(self, words=tuple(rare[: max(100, 4 * self.length)]))
+        return FittedUnigram(self.length, tuple(rare[: max(RARE_WORDS, 4 * self.length)]))
 
     def make(self, held_out: Example, label: str, rng: np.random.Generator) -> Example:
-        """`length` different rare words in random order, under `label`."""
+        """Refused: it has to be fitted first; see `Canary.make`.
+
+        Raises:
+            UsageError: Always.
+        """
+        raise UsageError(
+            "the canary unigram does not know the words of the data yet; call its fit(rows, "
+            "tokenize) first."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class FittedUnigram(Unigram):
+    """`Unigram` with the words that it chooses from.
+
+    Attributes:
+        length: Number of words, at least 1.
+        words: The rarest words of the data (PRIVATE).
+    """
+
+    words: tuple[str, ...] = field(default=(), repr=False)
+
+    def make(self, held_out: Example, label: str, rng: np.random.Generator) -> Example:
+        """`length` different rare words in random order, under `label`; see `Canary.make`."""
         if len(self.words) < self.length:
             raise UsageError(
                 f"the data has {len(self.words)} different words, and the canary unigram takes "
@@ -133,6 +253,11 @@ class Unigram:
             )
         chosen = rng.choice(len(self.words), self.length, replace=False)
         return Example(" ".join(self.words[i] for i in chosen), label)
+
+
+def _at_least_one(option: str, value: int, name: str) -> None:
+    if value < 1:
+        raise UsageError(f"{option} of the canary {name} is {value}; it must be at least 1.")
 
 
 CANARIES: Catalogue[Canary] = Catalogue(

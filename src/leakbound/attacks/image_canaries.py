@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from leakbound.attacks.protocols import Canary
 from leakbound.errors import UsageError
 from leakbound.models.content import images_in
 from leakbound.tasks import Example
@@ -17,24 +18,28 @@ __all__ = ["Marked", "Patchwork"]
 
 
 @dataclass(frozen=True, slots=True)
-class Patchwork:
+class Patchwork(Canary):
     """Squares of random colours, fresh for every pair: an image like no class."""
 
     name: ClassVar[str] = "patchwork"
 
     def make(self, held_out: Example, label: str, rng: np.random.Generator) -> Example:
-        """A random one under `label`."""
+        """A random one under `label`; see `Canary.make`."""
         return Example(as_image(patchwork(rng)), label)
 
 
 @dataclass(frozen=True, slots=True)
-class Marked:
+class Marked(Canary):
     """A real image that the context does not hold, with a small random pattern in a corner."""
 
     name: ClassVar[str] = "marked"
 
     def make(self, held_out: Example, label: str, rng: np.random.Generator) -> Example:
-        """The held-out image (the first, if it has several), marked, under its own label."""
+        """The held-out image (the first, if it has several), marked, under its own label.
+
+        Raises:
+            UsageError: If the row holds no image.
+        """
         images = images_in(held_out.input)
         if not images:
             raise UsageError(

@@ -1,149 +1,171 @@
-"""Audit queries: what the attacker sends, and what answer speaks for a member."""
+"""Audit queries: what the attacker sends, and which answer speaks for a member.
+
+Their fields are their options. A wording of your own takes the place of `template`; where the
+canary and the answers stand in it is written {canary}, {member} and {nonmember}.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 from leakbound._catalogue import Catalogue
 from leakbound.attacks import templates
+from leakbound.attacks.protocols import AuditQuery, RenderedQuery
+from leakbound.attacks.templates import check_template, fill_template
 from leakbound.errors import UsageError
-from leakbound.models.content import fill, images_in, join, text_only
-from leakbound.tasks import Example, Query, Task
+from leakbound.models.content import images_in, join, text_only
+from leakbound.tasks import Access, Example, Query, Task
 
 __all__ = [
-    "QUERIES", "Asked", "AuditQuery", "Brainwash", "Gap", "GivenQuery", "IfThenExplicit", "IfThenImplicit", "Injection",
-    "InputOutput", "Membership", "Repeat", "SignalPair",
+    "QUERIES", "AuditQuery", "Brainwash", "Gap", "GivenQuery", "IfThenExplicit", "IfThenImplicit",
+    "Injection", "InputOutput", "Membership", "RenderedQuery", "Repeat", "SignalPair",
 ]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """A rendered audit query; `nonmember` is the answer for absence, None where any other answer
-    is.
+class Membership(AuditQuery):
+    """Asks whether the canary is in the context, yes or no. The query brings its own answers.
 
-    target: the text that a free answer gives away if it leaks (PRIVATE).
-    """
+    Attributes:
+        template: Wording for a canary that is a text; must hold {canary}.
+        image_template: Wording for a canary that is an image; must hold {canary}.
 
-    query: Query
-    member: str
-    nonmember: str | None
-    target: str = ""
+    Raises:
+        UsageError: If a template lacks {canary} or holds another place.
 
+    Reference:
+        XL.
 
-class AuditQuery(Protocol):
-    """Renders the query for a canary. `rare` and `common` are the least and most frequent labels of
-    the data.
-
-    free: the answer is any text; score: the name of the score it is used with by default, "" for
-    the strongest there is.
-    """
-
-    name: ClassVar[str]
-    free: ClassVar[bool]
-    score: ClassVar[str]
-
-    def ask(self, canary: Example, task: Task, rare: str, common: str) -> Asked: ...
-
-
-class _Choice:
-    """Base of the queries whose answer is one of a given few."""
-
-    __slots__ = ()
-    free: ClassVar[bool] = False
-    score: ClassVar[str] = ""
-    tasks: ClassVar[str] = "any task"
-    access: ClassVar[frozenset[str]] = frozenset({"black_box", "white_box"})
-
-
-class _Free:
-    """Base of the queries whose answer is any text."""
-
-    __slots__ = ()
-    free: ClassVar[bool] = True
-    score: ClassVar[str] = "contains_canary"
-    tasks: ClassVar[str] = "free answers"
-    access: ClassVar[frozenset[str]] = frozenset({"black_box"})
-
-
-@dataclass(frozen=True, slots=True)
-class Membership(_Choice):
-    """Asks whether the canary is in the context:
-
-    yes or no (XL). The query brings its own answers.
+    Examples:
+        >>> task = Task("mail", ("work", "home"))
+        >>> found = Membership("Is {canary} up there?").render(Example("x", "work"), task, "", "")
+        >>> found.query.text, found.member, found.nonmember
+        ('Is x up there?', 'yes', 'no')
     """
 
     name: ClassVar[str] = "membership"
+    template: str = templates.MEMBERSHIP
+    image_template: str = templates.MEMBERSHIP_IMAGE
 
-    def ask(self, canary: Example, task: Task, rare: str, common: str) -> Asked:
-        """yes speaks for a member, no against."""
-        template = templates.MEMBERSHIP_IMAGE if images_in(canary.input) else templates.MEMBERSHIP
-        return Asked(Query(fill(template, "{canary}", canary.input), ("yes", "no")), "yes", "no")
+    def __post_init__(self) -> None:
+        for template in (self.template, self.image_template):
+            check_template(self.name, template, ("canary",))
+
+    def render(self, canary: Example, task: Task, rare: str, common: str) -> RenderedQuery:
+        """yes speaks for a member, no against; see `AuditQuery.render`."""
+        template = self.image_template if images_in(canary.input) else self.template
+        text = fill_template(template, {"canary": canary.input})
+        return RenderedQuery(Query(text, ("yes", "no")), "yes", "no")
 
 
 @dataclass(frozen=True, slots=True)
-class IfThenExplicit(_Choice):
-    """Asks for the rarest label if the canary is there, else for the most frequent one (CL)."""
+class IfThenExplicit(AuditQuery):
+    """Asks for the rarest label if the canary is there, else for the most frequent one.
+
+    Attributes:
+        template: Wording; must hold {canary}, {member} and {nonmember}.
+
+    Raises:
+        UsageError: If the template lacks a place or holds another.
+
+    Reference:
+        CL.
+    """
 
     name: ClassVar[str] = "if_then_explicit"
+    template: str = templates.IF_THEN
 
-    def ask(self, canary: Example, task: Task, rare: str, common: str) -> Asked:
-        """The rare label speaks for a member; for a task without labels, A and B take their place."""
-        return self._asked(templates.IF_THEN, canary, task, rare, common)
+    def __post_init__(self) -> None:
+        check_template(self.name, self.template, ("canary", "member", "nonmember"))
 
-    def _asked(self, template: str, canary: Example, task: Task, rare: str, common: str) -> Asked:
-        member, nonmember = (rare, common) if task.labels else ("A", "B")
-        text = template.format(
-            canary=text_only(canary.input, self.name), member=member, nonmember=nonmember
-        )
-        return Asked(Query(text, () if task.labels else ("A", "B")), member, nonmember)
+    def render(self, canary: Example, task: Task, rare: str, common: str) -> RenderedQuery:
+        """The rare label speaks for a member; see `AuditQuery.render`.
+
+        For a task without labels, A and B take the place of the labels.
+        """
+        return _conditional(self.template, text_only(canary.input, self.name), task, rare, common)
 
 
 @dataclass(frozen=True, slots=True)
-class IfThenImplicit(IfThenExplicit):
-    """The same without naming the canary:
+class IfThenImplicit(AuditQuery):
+    """Asks for the rarest label if some example does not belong there, without naming the canary.
 
-    asks for the rarest label if some example does not belong there (CL).
+    Attributes:
+        template: Wording; must hold {member} and {nonmember}, and may not hold {canary}.
+
+    Raises:
+        UsageError: If the template lacks a place or holds another.
+
+    Reference:
+        CL.
     """
 
     name: ClassVar[str] = "if_then_implicit"
+    template: str = templates.IF_THEN_IMPLICIT
 
-    def ask(self, canary: Example, task: Task, rare: str, common: str) -> Asked:
-        """The canary's text is nowhere in the query."""
-        return self._asked(templates.IF_THEN_IMPLICIT, canary, task, rare, common)
+    def __post_init__(self) -> None:
+        check_template(self.name, self.template, ("member", "nonmember"))
+
+    def render(self, canary: Example, task: Task, rare: str, common: str) -> RenderedQuery:
+        """The canary's text is nowhere in the query; see `AuditQuery.render`."""
+        return _conditional(self.template, text_only(canary.input, self.name), task, rare, common)
+
+
+def _conditional(template: str, canary: str, task: Task, rare: str, common: str) -> RenderedQuery:
+    member, nonmember = (rare, common) if task.labels else ("A", "B")
+    values = {"canary": canary, "member": member, "nonmember": nonmember}
+    query = Query(fill_template(template, values), () if task.labels else ("A", "B"))
+    return RenderedQuery(query, member, nonmember)
 
 
 @dataclass(frozen=True, slots=True)
-class InputOutput(_Choice):
-    """Sends the canary's input as an ordinary query (CL):
+class InputOutput(AuditQuery):
+    """Sends the canary's input as an ordinary query: its own label speaks for a member.
 
-    the canary's own label speaks for a member.
+    Reference:
+        CL.
     """
 
     name: ClassVar[str] = "input_output"
     tasks: ClassVar[str] = "classification"
 
-    def ask(self, canary: Example, task: Task, rare: str, common: str) -> Asked:
-        """Needs a classification task."""
+    def render(self, canary: Example, task: Task, rare: str, common: str) -> RenderedQuery:
+        """The canary's label speaks for a member; see `AuditQuery.render`."""
         if not task.labels:
             raise UsageError(
-                "input_output needs a classification task; use membership or if_then_explicit for "
+                f"{self.name} needs a classification task; use membership or if_then_explicit for "
                 "generation."
             )
-        return Asked(Query(canary.input), canary.label, None)
+        return RenderedQuery(Query(canary.input), canary.label, None)
 
 
 @dataclass(frozen=True, slots=True)
-class GivenQuery(_Choice):
-    """A wording of your own: "{canary}", "{member}" and "{nonmember}" are filled in; yes and no
-    unless the task has labels.
+class Gap(InputOutput):
+    """Classifies the canary: its true label speaks for a member. Use it with the canary natural.
 
-    text must hold "{canary}". `labelled`: answer with the rarest and the most frequent label of the
-    data, not with yes and no.
+    Reference:
+        Yeom, Giacomelli, Fredrikson and Jha (CSF 2018); Wen et al. (CCS 2024).
+    """
+
+    name: ClassVar[str] = "gap"
+
+
+@dataclass(frozen=True, slots=True)
+class GivenQuery(AuditQuery):
+    """A wording of your own.
+
+    Attributes:
+        text: The wording; must hold {canary}, and may hold {member} and {nonmember}.
+        labelled: Whether to ask for the rarest and the most frequent label of the data, not for
+            yes and no.
+
+    Raises:
+        UsageError: If the text lacks {canary}.
     """
 
     name: ClassVar[str] = "given"
-    text: str
+    text: str = ""
     labelled: bool = False
 
     def __post_init__(self) -> None:
@@ -152,43 +174,46 @@ class GivenQuery(_Choice):
                 "the query 'given' needs a text that holds {canary}; give it with --query-text."
             )
 
-    def ask(self, canary: Example, task: Task, rare: str, common: str) -> Asked:
-        """The text with the canary and both answers in their places."""
+    def render(self, canary: Example, task: Task, rare: str, common: str) -> RenderedQuery:
+        """The text with the canary and both answers in their places; see `AuditQuery.render`."""
         labelled = self.labelled and bool(task.labels)
         member, nonmember = (rare, common) if labelled else ("yes", "no")
-        text = self.text.replace("{member}", member).replace("{nonmember}", nonmember)
-        return Asked(
-            Query(fill(text, "{canary}", canary.input), () if labelled else ("yes", "no")),
-            member,
-            nonmember,
-        )
+        values = {"canary": canary.input, "member": member, "nonmember": nonmember}
+        query = Query(fill_template(self.text, values), () if labelled else ("yes", "no"))
+        return RenderedQuery(query, member, nonmember)
 
 
 @dataclass(frozen=True, slots=True)
-class Gap(InputOutput):
-    """Classifies the canary:
+class Brainwash(AuditQuery):
+    """Shows the canary under a wrong label again and again, then asks for its label.
 
-    its true label speaks for a member (GAP attack; use it with the canary natural).
-    """
+    Who still gives the right one has seen it.
 
-    name: ClassVar[str] = "gap"
-    tasks: ClassVar[str] = "classification"
+    Attributes:
+        repeats: How often the wrong label is shown, at least 0.
 
+    Raises:
+        UsageError: If `repeats` is negative.
 
-@dataclass(frozen=True, slots=True)
-class Brainwash(_Choice):
-    """Shows the canary under a wrong label again and again, then asks:
-
-    who still says the right one has seen it (Wen et al.).
+    Reference:
+        Wen et al., "Membership inference attacks against in-context learning" (CCS 2024); CL takes
+        6 repeats.
     """
 
     name: ClassVar[str] = "brainwash"
     tasks: ClassVar[str] = "classification"
     repeats: int = 6
 
-    def ask(self, canary: Example, task: Task, rare: str, common: str) -> Asked:
-        """The canary's own label speaks for a member; the wrong one is the most frequent other
-        label.
+    def __post_init__(self) -> None:
+        if self.repeats < 0:
+            raise UsageError(
+                f"repeats of the query brainwash is {self.repeats}; it must be at least 0."
+            )
+
+    def render(self, canary: Example, task: Task, rare: str, common: str) -> RenderedQuery:
+        """The canary's own label speaks for a member; see `AuditQuery.render`.
+
+        The wrong label is the most frequent other one.
         """
         if not task.labels:
             raise UsageError(
@@ -196,59 +221,126 @@ class Brainwash(_Choice):
             )
         wrong = common if common != canary.label else rare
         block = (canary.input, f"\n{task.label_name}: {wrong}\n\n{task.input_name}: ")
-        return Asked(Query(join([*block * self.repeats, canary.input])), canary.label, None)
+        text = join([*block * self.repeats, canary.input])
+        return RenderedQuery(Query(text), canary.label, None)
 
 
 @dataclass(frozen=True, slots=True)
-class SignalPair(_Choice):
-    """Asks for one of two public texts, far apart in meaning: one if the canary is there, the other
-    if not (XL, for generation).
+class SignalPair(AuditQuery):
+    """Asks for one of two public texts, far apart in meaning: one if the canary is there.
 
-    The two texts are the answers that a release chooses from, as zero-shot answers of a model
+    The two texts are the answers that a mechanism chooses from, as zero-shot answers of a model
     without examples would be.
+
+    Attributes:
+        member: y1, the text that speaks for a member.
+        nonmember: y0, the text that speaks against.
+        template: Wording; must hold {canary}, {member} and {nonmember}.
+        pick_one: Whether a model without examples is told to answer one of both at random: the
+            black-box form, whose zero-shot answers then hold both texts.
+
+    Raises:
+        UsageError: If both texts are the same or one is empty, or the template lacks a place or
+            holds another.
+
+    Reference:
+        XL, for generation.
     """
 
     name: ClassVar[str] = "signal_pair"
     member: str = templates.SIGNAL_MEMBER
     nonmember: str = templates.SIGNAL_NONMEMBER
+    template: str = templates.IF_THEN
+    pick_one: bool = False
 
-    def ask(self, canary: Example, task: Task, rare: str, common: str) -> Asked:
-        """The first text speaks for a member."""
-        shown = text_only(canary.input, self.name)
-        text = templates.IF_THEN.format(canary=shown, member=self.member, nonmember=self.nonmember)
-        return Asked(Query(text, (self.member, self.nonmember)), self.member, self.nonmember)
+    def __post_init__(self) -> None:
+        check_template(self.name, self.template, ("canary", "member", "nonmember"))
+        if not self.member.strip() or not self.nonmember.strip() or self.member == self.nonmember:
+            raise UsageError(
+                f"the texts of the query signal_pair are {self.member!r} and {self.nonmember!r}; "
+                "they must be two different texts."
+            )
+
+    def render(self, canary: Example, task: Task, rare: str, common: str) -> RenderedQuery:
+        """The text `member` speaks for a member; see `AuditQuery.render`."""
+        canary_text = text_only(canary.input, self.name)
+        answers = {"member": self.member, "nonmember": self.nonmember}
+        text = fill_template(self.template, {"canary": canary_text, **answers})
+        text = join([text, templates.PICK_ONE]) if self.pick_one else text
+        return RenderedQuery(
+            Query(text, (self.member, self.nonmember)), self.member, self.nonmember
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class Repeat(_Free):
-    """Gives the beginning of the canary and asks for the rest (Wen et al.):
+class Repeat(AuditQuery):
+    """Gives the beginning of the canary and asks for the rest.
 
-    the nearer to the canary, the more a member.
+    The nearer the answer is to the canary, the more it speaks for a member.
+
+    Attributes:
+        share: Share of the canary's characters that is given, in (0, 1).
+        template: Wording; must hold {prefix}.
+
+    Raises:
+        UsageError: If the share lies outside (0, 1), or the template lacks {prefix} or holds
+            another place.
+
+    Reference:
+        Wen et al. (CCS 2024).
     """
 
     name: ClassVar[str] = "repeat"
+    free: ClassVar[bool] = True
     score: ClassVar[str] = "overlap"
+    tasks: ClassVar[str] = "free answers"
+    access: ClassVar[frozenset[Access]] = frozenset({"black_box"})
     share: float = 0.5
+    template: str = templates.REPEAT
 
-    def ask(self, canary: Example, task: Task, rare: str, common: str) -> Asked:
-        """The first `share` of the canary's characters; its rest is the target."""
-        told = text_only(canary.input, self.name)
-        cut = max(1, round(self.share * len(told)))
-        text = templates.REPEAT.format(prefix=told[:cut])
-        return Asked(Query(text, free=True), "", None, told[cut:] or told)
+    def __post_init__(self) -> None:
+        check_template(self.name, self.template, ("prefix",))
+        if not 0 < self.share < 1:
+            raise UsageError(
+                f"share of the query repeat is {self.share}; it must be above 0 and below 1."
+            )
+
+    def render(self, canary: Example, task: Task, rare: str, common: str) -> RenderedQuery:
+        """The rest of the canary's text is the target; see `AuditQuery.render`."""
+        whole = text_only(canary.input, self.name)
+        cut = max(1, round(self.share * len(whole)))
+        text = fill_template(self.template, {"prefix": whole[:cut]})
+        return RenderedQuery(Query(text, free=True), "", None, whole[cut:] or whole)
 
 
 @dataclass(frozen=True, slots=True)
-class Injection(_Free):
-    """Asks for all examples (prompt injection): the baseline that prompt defences stop."""
+class Injection(AuditQuery):
+    """Asks for all examples (prompt injection): the baseline that prompt defences stop.
+
+    Attributes:
+        template: Wording; it names no canary.
+
+    Raises:
+        UsageError: If the template is empty or holds a place to fill in.
+
+    Reference:
+        CL.
+    """
 
     name: ClassVar[str] = "injection"
+    free: ClassVar[bool] = True
+    score: ClassVar[str] = "contains_canary"
+    tasks: ClassVar[str] = "free answers"
+    access: ClassVar[frozenset[Access]] = frozenset({"black_box"})
+    template: str = templates.EXTRACT_ALL
 
-    def ask(self, canary: Example, task: Task, rare: str, common: str) -> Asked:
-        """The canary's text is the target."""
-        return Asked(
-            Query(templates.EXTRACT_ALL, free=True), "", None, text_only(canary.input, self.name)
-        )
+    def __post_init__(self) -> None:
+        check_template(self.name, self.template, ())
+
+    def render(self, canary: Example, task: Task, rare: str, common: str) -> RenderedQuery:
+        """The canary's text is the target; see `AuditQuery.render`."""
+        target = text_only(canary.input, self.name)
+        return RenderedQuery(Query(self.template, free=True), "", None, target)
 
 
 QUERIES: Catalogue[AuditQuery] = Catalogue(

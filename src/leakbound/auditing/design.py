@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import overload
 
-from leakbound.attacks import Asked, Attack, Mislabeled
+from leakbound.attacks import Attack, RenderedQuery
 from leakbound.auditing.seeds import generator
 from leakbound.errors import DataError, UsageError
 from leakbound.models.content import images_in, join
@@ -29,7 +29,7 @@ class Pair:
     index: int
     member: Job
     nonmember: Job
-    asked: Asked
+    asked: RenderedQuery
     canary: Example
     position: int
     draw: int
@@ -106,11 +106,11 @@ def _pair(
     rng = generator(seed, "design", index)
     *chosen, spare = rng.choice(len(rows), size=shots + 1, replace=False)
     context = tuple(rows[i] for i in chosen)
-    wrong = isinstance(attack.canary, Mislabeled) and rows[spare].label == rare
+    wrong = attack.canary.mislabels and rows[spare].label == rare
     canary = attack.canary.make(rows[spare], common if wrong else rare, rng)
     _require_form(canary, rows[spare], attack.canary.name)
     position = shots if attack.insertion == "add" else int(rng.integers(shots))
-    asked = attack.query.ask(canary, task, rare, common)
+    asked = attack.query.render(canary, task, rare, common)
     _require_answer(asked, task)
     member = _insert(context, canary, position, attack.insertion)
     return Pair(
@@ -124,7 +124,7 @@ def _pair(
     )
 
 
-def _require_answer(asked: Asked, task: Task) -> None:
+def _require_answer(asked: RenderedQuery, task: Task) -> None:
     allowed = task.answers(asked.query)
     if not asked.query.free and asked.member not in allowed:
         raise UsageError(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from leakbound._version import __version__
-from leakbound.attacks import Attack, Given, ReferenceDirection, Unigram
+from leakbound.attacks import Attack, Given
 from leakbound.auditing.build import (
     Handed,
     build_attack,
@@ -18,19 +18,17 @@ from leakbound.auditing.build import (
 )
 from leakbound.auditing.collect import check
 from leakbound.auditing.design import Pairs, design, relation_of
-from leakbound.auditing.estimate import pilot_pairs, threshold_rule
 from leakbound.auditing.post_hoc import collection_settings
 from leakbound.auditing.rows import load_data, task_of
 from leakbound.auditing.spec import AuditSpec
 from leakbound.auditing.store import run_id
 from leakbound.auditing.verdict import Claim
 from leakbound.errors import UsageError
-from leakbound.estimators.bet import Bet
-from leakbound.estimators.votes import has_votes
+from leakbound.estimators import Estimator, TrialDesign, require_deciding, threshold_rule
+from leakbound.mechanisms import ReportNoisyMax
 from leakbound.models import Model, Scripted
-from leakbound.models.content import images_in
-from leakbound.privacy import ApproxDP, Gaussian, Guarantee, NonPrivate, self_compose
-from leakbound.stats import BestOnSameData, ThresholdRule
+from leakbound.privacy import Gaussian, Guarantee, NonPrivate, self_compose
+from leakbound.stats import ThresholdRule
 from leakbound.tasks import Context, Example, Mechanism, Task, require_mechanism
 from leakbound.tasks.datasets import fingerprint
 
@@ -39,6 +37,7 @@ __all__ = ["Handed", "Prepared", "open_models", "prepare"]
 Settings = dict[str, Any]
 PLACES = frozenset({"data", "data_dir"})  # the rows themselves have a fingerprint
 SHOWN_ONLY = frozenset({"simulations"})  # changes figures, and no bound
+MOST_PILOT = 200  # pairs that fit a score: they are held in memory, and more change no direction
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +60,7 @@ class Prepared:
     task: Task
     mechanism: Mechanism
     attack: Attack
-    estimator: Any
+    estimator: Estimator
     model: Model
     pairs: Pairs
     data: str
@@ -78,11 +77,6 @@ class Prepared:
         k, decision = self.spec.design.answers, self.spec.decision
         delta = min(1 - 1e-12, k * decision.delta)  # a delta of 1 would claim nothing
         return Claim(k * decision.epsilon, delta, relation_of(self.spec.attack.insertion))
-
-    @property
-    def claimed(self) -> ApproxDP:
-        """The claim as a guarantee."""
-        return ApproxDP(self.claim.epsilon, self.claim.delta, self.claim.relation)
 
     @property
     def cost(self) -> Guarantee:
@@ -102,15 +96,28 @@ class Prepared:
     @property
     def pilot(self) -> int:
         """Paired trials that only fit the score; they enter no bound."""
-        learns = isinstance(self.attack.score, ReferenceDirection)
-        return max(1, self.spec.design.pairs // 5) if learns else 0
+        pairs = self.spec.design.pairs
+        return max(1, min(pairs // 5, MOST_PILOT)) if self.attack.score.learns else 0
 
     @property
-    def bet(self) -> Bet:
-        """The anytime-valid bet against the promise."""
-        spec, levels = self.spec, self.attack.score.levels(voters(self.spec, self.mechanism))
-        horizon = None if spec.decision.stop_when_rejected else spec.design.pairs
-        return Bet(self.claimed, self.guarantee, levels, spec.decision.confidence, horizon)
+    def trial_design(self) -> TrialDesign:
+        """What an estimator may know before the first model call, read from what will run."""
+        spec, mechanism = self.spec, self.mechanism
+        voters = mechanism.voters(spec.design.shots)
+        return TrialDesign(
+            claim=self.claim,
+            guarantee=self.guarantee,
+            confidence=spec.decision.confidence,
+            pairs=spec.design.pairs,
+            pilot=self.pilot,
+            levels=tuple(self.attack.score.levels(voters).tolist()),
+            rule=self.rule,
+            early_stop=spec.decision.stop_when_rejected,
+            answers=spec.design.answers,
+            sigma=mechanism.sigma if isinstance(mechanism, ReportNoisyMax) else None,
+            voters=voters,
+            two_answers=self.pairs[0].asked.nonmember is not None,
+        )
 
     @property
     def identity(self) -> Settings:
@@ -184,8 +191,7 @@ def prepare(
     mechanism = require_mechanism(given.mechanism or build_mechanism(spec))
     attack = build_attack(spec.attack, mechanism, given)
     opened = _model(spec, given, mechanism, opener)
-    if isinstance(attack.canary, Unigram):
-        attack = replace(attack, canary=attack.canary.fitted(data, _tokenizer(opened)))
+    attack = replace(attack, canary=attack.canary.fit(data, _tokenizer(opened)))
     shape = spec.design
     pairs = design(data, task, attack, shape.pairs, shape.shots, shape.seed)
     prepared = Prepared(
@@ -223,11 +229,8 @@ def _model(
 
 
 def _sources_of(rows: Context, attack: Attack) -> Context:
-    """The rows, and the file that a given image came from: the spec holds its path only."""
-    canary = attack.canary
-    if isinstance(canary, Given) and images_in(canary.text):
-        return (*rows, Example(canary.text, ""))
-    return rows
+    """The rows, and what the canary read from files: the spec holds their paths only."""
+    return (*rows, *(Example(content, "") for content in attack.canary.file_contents))
 
 
 def _require_relation(prepared: Prepared) -> None:
@@ -251,40 +254,9 @@ def _require_evidence(prepared: Prepared) -> None:
         )
     if shape.store_text == "none":
         _require_no_text(prepared)
-    pilot_pairs(prepared.rule, shape.pairs)
-    if prepared.pilot >= shape.pairs:
-        raise UsageError(
-            f"pairs is {shape.pairs}, and {prepared.attack.score.name} learns on the first one; use "
-            "at least 2 pairs."
-        )
-    _check_estimator(prepared)
-
-
-def voters(spec: AuditSpec, mechanism: Mechanism | None) -> int:
-    """How many answers the mechanism's aggregate counts or averages."""
-    return mechanism.voters(spec.design.shots) if mechanism else 10
-
-
-def _check_estimator(prepared: Prepared) -> None:
-    spec, rule = prepared.spec, prepared.rule
-    kind = spec.decision.estimator.kind
-    if spec.design.answers > 1 and kind in ("vote_band", "joint_votes"):
-        raise UsageError(f"{kind} speaks of one output; use --answers 1, or --estimator e_process.")
-    if spec.decision.stop_when_rejected and kind != "e_process":
-        raise UsageError(
-            "stop_when_rejected needs an anytime-valid estimator; add --estimator e_process."
-        )
-    if isinstance(rule, BestOnSameData) and kind == "clopper_pearson":
-        raise UsageError(
-            "a threshold chosen on the tested trials carries no bound; use --threshold split or "
-            "bonferroni."
-        )
-    if kind in ("vote_band", "joint_votes") and not has_votes(prepared.mechanism, prepared.pairs):
-        raise UsageError(
-            f"{kind} needs votes under Gaussian noise and a query with two answers; use it with the "
-            "mechanism report_noisy_max and the query membership or if_then_explicit, or use "
-            "--estimator e_process."
-        )
+    trials = prepared.trial_design
+    trials.require_pairs()
+    require_deciding(prepared.estimator, trials)
 
 
 def _require_no_text(prepared: Prepared) -> None:

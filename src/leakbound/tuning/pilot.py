@@ -124,7 +124,7 @@ class Pilot:
         return [self._with(query, pair) for pair in chosen]
 
     def _with(self, query: GivenQuery, pair: Pair) -> Pair:
-        asked = query.ask(pair.canary, self.prepared.task, *self.rare_common)
+        asked = query.render(pair.canary, self.prepared.task, *self.rare_common)
         member, nonmember = (
             Job(world.context, asked.query) for world in (pair.member, pair.nonmember)
         )
@@ -196,7 +196,7 @@ class Pilot:
         prepared, pairs, before = self.prepared, self.asked(text, places), self.budget.spent
         score, evidence = SCORES["predicted_member"](), self._collected(pairs)
         drawn = trials(prepared.task, prepared.mechanism, score, pairs, evidence, self.root)
-        member, nonmember = drawn.member[:, 0] > 0.5, drawn.nonmember[:, 0] <= 0.5
+        member, nonmember = drawn.member > 0.5, drawn.nonmember <= 0.5
         calls = self.budget.spent - before
         found = {"pairs": list(places), "member": member.tolist(), "nonmember": nonmember.tolist()}
         self.journal.add("scores", query_text=text, **found, calls=calls)

@@ -1,0 +1,179 @@
+"""What a canary, a query and a score are. A class that inherits from one gets its defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from leakbound.models.content import Content
+from leakbound.stats import ThresholdRule
+from leakbound.tasks import Access, Context, Example, Outputs, Query, Task
+
+__all__ = ["AuditQuery", "Canary", "Floats", "RenderedQuery", "Score"]
+
+Floats = npt.NDArray[np.float64]
+
+
+class Canary(Protocol):
+    """Makes the canary of each pair.
+
+    A class that inherits from this protocol gets the defaults below; one that does not must have
+    every member.
+
+    Attributes:
+        name: Name in the catalogue, configuration files and records.
+        mislabels: Whether the canary carries a label that is not its own, so that the design has
+            to choose another one than that of the held-out row.
+    """
+
+    name: ClassVar[str]
+    mislabels: ClassVar[bool] = False
+
+    @property
+    def file_contents(self) -> tuple[Content, ...]:
+        """What it read from files that a configuration names by path only; part of a run's name."""
+        return ()
+
+    def fit(self, rows: Context, tokenize: Callable[[str], list[str]]) -> Canary:
+        """A canary that knows the private data; by default the same one.
+
+        Args:
+            rows: All rows of the data (PRIVATE).
+            tokenize: Splits a text into the tokens of the model under audit, as texts.
+
+        Returns:
+            The canary that makes the records of this audit.
+        """
+        return self
+
+    def make(self, held_out: Example, label: str, rng: np.random.Generator) -> Example:
+        """The canary of one pair.
+
+        Args:
+            held_out: A row of the data that is in neither context of the pair (PRIVATE).
+            label: Label to carry, unless the canary has one of its own.
+            rng: Source of all randomness.
+
+        Returns:
+            The record to insert.
+
+        Raises:
+            UsageError: If no canary can be made of this row.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class RenderedQuery:
+    """A query as it is sent, with the answers that speak for and against a member.
+
+    Attributes:
+        query: What is sent.
+        member: The answer that speaks for a member; "" where any text may be answered.
+        nonmember: The answer that speaks against; None where any other answer does.
+        target: The text that a free answer gives away if it leaks (PRIVATE).
+    """
+
+    query: Query
+    member: str
+    nonmember: str | None
+    target: str = ""
+
+
+class AuditQuery(Protocol):
+    """Renders what the attacker asks about a canary.
+
+    A class that inherits from this protocol gets the defaults below; one that does not must have
+    every member.
+
+    Attributes:
+        name: Name in the catalogue, configuration files and records.
+        free: Whether the answer is any text, not one of a few.
+        score: Name of the score that it is used with by default; "" for the strongest that the
+            access allows.
+        tasks: The tasks that it fits, for people.
+        access: What the scores that fit it may read.
+    """
+
+    name: ClassVar[str]
+    free: ClassVar[bool] = False
+    score: ClassVar[str] = ""
+    tasks: ClassVar[str] = "any task"
+    access: ClassVar[frozenset[Access]] = frozenset({"black_box", "white_box"})
+
+    def render(self, canary: Example, task: Task, rare: str, common: str) -> RenderedQuery:
+        """The query about one canary.
+
+        Args:
+            canary: The record that is in one context of the pair (PRIVATE).
+            task: The task that the system under audit does.
+            rare: The least frequent label of the data.
+            common: The most frequent label of the data.
+
+        Returns:
+            The query, and the answers that speak for and against a member.
+
+        Raises:
+            UsageError: If the query fits neither the task nor the canary.
+        """
+
+
+class Score(Protocol):
+    """Scores outputs: one number for each draw, higher for members.
+
+    A class that inherits from this protocol gets the defaults below; one that does not must have
+    every member.
+
+    Attributes:
+        name: Name in the catalogue, configuration files and records.
+        access: What it reads: `black_box` (the answer) or `white_box` (the noisy aggregate).
+        threshold: The rule by which its threshold is chosen by default.
+        free: Whether it reads a free text, not one of a few answers.
+        learns: Whether it has to be fitted on pilot pairs, which then enter no bound.
+    """
+
+    name: ClassVar[str]
+    access: ClassVar[Access]
+    threshold: ClassVar[ThresholdRule]
+    free: ClassVar[bool] = False
+    learns: ClassVar[bool] = False
+
+    def fit(self, member: Floats, nonmember: Floats) -> Score:
+        """A score that knows the outputs of pilot pairs; by default the same one.
+
+        Args:
+            member: (pairs, dim) mean noisy aggregates of the canary-in contexts.
+            nonmember: (pairs, dim) mean noisy aggregates of the canary-out contexts.
+
+        Returns:
+            The score for all other pairs.
+        """
+        return self
+
+    def levels(self, voters: int) -> Floats:
+        """Thresholds that an e-process may choose from, fixed before any output is seen.
+
+        Args:
+            voters: How many answers the aggregate counts or averages.
+
+        Returns:
+            (K,) thresholds, rising.
+        """
+
+    def score(self, outputs: Outputs, rendered: RenderedQuery, answers: tuple[str, ...]) -> Floats:
+        """Scores of independent outputs of one context.
+
+        Args:
+            outputs: What the mechanism released.
+            rendered: The query that was sent.
+            answers: The query's answers, in the order of their classes.
+
+        Returns:
+            (draws,) scores.
+
+        Raises:
+            UsageError: If the outputs do not hold what the score reads.
+        """
