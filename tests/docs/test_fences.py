@@ -4,15 +4,13 @@ rows and the examples.
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from commands import cli
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -45,17 +43,6 @@ def test_commands_run(page: Path, tmp_path: Path, data_file: Path) -> None:
         if command.startswith("make "):
             assert command.split()[1] in targets, command
         elif command.startswith("leakbound "):
-            done = run(command, tmp_path)
+            done = cli(*shlex.split(command)[1:], cwd=tmp_path)
             expected = int(match[1]) if (match := re.search(r"exit (\d+)", note)) else 0
             assert done.returncode == expected, (command, done.stdout, done.stderr)
-
-
-def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    words = [sys.executable, "-m", *shlex.split(command)]
-    return subprocess.run(
-        words,
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
