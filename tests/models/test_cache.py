@@ -1,16 +1,18 @@
-"""The cache of model calls:
-
-keys hold the draw, nothing is readable without the ask, finished calls are never repeated.
+"""The cache of model calls: keys hold the draw, nothing is readable without the request, and
+finished calls are never repeated.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import re
 import signal
+import sqlite3
 import stat
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leakbound.errors import StoreError, TargetError
+from leakbound._install import install_hint
+from leakbound.errors import StoreError, TargetError, UsageError
 from leakbound.models import (
     Answers,
     Cached,
@@ -39,9 +42,11 @@ SECRET = "Mr Featherstone owes nine pounds"
 class Drawing(Scripted):
     """A sampling model: every draw has an answer of its own."""
 
-    def _one(self, ask: Request[Any]) -> Any:
+    def _one(self, request: Request[Any]) -> Any:
         return (
-            f"{ask.prompt} at draw {ask.draw}" if isinstance(ask, Complete) else super()._one(ask)
+            f"{request.prompt} at draw {request.draw}"
+            if isinstance(request, Complete)
+            else super()._one(request)
         )
 
 
@@ -74,7 +79,7 @@ def test_answers_are_those_of_the_model(
         assert Cached(model(), Answers(file)).answer(requests) == model().answer(requests)
 
 
-def test_every_parameter_of_an_ask_and_the_model_decide(tmp_path: Path) -> None:
+def test_every_parameter_of_a_request_and_the_model_decide(tmp_path: Path) -> None:
     counted = Counted(model())
     cached = Cached(counted, Answers(tmp_path / "c"))
     requests = [
@@ -109,7 +114,7 @@ def test_arrays_come_back_as_they_were(tmp_path: Path) -> None:
     assert counted.calls == len(requests)
 
 
-def test_the_file_tells_nothing_without_the_ask(tmp_path: Path) -> None:
+def test_the_file_shows_nothing_without_the_request(tmp_path: Path) -> None:
     """No text of prompt or answer, and no hash of a prompt that one could try."""
     requests = [Complete(f"{SECRET}. {i}", draw=i) for i in range(40)]
     Cached(model(), Answers(tmp_path / "c")).answer(requests)
@@ -126,6 +131,46 @@ def test_another_key_reads_nothing(tmp_path: Path) -> None:
     Cached(model(), Answers(tmp_path / "c")).answer([Complete("p")])
     (tmp_path / "c.key").write_bytes(bytes(32))
     assert Answers(tmp_path / "c").find(model().fingerprint, [Complete("p")]) == {}
+
+
+def test_a_changed_row_is_refused(tmp_path: Path) -> None:
+    """Encryption is authenticated: neither a changed answer nor one moved to another row is read."""
+    requests = [Complete("p"), Complete("q")]
+    for damage in (
+        "UPDATE calls SET answer = zeroblob(length(answer))",
+        "UPDATE calls SET answer = (SELECT max(answer) FROM calls),"
+        " nonce = (SELECT nonce FROM calls ORDER BY answer DESC LIMIT 1)",
+    ):
+        file = tmp_path / f"cache {len(damage)}"
+        Cached(model(), Answers(file)).answer(requests)
+        with closing(sqlite3.connect(file)) as db, db:
+            db.execute(damage)
+        with pytest.raises(StoreError, match="the file was changed after it was written"):
+            Answers(file).find(model().fingerprint, requests)
+
+
+def test_the_same_answer_is_never_written_as_the_same_bytes(tmp_path: Path) -> None:
+    constant = Scripted(complete=lambda prompt: "yes")
+    Cached(constant, Answers(tmp_path / "c")).answer([Complete("p"), Complete("q")])
+    with closing(sqlite3.connect(tmp_path / "c")) as db:
+        rows = db.execute("SELECT nonce, answer FROM calls").fetchall()
+    assert len({nonce for nonce, _ in rows}) == len({answer for _, answer in rows}) == 2
+
+
+def test_a_cache_of_the_first_format_is_refused(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "c")) as db, db:
+        db.execute("CREATE TABLE answers (ask BLOB PRIMARY KEY, nonce BLOB, answer BLOB) STRICT")
+    with pytest.raises(StoreError, match="earlier version"):
+        Answers(tmp_path / "c")
+
+
+def test_without_the_extra_a_cache_gets_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives.ciphers.aead", None)
+    with pytest.raises(UsageError, match=re.escape(install_hint("cache"))):
+        Answers(tmp_path / "c")
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_broken_cache_gets_a_sentence(tmp_path: Path) -> None:

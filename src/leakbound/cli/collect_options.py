@@ -78,7 +78,8 @@ class CollectOptions:
         first = partial(kept_model, out=self.out) if self.replay else opener
         if self.cache is None:
             return first
-        return lambda spec: Cached(first(spec), Answers(self.cache))  # type: ignore[arg-type]
+        cache = self.cache  # opened before the model: a cache that cannot be used ends it early
+        return lambda spec: Cached(answers=Answers(cache), model=first(spec))
 
     def asker(self, prepared: Prepared, opener: Opener) -> BatchRunner:
         """Who asks what the run lacks."""

@@ -1,19 +1,16 @@
-"""Answers of models, kept in one file and found by what was asked: calls that finished are never
-made again.
+"""Answers of models, kept in one file and found by what was asked.
 
-Nothing in the file can be read without the ask. A row is found by a keyed hash of the model's
-fingerprint and the whole ask (prompt or
-token ids, decoding parameters, draw), and its answer is covered by a key stream that is made from
-the same: so the file tells no
-prompt and no answer to who does not have the prompt, whatever a run may keep. The key lies in a
-file beside it; without it not even a
-guessed prompt can be tried.
+A finished model call is never made again, and nothing in the file can be read without its request.
+A row is found by a keyed hash (HMAC-SHA256) of the model's fingerprint and the whole request
+(prompt or token ids, decoding parameters, draw). Its answer is encrypted with AES-256-GCM under a
+key made from the same, so the file shows no prompt and no answer to anybody who does not have the
+prompt, whatever a run may keep. The key of the file lies beside it; without that, not even a
+guessed prompt can be tried. The cipher is that of the package cryptography: the extra `cache`.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import hmac
 import io
 import json
@@ -23,27 +20,47 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import numpy as np
+import numpy.typing as npt
 
-from leakbound.errors import StoreError, TargetError
+from leakbound._install import install_hint
+from leakbound.errors import StoreError, TargetError, UsageError
 from leakbound.models.content import Parts, content_key
 from leakbound.models.model import Model
 from leakbound.models.request import Complete, Embed, NextLogits, Request, ScoreLabels, ScoreTokens
 from leakbound.models.wrappers import Wrapper
 
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
 __all__ = ["Answers", "Cached", "Unopened"]
 
 R = TypeVar("R")
-TABLE = "CREATE TABLE IF NOT EXISTS answers (ask BLOB PRIMARY KEY, nonce BLOB NOT NULL, answer BLOB NOT NULL) STRICT"
-ONCE = 64  # asks that reach the model before their answers are written down
+TABLE = (
+    "CREATE TABLE IF NOT EXISTS calls "
+    "(request BLOB PRIMARY KEY, nonce BLOB NOT NULL, answer BLOB NOT NULL) STRICT"
+)
+OLD_TABLE = "SELECT 1 FROM sqlite_master WHERE name = 'answers'"  # of the first format
+ONCE = 64  # requests that reach the model before their answers are written: a crash repeats so many
+NONCE = 12  # bytes, as NIST SP 800-38D advises for GCM; each request has a key of its own besides
 
 
 class Answers:
-    """A file of answers. Several processes may use it at once; the first answer to an ask stays."""
+    """A file of answers. Several processes may use it at once; the first answer stays.
+
+    Args:
+        file: The file. It and its key, `FILE.key`, are made where they do not exist, readable by
+            their owner only.
+
+    Raises:
+        UsageError: If the extra `cache` is not installed.
+        StoreError: If the file cannot be used, or an earlier version wrote it.
+    """
 
     def __init__(self, file: Path) -> None:
+        _require_cipher()
         self.file = file
         try:
             file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -54,6 +71,11 @@ class Answers:
                 f"the cache {str(file)!r} cannot be used ({error}); choose another file."
             ) from None
         with self._database() as db:
+            if db.execute(OLD_TABLE).fetchone():
+                raise StoreError(
+                    f"the cache {str(file)!r} was written by an earlier version, whose encryption "
+                    "is no longer read; choose another file, or delete it."
+                )
             db.execute(TABLE)
 
     @contextmanager
@@ -69,46 +91,76 @@ class Answers:
             ) from None
 
     def find(self, fingerprint: str, requests: Sequence[Request[R]]) -> dict[Request[R], R]:
-        """The answers of a model that are kept, by their asks."""
+        """Look up answers.
+
+        Args:
+            fingerprint: Of the model.
+            requests: What was asked.
+
+        Returns:
+            The answers that are kept, by their requests.
+
+        Raises:
+            StoreError: If the file cannot be read, or was changed.
+        """
         found: dict[Request[R], R] = {}
         with self._database() as db:
-            for ask in requests:
-                words = _words(fingerprint, ask)
+            for request in requests:
+                content = _content(fingerprint, request)
+                row_id = self._hash(b"row", content)
                 row = db.execute(
-                    "SELECT nonce, answer FROM answers WHERE ask = ?", (self._hash(b"row", words),)
+                    "SELECT nonce, answer FROM calls WHERE request = ?", (row_id,)
                 ).fetchone()
                 if row is not None:
-                    found[ask] = cast(R, _unpacked(self._covered(words, *row), self.file))
+                    found[request] = cast(R, self._read(content, row_id, *row))
         return found
 
-    def keep(
-        self, fingerprint: str, requests: Sequence[Request[Any]], replies: Sequence[Any]
-    ) -> None:
-        """Write answers down, all or none; an ask that has an answer keeps it."""
+    def keep(self, fingerprint: str, requests: Sequence[Request[R]], answers: Sequence[R]) -> None:
+        """Write answers down, all or none.
+
+        Args:
+            fingerprint: Of the model.
+            requests: What was asked; a request that has an answer keeps it.
+            answers: An answer for each request, in order.
+
+        Raises:
+            StoreError: If the file cannot be written.
+        """
         with self._database() as db:
-            for ask, reply in zip(requests, replies, strict=True):
-                words, nonce = _words(fingerprint, ask), secrets.token_bytes(16)
-                row = (
-                    self._hash(b"row", words),
-                    nonce,
-                    self._covered(words, nonce, _packed(reply)),
-                )
-                db.execute("INSERT OR IGNORE INTO answers VALUES (?, ?, ?)", row)
+            for request, answer in zip(requests, answers, strict=True):
+                content = _content(fingerprint, request)
+                row_id, nonce = self._hash(b"row", content), secrets.token_bytes(NONCE)
+                hidden = self._cipher(content).encrypt(nonce, _pack(answer), row_id)
+                db.execute("INSERT OR IGNORE INTO calls VALUES (?, ?, ?)", (row_id, nonce, hidden))
 
-    def _hash(self, use: bytes, words: bytes) -> bytes:
-        return hmac.digest(self._key, use + words, "sha256")
+    def _hash(self, use: bytes, content: bytes) -> bytes:
+        return hmac.digest(self._key, use + content, "sha256")
 
-    def _covered(self, words: bytes, nonce: bytes, content: bytes) -> bytes:
-        """Content under its key stream; covering twice uncovers."""
-        stream = hashlib.shake_256(self._hash(b"stream", words) + nonce).digest(len(content))
-        return (np.frombuffer(content, np.uint8) ^ np.frombuffer(stream, np.uint8)).tobytes()
+    def _cipher(self, content: bytes) -> AESGCM:
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+        return AESGCM(self._hash(b"cipher", content))
+
+    def _read(self, content: bytes, row_id: bytes, nonce: bytes, hidden: bytes) -> object:
+        from cryptography.exceptions import InvalidTag
+
+        try:
+            return _unpack(self._cipher(content).decrypt(nonce, hidden, row_id))
+        except (InvalidTag, ValueError):
+            raise StoreError(
+                f"an answer in the cache {str(self.file)!r} cannot be read: the file was changed "
+                "after it was written. Choose another file, or delete it."
+            ) from None
 
 
 class Cached(Wrapper):
-    """Asks the model only what `answers` do not hold, and writes down its answers as they come, a
-    few dozen at a time.
+    """Asks the model only what `answers` does not hold, and writes its answers as they come.
 
-    An ask holds its draw, so a repeated trial is never answered from another trial's draw.
+    A request holds its draw, so a repeated trial is never answered from another trial's draw.
+
+    Args:
+        model: The model.
+        answers: The file of answers.
     """
 
     def __init__(self, model: Model, answers: Answers) -> None:
@@ -116,35 +168,69 @@ class Cached(Wrapper):
         self.answers = answers
 
     def answer(self, requests: Sequence[Request[R]], /) -> list[R]:
+        """Answer requests, a few dozen at a time.
+
+        Args:
+            requests: What to answer.
+
+        Returns:
+            An answer for each request, in order.
+        """
         found = self.answers.find(self.fingerprint, requests)
-        missing = [ask for ask in dict.fromkeys(requests) if ask not in found]
+        missing = [request for request in dict.fromkeys(requests) if request not in found]
         for first in range(0, len(missing), ONCE):
             part = missing[first : first + ONCE]
-            replies = self.model.answer(part)
-            self.answers.keep(self.fingerprint, part, replies)
-            found.update(zip(part, replies, strict=True))
-        return [found[ask] for ask in requests]
+            answers = self.model.answer(part)
+            self.answers.keep(self.fingerprint, part, answers)
+            found.update(zip(part, answers, strict=True))
+        return [found[request] for request in requests]
 
 
 class Unopened:
-    """Stands for a model that is not opened: known by name and fingerprint, it answers nothing."""
+    """Stands for a model that is not opened: it has a name and a fingerprint, and no answer.
 
-    supports: frozenset[type[Request[Any]]] = frozenset(
+    Args:
+        name: Name of the model.
+        fingerprint: Its fingerprint.
+    """
+
+    supports: frozenset[type[Request[object]]] = frozenset(
         {Complete, Embed, NextLogits, ScoreLabels, ScoreTokens}
     )
 
     def __init__(self, name: str, fingerprint: str) -> None:
         self.name, self.fingerprint = name, fingerprint
 
-    def check(self, requests: Sequence[Request[Any]], /) -> None:
-        """Nothing can be known to be wrong."""
+    def check(self, requests: Sequence[Request[object]], /) -> None:
+        """Refuse nothing: what the model could not answer is not known here.
+
+        Args:
+            requests: What is to be answered.
+        """
 
     def answer(self, requests: Sequence[Request[R]], /) -> list[R]:
-        """Raises TargetError."""
+        """Refuse to answer.
+
+        Args:
+            requests: What to answer.
+
+        Raises:
+            TargetError: Always.
+        """
         raise TargetError(
             f"{len(requests)} answers of {self.name} are not kept, and --replay opens no model; "
             "run once without it to get them."
         )
+
+
+def _require_cipher() -> None:
+    try:
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: F401
+    except ImportError:
+        raise UsageError(
+            "a cache of model calls needs the package cryptography; install it with: "
+            f"{install_hint('cache')}."
+        ) from None
 
 
 def _key(file: Path) -> bytes:
@@ -163,31 +249,25 @@ def _key(file: Path) -> bytes:
     return file.read_bytes()
 
 
-def _words(fingerprint: str, ask: Request[Any]) -> bytes:
+def _content(fingerprint: str, request: Request[object]) -> bytes:
     """Everything that decides an answer."""
-    fields = [getattr(ask, field.name) for field in dataclasses.fields(cast(Any, ask))]
-    told = [content_key(field) if isinstance(field, Parts) else field for field in fields]
-    return json.dumps([fingerprint, type(ask).__name__, *told]).encode()
+    if not dataclasses.is_dataclass(request):
+        raise TypeError(f"{type(request).__name__} is no dataclass, so its answers have no key")
+    values = [getattr(request, field.name) for field in dataclasses.fields(request)]
+    parts = [content_key(value) if isinstance(value, Parts) else value for value in values]
+    return json.dumps([fingerprint, type(request).__name__, *parts]).encode()
 
 
-def _packed(reply: Any) -> bytes:
-    """A text, or an array in numpy's own format; the first letter tells which."""
-    if isinstance(reply, str):
-        return b"t" + reply.encode()
+def _pack(answer: object) -> bytes:
+    """A text, or an array in numpy's own format; the first letter says which."""
+    if isinstance(answer, str):
+        return b"t" + answer.encode()
     file = io.BytesIO()
-    np.save(file, np.asarray(reply), allow_pickle=False)
+    np.save(file, np.asarray(answer), allow_pickle=False)
     return b"a" + file.getvalue()
 
 
-def _unpacked(content: bytes, file: Path) -> Any:
-    try:
-        if content[:1] == b"t":
-            return content[1:].decode()
-        if content[:1] == b"a":
-            return np.load(io.BytesIO(content[1:]), allow_pickle=False)
-    except ValueError:
-        pass
-    raise StoreError(
-        f"an answer in the cache {str(file)!r} cannot be read: its key file is not the one it was "
-        "written with."
-    )
+def _unpack(content: bytes) -> str | npt.NDArray[np.float32]:
+    if content[:1] == b"t":
+        return content[1:].decode()
+    return np.asarray(np.load(io.BytesIO(content[1:]), allow_pickle=False))
