@@ -136,7 +136,7 @@ def record(
     *supports: str, base_url: str | None = "http://127.0.0.1/v1", **holds: bool | None
 ) -> ProbeRecord:
     findings = tuple(
-        Finding(check=check, holds=value, told=f"told {check}") for check, value in holds.items()
+        Finding(check=check, holds=value, detail=f"told {check}") for check, value in holds.items()
     )  # type: ignore[arg-type]
     return ProbeRecord(
         address="openai/x", base_url=base_url, requests=1, findings=findings, supports=supports
@@ -179,7 +179,7 @@ def test_scores_follow_the_mechanisms_that_release_them() -> None:
         ({}, "neither echo nor prompt_logprobs"),
         ({"logprobs_valid": False}, "told logprobs_valid"),
         ({"echo": True, "echo_aligned": False}, "told echo_aligned"),
-        ({"echo": True, "echo_aligned": None}, "could not be told"),
+        ({"echo": True, "echo_aligned": None}, "could not be determined"),
         (
             {"prompt_logprobs": True, "prompt_logprobs_aligned": False},
             "told prompt_logprobs_aligned",

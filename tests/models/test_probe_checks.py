@@ -13,7 +13,7 @@ from leakbound.errors import TargetError, UsageError
 from leakbound.models import NextLogits, ScoreTokens, Scripted
 from leakbound.models.probe import capabilities_of, probe_model
 from leakbound.models.probe.contract import alignment, broken_law, largest_change
-from leakbound.models.probe.replies import Said, Token, read_chat, read_completion, read_prompt
+from leakbound.models.probe.replies import ScoredText, Token, read_chat, read_completion, read_prompt
 
 # --- laws of the checks
 # -------------------------------------------------------------------------------------------------
@@ -21,11 +21,11 @@ from leakbound.models.probe.replies import Said, Token, read_chat, read_completi
 values = st.floats(-12, -0.01)
 
 
-def spoken(rows: list[list[float]], texts: str = "abcdefghij") -> Said:
+def spoken(rows: list[list[float]], texts: str = "abcdefghij") -> ScoredText:
     """Tokens a, b, c... whose alternatives v, w, x, y have the given ln p, the token's own being
     the last.
     """
-    return Said("", tuple(
+    return ScoredText("", tuple(
         Token(text, row[-1], {"v": row[0], "w": row[1], "x": row[2], text: row[-1]}) for text, row in zip(texts, rows, strict=False)
     ))  # fmt: skip
 
@@ -94,16 +94,16 @@ def test_changes_are_read_up_to_the_first_other_token() -> None:
     other = [[-1.0, -2.0, -3.25, -0.5], *rows[1:]]
     assert largest_change(spoken(rows), spoken(rows)) == 0
     assert largest_change(spoken(rows), spoken(other)) == 0.25
-    assert largest_change(Said("a"), Said("a")) is None
+    assert largest_change(ScoredText("a"), ScoredText("a")) is None
 
 
 def test_replies_of_other_shapes_are_none_or_a_text() -> None:
-    assert read_completion({"text": "a", "logprobs": None}) == Said("a")
+    assert read_completion({"text": "a", "logprobs": None}) == ScoredText("a")
     assert (
         read_completion({"text": "a", "logprobs": {"tokens": ["a"], "token_logprobs": []}}) is None
     )
     assert read_completion("a") is None
-    assert read_chat({"message": {"content": None}}) == Said("")
+    assert read_chat({"message": {"content": None}}) == ScoredText("")
     assert (
         read_chat({"message": {"content": "a"}, "logprobs": {"content": [{"token": "a"}]}}) is None
     )

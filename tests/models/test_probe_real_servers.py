@@ -88,7 +88,7 @@ def test_transformers_serve_is_found_out(port: int) -> None:
     }
     for check, told in ignored.items():
         assert record.finding(check).holds is False  # type: ignore[arg-type]
-        assert told in record.finding(check).told  # type: ignore[arg-type]
+        assert told in record.finding(check).detail  # type: ignore[arg-type]
     assert record.finding("token_ids").holds is False
     assert record.supports == ("Complete",)
 
@@ -102,5 +102,5 @@ def test_our_own_server_is_found_out(port: int, tmp_path: Path) -> None:
     assert record.holds("chat")
     assert not record.holds("completions")
     assert record.finding("chat_logprobs").holds is False
-    assert "ignores the temperature" in record.finding("temperature").told
+    assert "ignores the temperature" in record.finding("temperature").detail
     assert record.supports == ("Complete",)

@@ -94,7 +94,7 @@ def test_a_defect_is_found_and_said(
 ) -> None:
     finding = probed(dialect, **ways).finding(check)
     assert finding.holds is False
-    assert told in finding.told
+    assert told in finding.detail
 
 
 @pytest.mark.parametrize("ways", [{"shift_echo": True}, {"ignore_logprobs": True}])

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 from dataclasses import asdict, dataclass
+from typing import cast
 
+from leakbound._catalogue import opener_of
 from leakbound._install import install_hint
 from leakbound.errors import TargetError, UsageError
 from leakbound.models.model import Model
@@ -60,6 +62,8 @@ def open_model(
     kind, _, rest = address.partition("/")
     if kind == "openai" and rest:
         return open_endpoint(rest, endpoint or Endpoint())
+    if (opener := opener_of("leakbound.models", kind)) is not None:
+        return cast(Model, opener(rest))
     if address not in ("pocket", "pocket-vision") and (kind != "hf" or not rest):
         raise UsageError(
             f"the model address {address!r} is not known; it must be one of "
@@ -86,8 +90,7 @@ def _open_local(address: str, rest: str, trust_remote_code: bool, local: Local) 
 def _require_torch() -> None:
     if not all(importlib.util.find_spec(name) for name in ("torch", "transformers")):
         raise TargetError(
-            "local models need torch and transformers; install them with: "
-            f"{install_hint('local')}."
+            f"local models need torch and transformers; install them with: {install_hint('local')}."
         )
 
 

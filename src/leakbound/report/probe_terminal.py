@@ -26,7 +26,7 @@ def probe_table(record: ProbeRecord) -> str:
     """A line for each check, then what is available and what is missing, with the reason."""
     where = f" at {record.base_url}" if record.base_url else ""
     lines = [f"{record.address}{where}: {record.requests} questions about public texts"]
-    lines += [f"  {STATES[f.holds]:<8} {f.check:<24} {f.told}" for f in record.findings]
+    lines += [f"  {STATES[f.holds]:<8} {f.check:<24} {f.detail}" for f in record.findings]
     for title, found in consequences(record).items():
         there = [name for name, missing in found.items() if not missing]
         lines += [title, f"  available: {', '.join(there) or 'none'}"]
@@ -101,10 +101,10 @@ def _why(record: ProbeRecord, need: str) -> str:
 
 def _why_no_scores(record: ProbeRecord) -> str:
     if record.finding("logprobs_valid").holds is False:
-        return f"its log-probabilities break their laws ({record.finding('logprobs_valid').told})"
+        return f"its log-probabilities break their laws ({record.finding('logprobs_valid').detail})"
     for check in ("echo_aligned", "prompt_logprobs_aligned"):
         if record.finding(check).holds is False:
-            return record.finding(check).told
+            return record.finding(check).detail
     if record.holds("echo") or record.holds("prompt_logprobs"):
-        return "it could not be told whether log-probabilities of given texts stand at their tokens"
+        return "it could not be determined whether log-probabilities of given texts stand at their tokens"
     return "no log-probabilities of given texts (neither echo nor prompt_logprobs)"

@@ -6,7 +6,7 @@ Nothing here changes an answer but `Capabilities`.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from urllib.parse import urlsplit
 
 from leakbound._check import positive, within
@@ -76,7 +76,8 @@ class Capabilities:
                 numbers[name] = value
             else:
                 flags[name] = bool(value)
-        return replace(replace(cls(), **flags), **numbers)
+        shift, top = numbers.get("echo_shift"), numbers.get("top_logprobs", 0)
+        return cls(**flags, echo_shift=shift, top_logprobs=top)
 
     @property
     def scores(self) -> bool:

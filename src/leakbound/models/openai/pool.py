@@ -167,9 +167,7 @@ class ConnectionPool:
         host.failures = 0
         return answer
 
-    def _note_failure(
-        self, host: Host, ticket: int, fault: Fault, request: HttpRequest[R]
-    ) -> None:
+    def _note_failure(self, host: Host, ticket: int, fault: Fault, request: HttpRequest[R]) -> None:
         if fault.billed:
             self._meter.count(None, request.size, self._price)
         if fault.busy:

@@ -1,12 +1,16 @@
-"""Asking one model of an OpenAI-compatible endpoint about public texts, and noting what came of it."""
+"""Asking one model of an OpenAI-compatible endpoint about public texts, and noting the findings."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from leakbound.models.probe.record import Check, Finding
-from leakbound.models.probe.replies import Said, read_chat, read_completion
+from leakbound.models.probe.replies import ScoredText, read_chat, read_completion
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
 
 __all__ = [
     "CHAT_FIELDS",
@@ -23,71 +27,132 @@ __all__ = [
 
 ONE = "The capital of France is Paris. The capital of Italy is"
 OTHER = "The sun rises in the east and sets in the"
-TOKENS = 12  # of an answer
-TOP = 5  # alternatives asked for at each token, but where their number is what is asked about
-FIELDS = {"logprobs": TOP}
-CHAT_FIELDS = {"logprobs": True, "top_logprobs": TOP}
+TOKENS = 12  # of an answer: enough to place an echo, few enough to cost little
+TOP = 5  # alternatives requested for each token, but where their number is what is asked about
+FIELDS: Mapping[str, object] = {"logprobs": TOP}
+CHAT_FIELDS: Mapping[str, object] = {"logprobs": True, "top_logprobs": TOP}
 HOT = 2.0  # temperature at which answers must differ
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeReply:
-    """The decoded JSON object of a reply, or None and how the request failed, in words without any
-    text of the server.
+    """What came of one request.
+
+    Attributes:
+        body: The decoded JSON object; None if there is none.
+        failed: How the request failed, without any text of the server; "" if it did not.
     """
 
-    body: dict[str, Any] | None
+    body: dict[str, JsonValue] | None
     failed: str = ""
 
 
 class Sender(Protocol):
-    """Sends one POST. Raises TargetError if nothing is there that answers, or if it refuses the
-    key.
-    """
+    """Sends requests to one endpoint."""
 
-    def send(self, path: str, body: dict[str, Any]) -> ProbeReply: ...
+    def send(self, path: str, body: Mapping[str, object]) -> ProbeReply:
+        """Send one POST.
+
+        Args:
+            path: Where to, behind the base URL.
+            body: JSON object to send.
+
+        Returns:
+            The reply, or how the request failed.
+
+        Raises:
+            TargetError: If nobody is there, or the key is refused.
+        """
 
 
 @dataclass(slots=True)
 class EndpointProbe:
-    """The questions that were asked of one model, and what came of them."""
+    """The questions that one model was asked, and the findings.
 
-    door: Sender
+    Attributes:
+        client: Sends the questions.
+        model: Name of the model, as the endpoint knows it.
+        requests: Requests sent so far.
+        findings: Findings so far.
+        failed: How the last request failed; "" if it did not.
+    """
+
+    client: Sender
     model: str
     requests: int = 0
     findings: list[Finding] = field(default_factory=list)
-    failed: str = ""  # how the last request failed
+    failed: str = ""
 
-    def ask(self, path: str, **fields: Any) -> dict[str, Any] | None:
-        """The decoded reply; None if there is none."""
+    def ask(self, path: str, fields: Mapping[str, object]) -> dict[str, JsonValue]:
+        """Send one request.
+
+        Args:
+            path: Where to, behind the base URL.
+            fields: What to send beside the model's name.
+
+        Returns:
+            The decoded reply; empty if there is none.
+        """
         self.requests += 1
-        reply = self.door.send(path, {"model": self.model, **fields})
+        reply = self.client.send(path, {"model": self.model, **fields})
         self.failed = reply.failed
-        return reply.body
+        return reply.body or {}
 
-    def choices(self, path: str, **fields: Any) -> list[Any]:
-        """The choices of a reply; none if it has none that can be read."""
-        found = (self.ask(path, **fields) or {}).get("choices")
+    def choices(self, path: str, fields: Mapping[str, object]) -> list[JsonValue]:
+        """Send one request and take the choices of its reply.
+
+        Args:
+            path: Where to, behind the base URL.
+            fields: What to send beside the model's name.
+
+        Returns:
+            The choices; none if it has none that can be read.
+        """
+        found = self.ask(path, fields).get("choices")
         return found if isinstance(found, list) else []
 
-    def complete(self, prompt: Any, **fields: Any) -> Said | None:
-        """One answer by /completions, greedy unless the fields say otherwise."""
-        wanted = {"max_tokens": TOKENS, "temperature": 0.0, **fields}
-        return next(
-            map(read_completion, self.choices("/completions", prompt=prompt, **wanted)), None
-        )
+    def complete(self, prompt: str, **fields: object) -> ScoredText | None:
+        """One answer by /completions, greedy unless the fields say otherwise.
 
-    def talk(self, prompt: str, **fields: Any) -> Said | None:
-        """One answer by /chat/completions, to one user message."""
-        wanted = {"max_tokens": TOKENS, "temperature": 0.0, **fields}
+        Args:
+            prompt: Public text.
+            **fields: Further fields of the request.
+
+        Returns:
+            The answer; None if there is none that can be read.
+        """
+        wanted = {"prompt": prompt, "max_tokens": TOKENS, "temperature": 0.0, **fields}
+        return next(map(read_completion, self.choices("/completions", wanted)), None)
+
+    def chat(self, prompt: str, **fields: object) -> ScoredText | None:
+        """One answer by /chat/completions to one user message, greedy by default.
+
+        Args:
+            prompt: Public text.
+            **fields: Further fields of the request.
+
+        Returns:
+            The answer; None if there is none that can be read.
+        """
         turn = [{"role": "user", "content": prompt}]
-        return next(
-            map(read_chat, self.choices("/chat/completions", messages=turn, **wanted)), None
-        )
+        wanted = {"messages": turn, "max_tokens": TOKENS, "temperature": 0.0, **fields}
+        return next(map(read_chat, self.choices("/chat/completions", wanted)), None)
 
-    def note(self, check: Check, holds: bool | None, told: str, value: float | None = None) -> bool:
-        """Keep a finding; returns whether it holds."""
-        self.findings.append(Finding(check=check, holds=holds, told=told, value=value))
+    def note(
+        self, check: Check, holds: bool | None, detail: str, value: float | None = None
+    ) -> bool:
+        """Keep a finding.
+
+        Args:
+            check: What was checked.
+            holds: Whether it holds; None where that could not be determined.
+            detail: What was seen.
+            value: The number, where it is one.
+
+        Returns:
+            Whether it holds.
+        """
+        self.findings.append(Finding(check=check, holds=holds, detail=detail, value=value))
         return holds is True
 
     @property

@@ -1,11 +1,9 @@
-"""The same report of a model behind the Model protocol, such as a local one:
-
-asks in the place of requests.
-"""
+"""The same findings about a model behind the Model protocol, such as a local one."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import TypeVar
 
 import numpy as np
 
@@ -16,105 +14,136 @@ from leakbound.models.probe.endpoint_probe import HOT, ONE, OTHER, TOKENS
 from leakbound.models.probe.record import Check, Finding
 from leakbound.models.request import Complete, Embed, NextLogits, Request, ScoreTokens
 
-__all__ = ["Examined", "examine"]
+__all__ = ["ModelProbe", "examine"]
 
+R = TypeVar("R")
 RESPONSE = " Rome, and the capital of Spain is Madrid"
 
 
-class Examined:
-    """The asks that a model was given, and what came of them."""
+class ModelProbe:
+    """The requests that a model was given, and the findings.
+
+    Args:
+        model: The model.
+
+    Attributes:
+        requests: Requests so far.
+        findings: Findings so far.
+    """
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        self.asked = 0
+        self.requests = 0
         self.findings: list[Finding] = []
 
-    def reply(self, ask: Request[Any]) -> Any:
-        """The answer to one ask."""
-        self.asked += 1
-        return self.model.answer([ask])[0]
+    def answer(self, request: Request[R]) -> R:
+        """The answer to one request.
 
-    def note(self, check: Check, holds: bool | None, told: str, value: float | None = None) -> None:
-        """Keep a finding."""
-        self.findings.append(Finding(check=check, holds=holds, told=told, value=value))
+        Args:
+            request: What to ask.
+
+        Returns:
+            The model's answer.
+        """
+        self.requests += 1
+        return self.model.answer([request])[0]
+
+    def note(
+        self, check: Check, holds: bool | None, detail: str, value: float | None = None
+    ) -> None:
+        """Keep a finding.
+
+        Args:
+            check: What was checked.
+            holds: Whether it holds; None where that could not be determined.
+            detail: What was seen.
+            value: The number, where it is one.
+        """
+        self.findings.append(Finding(check=check, holds=holds, detail=detail, value=value))
 
 
-def examine(model: Model) -> Examined:
-    """Ask everything that the model says it answers. Raises TargetError if that is nothing."""
+def examine(model: Model) -> ModelProbe:
+    """Ask everything that the model says it answers.
+
+    Args:
+        model: The model.
+
+    Returns:
+        The probe with its findings.
+
+    Raises:
+        TargetError: If it answers no kind of request.
+    """
     if not model.supports:
-        raise TargetError(f"{model.name} answers no kind of ask; choose another model.")
-    on = Examined(model)
-    checks = ((Complete, "completions", _texts), (ScoreTokens, "logprobs", _scores), (NextLogits, "vocabulary", _logits),
-              (Embed, "embeddings", _embeddings))  # fmt: skip
-    for kind, name, check in checks:
+        raise TargetError(f"{model.name} answers no kind of request; choose another model.")
+    probe = ModelProbe(model)
+    for kind, name, check in CHECKS:
         if kind in model.supports:
-            check(on)
+            check(probe)
         else:
-            on.note(name, False, f"{model.name} does not answer {kind.__name__}")  # type: ignore[arg-type]
-    return on
+            probe.note(name, False, f"{model.name} does not answer {kind.__name__}")
+    return probe
 
 
-def _texts(on: Examined) -> None:
-    first, _, again = (on.reply(Complete(prompt, TOKENS, stop=())) for prompt in (ONE, OTHER, ONE))
-    on.note("completions", True, "answers with text")
-    on.note(
-        "repeats",
-        first == again,
-        f"the answer {'is the same' if first == again else 'differs'} when asked again",
+def _texts(probe: ModelProbe) -> None:
+    first, _, again = (
+        probe.answer(Complete(prompt, TOKENS, stop=())) for prompt in (ONE, OTHER, ONE)
     )
-    one, same, *others = (on.reply(Complete(ONE, TOKENS, HOT, (), draw)) for draw in (1, 1, 2, 3))
-    texts = {one, same, *others}
+    probe.note("completions", True, "answers with text")
+    same = "is the same" if first == again else "differs"
+    probe.note("repeats", first == again, f"the answer {same} when asked again")
+    one, twin, *others = (
+        probe.answer(Complete(ONE, TOKENS, HOT, (), draw)) for draw in (1, 1, 2, 3)
+    )
+    texts = {one, twin, *others}
     hot = len(texts) > 1
-    on.note("temperature", hot, f"4 draws at {HOT:g} gave {len(texts)} answers")
-    on.note(
-        "seed",
-        one == same and hot,
-        "one draw gave one answer" if one == same else "one draw gave two answers",
-    )
+    probe.note("temperature", hot, f"4 draws at {HOT:g} gave {len(texts)} answers")
+    count = "one answer" if one == twin else "two answers"
+    probe.note("seed", one == twin and hot, f"one draw gave {count}")
 
 
-def _scores(on: Examined) -> None:
+def _scores(probe: ModelProbe) -> None:
     """ln p of a given text; the change between equal questions joins what was found about texts."""
     first, _, again = (
-        np.asarray(on.reply(ScoreTokens(prompt, RESPONSE)), float) for prompt in (ONE, OTHER, ONE)
+        np.asarray(probe.answer(ScoreTokens(prompt, RESPONSE)), float)
+        for prompt in (ONE, OTHER, ONE)
     )
-    on.note("logprobs", True, "scores the tokens of given texts")
+    probe.note("logprobs", True, "scores the tokens of given texts")
     valid = bool(np.isfinite(first).all() and (first <= SLACK).all())
-    on.note("logprobs_valid", valid, f"{first.size} tokens have a finite ln p of at most 0" if valid else
-            "a log-probability is not finite, or above 0")  # fmt: skip
+    good = f"{first.size} tokens have a finite ln p of at most 0"
+    bad = "a log-probability is not finite, or above 0"
+    probe.note("logprobs_valid", valid, good if valid else bad)
     change = float(np.abs(first - again).max())
-    texts = next((finding for finding in on.findings if finding.check == "repeats"), None)
-    on.findings = [finding for finding in on.findings if finding is not texts]
-    told = f"{texts.told}; " if texts else ""
-    on.note(
-        "repeats",
-        texts.holds if texts else change < SLACK,
-        f"{told}ln p changes by up to {change:.2g}",
-        change,
-    )
+    texts = next((finding for finding in probe.findings if finding.check == "repeats"), None)
+    probe.findings = [finding for finding in probe.findings if finding is not texts]
+    holds, before = (texts.holds, f"{texts.detail}; ") if texts else (change < SLACK, "")
+    probe.note("repeats", holds, f"{before}ln p changes by up to {change:.2g}", change)
 
 
-def _logits(on: Examined) -> None:
-    """All next-token logits; the scores of a text must be their log-softmax, each at its own token."""
-    logits = np.asarray(on.reply(NextLogits(ONE, RESPONSE)), float)
-    on.note(
-        "vocabulary", True, f"gives all {logits.shape[1]} next-token logits", float(logits.shape[1])
-    )
-    if ScoreTokens not in on.model.supports:
+def _logits(probe: ModelProbe) -> None:
+    """All next-token logits; scores of a text must be their log-softmax, each at its own token."""
+    logits = np.asarray(probe.answer(NextLogits(ONE, RESPONSE)), float)
+    size = logits.shape[1]
+    probe.note("vocabulary", True, f"gives all {size} next-token logits", float(size))
+    if ScoreTokens not in probe.model.supports:
         return
-    scores = np.asarray(on.reply(ScoreTokens(ONE, RESPONSE)), float)
+    scores = np.asarray(probe.answer(ScoreTokens(ONE, RESPONSE)), float)
     top = logits.max(-1, keepdims=True)
     table = logits - top - np.log(np.exp(logits - top).sum(-1, keepdims=True))
     gap = float(np.abs(table[: len(scores)] - scores[:, None]).min(-1).max())
-    on.note(
-        "echo_aligned",
-        gap < NUMERICS,
-        f"each score is one of its own position's log-probabilities within {gap:.2g}",
-        gap,
-    )
+    detail = f"each score is one of its own position's log-probabilities within {gap:.2g}"
+    probe.note("echo_aligned", gap < NUMERICS, detail, gap)
 
 
-def _embeddings(on: Examined) -> None:
-    vector = np.asarray(on.reply(Embed(ONE)), float)
+def _embeddings(probe: ModelProbe) -> None:
+    vector = np.asarray(probe.answer(Embed(ONE)), float)
     good = vector.ndim == 1 and bool(np.isfinite(vector).all())
-    on.note("embeddings", good, f"{vector.size} numbers for a text")
+    probe.note("embeddings", good, f"{vector.size} numbers for a text")
+
+
+CHECKS: tuple[tuple[type[Request[object]], Check, Callable[[ModelProbe], None]], ...] = (
+    (Complete, "completions", _texts),
+    (ScoreTokens, "logprobs", _scores),
+    (NextLogits, "vocabulary", _logits),
+    (Embed, "embeddings", _embeddings),
+)

@@ -3,156 +3,161 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from leakbound.errors import TargetError
 from leakbound.models.openai.account import usage_of
 from leakbound.models.probe.contract import largest_change
 from leakbound.models.probe.endpoint_probe import HOT, ONE, OTHER, TOKENS, EndpointProbe, Sender
-from leakbound.models.probe.replies import Said, read_completion
+from leakbound.models.probe.replies import ScoredText, read_completion
 from leakbound.models.probe.scores import ask_echo, ask_logprobs, ask_prompt_logprobs
 
-__all__ = ["interview"]
+__all__ = ["run_questions"]
 
-IDS = [10, 11, 12, 13, 14]  # token ids that every vocabulary has
+IDS = (10, 11, 12, 13, 14)  # token ids that every vocabulary has
 
 
-def interview(door: Sender, model: str) -> EndpointProbe:
-    """Ask everything. Raises TargetError if the endpoint is not there, refuses the key, or answers
-    no question at all.
+class Say(Protocol):
+    """`EndpointProbe.complete` or `EndpointProbe.chat`."""
+
+    def __call__(self, prompt: str, **fields: object) -> ScoredText | None: ...
+
+
+def run_questions(client: Sender, model: str) -> EndpointProbe:
+    """Ask an endpoint everything.
+
+    Args:
+        client: Sends the questions.
+        model: Name of the model, as the endpoint knows it.
+
+    Returns:
+        The probe with its findings.
+
+    Raises:
+        TargetError: If the endpoint is not there, refuses the key, or answers no question at all.
     """
-    on = EndpointProbe(door, model)
-    spoken, written = _texts(on)
-    say = on.complete if written else on.talk
-    first, fields = ask_logprobs(on, spoken is not None, written is not None)
-    answers = _repeats(on, say, first or written or spoken, fields)
-    if written:
-        _prompts(on, written)
-        ask_echo(on, answers)
-        ask_prompt_logprobs(on, answers)
-    _draws(on, say)
-    _embeddings(on)
-    return on
+    probe = EndpointProbe(client, model)
+    chatted, completed = _texts(probe)
+    say: Say = probe.complete if completed else probe.chat
+    first, fields = ask_logprobs(probe, chatted is not None, completed is not None)
+    answers = _repeats(probe, say, first or completed or chatted, fields)
+    if completed:
+        _prompts(probe, completed)
+        ask_echo(probe, answers)
+        ask_prompt_logprobs(probe, answers)
+    _draws(probe, say)
+    _embeddings(probe)
+    return probe
 
 
 # --- texts
-# --------------------------------------------------------------------------------------------------------------
 
 
-def _texts(on: EndpointProbe) -> tuple[Said | None, Said | None]:
-    spoken = on.talk(ONE)
-    on.note("chat", spoken is not None, "answers /chat/completions" if spoken else on.refused)
-    failed = on.failed
-    written = on.complete(ONE)
-    on.note("completions", written is not None, "answers /completions" if written else on.refused)
-    if spoken is None and written is None:
+def _texts(probe: EndpointProbe) -> tuple[ScoredText | None, ScoredText | None]:
+    chatted = probe.chat(ONE)
+    there = chatted is not None
+    probe.note("chat", there, "answers /chat/completions" if there else probe.refused)
+    failed = probe.failed
+    completed = probe.complete(ONE)
+    there = completed is not None
+    probe.note("completions", there, "answers /completions" if there else probe.refused)
+    if chatted is None and completed is None:
         raise TargetError(
             f"the endpoint answers neither /chat/completions ({failed}) nor /completions "
-            f"({on.failed}); "
-            "check the base URL, which ends in /v1 on most servers, and the model's name "
-            f"{on.model!r}."
+            f"({probe.failed}); check the base URL, which ends in /v1 on most servers, and the "
+            f"model's name {probe.model!r}."
         )
-    return spoken, written
+    return chatted, completed
 
 
-def _prompts(on: EndpointProbe, written: Said) -> None:
+def _prompts(probe: EndpointProbe, completed: ScoredText) -> None:
     """Several prompts in one request; prompts of token ids."""
-    texts = [read_completion(choice) for choice in on.choices(
-        "/completions", prompt=[ONE, OTHER], max_tokens=TOKENS, temperature=0.0)]  # fmt: skip
-    kept = len(texts) == 2 and texts[0] is not None and texts[0].text == written.text
-    on.note("batches", kept, "two prompts in one request, in order" if kept else on.refused)
-    body = on.ask("/completions", prompt=IDS, max_tokens=1, temperature=0.0) or {}
+    fields = {"prompt": [ONE, OTHER], "max_tokens": TOKENS, "temperature": 0.0}
+    texts = [read_completion(choice) for choice in probe.choices("/completions", fields)]
+    kept = len(texts) == 2 and texts[0] is not None and texts[0].text == completed.text
+    probe.note("batches", kept, "two prompts in one request, in order" if kept else probe.refused)
+    fields = {"prompt": list(IDS), "max_tokens": 1, "temperature": 0.0}
+    body = probe.ask("/completions", fields)
     choices, usage = body.get("choices"), usage_of(body)
     used = usage.prompt if usage else 0
     taken = isinstance(choices, list) and len(choices) == 1 and used in (len(IDS), len(IDS) + 1)
-    told = f"a prompt of {len(IDS)} ids counts {used} tokens" if usage else on.refused
-    on.note("token_ids", taken, told)
+    detail = f"a prompt of {len(IDS)} ids counts {used} tokens" if usage else probe.refused
+    probe.note("token_ids", taken, detail)
 
 
-def _embeddings(on: EndpointProbe) -> None:
-    data = (on.ask("/embeddings", input=[ONE, OTHER]) or {}).get("data")
+def _embeddings(probe: EndpointProbe) -> None:
+    data = probe.ask("/embeddings", {"input": [ONE, OTHER]}).get("data")
     sizes = {_size(entry) for entry in data} if isinstance(data, list) and len(data) == 2 else {0}
     good = len(sizes) == 1 and 0 not in sizes
-    on.note("embeddings", good, f"{sizes.pop()} numbers for a text" if good else on.refused)
+    probe.note("embeddings", good, f"{sizes.pop()} numbers for a text" if good else probe.refused)
 
 
-def _size(entry: Any) -> int:
+def _size(entry: object) -> int:
     vector = entry.get("embedding") if isinstance(entry, dict) else None
-    good = isinstance(vector, list) and all(
-        isinstance(x, int | float) and math.isfinite(x) for x in vector
-    )
-    return len(vector) if good and isinstance(vector, list) else 0
+    if not isinstance(vector, list):
+        return 0
+    good = all(isinstance(x, int | float) and math.isfinite(x) for x in vector)
+    return len(vector) if good else 0
 
 
 def _repeats(
-    on: EndpointProbe, say: Callable[..., Said | None], first: Said | None, fields: dict[str, Any]
-) -> list[tuple[str, Said]]:
-    """One question, another, the first again: equal answers, and by how much ln p changes. Returns
-    texts that were answered
-    with log-probabilities, as (prompt, answer)."""
+    probe: EndpointProbe, say: Say, first: ScoredText | None, fields: Mapping[str, object]
+) -> list[tuple[str, ScoredText]]:
+    """One question, another, the first again: equal answers, and by how much ln p changes.
+
+    Returns the (prompt, answer) pairs that came with log-probabilities.
+    """
     between, again = say(OTHER, **fields), say(ONE, **fields)
     if first is None or again is None:
-        on.note("repeats", None, on.refused)
+        probe.note("repeats", None, probe.refused)
         return []
-    change = largest_change(first, again)
-    same = first.text == again.text
-    told = f"the answer {'is the same' if same else 'differs'} when a question is asked again"
-    on.note(
-        "repeats",
-        same,
-        told + ("" if change is None else f"; ln p changes by up to {change:.2g}"),
-        change,
-    )
-    return [
-        (prompt, said)
-        for prompt, said in ((ONE, first), (OTHER, between))
-        if said is not None and said.tokens
-    ]
+    change, same = largest_change(first, again), first.text == again.text
+    detail = f"the answer {'is the same' if same else 'differs'} when a question is asked again"
+    change_detail = "" if change is None else f"; ln p changes by up to {change:.2g}"
+    probe.note("repeats", same, detail + change_detail, change)
+    answers = ((ONE, first), (OTHER, between))
+    return [(prompt, answer) for prompt, answer in answers if answer is not None and answer.tokens]
 
 
 # --- draws
-# --------------------------------------------------------------------------------------------------------------
 
 
-def _draws(on: EndpointProbe, say: Callable[..., Said | None]) -> None:
+def _draws(probe: EndpointProbe, say: Say) -> None:
     """Answers at a high temperature must differ, equal seeds must give equal ones."""
-    drawn = [say(ONE, temperature=HOT, seed=seed) for seed in (1, 1, 2, 3)]
+    seeded = [say(ONE, temperature=HOT, seed=seed) for seed in (1, 1, 2, 3)]
     free = [say(ONE, temperature=HOT) for _ in range(2)]
-    texts = {said.text for said in (*drawn, *free) if said is not None}
+    texts = {answer.text for answer in (*seeded, *free) if answer is not None}
     if not texts:
-        on.note("temperature", None, f"a temperature of {HOT:g} is {on.refused}")
-        on.note("seed", None, "cannot be told without draws")
+        probe.note("temperature", None, f"a temperature of {HOT:g} is {probe.refused}")
+        probe.note("seed", None, "cannot be determined without draws")
         return
-    still = next(finding for finding in on.findings if finding.check == "repeats").holds
-    if not _temperature(on, texts, bool(still)) and len(texts) < 2:
-        on.note("seed", None, "cannot be told: answers do not vary")
+    still = next(finding for finding in probe.findings if finding.check == "repeats").holds
+    if not _temperature(probe, texts, bool(still)) and len(texts) < 2:
+        probe.note("seed", None, "cannot be determined: answers do not vary")
         return
-    _seed(on, drawn)
+    _seed(probe, seeded)
 
 
-def _temperature(on: EndpointProbe, texts: set[str], still: bool) -> bool:
+def _temperature(probe: EndpointProbe, texts: set[str], still: bool) -> bool:
     if not still:
-        return on.note(
-            "temperature", None, "cannot be told: answers differ at temperature 0 already"
-        )
+        detail = "cannot be determined: answers differ at temperature 0 already"
+        return probe.note("temperature", None, detail)
     if len(texts) < 2:
-        return on.note(
-            "temperature", False, f"ignores the temperature: 6 draws at {HOT:g} gave one answer"
-        )
-    return on.note(
-        "temperature", True, f"6 draws at {HOT:g} gave {len(texts)} answers, two at 0 gave one"
-    )
+        detail = f"ignores the temperature: 6 draws at {HOT:g} gave one answer"
+        return probe.note("temperature", False, detail)
+    detail = f"6 draws at {HOT:g} gave {len(texts)} answers, two at 0 gave one"
+    return probe.note("temperature", True, detail)
 
 
-def _seed(on: EndpointProbe, drawn: Sequence[Said | None]) -> None:
-    if any(said is None for said in drawn):
-        on.note("seed", False, f"a seed is {on.refused}")
+def _seed(probe: EndpointProbe, seeded: Sequence[ScoredText | None]) -> None:
+    if any(answer is None for answer in seeded):
+        probe.note("seed", False, f"a seed is {probe.refused}")
         return
-    one, again, *others = [said.text for said in drawn if said is not None]
-    differ = any(text != one for text in others)
+    one, again, *others = [answer.text for answer in seeded if answer is not None]
     if one != again:
-        on.note("seed", False, "ignores the seed: one seed gave two answers")
+        probe.note("seed", False, "ignores the seed: one seed gave two answers")
+    elif all(text == one for text in others):
+        probe.note("seed", None, "cannot be determined: all seeds gave one answer")
     else:
-        on.note("seed", differ or None, "one seed gave one answer, others gave others" if differ else
-                "cannot be told: all seeds gave one answer")  # fmt: skip
+        probe.note("seed", True, "one seed gave one answer, others gave others")

@@ -1,11 +1,11 @@
-"""ProbeRecord: the versioned finding of what a model at an address really supports."""
+"""ProbeRecord: the versioned findings about what a model at an address really supports."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
 from leakbound._version import __version__
 from leakbound.errors import UsageError
@@ -13,34 +13,45 @@ from leakbound.errors import UsageError
 __all__ = ["Check", "Finding", "ProbeRecord", "load_probe"]
 
 Check = Literal[
-    "completions", "chat", "batches", "token_ids", "embeddings", "logprobs", "chat_logprobs", "logprobs_valid", "top_k",
-    "echo", "echo_aligned", "echo_length", "prompt_logprobs", "prompt_logprobs_aligned", "vocabulary", "repeats",
-    "temperature", "seed",
+    "completions", "chat", "batches", "token_ids", "embeddings", "logprobs", "chat_logprobs",
+    "logprobs_valid", "top_k", "echo", "echo_aligned", "echo_length", "prompt_logprobs",
+    "prompt_logprobs_aligned", "vocabulary", "repeats", "temperature", "seed",
 ]  # fmt: skip
 
 
 class Finding(BaseModel):
-    """One check: whether it holds, None where that could not be told, and what was seen. `value` is
-    the number, if it is one:
-    the most alternatives a token came with, the most tokens echoed, the largest change of ln p
-    between equal questions.
+    """One check.
+
+    Attributes:
+        check: What was checked.
+        holds: Whether it holds; None where that could not be determined.
+        detail: What was seen (`told` in records of schema version 1).
+        value: The number, where it is one: the most alternatives that a token came with, the most
+            tokens echoed, the largest change of ln p between equal questions.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     check: Check
     holds: bool | None
-    told: str
+    detail: str = Field(validation_alias=AliasChoices("detail", "told"))
     value: float | None = None
 
 
 class ProbeRecord(BaseModel):
-    """What was found at an address with so many requests, all of them on public texts.
+    """What was found at an address. Holds no key.
 
-    Holds no key.
+    Attributes:
+        schema_version: Of this record.
+        version: Of the package that wrote it.
+        address: Address of the model.
+        base_url: Base URL of the endpoint; None for a local model.
+        requests: Requests that were sent, all of them on public texts.
+        findings: One for each check that was made.
+        supports: Names of the kinds of requests that the model answers.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
-    schema_version: Literal[1] = 1
+    schema_version: Literal[1, 2] = 2
     version: str = __version__
     address: str
     base_url: str | None = None
@@ -49,19 +60,40 @@ class ProbeRecord(BaseModel):
     supports: tuple[str, ...]
 
     def finding(self, check: Check) -> Finding:
-        """The finding of a check; a check that was not made says so."""
-        missing = Finding(check=check, holds=None, told="not checked: nothing to check it on")
+        """The finding of a check.
+
+        Args:
+            check: Its name.
+
+        Returns:
+            What was found; where the check was not made, a finding that says so.
+        """
+        missing = Finding(check=check, holds=None, detail="not checked: nothing to check it on")
         return next((finding for finding in self.findings if finding.check == check), missing)
 
     def holds(self, check: Check) -> bool:
-        """Whether a check was made and holds."""
+        """Whether a check was made and holds.
+
+        Args:
+            check: Its name.
+
+        Returns:
+            True if it holds.
+        """
         return self.finding(check).holds is True
 
 
 def load_probe(path: Path) -> ProbeRecord:
     """Read a record that `leakbound probe --json` wrote.
 
-    Raises UsageError with what is wrong with the file.
+    Args:
+        path: The file.
+
+    Returns:
+        The record.
+
+    Raises:
+        UsageError: With what is wrong with the file.
     """
     try:
         return ProbeRecord.model_validate_json(path.read_text(encoding="utf-8"))
@@ -73,6 +105,5 @@ def load_probe(path: Path) -> ProbeRecord:
         where = ".".join(str(part) for part in error.errors()[0]["loc"]) or "the whole"
         raise UsageError(
             f"the capabilities file {str(path)!r} is no probe record of this version (at "
-            f"{where}); make it again with "
-            "leakbound probe ADDRESS --json."
+            f"{where}); make it again with leakbound probe ADDRESS --json."
         ) from None

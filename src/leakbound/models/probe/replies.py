@@ -1,23 +1,23 @@
-"""What an endpoint said, read from its JSON:
-
-a text, and tokens with log-probabilities where it gave any.
-"""
+"""What an endpoint generated, read from its JSON: a text, and tokens with log-probabilities."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-__all__ = ["Said", "Token", "read_chat", "read_completion", "read_prompt"]
+__all__ = ["ScoredText", "Token", "read_chat", "read_completion", "read_prompt"]
 
-BROKEN = (KeyError, IndexError, TypeError, ValueError, AttributeError)
+BROKEN = (KeyError, IndexError, TypeError, ValueError)  # what JSON of another shape raises
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token's text, its ln p (None where the server gave none, as for the first token), and its
-    alternatives' ln p.
+    """A token and its log-probability.
+
+    Attributes:
+        text: Text of the token.
+        logprob: ln p; None where the server gave none, as for the first token of a text.
+        top: ln p of alternatives, by their texts.
     """
 
     text: str
@@ -26,65 +26,113 @@ class Token:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """A text and its tokens, which are empty without log-probabilities."""
+class ScoredText:
+    """A text and its tokens.
+
+    Attributes:
+        text: The text.
+        tokens: Its tokens; none where the server gave no log-probabilities.
+    """
 
     text: str
     tokens: tuple[Token, ...] = ()
 
 
-def read_completion(choice: Any) -> Said | None:
-    """One choice of /v1/completions, in the legacy shape; None if it has another."""
-    try:
-        text, logprobs = str(choice["text"]), choice.get("logprobs")
-        if not logprobs or "token_logprobs" not in logprobs:
-            return Said(text)
-        tops = logprobs.get("top_logprobs") or [None] * len(logprobs["tokens"])
-        rows = zip(logprobs["tokens"], logprobs["token_logprobs"], tops, strict=True)
-        return Said(
-            text, tuple(Token(str(token), _number(value), _top(top)) for token, value, top in rows)
-        )
-    except BROKEN:
-        return None
+def read_completion(choice: object) -> ScoredText | None:
+    """Read a choice of /v1/completions.
 
+    Args:
+        choice: The decoded choice.
 
-def read_chat(choice: Any) -> Said | None:
-    """One choice of /v1/chat/completions; None if it has another shape."""
-    try:
-        text, logprobs = str(choice["message"]["content"] or ""), choice.get("logprobs")
-        entries = (logprobs or {}).get("content") or ()
-        return Said(text, tuple(
-            Token(str(entry["token"]), _number(entry["logprob"]),
-                  {str(other["token"]): float(other["logprob"]) for other in entry.get("top_logprobs") or ()})
-            for entry in entries
-        ))  # fmt: skip
-    except BROKEN:
-        return None
+    Returns:
+        What it holds; None if it has another shape.
 
-
-def read_prompt(choice: Any) -> Said | None:
-    """The tokens of a prompt from vLLM's `prompt_logprobs`; None if there are none.
-
-    The prompt's own token comes first.
+    Examples:
+        >>> read_completion({"text": "a"})
+        ScoredText(text='a', tokens=())
     """
     try:
-        rows = choice["prompt_logprobs"]
-        return Said("", tuple(_prompt_token(row) for row in rows)) if rows else None
+        found = _mapping(choice)
+        text, logprobs = str(found["text"]), found.get("logprobs")
+        if not isinstance(logprobs, dict) or "token_logprobs" not in logprobs:
+            return ScoredText(text)
+        tokens, values = _list(logprobs["tokens"]), _list(logprobs["token_logprobs"])
+        tops = _list(logprobs.get("top_logprobs") or [None] * len(tokens))
+        rows = zip(tokens, values, tops, strict=True)
+        return ScoredText(text, tuple(Token(str(t), _number(v), _top(top)) for t, v, top in rows))
     except BROKEN:
         return None
 
 
-def _prompt_token(row: Mapping[str, Any] | None) -> Token:
+def read_chat(choice: object) -> ScoredText | None:
+    """Read a choice of /v1/chat/completions.
+
+    Args:
+        choice: The decoded choice.
+
+    Returns:
+        What it holds; None if it has another shape.
+    """
+    try:
+        found = _mapping(choice)
+        text = str(_mapping(found["message"])["content"] or "")
+        entries = _list(_mapping(found.get("logprobs") or {}).get("content") or [])
+        return ScoredText(text, tuple(map(_chat_token, map(_mapping, entries))))
+    except BROKEN:
+        return None
+
+
+def read_prompt(choice: object) -> ScoredText | None:
+    """Read the tokens of a prompt from vLLM's `prompt_logprobs`.
+
+    Args:
+        choice: The decoded choice. In each row, the prompt's own token comes first.
+
+    Returns:
+        The tokens, with an empty text; None if there are none.
+    """
+    try:
+        rows = _list(_mapping(choice)["prompt_logprobs"] or [])
+        return ScoredText("", tuple(map(_prompt_token, rows))) if rows else None
+    except BROKEN:
+        return None
+
+
+def _chat_token(entry: Mapping[str, object]) -> Token:
+    others = map(_mapping, _list(entry.get("top_logprobs") or []))
+    top = {str(other["token"]): _float(other["logprob"]) for other in others}
+    return Token(str(entry["token"]), _number(entry["logprob"]), top)
+
+
+def _prompt_token(row: object) -> Token:
     if row is None:
         return Token("", None, {})
-    top = {str(entry["decoded_token"]): float(entry["logprob"]) for entry in row.values()}
-    own = next(iter(row.values()))
-    return Token(str(own["decoded_token"]), float(own["logprob"]), top)
+    entries = list(map(_mapping, _mapping(row).values()))
+    top = {str(entry["decoded_token"]): _float(entry["logprob"]) for entry in entries}
+    return Token(str(entries[0]["decoded_token"]), _float(entries[0]["logprob"]), top)
 
 
-def _number(value: Any) -> float | None:
-    return None if value is None else float(value)
+def _top(top: object) -> dict[str, float]:
+    return {str(token): _float(value) for token, value in _mapping(top or {}).items()}
 
 
-def _top(top: Any) -> dict[str, float]:
-    return {str(token): float(value) for token, value in (top or {}).items()}
+def _number(value: object) -> float | None:
+    return None if value is None else _float(value)
+
+
+def _float(value: object) -> float:
+    if not isinstance(value, int | float | str):
+        raise TypeError("no number")
+    return float(value)
+
+
+def _mapping(value: object) -> Mapping[str, object]:
+    if not isinstance(value, dict):
+        raise TypeError("no object")
+    return value
+
+
+def _list(value: object) -> list[object]:
+    if not isinstance(value, list):
+        raise TypeError("no list")
+    return value

@@ -1,12 +1,8 @@
-"""Questions about log-probabilities:
-
-of generated tokens, of echoed ones, of a prompt's; and whose they are.
-"""
+"""Questions about log-probabilities: of generated tokens, of echoed ones, of a prompt's."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from leakbound.models.probe.contract import Alignment, alignment, broken_law
 from leakbound.models.probe.endpoint_probe import (
@@ -18,135 +14,157 @@ from leakbound.models.probe.endpoint_probe import (
     EndpointProbe,
 )
 from leakbound.models.probe.record import Check
-from leakbound.models.probe.replies import Said, read_prompt
+from leakbound.models.probe.replies import ScoredText, read_prompt
 
 __all__ = ["ask_echo", "ask_logprobs", "ask_prompt_logprobs"]
 
-MANY = (1000, 100, 20, 5, 1)  # alternatives asked for, until an answer comes
-WORDS = (64, 256, 1024)  # lengths of the texts to echo
+MANY = (1000, 100, 20, 5, 1)  # alternatives requested, until an answer comes: usual limits
+WORDS = (64, 256, 1024)  # lengths of the texts to echo: a short, a usual and a long context
 PLACES = {
-    "early": "each echoed token carries the log-probabilities of the position after it: shifted by one",
-    "late": "each echoed token carries the log-probabilities of the position before it: shifted by one",
+    "early": "each echoed token carries the log-probabilities of the position after it: "
+    "shifted by one",
+    "late": "each echoed token carries the log-probabilities of the position before it: "
+    "shifted by one",
     "elsewhere": "echoed log-probabilities are not those of their tokens",
-    "unclear": "cannot be told: too few tokens agree, or their values do not tell positions apart",
+    "unclear": "cannot be determined: too few tokens agree, or their values do not tell positions "
+    "apart",
 }
+Answers = Sequence[tuple[str, ScoredText]]
 
 
 def ask_logprobs(
-    on: EndpointProbe, chats: bool, completes: bool
-) -> tuple[Said | None, dict[str, Any]]:
-    """Log-probabilities of generated tokens; returns an answer that has them, and the fields that
-    ask for them.
+    probe: EndpointProbe, chats: bool, completes: bool
+) -> tuple[ScoredText | None, Mapping[str, object]]:
+    """Ask for log-probabilities of generated tokens.
+
+    Args:
+        probe: Asks, and keeps the findings.
+        chats: Whether /chat/completions answers.
+        completes: Whether /completions answers.
+
+    Returns:
+        An answer that has them, and the fields that ask for them; None and no fields if there is
+        none.
     """
-    shown = on.talk(ONE, **CHAT_FIELDS) if chats else None
+    chatted = probe.chat(ONE, **CHAT_FIELDS) if chats else None
     if chats:
-        _present(on, "chat_logprobs", shown)
-    written = on.complete(ONE, **FIELDS) if completes else None
+        _note_presence(probe, "chat_logprobs", chatted)
+    completed = probe.complete(ONE, **FIELDS) if completes else None
     if completes:
-        _present(on, "logprobs", written)
-    seen = [token for said in (shown, written) if said is not None for token in said.tokens]
+        _note_presence(probe, "logprobs", completed)
+    seen = [token for one in (chatted, completed) if one is not None for token in one.tokens]
     if seen:
         broken = broken_law(seen)
-        on.note(
-            "logprobs_valid", broken is None, broken or f"{len(seen)} tokens keep the laws of ln p"
-        )
-        _top(on, bool(written and written.tokens))
-    first, fields = (written, FIELDS) if completes else (shown, CHAT_FIELDS)
+        detail = broken or f"{len(seen)} tokens keep the laws of ln p"
+        probe.note("logprobs_valid", broken is None, detail)
+        _count_alternatives(probe, completed is not None and bool(completed.tokens))
+    first, fields = (completed, FIELDS) if completes else (chatted, CHAT_FIELDS)
     return (first, fields) if first is not None and first.tokens else (None, {})
 
 
-def _present(on: EndpointProbe, check: Check, said: Said | None) -> bool:
-    there = said is not None and any(token.logprob is not None for token in said.tokens)
-    ignored = "ignores log-probabilities: answered without them" if said is not None else on.refused
-    return on.note(check, there, "each generated token has its ln p" if there else ignored)
+def _note_presence(probe: EndpointProbe, check: Check, answer: ScoredText | None) -> None:
+    there = answer is not None and any(token.logprob is not None for token in answer.tokens)
+    ignored = "ignores log-probabilities: answered without them"
+    missing = probe.refused if answer is None else ignored
+    probe.note(check, there, "each generated token has its ln p" if there else missing)
 
 
-def _top(on: EndpointProbe, completes: bool) -> None:
-    """How many alternatives come with a token."""
+def _count_alternatives(probe: EndpointProbe, completes: bool) -> None:
     for k in MANY:
-        said = (on.complete(ONE, max_tokens=1, logprobs=k) if completes
-                else on.talk(ONE, max_tokens=1, logprobs=True, top_logprobs=k))  # fmt: skip
-        if said is not None and said.tokens:
-            count = min(k, len(said.tokens[0].top))
-            on.note("top_k", count > 0, f"{count} alternatives of {k} asked for", float(count))
+        answer = _one_token(probe, k, completes)
+        if answer is not None and answer.tokens:
+            count = min(k, len(answer.tokens[0].top))
+            detail = f"{count} alternatives of {k} requested"
+            probe.note("top_k", count > 0, detail, float(count))
             return
-    on.note("top_k", False, on.refused)
+    probe.note("top_k", False, probe.refused)
 
 
-def ask_echo(on: EndpointProbe, answers: Sequence[tuple[str, Said]]) -> None:
-    """Echo each answer behind its prompt, and look where its log-probabilities stand."""
-    whole = on.complete(ONE, echo=True, logprobs=1, max_tokens=1)
-    there = whole is not None and ONE in whole.text
-    scored = there and whole is not None and len(whole.tokens) > TOP
-    told = "answered without the prompt" if whole is not None and not there else on.refused
-    on.note("echo", scored, "the prompt comes back with log-probabilities" if scored else told if not there else
-            "the prompt comes back without log-probabilities")  # fmt: skip
-    if not scored:
+def _one_token(probe: EndpointProbe, k: int, completes: bool) -> ScoredText | None:
+    if completes:
+        return probe.complete(ONE, max_tokens=1, logprobs=k)
+    return probe.chat(ONE, max_tokens=1, logprobs=True, top_logprobs=k)
+
+
+def ask_echo(probe: EndpointProbe, answers: Answers) -> None:
+    """Echo each answer behind its prompt, and see where its log-probabilities stand.
+
+    Args:
+        probe: Asks, and keeps the findings.
+        answers: (prompt, answer) pairs that came with log-probabilities.
+    """
+    whole = probe.complete(ONE, echo=True, logprobs=1, max_tokens=1)
+    if not _note_echo(probe, whole):
         return
     echoes = [
-        on.complete(prompt + said.text, echo=True, max_tokens=1, **FIELDS)
-        for prompt, said in answers
+        probe.complete(prompt + answer.text, echo=True, max_tokens=1, **FIELDS)
+        for prompt, answer in answers
     ]
-    _place(on, "echo_aligned", answers, echoes)
-    _echo_length(on)
+    _place(probe, "echo_aligned", answers, echoes)
+    _echo_length(probe)
+
+
+def _note_echo(probe: EndpointProbe, whole: ScoredText | None) -> bool:
+    if whole is None:
+        return probe.note("echo", False, probe.refused)
+    if ONE not in whole.text:
+        return probe.note("echo", False, "answered without the prompt")
+    if len(whole.tokens) <= TOP:
+        return probe.note("echo", False, "the prompt comes back without log-probabilities")
+    return probe.note("echo", True, "the prompt comes back with log-probabilities")
 
 
 def _place(
-    on: EndpointProbe,
-    check: Check,
-    answers: Sequence[tuple[str, Said]],
-    echoes: Sequence[Said | None],
+    probe: EndpointProbe, check: Check, answers: Answers, echoes: Sequence[ScoredText | None]
 ) -> None:
     """The worst clear place decides."""
-    pairs = [
-        (said, echo) for (_, said), echo in zip(answers, echoes, strict=False) if echo is not None
+    found = [
+        alignment(answer, echo, _noise(probe))
+        for (_, answer), echo in zip(answers, echoes, strict=False)
+        if echo is not None
     ]
-    found = [alignment(said, echo, _noise(on)) for said, echo in pairs]
     clear = [one for one in found if one.place != "unclear"]
-    wrong = next((one for one in clear if one.place != "aligned"), None)
-    decided: Alignment | None = wrong or next(iter(clear), None)
+    wrong = [one for one in clear if one.place != "aligned"]
+    decided: Alignment | None = next(iter(wrong + clear), None)
     if decided is None:
-        on.note(check, None, PLACES["unclear"])
+        probe.note(check, None, PLACES["unclear"])
     elif decided.place == "aligned":
-        on.note(
-            check, True, f"equal to the generated tokens' own within {decided.gap:.2g}", decided.gap
-        )
+        detail = f"equal to the generated tokens' own within {decided.gap:.2g}"
+        probe.note(check, True, detail, decided.gap)
     else:
-        on.note(
-            check,
-            False,
-            f"{PLACES[decided.place]} (ln p off by up to {decided.gap:.2g})",
-            decided.gap,
-        )
+        detail = f"{PLACES[decided.place]} (ln p off by up to {decided.gap:.2g})"
+        probe.note(check, False, detail, decided.gap)
 
 
-def _echo_length(on: EndpointProbe) -> None:
+def _echo_length(probe: EndpointProbe) -> None:
     longest, refused = 0, ""
     for words in WORDS:
-        said = on.complete(
-            " ".join([OTHER] * (words // len(OTHER.split()))), echo=True, logprobs=1, max_tokens=1
-        )
-        if said is None or not said.tokens:
-            refused = f", one of about {words} words was {on.refused}"
+        text = " ".join([OTHER] * (words // len(OTHER.split())))
+        answer = probe.complete(text, echo=True, logprobs=1, max_tokens=1)
+        if answer is None or not answer.tokens:
+            refused = f", one of about {words} words was {probe.refused}"
             break
-        longest = len(said.tokens)
-    on.note("echo_length", not refused, f"{longest} tokens were echoed{refused}", float(longest))
+        longest = len(answer.tokens)
+    detail = f"{longest} tokens were echoed{refused}"
+    probe.note("echo_length", not refused, detail, float(longest))
 
 
-def ask_prompt_logprobs(on: EndpointProbe, answers: Sequence[tuple[str, Said]]) -> None:
-    """vLLM's log-probabilities of a prompt, compared with the same tokens as they were generated."""
+def ask_prompt_logprobs(probe: EndpointProbe, answers: Answers) -> None:
+    """Compare vLLM's log-probabilities of a prompt with those of the tokens as generated.
+
+    Args:
+        probe: Asks, and keeps the findings.
+        answers: (prompt, answer) pairs that came with log-probabilities.
+    """
     read = []
-    for text in [prompt + said.text for prompt, said in answers] or [ONE]:
-        asked = on.choices(
-            "/completions", prompt=text, max_tokens=1, temperature=0.0, prompt_logprobs=TOP
-        )
-        read.append(next(map(read_prompt, asked), None))
-    there = any(said is not None for said in read)
-    if on.note(
-        "prompt_logprobs", there, "each token of a prompt has its ln p" if there else on.refused
-    ):
-        _place(on, "prompt_logprobs_aligned", answers, read)
+    for text in [prompt + answer.text for prompt, answer in answers] or [ONE]:
+        fields = {"prompt": text, "max_tokens": 1, "temperature": 0.0, "prompt_logprobs": TOP}
+        read.append(next(map(read_prompt, probe.choices("/completions", fields)), None))
+    there = any(one is not None for one in read)
+    detail = "each token of a prompt has its ln p" if there else probe.refused
+    if probe.note("prompt_logprobs", there, detail):
+        _place(probe, "prompt_logprobs_aligned", answers, read)
 
 
-def _noise(on: EndpointProbe) -> float:
-    return next((f.value or 0.0 for f in on.findings if f.check == "repeats"), 0.0)
+def _noise(probe: EndpointProbe) -> float:
+    return next((f.value or 0.0 for f in probe.findings if f.check == "repeats"), 0.0)
