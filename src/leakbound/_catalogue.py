@@ -20,7 +20,9 @@ from pydantic import BaseModel, ConfigDict, model_validator
 
 from leakbound.errors import UsageError, unknown_name
 
-__all__ = ["Catalogue", "Component", "construct", "option_types", "options_of"]
+__all__ = [
+    "Catalogue", "Component", "construct", "opener_of", "option_types", "options_of", "schemes",
+]  # fmt: skip
 
 T = TypeVar("T")
 
@@ -216,7 +218,11 @@ def _unknown_option(name: str, option: str, known: Mapping[str, Any]) -> UsageEr
 
 def _name(kind: type[Any]) -> str:
     return str(vars(kind).get("name", "")) or next(
-        (str(vars(base)["name"]) for base in kind.__mro__ if isinstance(vars(base).get("name"), str)),
+        (
+            str(vars(base)["name"])
+            for base in kind.__mro__
+            if isinstance(vars(base).get("name"), str)
+        ),
         "",
     )
 
@@ -254,3 +260,40 @@ def _described(kind: Any) -> str:
         return f"a list, each {_described(inner[0])}" if inner else "a list"
     named = {float: "a number", int: "a whole number", str: "a text", bool: "true or false"}
     return named.get(kind, "none" if kind is type(None) else str(kind))
+
+
+def opener_of(group: str, scheme: str) -> Callable[[str], Any] | None:
+    """What another package registers to open addresses of a scheme.
+
+    Args:
+        group: Entry-point group: "leakbound.models" or "leakbound.systems".
+        scheme: Name of the entry point, such as "mine" for "mine/..." or "mine:...".
+
+    Returns:
+        A callable that takes the rest of the address, or None if nobody registers the scheme.
+
+    Raises:
+        UsageError: If what is registered cannot be imported.
+    """
+    for entry in metadata.entry_points(group=group, name=scheme):
+        try:
+            found: Callable[[str], Any] = entry.load()
+        except Exception as error:
+            raise UsageError(
+                f"the scheme {scheme!r}, registered as {entry.value!r}, cannot be imported "
+                f"({type(error).__name__}); reinstall or uninstall the package that brings it."
+            ) from None
+        return found
+    return None
+
+
+def schemes(group: str) -> dict[str, str]:
+    """Schemes that other packages register, each with where it leads.
+
+    Args:
+        group: Entry-point group.
+
+    Returns:
+        The value of each entry point by its name.
+    """
+    return {entry.name: entry.value for entry in metadata.entry_points(group=group)}

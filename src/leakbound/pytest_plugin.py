@@ -85,7 +85,7 @@ class PrivacyAudit:
             pytest.fail(str(error), pytrace=False)
 
     def _record(self, rows: Any, system: Any, options: dict[str, Any]) -> AuditResult:
-        from leakbound.api import prepare_call
+        from leakbound.api.audits import prepare_call
         from leakbound.auditing.collect import run_serial
         from leakbound.auditing.prepare import open_models
         from leakbound.auditing.run import run_audit
@@ -100,13 +100,13 @@ class PrivacyAudit:
         return run_audit(prepared, self.folder, ask=run_serial if self.live else self._lacking)[0]
 
     def check(self, record: AuditResult) -> None:
-        """Fail the test unless the verdict is consistent:
+        """Fail the test unless the verdict is no_violation:
 
         a violation, and an audit that could have found none.
         """
         from leakbound.report import summary
 
-        if record.verdict != "consistent":
+        if record.verdict != "no_violation":
             run = (self.folder / record.name).relative_to(self.root)
             again = f"  Again, from the stored trials: pytest {shlex.quote(self.test)}\n  Its report: leakbound report {run}"
             pytest.fail(f"{summary(record)}\n{again}", pytrace=False)
@@ -129,7 +129,7 @@ class PrivacyAudit:
         from leakbound.auditing.prepare import open_models
         from leakbound.errors import StoreError
 
-        if spec.canary == "unigram":
+        if spec.attack.canary.kind == "unigram":
             return open_models(spec)
         try:
             return kept_model(spec, self.folder)

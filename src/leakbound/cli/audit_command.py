@@ -23,7 +23,7 @@ from leakbound.report import page, summary
 
 __all__ = ["command", "finish"]
 
-EXIT = {"consistent": 0, "violation": 1, "inconclusive": 3}
+EXIT = {"no_violation": 0, "violation": 1, "inconclusive": 3}
 
 
 @click.command(context_settings=SETTINGS)

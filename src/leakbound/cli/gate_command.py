@@ -36,7 +36,7 @@ EXIT = {"violation": 1, "inconclusive": 3, "passed": 0}  # the first that any ru
 )
 @click.option(
     "--require",
-    type=click.Choice(["consistent"]),
+    type=click.Choice(["no_violation"]),
     default=None,
     help="the verdict that the run itself must have",
 )
@@ -58,7 +58,7 @@ def command(
     above --max-epsilon) or 3 (a run
     could have refuted too little to speak for the gate). No model is asked.
     """
-    gate = Gate(max_epsilon, min_power, factor, require == "consistent")
+    gate = Gate(max_epsilon, min_power, factor, require == "no_violation")
     passages = [check_gate(record, gate) for record in finished(runs)]
     for passage in passages:
         say(f"{passage.outcome.upper()}: {passage.run}: {passage.why}")

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
 from typing import Any
 
 import click
 
-from leakbound.attacks import CANARIES, QUERIES, SCORES
+from leakbound._catalogue import schemes
+from leakbound.auditing.spec import COMPONENTS
 from leakbound.errors import unknown_name
-from leakbound.mechanisms import MECHANISMS
 from leakbound.models.address import ADDRESSES
 from leakbound.tasks.named_tasks import NAMED_TASKS, NamedTask
 
 __all__ = ["command"]
 
-CATALOGUES: dict[str, dict[str, Any]] = {
-    "mechanisms": MECHANISMS, "attacks": QUERIES, "canaries": CANARIES, "scores": SCORES, "models": ADDRESSES,
+SYSTEMS = {
+    "python:file.py:object": "a callable (context, query), or an object with a method answer",
+    "http:file.yaml": "an HTTP service that takes a context",
+}
+CATALOGUES: dict[str, Mapping[str, Any]] = {
+    "mechanisms": COMPONENTS["mechanism"], "queries": COMPONENTS["query"], "canaries": COMPONENTS["canary"],
+    "scores": COMPONENTS["score"], "estimators": COMPONENTS["estimator"], "models": ADDRESSES, "systems": SYSTEMS,
     "tasks": NAMED_TASKS,
 }  # fmt: skip
 
@@ -24,29 +30,28 @@ CATALOGUES: dict[str, dict[str, Any]] = {
 @click.command()
 @click.argument("catalogue", required=False)
 def command(catalogue: str | None) -> int:
-    """Show one catalogue, or all: mechanisms, attacks, canaries, scores, models, tasks."""
+    """Show one catalogue, or all: mechanisms, queries, canaries, scores, estimators, models,
+    systems, tasks. What installed packages register is among them.
+    """
     if catalogue is not None and catalogue not in CATALOGUES:
         raise unknown_name("the catalogue", catalogue, CATALOGUES)
     for name in [catalogue] if catalogue else CATALOGUES:
         click.echo(name)
-        for key, value in CATALOGUES[name].items():
+        for key, value in {**CATALOGUES[name], **_registered(name)}.items():
             click.echo(f"  {key:<18} {_line(value)}")
     return 0
+
+
+def _registered(name: str) -> dict[str, str]:
+    """Schemes of addresses that other packages open."""
+    if name not in ("models", "systems"):
+        return {}
+    mark = "/" if name == "models" else ":"
+    found = schemes(f"leakbound.{name}")
+    return {f"{scheme}{mark}...": f"from {where}" for scheme, where in found.items()}
 
 
 def _line(value: Any) -> str:
     if isinstance(value, NamedTask):
         return f"{value.about} [{', '.join(value.task.labels) or 'generation'}]"
-    text = value if isinstance(value, str) else (inspect.getdoc(value) or "").split("\n")[0]
-    access = getattr(value, "access", None)
-    shown = (
-        ", ".join(sorted(access))
-        if isinstance(access, frozenset)
-        else access
-        if isinstance(access, str)
-        else ""
-    )
-    notes = "; ".join(
-        note for note in (getattr(value, "tasks", ""), shown) if isinstance(note, str) and note
-    )
-    return f"{text} [{notes}]" if notes else text
+    return value if isinstance(value, str) else (inspect.getdoc(value) or "").split("\n")[0]

@@ -48,24 +48,24 @@ def _cost(most: float | None) -> str:
 def _told(p: Plan, epsilon: float, delta: float) -> str:
     lines = [
         f"{p.pairs} pairs, {p.model_calls} model calls (cost: {_cost(p.cost)})",
-        f"under test: {p.promise}, by {p.estimator}",
+        f"under test: {p.tested}, by {p.estimator}",
         (
-            f"ceiling: a flawless attack certifies at most ε = {cut(p.epsilon_ceiling)} at δ = "
-            f"{delta:g}, or μ = {cut(p.mu_ceiling, 3)}"
+            f"largest certifiable: a perfect attack certifies at most ε = {cut(p.largest_epsilon)} at δ = "
+            f"{delta:g}, or μ = {cut(p.largest_mu, 3)}"
         ),
     ]
     if p.guarantee_mu is not None:
-        lines.append(f"the mechanism's own noise promises μ = {p.guarantee_mu:.3f}: "
-                     f"{'within' if p.mu_ceiling > p.guarantee_mu else 'beyond'} what so many pairs can test")  # fmt: skip
+        lines.append(f"the mechanism's own noise guarantees μ = {p.guarantee_mu:.3f}: "
+                     f"{'within' if (p.largest_mu or 0.0) > p.guarantee_mu else 'beyond'} what so many pairs can test")  # fmt: skip
     if p.pairs_needed is not None:
         lines.append(
-            f"to refute the promise, flawless answers need {p.pairs_needed} tested pairs at least"
+            f"to reject what is tested, a perfect attack needs {p.pairs_needed} tested pairs at least"
         )
     return "\n".join([*lines, *_powers(p, epsilon)])
 
 
 def _powers(p: Plan, epsilon: float) -> list[str]:
-    """Power in units of what is promised: mu where the promise is Gaussian, else epsilon."""
+    """Power in units of what is tested: mu where the guarantee is Gaussian, else epsilon."""
     if not p.power:
         return []
     if p.guarantee_mu is not None and p.estimator == "e_process":
@@ -81,7 +81,7 @@ def _powers(p: Plan, epsilon: float) -> list[str]:
             "ε",
         )
     return [head] + [
-        f"  true {name} = {factor * unit:<8.4g} the promise is refuted with probability "
+        f"  true {name} = {factor * unit:<8.4g} it is rejected with probability "
         f"{chance:.2f}"
         for factor, chance in p.power
     ]

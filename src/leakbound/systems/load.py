@@ -9,6 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from leakbound._catalogue import opener_of
 from leakbound.errors import TargetError, UsageError
 from leakbound.systems.callable import UserSystem, answerer
 from leakbound.systems.http import load_service
@@ -22,6 +23,8 @@ def load_system(address: str, scored: bool = False) -> UserSystem:
     its scores are read as well as its text. Raises TargetError with what is wrong with it.
     """
     scheme, _, rest = address.partition(":")
+    if (opener := opener_of("leakbound.systems", scheme)) is not None:
+        return UserSystem(answerer(opener(rest), address), address, scored=scored, source=address)
     path, _, attribute = rest.rpartition(":") if scheme == "python" else (rest, "", "")
     if scheme not in ("python", "http") or not path or (scheme == "python" and not attribute):
         raise UsageError(
