@@ -4,13 +4,12 @@ from leakbound.auditing.prepare import prepare
 from leakbound.auditing.result import AuditResult, load_result
 from leakbound.auditing.run import run_audit
 from leakbound.auditing.spec import AuditSpec, load_spec, make_spec
-from leakbound.auditing.verdict import Claim, Decision
+from leakbound.auditing.verdict import Claim
 
 __all__ = [
     "AuditResult",
     "AuditSpec",
     "Claim",
-    "Decision",
     "load_result",
     "load_spec",
     "make_spec",

@@ -1,191 +1,157 @@
-"""The record of an audit from its evidence: no model is asked here."""
+"""The result of an audit from one pass over its pairs: no model is asked here."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
 
-from leakbound.attacks import Attack, Score
+from leakbound.attacks import Attack
 from leakbound.auditing.design import Pair
-from leakbound.auditing.estimate import each_confidence, estimate
+from leakbound.auditing.one_pass import OnePass, Tally
 from leakbound.auditing.prepare import Prepared
-from leakbound.auditing.release import Trials, learnt, simulate, trials
-from leakbound.auditing.result import AuditResult, GuaranteeData, curves, provenance, wealth
-from leakbound.auditing.store import EvidenceRow
-from leakbound.auditing.verdict import ceiling, decide
-from leakbound.estimators.votes import clean_estimates, profile, vote_reach
+from leakbound.auditing.result import (
+    FACTORS,
+    AuditResult,
+    EValuePath,
+    GuaranteeData,
+    ThresholdKind,
+    curves_of,
+    path_of,
+    provenance,
+)
+from leakbound.auditing.verdict import conclude
+from leakbound.estimators import Estimator, TrialDesign
+from leakbound.estimators.e_process import EValues
 from leakbound.models.content import measured, readable, without
-from leakbound.stats import Estimate
-from leakbound.tasks import Example, Job, Mechanism, Vector, Votes
+from leakbound.stats import BestOnSameData, Bonferroni, Estimate, Split
+from leakbound.tasks import Example, Job, Mechanism
 
-__all__ = ["assemble", "drawn"]
+__all__ = ["assemble"]
 
-FEW = 3  # candidates that may be alike by chance
+FEW = 3  # sampled candidates that may be alike by chance
+Found = Mapping[Estimator, tuple[Estimate, ...]]
 
 
-def assemble(
-    prepared: Prepared, evidence: Iterable[EvidenceRow], used: int, calls: int
-) -> AuditResult:
-    """Releases, estimates, verdict, curves of the first `used` pairs; `evidence` holds them in
-    order and may be read again.
+def assemble(seen: OnePass, calls: int) -> AuditResult:
+    """The result of the pairs that a pass has seen.
+
+    Args:
+        seen: The pass, at the end of the audit.
+        calls: Model calls that these pairs took.
+
+    Returns:
+        Verdict, estimates, curves, and what they rest on.
     """
-    spec, claim, pairs = prepared.spec, prepared.claim, prepared.pairs[:used]
-    score = learnt(
-        prepared.task,
-        prepared.mechanism,
-        prepared.attack.score,
-        pairs,
-        evidence,
-        prepared.pilot,
-        spec.seed,
-    )
-    simulated = drawn(prepared, score, pairs, evidence)
-    process = prepared.bet.play(simulated.part(slice(prepared.pilot, None)))
-    bets = prepared.bet.estimates(process)
-    estimates = _estimates(prepared, score, pairs, evidence, simulated, bets)
-    reach = _reach(prepared, estimates, used)
-    decision = decide(claim, prepared.guarantee, estimates, used, reach, spec.estimator)
+    prepared, design, estimator = seen.prepared, seen.design, seen.prepared.estimator
+    found, used = seen.estimates(), seen.seen
+    bounds, tested = found[estimator], estimator.tested_pairs(design, used)
+    largest = estimator.largest_certifiable(design, used)
+    conclusion = conclude(design, estimator, bounds, _exact(found), tested, largest)
+    simulated = seen.tally.simulated()
     return AuditResult(
-        name=prepared.name, spec=spec.model_dump(), claim=claim,
-        guarantee=GuaranteeData.of(prepared.guarantee, claim.delta),
-        attack=_describe(prepared.attack, prepared.mechanism), counts=_counts(evidence, used, calls, simulated),
-        estimates=tuple(estimates), decision=decision, wealth=wealth(process),
-        profile=profile(prepared.mechanism, evidence, spec.epsilon) if spec.answers == 1 else None,
-        curves=curves(simulated.member, simulated.nonmember), example_prompt=_example(prepared),
-        warnings=(*prepared.warnings, *_blind(simulated), *_alike(prepared.mechanism, evidence)),
+        name=prepared.name,
+        verdict=conclusion.verdict,
+        reason=conclusion.reason,
+        sentences=conclusion.sentences,
+        claim=design.claim,
+        guarantee=GuaranteeData.of(design.guarantee, design.claim.delta),
+        attack=_describe(prepared.attack, prepared.mechanism),
+        counts={
+            "pairs": used,
+            "tested_pairs": tested,
+            "model_calls": calls,
+            "answers": seen.tally.answers,
+            "unparsable_answers": seen.tally.unparsable,
+            "simulated_outputs": int(simulated.member.size + simulated.nonmember.size),
+        },
+        decided_by=tuple(bound.method for bound in bounds),
+        estimates=tuple(one for each in found.values() for one in each),
+        largest_certifiable=largest,
+        power=_power(estimator, design, used),
+        threshold=_threshold(design),
+        e_values=_path(seen),
+        profile=seen.profile(),
+        curves=curves_of(simulated.member, simulated.nonmember),
+        example_prompt=_example(prepared, seen.first[0]),
+        warnings=(*prepared.warnings, *_blind(seen.tally), *_alike(prepared.mechanism, seen.tally)),
+        handed=prepared.handed,
+        spec=prepared.spec.flat(),
         provenance=provenance(
-            model=prepared.model.name, model_fingerprint=prepared.model.fingerprint, data_fingerprint=prepared.data,
-            seed=str(spec.seed),
+            model=prepared.model.name,
+            model_fingerprint=prepared.model.fingerprint,
+            data_fingerprint=prepared.data,
+            seed=str(prepared.spec.design.seed),
         ),
-    )  # fmt: skip
-
-
-def drawn(
-    prepared: Prepared, score: Score, pairs: Sequence[Pair], evidence: Iterable[EvidenceRow]
-) -> Trials:
-    """Simulated releases of some collected pairs; as many a pair whether all pairs are in or not."""
-    noisy = (
-        prepared.mechanism.needs and "white_box" in prepared.mechanism.access
-    )  # a system of the user's is asked once
-    draws = prepared.spec.simulations // (2 * len(prepared.pairs)) if noisy else 1
-    return simulate(
-        prepared.task,
-        prepared.mechanism,
-        score,
-        pairs,
-        evidence,
-        draws,
-        prepared.spec.seed,
-        prepared.spec.answers,
     )
 
 
-def _estimates(
-    prepared: Prepared, score: Score, pairs: Sequence[Pair], evidence: Iterable[EvidenceRow], simulated: Trials,
-    bets: list[Estimate],
-) -> list[Estimate]:  # fmt: skip
-    """The bet first, then bounds by a threshold on one release a world, then bounds from clean
-    votes and exact losses.
-    """
-    spec, task, mechanism = prepared.spec, prepared.task, prepared.mechanism
-    tested = trials(task, mechanism, score, pairs, evidence, spec.seed, spec.answers)
-    counted = estimate(
-        simulated.part,
-        tested,
-        prepared.rule,
-        prepared.claim,
-        spec.confidence,
-        prepared.bet.levels,
-        prepared.pilot,
-    )
-    if spec.answers == 1:  # votes and laws speak of one release
-        counted += clean_estimates(task, mechanism, pairs, evidence, spec.delta, spec.confidence)
-    return [*bets, *(counted if len(pairs) == len(prepared.pairs) else map(_unbounded, counted))]
+def _exact(found: Found) -> Estimate | None:
+    return next((one for each in found.values() for one in each if one.method == "exact"), None)
 
 
-def _unbounded(found: Estimate) -> Estimate:
-    """What is left of a bound for a number of pairs fixed beforehand, where what was seen has ended
-    the audit.
-    """
-    if found.method == "exact" or found.kind == "point_estimate":
-        return found
-    note = "no bound: the audit ended early on what it saw, and this method needs a number of pairs that is fixed beforehand"
-    return replace(
-        found, kind="point_estimate", confidence=None, assumptions=(note, *found.assumptions)
-    )
+def _power(
+    estimator: Estimator, design: TrialDesign, pairs: int
+) -> tuple[tuple[float, float], ...]:
+    """At each factor of what is tested; empty where no formula is known."""
+    chances = [(factor, estimator.power(design, pairs, factor)) for factor in FACTORS]
+    return tuple((factor, chance) for factor, chance in chances if chance is not None)
 
 
-def _reach(prepared: Prepared, estimates: list[Estimate], pairs: int) -> tuple[float, float]:
-    """What the deciding estimator could have certified."""
-    spec = prepared.spec
-    if spec.estimator == "e_process":
-        return prepared.bet.ceiling(pairs - prepared.pilot)
-    if spec.estimator == "clopper_pearson":
-        cells = next(e for e in estimates if e.method == "clopper_pearson").counts
-        each = each_confidence(prepared.rule, prepared.bet.levels, spec.confidence)
-        return ceiling(sum(cells.values()) // 2, prepared.claim.delta, each)
-    sigma, votes = prepared.mechanism.sigma, prepared.spec.partitions  # type: ignore[attr-defined]
-    return vote_reach(spec.estimator, sigma, votes, pairs, spec.delta, spec.confidence)
+def _threshold(design: TrialDesign) -> ThresholdKind:
+    if isinstance(design.rule, Split):
+        return "split"
+    if isinstance(design.rule, Bonferroni):
+        return "bonferroni"
+    return "best" if isinstance(design.rule, BestOnSameData) else "fixed"
 
 
-def _blind(simulated: Trials) -> tuple[str, ...]:
+def _path(seen: OnePass) -> EValuePath | None:
+    known = (one.process for one in seen.observers.values() if isinstance(one, EValues))
+    process = next(known, None)
+    return None if process is None else path_of(process)
+
+
+def _blind(tally: Tally) -> tuple[str, ...]:
     """Did the attack see anything at all?"""
-    low = min(simulated.member.min(), simulated.nonmember.min())
-    if low < max(simulated.member.max(), simulated.nonmember.max()):
+    if tally.low < tally.high:
         return ()
     return (
-        "every release had the same score, with the canary and without it: this attack saw "
-        "nothing at all. Either the system "
-        "gives one answer to such a query, or its answers cannot be read; try another query or "
-        "score.",
+        "every output had the same score, with the canary and without it: this attack saw nothing "
+        "at all. Either the system gives one answer to such a query, or its answers cannot be "
+        "read; try another query or score.",
     )
 
 
-def _alike(mechanism: Mechanism, evidence: Iterable[EvidenceRow]) -> tuple[str, ...]:
-    """Were the public candidates, which are sampled, one and the same text in every world?"""
-    drawn = getattr(mechanism, "candidates", 0)
-    found = [
-        c.choices for row in evidence for c in (row.member, row.nonmember) if isinstance(c, Vector)
-    ]
-    if drawn < FEW or not found or any(len(choices) > 1 for choices in found):
+def _alike(mechanism: Mechanism, tally: Tally) -> tuple[str, ...]:
+    """Were the public candidates, which are sampled, one and the same text in every context?"""
+    sampled = mechanism.sampled_candidates
+    if sampled < FEW or not tally.candidates or not tally.alike:
         return ()
     return (
-        f"the {drawn} candidate answers to each query, all but one drawn at temperature 1, are "
-        "one and the same text: the model may "
-        "not sample, and then this mechanism can release nothing else. Ask the endpoint for its "
-        "temperature (leakbound probe).",
+        f"the {sampled} candidate answers to each query, all but one drawn at temperature 1, are "
+        "one and the same text: the model may not sample, and then this mechanism can release "
+        "nothing else. Ask the endpoint for its temperature (leakbound probe).",
     )
 
 
 def _describe(attack: Attack, mechanism: Mechanism) -> dict[str, str]:
     return {
-        "mechanism": mechanism.name, "canary": attack.canary.name, "query": attack.query.name, "score": attack.score.name,
-        "access": attack.access, "insertion": attack.insertion,
-    }  # fmt: skip
+        "mechanism": mechanism.name,
+        "canary": attack.canary.name,
+        "query": attack.query.name,
+        "score": attack.score.name,
+        "access": attack.access,
+        "insertion": attack.insertion,
+    }
 
 
-def _counts(
-    evidence: Iterable[EvidenceRow], used: int, calls: int, simulated: Trials
-) -> dict[str, int]:
-    unread = answers = 0
-    for aggregate in (aggregate for row in evidence for aggregate in (row.member, row.nonmember)):
-        if isinstance(aggregate, Votes):
-            unread, answers = unread + aggregate.counts[-1], answers + sum(aggregate.counts)
-    return {
-        "pairs": used, "model_calls": calls, "answers": answers, "unparsable_answers": unread,
-        "simulated_outputs": int(simulated.member.size + simulated.nonmember.size),
-    }  # fmt: skip
-
-
-def _example(prepared: Prepared) -> str:
-    """The prompt that shows the canary of the first pair, with private text as `store_text` allows."""
-    pair, keep = prepared.pairs[0], prepared.spec.store_text
+def _example(prepared: Prepared, pair: Pair) -> str:
+    """The prompt that shows the canary of the first pair, with private text as far as it is kept."""
+    keep = prepared.spec.design.store_text
     job = pair.member if keep == "all" else _redacted(pair, keep == "canary_only")
     requests = prepared.mechanism.requests(prepared.task, job, pair.draw)
     if not requests:
-        return (
-            f"(context of {len(job.context)} examples)\n{readable(job.query.text, keep == 'all')}"
-        )
+        text = readable(job.query.text, keep == "all")
+        return f"(context of {len(job.context)} examples)\n{text}"
     return readable(requests[pair.position % len(requests)].prompt, keep == "all")  # type: ignore[attr-defined]
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from leakbound.auditing.design import Pair
 from leakbound.auditing.store import EvidenceRow, RunStore
 from leakbound.models import Counted, Distinct, Model, require
-from leakbound.tasks import Aggregate, Job, Mechanism, Spoken, Task
+from leakbound.tasks import Aggregate, GeneratedText, Job, Mechanism, Task
 
 __all__ = ["BatchRunner", "Batch", "Batches", "CollectionPlan", "check", "collect", "run_serial"]
 
@@ -52,6 +52,23 @@ class CollectionPlan:
     pairs: Sequence[Pair]
     size: int
     keep_text: bool = True
+    _last: dict[int, tuple[Pair, ...]] = field(default_factory=dict, compare=False)
+
+    def pairs_of(self, first: int) -> tuple[Pair, ...]:
+        """The pairs of one batch.
+
+        Args:
+            first: Its first pair.
+
+        Returns:
+            Its pairs. The last batch asked for is kept, so that collecting and estimating it design
+            each pair once.
+        """
+        if first not in self._last:
+            pairs = tuple(self.pairs[first : first + self.size])
+            self._last.clear()
+            self._last[first] = pairs
+        return self._last[first]
 
     def batches(self, shard: tuple[int, int] = (1, 1)) -> range:
         """First pairs of the batches of shard i of N: every Nth batch."""
@@ -64,7 +81,7 @@ class CollectionPlan:
 
     def ask(self, first: int, model: Model) -> Batch:
         """Both worlds of the pairs of one batch at once: equal asks reach the model once."""
-        pairs = tuple(self.pairs[first : first + self.size])
+        pairs = self.pairs_of(first)
         counted = Counted(model)
         jobs: list[Job] = [job for pair in pairs for job in (pair.member, pair.nonmember)]
         draws = [pair.draw for pair in pairs for _ in range(2)]
@@ -114,8 +131,8 @@ def collect(
 def _masked(row: EvidenceRow, pair: Pair) -> EvidenceRow:
     """The row with every word of a free answer blotted out that has nothing of the canary in it."""
     member, nonmember = (
-        Spoken(" ".join(_blot(word, pair.asked.target) for word in aggregate.text.split()))
-        if isinstance(aggregate, Spoken)
+        GeneratedText(" ".join(_blot(word, pair.asked.target) for word in aggregate.text.split()))
+        if isinstance(aggregate, GeneratedText)
         else aggregate
         for aggregate in (row.member, row.nonmember)
     )

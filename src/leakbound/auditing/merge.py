@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from leakbound.auditing.collect import CollectionPlan
+from leakbound.auditing.one_pass import OnePass
 from leakbound.auditing.prepare import Prepared, open_models, prepare
 from leakbound.auditing.result import AuditResult
-from leakbound.auditing.run import questions, write_record
-from leakbound.auditing.sequential import SequentialStop
+from leakbound.auditing.run import collection_plan, write_result
 from leakbound.auditing.spec import AuditSpec, make_spec
 from leakbound.auditing.store import RunStore, read_manifest
 from leakbound.errors import StoreError, UsageError
@@ -48,8 +48,9 @@ def merge(
     store = RunStore(out / prepared.name, prepared.manifest)
     for folder in folders:
         store.join(RunStore(folder, manifest))
-    _require_whole(questions(prepared), store)
-    return write_record(prepared, store, SequentialStop(prepared, store)), store.folder
+    asked = collection_plan(prepared)
+    _require_whole(asked, store)
+    return write_result(OnePass(prepared, store, asked)), store.folder
 
 
 def kept_model(spec: AuditSpec, out: Path) -> Model:

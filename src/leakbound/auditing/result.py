@@ -1,4 +1,4 @@
-"""AuditRecord: the versioned result that every report, export and comparison is made from."""
+"""AuditResult: the versioned result that every report, export, gate and comparison is made from."""
 
 from __future__ import annotations
 
@@ -6,68 +6,89 @@ import hashlib
 import json
 import platform
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 import scipy
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from leakbound._notebook import card, data_frame
 from leakbound._version import __version__
-from leakbound.auditing.verdict import METHODS, Claim, Decision
+from leakbound.auditing.old_results import upgraded
+from leakbound.auditing.verdict import Claim, Reason, Verdict, mu_bound
 from leakbound.errors import StoreError
-from leakbound.estimators.votes import Profile
+from leakbound.estimators import Bounds
+from leakbound.estimators.profile import Profile
 from leakbound.privacy import Gaussian, Guarantee
 from leakbound.stats import EProcess, Estimate, roc
 
 __all__ = [
-    "AuditResult",
-    "Curves",
-    "GuaranteeData",
-    "Wealth",
-    "curves",
-    "load_result",
-    "provenance",
-    "wealth",
-]
+    "FACTORS", "VERSION", "AuditResult", "Curves", "EValuePath", "Finding", "GuaranteeData",
+    "ThresholdKind", "curves_of", "load_result", "path_of", "provenance",
+]  # fmt: skip
 
-POINTS = 200
+Floats = npt.NDArray[np.float64]
+VERSION = 2
+FACTORS = (1.25, 1.5, 2.0, 3.0, 4.0, 8.0)  # of what is tested; a gate reads the power from these
+POINTS = 200  # of a curve: more than a figure of 700 pixels can show
+BINS = 60  # of a histogram
+DIGITS = 6  # of curves and paths: beyond what a figure shows, and equal on every platform
 PLACES = {
     "model",
     "embedder",
-    "system",
+    "address",
     "data",
     "data_dir",
     "trust_remote_code",
-}  # where things are, not what they are
+}  # where, not what
+ThresholdKind = Literal["fixed", "split", "bonferroni", "best"]
 
 
-class GuaranteeData(BaseModel):
-    """The mechanism's own promise:
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, ser_json_inf_nan="strings")
 
-    in words, its epsilon at the claim's delta, and mu where it is Gaussian.
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that an audit found beside its verdict.
+
+    Args:
+        code: What kind of finding it is.
+        sentence: What was found.
     """
 
-    model_config = ConfigDict(frozen=True, ser_json_inf_nan="strings")
+    code: str
+    sentence: str
+
+
+class GuaranteeData(_Frozen):
+    """What the mechanism guarantees: in words, epsilon at the claim's delta, mu where Gaussian."""
+
     text: str
     epsilon: float
     mu: float | None
 
     @classmethod
     def of(cls, guarantee: Guarantee, delta: float) -> GuaranteeData:
-        """Of a guarantee, at the claim's delta."""
+        """The data of a guarantee.
+
+        Args:
+            guarantee: Of all outputs that a trial sees.
+            delta: The claim's delta.
+
+        Returns:
+            Its words and numbers.
+        """
         mu = guarantee.mu if isinstance(guarantee, Gaussian) else None
         return cls(text=guarantee.describe(), epsilon=guarantee.epsilon(delta), mu=mu)
 
 
-class Curves(BaseModel):
-    """What the figures show:
+class Curves(_Frozen):
+    """What the figures show: the ROC curve of simulated outputs, and histograms of both contexts."""
 
-    the ROC over simulated releases, and both histograms over common bin edges.
-    """
-
-    model_config = ConfigDict(frozen=True, ser_json_inf_nan="strings")
     fpr: tuple[float, ...]
     tpr: tuple[float, ...]
     edges: tuple[float, ...]
@@ -77,88 +98,151 @@ class Curves(BaseModel):
     outputs: int
 
 
-class Wealth(BaseModel):
-    """The e-process against the promise:
+class EValuePath(_Frozen):
+    """The e-value against what was tested: its logarithm after some of the pairs.
 
-    ln of its wealth after some of the pairs, and the level that refutes.
+    tested: the guarantee or claim, in words. level: the logarithm of the e-value that rejects.
+    rejected_at: the pair at which it was first reached.
     """
 
-    model_config = ConfigDict(frozen=True, ser_json_inf_nan="strings")
-    promise: str
+    tested: str
     level: float
     rejected_at: int | None
     pairs: tuple[int, ...]
-    log_wealth: tuple[float, ...]
+    log_e_values: tuple[float, ...]
 
 
-class AuditResult(BaseModel):
+class AuditResult(_Frozen):
     """One audit: what was claimed, what was done, what was found, and what it rests on.
 
-    Holds no private row.
+    It holds everything that a report, a gate and an exported configuration need, and no private
+    row.
+
+    Attributes:
+        schema_version: 2; results of version 1 are upgraded when they are loaded.
+        name: Name of the run folder.
+        verdict: "violation", "no_violation" or "inconclusive".
+        reason: Why an audit is inconclusive, as a code.
+        sentences: The sentences that carry the verdict.
+        findings: What was found beside it.
+        claim: What the operator states, for all outputs that a trial sees.
+        guarantee: What the mechanism is proven to satisfy.
+        attack: Names of mechanism, canary, query and score; access and insertion.
+        counts: pairs, tested_pairs, model_calls, answers, unparsable_answers, simulated_outputs.
+        decided_by: Methods of the deciding estimates, the one of epsilon first.
+        estimates: All estimates.
+        largest_certifiable: What a perfect attack would have certified with the tested pairs.
+        power: Probability of a rejection at each of `FACTORS` times what is tested; empty where no
+            formula is known.
+        threshold: How the threshold of single outputs was chosen.
+        e_values: The e-value after each pair.
+        profile: The exact privacy profile, where output distributions are known.
+        curves: ROC curve and histograms of simulated outputs.
+        example_prompt: A prompt that shows the canary, with private text as far as it may be kept.
+        warnings: What a reader should know before believing the verdict.
+        handed: Which parts the caller handed over as objects.
+        spec: Every parameter by its flat key.
+        provenance: Versions and fingerprints.
     """
 
-    model_config = ConfigDict(frozen=True, ser_json_inf_nan="strings")
-    schema_version: Literal[1] = 1
+    schema_version: Literal[2] = 2
     name: str
-    spec: dict[str, Any]
+    verdict: Verdict
+    reason: Reason | None = None
+    sentences: tuple[str, ...]
+    findings: tuple[Finding, ...] = ()
     claim: Claim
     guarantee: GuaranteeData
     attack: dict[str, str]
     counts: dict[str, int]
+    decided_by: tuple[str, ...]
     estimates: tuple[Estimate, ...]
-    decision: Decision
-    curves: Curves
-    wealth: Wealth | None = None
+    largest_certifiable: Bounds
+    power: tuple[tuple[float, float], ...] = ()
+    threshold: ThresholdKind
+    e_values: EValuePath | None = None
     profile: Profile | None = None
+    curves: Curves
     example_prompt: str
     warnings: tuple[str, ...]
+    handed: tuple[str, ...] = ()
+    spec: dict[str, Any]
     provenance: dict[str, str]
 
-    @property
-    def verdict(self) -> str:
-        """violation, consistent or inconclusive."""
-        return self.decision.verdict
-
     def estimate(self, method: str) -> Estimate:
-        """The estimate of one method."""
-        return next(e for e in self.estimates if e.method == method)
+        """The estimate of one method.
+
+        Args:
+            method: Name of the method, such as "clopper_pearson".
+
+        Returns:
+            The estimate.
+
+        Raises:
+            KeyError: If no estimate is of this method.
+        """
+        found = next((e for e in self.estimates if e.method == method), None)
+        if found is None:
+            known = ", ".join(e.method for e in self.estimates)
+            raise KeyError(f"the result has no estimate {method!r}; it has: {known}")
+        return found
+
+    @property
+    def bounds(self) -> tuple[Estimate, ...]:
+        """The estimates that decided, the one of epsilon first."""
+        return tuple(self.estimate(method) for method in self.decided_by)
 
     @property
     def bound(self) -> Estimate:
         """The estimate of epsilon that decided."""
-        return self.estimate(METHODS[self.spec["estimator"]][0])
+        return self.bounds[0]
 
     @property
     def mu_bound(self) -> Estimate:
-        """The estimate of mu that goes with it."""
-        return self.estimate(METHODS[self.spec["estimator"]][1])
+        """The estimate of mu that goes with it; the one of epsilon where there is none."""
+        return mu_bound(self.bounds) or self.bound
+
+    @property
+    def tested_pairs(self) -> int:
+        """Pairs that entered the deciding bounds."""
+        return self.counts["tested_pairs"]
+
+    def __str__(self) -> str:
+        """The verdict in one sentence."""
+        return f"{self.verdict.replace('_', ' ').upper()}: {self.sentences[0]}"
 
     def to_json(self) -> str:
-        """Stable text: equal records give equal bytes."""
+        """The result as JSON.
+
+        Returns:
+            Stable text: equal results give equal bytes.
+        """
         return self.model_dump_json(indent=2) + "\n"
 
     def results(self) -> str:
-        """The record as stable text, but for where the answers came from: addresses of target and
-        data, provenance, name.
+        """The result without where the outputs came from: addresses, provenance, name.
 
-        Equal answers give equal bytes, whether they were collected in one process or many, at once
-        or in parts, over HTTP or not.
+        Returns:
+            Stable text: equal outputs give equal bytes, whether they were collected in one process
+            or many, at once or in parts, over HTTP or not.
         """
-        found = self.model_dump(
-            mode="json",
-            exclude={"name": True, "provenance": True, "spec": PLACES, "attack": {"mechanism"}},
-        )
+        places: Any = {"name": True, "provenance": True, "spec": PLACES, "attack": {"mechanism"}}
+        found = self.model_dump(mode="json", exclude=places | {"handed": True})
         return json.dumps(found, indent=2, sort_keys=True) + "\n"
 
     @property
     def digest(self) -> str:
-        """16 hex digits of a hash of `results`."""
+        """16 hexadecimal digits of a hash of `results`."""
         return hashlib.sha256(self.results().encode()).hexdigest()[:16]
 
     def to_pandas(self) -> Any:
-        """A DataFrame with a row for each estimate, its counts in columns of their own.
+        """A table of the estimates.
 
-        Raises UsageError without pandas.
+        Returns:
+            A DataFrame with a row for each estimate, its counts in columns of their own.
+
+        Raises:
+            UsageError: If pandas is not installed.
         """
         said = {"run": self.name, "verdict": self.verdict, "claim": self.claim.epsilon}
         names = ("method", "kind", "epsilon", "mu", "delta", "confidence", "threshold")
@@ -166,13 +250,13 @@ class AuditResult(BaseModel):
             {
                 **said,
                 **{name: getattr(e, name) for name in names},
-                "decides": e is self.bound,
+                "decides": e.method == self.decided_by[0],
                 **e.counts,
             }
             for e in self.estimates
         )
 
-    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
+    def __repr_args__(self) -> Iterable[tuple[str | None, object]]:
         """What `repr` shows, which notebooks and test runners write down: no text of rows."""
         return (("name", self.name), ("verdict", self.verdict), ("bound", self.bound.epsilon))
 
@@ -182,7 +266,17 @@ class AuditResult(BaseModel):
 
 
 def load_result(path: str | Path) -> AuditResult:
-    """The record of a run folder, or in a record.json file."""
+    """The result in a run folder, or in a record.json file.
+
+    Args:
+        path: A run folder, or a file. Results of schema version 1 are upgraded.
+
+    Returns:
+        The result.
+
+    Raises:
+        StoreError: If there is none, or it cannot be read.
+    """
     file = Path(path) / "record.json" if Path(path).is_dir() else Path(path)
     if not file.is_file():
         raise StoreError(
@@ -190,48 +284,86 @@ def load_result(path: str | Path) -> AuditResult:
             "audit to its end."
         )
     try:
-        return AuditResult.model_validate_json(file.read_text(encoding="utf-8"))
-    except (ValidationError, UnicodeDecodeError) as error:
+        found = json.loads(file.read_text(encoding="utf-8"))
+        return AuditResult.model_validate_json(json.dumps(upgraded(found)))
+    except (ValidationError, ValueError, KeyError) as error:
+        why = str(error).splitlines()[0]
         raise StoreError(
-            f"{str(file)!r} is not a record of schema version 1: {str(error).splitlines()[0]}."
+            f"{str(file)!r} is not a result of schema version 1 or {VERSION}: {why}."
         ) from None
 
 
-def curves(member: np.ndarray[Any, Any], nonmember: np.ndarray[Any, Any]) -> Curves:
-    """ROC thinned to a few hundred points, histograms of at most 60 bins, from simulated releases."""
+def curves_of(member: Floats, nonmember: Floats) -> Curves:
+    """What the figures show of simulated outputs.
+
+    Args:
+        member: (pairs, draws) scores of the canary-in contexts.
+        nonmember: The same of the canary-out contexts.
+
+    Returns:
+        The ROC curve thinned to a few hundred points, and histograms of at most 60 bins.
+    """
     fpr, tpr, _ = roc(member, nonmember)
     keep = np.unique(np.linspace(0, len(fpr) - 1, POINTS).astype(int))
-    every = np.concatenate([member.ravel(), nonmember.ravel()])
-    low, high = float(every.min()), float(every.max())
-    edges = np.linspace(low - 0.5, high + 0.5, 3) if high - low <= 1 else np.linspace(low, high, 61)
-    shares = [np.histogram(world, edges)[0] / world.size for world in (member, nonmember)]
+    edges = _edges(member, nonmember)
+    shares = [np.histogram(scores, edges)[0] / scores.size for scores in (member, nonmember)]
     return Curves(
-        fpr=_floats(fpr[keep]), tpr=_floats(tpr[keep]), edges=_floats(edges), member=_floats(shares[0]),
-        nonmember=_floats(shares[1]), auroc=round(float(np.trapezoid(tpr, fpr)), 6), outputs=int(every.size),
-    )  # fmt: skip
-
-
-def wealth(process: EProcess) -> Wealth:
-    """The path of a bet, thinned to a few hundred pairs."""
-    path = process.log_e_values
-    keep = (
-        np.unique(np.linspace(0, len(path) - 1, POINTS).astype(int))
-        if len(path)
-        else np.zeros(0, int)
+        fpr=_floats(fpr[keep]),
+        tpr=_floats(tpr[keep]),
+        edges=_floats(edges),
+        member=_floats(shares[0]),
+        nonmember=_floats(shares[1]),
+        auroc=round(float(np.trapezoid(tpr, fpr)), DIGITS),
+        outputs=member.size + nonmember.size,
     )
-    return Wealth(
-        promise=process.claim.describe(), level=round(process.log_threshold, 6), rejected_at=process.rejected_at,
-        pairs=tuple((keep + 1).tolist()), log_wealth=_floats(path[keep]),
-    )  # fmt: skip
 
 
-def _floats(values: np.ndarray[Any, Any]) -> tuple[float, ...]:
-    return tuple(round(float(v), 6) for v in values)
+def _edges(member: Floats, nonmember: Floats) -> Floats:
+    """Two bins for scores of 0 and 1, else `BINS`."""
+    low = float(min(member.min(), nonmember.min()))
+    high = float(max(member.max(), nonmember.max()))
+    if high - low <= 1:
+        return np.linspace(low - 0.5, high + 0.5, 3)
+    return np.linspace(low, high, BINS + 1)
+
+
+def path_of(process: EProcess) -> EValuePath:
+    """The path of an e-value.
+
+    Args:
+        process: The e-process of an audit.
+
+    Returns:
+        Its logarithm after each pair, thinned to a few hundred pairs.
+    """
+    path = process.log_e_values
+    keep = np.unique(np.linspace(0, len(path) - 1, POINTS).astype(int)) if len(path) else []
+    return EValuePath(
+        tested=process.claim.describe(),
+        level=round(process.log_threshold, DIGITS),
+        rejected_at=process.rejected_at,
+        pairs=tuple(int(at) + 1 for at in keep),
+        log_e_values=_floats(path[np.asarray(keep, int)]),
+    )
+
+
+def _floats(values: Floats) -> tuple[float, ...]:
+    return tuple(round(float(v), DIGITS) for v in values)
 
 
 def provenance(**known: str) -> dict[str, str]:
-    """Versions of what computed the record, and the given fingerprints."""
+    """Versions of what computed the result.
+
+    Args:
+        **known: Fingerprints of model and data, and the seed.
+
+    Returns:
+        Versions and fingerprints by name.
+    """
     return {
-        "leakbound": __version__, "python": platform.python_version(), "numpy": np.__version__,
-        "scipy": scipy.__version__, **known,
-    }  # fmt: skip
+        "leakbound": __version__,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "scipy": scipy.__version__,
+        **known,
+    }

@@ -16,9 +16,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from leakbound._catalogue import Catalogue, Component
 from leakbound.attacks import CANARIES, QUERIES, SCORES
-from leakbound.auditing.estimate import threshold_rule
 from leakbound.errors import UsageError, unknown_name
-from leakbound.estimators import ESTIMATORS
+from leakbound.estimators import ESTIMATORS, threshold_rule
 from leakbound.mechanisms import MECHANISMS
 from leakbound.stats import Fixed
 from leakbound.tasks.datasets import TASKS

@@ -12,57 +12,61 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 from leakbound.errors import StoreError
-from leakbound.tasks import Aggregate, Spoken, Vector, Votes
+from leakbound.tasks import Aggregate, GeneratedText, Vector, Votes
 
-__all__ = ["Evidence", "EvidenceRow", "RunStore", "read_manifest", "run_id", "write_private"]
+__all__ = [
+    "EvidenceRow", "RunStore", "read_manifest", "require_current", "run_id", "write_private",
+]  # fmt: skip
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS evidence (pair INTEGER PRIMARY KEY, member TEXT NOT NULL, nonmember TEXT NOT NULL) STRICT;
 CREATE TABLE IF NOT EXISTS batches (first INTEGER PRIMARY KEY, calls INTEGER NOT NULL) STRICT;
 CREATE TABLE IF NOT EXISTS shards (number INTEGER NOT NULL, total INTEGER NOT NULL, PRIMARY KEY (number, total)) STRICT;
 """
-NEXT = "SELECT pair, member, nonmember FROM evidence WHERE pair > ? AND pair < ? ORDER BY pair LIMIT 512"
+NEXT = (
+    "SELECT pair, member, nonmember FROM evidence WHERE pair >= ? AND pair < ? "
+    "ORDER BY pair LIMIT ?"
+)
+BLOCK = 512  # pairs read at once: a few MiB of aggregates, and few openings of the database
 DIFFER = {
     "evidence": "SELECT pair FROM evidence a JOIN other.evidence b USING (pair) WHERE a.member <> b.member OR a.nonmember <> b.nonmember",
     "batches": "SELECT first FROM batches a JOIN other.batches b USING (first) WHERE a.calls <> b.calls",
 }
-ALL = 1 << 62
+ALL = 1 << 62  # beyond any pair
+VERSION = 2  # of manifest and stored trials
+Packed = tuple[int, str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class EvidenceRow:
-    """The aggregates of both worlds of a pair (PRIVATE; the folder is readable by its owner only)."""
+    """The aggregates of a pair (PRIVATE; the folder is readable by its owner only).
+
+    Args:
+        pair: Index of the pair.
+        member: Aggregate of the canary-in context.
+        nonmember: Aggregate of the canary-out context.
+    """
 
     pair: int
     member: Aggregate
     nonmember: Aggregate
 
-
-class Evidence:
-    """Stored pairs in their order, read as they are needed:
-
-    iterate as often as you like, they are never all in memory.
-    """
-
-    def __init__(self, store: RunStore, start: int, stop: int) -> None:
-        self._store, self.start, self.stop = store, start, stop
-
-    def __iter__(self) -> Iterator[EvidenceRow]:
-        after = self.start - 1
-        while rows := self._store.some(after, self.stop):
-            yield from rows
-            after = rows[-1].pair
+    @property
+    def both(self) -> tuple[Aggregate, Aggregate]:
+        """(canary-in, canary-out)."""
+        return self.member, self.nonmember
 
 
 def _packed(aggregate: Aggregate) -> str:
     """A list of votes, or an object for the other kinds."""
     if isinstance(aggregate, Votes):
         return json.dumps(aggregate.counts)
-    if isinstance(aggregate, Spoken):
+    if isinstance(aggregate, GeneratedText):
         return json.dumps({"text": aggregate.text})
     return json.dumps(
         {"values": aggregate.values, "choices": aggregate.choices, "points": aggregate.points}
@@ -74,10 +78,15 @@ def _unpacked(text: str) -> Aggregate:
     if isinstance(found, list):
         return Votes(tuple(found))
     if "text" in found:
-        return Spoken(found["text"])
+        return GeneratedText(found["text"])
     return Vector(
         tuple(found["values"]), tuple(found["choices"]), tuple(map(tuple, found["points"]))
     )
+
+
+def _unpacked_row(row: Packed) -> EvidenceRow:
+    pair, member, nonmember = row
+    return EvidenceRow(pair, _unpacked(member), _unpacked(nonmember))
 
 
 def run_id(name: str, identity: dict[str, Any]) -> str:
@@ -108,6 +117,24 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) and isinstance(found.get("spec"), dict) else {}
 
 
+def require_current(manifest: dict[str, Any], folder: Path) -> None:
+    """Refuse a run whose stored outputs were collected under an earlier schema.
+
+    Args:
+        manifest: What `read_manifest` found; nothing is no run, and is not refused.
+        folder: The run folder.
+
+    Raises:
+        StoreError: If the run is of an earlier version.
+    """
+    if manifest and manifest.get("schema_version") != VERSION:
+        raise StoreError(
+            f"{str(folder)!r} is a run of schema version {manifest.get('schema_version')}, and this "
+            f"version reuses outputs of version {VERSION} only. Its result still loads; run the "
+            "audit again, without --replay, to collect new outputs."
+        )
+
+
 class RunStore:
     """One run on disk. Killing the process at any moment loses at most the batch in flight."""
 
@@ -126,7 +153,7 @@ class RunStore:
 
     def _manifest(self, identity: dict[str, Any]) -> None:
         path = self.folder / "manifest.json"
-        text = json.dumps({"schema_version": 1, **identity}, indent=2, sort_keys=True) + "\n"
+        text = json.dumps({"schema_version": VERSION, **identity}, indent=2, sort_keys=True) + "\n"
         if not path.exists():
             write_private(path, text)
 
@@ -225,15 +252,36 @@ class RunStore:
             if db.execute("INSERT OR IGNORE INTO batches VALUES (?, ?)", (first, calls)).rowcount:
                 db.executemany("INSERT INTO evidence VALUES (?, ?, ?)", values)
 
-    def evidence(self, start: int = 0, stop: int = ALL) -> Evidence:
-        """The stored pairs from `start` to before `stop`, in order."""
-        return Evidence(self, start, stop)
+    def evidence(self, start: int = 0, stop: int = ALL) -> Iterator[EvidenceRow]:
+        """The stored pairs in their order, read as they are needed.
 
-    def some(self, after: int, stop: int) -> list[EvidenceRow]:
-        """The next stored pairs after one of them."""
+        Args:
+            start: First pair.
+            stop: Pair before which to stop.
+
+        Yields:
+            Aggregates of each stored pair; each is decoded once.
+        """
+        while rows := self._some(start, stop, BLOCK):
+            yield from map(_unpacked_row, rows)
+            start = rows[-1][0] + 1
+
+    def without_gap(self, start: int, stop: int) -> list[EvidenceRow]:
+        """The stored pairs from `start` on, up to the first that is missing.
+
+        Args:
+            start: First pair.
+            stop: Pair before which to stop.
+
+        Returns:
+            Aggregates of the pairs; what lies behind a gap is not decoded.
+        """
+        rows = enumerate(self._some(start, stop, stop - start), start)
+        return [_unpacked_row(row) for _, row in takewhile(lambda at: at[0] == at[1][0], rows)]
+
+    def _some(self, start: int, stop: int, most: int) -> list[Packed]:
         with self._database() as db:
-            rows = db.execute(NEXT, (after, stop)).fetchall()
-        return [EvidenceRow(p, _unpacked(m), _unpacked(n)) for p, m, n in rows]
+            return db.execute(NEXT, (start, stop, most)).fetchall()
 
     def calls(self, stop: int = ALL) -> int:
         """Model calls that the stored batches of the pairs before `stop` took."""

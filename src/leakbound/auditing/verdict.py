@@ -9,117 +9,149 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from leakbound.privacy import Gaussian, Guarantee, NonPrivate, Relation
-from leakbound.stats import Estimate, largest_certifiable_epsilon, cut, gdp
+from leakbound.estimators import Bounds, Claim, Estimator, TrialDesign
+from leakbound.estimators.base import exceeds
+from leakbound.privacy import NonPrivate
+from leakbound.stats import Estimate, cut
 
-__all__ = ["BY", "METHODS", "Claim", "Decision", "Verdict", "ceiling", "decide"]
+__all__ = ["Claim", "Conclusion", "Reason", "Verdict", "conclude", "mu_bound", "rejections"]
 
-Verdict = Literal["violation", "consistent", "inconclusive"]
-METHODS = {
-    "e_process": ("e_process", "e_process_mu"),
-    "clopper_pearson": ("clopper_pearson", "gdp"),
-    "vote_band": ("vote_band", "vote_band"),
-    "joint_votes": ("joint_votes", "joint_votes"),
-}  # what decides: the estimate of epsilon, and of mu
-BY = tuple(METHODS)
+Verdict = Literal["violation", "no_violation", "inconclusive"]
+Reason = Literal["too_few_trials"]
+ROUNDING = 1e-6  # a calibrated guarantee equals the claim but for this share
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
-    """What the operator promises: (epsilon, delta) under a neighbouring relation."""
+class Conclusion:
+    """What an audit says of its claim.
 
-    epsilon: float
-    delta: float
-    relation: Relation = "replace_one"
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """The verdict and the sentences that carry it."""
+    Args:
+        verdict: What was found.
+        reason: Why an audit is inconclusive, as a code; None for the other verdicts.
+        sentences: The sentences that carry the verdict, at least one.
+    """
 
     verdict: Verdict
-    reasons: tuple[str, ...]
+    reason: Reason | None
+    sentences: tuple[str, ...]
 
 
-def ceiling(pairs: int, delta: float, confidence: float) -> tuple[float, float]:
-    """(epsilon, mu) that a flawless attack certifies with so many pairs, by Clopper-Pearson limits."""
-    return largest_certifiable_epsilon(pairs, delta, confidence), gdp(
-        pairs, 0, 0, pairs, delta, confidence
-    ).mu or 0.0
+def mu_bound(bounds: Sequence[Estimate]) -> Estimate | None:
+    """The estimate of mu among the bounds of one estimator.
 
+    Args:
+        bounds: What an observer returns.
 
-def decide(
-    claim: Claim,
-    guarantee: Guarantee,
-    estimates: Sequence[Estimate],
-    pairs: int,
-    reach: tuple[float, float],
-    estimator: str = "e_process",
-) -> Decision:
-    """Compare the estimator's lower bounds with the claim, and with the mechanism's own guarantee
-    where that is Gaussian.
-
-    `reach` is the ceiling of both bounds: "consistent" is said only where a flawless attack would
-    have been caught.
-    Both comparisons of Clopper-Pearson and of votes rest on one set of confidence limits, so
-    together they err with
-    probability 1 - confidence; the e-process compares the claim only where there is no Gaussian
-    guarantee. The exact loss
-    of a pair is certain where the release law is as declared, and spends no error.
+    Returns:
+        The first with a mu; None if there is none.
     """
-    by_name = {e.method: e for e in estimates}
-    epsilon, mu = (by_name[name] for name in METHODS[estimator])
-    both = estimator != "e_process" or not isinstance(guarantee, Gaussian)
-    reasons = [
-        *(_refuted_claim(claim, epsilon) if both else []),
-        *_refuted_guarantee(guarantee, mu),
-        *_refuted_exactly(claim, guarantee, by_name.get("exact")),
-    ]
-    if reasons:
-        return Decision("violation", tuple(reasons))
-    if reach[0] > claim.epsilon or (isinstance(guarantee, Gaussian) and reach[1] > guarantee.mu):
-        said = f"no bound exceeds the promise; {_pairs(pairs)} could have certified up to epsilon {cut(reach[0])} or mu {cut(reach[1])}"
-        return Decision("consistent", (said + ". This attack found no violation; another might.",))
-    said = f"{_pairs(pairs)} can certify at most epsilon {cut(reach[0])}, even with a flawless attack; the claim is {claim.epsilon:g}"
-    return Decision("inconclusive", (said + ". Use more pairs.",))
+    return next((bound for bound in bounds if bound.mu is not None), None)
+
+
+def rejections(design: TrialDesign, estimator: Estimator, bounds: Sequence[Estimate]) -> list[str]:
+    """What the deciding bounds reject, in sentences.
+
+    Bounds that hold together are compared with claim and guarantee at once. Others hold one by one:
+    they are compared with a Gaussian guarantee where there is one, which implies the claim, else
+    with the claim.
+
+    Args:
+        design: Claim and guarantee.
+        estimator: What decides.
+        bounds: Its bounds.
+
+    Returns:
+        A sentence for each rejection; none if nothing is rejected.
+    """
+    found = []
+    if estimator.simultaneous or design.guarantee_mu is None:
+        found += _above_claim(design.claim, bounds[0])
+    return found + _above_guarantee(design.guarantee_mu, mu_bound(bounds))
+
+
+def conclude(
+    design: TrialDesign, estimator: Estimator, bounds: Sequence[Estimate], exact: Estimate | None,
+    tested: int, largest: Bounds,
+) -> Conclusion:  # fmt: skip
+    """The verdict of an audit.
+
+    The exact loss of a pair is certain where outputs are distributed as declared, so it is compared
+    beside the bounds and spends no error.
+
+    Args:
+        design: Claim and guarantee.
+        estimator: What decides.
+        bounds: Its bounds, at least one.
+        exact: The exact loss of the worst pair, if it is known.
+        tested: Pairs that entered the bounds.
+        largest: The largest certifiable bounds with so many pairs: no_violation is said only where
+            a violation could have been seen.
+
+    Returns:
+        Verdict, reason and sentences.
+    """
+    found = rejections(design, estimator, bounds) + _exactly_above(design, exact)
+    if found:
+        return Conclusion("violation", None, tuple(found))
+    if exceeds(largest, design):
+        against = "the claim" if design.guarantee_mu is None else "the claim or the guarantee"
+        return Conclusion(
+            "no_violation",
+            None,
+            (
+                f"no bound exceeds {against}; {_pairs(tested)} could have certified up to "
+                f"{_largest(largest)}. This attack found no violation; another might.",
+            ),
+        )
+    return Conclusion(
+        "inconclusive",
+        "too_few_trials",
+        (
+            f"{_pairs(tested)} can certify at most epsilon {cut(largest.epsilon)}, even with a "
+            f"perfect attack; the claim is {design.claim.epsilon:g}. Use more pairs.",
+        ),
+    )
+
+
+def _largest(largest: Bounds) -> str:
+    mu = "" if largest.mu is None else f" or mu {cut(largest.mu)}"
+    return f"epsilon {cut(largest.epsilon)}{mu}"
 
 
 def _pairs(number: int) -> str:
-    return f"{number} pair{'' if number == 1 else 's'}"
+    return f"{number} tested pair{'' if number == 1 else 's'}"
 
 
-def _refuted_claim(claim: Claim, bound: Estimate) -> list[str]:
+def _above_claim(claim: Claim, bound: Estimate) -> list[str]:
     if bound.epsilon is None or bound.epsilon <= claim.epsilon:
         return []
     return [
         f"the bound {cut(bound.epsilon)} exceeds the claimed epsilon {claim.epsilon:g}: a system "
-        "that kept the claim would "
-        f"have shown this with a probability of at most {1 - (bound.confidence or 0):.2g}."
+        "that satisfies the claim shows this with a probability of at most "
+        f"{1 - (bound.confidence or 0):.2g}."
     ]
 
 
-def _refuted_guarantee(guarantee: Guarantee, mu: Estimate) -> list[str]:
-    if not isinstance(guarantee, Gaussian) or mu.mu is None or mu.mu <= guarantee.mu:
+def _above_guarantee(guaranteed: float | None, bound: Estimate | None) -> list[str]:
+    if guaranteed is None or bound is None or (bound.mu or 0.0) <= guaranteed:
         return []
     return [
-        f"mu is at least {cut(mu.mu, 3)} with {mu.confidence:.0%} confidence, and the mechanism's "
-        "noise promises "
-        f"{guarantee.mu:.3f}: the implementation does not keep its own guarantee."
+        f"mu is at least {cut(bound.mu, 3)} with {bound.confidence:.0%} confidence, and the noise "
+        f"of the mechanism guarantees {guaranteed:.3f}: the implementation does not satisfy its own "
+        "guarantee."
     ]
 
 
-def _refuted_exactly(claim: Claim, guarantee: Guarantee, exact: Estimate | None) -> list[str]:
-    """Of a mechanism that promises something:
-
-    its own law, for one of the pairs, beyond the claim or the guarantee.
-    """
+def _exactly_above(design: TrialDesign, exact: Estimate | None) -> list[str]:
+    """Of a mechanism with a guarantee: the loss of one pair beyond the claim or the guarantee."""
+    claim, guarantee = design.claim, design.guarantee
     if exact is None or exact.epsilon is None or isinstance(guarantee, NonPrivate):
         return []
     limit = min(claim.epsilon, guarantee.epsilon(claim.delta))
-    if exact.epsilon <= limit * (1 + 1e-6):
+    if exact.epsilon <= limit * (1 + ROUNDING):
         return []
     what = "claimed" if limit == claim.epsilon else "guaranteed by the mechanism"
     return [
-        f"the release law of one pair has epsilon {exact.epsilon:.4g} at delta {claim.delta:g}, "
-        f"exactly; {limit:.4g} is {what}."
+        f"the output distributions of one pair have epsilon {exact.epsilon:.4g} at delta "
+        f"{claim.delta:g}, exactly; {limit:.4g} is {what}."
     ]

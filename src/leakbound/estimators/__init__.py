@@ -1,35 +1,41 @@
-"""Estimators: values that turn paired trials into bounds. `ESTIMATORS` is the catalogue by name."""
+"""Estimators: values that turn paired trials into bounds. `ESTIMATORS` holds those that may decide.
+
+A new one is one class (see `Estimator`), and one line here or an entry point in the group
+`leakbound.estimators`.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
-
 from leakbound._catalogue import Catalogue
-
-__all__ = ["ESTIMATORS"]
-
-
-@dataclass(frozen=True, slots=True)
-class _EProcess:
-    name: ClassVar[str] = "e_process"
-
-
-@dataclass(frozen=True, slots=True)
-class _ClopperPearson:
-    name: ClassVar[str] = "clopper_pearson"
-
-
-@dataclass(frozen=True, slots=True)
-class _VoteBand:
-    name: ClassVar[str] = "vote_band"
-
-
-@dataclass(frozen=True, slots=True)
-class _JointVotes:
-    name: ClassVar[str] = "joint_votes"
-
-
-ESTIMATORS: Catalogue[Any] = Catalogue(
-    "the estimator", "leakbound.estimators", (_EProcess, _ClopperPearson, _VoteBand, _JointVotes)
+from leakbound.estimators.accuracy_bound import AccuracyBound
+from leakbound.estimators.accuracy_log_odds import AccuracyLogOdds
+from leakbound.estimators.base import (
+    Bounds,
+    Claim,
+    Estimator,
+    Observations,
+    Observer,
+    PairedScores,
+    TrialDesign,
+    require_deciding,
+    threshold_rule,
 )
+from leakbound.estimators.clopper_pearson import ClopperPearson
+from leakbound.estimators.e_process import EProcess
+from leakbound.estimators.exact import Exact
+from leakbound.estimators.joint_beta import JointBeta
+from leakbound.estimators.votes import JointVotes, VoteBand
+
+__all__ = [
+    "ESTIMATORS", "REPORTED", "AccuracyBound", "AccuracyLogOdds", "Bounds", "Claim", "ClopperPearson",
+    "EProcess", "Estimator", "Exact", "JointBeta", "JointVotes", "Observations", "Observer",
+    "PairedScores", "TrialDesign", "VoteBand", "require_deciding", "threshold_rule",
+]  # fmt: skip
+
+ESTIMATORS: Catalogue[Estimator] = Catalogue(
+    "the estimator", "leakbound.estimators", (EProcess, ClopperPearson, VoteBand, JointVotes)
+)
+REPORTED: tuple[Estimator, ...] = (
+    EProcess(), ClopperPearson(), AccuracyBound(), JointBeta(), AccuracyLogOdds(), VoteBand(),
+    JointVotes(), Exact(),
+)  # fmt: skip  # every result holds what these say, each where it can read the design

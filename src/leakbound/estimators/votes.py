@@ -1,205 +1,254 @@
-"""The clean road (internal):
+"""Bounds from vote counts before noise, whose noise is known: nothing is sampled (internal access).
 
-bounds and exact losses from votes and the declared law of the release, nothing sampled.
+The statistic of a pair is the margin "votes for the canary-in answer less those for the canary-out
+answer". These estimators see votes, not the sampler: they take the noise as declared.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from leakbound.auditing.design import Pair
-from leakbound.auditing.store import EvidenceRow
-from leakbound.mechanisms import ReportNoisyMax
-from leakbound.stats import (
-    CategoricalLaw,
-    Estimate,
-    GaussianLaw,
-    VoteScores,
-    exact_privacy_loss,
-    joint_votes,
-    privacy_profile,
-    vote_band,
+from leakbound.errors import UsageError
+from leakbound.estimators.base import (
+    Bounds,
+    Estimator,
+    Observations,
+    PairedScores,
+    Reads,
+    TrialDesign,
+    require_fixed_size,
 )
-from leakbound.tasks import Aggregate, Mechanism, Task, Votes
+from leakbound.privacy import gdp_epsilon
+from leakbound.stats import Estimate, Kind, VoteScores, joint_votes, vote_band
 
-__all__ = ["Profile", "clean_estimates", "has_votes", "profile", "vote_reach"]
+__all__ = ["JointVotes", "VoteBand"]
 
 Floats = npt.NDArray[np.float64]
-Law = GaussianLaw | CategoricalLaw
-Laws = tuple[Any, Any]  # laws, or None where none is declared
-KNOWN = 1024  # curves held at once
-GREEDY = "the model answers a prompt in the same way every time"
 
 
 @dataclass(frozen=True, slots=True)
-class Profile:
-    """delta(epsilon) of the pairs, exactly:
+class VoteBand(Estimator):
+    """Bounds on epsilon and mu from simultaneous limits of P(votes >= j).
 
-    the mean over pairs, and the worst pair at each epsilon.
+    Guarantee: both bounds hold together with the stated confidence, for a number of pairs fixed
+    beforehand, where the noise is Gaussian of the declared scale.
+    Reference: leakbound; Clopper and Pearson 1934 for each limit.
     """
 
-    epsilon: tuple[float, ...]
-    mean: tuple[float, ...]
-    worst: tuple[float, ...]
+    name: ClassVar[str] = "vote_band"
+    kind: ClassVar[Kind] = "lower_bound"
+    anytime: ClassVar[bool] = False
+    simultaneous: ClassVar[bool] = True
+    reads: ClassVar[frozenset[Reads]] = frozenset({"votes"})
+
+    def check(self, design: TrialDesign) -> None:
+        """Refuse what has no votes of two answers under known noise, and early stopping.
+
+        Args:
+            design: What is known beforehand.
+
+        Raises:
+            UsageError: If the design has several outputs a trial or no votes, or if no votes could
+                exceed the guarantee.
+        """
+        require_fixed_size(self, design)
+        _require_votes(self.name, design)
+
+    def begin(self, design: TrialDesign) -> _Margins:
+        """An observer that keeps the vote margins.
+
+        Args:
+            design: What is known beforehand.
+
+        Returns:
+            An observer; its one estimate bounds epsilon and mu.
+        """
+        return _Margins(design, _band)
+
+    def tested_pairs(self, design: TrialDesign, pairs: int) -> int:
+        """All pairs: votes need no threshold and teach no score.
+
+        Args:
+            design: What is known beforehand.
+            pairs: Collected pairs.
+
+        Returns:
+            The same number.
+        """
+        return pairs
+
+    def largest_certifiable(self, design: TrialDesign, pairs: int) -> Bounds:
+        """The bounds where all votes flip with the canary, as without partitions.
+
+        One vote is all that a correct mechanism lets the canary move, and what that certifies tends
+        to the guarantee from below: a violation moves more.
+
+        Args:
+            design: What is known beforehand.
+            pairs: Collected pairs.
+
+        Returns:
+            Bounds of votes that are all for the canary-in answer or all against it.
+        """
+        return _perfect(_band, design, pairs)
 
 
-def has_votes(mechanism: Mechanism, pairs: Sequence[Pair]) -> bool:
-    """Does the mechanism release votes under Gaussian noise, and the query ask for one of two
-    answers?
+@dataclass(frozen=True, slots=True)
+class JointVotes(Estimator):
+    """The better of `vote_band` and an e-process on exact chances, each at half of the error.
+
+    Guarantee: both bounds hold together with the stated confidence, for a number of pairs fixed
+    beforehand, where the noise is Gaussian of the declared scale.
+    Reference: leakbound; Waudby-Smith and Ramdas 2023 for the e-process.
     """
-    return isinstance(mechanism, ReportNoisyMax) and all(
-        pair.asked.nonmember is not None for pair in pairs
-    )
+
+    name: ClassVar[str] = "joint_votes"
+    kind: ClassVar[Kind] = "lower_bound"
+    anytime: ClassVar[bool] = False
+    simultaneous: ClassVar[bool] = True
+    reads: ClassVar[frozenset[Reads]] = frozenset({"votes"})
+
+    def check(self, design: TrialDesign) -> None:
+        """Refuse what has no votes of two answers under known noise, and early stopping.
+
+        Args:
+            design: What is known beforehand.
+
+        Raises:
+            UsageError: If the design has several outputs a trial or no votes, or if no votes could
+                exceed the guarantee.
+        """
+        require_fixed_size(self, design)
+        _require_votes(self.name, design)
+
+    def begin(self, design: TrialDesign) -> _Margins:
+        """An observer that keeps the vote margins.
+
+        Args:
+            design: What is known beforehand.
+
+        Returns:
+            An observer; its one estimate bounds epsilon and mu.
+        """
+        return _Margins(design, joint_votes)
+
+    def tested_pairs(self, design: TrialDesign, pairs: int) -> int:
+        """All pairs: votes need no threshold and teach no score.
+
+        Args:
+            design: What is known beforehand.
+            pairs: Collected pairs.
+
+        Returns:
+            The same number.
+        """
+        return pairs
+
+    def largest_certifiable(self, design: TrialDesign, pairs: int) -> Bounds:
+        """The bounds where all votes flip with the canary, as without partitions.
+
+        Args:
+            design: What is known beforehand.
+            pairs: Collected pairs.
+
+        Returns:
+            Bounds of votes that are all for the canary-in answer or all against it.
+        """
+        return _perfect(joint_votes, design, pairs)
 
 
-def clean_estimates(
-    task: Task, mechanism: Mechanism, pairs: Sequence[Pair], evidence: Iterable[EvidenceRow], delta: float, confidence: float
-) -> list[Estimate]:  # fmt: skip
-    """`vote_band` and `joint_votes` of the votes for the member answer less those for the other,
-    and `exact` of the worst pair.
+class _Read(Protocol):
+    """From margins of pairs to one estimate."""
 
-    Empty where the mechanism declares no law.
-    """
-    if not _lawful(mechanism, evidence):
-        return []
-    bounds = (
-        _bounds(task, mechanism, pairs, evidence, delta, confidence)
-        if has_votes(mechanism, pairs)
-        else []
-    )
-    return [*bounds, _worst(_laws(mechanism, evidence), delta)]
+    def __call__(
+        self,
+        member: Floats,
+        nonmember: Floats,
+        scores: VoteScores,
+        delta: float,
+        confidence: float,
+        /,
+    ) -> Estimate: ...
 
 
-def _lawful(mechanism: Mechanism, evidence: Iterable[EvidenceRow]) -> bool:
-    """Does the mechanism declare the law of every release?"""
-    return all(law is not None for pair in _laws(mechanism, evidence) for law in pair)
-
-
-def _laws(mechanism: Mechanism, evidence: Iterable[EvidenceRow]) -> Iterator[Laws]:
-    """Of both worlds of every pair."""
-    for row in evidence:
-        yield (
-            mechanism.output_distribution(row.member),
-            mechanism.output_distribution(row.nonmember),
-        )
-
-
-def vote_reach(
-    method: str, sigma: float, votes: int, pairs: int, delta: float, confidence: float
-) -> tuple[float, float]:
-    """(epsilon, mu) that a canary noticed in every pair, in a crowd that votes against it,
-    certifies with so many pairs.
-    """
-    scores = VoteScores.margin(votes, sigma)
-    found = _by(
-        method,
-        np.full(pairs, 2.0 - votes),
-        np.full(pairs, -float(votes)),
-        scores,
-        delta,
-        confidence,
-    )
-    return found.epsilon or 0.0, found.mu or 0.0
-
-
-def _by(
-    method: str, m: Floats, n: Floats, scores: VoteScores, delta: float, confidence: float
+def _band(
+    member: Floats, nonmember: Floats, scores: VoteScores, delta: float, confidence: float
 ) -> Estimate:
-    if method == "joint_votes":
-        return joint_votes(m, n, scores, delta, confidence)
-    return vote_band(
-        m - scores.low, n - scores.low, scores.high - scores.low, scores.sigma, delta, confidence
-    )
+    top = scores.high - scores.low
+    votes = member - scores.low, nonmember - scores.low
+    return vote_band(*votes, top, scores.sigma, delta, confidence)
 
 
-def _bounds(
-    task: Task, mechanism: Mechanism, pairs: Sequence[Pair], evidence: Iterable[EvidenceRow], delta: float, confidence: float
-) -> list[Estimate]:  # fmt: skip
-    first = next(iter(evidence)).member
-    law = mechanism.output_distribution(first)
-    assert isinstance(law, GaussianLaw)
-    m, n = _margins(task, pairs, evidence)
-    scores = VoteScores.margin(
-        sum(_counts(first)), law.sigma, shared=bool(np.abs(m - n).max() <= 2)
-    )
-    return [_by(method, m, n, scores, delta, confidence) for method in ("vote_band", "joint_votes")]
+class _Margins:
+    """The vote margins of one audit."""
+
+    rejected = False
+
+    def __init__(self, design: TrialDesign, read: _Read) -> None:
+        self._design, self._read = design, read
+        self._seen: list[PairedScores] = []
+
+    def observe(self, observations: Observations) -> None:
+        """Keep the margins of the next pairs."""
+        self._seen.append(observations.votes)
+
+    def bounds(self) -> tuple[Estimate, ...]:
+        """On epsilon and mu, in one estimate."""
+        if not self._seen:
+            return ()
+        member = np.concatenate([part.member for part in self._seen])
+        nonmember = np.concatenate([part.nonmember for part in self._seen])
+        return (_estimate(self._read, member, nonmember, self._design),)
 
 
-def _margins(
-    task: Task, pairs: Sequence[Pair], evidence: Iterable[EvidenceRow]
-) -> tuple[Floats, Floats]:
-    """Votes for the member answer less those for the non-member answer, of both worlds of every
-    pair.
-    """
-    out = np.empty((2, len(pairs)))
-    for at, (pair, row) in enumerate(zip(pairs, evidence, strict=True)):
-        answers = task.answers(pair.asked.query)
-        yes, no = (answers.index(str(name)) for name in (pair.asked.member, pair.asked.nonmember))
-        out[:, at] = [
-            _counts(votes)[yes] - _counts(votes)[no] for votes in (row.member, row.nonmember)
-        ]
-    return out[0], out[1]
+def _estimate(read: _Read, member: Floats, nonmember: Floats, design: TrialDesign) -> Estimate:
+    """One vote moves a margin by 2: pairs that lie further apart share no partitions."""
+    voters, sigma = _votes_of(design)
+    shared = bool(np.abs(member - nonmember).max() <= 2)
+    scores = VoteScores.margin(voters, sigma, shared=shared)
+    return read(member, nonmember, scores, design.claim.delta, design.confidence)
 
 
-def _counts(aggregate: Aggregate) -> tuple[int, ...]:
-    assert isinstance(aggregate, Votes)
-    return aggregate.counts
+def _perfect(read: _Read, design: TrialDesign, pairs: int) -> Bounds:
+    if pairs < 1:
+        return Bounds(0.0, 0.0)
+    voters, _ = _votes_of(design)
+    all_for, none_for = np.full(pairs, float(voters)), np.full(pairs, -float(voters))
+    found = _estimate(read, all_for, none_for, design)
+    return Bounds(found.epsilon or 0.0, found.mu or 0.0)
 
 
-def _worst(laws: Iterable[Laws], delta: float) -> Estimate:
-    worst, losses = None, []
-    for one, other in laws:
-        found = exact_privacy_loss(one, other, delta)
-        losses.append(found.epsilon or 0.0)
-        if worst is None or losses[-1] > (worst.epsilon or 0.0):
-            worst = found
-    assert worst is not None
-    details = {
-        "mean_epsilon": float(np.mean(losses)),
-        "pairs_without_loss": float(np.sum(np.array(losses) == 0)),
-    }
-    return replace(
-        worst, counts={"pairs": len(losses)}, assumptions=(*worst.assumptions, GREEDY), details=details,
-        threshold="none: the law of both worlds is known; the worst pair",
-    )  # fmt: skip
+def _votes_of(design: TrialDesign) -> tuple[int, float]:
+    """(voters, noise of one count)."""
+    if design.voters is None or design.sigma is None:
+        raise UsageError("the design has no votes under known noise; use --estimator e_process.")
+    return design.voters, design.sigma
 
 
-def profile(
-    mechanism: Mechanism, evidence: Iterable[EvidenceRow], claimed: float
-) -> Profile | None:
-    """The exact privacy profile of the pairs from epsilon 0 to twice the claim; None where no law
-    is declared.
-    """
-    if not _lawful(mechanism, evidence):
-        return None
-    grid = np.linspace(0.0, 2 * min(claimed, 20.0), 41)
-    known: dict[tuple[bytes, ...], Floats] = {}
-    total, worst, pairs = np.zeros(len(grid)), np.zeros(len(grid)), 0
-    for laws in _laws(mechanism, evidence):
-        curve = _curve(laws, grid, known)
-        total, worst, pairs = total + curve, np.maximum(worst, curve), pairs + 1
-    return Profile(_rounded(grid), _rounded(total / pairs), _rounded(worst))
+def _require_votes(name: str, design: TrialDesign) -> None:
+    if design.answers > 1:
+        raise UsageError(f"{name} speaks of one output; use --answers 1, or --estimator e_process.")
+    if design.sigma is None or design.voters is None or not design.two_answers:
+        raise UsageError(
+            f"{name} needs votes under Gaussian noise and a query with two answers; use it with "
+            "the mechanism report_noisy_max and the query membership or if_then_explicit, or use "
+            "--estimator e_process."
+        )
+    _require_a_crowd(name, design, design.voters * math.sqrt(2) / design.sigma)
 
 
-def _curve(pair: Laws, grid: Floats, known: dict[tuple[bytes, ...], Floats]) -> Floats:
-    """Pairs of equal laws share one curve, as long as there are few different ones."""
-    key = tuple(
-        law.mean.tobytes() if isinstance(law, GaussianLaw) else law.probabilities.tobytes()
-        for law in pair
-    )
-    if key not in known:
-        if len(known) >= KNOWN:
-            known.clear()
-        known[key] = np.array([privacy_profile(pair[0], pair[1], float(e)) for e in grid])
-    return known[key]
-
-
-def _rounded(values: Floats) -> tuple[float, ...]:
-    """Twelve digits, rounded up."""
-    return tuple(math.ceil(float(v) * 1e12) / 1e12 for v in values)
+def _require_a_crowd(name: str, design: TrialDesign, most: float) -> None:
+    """`most`: mu where all votes flip. One voter's flip is what the guarantee is derived from."""
+    delta, claim = design.claim.delta, design.claim.epsilon
+    known = gdp_epsilon(most, delta) if delta > 0 else math.inf
+    margin = 1 + 1e-9  # a calibrated guarantee equals the claim but for rounding
+    if known <= claim * margin and most <= (design.guarantee_mu or 0.0) * margin:
+        raise UsageError(
+            f"{name} takes the noise as declared, and no vote of {design.voters} could exceed the "
+            "guarantee that it gives; use more partitions, or --estimator e_process."
+        )

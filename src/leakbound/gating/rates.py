@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict
 
-from leakbound.attacks import SCORES
-from leakbound.auditing.estimate import threshold_rule
 from leakbound.auditing.result import AuditResult
-from leakbound.stats import Bonferroni, Estimate, binomial_lower, binomial_upper
+from leakbound.stats import binomial_lower, binomial_upper
 
 __all__ = ["Rate", "rates_of"]
 
 
 class Rate(BaseModel):
-    """A success rate: hits of trials, with a two-sided Clopper-Pearson interval.
+    """A success rate with a two-sided Clopper-Pearson interval.
 
-    There is none where these trials chose the threshold, or ended the audit early: both choose what
-    is favourable.
+    Attributes:
+        hits: Guesses "member".
+        trials: Guesses in all.
+        low: Lower end. None where these trials chose the threshold or ended the audit early, since
+            both favour large rates.
+        high: Upper end, or None.
     """
 
     model_config = ConfigDict(frozen=True, ser_json_inf_nan="strings")
@@ -25,24 +27,34 @@ class Rate(BaseModel):
     low: float | None
     high: float | None
 
+    @property
+    def share(self) -> float:
+        """Hits by trials."""
+        return self.hits / self.trials
 
-def rates_of(record: AuditResult, alpha: float) -> dict[str, Rate]:
-    """`tpr` and `fpr` of the guesses at the run's own threshold, each interval at 1 - alpha; empty
-    where none were counted.
+    @property
+    def limits(self) -> tuple[float, float]:
+        """Both ends; 0 and 1 where there is no interval."""
+        return (0.0 if self.low is None else self.low, 1.0 if self.high is None else self.high)
+
+
+def rates_of(result: AuditResult, alpha: float) -> dict[str, Rate]:
+    """Success rates of the guesses at the run's own threshold.
+
+    Args:
+        result: A finished run.
+        alpha: Error probability of each interval.
+
+    Returns:
+        `tpr` and `fpr`; empty where no guesses were counted.
     """
-    counted: Estimate | None = next(
-        (e for e in record.estimates if e.method == "clopper_pearson"), None
-    )
+    counted = next((e for e in result.estimates if e.method == "clopper_pearson"), None)
     if counted is None:
         return {}
     tp, fn, fp, tn = (counted.counts[name] for name in ("tp", "fn", "fp", "tn"))
-    fresh = not (_chosen_on_trials(record) or record.counts["pairs"] < record.spec["pairs"])
+    whole = result.counts["pairs"] == result.spec["pairs"]
+    fresh = whole and result.threshold != "bonferroni"
     return {"tpr": _rate(tp, tp + fn, alpha, fresh), "fpr": _rate(fp, fp + tn, alpha, fresh)}
-
-
-def _chosen_on_trials(record: AuditResult) -> bool:
-    rule = threshold_rule(record.spec["threshold"], SCORES[record.attack["score"]]().threshold)
-    return isinstance(rule, Bonferroni)
 
 
 def _rate(hits: int, trials: int, alpha: float, fresh: bool) -> Rate:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["calls_sentence", "claims", "not_tried", "tally", "together", "tried", "worst_sentences"]
 
-VERDICTS = ("violation", "consistent", "inconclusive")
+VERDICTS = ("violation", "no_violation", "inconclusive")
 FIXED = ("attack", "canary", "model", "mechanism", "system", "data")
 
 

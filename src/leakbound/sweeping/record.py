@@ -148,8 +148,8 @@ def point_of(
     """
     exact = next((e.epsilon for e in record.estimates if e.method == "exact"), None)
     return SweepPoint(
-        changes=dict(changes), seed=record.spec["seed"], run=record.name, verdict=record.decision.verdict,
-        reasons=record.decision.reasons, warnings=record.warnings, claim=record.claim, guarantee=record.guarantee,
+        changes=dict(changes), seed=record.spec["seed"], run=record.name, verdict=record.verdict,
+        reasons=record.sentences, warnings=record.warnings, claim=record.claim, guarantee=record.guarantee,
         attack=record.attack, bound=record.bound, mu=record.mu_bound.mu, exact=exact,
         rates=rates_of(record, 1 - record.spec["confidence"]), pairs=record.counts["pairs"],
         model_calls=record.counts["model_calls"], evidence=evidence, utility=utility,

@@ -1,0 +1,208 @@
+"""One pass over the stored pairs: each is released once, and observed by every estimator."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+
+import numpy as np
+
+from leakbound.auditing.collect import CollectionPlan
+from leakbound.auditing.design import Pair
+from leakbound.auditing.prepare import Prepared
+from leakbound.auditing.release import Releaser
+from leakbound.auditing.store import EvidenceRow, RunStore
+from leakbound.auditing.verdict import rejections
+from leakbound.errors import UsageError
+from leakbound.estimators import (
+    REPORTED,
+    Estimator,
+    Exact,
+    Observations,
+    Observer,
+    PairedScores,
+    TrialDesign,
+)
+from leakbound.estimators.profile import Profile, ProfileSum
+from leakbound.stats import Estimate
+from leakbound.tasks import Vector, Votes
+
+__all__ = ["OnePass", "Tally"]
+
+REST = 12  # bounds that reject nothing are computed again after a twelfth more pairs
+BLOCK = 512  # pairs read from the store at once
+
+
+class Tally:
+    """What is counted over all aggregates and simulated outputs."""
+
+    def __init__(self) -> None:
+        self.answers = self.unparsable = 0
+        self.candidates, self.alike = False, True
+        self.low, self.high = math.inf, -math.inf
+        self._simulated: list[PairedScores] = []
+
+    def add(self, rows: list[EvidenceRow]) -> None:
+        """Count the answers of some pairs.
+
+        Args:
+            rows: Their aggregates.
+        """
+        for aggregate in (one for row in rows for one in row.both):
+            if isinstance(aggregate, Votes):
+                self.unparsable += aggregate.counts[-1]
+                self.answers += sum(aggregate.counts)
+            if isinstance(aggregate, Vector):
+                self.candidates = True
+                self.alike = self.alike and len(aggregate.choices) <= 1
+
+    def keep(self, simulated: PairedScores) -> None:
+        """Keep the scores of simulated outputs, for the curves.
+
+        Args:
+            simulated: (pairs, draws) scores.
+        """
+        self._simulated.append(simulated)
+        for scores in (simulated.member, simulated.nonmember):
+            self.low = min(self.low, float(scores.min()))
+            self.high = max(self.high, float(scores.max()))
+
+    def simulated(self) -> PairedScores:
+        """All scores of simulated outputs.
+
+        Returns:
+            (pairs, draws) scores of both contexts.
+        """
+        member = np.concatenate([scores.member for scores in self._simulated])
+        nonmember = np.concatenate([scores.nonmember for scores in self._simulated])
+        return PairedScores(member, nonmember)
+
+
+class OnePass:
+    """Follows the stored batches in their order, up to the first that is missing.
+
+    Which batch ends an audit depends on the batches before it alone: not on when they came, from
+    where, or in how many runs.
+
+    Args:
+        prepared: The audit.
+        store: Where its batches are, or will be.
+        plan: Names the pairs of a batch.
+    """
+
+    def __init__(self, prepared: Prepared, store: RunStore, plan: CollectionPlan) -> None:
+        self.prepared, self.store, self._plan = prepared, store, plan
+        self.design = prepared.trial_design
+        self.observers = dict(_begun(prepared.estimator, self.design))
+        self.tally, self.first = Tally(), list[Pair]()
+        self.seen, self.ended, self._next = 0, False, 0
+        known = any(isinstance(estimator, Exact) for estimator in self.observers)
+        self._profile = ProfileSum(prepared.spec.decision.epsilon) if known else None
+        self._releaser = _releaser(prepared, self.design, [*self.observers])
+
+    def __call__(self) -> bool:
+        """Take in every batch that is stored and in order.
+
+        Returns:
+            Whether the audit has ended: its deciding bounds reject what they test, and it is to
+            stop then.
+        """
+        while not self.ended and (rows := self._rows()):
+            for batch in self._batches(rows):
+                self._take(batch)
+                if self.ended:
+                    break
+        return self.ended
+
+    def _rows(self) -> list[EvidenceRow]:
+        """Whole batches; a batch is stored whole or not at all."""
+        size = self._plan.size
+        stop = min(self.seen + max(1, BLOCK // size) * size, len(self.prepared.pairs))
+        return self.store.without_gap(self.seen, stop) if stop > self.seen else []
+
+    def _batches(self, rows: list[EvidenceRow]) -> Iterator[list[EvidenceRow]]:
+        for start in range(0, len(rows), self._plan.size):
+            yield rows[start : start + self._plan.size]
+
+    def _take(self, rows: list[EvidenceRow]) -> None:
+        pairs = self._plan.pairs_of(self.seen)
+        self.first = self.first or [pairs[0]]
+        self.seen += len(rows)
+        self.tally.add(rows)
+        observations = self._releaser.observe([*zip(pairs, rows, strict=True)])
+        if observations is not None:
+            self._observe(observations)
+            self._look()
+
+    def _observe(self, observations: Observations) -> None:
+        self.tally.keep(observations.simulated)
+        for observer in self.observers.values():
+            observer.observe(observations)
+        if self._profile is not None:
+            self._profile.observe(observations)
+
+    def _look(self) -> None:
+        """May the audit end? Bounds are computed only where the evidence may suffice."""
+        deciding = self.observers[self.prepared.estimator]
+        if not (self.design.early_stop and deciding.rejected and self.seen >= self._next):
+            return
+        self.ended = bool(rejections(self.design, self.prepared.estimator, deciding.bounds()))
+        self._next = self.seen + self.seen // REST
+
+    def profile(self) -> Profile | None:
+        """The exact privacy profile of the pairs.
+
+        Returns:
+            A profile; None where output distributions are not known.
+        """
+        return self._profile.profile() if self._profile is not None else None
+
+    def estimates(self) -> dict[Estimator, tuple[Estimate, ...]]:
+        """What every estimator says of the pairs so far.
+
+        Returns:
+            Estimates by estimator. Where what was seen ended the audit early, those for a number of
+            pairs fixed beforehand carry no confidence.
+        """
+        whole = self.seen == len(self.prepared.pairs)
+        found = {one: observer.bounds() for one, observer in self.observers.items()}
+        return {
+            one: bounds if whole or one.anytime else tuple(map(_unbounded, bounds))
+            for one, bounds in found.items()
+        }
+
+
+def _begun(deciding: Estimator, design: TrialDesign) -> Iterator[tuple[Estimator, Observer]]:
+    """The deciding estimator and all that are reported beside it, where they can read the design."""
+    if deciding not in REPORTED:
+        yield deciding, deciding.begin(design)
+    for one in REPORTED:
+        with suppress(UsageError):
+            one.check(replace(design, early_stop=False))
+            yield one, one.begin(design)
+
+
+def _releaser(prepared: Prepared, design: TrialDesign, estimators: list[Estimator]) -> Releaser:
+    mechanism, spec = prepared.mechanism, prepared.spec
+    noisy = bool(mechanism.needs) and "white_box" in mechanism.access  # a system is asked once
+    draws = spec.decision.simulations // (2 * design.pairs) if noisy else 1
+    return Releaser(
+        prepared.task, mechanism, prepared.attack.score, spec.design.seed, pilot=design.pilot,
+        draws=draws, answers=design.answers,
+        reads=frozenset().union(*(one.reads for one in estimators)),
+    )  # fmt: skip
+
+
+def _unbounded(found: Estimate) -> Estimate:
+    """What is left of a bound for a number of pairs fixed beforehand."""
+    if found.kind == "point_estimate":
+        return found
+    note = (
+        "no bound: the audit ended early on what it saw, and this method needs a number of pairs "
+        "that is fixed beforehand"
+    )
+    return replace(
+        found, kind="point_estimate", confidence=None, assumptions=(note, *found.assumptions)
+    )

@@ -1,0 +1,90 @@
+"""A bound from the number of right guesses alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from leakbound.estimators.base import Bounds, Estimator, Reads, TrialDesign, require_fixed_size
+from leakbound.estimators.error_counts import TrialLog, counted_pairs, require_one_threshold
+from leakbound.stats import Estimate, Kind, accuracy_bound
+
+__all__ = ["AccuracyBound"]
+
+
+@dataclass(frozen=True, slots=True)
+class AccuracyBound(Estimator):
+    """Bound on epsilon from the accuracy of the guesses. Reported beside the deciding estimator.
+
+    Guarantee: holds with the stated confidence for a number of pairs fixed beforehand.
+    Reference: Steinke, Nasr and Jagielski 2023, for independent guesses.
+    """
+
+    name: ClassVar[str] = "accuracy_bound"
+    kind: ClassVar[Kind] = "lower_bound"
+    anytime: ClassVar[bool] = False
+    simultaneous: ClassVar[bool] = True
+    reads: ClassVar[frozenset[Reads]] = frozenset({"trials"})
+
+    def check(self, design: TrialDesign) -> None:
+        """Refuse early stopping, and any rule but one threshold chosen off the tested trials.
+
+        Args:
+            design: What is known beforehand.
+
+        Raises:
+            UsageError: If the audit may stop early, or the rule allows no bound.
+        """
+        require_fixed_size(self, design)
+        require_one_threshold(self.name, design)
+
+    def begin(self, design: TrialDesign) -> _Accuracy:
+        """An observer that counts right guesses.
+
+        Args:
+            design: What is known beforehand.
+
+        Returns:
+            An observer with one bound.
+        """
+        return _Accuracy(design)
+
+    def tested_pairs(self, design: TrialDesign, pairs: int) -> int:
+        """How many of so many pairs are counted.
+
+        Args:
+            design: What is known beforehand.
+            pairs: Collected pairs.
+
+        Returns:
+            Pairs without those that teach the score or choose its threshold.
+        """
+        return counted_pairs(design, pairs)
+
+    def largest_certifiable(self, design: TrialDesign, pairs: int) -> Bounds:
+        """The bound where every guess is right.
+
+        Args:
+            design: What is known beforehand.
+            pairs: Collected pairs.
+
+        Returns:
+            A bound on epsilon; none on mu.
+        """
+        guesses = 2 * self.tested_pairs(design, pairs)
+        if not guesses:
+            return Bounds(0.0)
+        found = accuracy_bound(guesses, guesses, design.claim.delta, design.confidence)
+        return Bounds(found.epsilon or 0.0)
+
+
+class _Accuracy(TrialLog):
+    """Error counts, read as an accuracy."""
+
+    def bounds(self) -> tuple[Estimate, ...]:
+        """On epsilon; none where no threshold could be chosen."""
+        counts, design = self.counts(), self.design
+        if counts is None:
+            return ()
+        given = (design.claim.delta, design.confidence, counts.threshold)
+        return (accuracy_bound(*counts.guesses, *given),)

@@ -1,0 +1,166 @@
+"""Clopper-Pearson limits on both error rates: bounds for a number of pairs fixed beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from leakbound.errors import UsageError
+from leakbound.estimators.base import Bounds, Estimator, Reads, TrialDesign, require_fixed_size
+from leakbound.estimators.error_counts import TrialLog, counted_pairs
+from leakbound.stats import (
+    BestOnSameData,
+    Bonferroni,
+    Estimate,
+    Kind,
+    bonferroni,
+    clopper_pearson,
+    clopper_pearson_power,
+    gdp,
+    largest_certifiable_epsilon,
+    pairs_to_reject,
+)
+
+__all__ = ["ClopperPearson", "limit_confidence"]
+
+PRACTICAL = (
+    12.0  # above this epsilon a rejection needs more than 600,000 pairs: no plan asks for it
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ClopperPearson(Estimator):
+    """Bounds on epsilon and mu from error counts of one output a context.
+
+    Guarantee: both bounds hold together with the stated confidence, whatever the mechanism is, for
+    a number of pairs fixed beforehand and a threshold not chosen on the tested trials.
+    Reference: Jagielski et al. 2020; Nasr et al. 2023 (mu).
+    """
+
+    name: ClassVar[str] = "clopper_pearson"
+    kind: ClassVar[Kind] = "lower_bound"
+    anytime: ClassVar[bool] = False
+    simultaneous: ClassVar[bool] = True
+    reads: ClassVar[frozenset[Reads]] = frozenset({"trials"})
+
+    def check(self, design: TrialDesign) -> None:
+        """Refuse early stopping, and a threshold chosen on the tested trials.
+
+        Args:
+            design: What is known beforehand.
+
+        Raises:
+            UsageError: If the audit may stop early, or the rule is the best threshold of the tests.
+        """
+        require_fixed_size(self, design)
+        if isinstance(design.rule, BestOnSameData):
+            raise UsageError(
+                "a threshold chosen on the tested trials carries no bound; use --threshold split "
+                "or bonferroni."
+            )
+
+    def begin(self, design: TrialDesign) -> _Limits:
+        """An observer that counts errors.
+
+        Args:
+            design: What is known beforehand.
+
+        Returns:
+            An observer; its bounds are those on epsilon and on mu.
+        """
+        return _Limits(design)
+
+    def tested_pairs(self, design: TrialDesign, pairs: int) -> int:
+        """How many of so many pairs are counted.
+
+        Args:
+            design: What is known beforehand.
+            pairs: Collected pairs.
+
+        Returns:
+            Pairs without those that teach the score or choose its threshold.
+        """
+        return counted_pairs(design, pairs)
+
+    def largest_certifiable(self, design: TrialDesign, pairs: int) -> Bounds:
+        """The bounds where every guess is right.
+
+        Args:
+            design: What is known beforehand.
+            pairs: Collected pairs.
+
+        Returns:
+            Bounds; they grow with the number of pairs, without a limit.
+        """
+        tested, delta = self.tested_pairs(design, pairs), design.claim.delta
+        if tested < 1:
+            return Bounds(0.0, 0.0)
+        each = limit_confidence(design)
+        mu = gdp(tested, 0, 0, tested, delta, each).mu
+        return Bounds(largest_certifiable_epsilon(tested, delta, each), mu or 0.0)
+
+    def power(self, design: TrialDesign, pairs: int, leak: float) -> float:
+        """Power where the system leaks as randomised response does, and the attack is the best one.
+
+        Args:
+            design: What is known beforehand.
+            pairs: Collected pairs.
+            leak: True epsilon in units of the claimed one.
+
+        Returns:
+            Probability that the bound on epsilon exceeds the claim.
+        """
+        claim, tested = design.claim, self.tested_pairs(design, pairs)
+        true = leak * claim.epsilon
+        each = limit_confidence(design)
+        return clopper_pearson_power(tested, true, claim.epsilon, claim.delta, each)
+
+    def pairs_needed(self, design: TrialDesign) -> int | None:
+        """Fewest tested pairs whose bound exceeds the claim where every guess is right.
+
+        Args:
+            design: What is known beforehand.
+
+        Returns:
+            A number of pairs; None for claims that no practical number of pairs rejects.
+        """
+        if design.claim.epsilon > PRACTICAL:
+            return None
+        return pairs_to_reject(design.claim.epsilon, design.claim.delta, limit_confidence(design))
+
+
+def limit_confidence(design: TrialDesign) -> float:
+    """Confidence of the limits at one threshold: higher than the bound's where several are tried.
+
+    Args:
+        design: What is known beforehand.
+
+    Returns:
+        A confidence; all limits together have the design's.
+    """
+    if not isinstance(design.rule, Bonferroni):
+        return design.confidence
+    return 1 - (1 - design.confidence) / len(_thresholds(design))
+
+
+def _thresholds(design: TrialDesign) -> Sequence[float]:
+    """Those that the rule names, or the score's own."""
+    return (isinstance(design.rule, Bonferroni) and design.rule.values) or design.levels
+
+
+class _Limits(TrialLog):
+    """Error counts, read as Clopper-Pearson limits."""
+
+    def bounds(self) -> tuple[Estimate, ...]:
+        """On epsilon and on mu; none where no threshold could be chosen."""
+        claim, confidence = self.design.claim, self.design.confidence
+        if isinstance(self.design.rule, Bonferroni):
+            scores, tried = self.tested, _thresholds(self.design)
+            found = (scores.member, scores.nonmember, tried, claim.delta, confidence)
+            return bonferroni(clopper_pearson, *found), bonferroni(gdp, *found)
+        counts = self.counts()
+        if counts is None:
+            return ()
+        given = (*counts.cells, claim.delta, confidence, counts.threshold)
+        return clopper_pearson(*given), gdp(*given)

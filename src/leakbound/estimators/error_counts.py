@@ -1,0 +1,151 @@
+"""Error counts of single outputs at one threshold: what the estimators of error rates share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from leakbound.errors import UsageError
+from leakbound.estimators.base import Observations, PairedScores, TrialDesign
+from leakbound.stats import BestOnSameData, Bonferroni, Fixed, best_threshold
+
+__all__ = ["ErrorCounts", "TrialLog", "counted_pairs", "require_one_threshold"]
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorCounts:
+    """Right and wrong guesses at one threshold.
+
+    Args:
+        tp: Canary-in trials with a score at or above the threshold.
+        fn: Other canary-in trials.
+        fp: Canary-out trials with a score at or above the threshold.
+        tn: Other canary-out trials.
+        threshold: How the threshold was chosen, in words.
+    """
+
+    tp: int
+    fn: int
+    fp: int
+    tn: int
+    threshold: str
+
+    @property
+    def cells(self) -> tuple[int, int, int, int]:
+        """(tp, fn, fp, tn)."""
+        return self.tp, self.fn, self.fp, self.tn
+
+    @property
+    def guesses(self) -> tuple[int, int]:
+        """(right guesses, all guesses)."""
+        return self.tp + self.tn, sum(self.cells)
+
+
+class TrialLog:
+    """The scores of all trials, and the simulated scores of the pairs that choose a threshold.
+
+    Args:
+        design: What is known beforehand.
+    """
+
+    rejected = False
+
+    def __init__(self, design: TrialDesign) -> None:
+        self.design, self._choosing = design, design.threshold_pairs(design.pairs)
+        self._trials: list[PairedScores] = []
+        self._simulated: list[PairedScores] = []
+
+    def observe(self, observations: Observations) -> None:
+        """Keep the scores of the next pairs.
+
+        Args:
+            observations: Pairs in their order.
+        """
+        self._trials.append(observations.trials)
+        left = self._choosing - observations.first
+        if left > 0:
+            self._simulated.append(observations.simulated.part(slice(left)))
+
+    @property
+    def trials(self) -> PairedScores:
+        """(pairs,) scores of all trials so far."""
+        return _joined(self._trials)
+
+    @property
+    def tested(self) -> PairedScores:
+        """Scores of the trials after those that taught the score or chose its threshold."""
+        return self.trials.part(slice(self._first_tested(len(self.trials)), None))
+
+    def counts(self) -> ErrorCounts | None:
+        """Errors at the threshold of the design's rule.
+
+        Returns:
+            Counts; None where an audit ended before there were pairs to choose a threshold on.
+        """
+        rule, trials = self.design.rule, self.trials
+        if isinstance(rule, BestOnSameData):
+            tau = best_threshold(trials.member, trials.nonmember)
+            return _count(trials, tau, f"{rule} (tau = {tau:g})")
+        if isinstance(rule, Fixed):
+            return _count(self.tested, rule.value, str(rule))
+        chosen = self.design.threshold_pairs(len(trials))
+        if chosen < 1:
+            return None
+        pilot = _joined(self._simulated).part(slice(chosen))
+        tau = best_threshold(pilot.member, pilot.nonmember)
+        return _count(self.tested, tau, f"{rule} (tau = {tau:g})")
+
+    def _first_tested(self, pairs: int) -> int:
+        return max(self.design.threshold_pairs(pairs), self.design.pilot)
+
+
+def _joined(parts: list[PairedScores]) -> PairedScores:
+    """All parts as one, kept so."""
+    if len(parts) > 1:
+        member = np.concatenate([part.member for part in parts])
+        nonmember = np.concatenate([part.nonmember for part in parts])
+        parts[:] = [PairedScores(member, nonmember)]
+    return parts[0] if parts else PairedScores(np.zeros(0), np.zeros(0))
+
+
+def _count(trials: PairedScores, tau: float, threshold: str) -> ErrorCounts | None:
+    if not len(trials):
+        return None
+    tp, fp = int((trials.member >= tau).sum()), int((trials.nonmember >= tau).sum())
+    return ErrorCounts(tp, len(trials) - tp, fp, len(trials) - fp, threshold)
+
+
+def counted_pairs(design: TrialDesign, pairs: int) -> int:
+    """Pairs that enter the counts.
+
+    Args:
+        design: What is known beforehand.
+        pairs: Collected pairs.
+
+    Returns:
+        Pairs without those that teach the score or choose its threshold.
+    """
+    return max(0, pairs - max(design.pilot, design.threshold_pairs(pairs)))
+
+
+def require_one_threshold(name: str, design: TrialDesign) -> None:
+    """Refuse a rule under which the counts of one threshold carry no bound.
+
+    Args:
+        name: The estimator's name.
+        design: What is known beforehand.
+
+    Raises:
+        UsageError: If the threshold is the best of several, or chosen on the tested trials.
+    """
+    if isinstance(design.rule, Bonferroni):
+        raise UsageError(
+            f"{name} reads the counts at one threshold, and the rule tries several; use "
+            "--threshold split, or --estimator clopper_pearson."
+        )
+    if isinstance(design.rule, BestOnSameData):
+        raise UsageError(
+            "a threshold chosen on the tested trials carries no bound; use --threshold split or "
+            "bonferroni."
+        )
