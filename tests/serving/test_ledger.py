@@ -212,7 +212,7 @@ def test_a_total_changes_only_until_the_first_spend(tmp_path: Path) -> None:
         old.spend("rows", PureDP(0.5))
     new.spend("rows", PureDP(0.5))
     for epsilon, delta in ((1.0, DELTA), (math.inf, DELTA), (5.0, 1e-3)):
-        with pytest.raises(UsageError, match="a total never changes"):
+        with pytest.raises(UsageError, match="a budget never changes"):
             Ledger(path, epsilon, delta)
     assert Ledger(path, 5.0, DELTA).state("rows").epsilon == 0.5
 

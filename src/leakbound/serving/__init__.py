@@ -1,9 +1,16 @@
-"""Answers for real users, within a privacy budget:
+"""Answers for real users within a privacy budget, and an HTTP application over them."""
 
-`PrivateICL`, and an HTTP application over it (extra `serve`).
-"""
-
-from leakbound.serving.http import Reply, application, chat, is_local
+from leakbound.serving.http import HttpReply, application, chat, is_local
+from leakbound.serving.ledger import BudgetState, Ledger
 from leakbound.serving.private import Answer, PrivateICL
 
-__all__ = ["Answer", "PrivateICL", "Reply", "application", "chat", "is_local"]
+__all__ = [
+    "Answer",
+    "BudgetState",
+    "HttpReply",
+    "Ledger",
+    "PrivateICL",
+    "application",
+    "chat",
+    "is_local",
+]

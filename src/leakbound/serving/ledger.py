@@ -1,13 +1,10 @@
-"""The ledger: what a private context has paid so far, kept on disk, and a total that is never
-passed.
+"""The ledger: what each private context has spent, on disk, and a budget that is never exceeded.
 
-One SQLite file. A spend is one exclusive transaction: everything that the context has paid is
-composed with the new
-guarantee, compared with the total, and written, or refused. Spend first, release afterwards: a
-crash in between loses
-budget and never privacy. Many processes may share one ledger. A context whose rows have changed is
-another context with
-a budget of its own; for a row that stands in both, what both have paid adds up.
+One SQLite file. A spend is one exclusive transaction: everything that the context has spent is
+composed with the new guarantee, compared with the budget, and written, or refused. Spend first,
+release afterwards: a crash in between loses budget and never privacy. Many processes may share one
+ledger. A context whose rows have changed is another context with a budget of its own; for a row
+that stands in both, what both have spent adds up.
 """
 
 from __future__ import annotations
@@ -20,42 +17,51 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from leakbound._check import delta_value, epsilon_value
 from leakbound.errors import BudgetExhausted, StoreError, UsageError
-from leakbound.privacy import guarantee as guarantees
-from leakbound.privacy.compose import Subsampled
-from leakbound.privacy.guarantee import Guarantee, NonPrivate, compose, leaves
+from leakbound.privacy import (
+    ZCDP,
+    ApproxDP,
+    BoundedRange,
+    Gaussian,
+    Guarantee,
+    NonPrivate,
+    PureDP,
+    Subsampled,
+    compose,
+    leaves,
+)
 
-__all__ = ["Ledger", "Spent"]
+__all__ = ["BudgetState", "Ledger"]
 
 SCHEMA = (
     "CREATE TABLE total (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT",
-    (
-        "CREATE TABLE spends (number INTEGER PRIMARY KEY, context TEXT NOT NULL, guarantee TEXT NOT "
-        "NULL) STRICT"
-    ),
+    "CREATE TABLE spends (number INTEGER PRIMARY KEY, context TEXT NOT NULL, "
+    "guarantee TEXT NOT NULL) STRICT",
     "CREATE INDEX by_context ON spends (context, guarantee)",
 )
-KINDS: dict[str, Any] = {
-    name: kind
-    for name, kind in vars(guarantees).items()
-    if is_dataclass(kind) and name != "Composed"
-} | {"Subsampled": Subsampled}
-WAIT = 60.0  # seconds to wait for another process
-# relative accuracy of the accounting: calibrating to an epsilon and reading it back may differ by
-# less
+Kept = ApproxDP | BoundedRange | Gaussian | NonPrivate | PureDP | Subsampled | ZCDP
+KINDS: dict[str, type[Kept]] = {
+    kind.__name__: kind
+    for kind in (ApproxDP, BoundedRange, Gaussian, NonPrivate, PureDP, ZCDP, Subsampled)
+}
+WAIT = 60.0  # seconds to wait for another process: a spend takes milliseconds
+# relative accuracy of the accounting: calibrating to an epsilon and reading it back differ by less
 ACCURACY = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
-    """epsilon: paid so far at delta, over all answers.
+class BudgetState:
+    """What a context has spent.
 
-    remaining: of the total, never overstated. answers: how many.
+    Attributes:
+        epsilon: Spent so far at `delta`, over all answers.
+        remaining: What is left of the budget, never overstated.
+        delta: Failure probability of the budget.
+        answers: Number of answers.
     """
 
     epsilon: float
@@ -65,9 +71,9 @@ class Spent:
 
 
 def _merged(parts: list[Guarantee]) -> list[Guarantee]:
-    """Subsampled Gaussians of one noise and rate as one guarantee of all their steps:
+    """Subsampled Gaussians of one noise and rate as one guarantee of all their steps.
 
-    each answer draws fresh samples.
+    This holds because each answer draws fresh samples.
     """
     steps: Counter[tuple[float, float]] = Counter()
     for part in parts:
@@ -77,41 +83,59 @@ def _merged(parts: list[Guarantee]) -> list[Guarantee]:
     return rest + [Subsampled(sigma, rate, total) for (sigma, rate), total in steps.items()]
 
 
-def _packed(guarantee: Guarantee) -> str:
+def _to_json(guarantee: Guarantee) -> str:
     """A guarantee as JSON: its kind and its public fields."""
-    parts = leaves(guarantee)
-    for part in parts:
-        if KINDS.get(type(part).__name__) is not type(part):
-            raise UsageError(
-                f"the ledger cannot keep a guarantee of the kind {type(part).__name__}; it must "
-                "be one of "
-                f"{', '.join(KINDS)} or a composition of them. State the promise as one of these."
-            )
-    return json.dumps(
-        [{"kind": type(part).__name__, **_fields(part)} for part in parts], sort_keys=True
-    )
+    found = [
+        {"kind": type(part).__name__, **asdict(part)} for part in map(_kept, leaves(guarantee))
+    ]
+    return json.dumps(found, sort_keys=True)
 
 
-def _fields(part: Any) -> dict[str, Any]:
-    return asdict(part)
+def _kept(part: Guarantee) -> Kept:
+    """A guarantee of a kind that the ledger knows how to read back."""
+    kind = KINDS.get(type(part).__name__)
+    if kind is None or not isinstance(part, Kept) or type(part) is not kind:
+        raise UsageError(
+            f"the ledger cannot keep a guarantee of the kind {type(part).__name__}; it must be one "
+            f"of {', '.join(KINDS)} or a composition of them. State the guarantee as one of these."
+        )
+    return part
 
 
-def _unpacked(text: str) -> list[Guarantee]:
-    found = []
-    for part in json.loads(text):
-        kind = KINDS[part.pop("kind")]
-        found.append(kind(**part))
-    return found
+def _from_json(text: str) -> list[Guarantee]:
+    return [KINDS[part.pop("kind")](**part) for part in json.loads(text)]
 
 
 class Ledger:
-    """A total of (epsilon, delta) for each private context, kept in the SQLite file `path`.
+    """A budget of (epsilon, delta) for each private context, kept in an SQLite file.
 
-    epsilon: at least 0, infinity allowed (then everything is granted, and still counted). delta: in
-    [0, 1). The file is
-    made on first use, readable by its owner only, and remembers the total and the neighbouring
-    relation of its first
-    spend; opening it with another total raises UsageError, a file that cannot be used StoreError.
+    The file is made on first use, readable by its owner only, and remembers the budget and the
+    neighbouring relation of its first spend.
+
+    Args:
+        path: The file.
+        epsilon: Budget of each context, at least 0; with infinity everything is granted, and still
+            counted.
+        delta: Failure probability of the budget, in [0, 1).
+
+    Raises:
+        UsageError: If epsilon or delta lies outside its range, or the file has another budget.
+        StoreError: If the file cannot be used.
+
+    Guarantee:
+        What is granted for a context composes to at most (epsilon, delta), whichever processes
+        share the file and whenever one of them is killed.
+
+    Examples:
+        >>> import tempfile
+        >>> from leakbound.privacy import PureDP
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> ledger = Ledger(f"{folder.name}/ledger.sqlite", epsilon=1.0, delta=0.0)
+        >>> ledger.spend("my rows", PureDP(0.25)).answers
+        1
+        >>> round(ledger.state("my rows").remaining, 9)
+        0.75
+        >>> folder.cleanup()
     """
 
     def __init__(self, path: str | Path, epsilon: float, delta: float) -> None:
@@ -129,83 +153,104 @@ class Ledger:
     def __repr__(self) -> str:
         return f"Ledger({str(self.path)!r}, epsilon={self.epsilon:g}, delta={self.delta:g})"
 
-    def spend(self, context: str, guarantee: Guarantee) -> Spent:
-        """Pay for one answer over `context`, durably, before it is made; what the context has paid
-        afterwards.
+    def spend(self, context: str, guarantee: Guarantee) -> BudgetState:
+        """Pay for one answer, durably, before it is made.
 
-        Raises BudgetExhausted, and pays nothing, if all that was paid and this would exceed the
-        total; UsageError for a
-        guarantee of another neighbouring relation than the ledger's first one, or none at all under
-        a finite total.
+        Args:
+            context: Key of the private context, such as its fingerprint.
+            guarantee: What the answer costs.
+
+        Returns:
+            What the context has spent afterwards.
+
+        Raises:
+            BudgetExhausted: If all that was spent and this would exceed the budget; nothing is
+                spent then.
+            UsageError: If the guarantee has another neighbouring relation than the ledger's first
+                one, or there is none under a finite budget.
+            StoreError: If the file cannot be read or written.
+
+        Guarantee:
+            On disk before this returns; two processes never both get the last answer.
         """
-        text = self._checked(guarantee)
+        text = self._acceptable(guarantee)
         with self._transaction("BEGIN IMMEDIATE") as db:
             self._same_total(db)
             self._same_relation(db, guarantee)
             before = self._paid(db, context)
-            after = self._spent([*before, *_unpacked(text)], self._answers(db, context) + 1)
+            after = self._composed([*before, *_from_json(text)], self._answers(db, context) + 1)
             if after.epsilon > self.epsilon * (1 + ACCURACY):
                 raise self._exhausted(before, after)
             db.execute("INSERT INTO spends (context, guarantee) VALUES (?, ?)", (context, text))
         return after
 
-    def state(self, context: str) -> Spent:
-        """What a context has paid, and what is left."""
+    def state(self, context: str) -> BudgetState:
+        """What a context has spent, and what is left.
+
+        Args:
+            context: Key of the private context.
+
+        Returns:
+            Its state; zero for a context without an answer.
+
+        Raises:
+            StoreError: If the file cannot be read.
+        """
         with self._transaction("BEGIN") as db:
-            return self._spent(self._paid(db, context), self._answers(db, context))
+            return self._composed(self._paid(db, context), self._answers(db, context))
 
     def check(self, guarantee: Guarantee) -> None:
-        """Raise UsageError for a guarantee that this ledger could never take; pays nothing."""
-        self._checked(guarantee)
+        """Refuse a guarantee that this ledger could never take; spends nothing.
+
+        Args:
+            guarantee: What an answer costs.
+
+        Raises:
+            UsageError: As `spend` does.
+            StoreError: If the file cannot be read.
+        """
+        self._acceptable(guarantee)
         with self._transaction("BEGIN") as db:
             self._same_relation(db, guarantee, remember=False)
 
     # --- accounting
-    # ---------------------------------------------------------------------------------------------------
 
-    def _checked(self, guarantee: Guarantee) -> str:
-        text = _packed(guarantee)
+    def _acceptable(self, guarantee: Guarantee) -> str:
+        text = _to_json(guarantee)
         if math.isfinite(self.epsilon) and any(
             isinstance(part, NonPrivate) for part in leaves(guarantee)
         ):
             raise UsageError(
-                "the mechanism gives no guarantee, and the total of the ledger is epsilon "
-                f"{self.epsilon:g}; an answer "
-                "without a guarantee costs infinity. Choose a private mechanism, or an infinite "
-                "budget (--budget inf)."
+                "the mechanism gives no guarantee, and the budget of the ledger is epsilon "
+                f"{self.epsilon:g}; an answer without a guarantee costs infinity. Choose a private "
+                "mechanism, or an infinite budget (--budget inf)."
             )
         return text
 
-    def _spent(self, parts: list[Guarantee], answers: int) -> Spent:
-        """Composition of everything paid; the part that is left is rounded down to 0."""
+    def _composed(self, parts: list[Guarantee], answers: int) -> BudgetState:
+        """Composition of everything spent; the part that is left is rounded down to 0."""
         epsilon = compose(_merged(parts)).epsilon(self.delta) if parts else 0.0
-        left = (
-            math.inf
-            if math.isinf(self.epsilon)
-            else max(0.0, math.nextafter(self.epsilon - epsilon, -math.inf))
-        )
-        return Spent(epsilon, left, self.delta, answers)
+        if math.isinf(self.epsilon):
+            return BudgetState(epsilon, math.inf, self.delta, answers)
+        left = max(0.0, math.nextafter(self.epsilon - epsilon, -math.inf))
+        return BudgetState(epsilon, left, self.delta, answers)
 
-    def _exhausted(self, before: list[Guarantee], after: Spent) -> BudgetExhausted:
-        spent = self._spent(before, after.answers - 1)
+    def _exhausted(self, before: list[Guarantee], after: BudgetState) -> BudgetExhausted:
+        spent = self._composed(before, after.answers - 1)
         return BudgetExhausted(
             f"the privacy budget of this context does not allow another answer: {spent.answers} "
-            "so far cost epsilon "
-            f"{spent.epsilon:.4g} at delta {self.delta:g}, this one would make it "
-            f"{after.epsilon:.4g}, and the total is "
-            f"{self.epsilon:.4g}. Nothing was released; ask the owner of the data for a larger "
-            "total in a new ledger."
+            f"so far cost epsilon {spent.epsilon:.4g} at delta {self.delta:g}, this one would make "
+            f"it {after.epsilon:.4g}, and the budget is {self.epsilon:.4g}. Nothing was released; "
+            "ask the owner of the data for a larger budget in a new ledger."
         )
 
     # --- the file
-    # -----------------------------------------------------------------------------------------------------
 
     def _create(self) -> None:
-        """Make the whole ledger beside its place and move it there in one step, unless another
-        process was first.
+        """Make the whole ledger beside its place and move it there in one step.
 
-        So an empty or half-written file is never mistaken for a new ledger, which would give the
-        budget back.
+        Unless another process was first. So an empty or half-written file is never mistaken for a
+        new ledger, which would give the budget back.
         """
         partial = self.path.with_name(
             f".{self.path.name}.{os.getpid()}.{secrets.token_hex(4)}.partial"
@@ -257,16 +302,15 @@ class Ledger:
     def _unusable(self, error: Exception) -> StoreError:
         return StoreError(
             f"the ledger {str(self.path)!r} cannot be read or written ({error}); nothing was "
-            "released. It must be a ledger "
-            "of this package in a folder that can be written: restore it from a backup, or name "
-            "another with --ledger."
+            "released. It must be a ledger of this package in a folder that can be written: "
+            "restore it from a backup, or name another with --ledger."
         )
 
     def _total(self, db: sqlite3.Connection) -> dict[str, str]:
         return dict(db.execute("SELECT name, value FROM total").fetchall())
 
     def _same_total(self, db: sqlite3.Connection, fresh: bool = False) -> None:
-        """The total may change as long as nothing was ever spent."""
+        """The budget may change as long as nothing was ever spent."""
         if fresh:
             values = [(repr(self.epsilon), "epsilon"), (repr(self.delta), "delta")]
             db.executemany("UPDATE total SET value = ? WHERE name = ?", values)
@@ -274,10 +318,9 @@ class Ledger:
         epsilon, delta = float(found["epsilon"]), float(found["delta"])
         if (epsilon, delta) != (self.epsilon, self.delta):
             raise UsageError(
-                f"the ledger {str(self.path)!r} has a total of epsilon {epsilon:g} at delta "
-                f"{delta:g}, and was opened with "
-                f"epsilon {self.epsilon:g} at delta {self.delta:g}; once spent from, a total "
-                "never changes. Use its own (--budget "
+                f"the ledger {str(self.path)!r} has a budget of epsilon {epsilon:g} at delta "
+                f"{delta:g}, and was opened with epsilon {self.epsilon:g} at delta {self.delta:g}; "
+                "once spent from, a budget never changes. Use its own (--budget "
                 f"{epsilon:g}, --delta {delta:g}), or another ledger (--ledger)."
             )
 
@@ -290,18 +333,17 @@ class Ledger:
         if first is not None and first != guarantee.relation:
             raise UsageError(
                 f"the ledger {str(self.path)!r} counts under the neighbouring relation {first}, "
-                "and this guarantee is "
-                f"stated under {guarantee.relation}; the two do not add up. Use another ledger "
-                "(--ledger)."
+                f"and this guarantee is stated under {guarantee.relation}; the two do not add up. "
+                "Use another ledger (--ledger)."
             )
 
     def _paid(self, db: sqlite3.Connection, context: str) -> list[Guarantee]:
-        query = "SELECT guarantee, COUNT(*) FROM spends WHERE context = ? GROUP BY guarantee ORDER BY guarantee"
-        return [
-            part
-            for text, times in db.execute(query, (context,))
-            for part in _unpacked(text) * times
-        ]
+        query = (
+            "SELECT guarantee, COUNT(*) FROM spends WHERE context = ? GROUP BY guarantee "
+            "ORDER BY guarantee"
+        )
+        rows = db.execute(query, (context,))
+        return [part for text, times in rows for part in _from_json(text) * times]
 
     def _answers(self, db: sqlite3.Connection, context: str) -> int:
         return int(

@@ -11,7 +11,7 @@ import numpy as np
 from leakbound.errors import LeakboundError, TargetError, UsageError
 from leakbound.models import Model, require
 from leakbound.models.content import text_only
-from leakbound.serving.ledger import Ledger, Spent
+from leakbound.serving.ledger import BudgetState, Ledger
 from leakbound.tasks import (
     Example,
     Job,
@@ -25,22 +25,22 @@ from leakbound.tasks.datasets import fingerprint
 
 __all__ = ["Answer", "PrivateICL"]
 
-LONGEST = 1000
-FILLERS = (
-    "word ",
-    "a.",
-    "7",
-    "Ω",
-    "鿦",
-    "𝔘",
-)  # texts that tokenizers cut into few or into many tokens a byte
+LONGEST = 1000  # bytes of a query: a long paragraph, and little of any model's window
+# texts that tokenizers cut into few or into many tokens a byte
+FILLERS = ("word ", "a.", "7", "Ω", "鿦", "𝔘")
+DRAW_BITS = 62  # of the number that names the random draws of a call: it fits a signed integer
+SEED_BITS = 128  # of the noise: no second answer ever shares it
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a user gets (PUBLIC):
+    """What a user gets (PUBLIC).
 
-    the text, the epsilon spent so far at delta, and what remains of the budget.
+    Attributes:
+        text: The released answer.
+        spent: epsilon spent so far at `delta`, over all answers.
+        remaining: epsilon that remains of the budget, never overstated.
+        delta: Failure probability of the budget.
     """
 
     text: str
@@ -59,21 +59,32 @@ def _bytes(text: str) -> int:
 
 
 class PrivateICL:
-    """Answers queries from `context` (PRIVATE) through a mechanism, within the total of a ledger.
+    """Answers queries over a private context through a mechanism, within the budget of a ledger.
 
-    mechanism, task, model, ledger, name, longest: public. longest: the most bytes (UTF-8) of a
-    query. What is served is
-    what is audited: the same `collect`, `release` and `decode`, with draws from the operating
-    system. Whether a query is
-    refused depends on public things only (its length, the number of examples), so a refusal costs
-    nothing and tells
-    nothing; that the private rows fit the model beside the longest query is checked here, once.
-    Not covered: how long an answer takes, and the last bits of floating-point noise.
-    randbits: an integer of so many random bits, drawn by the operating system. Give another source
-    in tests only: whoever can predict it can subtract the noise.
-    Raises TargetError if the model lacks what the mechanism asks or the rows do not fit, UsageError
-    for a guarantee that
-    the ledger could never take.
+    What is served is what is audited: the same `collect`, `release` and `decode`. Whether a query
+    is refused depends on public facts only (its length, the number of examples), so a refusal
+    costs nothing and reveals nothing. That the private rows fit the model beside the longest query
+    is checked here, once.
+
+    Args:
+        mechanism: What answers; its parameters are public.
+        context: Examples, or (input, label) pairs (PRIVATE).
+        task: The task (public).
+        model: An opened model.
+        ledger: Where every answer is paid for.
+        name: The name of the service.
+        longest: The most bytes (UTF-8) of a query.
+        randbits: Gives an integer of so many random bits, by default of the operating system. Give
+            another source in tests only: whoever can predict it can subtract the noise.
+
+    Raises:
+        TargetError: If the model lacks what the mechanism needs, or the rows do not fit it.
+        UsageError: If the ledger could never take what an answer costs.
+
+    Guarantee:
+        All answers together satisfy the budget of the ledger, under the neighbouring relation of
+        the mechanism's guarantee. Not covered: how long an answer takes, and the last bits of
+        floating-point noise.
     """
 
     def __init__(
@@ -87,32 +98,36 @@ class PrivateICL:
         longest: int = LONGEST,
         randbits: Callable[[int], int] = secrets.randbits,
     ) -> None:
-        self.mechanism, self.task, self.model, self.ledger, self.name = (
-            mechanism,
-            task,
-            model,
-            ledger,
-            name,
-        )
-        self.longest, self._randbits = longest, randbits
+        self.mechanism, self.task, self.model, self.ledger = mechanism, task, model, ledger
+        self.name, self.longest, self._randbits = name, longest, randbits
         self._context = as_context(context)
         self._key = fingerprint(self._context)
         self._ready()
 
     def __repr__(self) -> str:
-        return f"PrivateICL({self.mechanism.name} over {len(self._context)} private examples, {self.ledger!r})"
+        return (
+            f"PrivateICL({self.mechanism.name} over {len(self._context)} private examples, "
+            f"{self.ledger!r})"
+        )
 
     @property
-    def state(self) -> Spent:
+    def state(self) -> BudgetState:
         """What this context has spent, and what remains."""
         return self.ledger.state(self._key)
 
     def check(self, query: str | Query) -> Query:
         """The query, if it can be answered; free, and decided without the private rows.
 
-        Raises UsageError for an empty or too long query, and whatever the mechanism or model refuse
-        of it when every
-        example is a blank one.
+        Args:
+            query: A text, or a query with its own answers.
+
+        Returns:
+            The query that `answer` takes.
+
+        Raises:
+            UsageError: If it is empty or too long.
+            LeakboundError: Whatever the mechanism or model refuse of it where every example is a
+                blank one.
         """
         asked = query if isinstance(query, Query) else Query(query)
         text = text_only(asked.text, "a service of private answers")
@@ -131,12 +146,23 @@ class PrivateICL:
     def answer(self, query: str | Query) -> Answer:
         """One answer: check (free), spend (durable), collect, release once, decode.
 
-        Raises what `check` raises, BudgetExhausted, and whatever the model raises; what was spent
-        by then stays spent.
+        Args:
+            query: A text, or a query with its own answers.
+
+        Returns:
+            The released answer and what remains of the budget.
+
+        Raises:
+            BudgetExhausted: If the budget does not allow another answer.
+            LeakboundError: What `check` and the model raise; what was spent by then stays spent.
+
+        Guarantee:
+            The mechanism's `cost` of the query, spent before the model is called.
         """
         asked = self.check(query)
         paid = self.ledger.spend(self._key, self.mechanism.cost(self.task, asked))
-        draw, rng = self._randbits(62), np.random.default_rng(self._randbits(128))
+        draw, seed = self._randbits(DRAW_BITS), self._randbits(SEED_BITS)
+        rng = np.random.default_rng(seed)
         (aggregate,) = self.mechanism.collect(
             self.task, [Job(self._context, asked)], [draw], self.model
         )
