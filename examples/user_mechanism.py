@@ -9,19 +9,22 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from leakbound.models import Complete, Model, Request
+from leakbound.mechanisms import MechanismBase
+from leakbound.models import Complete, Model
 from leakbound.privacy import Guarantee, PureDP
 from leakbound.tasks import (
     Access,
     Aggregate,
+    AnyRequest,
     CategoricalLaw,
     Job,
     Outputs,
     Query,
+    RequestKinds,
     Task,
     Votes,
     parse_answer,
@@ -31,20 +34,18 @@ from leakbound.testing import conform
 
 
 @dataclass(frozen=True, slots=True)
-class RandomBallot:
-    """P(y) = (1 - g) votes(y)/T + g/K, over K classes (the query's answers, and one for "none of
-    them").
+class RandomBallot(MechanismBase):
+    """P(y) = (1 - g) votes(y)/T + g/K, over K classes: the query's answers and "none of them".
 
-    Replacing one example replaces one of T votes. The ratio of two worlds is largest where a vote
-    is the only one for its
-    answer: ((1 - g)/T + g/K) / (g/K). With g = (K/T) / (e^epsilon - 1 + K/T) that is e^epsilon:
-    epsilon-DP under replace_one.
+    Replacing one example replaces one of T votes. The ratio of two neighbouring contexts is largest
+    where a vote is the only one for its answer: ((1 - g)/T + g/K) / (g/K). With
+    g = (K/T) / (e^epsilon - 1 + K/T) that is e^epsilon: epsilon-DP under replace_one.
     """
 
     name: ClassVar[str] = "random_ballot"
     access: ClassVar[frozenset[Access]] = frozenset({"black_box"})
-    needs: ClassVar[frozenset[type[Request[Any]]]] = frozenset({Complete})
-    epsilon: float = 2.0
+    needs: ClassVar[RequestKinds] = frozenset({Complete})
+    epsilon: float = 2.0  # an audit sets it to its claim
     partitions: int = 10
 
     @property
@@ -52,12 +53,16 @@ class RandomBallot:
         """epsilon-DP."""
         return PureDP(self.epsilon)
 
-    def cost(self, task: Task, query: Query) -> Guarantee:
-        """One answer, one draw."""
-        return self.guarantee
+    def voters(self, shots: int) -> int:
+        """One vote for each partition."""
+        return self.partitions
 
-    def requests(self, task: Task, job: Job, draw: int) -> list[Request[Any]]:
-        """One completion a partition."""
+    def noise_in_collect(self, task: Task, query: Query) -> bool:
+        """The ballot is drawn in `release`, so votes may be reused for another epsilon."""
+        return False
+
+    def requests(self, task: Task, job: Job, draw: int) -> list[AnyRequest]:
+        """One completion for each partition."""
         parts = split_by_position(job.context, self.partitions)
         return [Complete(task.prompt(part, job.query), max_tokens=12, draw=draw) for part in parts]
 
@@ -85,11 +90,6 @@ class RandomBallot:
         odds = counts.size / counts.sum()
         g = odds / (math.expm1(self.epsilon) + odds)
         return CategoricalLaw((1 - g) * counts / counts.sum() + g / counts.size)
-
-    def decode(self, task: Task, query: Query, outputs: Outputs, model: Model) -> list[str]:
-        """The drawn answer, in words."""
-        choices = (*task.answers(query), "(no answer)")
-        return [choices[i] for i in outputs.answers]
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Every mechanism keeps the laws, every law can be broken, and what is known to be broken is named."""
+"""Every mechanism keeps the invariants, each of them can be broken, and what is broken is named."""
 
 import importlib.util
 import itertools
@@ -16,13 +16,14 @@ import leakbound.mechanisms as cm
 from leakbound.errors import UsageError
 from leakbound.mechanisms import MECHANISMS, FewShot, KeywordMean, ReportNoisyMax
 from leakbound.models import Complete, Embed, Model, open_model
-from leakbound.privacy import Gaussian, PureDP
+from leakbound.privacy import Gaussian, Guarantee, PureDP, compose, leaves
 from leakbound.systems import UserSystem
 from leakbound.tasks import Aggregate, GaussianLaw, Job, Outputs, Query, Task, Vector, Votes
-from leakbound.testing import LAWS, Check, assert_conforms, conform
-from leakbound.testing.conformance_parts import PATTERNS
+from leakbound.testing import INVARIANTS, Check, assert_conforms, conform
+from leakbound.testing.conformance_cost import part_count, release_count
+from leakbound.testing.conformance_parts import FREE, PATTERNS, Bench
 
-PAIRS = 10_000  # of the law of the loss; the others take fewer
+PAIRS = 10_000  # of the loss; the others take fewer
 KW = {"epsilon": 2, "delta": 1e-5, "candidates": 3}
 
 CATALOGUE: dict[str, Any] = {
@@ -37,6 +38,7 @@ CATALOGUE: dict[str, Any] = {
     "keyword_mean/joint": KeywordMean.calibrated(**KW, selection="joint_exponential"),
     "keyword_mean/joint/2": KeywordMean.calibrated(**KW, top=2, selection="joint_exponential"),
     "product_of_experts": cm.ProductOfExperts(2.0, tokens=3),
+    "product_of_experts/calibrated": cm.ProductOfExperts.calibrated(2, 1e-5, tokens=3),
     "product_of_experts/groups": cm.ProductOfExperts(2.0, group_size=3, tokens=3),
     "product_of_experts/add_remove": cm.ProductOfExperts(2.0, calibration="add_remove", tokens=3),
     "product_of_experts/paper": cm.ProductOfExperts(2.0, calibration="paper", tokens=3),
@@ -47,24 +49,24 @@ CATALOGUE: dict[str, Any] = {
     "bounded_cid": cm.BoundedCID(epsilon=2.0, tokens=3),
 }
 NO_GUARANTEE = ("few_shot", "prompt_defense", "judge_defense", "context_influence_decoding")
-NO_LAW = ("keyword_mean/joint/2", "subsample_average", "synthetic_shots")
+NO_DISTRIBUTION = ("keyword_mean/joint/2", "subsample_average", "synthetic_shots")
 FINITE = tuple(pattern for pattern in PATTERNS if pattern != "broken")
 
 
 def cases() -> list[Any]:
     return [
-        pytest.param(name, law, id=f"{name}-{law.name}")
-        for name, law in itertools.product(CATALOGUE, LAWS)
+        pytest.param(name, invariant, id=f"{name}-{invariant.name}")
+        for name, invariant in itertools.product(CATALOGUE, INVARIANTS)
     ]
 
 
-def law_of(name: str) -> Any:
-    return next(law for law in LAWS if law.name == name)
+def invariant(name: str) -> Any:
+    return next(one for one in INVARIANTS if one.name == name)
 
 
-@pytest.mark.parametrize(("name", "law"), cases())
-def test_the_catalogue_conforms(name: str, law: Any) -> None:
-    found: Check = law(CATALOGUE[name], pairs=PAIRS if law.name == "loss" else 500)
+@pytest.mark.parametrize(("name", "check"), cases())
+def test_the_catalogue_conforms(name: str, check: Any) -> None:
+    found: Check = check(CATALOGUE[name], pairs=PAIRS if check.name == "loss" else 500)
     assert found.passed, found.detail
 
 
@@ -73,20 +75,23 @@ def test_the_whole_catalogue_is_tried() -> None:
 
 
 def test_what_is_skipped_is_said() -> None:
-    """No law passes silently: these and no others have nothing to say."""
+    """Nothing passes silently: these and no others have nothing to say."""
     want = {
-        (name, law)
+        (name, check)
         for name in NO_GUARANTEE
-        for law in ("sensitivity", "asking_alike", "loss", "tightness")
+        for check in ("sensitivity", "request_count", "loss", "tightness")
     }
-    want |= {(name, law) for name in NO_LAW for law in ("sensitivity", "loss", "tightness")}
+    want |= {
+        (name, check) for name in NO_DISTRIBUTION for check in ("sensitivity", "loss", "tightness")
+    }
     found = {
-        (name, law.name): seen.detail
-        for name, law in itertools.product(CATALOGUE, LAWS)
-        if (seen := law(CATALOGUE[name], pairs=20, patterns=FINITE)).skipped
+        (name, check.name): seen.detail
+        for name, check in itertools.product(CATALOGUE, INVARIANTS)
+        if (seen := check(CATALOGUE[name], pairs=20, patterns=FINITE)).skipped
     }
     assert set(found) == want
-    assert {found[key] for key in want if key[0] in NO_LAW} == {"skipped: no law"}
+    unknown = {found[key] for key in want if key[0] in NO_DISTRIBUTION}
+    assert unknown == {"skipped: no output distribution"}
 
 
 def test_removing_examples_from_larger_groups_is_refused() -> None:
@@ -99,7 +104,7 @@ def test_the_papers_calibration_loses_more_than_it_says() -> None:
 
     the worst pair loses between epsilon and 2 epsilon.
     """
-    found = law_of("tightness")(CATALOGUE["product_of_experts/paper"]).detail
+    found = invariant("tightness")(CATALOGUE["product_of_experts/paper"]).detail
     lost = float(found.split("loses ")[1].split(" ")[0])
     assert 2.0 < lost <= 4.0 * (1 + 1e-9)
 
@@ -119,12 +124,12 @@ def pocket() -> Model:
     return open_model("pocket")
 
 
-@pytest.mark.parametrize("law", ["nothing_kept", "asking", "speaking"])
+@pytest.mark.parametrize("check", ["nothing_kept", "requests", "decode"])
 @pytest.mark.parametrize(
     "name", [n for n in CATALOGUE if "/" not in n and n != "subsample_average"]
 )
-def test_free_answers_of_a_real_model(name: str, law: str, pocket: Model) -> None:
-    found = law_of(law)(CATALOGUE[name], model=pocket)
+def test_free_answers_of_a_real_model(name: str, check: str, pocket: Model) -> None:
+    found = invariant(check)(CATALOGUE[name], model=pocket)
     assert found.passed, found.detail
 
 
@@ -139,11 +144,12 @@ def test_a_users_mechanism_and_a_users_callable_conform(monkeypatch: pytest.Monk
     spec.loader.exec_module(module)
     assert_conforms(module.RandomBallot(), pairs=PAIRS)
     assert not any(found.skipped for found in conform(module.RandomBallot(1.0, 6)))
+    assert len(module.RandomBallot(1.0, 6).source) == 16, "changed code is another run"
     assert_conforms(UserSystem(lambda context, query: context[0].label))
 
 
-# One broken twin a law (some have more): each differs from ReportNoisyMax or FewShot by the defect
-# alone.
+# At least one broken mechanism for each invariant: each differs from a correct reference by the
+# defect alone.
 
 SIGMA = ReportNoisyMax.calibrated(2, 1e-5).sigma
 
@@ -162,7 +168,7 @@ class SharedNoise(ReportNoisyMax):
 
 
 class QuietRelease(ReportNoisyMax):
-    """The law is as declared, the release code adds half of the noise."""
+    """The output distribution is as declared, the release code adds half of the noise."""
 
     def release(self, aggregate: Votes, draws: int, rng: np.random.Generator) -> Outputs:
         return ReportNoisyMax.release(
@@ -221,7 +227,7 @@ class SecondThoughts(ReportNoisyMax):
 
 
 class LessNoise(ReportNoisyMax):
-    """Half of the declared noise, in the release and in the law."""
+    """Half of the declared noise, in the release and in the output distribution."""
 
     @property
     def guarantee(self) -> Gaussian:
@@ -255,39 +261,148 @@ class Cheap(ReportNoisyMax):
 
 class Crashing(ReportNoisyMax):
     def output_distribution(self, aggregate: Votes) -> GaussianLaw:
-        raise ValueError("no law today")
+        raise ValueError("no distribution today")
 
 
-TWINS = [
-    ("sensitivity", HalfSensitivity), ("many_draws", SharedNoise), ("many_draws", QuietRelease), ("seeds", SeededNoise),
-    ("seeds", Unseeded), ("nothing_kept", Remembering), ("nothing_kept", Logging), ("asking", Undeclared),
-    ("asking", Overdeclared), ("asking_alike", SecondThoughts), ("loss", LessNoise), ("tightness", Loose),
-    ("speaking", Silent), ("price", Cheap), ("loss", Crashing),
-]  # fmt: skip
+class EarlyNoise(ReportNoisyMax):
+    """Draws its noise while collecting and says that it does not."""
+
+    def collect(
+        self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model
+    ) -> list[Aggregate]:
+        votes = ReportNoisyMax.collect(self, task, jobs, draws, model)
+        return [self._chosen(v, draw) for v, draw in zip(votes, draws, strict=True)]
+
+    def _chosen(self, votes: Aggregate, draw: int) -> Votes:
+        assert isinstance(votes, Votes)
+        rng = np.random.default_rng(draw)
+        best = int(ReportNoisyMax.release(self, votes, 1, rng).answers[0])
+        return Votes(tuple(int(i == best) for i in range(len(votes.counts))))
+
+    def release(self, aggregate: Votes, draws: int, rng: np.random.Generator) -> Outputs:
+        return Outputs(np.full(draws, int(np.argmax(aggregate.counts))))
+
+
+class StaleNoise(EarlyNoise):
+    """Says that it draws while collecting, and draws the same noise every time."""
+
+    def noise_in_collect(self, task: Task, query: Query) -> bool:
+        return True
+
+    def _chosen(self, votes: Aggregate, draw: int) -> Votes:
+        return EarlyNoise._chosen(self, votes, 7)
+
+
+class FixedClaim(ReportNoisyMax):
+    def recalibrated(self, epsilon: float, delta: float) -> "FixedClaim":
+        return self
+
+
+class CallableFlag(ReportNoisyMax):
+    def noise_in_collect(self, task: Task, query: Query) -> bool:
+        return None  # type: ignore[return-value]
+
+
+class OneTokenCost(cm.ProductOfExperts):
+    """A free answer is said to cost what one choice costs."""
+
+    def cost(self, task: Task, query: Query) -> Guarantee:
+        return self.guarantee
+
+
+class LastTokenFree(cm.ProductOfExperts):
+    """The last token of a free answer is not counted."""
+
+    def cost(self, task: Task, query: Query) -> Guarantee:
+        parts = leaves(cm.ProductOfExperts.cost(self, task, query))
+        return compose(parts[1:] or parts)
+
+
+VOTES, EXPERTS = ReportNoisyMax(SIGMA), cm.ProductOfExperts.calibrated(2.0, 1e-5, tokens=3)
+BROKEN: list[tuple[str, Any, Any]] = [
+    ("members", CallableFlag(SIGMA), VOTES),
+    ("sensitivity", HalfSensitivity(SIGMA), VOTES),
+    ("many_draws", SharedNoise(SIGMA), VOTES),
+    ("many_draws", QuietRelease(SIGMA), VOTES),
+    ("seeds", SeededNoise(SIGMA), VOTES),
+    ("seeds", Unseeded(SIGMA), VOTES),
+    ("nothing_kept", Remembering(SIGMA), VOTES),
+    ("nothing_kept", Logging(SIGMA), VOTES),
+    ("requests", Undeclared(SIGMA), VOTES),
+    ("requests", Overdeclared(SIGMA), VOTES),
+    ("request_count", SecondThoughts(SIGMA), VOTES),
+    ("loss", LessNoise(SIGMA), VOTES),
+    ("loss", Crashing(SIGMA), VOTES),
+    ("tightness", Loose(SIGMA), VOTES),
+    ("decode", Silent(SIGMA), VOTES),
+    ("decode", Polishing(), FewShot()),
+    ("reuse", EarlyNoise(SIGMA), VOTES),
+    ("reuse", StaleNoise(SIGMA), VOTES),
+    ("reuse", FixedClaim(SIGMA), VOTES),
+    ("cost", Cheap(SIGMA), VOTES),
+    ("cost", OneTokenCost.calibrated(2.0, 1e-5, tokens=3), EXPERTS),
+    ("cost", LastTokenFree.calibrated(2.0, 1e-5, tokens=3), EXPERTS),
+]
 
 
 @pytest.mark.parametrize(
-    ("law", "twin"), TWINS, ids=lambda value: getattr(value, "__name__", value)
+    ("check", "broken", "reference"), BROKEN, ids=lambda value: type(value).__name__
 )
-def test_every_law_can_be_broken(law: str, twin: Any) -> None:
-    assert not law_of(law)(twin(SIGMA)).passed
-    assert law_of(law)(ReportNoisyMax(SIGMA)).passed
+@pytest.mark.parametrize("seed", [0, 1])
+def test_every_invariant_can_be_broken(check: str, broken: Any, reference: Any, seed: int) -> None:
+    assert not invariant(check)(broken, seed=seed).passed
+    assert invariant(check)(reference, seed=seed).passed
 
 
-def test_a_speaker_that_shows_examples_is_found() -> None:
-    assert law_of("speaking")(Polishing()).detail == "speak shows an example to the model"
+def test_a_decoder_that_shows_examples_is_found() -> None:
+    assert invariant("decode")(Polishing()).detail == "decode shows an example to the model"
 
 
-def test_every_law_has_a_twin() -> None:
-    assert {law for law, _ in TWINS} == {law.name for law in LAWS}
+def test_noise_that_is_hidden_in_collect_is_named() -> None:
+    """Outputs collected at epsilon 8 were reused for epsilon 0.1, and nothing noticed."""
+    found = invariant("reuse")(EarlyNoise(SIGMA)).detail
+    assert found.startswith("noise_in_collect is False, and ")
+    assert "differ between epsilon 0.1 and 8: outputs of one claim would be reused" in found
 
 
-def test_a_broken_mechanism_is_told_in_a_sentence() -> None:
+def test_a_cost_without_composition_is_named() -> None:
+    found = invariant("cost")(OneTokenCost.calibrated(2.0, 1e-5, tokens=8)).detail
+    assert found == (
+        "an answer makes 8 releases that depend on an example, and its cost is 2-DP (exponential "
+        "mechanism, 2-bounded range, replace_one); it must be compose of one part for each release"
+    )
+
+
+@pytest.mark.parametrize("tokens", [1, 2, 5, 8])
+def test_releases_are_counted(tokens: int) -> None:
+    made = (
+        cm.ProductOfExperts.calibrated(2.0, 1e-5, tokens=tokens),
+        cm.BoundedCID(tokens=tokens),
+        cm.SyntheticShots.calibrated(2.0, 1e-5, tokens=tokens),
+    )
+    for mechanism in made:
+        assert release_count(Bench(mechanism), *FREE) == tokens
+        assert part_count(mechanism.cost(*FREE)) >= tokens
+
+
+def test_every_invariant_has_a_broken_mechanism() -> None:
+    assert {check for check, _, _ in BROKEN} == {one.name for one in INVARIANTS}
+
+
+def test_a_broken_mechanism_is_named_in_a_sentence() -> None:
     with pytest.raises(
         AssertionError,
-        match=r"report_noisy_max breaks 1 of 10 laws. price: one answer costs 0.01 at",
+        match=r"report_noisy_max breaks 1 of 12 invariants. cost: one answer costs 0.01 at",
     ):
         assert_conforms(Cheap(SIGMA))
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 2.0, 8.0, 50.0])
+def test_calibrated_experts_conform_at_every_epsilon(epsilon: float) -> None:
+    """The battery compared a free answer with a choice of labels, and accused a correct one."""
+    mechanism = cm.ProductOfExperts.calibrated(epsilon, 1e-5, tokens=3)
+    found = [check for check in conform(mechanism, pairs=20) if not check.passed]
+    assert not found
 
 
 @pytest.mark.parametrize("name", ["report_noisy_max", "product_of_experts", "keyword_mean/joint"])

@@ -1,17 +1,21 @@
-"""Shipped tests: the catalogue of known defects, the self-test of the auditor, and the laws that
-every mechanism must keep.
-"""
+"""Shipped tests: known defects, the self-test of the auditor, the conformance of mechanisms."""
 
-from leakbound.testing.conformance import LAWS, Check, Law, assert_conforms, conform
+from leakbound.testing.conformance import (
+    INVARIANTS,
+    Check,
+    Invariant,
+    assert_conforms,
+    conform,
+)
 from leakbound.testing.defects import DEFECTS, Defect
 from leakbound.testing.selftest import Row, passed, selftest
 
 __all__ = [
     "DEFECTS",
-    "LAWS",
+    "INVARIANTS",
     "Check",
     "Defect",
-    "Law",
+    "Invariant",
     "Row",
     "assert_conforms",
     "conform",

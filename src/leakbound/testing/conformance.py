@@ -1,33 +1,35 @@
-"""What every mechanism must keep, a user's own too: `conform(mechanism)` checks each law and says
-what it found.
+"""What every mechanism must keep, a user's own too: `conform(mechanism)` checks each invariant.
 
 The model is a puppet: its answers follow scripts chosen to hurt (one partition flips, scores of
-+-1e9, NaN, antipodal
-embeddings, unreadable answers, echoes of examples). No language model is needed, and no law is
-proved: one that is broken is found.
++-1e9, NaN, antipodal embeddings, unreadable answers, echoes of examples). No language model is
+needed. A broken invariant is found; none is proved.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from leakbound.models import Model
+from leakbound.tasks import Mechanism
+from leakbound.testing import conformance_behavior as behavior
+from leakbound.testing import conformance_cost, conformance_reuse
 from leakbound.testing import conformance_exact as exact
-from leakbound.testing import conformance_laws as laws
 from leakbound.testing.conformance_parts import PATTERNS, Bench, Broken, Skipped
 
-__all__ = ["LAWS", "Check", "Law", "assert_conforms", "conform"]
+__all__ = ["INVARIANTS", "Check", "Invariant", "assert_conforms", "conform"]
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One law over one mechanism.
+    """One invariant over one mechanism.
 
-    A law that says nothing about it passes, and says that it was skipped and why.
+    Attributes:
+        name: Name of the invariant.
+        passed: Whether it holds; also True where it says nothing about the mechanism.
+        detail: What was found, or why it was skipped.
     """
 
     name: str
@@ -41,63 +43,100 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
-class Law:
-    """Something that must hold for a mechanism. Called with one, it returns a Check."""
+class Invariant:
+    """Something that must hold for a mechanism.
+
+    Attributes:
+        name: Its name.
+        body: Returns what was found, or raises `Broken` or `Skipped`.
+    """
 
     name: str
     body: Callable[[Bench], str]
 
     def __call__(
-        self, mechanism: Any, *, seed: int = 0, pairs: int = 200, model: Model | None = None,
+        self,
+        mechanism: Mechanism,
+        *,
+        seed: int = 0,
+        pairs: int = 200,
+        model: Model | None = None,
         patterns: Sequence[str] = PATTERNS,
-    ) -> Check:  # fmt: skip
-        """`pairs` neighbouring contexts; `model` answers free queries (default:
+    ) -> Check:
+        """Check it for one mechanism.
 
-        a puppet whose tokens are bytes).
+        Args:
+            mechanism: What is checked.
+            seed: Root of all randomness.
+            pairs: Number of neighbouring contexts.
+            model: Answers free queries; None for a puppet whose tokens are bytes.
+            patterns: Scripts of the puppet.
+
+        Returns:
+            The finding; an exception of the mechanism is one too.
         """
         try:
             with np.errstate(all="ignore"):
-                return Check(
-                    self.name, True, self.body(Bench(mechanism, seed, pairs, model, patterns))
-                )
+                found = self.body(Bench(mechanism, seed, pairs, model, patterns))
+            return Check(self.name, True, found)
         except Skipped as nothing:
             return Check(self.name, True, f"skipped: {nothing}")
-        except Broken as found:
-            return Check(self.name, False, str(found))
+        except Broken as broken:
+            return Check(self.name, False, str(broken))
         except Exception as error:
             return Check(self.name, False, f"raised {type(error).__name__}: {error}")
 
 
-LAWS: tuple[Law, ...] = (
-    Law("sensitivity", exact.sensitivity),
-    Law("many_draws", laws.many_draws),
-    Law("seeds", laws.seeds),
-    Law("nothing_kept", laws.nothing_kept),
-    Law("asking", laws.asking),
-    Law("asking_alike", laws.asking_alike),
-    Law("loss", exact.loss),
-    Law("tightness", exact.tightness),
-    Law("speaking", laws.speaking),
-    Law("price", laws.price),
+INVARIANTS: tuple[Invariant, ...] = (
+    Invariant("members", behavior.members),
+    Invariant("sensitivity", exact.sensitivity),
+    Invariant("many_draws", behavior.many_draws),
+    Invariant("seeds", behavior.seeds),
+    Invariant("nothing_kept", behavior.nothing_kept),
+    Invariant("requests", behavior.requests),
+    Invariant("request_count", behavior.request_count),
+    Invariant("loss", exact.loss),
+    Invariant("tightness", exact.tightness),
+    Invariant("decode", behavior.decode),
+    Invariant("reuse", conformance_reuse.reuse),
+    Invariant("cost", conformance_cost.cost),
 )
 
 
 def conform(
-    mechanism: Any, *, seed: int = 0, pairs: int = 200, model: Model | None = None
+    mechanism: Mechanism, *, seed: int = 0, pairs: int = 200, model: Model | None = None
 ) -> list[Check]:
-    """Every law over one mechanism."""
-    return [law(mechanism, seed=seed, pairs=pairs, model=model) for law in LAWS]
+    """Check every invariant for one mechanism.
+
+    Args:
+        mechanism: What is checked.
+        seed: Root of all randomness.
+        pairs: Number of neighbouring contexts.
+        model: Answers free queries; None for a puppet whose tokens are bytes.
+
+    Returns:
+        One finding for each invariant.
+    """
+    return [check(mechanism, seed=seed, pairs=pairs, model=model) for check in INVARIANTS]
 
 
 def assert_conforms(
-    mechanism: Any, *, seed: int = 0, pairs: int = 200, model: Model | None = None
+    mechanism: Mechanism, *, seed: int = 0, pairs: int = 200, model: Model | None = None
 ) -> None:
-    """Raises AssertionError that names every broken law."""
-    broken = [
-        check
-        for check in conform(mechanism, seed=seed, pairs=pairs, model=model)
-        if not check.passed
-    ]
+    """Check every invariant for one mechanism, in a test.
+
+    Args:
+        mechanism: What is checked.
+        seed: Root of all randomness.
+        pairs: Number of neighbouring contexts.
+        model: Answers free queries; None for a puppet whose tokens are bytes.
+
+    Raises:
+        AssertionError: With the name and finding of every broken invariant.
+    """
+    checks = conform(mechanism, seed=seed, pairs=pairs, model=model)
+    broken = [check for check in checks if not check.passed]
     if broken:
-        said = "; ".join(f"{check.name}: {check.detail}" for check in broken)
-        raise AssertionError(f"{mechanism.name} breaks {len(broken)} of {len(LAWS)} laws. {said}.")
+        found = "; ".join(f"{check.name}: {check.detail}" for check in broken)
+        name = getattr(mechanism, "name", type(mechanism).__name__)  # it may lack one
+        raise AssertionError(f"{name} breaks {len(broken)} of {len(checks)} invariants. {found}.")

@@ -1,206 +1,175 @@
-"""What the conformance battery stands on:
-
-puppet models, neighbouring worlds, and the bench that holds a mechanism.
-"""
+"""What the conformance battery stands on: the bench that holds a mechanism, and its neighbours."""
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import itertools
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from leakbound.errors import UsageError
-from leakbound.models import Counted, Model, Request, Scripted
-from leakbound.privacy import NonPrivate
-from leakbound.tasks import Context, Example, Job, Query, Task, Vector, Votes
+from leakbound.models import Counted, Embed, Model, Request
+from leakbound.privacy import Guarantee, NonPrivate
+from leakbound.tasks import (
+    Aggregate,
+    AnyRequest,
+    Context,
+    Example,
+    Job,
+    Mechanism,
+    Query,
+    Task,
+    Vector,
+    Votes,
+)
+from leakbound.testing.puppet import FLIP, GIVEN, PATTERNS, PLANTED, Puppet
 
-__all__ = ["FREE", "GIVEN", "PATTERNS", "PLANTED", "TWO", "Bench", "Broken", "Family", "Puppet", "Skipped", "Watched",
-           "values_of", "context_of", "example", "families", "size_of"]  # fmt: skip
+__all__ = [
+    "FREE",
+    "GIVEN",
+    "PATTERNS",
+    "PLANTED",
+    "TWO",
+    "Bench",
+    "Broken",
+    "Family",
+    "Puppet",
+    "Skipped",
+    "Watched",
+    "context_of",
+    "example",
+    "families",
+    "size_of",
+    "values_of",
+]
 
 Floats = npt.NDArray[np.float64]
 R = TypeVar("R")
 
-GIVEN = (Task("conformance", ("red apple", "blue pear", "green plum")), Query("Which one?"))
 TWO = (GIVEN[0], Query("Which of two?", ("red apple", "blue pear")))
+# Three tokens: the fewest with a first, a middle and a last one.
 FREE = (Task("conformance", max_answer_tokens=3), Query("Say something."))
-PLANTED = re.compile(r"zq\d{6}v")  # every private text holds one
-FLIP = "flipflop"  # an example that changes the answer of whoever sees it
-PATTERNS = ("agree", "random", "mumble", "huge", "broken", "echo")
-MUMBLES = ("", " ", "red apple or blue pear", "no idea", "RED APPLE.", "blue pear, of course", "\n")
-DIM, VOCABULARY = 4, 256
-
-
-class Puppet(Scripted):
-    """Answers depend on nothing but the prompt, by one of PATTERNS.
-
-    agree: the first answer, with certainty, or the second where FLIP is shown; without examples the
-    second is unlikely.
-    random: any answer. mumble: also empty, twofold and unreadable ones. huge: scores and embeddings
-    of +-1e9. broken: also
-    NaN and infinities. echo: the text of a shown example. Tokens are bytes. `wide`: scores of
-    several magnitudes.
-    """
-
-    def __init__(
-        self,
-        pattern: str,
-        seed: int = 0,
-        answers: Sequence[str] = GIVEN[0].labels,
-        wide: bool = False,
-    ) -> None:
-        super().__init__(
-            complete=self._complete, label_scores=self._scores, next_logits=self._logits, embed=self._embed,
-            name=f"puppet/{pattern}/{seed}",
-        )  # fmt: skip
-        self.pattern, self.seed, self.answers, self.wide = pattern, seed, tuple(answers), wide
-
-    def encode(self, text: str) -> tuple[int, ...]:
-        """Bytes."""
-        return tuple(text.encode())
-
-    def text(self, ids: Sequence[int]) -> str:
-        """The text of bytes."""
-        return bytes(ids).decode("utf-8", "replace")
-
-    def end_ids(self) -> frozenset[int]:
-        """Byte 0."""
-        return frozenset({0})
-
-    def _bytes(self, text: str, count: int) -> npt.NDArray[np.int64]:
-        """(count,) numbers below 256, fixed by the seed and the text."""
-        digest = hashlib.blake2b(f"{self.seed} {text}".encode(), digest_size=64).digest()
-        return np.resize(np.frombuffer(digest, np.uint8), count).astype(np.int64)
-
-    def _complete(self, prompt: str) -> str:
-        shown = PLANTED.findall(prompt)
-        first, second = (int(b) for b in self._bytes(prompt, 2))
-        if self.pattern == "agree":
-            return self.answers[int(FLIP in prompt)]
-        if self.pattern == "echo" and shown:
-            return str(shown[-1])
-        words = (*self.answers, *MUMBLES) if self.pattern == "mumble" else self.answers
-        return words[(256 * first + second) % len(words)]
-
-    def _scores(self, prompt: str, labels: Sequence[str]) -> Any:
-        if self.pattern != "agree":
-            scale = 10.0 ** (self._bytes(prompt, 9)[-1] % 3 - 1) if self.wide else 0.1
-            return self._numbers(prompt, len(labels), scale)
-        sure = np.full(len(labels), -1000.0)
-        sure[int(FLIP in prompt)] = 0.0
-        return sure if PLANTED.search(prompt) else np.where(np.arange(len(labels)) == 0, 0.0, -9.0)
-
-    def _numbers(self, text: str, count: int, scale: float) -> Floats:
-        """Numbers of both signs, with the oddities of the pattern."""
-        raw = self._bytes(text, count)
-        values = (raw - 127.5) / 20 * scale
-        if self.pattern in ("huge", "broken"):
-            values = np.where(raw % 2 == 0, np.sign(values) * 1e9, values)
-        if self.pattern == "broken":
-            values = np.where(raw % 5 == 0, np.array([np.nan, np.inf, -np.inf])[raw % 3], values)
-        return np.asarray(values, float)
-
-    def _embed(self, text: str) -> Any:
-        if self.pattern == "agree":
-            return np.eye(DIM)[0] * (-1e3 if self.answers[1] in text else 1e3)
-        return self._numbers(text, DIM, 1.0)
-
-    def _logits(self, prompt: Any, response: Any) -> Floats:
-        text = self.text((*prompt, *response)) if not isinstance(prompt, str) else prompt
-        letters = np.arange(VOCABULARY)
-        if self.pattern == "agree":
-            logits = np.where(letters == ord("b" if FLIP in text else "a"), 20.0, 0.0)
-        else:
-            logits = self._bytes(text, VOCABULARY) / 20.0
-            if self.pattern == "echo":
-                logits[_next_letter(text)] += 50.0
-        written = (letters >= 97) & (letters <= 122) | (letters == 0)
-        return np.asarray(np.where(written, logits, logits - 20.0)[None, :], float)
-
-
-def _next_letter(text: str) -> int:
-    """The byte that continues a planted text at the end of the prompt."""
-    for word in PLANTED.findall(text)[-1:]:
-        done = next(n for n in range(len(word), -1, -1) if text.endswith(word[:n]))
-        return ord(word[done]) if done < len(word) else 0
-    return ord("a")
+VOTERS = 12  # experts or partitions of the contexts: enough for a crowd against one example
+SIZES = (12, 1536)  # smallest and largest context that is tried for so many
 
 
 class Watched(Counted):
-    """Passes asks on and keeps them, to see what a mechanism asks.
+    """Passes requests on and keeps them; for tests only, since it holds private prompts.
 
-    For tests only: it holds private prompts.
+    Args:
+        model: Answers the requests.
     """
 
     def __init__(self, model: Model) -> None:
         super().__init__(model)
-        self.asked: list[Request[Any]] = []
+        self.rounds: list[list[AnyRequest]] = []
 
     def answer(self, requests: Sequence[Request[R]], /) -> list[R]:
-        self.asked.extend(requests)
+        """Keep the batch, and answer it."""
+        self.rounds.append(list(requests))
         return super().answer(requests)
 
-    def words(self, ask: Request[Any]) -> str:
-        """What an ask shows to the model, as text."""
-        shown: Any = getattr(ask, "prompt", None) or getattr(ask, "text", "")
-        inner: Any = self.model
-        return shown if isinstance(shown, str) else str(inner.text(shown))
+    @property
+    def requests(self) -> list[AnyRequest]:
+        """All of them, in order."""
+        return [request for batch in self.rounds for request in batch]
+
+    def words(self, request: AnyRequest) -> str:
+        """What a request shows to the model, as text."""
+        if isinstance(request, Embed):
+            return request.text
+        shown = request.prompt  # type: ignore[attr-defined]
+        return shown if isinstance(shown, str) else str(self.model.text(shown))  # type: ignore[attr-defined]
 
 
 def example(rng: np.random.Generator, flip: bool = False) -> Example:
-    """A private example: its input and its label are planted."""
+    """A private example whose input is planted.
+
+    Args:
+        rng: Makes it.
+        flip: Whether it changes the answer of whoever sees it.
+
+    Returns:
+        The example.
+    """
     word = f"zq{rng.integers(10**6):06d}v"
     label = str(rng.choice(GIVEN[0].labels))
     return Example(f"{word} {FLIP}" if flip else word, label)
 
 
 def context_of(rng: np.random.Generator, size: int) -> Context:
-    """`size` examples, none of which flips."""
+    """Examples, none of which flips.
+
+    Args:
+        rng: Makes them.
+        size: How many.
+
+    Returns:
+        The context.
+    """
     return tuple(example(rng) for _ in range(size))
 
 
-def size_of(mechanism: Any) -> int:
-    """How many examples a context needs: one a partition, and at least 12 partitions or groups."""
-    return max(
-        12 * int(getattr(mechanism, "group_size", 1)), int(getattr(mechanism, "partitions", 0))
-    )
+def size_of(mechanism: Mechanism) -> int:
+    """How many examples a context needs.
+
+    Args:
+        mechanism: The mechanism on trial.
+
+    Returns:
+        One for each voter, and more where groups of examples vote, for at least 12 voters.
+    """
+    size, largest = SIZES
+    while mechanism.voters(size) < VOTERS <= mechanism.voters(largest):
+        size *= 2
+    return max(size, mechanism.voters(size))
 
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """Clean aggregates of neighbouring contexts:
+    """Aggregates of neighbouring contexts.
 
-    pairs (n, 2) index which of them are neighbours.
+    Attributes:
+        pattern: Script of the puppet.
+        aggregates: One for each context.
+        pairs: (n, 2) indices of neighbours.
     """
 
     pattern: str
-    cleans: list[Any]
+    aggregates: list[Aggregate]
     pairs: npt.NDArray[np.int64]
 
 
 def families(
-    mechanism: Any, pairs: int, seed: int, patterns: Sequence[str] = PATTERNS
+    mechanism: Mechanism, pairs: int, seed: int, patterns: Sequence[str] = PATTERNS
 ) -> Iterator[Family]:
-    """At least `pairs` neighbouring pairs, shared among the patterns; contexts differ in one place."""
+    """Neighbouring contexts under each script; they differ in one place.
+
+    Args:
+        mechanism: The mechanism on trial.
+        pairs: Least number of pairs, shared among the scripts.
+        seed: Root of all randomness.
+        patterns: Scripts of the puppet.
+
+    Yields:
+        One family for each script.
+    """
     each = -(-pairs // len(patterns))
     for at, pattern in enumerate(patterns):
         rng = np.random.default_rng([seed, at])
         contexts, near = _neighbours(mechanism, each, rng)
         jobs = [Job(context, GIVEN[1]) for context in contexts]
-        cleans = mechanism.collect(
-            GIVEN[0], jobs, [seed] * len(jobs), Puppet(pattern, seed + at, wide=True)
-        )
-        yield Family(pattern, cleans, near)
+        puppet = Puppet(pattern, seed + at, wide=True)
+        aggregates = mechanism.collect(GIVEN[0], jobs, [seed] * len(jobs), puppet)
+        yield Family(pattern, aggregates, near)
 
 
 def _neighbours(
-    mechanism: Any, pairs: int, rng: np.random.Generator
+    mechanism: Mechanism, pairs: int, rng: np.random.Generator
 ) -> tuple[list[Context], npt.NDArray[np.int64]]:
     """Replaced: one place, many examples, every two contexts are neighbours.
 
@@ -218,46 +187,84 @@ def _neighbours(
     return [shorter, *changed], np.stack([np.zeros(count, np.int64), np.arange(1, count + 1)], 1)
 
 
-def values_of(aggregate: Any) -> Floats | None:
-    """The numbers of a aggregate; None for a text."""
+def values_of(aggregate: Aggregate) -> Floats | None:
+    """The numbers of an aggregate.
+
+    Args:
+        aggregate: What a mechanism collected.
+
+    Returns:
+        (dim,) numbers; None for a text.
+    """
     if isinstance(aggregate, Votes):
         return np.asarray(aggregate.counts, float)
     return np.asarray(aggregate.values, float) if isinstance(aggregate, Vector) else None
 
 
 class Broken(Exception):
-    """The law does not hold."""
+    """The invariant does not hold."""
 
 
 class Skipped(Exception):
-    """The law has nothing to say."""
+    """The invariant has nothing to say."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """One mechanism on trial, and what the trial is made of."""
+    """One mechanism on trial, and what the trial is made of.
 
-    mechanism: Any
+    Attributes:
+        mechanism: What is on trial.
+        seed: Root of all randomness.
+        pairs: Number of neighbouring contexts.
+        model: Answers free queries; None for a puppet.
+        patterns: Scripts of the puppet.
+    """
+
+    mechanism: Mechanism
     seed: int = 0
     pairs: int = 200
     model: Model | None = None
     patterns: Sequence[str] = PATTERNS
 
-    def job(self, query: Query, flip: bool = False) -> Job:
-        """A job over a planted context; `flip` replaces its last example by one that changes
-        answers.
+    def job(self, query: Query, flip: bool = False, factor: int = 1) -> Job:
+        """A job over a planted context.
+
+        Args:
+            query: The query.
+            flip: Whether the last example is replaced by one that changes answers.
+            factor: How many times larger than `size_of` the context is.
+
+        Returns:
+            The job.
         """
         rng = np.random.default_rng([self.seed, 99])
-        context = context_of(rng, size_of(self.mechanism))
+        context = context_of(rng, factor * size_of(self.mechanism))
         return Job((*context[:-1], example(rng, flip=True)) if flip else context, query)
 
     def neighbours(self, query: Query) -> list[Job]:
-        """Eight jobs that differ in their last example; the last one's changes answers."""
+        """Jobs that differ in their last example; the last one's changes answers.
+
+        Args:
+            query: The query.
+
+        Returns:
+            Eight jobs.
+        """
         rng, base = np.random.default_rng([self.seed, 98]), self.job(query).context[:-1]
         return [Job((*base, example(rng, flip=i == 7)), query) for i in range(8)]
 
     def watched(self, pattern: str, task: Task) -> Watched:
-        """A puppet that keeps what it is asked; for free queries the given model, if any."""
+        """A model that keeps what it is asked.
+
+        Args:
+            pattern: Script of the puppet.
+            task: For a task without labels the given model takes the puppet's place, if there is
+                one.
+
+        Returns:
+            The model.
+        """
         return Watched(self.model if self.model and not task.labels else Puppet(pattern, self.seed))
 
     def queries(self) -> Iterator[tuple[Task, Query]]:
@@ -268,11 +275,15 @@ class Bench:
                 yield task, query
 
     def families(self) -> Iterator[Family]:
-        """Neighbouring worlds under each pattern."""
+        """Neighbouring contexts under each script."""
         return families(self.mechanism, self.pairs, self.seed, self.patterns)
 
-    def promised(self) -> Any:
-        """The guarantee, if there is one."""
+    def guaranteed(self) -> Guarantee:
+        """The guarantee.
+
+        Raises:
+            Skipped: If there is none.
+        """
         if isinstance(self.mechanism.guarantee, NonPrivate):
             raise Skipped("no guarantee")
         return self.mechanism.guarantee

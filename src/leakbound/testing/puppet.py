@@ -1,0 +1,127 @@
+"""A model that follows a script chosen to hurt: its answers depend on nothing but the prompt."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from leakbound.models import Scripted
+from leakbound.tasks import Query, Task
+
+__all__ = ["FLIP", "GIVEN", "PATTERNS", "PLANTED", "Puppet"]
+
+Floats = npt.NDArray[np.float64]
+
+GIVEN = (Task("conformance", ("red apple", "blue pear", "green plum")), Query("Which one?"))
+PLANTED = re.compile(r"zq\d{6}v")  # every private text holds one
+FLIP = "flipflop"  # an example that changes the answer of whoever sees it
+PATTERNS = ("agree", "random", "mumble", "huge", "broken", "echo")
+MUMBLES = ("", " ", "red apple or blue pear", "no idea", "RED APPLE.", "blue pear, of course", "\n")
+DIM, VOCABULARY = 4, 256  # of embeddings; of tokens, which are bytes
+
+
+class Puppet(Scripted):
+    """Answers by one of PATTERNS; tokens are bytes.
+
+    agree: the first answer, with certainty, or the second where FLIP is shown; without examples the
+    second is unlikely. random: any answer. mumble: also empty, twofold and unreadable ones. huge:
+    scores and embeddings of +-1e9. broken: also NaN and infinities. echo: the text of a shown
+    example.
+
+    Args:
+        pattern: The script.
+        seed: Fixes the answers of scripts that look random.
+        answers: The answers that the query allows.
+        wide: Whether scores are of several magnitudes.
+    """
+
+    def __init__(
+        self,
+        pattern: str,
+        seed: int = 0,
+        answers: Sequence[str] = GIVEN[0].labels,
+        wide: bool = False,
+    ) -> None:
+        super().__init__(
+            complete=self._complete,
+            label_scores=self._scores,
+            next_logits=self._logits,
+            embed=self._embed,
+            name=f"puppet/{pattern}/{seed}",
+        )
+        self.pattern, self.seed, self.answers, self.wide = pattern, seed, tuple(answers), wide
+
+    def encode(self, text: str) -> tuple[int, ...]:
+        """Bytes of a text."""
+        return tuple(text.encode())
+
+    def text(self, ids: Sequence[int]) -> str:
+        """The text of bytes."""
+        return bytes(ids).decode("utf-8", "replace")
+
+    def end_ids(self) -> frozenset[int]:
+        """Byte 0."""
+        return frozenset({0})
+
+    def _bytes(self, text: str, count: int) -> npt.NDArray[np.int64]:
+        """(count,) numbers below 256, fixed by the seed and the text."""
+        digest = hashlib.blake2b(f"{self.seed} {text}".encode(), digest_size=64).digest()
+        return np.resize(np.frombuffer(digest, np.uint8), count).astype(np.int64)
+
+    def _complete(self, prompt: str) -> str:
+        shown = PLANTED.findall(prompt)
+        first, second = (int(b) for b in self._bytes(prompt, 2))
+        if self.pattern == "agree":
+            return self.answers[int(FLIP in prompt)]
+        if self.pattern == "echo" and shown:
+            return str(shown[-1])
+        words = (*self.answers, *MUMBLES) if self.pattern == "mumble" else self.answers
+        return words[(256 * first + second) % len(words)]
+
+    def _scores(self, prompt: str, labels: Sequence[str]) -> Any:
+        if self.pattern != "agree":
+            scale = 10.0 ** (self._bytes(prompt, 9)[-1] % 3 - 1) if self.wide else 0.1
+            return self._numbers(prompt, len(labels), scale)
+        sure = np.full(len(labels), -1000.0)
+        sure[int(FLIP in prompt)] = 0.0
+        return sure if PLANTED.search(prompt) else np.where(np.arange(len(labels)) == 0, 0.0, -9.0)
+
+    def _numbers(self, text: str, count: int, scale: float) -> Floats:
+        """Numbers of both signs, with the oddities of the pattern."""
+        raw = self._bytes(text, count)
+        values = (raw - 127.5) / 20 * scale
+        if self.pattern in ("huge", "broken"):
+            values = np.where(raw % 2 == 0, np.sign(values) * 1e9, values)
+        if self.pattern == "broken":
+            values = np.where(raw % 5 == 0, np.array([np.nan, np.inf, -np.inf])[raw % 3], values)
+        return np.asarray(values, float)
+
+    def _embed(self, text: str) -> Any:
+        if self.pattern == "agree":
+            return np.eye(DIM)[0] * (-1e3 if self.answers[1] in text else 1e3)
+        return self._numbers(text, DIM, 1.0)
+
+    def _logits(self, prompt: str | tuple[int, ...], response: tuple[int, ...]) -> Floats:
+        text = prompt if isinstance(prompt, str) else self.text((*prompt, *response))
+        letters = np.arange(VOCABULARY)
+        if self.pattern == "agree":
+            logits = np.where(letters == ord("b" if FLIP in text else "a"), 20.0, 0.0)
+        else:
+            logits = self._bytes(text, VOCABULARY) / 20.0
+            if self.pattern == "echo":
+                logits[_next_letter(text)] += 50.0
+        written = (letters >= 97) & (letters <= 122) | (letters == 0)
+        return np.asarray(np.where(written, logits, logits - 20.0)[None, :], float)
+
+
+def _next_letter(text: str) -> int:
+    """The byte that continues a planted text at the end of the prompt."""
+    for word in PLANTED.findall(text)[-1:]:
+        done = next(n for n in range(len(word), -1, -1) if text.endswith(word[:n]))
+        return ord(word[done]) if done < len(word) else 0
+    return ord("a")
