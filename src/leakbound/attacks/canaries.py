@@ -54,7 +54,7 @@ class Hex(Canary):
         _at_least_one("digits", self.digits, self.name)
 
     def make(self, held_out: Example, label: str, rng: np.random.Generator) -> Example:
-        """`digits` random digits under `label`; see `Canary.make`."""
+        """Random digits of `rng` under `label`; nothing of `held_out` is used."""
         return Example("".join(DIGITS[i] for i in rng.integers(0, 16, self.digits)), label)
 
 
@@ -69,7 +69,7 @@ class Natural(Canary):
     name: ClassVar[str] = "natural"
 
     def make(self, held_out: Example, label: str, rng: np.random.Generator) -> Example:
-        """The held-out row with its own label; see `Canary.make`."""
+        """`held_out` with its own label; `label` and `rng` are not used."""
         return held_out
 
 
@@ -118,7 +118,10 @@ class Given(Canary):
         return () if isinstance(self.content, str) else (self.content,)
 
     def make(self, held_out: Example, label: str, rng: np.random.Generator) -> Example:
-        """The given text or image, under its own label or else `label`; see `Canary.make`."""
+        """The given content under its own label or else `label`.
+
+        Nothing of `held_out` and `rng` is used: it is the same in every pair.
+        """
         return Example(self.content, self.label or label)
 
 
@@ -163,7 +166,7 @@ class FalseFact(Canary):
         return self.chosen if self.file else ()
 
     def make(self, held_out: Example, label: str, rng: np.random.Generator) -> Example:
-        """A random sentence under `label`; see `Canary.make`."""
+        """A sentence chosen by `rng`, under `label`; nothing of `held_out` is used."""
         return Example(str(self.chosen[int(rng.integers(len(self.chosen)))]), label)
 
 
@@ -175,7 +178,7 @@ class Mislabeled(Canary):
     mislabels: ClassVar[bool] = True
 
     def make(self, held_out: Example, label: str, rng: np.random.Generator) -> Example:
-        """The held-out input under `label`; see `Canary.make`."""
+        """The input of `held_out` under `label`, which is not its own; `rng` is not used."""
         return Example(held_out.input, label)
 
 
@@ -222,7 +225,7 @@ class Unigram(Canary):
         return FittedUnigram(self.length, tuple(rare[: max(RARE_WORDS, 4 * self.length)]))
 
     def make(self, held_out: Example, label: str, rng: np.random.Generator) -> Example:
-        """Refused: it has to be fitted first; see `Canary.make`.
+        """Refused, whatever `held_out`, `label` and `rng` are: it has to be fitted first.
 
         Raises:
             UsageError: Always.
@@ -245,7 +248,13 @@ class FittedUnigram(Unigram):
     words: tuple[str, ...] = field(default=(), repr=False)
 
     def make(self, held_out: Example, label: str, rng: np.random.Generator) -> Example:
-        """`length` different rare words in random order, under `label`; see `Canary.make`."""
+        """Different rare words in an order chosen by `rng`, under `label`.
+
+        Nothing of `held_out` is used.
+
+        Raises:
+            UsageError: If the data has fewer different words.
+        """
         if len(self.words) < self.length:
             raise UsageError(
                 f"the data has {len(self.words)} different words, and the canary unigram takes "

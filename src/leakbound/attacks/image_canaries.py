@@ -24,7 +24,7 @@ class Patchwork(Canary):
     name: ClassVar[str] = "patchwork"
 
     def make(self, held_out: Example, label: str, rng: np.random.Generator) -> Example:
-        """A random one under `label`; see `Canary.make`."""
+        """Squares coloured by `rng`, under `label`; nothing of `held_out` is used."""
         return Example(as_image(patchwork(rng)), label)
 
 
@@ -35,7 +35,7 @@ class Marked(Canary):
     name: ClassVar[str] = "marked"
 
     def make(self, held_out: Example, label: str, rng: np.random.Generator) -> Example:
-        """The held-out image (the first, if it has several), marked, under its own label.
+        """The first image of `held_out` with a mark of `rng`, under its own label, not `label`.
 
         Raises:
             UsageError: If the row holds no image.

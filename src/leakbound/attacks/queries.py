@@ -53,7 +53,10 @@ class Membership(AuditQuery):
             check_template(self.name, template, ("canary",))
 
     def render(self, canary: Example, task: Task, rare: str, common: str) -> RenderedQuery:
-        """yes speaks for a member, no against; see `AuditQuery.render`."""
+        """Shows the input of `canary`; yes speaks for a member, no against.
+
+        `task`, `rare` and `common` are not used.
+        """
         template = self.image_template if images_in(canary.input) else self.template
         text = fill_template(template, {"canary": canary.input})
         return RenderedQuery(Query(text, ("yes", "no")), "yes", "no")
@@ -80,9 +83,9 @@ class IfThenExplicit(AuditQuery):
         check_template(self.name, self.template, ("canary", "member", "nonmember"))
 
     def render(self, canary: Example, task: Task, rare: str, common: str) -> RenderedQuery:
-        """The rare label speaks for a member; see `AuditQuery.render`.
+        """Shows the input of `canary`; the label `rare` speaks for a member, `common` against.
 
-        For a task without labels, A and B take the place of the labels.
+        For a `task` without labels, A and B take the place of the labels.
         """
         return _conditional(self.template, text_only(canary.input, self.name), task, rare, common)
 
@@ -108,7 +111,10 @@ class IfThenImplicit(AuditQuery):
         check_template(self.name, self.template, ("member", "nonmember"))
 
     def render(self, canary: Example, task: Task, rare: str, common: str) -> RenderedQuery:
-        """The canary's text is nowhere in the query; see `AuditQuery.render`."""
+        """Nothing of `canary` is shown; the label `rare` speaks for a member, `common` against.
+
+        For a `task` without labels, A and B take the place of the labels.
+        """
         return _conditional(self.template, text_only(canary.input, self.name), task, rare, common)
 
 
@@ -131,7 +137,10 @@ class InputOutput(AuditQuery):
     tasks: ClassVar[str] = "classification"
 
     def render(self, canary: Example, task: Task, rare: str, common: str) -> RenderedQuery:
-        """The canary's label speaks for a member; see `AuditQuery.render`."""
+        """Sends the input of `canary`, whose label speaks for a member.
+
+        `task` must have labels; `rare` and `common` are not used.
+        """
         if not task.labels:
             raise UsageError(
                 f"{self.name} needs a classification task; use membership or if_then_explicit for "
@@ -175,7 +184,10 @@ class GivenQuery(AuditQuery):
             )
 
     def render(self, canary: Example, task: Task, rare: str, common: str) -> RenderedQuery:
-        """The text with the canary and both answers in their places; see `AuditQuery.render`."""
+        """The wording with the input of `canary` and both answers in their places.
+
+        The answers are yes and no, or `rare` and `common` if asked for and `task` has labels.
+        """
         labelled = self.labelled and bool(task.labels)
         member, nonmember = (rare, common) if labelled else ("yes", "no")
         values = {"canary": canary.input, "member": member, "nonmember": nonmember}
@@ -211,9 +223,10 @@ class Brainwash(AuditQuery):
             )
 
     def render(self, canary: Example, task: Task, rare: str, common: str) -> RenderedQuery:
-        """The canary's own label speaks for a member; see `AuditQuery.render`.
+        """Sends the input of `canary`, whose own label speaks for a member.
 
-        The wrong label is the most frequent other one.
+        The wrong label is `common`, or `rare` where that is the canary's own. `task` must have
+        labels.
         """
         if not task.labels:
             raise UsageError(
@@ -262,7 +275,10 @@ class SignalPair(AuditQuery):
             )
 
     def render(self, canary: Example, task: Task, rare: str, common: str) -> RenderedQuery:
-        """The text `member` speaks for a member; see `AuditQuery.render`."""
+        """Shows the input of `canary`; the first text speaks for a member, the second against.
+
+        `task`, `rare` and `common` are not used.
+        """
         canary_text = text_only(canary.input, self.name)
         answers = {"member": self.member, "nonmember": self.nonmember}
         text = fill_template(self.template, {"canary": canary_text, **answers})
@@ -306,7 +322,10 @@ class Repeat(AuditQuery):
             )
 
     def render(self, canary: Example, task: Task, rare: str, common: str) -> RenderedQuery:
-        """The rest of the canary's text is the target; see `AuditQuery.render`."""
+        """Shows the beginning of `canary`; the rest of its text is the target.
+
+        `task`, `rare` and `common` are not used.
+        """
         whole = text_only(canary.input, self.name)
         cut = max(1, round(self.share * len(whole)))
         text = fill_template(self.template, {"prefix": whole[:cut]})
@@ -338,7 +357,10 @@ class Injection(AuditQuery):
         check_template(self.name, self.template, ())
 
     def render(self, canary: Example, task: Task, rare: str, common: str) -> RenderedQuery:
-        """The canary's text is the target; see `AuditQuery.render`."""
+        """Shows nothing of `canary`, whose text is the target.
+
+        `task`, `rare` and `common` are not used.
+        """
         target = text_only(canary.input, self.name)
         return RenderedQuery(Query(self.template, free=True), "", None, target)
 

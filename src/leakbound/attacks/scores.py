@@ -30,11 +30,11 @@ class PredictedMember(Score):
     threshold: ClassVar[ThresholdRule] = Fixed(0.5)
 
     def levels(self, voters: int) -> Floats:
-        """The one threshold there is; see `Score.levels`."""
+        """The one threshold there is, for any number of `voters`."""
         return np.array([0.5])
 
     def score(self, outputs: Outputs, rendered: RenderedQuery, answers: tuple[str, ...]) -> Floats:
-        """(draws,) zeros and ones; see `Score.score`."""
+        """(draws,) is the answer in `outputs` the member answer of `rendered` among `answers`?"""
         return np.asarray(outputs.answers == answers.index(rendered.member), float)
 
 
@@ -53,11 +53,17 @@ class LabelMargin(Score):
     threshold: ClassVar[ThresholdRule] = Split(0.2)
 
     def levels(self, voters: int) -> Floats:
-        """Every whole margin, and some beyond the ends; see `Score.levels`."""
+        """Every whole margin of `voters` votes, and some beyond the ends."""
         return _margins(voters)
 
     def score(self, outputs: Outputs, rendered: RenderedQuery, answers: tuple[str, ...]) -> Floats:
-        """(draws,) differences in votes; see `Score.score`."""
+        """(draws,) differences of the noisy votes in `outputs`.
+
+        `rendered` names both answers, and `answers` their classes.
+
+        Raises:
+            UsageError: If the outputs have no noisy votes.
+        """
         if outputs.noisy is None:
             raise UsageError(
                 f"{self.name} needs the noisy votes of an output; use predicted_member for a "
@@ -84,7 +90,7 @@ class ScoreMargin(LabelMargin):
     name: ClassVar[str] = "score_margin"
 
     def levels(self, voters: int) -> Floats:
-        """Zero, and both signs of 1, 2 and 5 from hundredths to hundreds; see `Score.levels`."""
+        """Zero, and both signs of 1, 2 and 5 from hundredths to hundreds, for any `voters`."""
         sizes = np.outer(10.0 ** np.arange(-2, 3), [1, 2, 5]).ravel()
         return np.concatenate([-sizes[::-1], [0.0], sizes])
 
@@ -106,11 +112,18 @@ class DistanceGap(Score):
     threshold: ClassVar[ThresholdRule] = Split(0.2)
 
     def levels(self, voters: int) -> Floats:
-        """Every whole margin, and some beyond the ends; see `Score.levels`."""
+        """Every whole margin of `voters` votes, and some beyond the ends."""
         return _margins(voters)
 
     def score(self, outputs: Outputs, rendered: RenderedQuery, answers: tuple[str, ...]) -> Floats:
-        """(draws,) gaps, to the nearest other answer where none speaks for a non-member."""
+        """(draws,) gaps of the noisy means in `outputs`.
+
+        `rendered` names both answers, and `answers` their classes; where none speaks for a
+        non-member, the nearest other one is taken.
+
+        Raises:
+            UsageError: If the outputs have no noisy mean or no public points.
+        """
         if outputs.noisy is None or outputs.points is None:
             raise UsageError(
                 "distance_gap needs a noisy mean and public points of the answers; use "
@@ -149,7 +162,7 @@ class ReferenceDirection(Score):
     learns: ClassVar[bool] = True
 
     def levels(self, voters: int) -> Floats:
-        """Around the middle of the pilot's means; see `Score.levels`."""
+        """Around the middle of the pilot's means, for any number of `voters`."""
         return np.linspace(-4.0, 4.0, 9)
 
     def fit(self, member: Floats, nonmember: Floats) -> Score:
@@ -170,7 +183,7 @@ class ReferenceDirection(Score):
         )
 
     def score(self, outputs: Outputs, rendered: RenderedQuery, answers: tuple[str, ...]) -> Floats:
-        """Refused: it has to be fitted first; see `Score.score`.
+        """Refused, whatever `outputs`, `rendered` and `answers` are: it has to be fitted first.
 
         Raises:
             UsageError: Always.
@@ -194,7 +207,13 @@ class FittedReferenceDirection(ReferenceDirection):
     centre: float = field(default=0.0, repr=False)
 
     def score(self, outputs: Outputs, rendered: RenderedQuery, answers: tuple[str, ...]) -> Floats:
-        """(draws,) projections; see `Score.score`."""
+        """(draws,) projections of the noisy means in `outputs`.
+
+        `rendered` and `answers` are not used.
+
+        Raises:
+            UsageError: If the outputs have no noisy mean.
+        """
         if outputs.noisy is None:
             raise UsageError("reference_direction needs a noisy mean; use predicted_member.")
         return np.asarray(outputs.noisy @ np.asarray(self.direction) - self.centre)
@@ -229,11 +248,11 @@ class ContainsCanary(Score):
     free: ClassVar[bool] = True
 
     def levels(self, voters: int) -> Floats:
-        """The one threshold there is; see `Score.levels`."""
+        """The one threshold there is, for any number of `voters`."""
         return np.array([0.5])
 
     def score(self, outputs: Outputs, rendered: RenderedQuery, answers: tuple[str, ...]) -> Floats:
-        """(draws,) zeros and ones; see `Score.score`."""
+        """(draws,) does a text of `outputs` hold the target of `rendered`? `answers` is empty."""
         target = _normal(rendered.target)
         return np.array([float(target in _normal(text)) for text in output_texts(outputs)])
 
@@ -258,11 +277,11 @@ class Overlap(Score):
     free: ClassVar[bool] = True
 
     def levels(self, voters: int) -> Floats:
-        """Quarters; see `Score.levels`."""
+        """Quarters, for any number of `voters`."""
         return np.array([0.25, 0.5, 0.75])
 
     def score(self, outputs: Outputs, rendered: RenderedQuery, answers: tuple[str, ...]) -> Floats:
-        """(draws,) shares in [0, 1]; see `Score.score`."""
+        """(draws,) shares of the target of `rendered` in `outputs`; `answers` is empty."""
         target = rendered.target.casefold()
         return np.array([_recall(target, text.casefold()) for text in output_texts(outputs)])
 

@@ -261,7 +261,7 @@ class ChatApp:
         self._limiter = anyio.CapacityLimiter(1)
 
     async def completions(self, request: Request) -> Response:
-        """POST /v1/chat/completions: one chat request."""
+        """POST /v1/chat/completions: `request` holds one chat request."""
         try:
             return _response(await self._reply(request))
         except Exception as error:
@@ -276,17 +276,17 @@ class ChatApp:
         return await to_thread.run_sync(chat, self.private, payload, limiter=self._limiter)
 
     async def models(self, request: Request) -> Response:
-        """GET /v1/models: the one model there is."""
+        """GET /v1/models: the one model there is, if `request` is allowed."""
         entry = {"id": self.private.name, "object": "model", "created": 0, "owned_by": "leakbound"}
         listed = HttpReply(200, {"object": "list", "data": [entry]})
         return _response(self._access_error(request) or listed)
 
     async def health(self, request: Request) -> Response:
-        """GET /healthz: that the server is up; nothing else."""
+        """GET /healthz: that the server is up, whatever `request` holds; nothing else."""
         return _response(HttpReply(200, {"status": "ok"}))
 
     async def not_found(self, request: Request, error: Exception) -> Response:
-        """Unknown paths and methods."""
+        """Answers a `request` of an unknown path or method with the status of `error`."""
         from starlette.exceptions import HTTPException
 
         sentence = (

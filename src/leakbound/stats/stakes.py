@@ -112,7 +112,7 @@ class Moments:
         return Moments(self.sums + other.sums)
 
     def times(self, weight: float) -> Moments:
-        """The moments as if each pair had been seen `weight` times."""
+        """The moments as if each pair had been seen `weight` times (any number above 0)."""
         return Moments(self.sums * weight)
 
     def total(self) -> Moments:
