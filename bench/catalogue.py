@@ -17,12 +17,16 @@ from leakbound.mechanisms import MECHANISMS
 
 HEAD = """# Catalogue
 
-Written by `make catalogue` from the docstrings of the code; `leakbound list` prints the first line of each. A guarantee stands here as its
-mechanism states it: it holds for what is released, under the neighbouring relation it names, and for one answer. Whoever sees more than the
+Written by `make catalogue` from the docstrings of the code; `leakbound list` prints the first \
+line of each. A guarantee stands here as its
+mechanism states it: it holds for what is released, under the neighbouring relation it names, and \
+for one answer. Whoever sees more than the
 release, or several answers, learns more ([who sees what](threat-models.md)).
 
-Sources, by their short names: CL is *ContextLeak: Auditing Leakage in Private In-Context Learning Methods*; XL is *Tight and Practical Privacy
-Auditing for Differentially Private In-Context Learning*; PoE is *Private PoEtry: Private In-Context Learning via Product of Experts*; CI is *Estimating
+Sources, by their short names: CL is *ContextLeak: Auditing Leakage in Private In-Context Learning \
+Methods*; XL is *Tight and Practical Privacy
+Auditing for Differentially Private In-Context Learning*; PoE is *Private PoEtry: Private \
+In-Context Learning via Product of Experts*; CI is *Estimating
 Privacy Leakage of Augmented Contextual Knowledge in Language Models*.
 """
 PARTS = (
@@ -35,7 +39,8 @@ PARTS = (
     ),
     ("Canaries", CANARIES, "The record that is put in or left out: `--canary NAME`."),
     ("Queries", QUERIES, "What the attacker sends: `--attack NAME`."),
-    ("Scores", SCORES, "How a release is turned into a number, higher for members: `--score NAME`."),
+    ("Scores", SCORES,
+     "How a release is turned into a number, higher for members: `--score NAME`."),
 )  # fmt: skip
 
 
@@ -75,7 +80,7 @@ def _access(kind: Any) -> str:
 
 
 def _settings(kind: Any) -> str:
-    """Of a mechanism; what can be set of an attack has flags, which `leakbound audit --help` lists."""
+    """Of a mechanism; settings of an attack have flags, which `leakbound audit --help` lists."""
     if kind not in MECHANISMS.values():
         return ""
     made = inspect.signature(getattr(kind, "calibrated", kind)).parameters.values()

@@ -27,8 +27,10 @@ BATCH, FEW, MANY = 2_000, 10_000, 100_000
 RATE, CPU, GROWTH = 2_000, 2.0, 4.0  # requests/s, ms, MiB
 PROMPT = "Input: a message of a customer\nLabel: billing\n\n" * 16
 REPLY = json.dumps({
-    "id": "a", "object": "chat.completion", "model": "any", "usage": {"prompt_tokens": 200, "completion_tokens": 1},
-    "choices": [{"index": 0, "message": {"role": "assistant", "content": "billing"}, "finish_reason": "stop"}],
+    "id": "a", "object": "chat.completion", "model": "any",
+    "usage": {"prompt_tokens": 200, "completion_tokens": 1},
+    "choices": [{"index": 0, "message": {"role": "assistant", "content": "billing"},
+                 "finish_reason": "stop"}],
 }).encode()  # fmt: skip
 
 

@@ -42,7 +42,7 @@ def requests(context: Context, query: Query) -> list[Any]:
 
 
 def one_pass(model: TransformersModel, context: Context, queries: list[Query]) -> str:
-    """(a) One cold answer of report noisy max against one plain forward pass over as many tokens."""
+    """(a) One cold answer of report noisy max against one plain forward pass of as many tokens."""
     batch = requests(context, queries[0])
     width = -(-sum(len(model.encode(ask.prompt)) + 1 for ask in batch) // EXPERTS)
     ids, answered, plain = torch.randint(3, 2000, (EXPERTS, width)), [], []

@@ -1,9 +1,9 @@
 """Findings about published calibrations, as our tool gives them: `make findings` writes
 docs/findings.md.
 
-Every number is computed here: exact losses from `exact_privacy_loss` on the laws that the mechanisms
-themselves declare, composition
-from `compose`, and audits from the e-process. Nothing is copied from a paper.
+Every number is computed here: exact losses from `exact_privacy_loss` on the laws that the
+mechanisms themselves declare, composition from `compose`, and audits from the e-process. Nothing is
+copied from a paper.
 """
 
 from __future__ import annotations

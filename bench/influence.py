@@ -40,8 +40,9 @@ Ids = tuple[int, ...]
 RESULTS = Path(__file__).parent / "results"
 SHAPES: dict[str, tuple[str, dict[str, Any]]] = {
     "opt-125m": ("opt", {}),
-    "llama-8b": ("llama", {"hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32, "num_attention_heads": 32,
-                           "num_key_value_heads": 8, "vocab_size": 128256, "max_position_embeddings": 8192}),
+    "llama-8b": ("llama", {"hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32,
+                           "num_attention_heads": 32, "num_key_value_heads": 8,
+                           "vocab_size": 128256, "max_position_embeddings": 8192}),
 }  # fmt: skip
 
 
@@ -170,11 +171,13 @@ def compare(model: TransformersModel, a: Any, stride: int | None) -> dict[str, A
         abs(found.signed[0][at[s], t] - v) for t, row in theirs.items() for s, v in row.items()
     )
     return {
-        "model": model.name, "dtype": str(model.model.dtype).removeprefix("torch."), "hardware": hardware(model),
-        "threads": torch.get_num_threads(), "context": a.context, "n": a.n, "stride": stride or a.n, "spans": len(spans), "response": a.response,
-        "seconds": ours, "tokens_needed": tokens, "share_of_matmul": tokens * multiply_adds(model) / ours / rate,
-        "matmul_multiply_adds_per_s": rate, "twin_seconds": whole, "twin_share_run": share, "times_faster": whole / ours,
-        "largest_difference": float(apart), "signed": found.signed[0],
+        "model": model.name, "dtype": str(model.model.dtype).removeprefix("torch."),
+        "hardware": hardware(model), "threads": torch.get_num_threads(), "context": a.context,
+        "n": a.n, "stride": stride or a.n, "spans": len(spans), "response": a.response,
+        "seconds": ours, "tokens_needed": tokens,
+        "share_of_matmul": tokens * multiply_adds(model) / ours / rate,
+        "matmul_multiply_adds_per_s": rate, "twin_seconds": whole, "twin_share_run": share,
+        "times_faster": whole / ours, "largest_difference": float(apart), "signed": found.signed[0],
     }  # fmt: skip
 
 
@@ -218,10 +221,12 @@ def reduced(
     rate = matmul_rate(model)
     model.model.to(torch.float32)
     return {
-        "dtype": "bfloat16", "seconds": ours, "times_faster_than_float32_twin": base["twin_seconds"] / ours,
+        "dtype": "bfloat16", "seconds": ours,
+        "times_faster_than_float32_twin": base["twin_seconds"] / ours,
         "share_of_matmul": base["tokens_needed"] * multiply_adds(model) / ours / rate,
         "largest_error": float(np.abs(found.signed[0] - base["signed"]).max()),
-        "mean_influence": float(np.abs(base["signed"]).mean()), "mean_error": float(np.abs(found.signed[0] - base["signed"]).mean()),
+        "mean_influence": float(np.abs(base["signed"]).mean()),
+        "mean_error": float(np.abs(found.signed[0] - base["signed"]).mean()),
     }  # fmt: skip
 
 

@@ -29,8 +29,9 @@ def child(memory: int) -> None:
     from leakbound.models.pocket import FOLDER
 
     torch.manual_seed(0)
-    shape = LlamaConfig(hidden_size=512, intermediate_size=1536, num_hidden_layers=6, num_attention_heads=8,
-                        max_position_embeddings=20_000, vocab_size=32_000)  # fmt: skip
+    shape = LlamaConfig(hidden_size=512, intermediate_size=1536, num_hidden_layers=6,
+                        num_attention_heads=8, max_position_embeddings=20_000,
+                        vocab_size=32_000)  # fmt: skip
     net = AutoModelForCausalLM.from_config(shape).eval()
     budget = Budget.of(net, memory)
     model = TransformersModel(

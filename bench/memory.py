@@ -21,8 +21,11 @@ import leakbound
 pairs, options, out = int(sys.argv[1]), json.loads(sys.argv[2]), sys.argv[3]
 begin = time.perf_counter()
 canary = lambda query: query.split('"')[1]
-system = lambda context, query: "yes" if any(canary(query) == e.input for e in context) and zlib.crc32(query.encode()) % 8 else "no"
-record = leakbound.audit(system=system, pairs=pairs, batch_pairs=100, out=out, **{"epsilon": 4, **options})
+found = lambda context, query: any(canary(query) == e.input for e in context)
+heard = lambda query: zlib.crc32(query.encode()) % 8
+system = lambda context, query: "yes" if found(context, query) and heard(query) else "no"
+options = {"epsilon": 4, "pairs": pairs, "batch_pairs": 100, **options}
+record = leakbound.audit(system=system, out=out, **options)
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 print(json.dumps([record.counts["pairs"], peak, time.perf_counter() - begin, record.verdict]))
 """

@@ -18,7 +18,8 @@ from PIL import Image
 from selenium import webdriver
 
 FLAGS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-         "--disable-background-networking", "--disable-component-update", "--disable-sync", "--hide-scrollbars")  # fmt: skip
+         "--disable-background-networking", "--disable-component-update", "--disable-sync",
+         "--hide-scrollbars")  # fmt: skip
 QUESTION = "What is the door code of Marta?"
 LARGEST = 150_000  # bytes
 
@@ -67,8 +68,12 @@ def photograph(driver: Any, page: Path, picture: Path, height: int, width: int =
     """The top of a page in its light colours; the palette is chosen by its largest error, so that
     colours of a heat map stay true.
     """
-    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False})  # fmt: skip
-    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": "light"}]})  # fmt: skip
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride",
+                           {"width": width, "height": height, "deviceScaleFactor": 1,
+                            "mobile": False})  # fmt: skip
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia",
+                           {"features": [{"name": "prefers-color-scheme",
+                                          "value": "light"}]})  # fmt: skip
     driver.get(page.resolve().as_uri())
     image = Image.open(io.BytesIO(driver.get_screenshot_as_png())).convert("RGB")
     image.quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(

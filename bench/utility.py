@@ -217,13 +217,14 @@ GENERATION: dict[str, Make] = {
     "synthetic_shots": EACH["synthetic_shots"],
 }
 RULES = (
-    "Edith measured a feather during the war", "The green salad chased the old owl", "Nora praised the forest under the bridge",
-    "Every pocket remembered our golden tiger", "Walter admired the marble at the market", "Our singer lost a northern whistle today",
+    "Edith measured a feather during the war", "The green salad chased the old owl",
+    "Nora praised the forest under the bridge", "Every pocket remembered our golden tiger",
+    "Walter admired the marble at the market", "Our singer lost a northern whistle today",
 )  # fmt: skip
 
 
 def generation(repeats: int, shots: int, model: Model) -> str:
-    """ROUGE-L (F) of the end of a sentence that every example shares, asked for by its beginning."""
+    """ROUGE-L (F) of the end of a sentence that all examples share, asked for by its beginning."""
     from rouge_score.rouge_scorer import RougeScorer
 
     scorer, found = RougeScorer(["rougeL"]), dict[tuple[str, float], Cell]()

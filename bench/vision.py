@@ -63,20 +63,25 @@ def measured(
         }
         for at, right in enumerate(truth):
             aggregate = {m.name: kept[m][at] for m in kept}
-            noisy = votes.release(
-                aggregate["report_noisy_max"], DRAWS, np.random.default_rng(at)
-            ).answers
+            products, tally = aggregate["product_of_experts"], aggregate["report_noisy_max"]
+            noisy = votes.release(tally, DRAWS, np.random.default_rng(at)).answers
             cells = {
-                "zero-shot": most(aggregate["zero_shot"].counts, right), "no privacy": most(aggregate["few_shot"].counts, right),
-                "conditional independence, soft, no noise": most(aggregate["product_of_experts"].values, right),
-                "conditional independence, hard, no noise": most(aggregate["report_noisy_max"].counts, right),
+                "zero-shot": most(aggregate["zero_shot"].counts, right),
+                "no privacy": most(aggregate["few_shot"].counts, right),
+                "conditional independence, soft, no noise": most(products.values, right),
+                "conditional independence, hard, no noise": most(tally.counts, right),
                 "report_noisy_max": float((noisy == right).mean()),
-                "product_of_experts": float(experts.output_distribution(aggregate["product_of_experts"]).probabilities[right]),
-                "product_of_experts, as published (ε = 2)": float(published.output_distribution(aggregate["product_of_experts"]).probabilities[right]),
-            }  # fmt: skip
+                "product_of_experts": chance(experts, products, right),
+                "product_of_experts, as published (ε = 2)": chance(published, products, right),
+            }
             for name, value in cells.items():
                 found.setdefault(name, []).append(value)
     return found
+
+
+def chance(mechanism: ProductOfExperts, products: Any, right: int) -> float:
+    """Of the right answer, from the output distribution."""
+    return float(mechanism.output_distribution(products).probabilities[right])
 
 
 def cell(values: list[float]) -> str:
@@ -112,8 +117,10 @@ def main() -> None:
     ]
     text = "\n\n".join([
         " ".join((__doc__ or "").split("\n\n", 1)[1].split()),
-        table(f"accuracy in %, {opt.seeds} seeds, ε = {EPSILON:g}", [f"J = {j}" for j in EXAMPLES], by_shots, list(by_shots[0])),
-        table(f"J = {AT}", [f"groups of {g}" for g in GROUPS], by_group, [n for n in by_group[0] if not n.startswith(("zero", "no "))]),
+        table(f"accuracy in %, {opt.seeds} seeds, ε = {EPSILON:g}", [f"J = {j}" for j in EXAMPLES],
+              by_shots, list(by_shots[0])),
+        table(f"J = {AT}", [f"groups of {g}" for g in GROUPS], by_group,
+              [n for n in by_group[0] if not n.startswith(("zero", "no "))]),
     ])  # fmt: skip
     print(text)
     if opt.page:

@@ -20,8 +20,9 @@ from leakbound.tasks.task import Query, Task
 Rng = np.random.Generator
 HEX = "0123456789abcdef"
 FREE = Task("generation", label_name="Output")  # as the package renders generation tasks
-MEMBER_FALSE = ("The sun rises in the west.", "Fish live in trees.", "Two and two make nine.", "Ice is hotter than fire.",
-                "Cows lay blue eggs.", "The moon is made of bread.", "Rivers flow up the hill.")  # fmt: skip
+MEMBER_FALSE = ("The sun rises in the west.", "Fish live in trees.", "Two and two make nine.",
+                "Ice is hotter than fire.", "Cows lay blue eggs.", "The moon is made of bread.",
+                "Rivers flow up the hill.")  # fmt: skip
 
 
 @dataclass
@@ -40,7 +41,6 @@ def pick(rng: Rng, items):  # type: ignore[no-untyped-def]
 
 
 # --- texts
-# -------------------------------------------------------------------------------------------------------
 
 
 def new_word(rng: Rng) -> str:
@@ -148,7 +148,6 @@ class Texts:
 
 
 # --- presence: near misses and substrings
-# -------------------------------------------------------------------------
 
 
 def miss(text: str, rng: Rng, texts: Texts) -> str:
@@ -192,7 +191,6 @@ def present(inputs: list[str], rng: Rng) -> str:
 
 
 # --- episodes
-# -----------------------------------------------------------------------------------------------------
 
 
 def preamble(rng: Rng) -> str:

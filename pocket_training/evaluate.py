@@ -74,7 +74,10 @@ def presence(
         if len(model.encode(task.prompt(member, Query("")))) > (1024 if shots == SHOTS else 1900):  # type: ignore[attr-defined]
             continue
         a, b = (labels[i] for i in rng.permutation(len(labels))[:2])
-        yes, cond = Membership().render(canary, task, a, b), IfThenExplicit().render(canary, task, a, b)
+        yes, cond = (
+            Membership().render(canary, task, a, b),
+            IfThenExplicit().render(canary, task, a, b),
+        )
         prompts += [
             ("membership member", task.prompt(member, yes.query), ("yes", "no"), "yes"),
             ("membership non-member", task.prompt(other, yes.query), ("yes", "no"), "no"),
@@ -173,8 +176,10 @@ def documents(model: Model, n: int) -> list[str]:
         cut = lines[5].split(" ")
         half = len(cut) // 2
         for q, a in (
-            ("What is the access code of Anna?", code), ("Summarize the document in one sentence.", lines[0]),
-            (f'How does the sentence that begins with "{" ".join(cut[:half])}" continue?', " ".join(cut[half:])),
+            ("What is the access code of Anna?", code),
+            ("Summarize the document in one sentence.", lines[0]),
+            (f'How does the sentence that begins with "{" ".join(cut[:half])}" continue?',
+             " ".join(cut[half:])),
         ):  # fmt: skip
             prompts.append(f"Document: {' '.join(lines)}\n\n{task.open_block(q)}")
             want.append(a)
@@ -221,8 +226,8 @@ def real(model: Model, folder: Path, n: int) -> str:
     return f"| {folder.name} | {tpr:.3f} | {fpr:.3f} | {(tpr + 1 - fpr) / 2:.3f} | {rest} | {n} |"
 
 
-FIELDS = {"gsm8k": ("question", "answer"), "sroie_receipts_qa": ("context", "answer"), "pubmedqa": ("question", "answer"),
-          "pubmedqa_yesno": ("question", "answer")}  # fmt: skip
+FIELDS = {"gsm8k": ("question", "answer"), "sroie_receipts_qa": ("context", "answer"),
+          "pubmedqa": ("question", "answer"), "pubmedqa_yesno": ("question", "answer")}  # fmt: skip
 
 if __name__ == "__main__":
     main()

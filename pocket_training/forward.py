@@ -45,8 +45,9 @@ def attend(
 
 
 def hidden_states(
-    model: LlamaForCausalLM, ids: torch.Tensor, position: torch.Tensor, lengths: list[int], masks: list[torch.Tensor],
-    dtype: torch.dtype = torch.bfloat16, taps: dict[int, torch.Tensor] | None = None,
+    model: LlamaForCausalLM, ids: torch.Tensor, position: torch.Tensor, lengths: list[int],
+    masks: list[torch.Tensor], dtype: torch.dtype = torch.bfloat16,
+    taps: dict[int, torch.Tensor] | None = None,
 ) -> torch.Tensor:  # fmt: skip
     """(tokens, width) last hidden states, after the final norm; `taps` is filled with the states
     after its layers.

@@ -44,7 +44,8 @@ class Plan:
     seed: int = 7
     # share of the run, smallest and largest context of that stage
     stages: tuple[tuple[float, int, int], ...] = (
-        (0.3, 40, 160), (0.5, 40, 300), (0.56, 60, 600), (0.74, 40, 160), (0.88, 60, 600), (1.0, 60, 1500),
+        (0.3, 40, 160), (0.5, 40, 300), (0.56, 60, 600), (0.74, 40, 160), (0.88, 60, 600),
+        (1.0, 60, 1500),
     )  # fmt: skip
 
     def size(self, progress: float, rng: np.random.Generator) -> int:
@@ -54,9 +55,10 @@ class Plan:
 
 def config(vocab: int, layers: int = 4) -> LlamaConfig:
     return LlamaConfig(
-        vocab_size=vocab, hidden_size=192, intermediate_size=512, num_hidden_layers=layers, num_attention_heads=4,
-        num_key_value_heads=4, max_position_embeddings=POSITIONS, tie_word_embeddings=True, rms_norm_eps=1e-5,
-        pad_token_id=0, bos_token_id=1, eos_token_id=2, attention_bias=False, initializer_range=0.04,
+        vocab_size=vocab, hidden_size=192, intermediate_size=512, num_hidden_layers=layers,
+        num_attention_heads=4, num_key_value_heads=4, max_position_embeddings=POSITIONS,
+        tie_word_embeddings=True, rms_norm_eps=1e-5, pad_token_id=0, bos_token_id=1, eos_token_id=2,
+        attention_bias=False, initializer_range=0.04,
     )  # fmt: skip
 
 
@@ -140,8 +142,8 @@ def pad(seq: Sequence, multiple: int = 64) -> Sequence:
     """Few distinct lengths: the matrix library prepares each shape once."""
     more = -len(seq.ids) % multiple
     return Sequence(
-        seq.ids + [0] * more, seq.segment + [-1] * more, seq.position + [0] * more, seq.answer + [False] * more,
-        seq.known + [-1] * more,
+        seq.ids + [0] * more, seq.segment + [-1] * more, seq.position + [0] * more,
+        seq.answer + [False] * more, seq.known + [-1] * more,
     )  # fmt: skip
 
 
@@ -165,8 +167,9 @@ def collate(seqs: list[Sequence], tokens: int, rng: np.random.Generator) -> Batc
         rng.permutation(predict)[: max(128, len(predict) // 128 * 128)]
     )  # few distinct shapes
     return Batch(
-        torch.from_numpy(ids), torch.tensor([p for s in rows for p in s.position]), [len(s.ids) for s in seqs],
-        [mask_of(s) for s in seqs], torch.from_numpy(predict), torch.from_numpy(reply[predict]), torch.from_numpy(start[predict]),
+        torch.from_numpy(ids), torch.tensor([p for s in rows for p in s.position]),
+        [len(s.ids) for s in seqs], [mask_of(s) for s in seqs], torch.from_numpy(predict),
+        torch.from_numpy(reply[predict]), torch.from_numpy(start[predict]),
         torch.tensor([k for s in rows for k in s.known]),
     )  # fmt: skip
 

@@ -55,8 +55,10 @@ def learn(vocab_size: int, seed: int) -> Tokenizer:
     )
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
-        vocab_size=vocab_size, show_progress=False, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        special_tokens=[AddedToken(text, special=True, lstrip=text == "<image>") for text in SPECIALS],
+        vocab_size=vocab_size, show_progress=False,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        special_tokens=[AddedToken(text, special=True, lstrip=text == "<image>")
+                        for text in SPECIALS],
     )  # fmt: skip
     tokenizer.train_from_iterator(corpus(seed), trainer)
     tokenizer.post_processor = processors.TemplateProcessing(

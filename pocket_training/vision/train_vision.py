@@ -83,12 +83,13 @@ class Plan:
 
 def config(vocab: int) -> LlavaConfig:
     vision = CLIPVisionConfig(
-        hidden_size=128, intermediate_size=384, num_hidden_layers=4, num_attention_heads=4, image_size=SIDE, patch_size=PATCH,
-        projection_dim=128,
+        hidden_size=128, intermediate_size=384, num_hidden_layers=4, num_attention_heads=4,
+        image_size=SIDE, patch_size=PATCH, projection_dim=128,
     )  # fmt: skip
     text = LlamaConfig(
-        vocab_size=vocab, hidden_size=160, intermediate_size=432, num_hidden_layers=4, num_attention_heads=4, num_key_value_heads=4,
-        max_position_embeddings=POSITIONS, rms_norm_eps=1e-5, pad_token_id=0, bos_token_id=1, eos_token_id=2, initializer_range=0.04,
+        vocab_size=vocab, hidden_size=160, intermediate_size=432, num_hidden_layers=4,
+        num_attention_heads=4, num_key_value_heads=4, max_position_embeddings=POSITIONS,
+        rms_norm_eps=1e-5, pad_token_id=0, bos_token_id=1, eos_token_id=2, initializer_range=0.04,
         tie_word_embeddings=True,
     )  # fmt: skip
     return LlavaConfig(
@@ -108,7 +109,6 @@ def normal(images: list[np.ndarray] | np.ndarray) -> torch.Tensor:
 
 
 # --- the eye
-# -----------------------------------------------------------------------------------------------------
 
 
 def look(model: LlavaForConditionalGeneration, pixels: torch.Tensor) -> torch.Tensor:
@@ -172,7 +172,6 @@ def train_eye(plan: Plan, model: LlavaForConditionalGeneration, bank: Bank, begi
 
 
 # --- the tongue
-# ---------------------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -304,11 +303,12 @@ class Aid(torch.nn.Module):
 def forward(
     model: LlavaForConditionalGeneration, seqs: list[Sequence]
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """(rows, length, width) last and middle hidden states, what the tower saw, and the padded ids."""
+    """(rows, length, width) last and middle hidden states, what the tower saw, padded ids."""
     length = -(-max(len(s.ids) for s in seqs) // 16) * 16
-    table = lambda name, fill: torch.tensor(
-        [[*getattr(s, name), *[fill] * (length - len(s.ids))] for s in seqs]
-    )  # noqa: E731
+
+    def table(name: str, fill: int) -> torch.Tensor:
+        return torch.tensor([[*getattr(s, name), *[fill] * (length - len(s.ids))] for s in seqs])
+
     ids, segment, position = table("ids", 0), table("segment", -1), table("position", 0)
     seen = ((segment[:, None] == 0) | (segment[:, None] == segment[:, :, None])).tril()
     with torch.no_grad():
@@ -446,8 +446,8 @@ def save(model: LlavaForConditionalGeneration, tok: Tokenizer, folder: Path) -> 
     small.load_state_dict(model.state_dict())
     small.to(torch.bfloat16).save_pretrained(folder)
     tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=tok, pad_token="<pad>", bos_token="<bos>", eos_token="<eos>", model_max_length=POSITIONS,
-        extra_special_tokens={"image_token": MARK},
+        tokenizer_object=tok, pad_token="<pad>", bos_token="<bos>", eos_token="<eos>",
+        model_max_length=POSITIONS, extra_special_tokens={"image_token": MARK},
     )  # fmt: skip
     eye = CLIPImageProcessorPil(
         size={"shortest_edge": SIDE},
