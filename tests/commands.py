@@ -85,7 +85,8 @@ def launch(*args: str, cwd: Path | str = ".", **environment: str) -> subprocess.
     """A `python -m leakbound ARGS` that runs in the folder `cwd`."""
     return subprocess.Popen(
         [sys.executable, "-m", "leakbound", *args],
-        cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=_environment(**environment),
+        cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env=_environment(**environment),
     )  # fmt: skip
 
 

@@ -77,7 +77,8 @@ def pocket() -> Model:
 
 
 FLAGS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-         "--disable-background-networking", "--disable-component-update", "--disable-sync", "--window-size=1100,1600")  # fmt: skip
+         "--disable-background-networking", "--disable-component-update", "--disable-sync",
+         "--window-size=1100,1600")  # fmt: skip
 
 
 @pytest.fixture

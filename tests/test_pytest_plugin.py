@@ -195,7 +195,8 @@ def test_it(privacy_audit):
 import functools
 from systems import sound
 def test_it(privacy_audit):
-    privacy_audit([(f"row {i}", "ab"[i % 2]) for i in range(30)], functools.partial(sound), pairs=3, shots=4)
+    rows = [(f"row {i}", "ab"[i % 2]) for i in range(30)]
+    privacy_audit(rows, functools.partial(sound), pairs=3, shots=4)
 """,
     "Did you mean 'pairs'": """
 from systems import sound
@@ -218,6 +219,9 @@ def test_what_cannot_be_told_apart_is_refused(app: Path) -> None:
 def test_the_plugin_is_an_entry_point_and_loads_nothing_heavy() -> None:
     (found,) = [point for point in entry_points(group="pytest11") if point.name == "leakbound"]
     assert found.value == "leakbound.pytest_plugin"
-    code = "import sys, leakbound.pytest_plugin; print(sorted({'numpy', 'scipy', 'pydantic', 'yaml', 'click'} & set(sys.modules)))"
+    code = (
+        "import sys, leakbound.pytest_plugin\n"
+        "print(sorted({'numpy', 'scipy', 'pydantic', 'yaml', 'click'} & set(sys.modules)))"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -16,8 +16,9 @@ from leakbound.attribution import Law, Parts, blocks, measure  # noqa: E402
 from leakbound.models.local import Budget, TransformersModel  # noqa: E402
 from leakbound.models.pocket import FOLDER  # noqa: E402
 
-TINY = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 512, "max_position_embeddings": 256,
-        "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}  # fmt: skip
+TINY = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 512,
+        "max_position_embeddings": 256, "pad_token_id": 0, "bos_token_id": 1,
+        "eos_token_id": 2}  # fmt: skip
 WIDE = {"intermediate_size": 64}
 SHAPES: dict[str, tuple[str, dict[str, Any]]] = {
     "llama, rotary": ("llama", {**WIDE, "num_key_value_heads": 2}),

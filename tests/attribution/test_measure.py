@@ -129,7 +129,7 @@ def test_a_longer_response_only_adds_tokens(model: Scripted) -> None:
 
 
 def test_laws_and_roads_agree(model: Scripted) -> None:
-    """All laws at once, one after the other, and by ScoreTokens where the law is the model's own."""
+    """All laws at once, one by one, and by ScoreTokens where the law is the model's own."""
 
     def scores(prompt: Any, response: Any) -> Any:
         return [

@@ -1,4 +1,4 @@
-"""The influence page: self-contained, escaped, and used with mouse and keyboard in a real browser."""
+"""The influence page: self-contained, escaped, used with mouse and keyboard in a real browser."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 from contrast import contrast
+from leakbound.report.influence_page import influence_page
 
 from leakbound.attribution import Case, InfluenceRecord, Settings, attribute
 from leakbound.models import Model
-from leakbound.report.influence_page import influence_page
 
 NOTE = Path(__file__).parents[2] / "examples" / "note.txt"
 QUERY = "What is the door code of Marta?"

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from leakbound.report.influence_terminal import influence_summary, print_heat
 
 from leakbound.attribution import (
     Case,
@@ -26,7 +27,6 @@ from leakbound.attribution import (
 from leakbound.cli.influence_command import command
 from leakbound.errors import LeakboundError, StoreError, UsageError
 from leakbound.models import Model
-from leakbound.report.influence_terminal import influence_summary, print_heat
 
 NOTE = Path(__file__).parents[2] / "examples" / "note.txt"
 QUERY = "What is the door code of Marta?"

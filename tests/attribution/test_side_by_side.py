@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 torch = pytest.importorskip("torch")
+from leakbound.report.influence_page import influence_page  # noqa: E402
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers  # noqa: E402
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast  # noqa: E402
 
@@ -20,7 +21,6 @@ from leakbound.attribution import Case, Settings, attribute, load_influence  # n
 from leakbound.cli.influence_command import command  # noqa: E402
 from leakbound.errors import TargetError, UsageError  # noqa: E402
 from leakbound.models import Model, Scripted, open_model  # noqa: E402
-from leakbound.report.influence_page import influence_page  # noqa: E402
 
 NOTE = Path(__file__).parents[2] / "examples" / "note.txt"
 QUERY = "What is the door code of Marta?"
@@ -41,11 +41,13 @@ def bytewise(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tokenizer = Tokenizer(models.BPE(vocabulary, []))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
-    PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>", pad_token="<pad>").save_pretrained(folder)  # fmt: skip
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>",
+                            pad_token="<pad>").save_pretrained(folder)  # fmt: skip
     torch.manual_seed(1)
     config = AutoConfig.for_model(
-        "llama", hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32, vocab_size=len(vocabulary),
-        max_position_embeddings=1024, pad_token_id=0, bos_token_id=1, eos_token_id=2,
+        "llama", hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32,
+        vocab_size=len(vocabulary), max_position_embeddings=1024, pad_token_id=0, bos_token_id=1,
+        eos_token_id=2,
     )  # fmt: skip
     AutoModelForCausalLM.from_config(config).save_pretrained(folder)
     return folder
@@ -56,14 +58,16 @@ def views(page: str) -> list[str]:
 
 
 @pytest.mark.parametrize("together", [True, False])
-def test_one_page_and_a_folder_for_each_model(bytewise: Path, together: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+def test_one_page_and_a_folder_for_each_model(bytewise: Path, together: bool, tmp_path: Path,
+                                              monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
     monkeypatch.chdir(bytewise.parent)
     named = (
         ["--model", "pocket,hf/./bytewise"]
         if together
         else ["--model", "pocket", "--model", "hf/./bytewise"]
     )
-    args = [*named, "--context", str(NOTE), "--query", QUERY, "--response", "48213", "--ngram", "8,64", "--out", str(tmp_path / "o")]  # fmt: skip
+    args = [*named, "--context", str(NOTE), "--query", QUERY, "--response", "48213", "--ngram",
+            "8,64", "--out", str(tmp_path / "o")]  # fmt: skip
     done = CliRunner().invoke(command, args, standalone_mode=False)
     assert done.exit_code == 0, done.output
     assert {path.name for path in (tmp_path / "o").iterdir()} == {

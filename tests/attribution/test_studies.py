@@ -20,6 +20,7 @@ pytest.importorskip("torch")
 pytest.importorskip("rouge_score")
 import torch
 import transformers
+from leakbound.report.influence_study import study_page, study_table
 from tokenizers.pre_tokenizers import ByteLevel
 
 from leakbound.attribution import Case, InfluenceRecord, Settings, attribute, read_cases
@@ -30,7 +31,6 @@ from leakbound.attribution.study_utility import Judges
 from leakbound.cli.influence_study_command import command
 from leakbound.errors import LeakboundError, TargetError, UsageError
 from leakbound.models import Model, Scripted
-from leakbound.report.influence_study import study_page, study_table
 
 SHORT = Settings(max_tokens=8, temperature=0.8)
 
@@ -144,8 +144,9 @@ def save(folder: Path, kind: Any) -> str:
     torch.manual_seed(3)
     marks = ["<s>", "<pad>", "</s>", "<unk>", "<mask>", *sorted(ByteLevel.alphabet())]
     config = transformers.RobertaConfig(
-        vocab_size=len(marks), hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32,
-        max_position_embeddings=130, pad_token_id=1, bos_token_id=0, eos_token_id=2, num_labels=2,
+        vocab_size=len(marks), hidden_size=16, num_hidden_layers=2, num_attention_heads=2,
+        intermediate_size=32, max_position_embeddings=130, pad_token_id=1, bos_token_id=0,
+        eos_token_id=2, num_labels=2,
     )  # fmt: skip
     kind.from_config(config).save_pretrained(folder)
     transformers.RobertaTokenizer(
@@ -157,7 +158,8 @@ def save(folder: Path, kind: Any) -> str:
 def test_the_command_fills_every_column(tmp_path: Path) -> None:
     pytest.importorskip("bert_score")
     judges = ["--bertscore-model", save(tmp_path / "encoder", transformers.AutoModel),
-              "--factkb-model", save(tmp_path / "classifier", transformers.AutoModelForSequenceClassification)]  # fmt: skip
+              "--factkb-model", save(tmp_path / "classifier",
+                                     transformers.AutoModelForSequenceClassification)]  # fmt: skip
     args = [
         "lambda",
         "--values",

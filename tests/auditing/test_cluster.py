@@ -60,8 +60,8 @@ def start(folder: Path, out: str, *options: str) -> subprocess.Popen[str]:
     workers = 3 if "--ray" in options else 1
     text = SYSTEM.format(log=str(folder / f"{out}.txt"), workers=workers)
     (folder / "system.py").write_text(text)
-    command = ("audit", "--system", "python:system.py:answer", "--pairs", str(PAIRS), "--data", "rows.jsonl",
-               "--batch-pairs", str(BATCH), "--out", out, *options)  # fmt: skip
+    command = ("audit", "--system", "python:system.py:answer", "--pairs", str(PAIRS), "--data",
+               "rows.jsonl", "--batch-pairs", str(BATCH), "--out", out, *options)  # fmt: skip
     return launch(*command, cwd=folder)
 
 
@@ -138,7 +138,8 @@ def test_more_workers_than_processors_share_them(address: str) -> None:
     """Three workers on two nodes with a CPU each: every one finds a place."""
     code = f"""
 from leakbound.scaling import Cluster, spread
-print(sorted(item for item, _ in spread(Cluster({address!r}, workers=3), int, lambda tool, item: item, range(12))))
+cluster = Cluster({address!r}, workers=3)
+print(sorted(item for item, _ in spread(cluster, int, lambda tool, item: item, range(12))))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=ENV)
     assert done.stdout.strip() == str(list(range(12))), done.stderr

@@ -43,7 +43,7 @@ KINDS = tuple(
 
 
 def answering(model: Scripted) -> Starlette:
-    """A completions server over a scripted model, which has no tokens and so no log-probabilities."""
+    """A completions server over a scripted model: no tokens, and so no log-probabilities."""
 
     async def completions(request: Request) -> JSONResponse:
         asked: dict[str, Any] = await request.json()

@@ -41,8 +41,8 @@ def answer(context, query):
     time.sleep(600)
 """
 PAIRS, BATCH, KILLS = 100, 2, 8
-AUDIT = ("audit", "--system", "python:system.py:answer", "--pairs", str(PAIRS), "--data", "rows.jsonl",
-         "--batch-pairs", str(BATCH), "--out")  # fmt: skip
+AUDIT = ("audit", "--system", "python:system.py:answer", "--pairs", str(PAIRS), "--data",
+         "rows.jsonl", "--batch-pairs", str(BATCH), "--out")  # fmt: skip
 
 
 def test_killed_runs_resume_to_the_same_record(tmp_path: Path, data_file: Path) -> None:

@@ -34,7 +34,9 @@ def test_predicted_calls_are_made_and_planning_makes_none(
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0, 4.0])
 def test_pairs_to_refute_is_the_smallest(epsilon: float) -> None:
     n = pairs_to_reject(epsilon, 1e-5)
-    assert largest_certifiable_epsilon(n, 1e-5) > epsilon >= largest_certifiable_epsilon(n - 1, 1e-5)
+    assert (
+        largest_certifiable_epsilon(n, 1e-5) > epsilon >= largest_certifiable_epsilon(n - 1, 1e-5)
+    )
 
 
 def test_power_equals_simulation() -> None:

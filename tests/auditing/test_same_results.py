@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from leakbound.auditing.sequential import SequentialStop
 
 import leakbound
 from leakbound.auditing import make_spec, prepare, run_audit
 from leakbound.auditing.collect import collect
 from leakbound.auditing.run import questions, replay_only, run_shard
-from leakbound.auditing.sequential import SequentialStop
 from leakbound.auditing.store import RunStore
 from leakbound.cli import main
 from leakbound.errors import StoreError
@@ -80,7 +80,7 @@ def test_an_early_stop_is_the_same_on_answers_of_another_run(
 def test_every_pair_is_bet_on_once(
     rows: Context, leaky: Scripted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Looking whether an audit may end reads each stored pair once, however many batches there are."""
+    """Looking whether an audit may end reads each stored pair once, whatever the batches."""
     made = prepare(make_spec({**VOTES, "pairs": 80, "stop_when_rejected": True}), leaky, rows=rows)
     store = RunStore(tmp_path / "run", made.manifest)
     watch, read = SequentialStop(made, store), []

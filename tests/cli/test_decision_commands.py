@@ -10,7 +10,15 @@ from xml.etree import ElementTree
 import pytest
 from commands import cli
 
-SYSTEM = "def leaky(context, query):\n    return 'yes' if any(r.input == query.split('\"')[1] for r in context) else 'no'\n\n\ndef sound(context, query):\n    return 'no'\n"
+SYSTEM = """
+def leaky(context, query):
+    canary = query.split('"')[1]
+    return "yes" if any(row.input == canary for row in context) else "no"
+
+
+def sound(context, query):
+    return "no"
+"""
 
 
 @pytest.fixture(scope="module")

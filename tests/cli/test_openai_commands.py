@@ -61,8 +61,9 @@ def audit(url: str, out: Path, *words: str, code: int | None = None, **environme
         for name, value in AUDIT.items()
         for word in (f"--{name.replace('_', '-')}", str(value))
     ]
-    return run("audit", "--model", "openai/pocket", "--base-url", url, "--capabilities", "completions", *options,
-               "--out", str(out), *words, code=code, **environment)  # fmt: skip
+    return run("audit", "--model", "openai/pocket", "--base-url", url, "--capabilities",
+               "completions", *options, "--out", str(out), *words, code=code,
+               **environment)  # fmt: skip
 
 
 def only(out: Path, name: str = "record.json") -> Path:

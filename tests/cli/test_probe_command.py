@@ -72,8 +72,8 @@ def test_an_audit_goes_by_the_record(
     urls: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """What was found is allowed, what was not is refused before any question of the audit."""
-    audit = ["audit", "--model", "openai/pocket", "--mechanism", "product_of_experts", "--pairs", "2", "--shots", "4",
-             "--partitions", "2", "--out", str(tmp_path / "runs")]  # fmt: skip
+    audit = ["audit", "--model", "openai/pocket", "--mechanism", "product_of_experts", "--pairs",
+             "2", "--shots", "4", "--partitions", "2", "--out", str(tmp_path / "runs")]  # fmt: skip
     ends = {}
     for name, url in urls.items():
         assert run("probe", "openai/pocket", "--base-url", url, "--json") == 0
@@ -129,7 +129,6 @@ def test_a_local_model_is_probed_in_the_same_way(capsys: pytest.CaptureFixture[s
 
 
 # --- what follows from a record
-# -----------------------------------------------------------------------------------------
 
 
 def record(

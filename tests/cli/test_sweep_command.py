@@ -24,7 +24,8 @@ def answer(context, query):
         time.sleep(0.01)
     return "yes" if any(e.input == canary for e in context) else "no"
 """
-LEAKY = ("--system", "python:system.py:answer", "--data", "rows.jsonl", "--pairs", "30", "--grid", "shots=3,4,5,6", "--batch-pairs", "2")  # fmt: skip
+LEAKY = ("--system", "python:system.py:answer", "--data", "rows.jsonl", "--pairs", "30", "--grid",
+         "shots=3,4,5,6", "--batch-pairs", "2")  # fmt: skip
 
 
 def cli(cwd: Path, *args: str) -> tuple[int, str, str]:

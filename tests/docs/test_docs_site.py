@@ -58,7 +58,10 @@ def test_every_page_is_built(site: Path) -> None:
 
 def test_no_page_loads_anything_from_elsewhere(site: Path) -> None:
     """Anchors may lead anywhere; images, styles, scripts and fonts are files of the site."""
-    loads = re.compile(r"<(?:img|script|iframe|source)\b[^>]*\bsrc=[\"']?(?:https?:)?//|<link\b[^>]*rel=[\"']?(?:stylesheet|preconnect|icon)[^>]*href=[\"']?(?:https?:)?//")  # fmt: skip
+    loads = re.compile(
+        r"<(?:img|script|iframe|source)\b[^>]*\bsrc=[\"']?(?:https?:)?//"
+        r"|<link\b[^>]*rel=[\"']?(?:stylesheet|preconnect|icon)[^>]*href=[\"']?(?:https?:)?//"
+    )
     for page in site.rglob("*.html"):
         assert not loads.search(page.read_text()), page.name
 

@@ -14,8 +14,8 @@ from typing import Any
 __all__ = ["FAULTS", "Faults", "gone"]
 
 FAULTS = (
-    "too_many", "too_many_until_date", "error_500", "error_503", "reset", "truncated", "wrong_type", "no_choices",
-    "slow", "page_200", "page_502", "nan", "doubled",
+    "too_many", "too_many_until_date", "error_500", "error_503", "reset", "truncated", "wrong_type",
+    "no_choices", "slow", "page_200", "page_502", "nan", "doubled",
 )  # fmt: skip
 PAGE = b"<!doctype html><title>Bad gateway</title><h1>The upstream server is having a rest</h1>"
 JSON = b"application/json"
@@ -95,7 +95,6 @@ class Faults:
 
 
 # --- replies without the application
-# ------------------------------------------------------------------------------------
 
 
 def _error(status: int, *headers: tuple[bytes, bytes]) -> Any:
@@ -121,7 +120,6 @@ REPLIES: dict[str | None, Any] = {
 
 
 # --- damaged replies
-# ----------------------------------------------------------------------------------------------------
 
 
 def _typed(headers: Any, kind: bytes) -> Any:

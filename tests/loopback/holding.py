@@ -1,4 +1,4 @@
-"""A server that stops answering at a known request, so that a client can be killed in the middle."""
+"""A server that stops answering at a known request, to kill a client in the middle."""
 
 from __future__ import annotations
 

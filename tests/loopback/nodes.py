@@ -25,8 +25,8 @@ cluster.shutdown()
 def two_nodes() -> Iterator[str]:
     """Yields the address of the cluster."""
     process = subprocess.Popen(
-        [sys.executable, "-c", NODES], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-        env={**os.environ, "RAY_USAGE_STATS_ENABLED": "0"},
+        [sys.executable, "-c", NODES], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL, text=True, env={**os.environ, "RAY_USAGE_STATS_ENABLED": "0"},
     )  # fmt: skip
     assert process.stdout is not None
     try:

@@ -24,8 +24,9 @@ TOKEN = 2 * 2 * 2 * 8 * 4  # keys and values, 2 layers, 2 heads of 8 floats of 4
 @pytest.fixture(scope="module")
 def net() -> Any:
     torch.manual_seed(3)
-    shape = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 2048,
-             "max_position_embeddings": 4096, "num_key_value_heads": 2}  # fmt: skip
+    shape = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2,
+             "num_attention_heads": 4, "vocab_size": 2048, "max_position_embeddings": 4096,
+             "num_key_value_heads": 2}  # fmt: skip
     return AutoModelForCausalLM.from_config(AutoConfig.for_model("llama", **shape)).eval()
 
 

@@ -19,8 +19,9 @@ from leakbound.models import Complete, Embed, NextLogits, ScoreLabels, ScoreToke
 from leakbound.models.local import Budget, TransformersModel, load  # noqa: E402
 from leakbound.models.pocket import FOLDER  # noqa: E402
 
-TINY = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 2048,
-        "max_position_embeddings": 256, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}  # fmt: skip
+TINY = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2,
+        "num_attention_heads": 4, "vocab_size": 2048, "max_position_embeddings": 256,
+        "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}  # fmt: skip
 SHAPES: dict[str, dict[str, Any]] = {
     "llama": {"num_key_value_heads": 2},
     "opt": {"ffn_dim": 64, "word_embed_proj_dim": 32},
@@ -61,7 +62,7 @@ def model(request: pytest.FixtureRequest) -> TransformersModel:
 
 
 def prompts() -> list[tuple[int, ...]]:
-    """Short and long, with shared heads of several lengths, and one very long row among short ones."""
+    """Short and long, shared heads of several lengths, one very long row among short ones."""
     rng = np.random.default_rng(0)
     head, block = ids(rng, 20, 21), ids(rng, 40, 41)[1:]
     rows = [ids(rng, 2, 30) for _ in range(4)] + [head + ids(rng, 2, 12)[1:] for _ in range(4)]

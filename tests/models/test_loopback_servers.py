@@ -205,10 +205,12 @@ def has_nan(reply: httpx.Response) -> None:
 
 SHOWS: dict[str, Any] = {
     "too_many": shows(429, retry_after="0"), "too_many_until_date": shows(429, retry_after="GMT"),
-    "error_500": shows(500), "error_503": shows(503), "truncated": broken, "doubled": broken, "nan": has_nan,
-    "wrong_type": shows(200, content_type="text/plain"), "page_200": shows(200, content_type="html"),
-    "page_502": shows(502, content_type="html"), "slow": lambda reply: reply.raise_for_status().json()["choices"][0],
-    "no_choices": lambda reply: [].__eq__(reply.json()["choices"]) or pytest.fail("there are choices"),
+    "error_500": shows(500), "error_503": shows(503), "truncated": broken, "doubled": broken,
+    "nan": has_nan, "wrong_type": shows(200, content_type="text/plain"),
+    "page_200": shows(200, content_type="html"), "page_502": shows(502, content_type="html"),
+    "slow": lambda reply: reply.raise_for_status().json()["choices"][0],
+    "no_choices": lambda reply: [].__eq__(reply.json()["choices"])
+    or pytest.fail("there are choices"),
 }  # fmt: skip
 
 

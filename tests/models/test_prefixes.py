@@ -18,8 +18,9 @@ from leakbound.models.local.passes import Group  # noqa: E402
 from leakbound.models.pocket import FOLDER  # noqa: E402
 
 Ids = tuple[int, ...]
-TINY = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 2048,
-        "max_position_embeddings": 256, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,
+TINY = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2,
+        "num_attention_heads": 4, "vocab_size": 2048, "max_position_embeddings": 256,
+        "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,
         "num_key_value_heads": 2}  # fmt: skip
 TOKEN = (
     2 * 2 * 2 * 8 * 4
@@ -83,8 +84,8 @@ def asked(rng: np.random.Generator, rows: list[Ids]) -> list[Any]:
     out: list[Any] = []
     for i in rng.integers(0, len(rows), int(rng.integers(1, 9))):
         response = ids(rng, int(rng.integers(0, 4)))
-        kinds = [NextLogits(rows[i], response), ScoreTokens(rows[i], response), Complete(rows[i], 4, stop=()),
-                 ScoreLabels(rows[i], ("yes", "no"))]  # fmt: skip
+        kinds = [NextLogits(rows[i], response), ScoreTokens(rows[i], response),
+                 Complete(rows[i], 4, stop=()), ScoreLabels(rows[i], ("yes", "no"))]  # fmt: skip
         out.append(kinds[int(rng.integers(0, 4))])
     return out
 
@@ -96,7 +97,8 @@ def same(one: Any, two: Any) -> None:
         np.testing.assert_allclose(one, two, atol=1e-4)
 
 
-NETS = {"llama": network(), "gpt_neox": network("gpt_neox"), "opt": network("opt", ffn_dim=64, word_embed_proj_dim=32),
+NETS = {"llama": network(), "gpt_neox": network("gpt_neox"),
+        "opt": network("opt", ffn_dim=64, word_embed_proj_dim=32),
         "mistral": network("mistral", sliding_window=24)}  # fmt: skip
 
 
@@ -151,7 +153,6 @@ def test_a_growing_rope_keeps_nothing() -> None:
 
 
 # --- how many tokens are run
-# --------------------------------------------------------------------------------------
 
 
 def test_a_second_query_over_the_same_context_runs_only_the_query() -> None:
@@ -219,7 +220,6 @@ def test_two_contexts_can_be_decoded_in_turn() -> None:
 
 
 # --- what is kept
-# -------------------------------------------------------------------------------------------------
 
 
 def test_the_least_recently_used_row_goes_first() -> None:

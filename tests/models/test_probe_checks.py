@@ -13,10 +13,15 @@ from leakbound.errors import TargetError, UsageError
 from leakbound.models import NextLogits, ScoreTokens, Scripted
 from leakbound.models.probe import capabilities_of, probe_model
 from leakbound.models.probe.contract import alignment, broken_law, largest_change
-from leakbound.models.probe.replies import ScoredText, Token, read_chat, read_completion, read_prompt
+from leakbound.models.probe.replies import (
+    ScoredText,
+    Token,
+    read_chat,
+    read_completion,
+    read_prompt,
+)
 
 # --- laws of the checks
-# -------------------------------------------------------------------------------------------------
 
 values = st.floats(-12, -0.01)
 
@@ -26,7 +31,8 @@ def spoken(rows: list[list[float]], texts: str = "abcdefghij") -> ScoredText:
     the last.
     """
     return ScoredText("", tuple(
-        Token(text, row[-1], {"v": row[0], "w": row[1], "x": row[2], text: row[-1]}) for text, row in zip(texts, rows, strict=False)
+        Token(text, row[-1], {"v": row[0], "w": row[1], "x": row[2], text: row[-1]}) for text,
+        row in zip(texts, rows, strict=False)
     ))  # fmt: skip
 
 
@@ -112,7 +118,6 @@ def test_replies_of_other_shapes_are_none_or_a_text() -> None:
 
 
 # --- local models
-# -------------------------------------------------------------------------------------------------------
 
 
 def test_the_pocket_model_supports_what_it_says(pocket: Any) -> None:

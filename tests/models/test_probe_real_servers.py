@@ -95,8 +95,9 @@ def test_transformers_serve_is_found_out(port: int) -> None:
 
 def test_our_own_server_is_found_out(port: int, tmp_path: Path) -> None:
     """It answers chat only, refuses log-probabilities, and its mechanism draws as it likes."""
-    command = (sys.executable, "-m", "leakbound", "serve", "--mechanism", "few_shot", "--budget", "inf", "--ledger",
-               str(tmp_path / "ledger"), "--shots", "4", "--port", str(port))  # fmt: skip
+    command = (sys.executable, "-m", "leakbound", "serve", "--mechanism", "few_shot", "--budget",
+               "inf", "--ledger", str(tmp_path / "ledger"), "--shots", "4", "--port",
+               str(port))  # fmt: skip
     with process(*command, health="/healthz", port=port):
         record = probe_endpoint("any", Endpoint((f"http://127.0.0.1:{port}/v1",)))
     assert record.holds("chat")

@@ -48,10 +48,10 @@ def probed(pocket: Any) -> Probe:
 
 
 # --- each defect, and a server without it
-# -------------------------------------------------------------------------------
 
-SOUND = ("chat", "completions", "batches", "token_ids", "embeddings", "logprobs", "chat_logprobs", "logprobs_valid", "top_k", "echo",
-         "echo_aligned", "echo_length", "prompt_logprobs", "prompt_logprobs_aligned", "repeats", "temperature", "seed")  # fmt: skip
+SOUND = ("chat", "completions", "batches", "token_ids", "embeddings", "logprobs", "chat_logprobs",
+         "logprobs_valid", "top_k", "echo", "echo_aligned", "echo_length", "prompt_logprobs",
+         "prompt_logprobs_aligned", "repeats", "temperature", "seed")  # fmt: skip
 
 
 def test_a_sound_server_is_accused_of_nothing(probed: Probe) -> None:
@@ -146,7 +146,6 @@ def test_nothing_can_be_said_about_seeds_without_draws(probed: Probe) -> None:
 
 
 # --- requests
-# -----------------------------------------------------------------------------------------------------------
 
 
 def test_only_public_texts_are_sent_and_no_key_is_kept(pocket: Any) -> None:
@@ -228,7 +227,6 @@ def test_replies_that_cannot_be_read_are_paid_for(pocket: Any) -> None:
 
 
 # --- records
-# ------------------------------------------------------------------------------------------------------------
 
 
 def test_a_record_survives_its_file(probed: Probe, tmp_path: Path) -> None:

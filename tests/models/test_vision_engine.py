@@ -51,8 +51,9 @@ def idefics(folder: Path) -> Path:
         extra_special_tokens={"image_token": "<image>"},
     )
     text = LlamaConfig(
-        vocab_size=len(tokenizer), hidden_size=48, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4,
-        max_position_embeddings=512, pad_token_id=0, bos_token_id=1, eos_token_id=2, initializer_range=0.3,
+        vocab_size=len(tokenizer), hidden_size=48, intermediate_size=96, num_hidden_layers=2,
+        num_attention_heads=4, max_position_embeddings=512, pad_token_id=0, bos_token_id=1,
+        eos_token_id=2, initializer_range=0.3,
     )  # fmt: skip
     eye = {
         "hidden_size": 32,
@@ -122,7 +123,7 @@ def test_images_that_differ_share_no_prefix(seeing: Any) -> None:
     task = Task(
         "t",
         ("a", "b"),
-        instruction="A long instruction that many prompts share, so that there is something to keep.",
+        instruction="A long instruction that many prompts share: there is something to keep.",
     )
     one, other = (task.prompt((Example(row.input, "a"),), Query(ROWS[5].input)) for row in ROWS[:2])
     first, second = seeing.encode(one), seeing.encode(other)
@@ -229,8 +230,10 @@ def test_a_model_that_masks_images_apart_takes_none(tmp_path: Path) -> None:
         "image_size": 16,
         "patch_size": 8,
     }
-    text = {"model_type": "gemma", "vocab_size": len(processor.tokenizer), "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2,
-            "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 16, "pad_token_id": 0, "initializer_range": 0.5}  # fmt: skip
+    text = {"model_type": "gemma", "vocab_size": len(processor.tokenizer), "hidden_size": 32,
+            "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2,
+            "num_key_value_heads": 1, "head_dim": 16, "pad_token_id": 0,
+            "initializer_range": 0.5}  # fmt: skip
     torch.manual_seed(0)
     config = PaliGemmaConfig(
         vision_config=eye,

@@ -8,8 +8,8 @@ from leakbound.mechanisms import ReportNoisyMax
 from leakbound.privacy import calibrate_gaussian, gaussian_epsilon
 from leakbound.stats import accuracy_bound, accuracy_log_odds
 
-TABLE_1 = {0.592: 0.37, 0.658: 0.65, 0.762: 1.16, 0.885: 2.04, 0.572: 0.29, 0.626: 0.51, 0.716: 0.92, 0.81: 1.45, 0.925: 2.51,
-           0.83: 1.59}  # fmt: skip
+TABLE_1 = {0.592: 0.37, 0.658: 0.65, 0.762: 1.16, 0.885: 2.04, 0.572: 0.29, 0.626: 0.51,
+           0.716: 0.92, 0.81: 1.45, 0.925: 2.51, 0.83: 1.59}  # fmt: skip
 
 
 @pytest.mark.parametrize(("accuracy", "epsilon"), list(TABLE_1.items()))

@@ -6,12 +6,12 @@ import math
 from pathlib import Path
 
 import pytest
-
-from leakbound.reproduce import RECIPES, RecipeContext
 from leakbound.reproduce.contextleak_paper import COLUMNS, TABLE_1
 from leakbound.reproduce.influence_paper import TABLE_2, TABLE_3
-from leakbound.reproduce.metrics import ODDS
 from leakbound.reproduce.tight_paper import MU, RATIO, SIGMA, TRUE, flawless
+
+from leakbound.reproduce import RECIPES, RecipeContext
+from leakbound.reproduce.metrics import ODDS
 
 
 def values(name: str, tmp_path: Path) -> dict[tuple[str, str], float]:
@@ -38,7 +38,8 @@ def test_table_1_follows_from_its_accuracies(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("column", "n", "bound"),
-    [(1, 400, 0.12), (4, 400, 0.73), (8, 400, 1.24), (math.inf, 400, 2.19), (1, 100, 0), (4, 100, 0.56), (8, 100, 1.01), (math.inf, 100, 1.92)],
+    [(1, 400, 0.12), (4, 400, 0.73), (8, 400, 1.24), (math.inf, 400, 2.19), (1, 100, 0),
+     (4, 100, 0.56), (8, 100, 1.01), (math.inf, 100, 1.92)],
 )  # fmt: skip
 def test_what_the_queries_of_table_1_certify(
     column: float, n: int, bound: float, tmp_path: Path
@@ -91,7 +92,7 @@ def test_published_calibration_of_poe(tmp_path: Path) -> None:
 
 
 def test_a_flawless_black_box_collapses() -> None:
-    """XL, Figure 6: at a large claim the label alone shows nothing once there are many partitions."""
+    """XL, Figure 6: at a large claim the label alone shows nothing with many partitions."""
     assert flawless(2, 8) == pytest.approx(7.8, abs=0.2)
     assert flawless(16, 8) == 0
     assert flawless(16, 1) > 0.6

@@ -19,8 +19,9 @@ from leakbound.errors import DataError
 from leakbound.tasks.datasets import read_rows
 
 EVIL = (
-    "<script>document.title='owned'</script>", '"><img src=x onerror="document.title=\'owned\'">', "</title><svg onload=alert(1)>",
-    "../../../escaped", "/tmp/../escaped\x00.txt", "\x1b[31mred\x1b[0m \x1b]0;owned\x07", "a\x00b", "it's \"quoted\" `too`", "{{ 7*7 }} {% raw %}",
+    "<script>document.title='owned'</script>", '"><img src=x onerror="document.title=\'owned\'">',
+    "</title><svg onload=alert(1)>", "../../../escaped", "/tmp/../escaped\x00.txt",
+    "\x1b[31mred\x1b[0m \x1b]0;owned\x07", "a\x00b", "it's \"quoted\" `too`", "{{ 7*7 }} {% raw %}",
     "${HOME} $(touch escaped) %s {0}", "\u202egnp.exe", "=cmd|' /C calc'!A0",
 )  # fmt: skip
 
@@ -53,8 +54,10 @@ def test_hostile_rows_are_audited_reported_and_escaped(
 ) -> None:
     before = {path for path in tmp_path.rglob("*") if "profile" not in path.parts}
     done = run(
-        ["audit", "--data", "rows.jsonl", "--pairs", "4", "--shots", "12", "--store-text", "all", "--canary", "natural"],
-        ["influence", "--context", "note.txt", "--query", "What is the door code of Marta?", "--response", " \x1b]0;owned\x07 48213", "--ngram", "8"],
+        ["audit", "--data", "rows.jsonl", "--pairs", "4", "--shots", "12", "--store-text", "all",
+         "--canary", "natural"],
+        ["influence", "--context", "note.txt", "--query", "What is the door code of Marta?",
+         "--response", " \x1b]0;owned\x07 48213", "--ngram", "8"],
         ["audit", "--data", "keys.jsonl"],
         codes=[3, 0, 2],
     )  # fmt: skip

@@ -21,9 +21,11 @@ def test_files_are_0600_and_their_folders_0700(desk: Path, run: Callable[..., An
     (desk / "book").mkdir(mode=0o700)
     before = set(desk.rglob("*"))
     run(
-        ["audit", *ROWS, "--pairs", "4"], ["audit", *ROWS, "--pairs", "4", "--store-text", "all", "--out", "deep/er/runs"],
+        ["audit", *ROWS, "--pairs", "4"], ["audit", *ROWS, "--pairs", "4", "--store-text", "all",
+                                           "--out", "deep/er/runs"],
         ["influence", "--context", "note.txt", "--query", "What is the code?", "--max-tokens", "4"],
-        ["tune", *ROWS, "--max-calls", "60", "--pilot-pairs", "2", "--reflection-model", "none", "--out", "tuned"],
+        ["tune", *ROWS, "--max-calls", "60", "--pilot-pairs", "2", "--reflection-model", "none",
+         "--out", "tuned"],
         ["answer", *ROWS, *NOISY, "a kite"],
         codes=[3, 3, 0, 0, 0], umask=0,
     )  # fmt: skip

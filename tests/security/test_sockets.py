@@ -18,12 +18,13 @@ import yaml
 
 WATCH = """
 import json, sys
-EVENTS = ("socket.connect", "socket.bind", "socket.getaddrinfo", "socket.gethostbyname", "socket.sendto", "socket.sendmsg",
+OF_SOCKETS = ("socket.connect", "socket.bind", "socket.sendto", "socket.sendmsg")
+EVENTS = (*OF_SOCKETS, "socket.getaddrinfo", "socket.gethostbyname",
           "subprocess.Popen", "os.system", "os.posix_spawn", "os.exec")
 def watch(event, args):
     if event in EVENTS:
-        about = args[1:] if event in ("socket.connect", "socket.bind", "socket.sendto", "socket.sendmsg") else args
-        print("EVENT", json.dumps([event, [str(part) for part in about]]), file=sys.stderr, flush=True)
+        about = [str(part) for part in (args[1:] if event in OF_SOCKETS else args)]
+        print("EVENT", json.dumps([event, about]), file=sys.stderr, flush=True)
 sys.addaudithook(watch)
 """
 LIBRARY_SEARCH = {

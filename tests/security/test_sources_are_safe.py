@@ -11,10 +11,11 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
 FORBIDDEN = {
-    "eval", "exec", "os.system", "os.popen", "subprocess.getoutput", "marshal.load", "marshal.loads", "shelve.open",
-    "pickle.load", "pickle.loads", "pickle.Unpickler", "dill.load", "dill.loads", "cloudpickle.load", "cloudpickle.loads", "joblib.load",
-    "torch.load", "torch.hub.load", "pandas.read_pickle", "pd.read_pickle", "yaml.load", "yaml.load_all", "yaml.full_load",
-    "yaml.unsafe_load", "tempfile.mktemp",
+    "eval", "exec", "os.system", "os.popen", "subprocess.getoutput", "marshal.load",
+    "marshal.loads", "shelve.open", "pickle.load", "pickle.loads", "pickle.Unpickler", "dill.load",
+    "dill.loads", "cloudpickle.load", "cloudpickle.loads", "joblib.load", "torch.load",
+    "torch.hub.load", "pandas.read_pickle", "pd.read_pickle", "yaml.load", "yaml.load_all",
+    "yaml.full_load", "yaml.unsafe_load", "tempfile.mktemp",
 }  # fmt: skip
 
 
@@ -52,8 +53,9 @@ def faults(code: str) -> list[str]:
 
 @pytest.mark.parametrize(
     "code",
-    ["eval('1')", "import yaml; yaml.load(f)", "from pickle import loads", "subprocess.run(c, shell=True)",
-     "np.load(f)", "np.load(f, allow_pickle=True)", "torch.load(f)", "subprocess.run(c, shell=s)"],
+    ["eval('1')", "import yaml; yaml.load(f)", "from pickle import loads",
+     "subprocess.run(c, shell=True)", "np.load(f)", "np.load(f, allow_pickle=True)",
+     "torch.load(f)", "subprocess.run(c, shell=s)"],
 )  # fmt: skip
 def test_the_reader_finds_faults(code: str) -> None:
     assert faults(code)
@@ -84,7 +86,8 @@ def test_no_source_runs_what_it_reads() -> None:
 
 
 OWN = {  # figures, a script and its digest that the package made itself
-    "roc(r)", "histogram(r)", "wealth(r)", "profile(r)", "digest", "script", "depth", "figure", "c.figures[0]", "c.figures[1]",
+    "roc(r)", "histogram(r)", "wealth(r)", "profile(r)", "digest", "script", "depth", "figure",
+    "c.figures[0]", "c.figures[1]",
 }  # fmt: skip
 
 

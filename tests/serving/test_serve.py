@@ -41,7 +41,6 @@ ASK = {"model": "any", "messages": [{"role": "user", "content": "what is this"}]
 
 
 # --- in this process
-# ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +98,8 @@ def test_one_request_gets_an_answer_and_its_price(tmp_path: Path) -> None:
     )
     assert body["choices"][0]["message"] == {"role": "assistant", "content": "odd"}
     assert body["leakbound"] == {
-        "epsilon_spent": pytest.approx(1.0), "epsilon_remaining": pytest.approx(0.0, abs=1e-9), "delta": 1e-5,
+        "epsilon_spent": pytest.approx(1.0), "epsilon_remaining": pytest.approx(0.0, abs=1e-9),
+        "delta": 1e-5,
     }  # fmt: skip
     assert set(body["usage"].values()) == {0}
 
@@ -131,21 +131,25 @@ def test_a_stream_is_one_event_and_the_end(tmp_path: Path) -> None:
 
 BAD: list[tuple[int, dict[str, Any], str]] = [
     (400, {"content": b"{", "headers": {"content-type": "application/json"}}, "is not JSON"),
-    (400, {"content": b"[" * 60_000, "headers": {"content-type": "application/json"}}, "is not JSON"),
+    (400, {"content": b"[" * 60_000, "headers": {"content-type": "application/json"}},
+     "is not JSON"),
     (400, {"content": json.dumps(ASK), "headers": {"content-type": "text/plain"}}, "content type"),
     (400, {"json": []}, "must be an object"),
     (400, {"json": {}}, "messages is missing"),
     (400, {"json": {"messages": "hi"}}, "messages is missing or no list"),
     (400, {"json": {"messages": []}}, "no message of the role user"),
-    (400, {"json": {"messages": [{"role": "system", "content": "x"}]}}, "no message of the role user"),
+    (400, {"json": {"messages": [{"role": "system", "content": "x"}]}},
+     "no message of the role user"),
     (400, {"json": {"messages": [{"role": "user"}]}}, "is not text"),
-    (400, {"json": {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}}, "is not text"),
+    (400, {"json": {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}},
+     "is not text"),
     (400, {"json": {"messages": [{"role": "user", "content": ""}]}}, "it must have text"),
     (400, {"json": {"messages": [{"role": "user", "content": "x" * 1001}]}}, "at most 1000 bytes"),
     (400, {"json": {**ASK, "n": 2}}, "n is not 1"),
     (400, {"json": {**ASK, "tools": [{"type": "function"}]}}, "tools cannot be honoured"),
     (400, {"json": {**ASK, "logprobs": True}}, "logprobs cannot be honoured"),
-    (400, {"json": {**ASK, "response_format": {"type": "json_object"}}}, "response_format cannot be honoured"),
+    (400, {"json": {**ASK, "response_format": {"type": "json_object"}}},
+     "response_format cannot be honoured"),
     (413, {"json": {**ASK, "user": "u" * 65_536}}, "larger than 65536 bytes"),
     (401, {"json": ASK, "headers": {"host": "evil.example:8000"}}, "name of this machine"),
     (404, {"method": "GET", "url": "/v1/completions"}, "there is only"),
@@ -236,7 +240,6 @@ def test_nothing_private_is_in_replies_or_logs(
 
 
 # --- real processes
-# -----------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -165,7 +165,7 @@ def test_a_bound_grows_with_evidence_and_with_lower_confidence() -> None:
 
 @pytest.mark.parametrize("epsilon", [1.0, 2.0, 4.0, 8.0])
 def test_a_hundred_pairs_reach_most_of_mu(epsilon: float) -> None:
-    """RNM with T = 10, a canary noticed in 97 of 100 pairs, exact exceedance and the pairing known."""
+    """RNM with T = 10, a canary noticed in 97 of 100 pairs, exact exceedance, known pairing."""
     sigma = calibrate_gaussian(epsilon, 1e-5, math.sqrt(2))
     true, scores = math.sqrt(2) / sigma, VoteScores.margin(10, sigma)
     process = scores.process(Gaussian(math.sqrt(2), sigma), horizon=100)

@@ -161,9 +161,8 @@ def test_bonferroni_pays_for_its_thresholds() -> None:
         bonferroni(gdp, *rng.normal(0, 1, (2, 100)), [-0.5, 0, 0.5], 1e-5).mu for _ in range(200)
     ]  # type: ignore[misc]
     assert np.mean([(mu or 0) > 0 for mu in empty]) <= 0.05
-    assert (
-        str(Bonferroni())
-        == "best of several thresholds fixed beforehand, each at its share of the error (Bonferroni)"
+    assert str(Bonferroni()) == (
+        "best of several thresholds fixed beforehand, each at its share of the error (Bonferroni)"
     )
 
 

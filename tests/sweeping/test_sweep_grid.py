@@ -38,7 +38,8 @@ def test_values_are_read_as_in_a_configuration_file() -> None:
         ]
     )
     assert grid == {
-        "epsilon": (1, 2.5), "mechanism": ("few_shot", "zero_shot"), "score": (None, "predicted_member"), "option.lam": (0.5, 1)
+        "epsilon": (1, 2.5), "mechanism": ("few_shot", "zero_shot"),
+        "score": (None, "predicted_member"), "option.lam": (0.5, 1)
     }  # fmt: skip
 
 

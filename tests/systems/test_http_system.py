@@ -108,8 +108,9 @@ def test_rows_and_query_travel_in_one_request(
 ) -> None:
     monkeypatch.setenv("DESK_KEY", SECRET)
     values = {
-        "url": f"{desk.url}/ask", "headers": {"Authorization": "Bearer ${DESK_KEY}"}, "answer": TEXT, "scores": "scores",
-        "body": {"model": "m", "n": 1, "rows": "{rows}", "text": "Notes:\n{context}", **ASKING},
+        "url": f"{desk.url}/ask", "headers": {"Authorization": "Bearer ${DESK_KEY}"},
+        "answer": TEXT, "scores": "scores", "body": {"model": "m", "n": 1, "rows": "{rows}",
+                                                     "text": "Notes:\n{context}", **ASKING},
     }  # fmt: skip
     one = system(tmp_path, values)
     assert one.collect(TASK, [job(), job("oar")], [0, 0], Scripted()) == [

@@ -12,9 +12,10 @@ LABELS = ("yes", "no")
 @pytest.mark.parametrize(
     ("text", "index"),
     [
-        ("yes", 0), (" Yes.", 0), ("NO", 1), ('"no"', 1), ("**Yes**", 0), ("Answer: no", 1), ("The answer is yes!", 0),
-        ("yes, it does", 0), ("nothing to say", 2), ("", 2), ("I cannot answer that.", 2), ("either yes or no", 2),
-        ("Sure - yes", 0), ("nope", 2), ("ｙｅｓ", 0),
+        ("yes", 0), (" Yes.", 0), ("NO", 1), ('"no"', 1), ("**Yes**", 0), ("Answer: no", 1),
+        ("The answer is yes!", 0), ("yes, it does", 0), ("nothing to say", 2), ("", 2),
+        ("I cannot answer that.", 2), ("either yes or no", 2), ("Sure - yes", 0), ("nope", 2),
+        ("ｙｅｓ", 0),
     ],
 )  # fmt: skip
 def test_yes_no(text: str, index: int) -> None:
