@@ -162,7 +162,9 @@ def test_replacing_an_expert_costs_at_most_the_guarantee(
         ]
         assert isinstance(laws[0], CategoricalLaw)
         assert isinstance(laws[1], CategoricalLaw)
-        assert (exact_privacy_loss(laws[0], laws[1], 0.0).epsilon or 0) <= mechanism.guarantee.value + 1e-9
+        assert (
+            exact_privacy_loss(laws[0], laws[1], 0.0).epsilon or 0
+        ) <= mechanism.guarantee.value + 1e-9
 
 
 def test_the_published_calibration_loses_twice_its_epsilon() -> None:
@@ -299,9 +301,11 @@ def test_free_answers_need_a_model_that_shows_its_tokens() -> None:
 
 
 SMALL: dict[str, dict[str, Any]] = {
-    "product_of_experts": {"tokens": 2}, "bounded_cid": {"tokens": 2}, "context_influence_decoding": {"tokens": 2},
-    "synthetic_shots": {"tokens": 2, "partitions": 4}, "subsample_average": {"sigma": 1.0, "subsamples": 4},
-    "report_noisy_max": {"sigma": 1.0, "partitions": 4}, "embedding_mean": {"sigma": 1.0, "partitions": 4, "candidates": 2},
+    "product_of_experts": {"tokens": 2}, "bounded_cid": {"tokens": 2},
+    "context_influence_decoding": {"tokens": 2}, "synthetic_shots": {"tokens": 2, "partitions": 4},
+    "subsample_average": {"sigma": 1.0, "subsamples": 4},
+    "report_noisy_max": {"sigma": 1.0, "partitions": 4},
+    "embedding_mean": {"sigma": 1.0, "partitions": 4, "candidates": 2},
     "keyword_mean": {"noise": 1.0, "partitions": 4, "candidates": 2},
 }  # fmt: skip
 ONLY_CHOICES = {"report_noisy_max", "subsample_average"}
