@@ -67,7 +67,7 @@ def _work(tool: Tool, first: int) -> Batch:
 
 
 def _source(mechanism: Mechanism) -> str:
-    return mechanism.name + getattr(mechanism, "source", "")
+    return mechanism.name + mechanism.source
 
 
 def _absolute(spec: AuditSpec) -> AuditSpec:

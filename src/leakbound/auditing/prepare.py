@@ -91,7 +91,7 @@ class Prepared:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What the accountant knows before any trial."""
-        return _warnings(self.spec, self.cost)
+        return _warnings(self.spec, self_compose(self.cost, 1))  # equal Gaussians as one
 
     @property
     def pilot(self) -> int:
