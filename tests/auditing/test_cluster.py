@@ -71,7 +71,7 @@ def calls(folder: Path, out: str) -> list[list[str]]:
 
 
 def results(folder: Path, out: str) -> str:
-    from leakbound import load_result
+    from leakbound.auditing import load_result
 
     (run,) = (folder / out).glob("*/record.json")
     with closing(sqlite3.connect(run.parent / "trials.sqlite")) as db:
@@ -182,10 +182,10 @@ def test_a_cluster_that_is_not_there_gets_a_sentence(tmp_path: Path, data_file: 
 
 
 def test_what_has_no_address_cannot_be_spread(rows: Context) -> None:
-    from leakbound.systems import UserSystem
+    from leakbound.systems import SystemMechanism
 
     made = prepare(
-        make_spec({"pairs": 2}), rows=rows, system=UserSystem(lambda context, query: "no")
+        make_spec({"pairs": 2}), rows=rows, system=SystemMechanism(lambda context, query: "no")
     )
     with pytest.raises(UsageError, match="workers open a system at its address"):
         on_cluster(made, Cluster(), open_models)

@@ -15,9 +15,11 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from types import ModuleType
+from typing import Generic, Protocol, TypeVar
 
 from leakbound._check import count
+from leakbound._install import install_hint
 from leakbound.errors import LeakboundError, TargetError, UsageError
 
 __all__ = ["Cluster", "rooted", "spread"]
@@ -36,11 +38,12 @@ QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """A Ray cluster: "local" starts one on this machine, else the address of one that runs
-    (host:port, or auto).
+    """A Ray cluster, and how many of its processes to use.
 
-    workers: how many, each with a model of its own; None: one for every GPU, or for every CPU where
-    there is no GPU.
+    Args:
+        address: "local" to start one on this machine; else that of one that runs (host:port, auto).
+        workers: How many, each with a model of its own; None: one for every GPU, or for every CPU
+            where there is no GPU.
     """
 
     address: str = "local"
@@ -58,15 +61,24 @@ class Cluster:
 def spread(
     cluster: Cluster, opened: Callable[[], T], work: Callable[[T, Item], R], items: Sequence[Item]
 ) -> Generator[tuple[Item, R], None, None]:
-    """(item, work(tool, item)) for every item once, in the order in which they finish.
+    """Work on every item once, on the workers of a cluster.
 
-    opened: makes the tool of a worker, once in each (again in one that replaces a dead worker). A
-    worker that dies is replaced and
-    its tasks are done anew; nothing is lost, and no item comes twice. opened, work and items travel
-    to the workers, results back;
-    they must be what Ray can carry. What `opened` or `work` raise of this package is raised here;
-    TargetError for a cluster that
-    cannot be had, or a task with which four workers died.
+    A worker that dies is replaced and its tasks are done anew: nothing is lost, and no item comes
+    twice.
+
+    Args:
+        cluster: Where to work, and how many workers.
+        opened: Makes the tool of a worker, once in each, and again in one that replaces a dead one.
+        work: Makes the result of a tool and an item. It travels to the workers with `opened` and
+            the items, and results travel back: all must be what Ray can carry.
+        items: What to work on.
+
+    Yields:
+        (item, result), in the order in which they finish.
+
+    Raises:
+        LeakboundError: What `opened` or `work` raised of this package.
+        TargetError: If the cluster cannot be reached, or four workers died with one task.
     """
     ray = _ray()
     with _connected(ray, cluster), _sentences(ray, cluster):
@@ -86,9 +98,14 @@ def spread(
 
 
 def rooted(address: str, plain: bool = False) -> str:
-    """`hf/./folder`, `python:file.py:object` or `http:file.yaml` (plain:
+    """An address that workers in other folders can open.
 
-    also a bare path), its path made absolute if it is there.
+    Args:
+        address: `hf/./folder`, `python:file.py:object` or `http:file.yaml`.
+        plain: Whether the address may be a bare path.
+
+    Returns:
+        The address with its path made absolute, if there is such a path; else the address.
     """
     match = ADDRESS.fullmatch(address)
     if match and (match[1] or plain) and Path(match[2]).exists():
@@ -96,18 +113,19 @@ def rooted(address: str, plain: bool = False) -> str:
     return address
 
 
-def _ray() -> Any:
+def _ray() -> ModuleType:
     if importlib.util.find_spec("ray") is None:
-        raise TargetError("a cluster needs Ray; install it with: pip install 'leakbound[ray]'.")
+        raise TargetError(f"a cluster needs Ray; install it with: {install_hint('ray')}.")
     for name, value in QUIET.items():
         os.environ.setdefault(name, value)  # Ray reads them when it is imported: no telemetry
     import ray
 
-    return ray
+    module: ModuleType = ray
+    return module
 
 
 @contextmanager
-def _connected(ray: Any, cluster: Cluster) -> Iterator[None]:
+def _connected(ray: ModuleType, cluster: Cluster) -> Iterator[None]:
     """A session of our own, ended whatever happens; nothing of what workers print comes here."""
     try:
         if HOST_PORT.fullmatch(cluster.address):
@@ -128,7 +146,7 @@ def _connected(ray: Any, cluster: Cluster) -> Iterator[None]:
 
 
 @contextmanager
-def _sentences(ray: Any, cluster: Cluster) -> Iterator[None]:
+def _sentences(ray: ModuleType, cluster: Cluster) -> Iterator[None]:
     """What workers raised: our own errors as they are, others by their type, since their text may
     be private.
     """
@@ -150,7 +168,25 @@ def _sentences(ray: Any, cluster: Cluster) -> Iterator[None]:
         ) from None
 
 
-def _crew(ray: Any, cluster: Cluster, opened: Any, work: Any, items: int) -> list[Any]:
+class _Method(Protocol):
+    """A method of an actor: `remote` starts a call of it and gives what to wait for."""
+
+    def remote(self, item: object) -> object: ...
+
+
+class _Actor(Protocol):
+    """A `_Worker` in a process of the cluster."""
+
+    do: _Method
+
+
+def _crew(
+    ray: ModuleType,
+    cluster: Cluster,
+    opened: Callable[[], T],
+    work: Callable[[T, Item], R],
+    items: int,
+) -> list[_Actor]:
     """One worker a GPU, or a CPU, but not more than there are items."""
     have = ray.cluster_resources()
     gpus, cpus = int(have.get("GPU", 0)), int(have.get("CPU", 0))
@@ -169,13 +205,13 @@ def _share(units: int, size: int) -> float:
     return math.floor(FINEST / each) / FINEST if each else 0.0
 
 
-class _Worker:
+class _Worker(Generic[T, Item, R]):
     """Lives in a process of the cluster."""
 
-    def __init__(self, opened: Callable[[], Any], work: Callable[[Any, Any], Any]) -> None:
+    def __init__(self, opened: Callable[[], T], work: Callable[[T, Item], R]) -> None:
         self.opened, self.work = functools.cache(opened), work
 
-    def do(self, item: Any) -> Any:
+    def do(self, item: Item) -> R:
         """The tool is opened here, not when the worker starts:
 
         what opening raises is then told, not taken for a dead worker.
