@@ -221,9 +221,9 @@ def test_the_mechanism_releases_the_answers(rows: Context, tmp_path: Path) -> No
 
 
 def test_a_system_of_ones_own(rows: Context, tmp_path: Path) -> None:
-    from leakbound.systems import UserSystem
+    from leakbound.systems import SystemMechanism
 
-    system = UserSystem(
+    system = SystemMechanism(
         lambda context, query: "yes" if any(e.input in query for e in context) else "no"
     )
     found = tune(

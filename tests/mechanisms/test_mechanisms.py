@@ -15,7 +15,7 @@ from leakbound.errors import TargetError, UsageError
 from leakbound.mechanisms import FewShot, PromptDefense, ReportNoisyMax, ZeroShot
 from leakbound.models import Complete, Counted, Scripted
 from leakbound.privacy import NonPrivate, calibrate_gaussian
-from leakbound.systems import UserSystem, load_system
+from leakbound.systems import SystemMechanism, load_system
 from leakbound.tasks import Example, Job, Query, Task, Votes
 
 TASK = Task("t", ("a", "b"))
@@ -111,7 +111,7 @@ def test_classical_formula_is_the_papers() -> None:
 
 def test_undefended_systems_promise_nothing() -> None:
     assert ZeroShot().guarantee.epsilon(0) == 0, "it does not read the context"
-    for mechanism in (FewShot(), PromptDefense(2), UserSystem(lambda c, q: "a")):
+    for mechanism in (FewShot(), PromptDefense(2), SystemMechanism(lambda c, q: "a")):
         assert isinstance(mechanism.guarantee, NonPrivate)
         assert mechanism.guarantee.epsilon(0.1) == math.inf
 
@@ -137,11 +137,11 @@ def test_callables_sync_and_async() -> None:
 
     for function in (later, lambda context, query: "b"):
         assert (
-            UserSystem(function).collect(TASK, [JOB, JOB], [0, 0], Scripted())
+            SystemMechanism(function).collect(TASK, [JOB, JOB], [0, 0], Scripted())
             == [Votes((0, 1, 0))] * 2
         )
     with pytest.raises(TargetError, match="must return the answer as str"):
-        UserSystem(lambda c, q: 7).collect(TASK, [JOB], [0], Scripted())  # type: ignore[arg-type,return-value]
+        SystemMechanism(lambda c, q: 7).collect(TASK, [JOB], [0], Scripted())  # type: ignore[arg-type,return-value]
 
 
 def test_callables_from_files(tmp_path: object) -> None:

@@ -21,7 +21,7 @@ from leakbound.models import Model, Scripted
 from leakbound.privacy import Gaussian
 from leakbound.serving import PrivateICL
 from leakbound.serving.ledger import Ledger
-from leakbound.systems import UserSystem
+from leakbound.systems import SystemMechanism
 from leakbound.tasks import Aggregate, Example, Job, Query, Task, Votes
 from leakbound.tasks.datasets import fingerprint
 
@@ -156,7 +156,7 @@ def test_a_model_that_lacks_what_is_asked_is_refused_at_the_start(tmp_path: Path
 
 
 def test_any_callable_can_be_served_at_its_own_price(tmp_path: Path) -> None:
-    system = UserSystem(lambda context, query: f"{len(context)} rows", "mine", Gaussian(1.0, 2.0))
+    system = SystemMechanism(lambda context, query: f"{len(context)} rows", "mine", Gaussian(1.0, 2.0))
     private = PrivateICL(
         system, ROWS, Task("g"), Scripted(), Ledger(tmp_path / "ledger", 3.0, DELTA)
     )

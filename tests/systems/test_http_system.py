@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import date
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -18,7 +19,8 @@ from hypothesis import strategies as st
 from leakbound.auditing import make_spec, prepare, run_audit
 from leakbound.errors import TargetError, UsageError
 from leakbound.models import Scripted
-from leakbound.systems import load_system
+from leakbound.models.transport import HttpReply
+from leakbound.systems import SystemMechanism, load_http_system, load_system
 from leakbound.systems.http import _filled
 from leakbound.tasks import Context, Example, Job, Query, Task, Vector, Votes
 
@@ -36,6 +38,7 @@ class Desk(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.seen: list[tuple[str, str, dict[str, str], Any]] = []
         self.stored: Any = None
+        self.cookies = False
 
     @property
     def url(self) -> str:
@@ -70,6 +73,8 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         if status in (301, 307):
             self.send_header("Location", "/ask")
+        if self.server.cookies:
+            self.send_header("Set-Cookie", f"visit={len(self.server.seen)}; Path=/")
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
         self.wfile.write(content)
@@ -123,7 +128,7 @@ def test_rows_and_query_travel_in_one_request(
     assert body["rows"] == [{"input": "kite", "label": "a"}]
     assert body["text"] == "Notes:\nInput: kite\nLabel: a\n\n"
     assert body["n"] == 1
-    assert SECRET not in repr(one) + repr(one.function)
+    assert SECRET not in repr(one) + repr(one.system)
     assert system(tmp_path, values, scored=True).collect(TASK, [job()], [0], Scripted()) == [
         Vector((1.0, 0.0, 1.0, 0.0, 0.0))
     ]
@@ -208,12 +213,12 @@ def test_a_service_that_is_not_there_or_too_slow(
     desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     values = {"url": "http://127.0.0.1:9/ask", "answer": TEXT, "body": {"rows": "{rows}", **ASKING}}
-    with pytest.raises(TargetError, match=r"could not be asked \(ConnectError\)"):
+    with pytest.raises(TargetError, match=r"could not be asked \(no connection\)"):
         system(tmp_path, values).collect(TASK, [job()], [0], Scripted())
     gate = threading.Event()
     monkeypatch.setattr(desk, "reply", lambda path, body: (gate.wait(), (200, {}))[1])
     slow = system(tmp_path, values | {"url": f"{desk.url}/ask", "timeout": 2})  # time to connect
-    with pytest.raises(TargetError, match=r"could not be asked \(ReadTimeout\)"):
+    with pytest.raises(TargetError, match=r"could not be asked \(timeout\)"):
         slow.collect(TASK, [job()], [0], Scripted())
     gate.set()
 
@@ -276,3 +281,97 @@ def test_what_is_filled_in_is_never_read_for_slots_or_quotes(query: str, context
         "both": [f"<{context}|{query}>", 1, None],
         "{query}": "a key stays",
     }
+
+
+# --- sessions
+
+
+def test_a_session_answers_several_queries_over_one_context(desk: Desk, tmp_path: Path) -> None:
+    (tmp_path / "desk.yaml").write_text(yaml.safe_dump(stored(desk) | {"scores": "scores"}))
+    session = load_http_system(tmp_path / "desk.yaml").open((Example("kite", "a"),))
+    try:
+        replies = [session.ask(query) for query in ("is kite there", "is oar there")]
+    finally:
+        session.close()
+    session.close()
+    assert [reply.text for reply in replies] == ["yes", "no"]
+    assert [reply.scores for reply in replies] == [{"yes": 1.0, "no": 0.0}, {"yes": 0.0, "no": 1.0}]
+    assert all(reply.seconds is not None and reply.seconds > 0 for reply in replies)
+    assert [method for method, _, _, _ in desk.seen] == ["PUT", "POST", "POST", "DELETE"]
+
+
+def test_sessions_work_where_an_event_loop_runs_already(desk: Desk, tmp_path: Path) -> None:
+    """As in a cell of a notebook."""
+    one = system(tmp_path, stored(desk))
+
+    async def cell() -> Any:
+        session = one.system.open((Example("kite", "a"),))
+        try:
+            by_hand = session.ask("is kite there").text
+        finally:
+            session.close()
+        return by_hand, one.collect(TASK, [job(), job("oar")], [0, 0], Scripted())
+
+    assert asyncio.run(cell()) == ("yes", [Votes((1, 0, 0)), Votes((0, 1, 0))])
+
+
+def test_cookies_of_a_service_stay_within_their_session(desk: Desk, tmp_path: Path) -> None:
+    desk.cookies = True
+    system(tmp_path, stored(desk)).collect(TASK, [job(), job()], [0, 0], Scripted())
+    sent = [headers.get("Cookie") for _, _, headers, _ in desk.seen]
+    assert sent == [None, "visit=1", "visit=2", None, "visit=4", "visit=5"]
+
+
+def test_a_setup_that_fails_is_taken_away_and_asks_nothing(desk: Desk, tmp_path: Path) -> None:
+    values = stored(desk)
+    values["setup"]["url"] = f"{desk.url}/status/500"
+    with pytest.raises(TargetError, match="status 500"):
+        system(tmp_path, values).collect(TASK, [job()] * 3, [0] * 3, Scripted())
+    assert [method for method, _, _, _ in desk.seen] == ["PUT", "DELETE"]
+
+
+class InMemory:
+    """A hand-written transport: answers like `/ask` of the desk, and keeps what it was sent."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[str, str, dict[str, str], Any]] = []
+        self.closed = 0
+
+    async def send(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, timeout: float
+    ) -> HttpReply:
+        await asyncio.sleep(0)
+        assert self.closed == 0, "closed while a session was open"
+        content = json.loads(body or b"{}")
+        self.sent.append((method, url, dict(headers), content))
+        asked = content["messages"][0]["content"]
+        found = any(row["input"] in asked for row in content["rows"])
+        said = {"choices": [{"message": {"content": "yes" if found else "no"}}]}
+        return HttpReply(200, {}, json.dumps(said).encode())
+
+    async def close(self) -> None:
+        self.closed += 1
+
+
+def test_a_system_asks_through_the_transport_that_it_is_given(tmp_path: Path) -> None:
+    values = {"url": "http://127.0.0.1:9/ask", "method": "PUT", "answer": TEXT,
+              "headers": {"X-Mine": "1"}, "body": {"rows": "{rows}", **ASKING}}  # fmt: skip
+    (tmp_path / "desk.yaml").write_text(yaml.safe_dump(values))
+    transport = InMemory()
+    one = SystemMechanism(load_http_system(tmp_path / "desk.yaml", transport))
+    jobs = [job(), job("oar")] * 20
+    found = one.collect(TASK, jobs, [0] * 40, Scripted())
+    assert found == [Votes((1, 0, 0)), Votes((0, 1, 0))] * 20
+    method, url, headers, _ = transport.sent[0]
+    assert (method, url) == ("PUT", "http://127.0.0.1:9/ask")
+    assert headers == {"content-type": "application/json", "X-Mine": "1"}
+    assert transport.closed == 1
+
+
+def test_a_secret_that_no_header_can_carry_is_refused_unseen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DESK_KEY", f"{SECRET}\r\nX-More: 1")
+    with pytest.raises(UsageError, match="characters that no header has") as error:
+        system(tmp_path, GOOD | {"headers": {"X-Api-Key": "${DESK_KEY}"}})
+    assert SECRET not in str(error.value)

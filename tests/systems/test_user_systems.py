@@ -16,7 +16,7 @@ import leakbound
 from leakbound.auditing import make_spec, prepare
 from leakbound.errors import TargetError, UsageError
 from leakbound.models import Scripted
-from leakbound.systems import UserSystem, answerer, load_system
+from leakbound.systems import SystemMechanism, answerer, load_system
 from leakbound.tasks import Context, Example, Job, Query, Task, Vector, Votes
 
 TASK = Task("t", ("a", "b"))
@@ -55,7 +55,7 @@ def test_async_systems_answer_where_a_loop_runs_already() -> None:
         return "b"
 
     async def cell() -> Any:
-        return UserSystem(later).collect(TASK, [JOB, JOB], [0, 0], Scripted())
+        return SystemMechanism(later).collect(TASK, [JOB, JOB], [0, 0], Scripted())
 
     assert asyncio.run(cell()) == [Votes((0, 1, 0))] * 2
 
@@ -72,7 +72,7 @@ def test_so_many_async_calls_at_once_and_no_more() -> None:
         return "a"
 
     assert (
-        UserSystem(later).collect(TASK, [JOB] * 300, [0] * 300, Scripted())
+        SystemMechanism(later).collect(TASK, [JOB] * 300, [0] * 300, Scripted())
         == [Votes((1, 0, 0))] * 300
     )
     assert most == 64
@@ -83,7 +83,7 @@ def test_a_system_that_exits_does_not_end_the_audit_with_its_own_status(tmp_path
         raise SystemExit(0)
 
     with pytest.raises(TargetError, match="raised SystemExit"):
-        UserSystem(leaves).collect(TASK, [JOB], [0], Scripted())
+        SystemMechanism(leaves).collect(TASK, [JOB], [0], Scripted())
     (tmp_path / "script.py").write_text(
         "import sys\ndef answer(context, query): return 'a'\nsys.exit(0)\n"
     )
@@ -148,7 +148,7 @@ def test_async_calls_run_together_and_stateful_ones_one_by_one() -> None:
 
     for kind, most in ((Together, 4), (Alone, 1)):
         system = kind()
-        UserSystem(system).collect(TASK, [JOB] * 4, [0] * 4, Scripted())
+        SystemMechanism(system).collect(TASK, [JOB] * 4, [0] * 4, Scripted())
         assert system.most == most
 
 
@@ -166,10 +166,10 @@ def test_a_wrong_number_of_arguments_is_refused_before_any_call(
     function: Callable[..., str], sentence: str
 ) -> None:
     if not sentence:
-        assert UserSystem(function).collect(TASK, [JOB], [0], Scripted()) == [Votes((1, 0, 0))]
+        assert SystemMechanism(function).collect(TASK, [JOB], [0], Scripted()) == [Votes((1, 0, 0))]
         return
     with pytest.raises(TargetError, match=sentence):
-        UserSystem(function)
+        SystemMechanism(function)
 
 
 def test_what_cannot_be_called_is_refused(tmp_path: Path) -> None:
@@ -177,7 +177,7 @@ def test_what_cannot_be_called_is_refused(tmp_path: Path) -> None:
         def __init__(self, key: str) -> None: ...
 
     for thing, sentence in (
-        (3, "must be callable or have a method answer"),
+        (3, "must be callable, or have a method answer"),
         (NeedsMore, "raised TypeError without arguments"),
     ):
         with pytest.raises(TargetError, match=sentence):
@@ -200,7 +200,9 @@ REPLIES: list[tuple[Any, str]] = [
 @pytest.mark.parametrize(("reply", "sentence"), REPLIES)
 def test_replies_that_cannot_be_read_get_a_sentence(reply: Any, sentence: str) -> None:
     with pytest.raises(TargetError, match=sentence) as told:
-        UserSystem(lambda context, query: reply, scored=True).collect(TASK, [JOB], [0], Scripted())
+        SystemMechanism(lambda context, query: reply, scored=True).collect(
+            TASK, [JOB], [0], Scripted()
+        )
     assert "kite" not in str(told.value)
 
 

@@ -17,7 +17,7 @@ from leakbound.errors import UsageError
 from leakbound.mechanisms import MECHANISMS, FewShot, KeywordMean, ReportNoisyMax
 from leakbound.models import Complete, Embed, Model, open_model
 from leakbound.privacy import Gaussian, Guarantee, PureDP, compose, leaves
-from leakbound.systems import UserSystem
+from leakbound.systems import SystemMechanism
 from leakbound.tasks import Aggregate, GaussianLaw, Job, Outputs, Query, Task, Vector, Votes
 from leakbound.testing import INVARIANTS, Check, assert_conforms, conform
 from leakbound.testing.conformance_cost import part_count, release_count
@@ -145,7 +145,7 @@ def test_a_users_mechanism_and_a_users_callable_conform(monkeypatch: pytest.Monk
     assert_conforms(module.RandomBallot(), pairs=PAIRS)
     assert not any(found.skipped for found in conform(module.RandomBallot(1.0, 6)))
     assert len(module.RandomBallot(1.0, 6).source) == 16, "changed code is another run"
-    assert_conforms(UserSystem(lambda context, query: context[0].label))
+    assert_conforms(SystemMechanism(lambda context, query: context[0].label))
 
 
 # At least one broken mechanism for each invariant: each differs from a correct reference by the

@@ -22,8 +22,7 @@ from leakbound.auditing.spec import COMPONENTS, make_spec
 from leakbound.errors import UsageError
 from leakbound.models import Model
 from leakbound.privacy import Guarantee, NonPrivate
-from leakbound.systems import UserSystem as SystemMechanism
-from leakbound.systems import answerer
+from leakbound.systems import SystemMechanism, as_system
 from leakbound.tasks import Example, Mechanism, Task, as_context
 
 __all__ = ["audit", "plan", "prepare_call"]
@@ -269,7 +268,7 @@ def _user_system(
 ) -> SystemMechanism:
     name = getattr(system, "__name__", "system")
     return SystemMechanism(
-        answerer(system, name), name, guarantee or NonPrivate(), scored, source or _code_of(system)
+        as_system(system, name), name, guarantee or NonPrivate(), scored, source or _code_of(system)
     )
 
 

@@ -1,6 +1,25 @@
 """Systems: applications that answer by themselves, audited from outside."""
 
-from leakbound.systems.callable import UserSystem, answerer
+from leakbound.systems.callable import AsyncCallableSystem, CallableSystem, answerer, as_system
+from leakbound.systems.http import HttpSystem, HttpSystemConfig, load_http_system
 from leakbound.systems.load import load_system
+from leakbound.systems.mechanism import SystemMechanism
+from leakbound.systems.protocol import AsyncSession, AsyncSystem, Reply, Session, Store, System
 
-__all__ = ["UserSystem", "answerer", "load_system"]
+__all__ = [
+    "AsyncCallableSystem",
+    "AsyncSession",
+    "AsyncSystem",
+    "CallableSystem",
+    "HttpSystem",
+    "HttpSystemConfig",
+    "Reply",
+    "Session",
+    "Store",
+    "System",
+    "SystemMechanism",
+    "answerer",
+    "as_system",
+    "load_http_system",
+    "load_system",
+]

@@ -1,4 +1,4 @@
-"""Systems by address: `python:file.py:object`, `http:file.yaml`."""
+"""Systems by address: `python:file.py:object`, `http:file.yaml`, and those of other packages."""
 
 from __future__ import annotations
 
@@ -7,24 +7,35 @@ import importlib.util
 import sys
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 from leakbound._catalogue import opener_of
 from leakbound.errors import TargetError, UsageError
-from leakbound.systems.callable import UserSystem, answerer
-from leakbound.systems.http import load_service
+from leakbound.systems.callable import as_system
+from leakbound.systems.http import load_http_system
+from leakbound.systems.mechanism import SystemMechanism
 
 __all__ = ["load_system"]
 
 
-def load_system(address: str, scored: bool = False) -> UserSystem:
-    """The system at an address; scored:
+def load_system(address: str, scored: bool = False) -> SystemMechanism:
+    """The system at an address, as a mechanism that can be audited.
 
-    its scores are read as well as its text. Raises TargetError with what is wrong with it.
+    Args:
+        address: `python:file.py:object`, `http:file.yaml`, or an address whose scheme an installed
+            package registers as an entry point in `leakbound.systems`.
+        scored: Whether its scores are read as well as its text.
+
+    Returns:
+        The mechanism. Its `source` is a hash of the file, or the address of another package's
+        system.
+
+    Raises:
+        UsageError: For an address of another form, or a YAML file that is wrong.
+        TargetError: If there is no such file or object, or it is no system.
     """
     scheme, _, rest = address.partition(":")
     if (opener := opener_of("leakbound.systems", scheme)) is not None:
-        return UserSystem(answerer(opener(rest), address), address, scored=scored, source=address)
+        return SystemMechanism(opener(rest), address, scored=scored, source=address)
     path, _, attribute = rest.rpartition(":") if scheme == "python" else (rest, "", "")
     if scheme not in ("python", "http") or not path or (scheme == "python" and not attribute):
         raise UsageError(
@@ -35,20 +46,20 @@ def load_system(address: str, scored: bool = False) -> UserSystem:
     if not file.is_file():
         raise TargetError(f"the file {path!r} of the system {address!r} does not exist.")
     name = f"{scheme}:{file.name}" + (f":{attribute}" if attribute else "")
-    function = answerer(_attribute(file, attribute), name) if attribute else load_service(file)
-    return UserSystem(
-        function, name, scored=scored, source=hashlib.sha256(file.read_bytes()).hexdigest()[:16]
-    )
+    system = as_system(_attribute(file, attribute), name) if attribute else load_http_system(file)
+    source = hashlib.sha256(file.read_bytes()).hexdigest()[:16]
+    return SystemMechanism(system, name, scored=scored, source=source)
 
 
-def _attribute(file: Path, attribute: str) -> Any:
+def _attribute(file: Path, attribute: str) -> object:
     module = _module(file)
     if not hasattr(module, attribute):
         raise TargetError(
             f"{str(file)!r} has no callable {attribute!r}; it must define {attribute}(context, "
             "query) -> str."
         )
-    return getattr(module, attribute)
+    found: object = getattr(module, attribute)
+    return found
 
 
 def _module(file: Path) -> ModuleType:
@@ -63,10 +74,7 @@ def _module(file: Path) -> ModuleType:
         sys.path.append(folder)
     try:
         spec.loader.exec_module(module)
-    except (
-        Exception,
-        SystemExit,
-    ) as error:  # a script that exits would end the audit with a status of its own
+    except (Exception, SystemExit) as error:  # a script that exits would end the audit
         raise TargetError(
             f"{str(file)!r} cannot be imported ({type(error).__name__}); run it by itself to see "
             "why."

@@ -21,7 +21,7 @@ from leakbound.auditing.spec import AuditSpec, make_spec
 from leakbound.auditing.store import run_id, write_private
 from leakbound.errors import StoreError, UsageError
 from leakbound.models import Complete, Endpoint, Model, open_model
-from leakbound.systems import UserSystem
+from leakbound.systems import SystemMechanism
 from leakbound.tasks import Context
 from leakbound.tuning.pilot import FLAWLESS, SPENT, OutOfCalls, Pilot, require_start
 from leakbound.tuning.reflect import require_gepa, search_by_reflection
@@ -75,7 +75,7 @@ def starting_text(spec: AuditSpec) -> str:
 
 def open_pilot(
     spec: AuditSpec, start: str, pairs: int, max_calls: int, out: Path, reflection: str = NONE,
-    model: Model | None = None, system: UserSystem | None = None, rows: Context | None = None,
+    model: Model | None = None, system: SystemMechanism | None = None, rows: Context | None = None,
     endpoint: Endpoint | None = None,
 ) -> Pilot:  # fmt: skip
     """The pilot of an audit, checked; whatever can be known to be wrong is refused before the first
@@ -115,7 +115,7 @@ def labelled(spec: AuditSpec) -> bool:
 
 def tune(
     spec: AuditSpec, *, max_calls: int, pairs: int = 20, start: str = "", reflection: str | Model | None = None,
-    out: Path = Path("runs"), model: Model | None = None, system: UserSystem | None = None, rows: Context | None = None,
+    out: Path = Path("runs"), model: Model | None = None, system: SystemMechanism | None = None, rows: Context | None = None,
     tell: Callable[[str], None] = lambda line: None, endpoint: Endpoint | None = None,
 ) -> Tuned:  # fmt: skip
     """Search for a query that tells members from non-members better than `start` on pilot pairs.

@@ -1,0 +1,194 @@
+"""What a system is: anything that answers queries from a private context.
+
+A system opens a session for each context, so that an index or a memory is built once. A store also
+takes and removes single records.
+
+Examples:
+    A system that repeats the label of the example nearest in length:
+
+    >>> from leakbound.tasks import as_context
+    >>> class Nearest:
+    ...     def __init__(self, context):
+    ...         self.context = context
+    ...     def ask(self, query):
+    ...         near = min(self.context, key=lambda row: abs(len(row.input) - len(query)))
+    ...         return Reply(near.label)
+    ...     def close(self):
+    ...         pass
+    >>> class NearestSystem:
+    ...     def open(self, context):
+    ...         return Nearest(context)
+    >>> session = NearestSystem().open(as_context([("short", "a"), ("a longer text", "b")]))
+    >>> session.ask("tiny").text
+    'a'
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, final, runtime_checkable
+
+from leakbound.models.blocking import LoopThread
+from leakbound.tasks import Context, Example
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+__all__ = ["AsyncSession", "AsyncSystem", "Reply", "Session", "Store", "System"]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Reply:
+    """What a system replies to one query (PRIVATE until a mechanism releases it).
+
+    Attributes:
+        text: The answer.
+        scores: A number for each answer that the query allows, of any unit; None if the system
+            shows none.
+        seconds: How long the answer took; None if nobody measured it.
+        tokens: Tokens that were generated; None if unknown.
+        finish_reason: Why the answer ended, such as "stop" or "length"; None if unknown.
+        tool_calls: Tool calls of the system, as it describes them; None if unknown.
+    """
+
+    text: str
+    scores: Mapping[str, float] | None = None
+    seconds: float | None = None
+    tokens: int | None = None
+    finish_reason: str | None = None
+    tool_calls: tuple[JsonValue, ...] | None = None
+
+    def __repr__(self) -> str:
+        return "Reply(<private>)"
+
+
+class Session(Protocol):
+    """A system with one context in place."""
+
+    def ask(self, query: str) -> Reply:
+        """Answer a query.
+
+        Args:
+            query: What the user sends.
+
+        Returns:
+            The reply.
+        """
+
+    def close(self) -> None:
+        """Take the context away."""
+
+
+@runtime_checkable
+class System(Protocol):
+    """Answers queries from a context. Its sessions are opened one after the other."""
+
+    def open(self, context: Context) -> Session:
+        """Put a context in place.
+
+        Args:
+            context: The examples (PRIVATE).
+
+        Returns:
+            A session; whoever opened it closes it.
+        """
+
+
+class Store(System, Protocol):
+    """A system that keeps records of its own: a retrieval index, or an agent's memory."""
+
+    def plant(self, record: Example) -> str:
+        """Add a record to what every later session answers from.
+
+        Args:
+            record: The record (PRIVATE).
+
+        Returns:
+            An id to remove it by.
+        """
+
+    def remove(self, record_id: str) -> None:
+        """Remove a record.
+
+        Args:
+            record_id: What `plant` returned.
+        """
+
+
+class AsyncSession(Protocol):
+    """A session in an event loop."""
+
+    async def ask(self, query: str) -> Reply:
+        """Answer a query.
+
+        Args:
+            query: What the user sends.
+
+        Returns:
+            The reply.
+        """
+
+    async def close(self) -> None:
+        """Take the context away."""
+
+
+class AsyncSystem(ABC):
+    """Base of systems whose sessions live in an event loop, several at once.
+
+    A subclass is a `System` too: `open` gives a session for synchronous callers, which also works
+    where an event loop runs already, as in a notebook.
+    """
+
+    @property
+    @abstractmethod
+    def concurrency(self) -> int:
+        """Sessions that may be open at once; 1 for a system that keeps state between requests."""
+
+    @abstractmethod
+    async def open_async(self, context: Context) -> AsyncSession:
+        """Put a context in place.
+
+        Args:
+            context: The examples (PRIVATE).
+
+        Returns:
+            A session; whoever opened it closes it.
+        """
+
+    @final
+    def open(self, context: Context) -> Session:
+        """Put a context in place, in an event loop of the session's own.
+
+        Args:
+            context: The examples (PRIVATE).
+
+        Returns:
+            A session; whoever opened it closes it.
+        """
+        thread = LoopThread("leakbound-session")
+        try:
+            return _BlockingSession(thread.run(self.open_async(context)), thread)
+        except BaseException:
+            thread.close(patience=None)
+            raise
+
+
+class _BlockingSession:
+    """An asynchronous session for synchronous callers."""
+
+    def __init__(self, session: AsyncSession, thread: LoopThread) -> None:
+        self._session, self._thread, self._closed = session, thread, False
+
+    def ask(self, query: str) -> Reply:
+        return self._thread.run(self._session.ask(query))
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            self._thread.run(self._session.close())
+        finally:
+            self._thread.close()
