@@ -12,9 +12,7 @@ from leakbound.auditing.collect import run_serial
 from leakbound.gating.compare import Comparison, compare_results
 from leakbound.gating.gate import Gate, GateResult, check_gate
 from leakbound.models import Model
-from leakbound.sweeping import OpensOnce, Sweep, SweepRecord
-from leakbound.sweeping.grid import merged
-from leakbound.sweeping.plan import plan as plan_sweep
+from leakbound.sweeping import CachingOpener, Sweep, SweepRecord, merge_grids, plan_sweep
 from leakbound.tuning import Tuned
 from leakbound.tuning import tune as tune_spec
 
@@ -49,8 +47,8 @@ def sweep(
         LeakboundError: With every sentence at once, before any model call, for points that cannot
             be run.
     """
-    opens = OpensOnce(open_models)
-    planned = plan_sweep(dict(settings or {}), merged(grid), opens, repeats, queries, skip_invalid)
+    opens = CachingOpener(open_models)
+    planned = plan_sweep(dict(settings or {}), merge_grids(grid), opens, repeats, queries, skip_invalid)
     return Sweep(planned, Path(out), opens, lambda prepared: run_serial).run()
 
 

@@ -11,7 +11,8 @@ from leakbound.cli.finished_runs import finished
 from leakbound.cli.options import SETTINGS
 from leakbound.cli.screen import say
 from leakbound.errors import UsageError
-from leakbound.report.comparison import compare, comparison_page, comparison_text
+from leakbound.gating.compare import compare_results
+from leakbound.report.comparison import comparison_page, comparison_text
 
 __all__ = ["command"]
 
@@ -38,7 +39,7 @@ def command(runs: tuple[Path, ...], html: Path | None, as_json: bool) -> int:
         raise UsageError(
             f"compare got {len(records)} run; give two or more, or use report for one."
         )
-    found = compare(records)
+    found = compare_results(records)
     if html is not None:
         html.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         write_private(html, comparison_page(found))

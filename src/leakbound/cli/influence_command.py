@@ -36,8 +36,8 @@ from leakbound.cli.options import SETTINGS
 from leakbound.cli.screen import say
 from leakbound.errors import StoreError, UsageError
 from leakbound.models import Endpoint, Local, Model, open_model
-from leakbound.report.influence_page import influence_page
-from leakbound.report.influence_terminal import influence_summary, print_heat
+from leakbound.report.influence.page import influence_page
+from leakbound.report.influence.terminal import influence_summary, print_heat
 from leakbound.scaling import Cluster, rooted, spread
 
 __all__ = ["command"]

@@ -30,7 +30,7 @@ from leakbound.cli.options import SETTINGS
 from leakbound.cli.screen import say
 from leakbound.errors import StoreError
 from leakbound.models import Local, Model, open_model
-from leakbound.report.influence_study import study_page, study_table
+from leakbound.report.influence.study import study_page, study_table
 
 __all__ = ["command"]
 

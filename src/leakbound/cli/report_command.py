@@ -12,7 +12,7 @@ from leakbound.cli.screen import say
 from leakbound.cli.sweep_files import figures_option, write_sweep
 from leakbound.errors import UsageError
 from leakbound.report import comparison_table, page, summary
-from leakbound.report.sweep_terminal import sweep_summary
+from leakbound.report.sweep.terminal import sweep_summary
 from leakbound.sweeping import load_sweep
 from leakbound.sweeping.record import FILE
 

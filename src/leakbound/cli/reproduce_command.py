@@ -20,18 +20,18 @@ from leakbound.models import Endpoint
 from leakbound.reproduce import (
     FORMATS,
     QUICK,
-    RECIPES,
     Recipe,
     RecipeContext,
-    Reproduced,
-    Sizes,
+    Reproduction,
+    Scale,
+    load_recipes,
     print_table,
 )
 
 __all__ = ["command"]
 
 SIZES = ("pairs", "repeats", "queries", "contexts", "tokens")
-USUAL = Sizes()
+USUAL = Scale()
 
 
 @click.command(context_settings=SETTINGS)
@@ -52,7 +52,7 @@ USUAL = Sizes()
 @click.option("--data-dir", default=None, help="folder of the rows of named tasks")
 @click.option("--embedder", default=None, help="sentence-transformers id or folder for embeddings")
 @click.option(
-    "--pairs", type=click.IntRange(2), help=f"of worlds in an audit [default: {USUAL.pairs}]"
+    "--pairs", type=click.IntRange(2), help=f"paired trials of an audit [default: {USUAL.pairs}]"
 )
 @click.option(
     "--repeats", type=click.IntRange(1), help=f"contexts of a utility [default: {USUAL.repeats}]"
@@ -74,7 +74,7 @@ USUAL = Sizes()
 @endpoint_options
 @click.option(
     "--out", type=click.Path(path_type=Path), default=Path("reproduced"), show_default=True,
-    help="folder of the tables (.md, .csv, .json) and of the answers, which all recipes share",
+    help="folder of the tables (.md, .csv, .json, .html) and of the outputs, which all recipes share",
 )  # fmt: skip
 def command(
     name: str | None, listed: bool, models: tuple[str, ...], data: str | None, task: str | None, data_dir: str | None,
@@ -83,27 +83,27 @@ def command(
     """Run one table or figure of a paper: what the paper prints beside what is measured here, and
     what differs.
 
-    The usual sizes are small, for the pocket model on a laptop; raise them and give your own model
-    and data for real runs. The
-    answers of audits are kept, and the same command goes on from there.
+    The usual scale is small, for the pocket model on a laptop; raise it and give your own model and
+    data for real runs. The outputs of audits are kept, and the same command resumes from there.
     """
+    recipes = load_recipes()
     if listed or name is None:
         return _list()
-    if name not in RECIPES:
-        raise unknown_name("the recipe", name, RECIPES)
-    recipe = RECIPES[name]
-    lab = RecipeContext(
+    if name not in recipes:
+        raise unknown_name("the recipe", name, recipes)
+    recipe = recipes[name]
+    context = RecipeContext(
         out, tuple(addresses(models or (recipe.model,))),
         _given(data=data, task=task or (None if data else recipe.task), data_dir=data_dir), embedder,
         replace(QUICK if quick else USUAL, **_given(**sizes)), partial(open_models, endpoint=endpoint),
         lambda line: say(f"  {line}", err=True),
     )  # fmt: skip
     _folder((out / name).parent)
-    found = Reproduced(recipe, tuple(recipe.run(lab)), _made(recipe, lab))
+    found = Reproduction(recipe, tuple(recipe.run(context)), _made_with(recipe, context))
     for suffix, written in FORMATS.items():
         write_private(out / f"{name}.{suffix}", written(found))
     print_table(found)
-    click.echo(f"Tables: {out / name}.md, .csv, .json")
+    click.echo(f"Tables: {out / name}.md, .csv, .json, .html")
     return 0
 
 
@@ -114,18 +114,18 @@ def _given(**options: Any) -> dict[str, Any]:
 
 def _list() -> int:
     """Every recipe in the order of the papers."""
-    for recipe in RECIPES.values():
-        click.echo(f"{recipe.name:<22} {recipe.status:<32} {recipe.title}")
+    for recipe in load_recipes().values():
+        click.echo(f"{recipe.name:<22} {recipe.requirement:<32} {recipe.title}")
     return 0
 
 
-def _made(recipe: Recipe, lab: RecipeContext) -> str:
+def _made_with(recipe: Recipe, context: RecipeContext) -> str:
     """What the numbers rest on; no private text."""
     if recipe.needs == "nothing":
         return "no model: exact"
-    rows = ", ".join(f"{key} {value}" for key, value in lab.source.items()) or "bundled rows"
-    sizes = ", ".join(f"{getattr(lab.sizes, name)} {name}" for name in SIZES)
-    return f"{', '.join(lab.models)}; {rows}; {sizes}"
+    rows = ", ".join(f"{key} {value}" for key, value in context.source.items()) or "bundled rows"
+    sizes = ", ".join(f"{getattr(context.scale, name)} {name}" for name in SIZES)
+    return f"{', '.join(context.models)}; {rows}; {sizes}"
 
 
 def _folder(folder: Path) -> None:

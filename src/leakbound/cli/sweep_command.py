@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from leakbound.auditing.prepare import open_models
-from leakbound.auditing.spec import read_config
+from leakbound.auditing.spec import flat_keys, merge_keys, read_config
 from leakbound.cli.collect_options import CollectOptions
 from leakbound.cli.endpoint_options import endpoint_options
 from leakbound.cli.local_options import local_options
@@ -19,8 +19,15 @@ from leakbound.cli.screen import say
 from leakbound.cli.sweep_files import figures_option, write_sweep
 from leakbound.errors import LeakboundError
 from leakbound.models import Endpoint, Local
-from leakbound.report.sweep_terminal import sweep_summary
-from leakbound.sweeping import OpensOnce, Sweep, SweepRecord, merged, parse_grid, plan
+from leakbound.report.sweep.terminal import sweep_summary
+from leakbound.sweeping import (
+    CachingOpener,
+    Sweep,
+    SweepRecord,
+    merge_grids,
+    parse_grid,
+    plan_sweep,
+)
 
 __all__ = ["command"]
 
@@ -31,7 +38,7 @@ __all__ = ["command"]
 @local_options
 @click.option(
     "--grid", "grids", multiple=True, metavar="KEY=VALUE,VALUE",
-    help="values of a configuration key, or of a mechanism's option as option.NAME; several make every combination",
+    help="values of a configuration key such as epsilon, or of an option such as mechanism.partitions; several make every combination",
 )  # fmt: skip
 @click.option(
     "--repeat",
@@ -71,27 +78,25 @@ def command(
     config: str | None, assignments: tuple[str, ...], grids: tuple[str, ...], repeat: int, utility: int, skip_invalid: bool,
     figures: tuple[str, ...], cache: Path | None, out: Path, endpoint: Endpoint, local: Local, **flags: Any,
 ) -> int:  # fmt: skip
-    """Audit every combination of a grid, asking the model once for all that differs in noise or in
+    """Audit every combination of a grid. The model is asked once for all that differs in noise or in
     statistics only.
 
-    The grid is that of --config (a section `grid:`), changed by --grid. The same command goes on
-    where it was stopped. Ends with 1 if
-    any point is a violation, else with the code of the first point that failed, else with 3 if any
-    is inconclusive, else with 0.
+    The grid is that of --config (a section `grid:`), changed by --grid. The same command resumes
+    where it stopped. Exits with 1 if any point is a violation, else with the code of the first point
+    that failed, else with 3 if any is inconclusive, else with 0.
     """
     values = read_config(Path(config)) if config else {}
-    grid = merged(values.pop("grid", {}), parse_grid(grids))
+    grid = merge_grids(values.pop("grid", {}), parse_grid(grids))
+    base = merge_keys(flat_keys(values), flat_keys(overrides(assignments, flags)))
     way = CollectOptions(out, None, cache, False, None)
     opener = partial(open_models, endpoint=endpoint, local=local)
-    opens = OpensOnce(way.opener(opener))
-    planned = plan(
-        {**values, **overrides(assignments, flags)}, grid, opens, repeat, utility, skip_invalid
-    )
-    sweep = Sweep(planned, out, opens, lambda prepared: way.asker(prepared, opener))
-    with progress(lambda: sweep.label) as sweep.show:
+    caching = CachingOpener(way.opener(opener))
+    plan = plan_sweep(base, grid, caching, repeat, utility, skip_invalid)
+    sweep = Sweep(plan, out, caching, lambda prepared: way.asker(prepared, opener))
+    with progress(lambda: sweep.label) as sweep.progress:
         record = sweep.run()
     write_sweep(record, out / "sweep.html", figures)
-    say(sweep_summary(record, sweep.asked))
+    say(sweep_summary(record, sweep.model_calls))
     click.echo(f"  Report: {out / 'sweep.html'}")
     return _exit_code(record, sweep.errors)
 

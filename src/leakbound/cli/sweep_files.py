@@ -10,9 +10,9 @@ import click
 
 from leakbound.auditing.store import write_private
 from leakbound.errors import UsageError
-from leakbound.report.sweep_figures import FORMATS, figure_files
-from leakbound.report.sweep_page import sweep_page
-from leakbound.sweeping import SweepRecord, csv_text
+from leakbound.report.sweep.figures import FORMATS, figure_files
+from leakbound.report.sweep.page import sweep_page
+from leakbound.sweeping import SweepRecord, sweep_csv
 
 __all__ = ["figures_option", "write_sweep"]
 
@@ -38,7 +38,7 @@ def write_sweep(record: SweepRecord, page: Path, formats: tuple[str, ...]) -> No
     """The page, and beside it the table as CSV and the figures in these formats."""
     texts: dict[Path, str | bytes] = {
         page: sweep_page(record),
-        page.with_suffix(".csv"): csv_text(record),
+        page.with_suffix(".csv"): sweep_csv(record),
     }
     texts.update(
         {

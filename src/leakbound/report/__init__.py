@@ -1,6 +1,6 @@
-"""Reports: pure functions from records to text and HTML."""
+"""Reports: pure functions from results to text, figures and HTML."""
 
-from leakbound.report.html import page
-from leakbound.report.terminal import comparison_table, summary
+from leakbound.report.audit.page import page
+from leakbound.report.audit.terminal import comparison_table, summary
 
 __all__ = ["comparison_table", "page", "summary"]

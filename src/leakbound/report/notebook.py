@@ -1,15 +1,20 @@
-"""Records as compact cards in a notebook.
+"""Results as compact cards in a notebook.
 
 They show numbers and figures, and no text of rows, contexts or responses.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from leakbound.report.figures import histogram_figure, roc_figure, wealth_figure
-from leakbound.report.influence_page import _columns, _figures, hottest, law_name
-from leakbound.report.words import bound_sentence, system_name, tried
+from leakbound.gating.compare import system_name
+from leakbound.report.audit.figures import e_value_figure, histogram_figure, roc_figure
+from leakbound.report.audit.words import bound_sentence, setup_sentence
+from leakbound.report.influence.figures import position_figures
+from leakbound.report.influence.spans import decoding_name, readings_by_context, top_spans
+from leakbound.report.pages import render
+from leakbound.report.words import sentence, verdict_text
 
 if TYPE_CHECKING:
     from leakbound.attribution import Attribution, InfluenceRecord
@@ -18,65 +23,70 @@ if TYPE_CHECKING:
 __all__ = ["audit_card", "influence_card"]
 
 SHOWN = 5  # contexts in a cell; to_pandas has all
+HEAD = (
+    "context", "decoding", "influence of the context", "ex-post privacy loss ε",
+    "top-attributed span", "its influence",
+)  # fmt: skip
 
 
-def audit_card(record: AuditResult) -> str:
-    """Verdict, bound beside the claim, reasons, warnings, what was tried, and the figures."""
-    figures = [roc_figure(record), histogram_figure(record)]
-    if record.wealth is not None and record.wealth.pairs:
-        figures.append(wealth_figure(record))
-    return _card(
-        title=f"{record.verdict.upper()}: {system_name(record)}",
-        lines=(bound_sentence(record), *record.decision.reasons, *record.warnings, f"Tried: {tried(record)}"), table=(),
-        figures=figures,
-    )  # fmt: skip
+def audit_card(result: AuditResult) -> str:
+    """Verdict, bound beside the claim, reasons, warnings, what was tried, and the figures.
+
+    Args:
+        result: A finished audit.
+
+    Returns:
+        HTML for a cell.
+    """
+    figures = [roc_figure(result), histogram_figure(result)]
+    if result.e_values is not None and result.e_values.pairs:
+        figures.append(e_value_figure(result.e_values, result.attack["mechanism"]))
+    findings = (finding.sentence for finding in result.findings)
+    tried = f"Tried: {setup_sentence(result)}"
+    lines = (bound_sentence(result), *result.sentences, *findings, *result.warnings, tried)
+    title = f"{verdict_text(result.verdict).upper()}: {system_name(result)}"
+    return _card(title, lines, (), figures)
 
 
 def influence_card(record: InfluenceRecord) -> str:
-    """Of the first contexts:
+    """Influence of the first contexts, by positions.
 
-    influence and loss of the whole context, and where the hottest span is, by tokens; figures of
-    the first.
+    Args:
+        record: Contexts with their readings.
+
+    Returns:
+        HTML for a cell: influence and loss of each whole context, where its top-attributed span is,
+        and figures of the first context.
     """
     contexts = len(record.attributions)
     shown = f"; the first {SHOWN} are shown" if contexts > SHOWN else ""
+    plural = "" if contexts == 1 else "s"
     return _card(
-        title=f"Influence of {contexts} context{'' if contexts == 1 else 's'} on the responses of {record.model}",
-        lines=(f"Numbers are computed from private contexts{shown}. {record.promise[1]}",),
-        table=[row for at, one in enumerate(record.attributions[:SHOWN]) for row in _rows(at, one)],
-        figures=_figures(_columns([record])[0]) if contexts else (),
-    )  # fmt: skip
-
-
-HEAD = (
-    "context",
-    "reading",
-    "influence of the context",
-    "loss (ex-post ε)",
-    "hottest span",
-    "its influence",
-)
+        f"Influence of {contexts} context{plural} on the responses of {record.model}",
+        (f"Numbers are computed from private contexts{shown}. {record.promise[1]}",),
+        [row for at, one in enumerate(record.attributions[:SHOWN]) for row in _rows(at, one)],
+        position_figures(readings_by_context([record])[0]) if contexts else (),
+    )
 
 
 def _rows(at: int, one: Attribution) -> list[tuple[str, ...]]:
     """A line for each reading."""
     rows: list[tuple[str, ...]] = []
     for reading in one.readings:
-        whole, top = reading.grids[-1], hottest(one, reading.grids[0], 1)[0]
-        place = f"tokens {top['first'] + 1} to {top['end']}"
+        whole, top = reading.grids[-1], top_spans(one, reading.grids[0], 1)[0]
         rows.append((
-            str(at + 1), law_name(reading), f"{whole.totals[0]:.3f}", f"{whole.losses[0]:.3f}", place, f"{top['total']:.3f}",
+            str(at + 1), decoding_name(reading), f"{whole.totals[0]:.3f}",
+            f"{whole.losses[0]:.3f}", f"tokens {top.first + 1} to {top.end}",
+            f"{top.influence:.3f}",
         ))  # fmt: skip
     return rows
 
 
-def _card(**parts: Any) -> str:
-    """All text is escaped; styles stand at their elements, so a card changes nothing else of the
-    notebook.
-    """
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    environment = Environment(
-        loader=PackageLoader("leakbound.report", "."), autoescape=True, undefined=StrictUndefined
-    )
-    return environment.get_template("notebook.html.j2").render(head=HEAD, **parts)
+def _card(
+    title: str, lines: Sequence[str], table: Sequence[Sequence[str]], figures: Sequence[str]
+) -> str:
+    """Styles stand at their elements, so that a card changes nothing else of the notebook."""
+    return render(
+        "notebook.html.j2", head=HEAD, title=title, lines=list(map(sentence, lines)),
+        table=table, figures=figures,
+    )  # fmt: skip

@@ -1,7 +1,4 @@
-"""The sentences that a record is told in, shared by terminal and page.
-
-A number is never told without its kind.
-"""
+"""Words and number formats that several reports share."""
 
 from __future__ import annotations
 
@@ -10,21 +7,19 @@ from typing import TYPE_CHECKING
 from leakbound.stats import cut
 
 if TYPE_CHECKING:
-    from leakbound.auditing import AuditResult
-    from leakbound.stats import Estimate
+    from leakbound.gating.rates import Rate
 
-__all__ = ["LIMITS", "bound_sentence", "estimate_row", "system_name", "tried"]
+__all__ = ["KINDS", "LIMITS", "VERDICTS", "decimal", "rate_text", "sentence", "verdict_text"]
 
+VERDICTS = ("violation", "no_violation", "inconclusive")
 LIMITS = (
     "A bound is a lower bound: the true leakage is at least that, and may be more.",
-    "“Consistent” means that this attack did not refute the claim. It is no proof that the claim "
-    "is true: a stronger "
-    "attack, another canary or another query may refute it.",
-    "The bound speaks of one answer to one query over one context. Several answers leak more.",
+    "“No violation” means that this attack did not reject the claim. It does not prove the claim: a "
+    "stronger attack, another canary or another query may reject it.",
+    "The bound holds for one answer to one query over one context. Several answers leak more.",
     "The model is part of the system: another model, temperature or wording can leak more or less.",
-    "Bounds assume that trials are independent within each world, as the design draws them.",
+    "Bounds assume that trials are independent within each context, as the design draws them.",
 )
-
 KINDS = {
     "lower_bound": "lower bound",
     "point_estimate": "point estimate, decides nothing",
@@ -32,45 +27,62 @@ KINDS = {
 }
 
 
-def system_name(record: AuditResult) -> str:
-    """The system under audit, with what tells it from its siblings."""
-    name, options = record.attack["mechanism"], record.spec["mechanism"]
-    if name == "prompt_defense":
-        return f"{name} L{options.get('level', 1)}"
-    if name == "report_noisy_max":
-        return f"{name} T={options.get('partitions', 10)}"
-    return name
+def verdict_text(verdict: str) -> str:
+    """A verdict as people read it.
+
+    Args:
+        verdict: Its value.
+
+    Returns:
+        The words.
+
+    Examples:
+        >>> verdict_text("no_violation")
+        'no violation'
+    """
+    return verdict.replace("_", " ")
 
 
-def bound_sentence(record: AuditResult) -> str:
-    """The one sentence of an audit: the bound beside the claim."""
-    bound, claim = record.bound, record.claim
-    text = f"ε(δ={claim.delta:g}) ≥ {cut(bound.epsilon)} with {bound.confidence:.0%} confidence; claimed: {claim.epsilon:g}"
-    if record.guarantee.mu is not None:
-        text += f". μ ≥ {cut(record.mu_bound.mu, 3)}; guaranteed: {record.guarantee.mu:.3f}"
-    return text + "."
+def sentence(text: str) -> str:
+    """A text with a capital.
+
+    Args:
+        text: A sentence.
+
+    Returns:
+        The same, its first letter large.
+    """
+    return text[:1].upper() + text[1:]
 
 
-def tried(record: AuditResult) -> str:
-    """What was tried, in one sentence."""
-    a, counts = record.attack, record.counts
-    return (
-        f"{counts['pairs']} pairs of contexts with {record.spec['shots']} examples, one with a "
-        f"{a['canary']} canary in it and "
-        f"one without; audit query {a['query']}, score {a['score']} "
-        f"({a['access'].replace('_', ' ')}); "
-        f"{counts['model_calls']} model calls."
-    )
+def decimal(value: float | None, digits: int = 3) -> str:
+    """A number, or a dash.
+
+    Args:
+        value: None where there is none.
+        digits: Digits behind the point.
+
+    Returns:
+        The text.
+
+    Examples:
+        >>> decimal(0.25), decimal(None)
+        ('0.250', '–')
+    """
+    return "–" if value is None else f"{value:.{digits}f}"
 
 
-def estimate_row(estimate: Estimate) -> tuple[str, ...]:
-    """method, epsilon, mu, kind, delta, confidence, counts, threshold, assumptions."""
-    implied = estimate.method in ("gdp", "e_process_mu")  # by mu: no bound of its own
-    value = estimate.details.get("implied_epsilon", estimate.epsilon) if implied else estimate.epsilon
-    epsilon = cut(value) + (" if Gaussian" if implied else "")
-    return (
-        estimate.method, epsilon, cut(estimate.mu, 3), KINDS[estimate.kind], f"{estimate.delta:g}",
-        f"{estimate.confidence:.0%}" if estimate.confidence else "none",
-        ", ".join(f"{key} {value}" for key, value in estimate.counts.items()), estimate.threshold,
-        "; ".join(estimate.assumptions),
-    )  # fmt: skip
+def rate_text(rate: Rate | None) -> str:
+    """A rate with its interval, rounded outwards.
+
+    Args:
+        rate: None where none was counted.
+
+    Returns:
+        The text.
+    """
+    if rate is None:
+        return "–"
+    if rate.low is None or rate.high is None:
+        return f"{rate.share:.3f}"
+    return f"{rate.share:.3f} [{cut(rate.low, 3)}, {cut(min(1.0, rate.high + 1e-3), 3)}]"

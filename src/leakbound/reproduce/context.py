@@ -1,29 +1,34 @@
-"""What every recipe runs with:
-
-the models, the rows, how much of each, and the folder where answers are kept.
-"""
+"""What every recipe runs with: models, rows, scale, and the folder where outputs are kept."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from leakbound.auditing import AuditResult, AuditSpec, make_spec, prepare, run_audit
-from leakbound.auditing.prepare import open_models
+from leakbound.auditing.build import build_mechanism, open_models
 from leakbound.auditing.rows import load_data
+from leakbound.auditing.spec import flat_keys, merge_keys
 from leakbound.models import Model
-from leakbound.tasks import Context, Task
+from leakbound.tasks import Context, Mechanism, Task
 
-__all__ = ["QUICK", "RecipeContext", "Sizes"]
+__all__ = ["QUICK", "AuditKeys", "RecipeContext", "Scale"]
+
+AuditKeys = Mapping[str, object]  # keys of an AuditSpec, as in a configuration file
 
 
 @dataclass(frozen=True, slots=True)
-class Sizes:
-    """pairs: of worlds, of an audit; repeats and queries:
+class Scale:
+    """How much a recipe runs.
 
-    of a utility; contexts: of an influence study; tokens: of its responses.
+    Attributes:
+        pairs: Paired trials of an audit.
+        repeats: Contexts of a utility.
+        queries: Queries of each of these contexts.
+        contexts: Contexts of an influence study.
+        tokens: Longest response whose influence is measured, in tokens.
+        simulations: Simulated outputs of an audit.
     """
 
     pairs: int = 24
@@ -34,61 +39,140 @@ class Sizes:
     simulations: int = 400_000
 
 
-QUICK = Sizes(pairs=5, repeats=2, queries=4, contexts=2, tokens=6, simulations=20_000)
+QUICK = Scale(pairs=5, repeats=2, queries=4, contexts=2, tokens=6, simulations=20_000)
 
 
 @dataclass
 class RecipeContext:
-    """models: addresses, the first one for all but comparisons of models; source: fields of an
-    AuditSpec that say where rows are,
-    none for the bundled ones.
+    """Models, rows and scale of a recipe.
 
-    Answers of audits are collected once: audits that ask the same under `out` share them, and an
-    interrupted one goes on.
+    Outputs are collected once: audits that ask the same under `out` share them, and an interrupted
+    recipe resumes.
+
+    Attributes:
+        out: Folder of tables and runs.
+        models: Model addresses; the first one is used by all but comparisons of models.
+        source: Keys of an AuditSpec that say where rows are; empty for the bundled ones.
+        embedder: sentence-transformers id or folder; None for the model's own embeddings.
+        scale: How much is run.
+        opener: Opens the model that a spec names.
+        report: Called with a line about each step.
     """
 
     out: Path
     models: tuple[str, ...] = ("pocket",)
-    source: dict[str, Any] = field(default_factory=dict)
+    source: dict[str, str] = field(default_factory=dict)
     embedder: str | None = None
-    sizes: Sizes = field(default_factory=Sizes)
+    scale: Scale = field(default_factory=Scale)
     opener: Callable[[AuditSpec], Model] = open_models
-    tell: Callable[[str], None] = lambda line: None
+    report: Callable[[str], None] = lambda line: None
     _opened: dict[str, Model] = field(default_factory=dict)
 
     def model(self, address: str | None = None) -> Model:
-        """The model at an address, opened once."""
+        """The model at an address, opened once.
+
+        Args:
+            address: A model address; None for the first of `models`.
+
+        Returns:
+            The model.
+        """
         address = address or self.models[0]
         if address not in self._opened:
-            self._opened[address] = self.opener(self.spec(model=address))
+            self._opened[address] = self.opener(self.spec({"model": address}))
         return self._opened[address]
 
-    def on(self, address: str) -> RecipeContext:
-        """The same with one of the models alone."""
+    def with_model(self, address: str) -> RecipeContext:
+        """The same context with one model only.
+
+        Args:
+            address: A model address.
+
+        Returns:
+            A context; opened models are shared.
+        """
         return replace(self, models=(address,))
 
-    def behind(self, wrap: Callable[[Model], Model]) -> RecipeContext:
-        """The same with the first model behind a wrapper."""
+    def wrapped(self, wrap: Callable[[Model], Model]) -> RecipeContext:
+        """The same context with its first model behind a wrapper.
+
+        Args:
+            wrap: Makes the wrapper of a model.
+
+        Returns:
+            A context that opens no other model.
+        """
         return replace(self, _opened={self.models[0]: wrap(self.model())})
 
-    def rows(self, **fields: Any) -> tuple[Context, Task]:
-        """The private rows and their task."""
-        return load_data(self.spec(**fields))
+    def limited(self, queries: int, repeats: int) -> RecipeContext:
+        """The same context with a smaller utility measurement.
 
-    def audit(self, **fields: Any) -> AuditResult:
-        """The record of an audit with these fields of an AuditSpec."""
-        spec = self.spec(**fields)
-        self.tell(
-            f"{spec.mechanism}, {spec.attack}, {spec.canary}, ε = {spec.epsilon:g}, {spec.pairs} "
-            "pairs"
+        Args:
+            queries: Most queries of a context.
+            repeats: Most contexts.
+
+        Returns:
+            A context with at most so many.
+        """
+        least = min(queries, self.scale.queries), min(repeats, self.scale.repeats)
+        return replace(self, scale=replace(self.scale, queries=least[0], repeats=least[1]))
+
+    def rows(self, *keys: AuditKeys) -> tuple[Context, Task]:
+        """The private rows and their task.
+
+        Args:
+            *keys: Keys of an AuditSpec, such as a seed.
+
+        Returns:
+            Rows (PRIVATE) and task.
+        """
+        return load_data(self.spec(*keys).design)
+
+    def mechanism(self, *keys: AuditKeys) -> Mechanism:
+        """The mechanism that an audit with these keys would audit.
+
+        Args:
+            *keys: Keys of an AuditSpec; later ones win.
+
+        Returns:
+            A mechanism, calibrated to the claim.
+        """
+        return build_mechanism(self.spec(*keys))
+
+    def audit(self, *keys: AuditKeys) -> AuditResult:
+        """Run an audit, or load it if it has been run.
+
+        Args:
+            *keys: Keys of an AuditSpec; later ones win.
+
+        Returns:
+            Its result.
+        """
+        spec = self.spec(*keys)
+        system, attack = spec.system, spec.attack
+        self.report(
+            f"{system.mechanism.kind}, {attack.query.kind}, {attack.canary.kind}, "
+            f"ε = {spec.decision.epsilon:g}, {spec.design.pairs} pairs"
         )
-        return run_audit(prepare(spec, self.model(spec.model)), self.out / "runs")[0]
+        prepared = prepare(spec, self.model(system.model))
+        return run_audit(prepared, self.out / "runs")[0]
 
-    def spec(self, **fields: Any) -> AuditSpec:
+    def spec(self, *keys: AuditKeys) -> AuditSpec:
         """The spec of such an audit.
 
-        A recipe takes the best threshold of all releases itself, so no pairs are spent on one.
+        A recipe takes the best threshold over all outputs, as the papers do, so that no pairs are
+        spent on one.
+
+        Args:
+            *keys: Keys of an AuditSpec; later ones win.
+
+        Returns:
+            The spec, with this context's model, rows and scale where no key says otherwise.
         """
-        sizes = {"pairs": self.sizes.pairs, "simulations": self.sizes.simulations}
-        usual = {"model": self.models[0], "embedder": self.embedder, "threshold": "best"}
-        return make_spec({**usual, **sizes, **self.source, **fields})
+        flat = flat_keys({
+            "model": self.models[0], "embedder": self.embedder, "threshold": "best",
+            "pairs": self.scale.pairs, "simulations": self.scale.simulations, **self.source,
+        })  # fmt: skip
+        for layer in keys:
+            flat = merge_keys(flat, flat_keys(layer))
+        return make_spec(flat)

@@ -8,11 +8,13 @@ from collections.abc import Iterator
 import numpy as np
 
 from leakbound.auditing import AuditResult
+from leakbound.errors import UsageError
 from leakbound.privacy import gdp_epsilon
 from leakbound.reproduce.values import MeasuredValue, Quantity
-from leakbound.stats import cut, gdp
+from leakbound.stats import cut, exact_privacy_loss, gdp
+from leakbound.tasks import Aggregate, Mechanism
 
-__all__ = ["accuracy_leak", "gaussian_leak", "percent", "resampled_epsilon"]
+__all__ = ["accuracy_leak", "exact_epsilon", "gaussian_leak", "percent", "resampled_epsilon"]
 
 
 def percent(setting: str, quantity: str, share: float) -> MeasuredValue:
@@ -82,6 +84,27 @@ def resampled_epsilon(result: AuditResult) -> float:
     (tpr, fpr), n = _best_rates(result), result.curves.outputs // 2
     tp, fp = round(tpr * n), round(fpr * n)
     return gdp(tp, n - tp, fp, n - fp, result.claim.delta).details["implied_epsilon"]
+
+
+def exact_epsilon(mechanism: Mechanism, one: Aggregate, other: Aggregate, delta: float) -> float:
+    """The exact loss between two aggregates.
+
+    Args:
+        mechanism: What releases them.
+        one: The aggregate of one context.
+        other: That of its neighbour.
+        delta: At which epsilon is stated.
+
+    Returns:
+        epsilon(delta).
+
+    Raises:
+        UsageError: If the mechanism does not know its output distribution.
+    """
+    first, second = mechanism.output_distribution(one), mechanism.output_distribution(other)
+    if first is None or second is None:
+        raise UsageError(f"{mechanism.name} does not know the distribution of its outputs.")
+    return exact_privacy_loss(first, second, delta).epsilon or 0.0
 
 
 def _best_rates(result: AuditResult) -> tuple[float, float]:

@@ -1,12 +1,19 @@
-"""Sweeps: many audits over a grid of settings, from answers that are collected once."""
+"""Sweeps: many audits over a grid of settings, from outputs that are collected once."""
 
-from leakbound.sweeping.export import csv_text
-from leakbound.sweeping.grid import Grid, merged, parse_grid, told
-from leakbound.sweeping.plan import OpensOnce, Plan, plan
-from leakbound.sweeping.record import SweepPoint, SweepRecord, Unmade, Utility, load_sweep
+from leakbound.sweeping.export import sweep_csv
+from leakbound.sweeping.grid import Grid, describe, merge_grids, parse_grid
+from leakbound.sweeping.plan import CachingOpener, SweepPlan, plan_sweep
+from leakbound.sweeping.record import (
+    MissingPoint,
+    SweepPoint,
+    SweepRecord,
+    SweepUtility,
+    load_sweep,
+)
 from leakbound.sweeping.run import Sweep
 
 __all__ = [
-    "Grid", "OpensOnce", "Plan", "Sweep", "SweepPoint", "SweepRecord", "Unmade", "Utility", "csv_text", "load_sweep", "merged",
-    "parse_grid", "plan", "told",
+    "CachingOpener", "Grid", "MissingPoint", "Sweep", "SweepPlan", "SweepPoint", "SweepRecord",
+    "SweepUtility", "describe", "load_sweep", "merge_grids", "parse_grid", "plan_sweep",
+    "sweep_csv",
 ]  # fmt: skip

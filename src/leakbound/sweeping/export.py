@@ -4,49 +4,63 @@ from __future__ import annotations
 
 import csv
 import io
-from typing import Any
+
+from pydantic import JsonValue
 
 from leakbound.gating.rates import Rate
-from leakbound.sweeping.record import SweepPoint, SweepRecord, Utility
+from leakbound.sweeping.record import SweepPoint, SweepRecord, SweepUtility
 
-__all__ = ["csv_text"]
+__all__ = ["sweep_csv"]
 
 RATES = ("tpr", "fpr")
+Cells = dict[str, JsonValue]
 
 
-def csv_text(record: SweepRecord) -> str:
-    """A head, then a row a point:
+def sweep_csv(record: SweepRecord) -> str:
+    """The points of a sweep as a table.
 
-    what it changes, what it found. Empty cells: not known. Bounds are lower bounds at `confidence`.
+    Args:
+        record: The sweep.
+
+    Returns:
+        CSV with a head and a row a point: what it changes, what it found. Empty cells: not known.
+        Bounds are lower bounds at `confidence`.
     """
-    keys = list(record.grid)
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     for number, point in enumerate(record.points):
-        row = {**{key: point.changes.get(key) for key in keys}, "seed": point.seed, **_found(point)}
+        row = {**{key: point.changes.get(key) for key in record.grid}, **_found(point)}
         if number == 0:
             writer.writerow(row)
         writer.writerow("" if value is None else value for value in row.values())
     return file.getvalue()
 
 
-def _found(point: SweepPoint) -> dict[str, Any]:
-    bound = point.bound
+def _found(point: SweepPoint) -> Cells:
+    bound, rates = point.bound, (_rate(rate, point.rates.get(rate)) for rate in RATES)
     return {
-        "verdict": point.verdict, "claim": point.claim.epsilon, "claim_delta": point.claim.delta, "bound": bound.epsilon,
+        "seed": point.seed, "verdict": point.verdict, "reason": point.reason,
+        "claim": point.claim.epsilon, "claim_delta": point.claim.delta, "bound": bound.epsilon,
         "method": bound.method, "kind": bound.kind, "confidence": bound.confidence,
-        **{name: cell for rate in RATES for name, cell in _rate(rate, point.rates.get(rate)).items()},
-        "mu_bound": point.mu, "mu_guarantee": point.guarantee.mu, "epsilon_guarantee": point.guarantee.epsilon,
-        "epsilon_exact": point.exact, **_utility(point.utility), "pairs": point.pairs, "model_calls": point.model_calls,
+        **{name: cell for cells in rates for name, cell in cells.items()},
+        "mu_bound": point.mu_bound, "mu_guarantee": point.guarantee.mu,
+        "epsilon_guarantee": point.guarantee.epsilon, "epsilon_exact": point.exact_epsilon,
+        **_utility(point.utility), "pairs": point.pairs, "model_calls": point.model_calls,
         "evidence": point.evidence, "run": point.run,
     }  # fmt: skip
 
 
-def _rate(name: str, rate: Rate | None) -> dict[str, float | None]:
-    cells = (None, None, None) if rate is None else (rate.hits / rate.trials, rate.low, rate.high)
+def _rate(name: str, rate: Rate | None) -> Cells:
+    cells = (None, None, None) if rate is None else (rate.share, rate.low, rate.high)
     return dict(zip((name, f"{name}_low", f"{name}_high"), cells, strict=True))
 
 
-def _utility(found: Utility | None) -> dict[str, Any]:
-    names = ("kind", "value", "floor", "ceiling")
-    return {f"utility_{name}": None if found is None else getattr(found, name) for name in names}
+def _utility(utility: SweepUtility | None) -> Cells:
+    if utility is None:
+        return dict.fromkeys((
+            "utility_kind", "utility", "utility_zero_shot", "utility_non_private",
+        ))  # fmt: skip
+    return {
+        "utility_kind": utility.kind, "utility": utility.value,
+        "utility_zero_shot": utility.zero_shot, "utility_non_private": utility.non_private,
+    }  # fmt: skip

@@ -4,28 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import product
-from typing import Any
 
 import yaml
+from pydantic import JsonValue
 
-from leakbound.auditing import AuditSpec, make_spec
-from leakbound.auditing.spec import flat_keys, merge_keys
+from leakbound.auditing.spec import AuditSpec, flat_keys, make_spec, merge_keys
 from leakbound.errors import UsageError
 
-__all__ = ["OPTION", "Changes", "Grid", "merged", "parse_grid", "settings", "spec_of", "told"]
+__all__ = ["Changes", "Grid", "describe", "merge_grids", "parse_grid", "settings_of", "spec_of"]
 
-OPTION = "option."  # before the name of a mechanism's option
-Grid = dict[str, tuple[Any, ...]]
-Changes = dict[str, Any]
+Changes = dict[str, JsonValue]  # what one setting changes, by key
+Grid = dict[str, tuple[JsonValue, ...]]
+OPTION = "option."  # former prefix of a mechanism's option
 NEVER = {
     "rows": "give rows once, with --data",
-    "options": f"name each option, as in --grid {OPTION}lam=0.5,1",
+    "options": "name each option with its component, as in --grid mechanism.lam=0.5,1",
 }
 
 
 def parse_grid(texts: Sequence[str]) -> Grid:
-    """The grid of `KEY=VALUE,VALUE` texts. Raises UsageError with a sentence."""
-    found: dict[str, Any] = {}
+    """A grid from the command line.
+
+    Args:
+        texts: `KEY=VALUE,VALUE` each. Values are read as in a configuration file.
+
+    Returns:
+        Values by key.
+
+    Raises:
+        UsageError: If a text is no such list, or a key stands twice.
+
+    Examples:
+        >>> parse_grid(["epsilon=1,2.5", "mechanism.partitions=5,10"])
+        {'epsilon': (1, 2.5), 'mechanism.partitions': (5, 10)}
+    """
+    found: dict[str, list[JsonValue]] = {}
     for text in texts:
         key, equals, values = text.partition("=")
         if not equals or not values:
@@ -35,66 +48,106 @@ def parse_grid(texts: Sequence[str]) -> Grid:
         if key.strip() in found:
             raise UsageError(f"--grid names {key.strip()!r} twice; give all its values at once.")
         found[key.strip()] = [_scalar(value) for value in values.split(",")]
-    return merged(found)
+    return merge_grids(found)
 
 
-def _scalar(text: str) -> Any:
+def _scalar(text: str) -> JsonValue:
     try:
-        return yaml.safe_load(text)
+        value: JsonValue = yaml.safe_load(text)
     except yaml.YAMLError:
         return text
+    return value
 
 
-def merged(*parts: Any) -> Grid:
-    """One grid from mappings of keys to lists of plain values; later ones win.
+def merge_grids(*grids: object) -> Grid:
+    """One grid from several.
 
-    Raises UsageError with a sentence.
+    Args:
+        *grids: Mappings of keys to lists of plain values, as a file or a caller wrote them; later
+            ones win.
+
+    Returns:
+        Values by key.
+
+    Raises:
+        UsageError: If one is no grid.
     """
     found: Grid = {}
-    for part in parts:
-        if not isinstance(part, Mapping):
+    for grid in grids:
+        if not isinstance(grid, Mapping):
             raise UsageError(
-                f"the grid is {part!r}; it must hold keys and lists, such as 'epsilon: [1, 2, 4]'."
+                f"the grid is {grid!r}; it must hold keys and lists, such as 'epsilon: [1, 2, 4]'."
             )
-        found.update({str(key): _values(str(key), values) for key, values in part.items()})
+        found.update({str(key): _values(str(key), values) for key, values in grid.items()})
     return found
 
 
-def _values(key: str, values: Any) -> tuple[Any, ...]:
-    if key in NEVER:
-        raise UsageError(f"a grid cannot change {key!r}; {NEVER[key]}.")
+def _values(key: str, values: object) -> tuple[JsonValue, ...]:
+    _check_key(key)
     listed = list(values) if isinstance(values, list | tuple) else [values]
-    if not listed or not all(
-        value is None or isinstance(value, str | int | float) for value in listed
-    ):
+    plain = tuple(
+        value for value in listed if value is None or isinstance(value, str | int | float)
+    )
+    if not listed or len(plain) < len(listed):
         raise UsageError(
             f"the grid's values of {key!r} are {values!r}; they must be a list of numbers or names."
         )
-    if len(set(map(str, listed))) < len(listed):
+    if len(set(map(str, plain))) < len(plain):
         raise UsageError(f"the grid's values of {key!r} name one value twice; leave it out once.")
-    return tuple(listed)
+    return plain
 
 
-def settings(grid: Grid) -> list[Changes]:
-    """Every combination of values, the last key changing fastest."""
+def _check_key(key: str) -> None:
+    if key in NEVER:
+        raise UsageError(f"a grid cannot change {key!r}; {NEVER[key]}.")
+    if key.startswith(OPTION):
+        name = f"mechanism.{key.removeprefix(OPTION)}"
+        raise UsageError(f"the grid's key {key!r} is not known; it is {name!r} now.")
+
+
+def settings_of(grid: Grid) -> list[Changes]:
+    """Every combination of values.
+
+    Args:
+        grid: Values by key.
+
+    Returns:
+        Settings, the last key changing fastest.
+    """
     return [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
 
 
-def spec_of(base: Mapping[str, Any], changes: Changes, seed: int) -> AuditSpec:
-    """The spec of one point:
+def spec_of(base: Mapping[str, object], changes: Changes, seed: int) -> AuditSpec:
+    """The spec of one point.
 
-    the base, what the setting changes, and a seed. Raises UsageError with a sentence.
+    Args:
+        base: What all points share: keys of a configuration file.
+        changes: What the setting changes.
+        seed: Of the point.
+
+    Returns:
+        The spec.
+
+    Raises:
+        UsageError: If there is none with these values.
     """
-    over = {
-        "mechanism." + key.removeprefix(OPTION) if key.startswith(OPTION) else key: value
-        for key, value in changes.items()
-    }
-    flat = merge_keys(flat_keys(base), flat_keys({**over, "seed": seed}, "the grid"))
-    return make_spec(flat)
+    over = flat_keys({**changes, "seed": seed}, "the grid")
+    return make_spec(merge_keys(flat_keys(base), over))
 
 
-def told(changes: Changes) -> str:
-    """A setting in a line."""
+def describe(changes: Mapping[str, object]) -> str:
+    """A setting in a line.
+
+    Args:
+        changes: What it changes.
+
+    Returns:
+        Keys and values.
+
+    Examples:
+        >>> describe({"epsilon": 1, "score": None}), describe({})
+        ('epsilon=1, score=none', 'as given')
+    """
     return (
         ", ".join(f"{key}={'none' if value is None else value}" for key, value in changes.items())
         or "as given"

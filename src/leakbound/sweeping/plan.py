@@ -1,138 +1,171 @@
-"""From a grid to points that may start:
-
-everything that can be refused without a model call is refused here.
-"""
+"""From a grid to points that may start: what can be refused without a model call is refused here."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from leakbound.auditing import AuditSpec, prepare
-from leakbound.auditing.prepare import Prepared
+from leakbound.auditing.prepare import Prepared, prepare
+from leakbound.auditing.spec import AuditSpec
 from leakbound.errors import LeakboundError, UsageError
 from leakbound.models import Model
-from leakbound.sweeping.grid import Changes, Grid, settings, spec_of, told
-from leakbound.sweeping.record import Unmade
+from leakbound.sweeping.grid import Changes, Grid, describe, settings_of, spec_of
+from leakbound.sweeping.record import MissingPoint
 from leakbound.sweeping.utility_meter import check_utility, collection_id
 
-__all__ = ["Opener", "OpensOnce", "Plan", "Planned", "plan"]
+__all__ = ["CachingOpener", "Opener", "PlannedPoint", "SweepPlan", "plan_sweep"]
 
 Opener = Callable[[AuditSpec], Model]
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class PlannedPoint:
     """A point that has passed every check.
 
-    `group`: points of one group ask the same of the model about their pairs.
+    Attributes:
+        number: Its place in the grid.
+        changes: What its setting changes.
+        spec: Its parameters.
+        evidence: Points with the same name ask the model the same about their pairs.
+        collection: Names what is collected for its utility.
     """
 
     number: int
     changes: Changes
     spec: AuditSpec
-    group: str
+    evidence: str
     collection: str
 
     @property
     def order(self) -> tuple[str, str, str, bool, int]:
-        """Neighbours share a model and what was collected; who asks most goes first, so that the
-        others find all they need.
+        """Neighbours share a model and what is collected.
+
+        The one that asks most goes first, so that the others find all they need.
         """
         return (
-            self.spec.system.model,
-            self.collection,
-            self.group,
-            self.spec.decision.stop_when_rejected,
-            -self.spec.design.pairs,
-        )
+            self.spec.system.model, self.collection, self.evidence,
+            self.spec.decision.stop_when_rejected, -self.spec.design.pairs,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Plan:
-    """What a sweep will do:
+class SweepPlan:
+    """What a sweep will do.
 
-    its points, and the settings that it leaves out. base: may hold rows (PRIVATE).
+    Attributes:
+        base: Keys that all points share; may hold rows (PRIVATE).
+        grid: Values by key.
+        repeats: Seeds of each setting.
+        queries: Held-out queries for utility; 0 for none.
+        points: Points in the order of the grid.
+        refused: Points that are left out.
     """
 
-    base: dict[str, Any]
+    base: Mapping[str, object]
     grid: Grid
     repeats: int
     queries: int
-    points: tuple[Planned, ...]
-    skipped: tuple[Unmade, ...]
+    points: tuple[PlannedPoint, ...]
+    refused: tuple[MissingPoint, ...]
+
+    @property
+    def first_seed(self) -> int:
+        """Seed of the first repeat."""
+        return _first_seed(self.base)
 
     @property
     def pairs(self) -> int:
         """Pairs that the model is asked about, if no point stops early."""
         most: dict[str, int] = {}
         for point in self.points:
-            most[point.group] = max(most.get(point.group, 0), point.spec.design.pairs)
+            pairs = point.spec.design.pairs
+            most[point.evidence] = max(most.get(point.evidence, 0), pairs)
         return sum(most.values())
 
 
-class OpensOnce:
-    """Opens models and keeps the last:
+class CachingOpener:
+    """Opens models and keeps the last one.
 
-    neighbours with the same model share it, and no two are held at once.
+    Neighbours with the same model share it, and no two are held at once.
+
+    Args:
+        opener: Opens the model of a spec.
     """
 
     def __init__(self, opener: Opener) -> None:
         self._opener = opener
-        self._last: tuple[tuple[Any, ...], Model] | None = None
+        self._last: tuple[tuple[object, ...], Model] | None = None
 
     def __call__(self, spec: AuditSpec) -> Model:
-        key = spec.system.model, spec.system.trust_remote_code, spec.system.embedder
+        system = spec.system
+        key = system.model, system.trust_remote_code, system.embedder
         if self._last is None or self._last[0] != key:
             self._last = None
             self._last = key, self._opener(spec)
         return self._last[1]
 
 
-def plan(
-    base: Mapping[str, Any],
+def plan_sweep(
+    base: Mapping[str, object],
     grid: Grid,
     opener: Opener,
     repeats: int = 1,
     queries: int = 0,
     skip_invalid: bool = False,
-) -> Plan:
-    """Check every point of the grid, with `repeats` seeds each; asks no model.
+) -> SweepPlan:
+    """Check every point of the grid; asks no model.
 
-    base: keys of an AuditSpec. queries: held-out queries for utility, 0 for none. Raises what is
-    wrong with any point, all
-    sentences at once; with `skip_invalid` such points are listed in the plan, unless nothing is
-    left.
+    Args:
+        base: Keys of a configuration file that all points share.
+        grid: Values by key.
+        opener: Opens the model of a spec.
+        repeats: Seeds of each setting.
+        queries: Held-out queries for utility; 0 for none.
+        skip_invalid: Whether to leave out points that cannot be run, instead of refusing all.
+
+    Returns:
+        The plan.
+
+    Raises:
+        LeakboundError: For what is wrong with any point, all sentences at once; with
+            `skip_invalid` only if no point is left.
     """
-    _require(base, grid, repeats)
-    first = int(base.get("seed", 0))
+    _check(base, grid, repeats)
+    first = _first_seed(base)
     wanted = [
-        (changes, changes.get("seed", first + repeat))
-        for changes in settings(grid)
-        for repeat in range(repeats)
-    ]
-    points: list[Planned] = []
-    refused: list[tuple[Unmade, LeakboundError]] = []
-    by_model = sorted(enumerate(wanted), key=lambda item: str(item[1][0].get("model", "")))
-    for number, (changes, seed) in by_model:
-        try:
-            points.append(_planned(number, changes, spec_of(base, changes, seed), opener, queries))
-        except LeakboundError as error:
-            refused.append(
-                (Unmade(changes=changes, seed=seed, why="refused", reason=str(error)), error)
-            )
-    if refused and not (skip_invalid and points):
-        raise _all_of(
-            [error for _, error in refused], [unmade for unmade, _ in refused], len(wanted)
+        _Wanted(number, changes, seed)
+        for number, (changes, seed) in enumerate(
+            (changes, _seed(changes, first + repeat))
+            for changes in settings_of(grid)
+            for repeat in range(repeats)
         )
-    return Plan(
-        dict(base), grid, repeats, queries, tuple(sorted(points, key=lambda p: p.number)),
-        tuple(unmade for unmade, _ in refused),
-    )  # fmt: skip
+    ]
+    by_model = sorted(wanted, key=lambda one: str(one.changes.get("model", "")))
+    found = [_try(one, base, opener, queries) for one in by_model]
+    points = sorted(
+        (one for one in found if isinstance(one, PlannedPoint)), key=lambda point: point.number
+    )
+    refused = [one for one in found if isinstance(one, _Refused)]
+    if refused and not (skip_invalid and points):
+        raise _joint_error(refused, len(wanted))
+    missing = tuple(one.point for one in refused)
+    return SweepPlan(dict(base), grid, repeats, queries, tuple(points), missing)
 
 
-def _require(base: Mapping[str, Any], grid: Grid, repeats: int) -> None:
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    number: int
+    changes: Changes
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Refused:
+    point: MissingPoint
+    error: LeakboundError
+
+
+def _check(base: Mapping[str, object], grid: Grid, repeats: int) -> None:
     if not grid and repeats < 2:
         raise UsageError(
             "a sweep needs something to change; add --grid KEY=VALUE,VALUE such as --grid "
@@ -142,36 +175,60 @@ def _require(base: Mapping[str, Any], grid: Grid, repeats: int) -> None:
         raise UsageError(
             "--repeat chooses the seeds, and the grid lists seeds; leave one of them out."
         )
-    if not isinstance(base.get("seed", 0), int):
-        raise UsageError(f"seed is {base['seed']!r}; it must be a whole number.")
 
 
-def _planned(
-    number: int, changes: Changes, spec: AuditSpec, opener: Opener, queries: int
-) -> Planned:
-    prepared = prepare(spec, opener=opener)
-    check_utility(prepared, queries)
-    return Planned(number, changes, spec, _group(prepared), collection_id(prepared, queries))
+def _first_seed(base: Mapping[str, object]) -> int:
+    seed = base.get("seed", 0)
+    if not isinstance(seed, int):
+        raise UsageError(f"seed is {seed!r}; it must be a whole number.")
+    return seed
 
 
-def _group(prepared: Prepared) -> str:
+def _seed(changes: Changes, usual: int) -> int:
+    seed = changes.get("seed", usual)
+    if not isinstance(seed, int):
+        raise UsageError(f"seed is {seed!r}; it must be a whole number.")
+    return seed
+
+
+def _try(
+    one: _Wanted, base: Mapping[str, object], opener: Opener, queries: int
+) -> PlannedPoint | _Refused:
+    try:
+        prepared = prepare(spec_of(base, one.changes, one.seed), opener=opener)
+        check_utility(prepared, queries)
+        collection = collection_id(prepared, queries)
+    except LeakboundError as error:
+        missing = MissingPoint(
+            changes=one.changes, seed=one.seed, cause="refused", reason=str(error)
+        )
+        return _Refused(missing, error)
+    evidence = _evidence(prepared)
+    return PlannedPoint(one.number, one.changes, prepared.spec, evidence, collection)
+
+
+def _evidence(prepared: Prepared) -> str:
     """Of a system that asks its own model, every run is its own."""
     return prepared.evidence or prepared.name
 
 
-def _all_of(errors: list[LeakboundError], unmade: list[Unmade], of: int) -> LeakboundError:
+def _joint_error(refused: Sequence[_Refused], of: int) -> LeakboundError:
     """The one error of all points, or every sentence with the settings that it speaks of."""
-    by_sentence: dict[str, list[Unmade]] = {}
-    for one in unmade:
-        by_sentence.setdefault(one.reason, []).append(one)
-    if len(by_sentence) == 1 and len(unmade) == of:
+    by_sentence: dict[str, list[MissingPoint]] = {}
+    for one in refused:
+        by_sentence.setdefault(one.point.reason, []).append(one.point)
+    errors = [one.error for one in refused]
+    if len(by_sentence) == 1 and len(refused) == of:
         return errors[0]
-    head = f"{len(unmade)} of {of} points of the sweep cannot be run; change them, or leave them out with --skip-invalid."
+    head = (
+        f"{len(refused)} of {of} points of the sweep cannot be run; change them, or leave them out "
+        "with --skip-invalid."
+    )
     lines = [f"- {_where(points)}: {sentence}" for sentence, points in by_sentence.items()]
     kind = type(errors[0]) if len(set(map(type, errors))) == 1 else UsageError
     return kind("\n".join([head, *lines]))
 
 
-def _where(points: Iterable[Unmade]) -> str:
-    places = list(dict.fromkeys(told(point.changes) for point in points))
+def _where(points: Iterable[MissingPoint]) -> str:
+    places = list(dict.fromkeys(describe(point.changes) for point in points))
     return "; ".join(places[:3]) + (f" and {len(places) - 3} more" if len(places) > 3 else "")

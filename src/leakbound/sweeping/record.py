@@ -1,96 +1,145 @@
-"""SweepRecord: the versioned result of a sweep, from which its report, its figures and its exports
-are made.
-"""
+"""SweepRecord: the versioned result of a sweep, from which reports, figures and exports are made."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
-from leakbound.auditing import AuditResult, Claim
-from leakbound.auditing.result import GuaranteeData
-from leakbound.auditing.verdict import Verdict
+from leakbound.auditing.result import AuditResult, GuaranteeData
+from leakbound.auditing.verdict import Claim, Reason, Verdict
 from leakbound.errors import StoreError
 from leakbound.gating.rates import Rate, rates_of
 from leakbound.stats import Estimate
+from leakbound.sweeping.grid import Changes, Grid
+from leakbound.sweeping.old_records import upgraded
 from leakbound.utility.held_out import Kind
 
-__all__ = ["FILE", "SweepPoint", "SweepRecord", "Unmade", "Utility", "load_sweep", "point_of"]
+__all__ = [
+    "FILE", "MissingPoint", "SweepPoint", "SweepRecord", "SweepUtility", "load_sweep",
+    "load_utility", "point_of",
+]  # fmt: skip
 
 FILE = "sweep.json"
+VERSION = 2
+M = TypeVar("M", bound=BaseModel)
 
 
 class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, ser_json_inf_nan="strings")
 
 
-class Utility(_Frozen):
-    """How good the released answers to held-out queries are, from 0 to 1, beside those without
-    examples and without privacy.
+class SweepUtility(_Frozen):
+    """How good the outputs for held-out queries are, from 0 to 1, beside two references.
 
-    collection and held_out name what was collected once for all points that share them, with the
-    model calls it took.
+    Attributes:
+        kind: Accuracy of labels, or ROUGE-L of texts.
+        queries: Number of held-out queries.
+        value: Of the audited mechanism.
+        zero_shot: Of the model without examples; None if it is not known.
+        non_private: Upper bound: of the model with all examples and no privacy; None if it is not
+            known.
+        collection: Names what was collected for `value`; points that share it share the calls.
+        model_calls: Calls for that.
+        references: Names what was collected for the references.
+        reference_model_calls: Calls for that.
+        note: Why a reference is not known.
     """
 
     kind: Kind
     queries: int
     value: float
-    floor: float | None
-    ceiling: float | None
+    zero_shot: float | None
+    non_private: float | None
     collection: str
-    calls: int
-    held_out: str
-    reference_calls: int
-    missing: str = ""
+    model_calls: int
+    references: str
+    reference_model_calls: int
+    note: str = ""
 
 
 class SweepPoint(_Frozen):
-    """One audit of a sweep:
+    """One audit of a sweep: what it changes, and what it found.
 
-    what it changes, and what it found. `evidence`: points that share it asked the same, once.
+    Attributes:
+        changes: Values by key of the grid.
+        seed: Of the audit.
+        run: Name of its run folder.
+        verdict: Of the audit.
+        reason: Why it is inconclusive, as a code.
+        sentences: The sentences that carry the verdict.
+        warnings: Of the audit.
+        claim: What the operator states.
+        guarantee: What the mechanism is proven to satisfy.
+        attack: Names of mechanism, canary, query and score; access.
+        bound: The estimate of epsilon that decided.
+        mu_bound: Lower bound on mu; None if there is none.
+        exact_epsilon: Exact loss of the worst pair; None if it is not known.
+        rates: `tpr` and `fpr`, each with an interval at the audit's confidence, by itself.
+        pairs: Paired trials.
+        model_calls: Calls behind them.
+        evidence: Points with the same name share these calls.
+        utility: None if it was not measured.
     """
 
-    changes: dict[str, Any]
+    changes: Changes
     seed: int
     run: str
     verdict: Verdict
-    reasons: tuple[str, ...]
+    reason: Reason | None = None
+    sentences: tuple[str, ...]
     warnings: tuple[str, ...]
     claim: Claim
     guarantee: GuaranteeData
     attack: dict[str, str]
     bound: Estimate
-    mu: float | None
-    exact: float | None
+    mu_bound: float | None
+    exact_epsilon: float | None
     rates: dict[str, Rate]
     pairs: int
     model_calls: int
     evidence: str
-    utility: Utility | None = None
+    utility: SweepUtility | None = None
 
 
-class Unmade(_Frozen):
-    """A point without a result: refused before any model call, failed, or not reached yet."""
+class MissingPoint(_Frozen):
+    """A point without a result.
 
-    changes: dict[str, Any]
+    Attributes:
+        changes: Values by key of the grid.
+        seed: Of the audit.
+        cause: Refused before any model call, failed, or not reached yet.
+        reason: Why, in a sentence.
+    """
+
+    changes: Changes
     seed: int
-    why: Literal["refused", "failed", "not reached"]
+    cause: Literal["refused", "failed", "not_reached"]
     reason: str
 
 
 class SweepRecord(_Frozen):
-    """All points of a grid, in its order. `base` is what they share. Holds no private row."""
+    """All points of a grid, in its order. Holds no private row.
 
-    schema_version: Literal[1] = 1
-    base: dict[str, Any]
-    grid: dict[str, tuple[Any, ...]]
+    Attributes:
+        schema_version: 2; records of version 1 are upgraded when they are loaded.
+        base: Settings that all points share, with options as `canary.digits`.
+        grid: Values by key.
+        repeats: Seeds of each setting.
+        points: Finished audits.
+        missing: Points without a result.
+        provenance: Versions.
+    """
+
+    schema_version: Literal[2] = 2
+    base: dict[str, JsonValue]
+    grid: Grid
     repeats: int
     points: tuple[SweepPoint, ...]
-    unmade: tuple[Unmade, ...]
+    missing: tuple[MissingPoint, ...]
     provenance: dict[str, str]
 
     def __repr__(self) -> str:
@@ -105,34 +154,40 @@ class SweepRecord(_Frozen):
         return list(found.values())
 
     @property
-    def calls(self) -> int:
+    def utilities(self) -> list[SweepUtility]:
+        """The utility of each point where it was measured."""
+        return [point.utility for point in self.points if point.utility is not None]
+
+    @property
+    def model_calls(self) -> int:
         """Model calls behind all points, each collection counted once.
 
         Not counted: a number of pairs that ends within a batch asks for that batch itself, though
         others have all of it.
         """
-        pairs = _once((point.evidence, point.model_calls) for point in self.points)
-        measured = [point.utility for point in self.points if point.utility is not None]
         return (
-            pairs
-            + _once((u.collection, u.calls) for u in measured)
-            + _once((u.held_out, u.reference_calls) for u in measured)
+            _once((point.evidence, point.model_calls) for point in self.points)
+            + _once((one.collection, one.model_calls) for one in self.utilities)
+            + _once((one.references, one.reference_model_calls) for one in self.utilities)
         )
 
     @property
-    def calls_apart(self) -> int:
-        """Model calls that the same points would take if each asked for itself."""
-        measured = [point.utility for point in self.points if point.utility is not None]
-        return sum(p.model_calls for p in self.points) + sum(
-            u.calls + u.reference_calls for u in measured
+    def model_calls_unshared(self) -> int:
+        """Model calls that the same points take if each asks for itself."""
+        return sum(point.model_calls for point in self.points) + sum(
+            one.model_calls + one.reference_model_calls for one in self.utilities
         )
 
     def to_json(self) -> str:
-        """Stable text: equal records give equal bytes."""
+        """The record as JSON.
+
+        Returns:
+            Stable text: equal records give equal bytes.
+        """
         return self.model_dump_json(indent=2) + "\n"
 
 
-def _once(collected: Any) -> int:
+def _once(collected: Iterable[tuple[str, int]]) -> int:
     most: dict[str, int] = {}
     for name, calls in collected:
         most[name] = max(most.get(name, 0), calls)
@@ -140,35 +195,69 @@ def _once(collected: Any) -> int:
 
 
 def point_of(
-    record: AuditResult, changes: Mapping[str, Any], evidence: str, utility: Utility | None = None
+    result: AuditResult, changes: Changes, evidence: str, utility: SweepUtility | None = None
 ) -> SweepPoint:
     """A finished audit as a point of a sweep.
 
-    Every rate has an interval at the audit's confidence, by itself.
+    Args:
+        result: The audit.
+        changes: What its setting changes.
+        evidence: Names what was collected for it.
+        utility: What was measured beside it.
+
+    Returns:
+        The point.
     """
-    exact = next((e.epsilon for e in record.estimates if e.method == "exact"), None)
+    exact = next((e.epsilon for e in result.estimates if e.method == "exact"), None)
     return SweepPoint(
-        changes=dict(changes), seed=record.spec["seed"], run=record.name, verdict=record.verdict,
-        reasons=record.sentences, warnings=record.warnings, claim=record.claim, guarantee=record.guarantee,
-        attack=record.attack, bound=record.bound, mu=record.mu_bound.mu, exact=exact,
-        rates=rates_of(record, 1 - record.spec["confidence"]), pairs=record.counts["pairs"],
-        model_calls=record.counts["model_calls"], evidence=evidence, utility=utility,
+        changes=changes, seed=result.spec["seed"], run=result.name, verdict=result.verdict,
+        reason=result.reason, sentences=result.sentences, warnings=result.warnings,
+        claim=result.claim, guarantee=result.guarantee, attack=result.attack, bound=result.bound,
+        mu_bound=result.mu_bound.mu, exact_epsilon=exact,
+        rates=rates_of(result, 1 - result.spec["confidence"]), pairs=result.counts["pairs"],
+        model_calls=result.counts["model_calls"], evidence=evidence, utility=utility,
     )  # fmt: skip
 
 
 def load_sweep(path: str | Path) -> SweepRecord:
-    """The record of a sweep's folder, or in a sweep.json file.
+    """The record of a finished or interrupted sweep.
 
-    Raises StoreError with a sentence for what is none.
+    Args:
+        path: A folder that `leakbound sweep` wrote, or its sweep.json. Records of schema version 1
+            are upgraded.
+
+    Returns:
+        The record.
+
+    Raises:
+        StoreError: If there is none, or it cannot be read.
     """
     file = Path(path) / FILE if Path(path).is_dir() else Path(path)
     if not file.is_file():
         raise StoreError(
             f"{str(path)!r} holds no {FILE}; give the folder that leakbound sweep wrote."
         )
+    return _loaded(file, SweepRecord, f"a sweep of schema version 1 or {VERSION}")
+
+
+def load_utility(file: Path) -> SweepUtility:
+    """A utility that was kept beside a run.
+
+    Args:
+        file: The file.
+
+    Returns:
+        The utility.
+
+    Raises:
+        StoreError: If it cannot be read.
+    """
+    return _loaded(file, SweepUtility, "a utility; delete it to measure again")
+
+
+def _loaded(file: Path, kind: type[M], what: str) -> M:
     try:
-        return SweepRecord.model_validate_json(file.read_text(encoding="utf-8"))
-    except (ValidationError, UnicodeDecodeError) as error:
-        raise StoreError(
-            f"{str(file)!r} is not a sweep of schema version 1: {str(error).splitlines()[0]}."
-        ) from None
+        values = upgraded(json.loads(file.read_text(encoding="utf-8")))
+        return kind.model_validate_json(json.dumps(values))
+    except (ValidationError, ValueError, KeyError) as error:
+        raise StoreError(f"{str(file)!r} is not {what}: {str(error).splitlines()[0]}.") from None

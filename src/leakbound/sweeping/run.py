@@ -6,41 +6,59 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+
+from pydantic import JsonValue
 
 from leakbound._version import __version__
-from leakbound.auditing import prepare, run_audit
 from leakbound.auditing.collect import Batches, BatchRunner, CollectionPlan, run_serial
-from leakbound.auditing.prepare import Prepared
+from leakbound.auditing.prepare import Prepared, prepare
+from leakbound.auditing.run import run_audit
 from leakbound.auditing.store import write_private
 from leakbound.errors import Interrupted, LeakboundError
+from leakbound.gating.compare import flat_settings
 from leakbound.models import Model
-from leakbound.sweeping.plan import Opener, Plan, Planned
-from leakbound.sweeping.record import FILE, SweepPoint, SweepRecord, Unmade, Utility, point_of
+from leakbound.sweeping.plan import Opener, PlannedPoint, SweepPlan
+from leakbound.sweeping.record import (
+    FILE,
+    MissingPoint,
+    SweepPoint,
+    SweepRecord,
+    SweepUtility,
+    load_utility,
+    point_of,
+)
 from leakbound.sweeping.utility_meter import UtilityMeter
 
 __all__ = ["Sweep"]
 
-AskerOf = Callable[[Prepared], BatchRunner]
+
+def _serial(prepared: Prepared) -> BatchRunner:
+    return run_serial
 
 
 @dataclass
 class Sweep:
-    """Runs the points of a plan into folders under `out`; running it again goes on where it
-    stopped.
+    """Runs the points of a plan; the same sweep again resumes where it stopped.
 
     A point that fails is noted, and the others are run; an interruption or a limit ends the sweep.
-    After every point the record so
-    far is in `sweep.json`. show: called with (pairs done, pairs in all) while the model is asked.
-    asked: model calls of this object.
+    After every point the record so far is in `sweep.json`.
+
+    Attributes:
+        plan: What to run.
+        out: Folder of the runs.
+        opener: Opens the model of a spec.
+        runner_of: How the model is asked for a point; the results do not depend on it.
+        progress: Called with (pairs done, pairs in all) while the model is asked.
+        model_calls: Calls that this object has made.
+        errors: Of points that failed.
     """
 
-    plan: Plan
+    plan: SweepPlan
     out: Path
     opener: Opener
-    asker: AskerOf = lambda prepared: run_serial
-    show: Callable[[int, int], None] = lambda done, total: None
-    asked: int = 0
+    runner_of: Callable[[Prepared], BatchRunner] = _serial
+    progress: Callable[[int, int], None] = lambda done, total: None
+    model_calls: int = 0
     errors: list[LeakboundError] = field(default_factory=list)
     _done: dict[int, SweepPoint] = field(default_factory=dict)
     _failed: dict[int, str] = field(default_factory=dict)
@@ -48,12 +66,19 @@ class Sweep:
 
     @property
     def label(self) -> str:
-        """Where the sweep stands."""
-        reached = len(self._done) + len(self._failed)
-        return f"point {min(reached + 1, len(self.plan.points))} of {len(self.plan.points)}, {self.asked} calls"
+        """Where the sweep stands, for a progress line."""
+        reached, points = len(self._done) + len(self._failed), len(self.plan.points)
+        return f"point {min(reached + 1, points)} of {points}, {self.model_calls} calls"
 
     def run(self) -> SweepRecord:
-        """All points, neighbours that share a model or answers after each other."""
+        """Run all points; neighbours that share a model or outputs follow each other.
+
+        Returns:
+            The record of all points.
+
+        Raises:
+            Interrupted: If the sweep is ended from outside, or a limit is reached.
+        """
         meter = UtilityMeter(self.plan.queries)
         self.out.mkdir(parents=True, exist_ok=True, mode=0o700)
         for point in sorted(self.plan.points, key=lambda point: point.order):
@@ -67,62 +92,66 @@ class Sweep:
             write_private(self.out / FILE, self.record.to_json())
         return self.record
 
-    def _run(self, point: Planned, meter: UtilityMeter) -> SweepPoint:
+    def _run(self, point: PlannedPoint, meter: UtilityMeter) -> SweepPoint:
         prepared = prepare(point.spec, opener=self.opener)
-        record, folder = run_audit(
+        result, folder = run_audit(
             prepared,
             self.out,
-            lambda done, total: self._tell(point, done),
-            ask=self._counted(self.asker(prepared)),
+            lambda done, total: self._report(point, done),
+            ask=self._counted(self.runner_of(prepared)),
         )
         utility = self._utility(prepared, folder, meter) if meter.queries else None
-        return point_of(record, point.changes, point.group, utility)
+        return point_of(result, point.changes, point.evidence, utility)
 
-    def _tell(self, point: Planned, done: int) -> None:
-        """Pairs of one group are asked about once, so they count once."""
-        self._pairs[point.group] = max(self._pairs.get(point.group, 0), done)
-        self.show(sum(self._pairs.values()), self.plan.pairs)
+    def _report(self, point: PlannedPoint, done: int) -> None:
+        """Pairs of points with the same evidence are asked about once, so they count once."""
+        self._pairs[point.evidence] = max(self._pairs.get(point.evidence, 0), done)
+        self.progress(sum(self._pairs.values()), self.plan.pairs)
 
     def _counted(self, ask: BatchRunner) -> BatchRunner:
-        def counting(questions: CollectionPlan, model: Model, batches: Sequence[int]) -> Batches:
-            with closing(ask(questions, model, batches)) as found:
+        def counting(plan: CollectionPlan, model: Model, batches: Sequence[int]) -> Batches:
+            with closing(ask(plan, model, batches)) as found:
                 for batch in found:
-                    self.asked += batch.calls
+                    self.model_calls += batch.calls
                     yield batch
 
         return counting
 
-    def _utility(self, prepared: Prepared, folder: Path, meter: UtilityMeter) -> Utility:
-        """Kept beside the run, as a number only, and found there again."""
+    def _utility(self, prepared: Prepared, folder: Path, meter: UtilityMeter) -> SweepUtility:
+        """Kept beside the run, as numbers only, and found there again."""
         file = folder / f"utility-{meter.queries}.json"
         if file.is_file():
-            return Utility.model_validate_json(file.read_text(encoding="utf-8"))
-        before = meter.asked
+            return load_utility(file)
+        before = meter.model_calls
         found = meter.measure(prepared)
-        self.asked += meter.asked - before
+        self.model_calls += meter.model_calls - before
         write_private(file, found.model_dump_json(indent=2) + "\n")
         return found
 
     @property
     def record(self) -> SweepRecord:
         """What is known so far, in the order of the grid."""
-        plan = self.plan
+        plan, done = self.plan, self._done
+        missing = [self._missing(point) for point in plan.points if point.number not in done]
         return SweepRecord(
-            base=self._base(), grid=plan.grid, repeats=plan.repeats,
-            points=tuple(self._done[point.number] for point in plan.points if point.number in self._done),
-            unmade=(*plan.skipped, *(self._unmade(point) for point in plan.points if point.number not in self._done)),
+            base=self._base(),
+            grid=plan.grid,
+            repeats=plan.repeats,
+            points=tuple(done[point.number] for point in plan.points if point.number in done),
+            missing=(*plan.refused, *missing),
             provenance={"leakbound": __version__},
-        )  # fmt: skip
+        )
 
-    def _unmade(self, point: Planned) -> Unmade:
-        where: dict[str, Any] = {"changes": point.changes, "seed": point.spec.design.seed}
-        if point.number in self._failed:
-            return Unmade(**where, why="failed", reason=self._failed[point.number])
-        return Unmade(**where, why="not reached", reason="the sweep has not come to it.")
+    def _missing(self, point: PlannedPoint) -> MissingPoint:
+        seed = point.spec.design.seed
+        if (reason := self._failed.get(point.number)) is not None:
+            return MissingPoint(changes=point.changes, seed=seed, cause="failed", reason=reason)
+        reason = "the sweep has not come to it."
+        return MissingPoint(changes=point.changes, seed=seed, cause="not_reached", reason=reason)
 
-    def _base(self) -> dict[str, object]:
-        """What all points share, defaults with it."""
-        first = self.plan.points[0].spec.flat()
-        changed = {key.partition(".")[0] for key in self.plan.grid}
-        shared = {key: value for key, value in first.items() if key not in changed}
-        return {**shared, "seed": self.plan.base.get("seed", 0)}
+    def _base(self) -> dict[str, JsonValue]:
+        """What all points share, with defaults."""
+        first = flat_settings(self.plan.points[0].spec.flat())
+        changed = set(self.plan.grid)
+        shared = {key: first[key] for key in first if not {key, key.partition(".")[0]} & changed}
+        return {**shared, "seed": self.plan.first_seed}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+
+from pydantic import JsonValue
 
 from leakbound.auditing.post_hoc import collection_settings
 from leakbound.auditing.prepare import Prepared
@@ -12,21 +13,27 @@ from leakbound.auditing.store import run_id
 from leakbound.errors import LeakboundError
 from leakbound.mechanisms import FewShot, ZeroShot
 from leakbound.models import Counted, Model, require
-from leakbound.sweeping.record import Utility
+from leakbound.sweeping.record import SweepUtility
 from leakbound.tasks import Aggregate, Mechanism
 from leakbound.utility import HeldOut, held_out, rouge
 
 __all__ = ["UtilityMeter", "check_utility", "collection_id"]
 
-ASKED = frozenset({"mechanism", "epsilon", "delta", "shots", "seed", "task", "address"})
-HELD_OUT = frozenset({"shots", "seed", "task"})
+COLLECTION_KEYS = frozenset({"mechanism", "epsilon", "delta", "shots", "seed", "task", "address"})
+REFERENCE_KEYS = frozenset({"shots", "seed", "task"})
 SOURCES = ("system", "data", "model", "version")
-OWN = "a system of the user's asks its own model, so there is neither floor nor ceiling."
+OWN_MODEL = "an application asks its own model, so there are no references."
 
 
 def check_utility(prepared: Prepared, queries: int) -> None:
-    """Raises, before any call, what stands against measuring utility on so many held-out queries; 0
-    measures none.
+    """Refuse, before any model call, what cannot be measured.
+
+    Args:
+        prepared: An audit.
+        queries: Held-out queries; 0 measures nothing.
+
+    Raises:
+        LeakboundError: If rows, packages or the model do not allow it.
     """
     if not queries:
         return
@@ -37,107 +44,120 @@ def check_utility(prepared: Prepared, queries: int) -> None:
 
 
 def collection_id(prepared: Prepared, queries: int) -> str:
-    """Names what is collected for utility; points that share it differ in noise and in statistics
-    only. Empty: none is.
+    """Names what is collected for utility.
+
+    Args:
+        prepared: An audit.
+        queries: Held-out queries.
+
+    Returns:
+        A name; points that share it differ in noise and in statistics only. Empty without queries.
     """
     if not queries:
         return ""
     query = _held_out(prepared, queries).jobs[0].query
-    asked = _only(prepared, ASKED)
-    settings = collection_settings(asked, prepared.mechanism, prepared.task, query)
-    return _named("utility", prepared, settings, queries)
+    settings = _only(prepared, COLLECTION_KEYS)
+    collected = collection_settings(settings, prepared.mechanism, prepared.task, query)
+    return _named("utility", prepared, collected, queries)
 
 
-def _only(prepared: Prepared, keys: frozenset[str]) -> dict[str, Any]:
+def _only(prepared: Prepared, keys: frozenset[str]) -> dict[str, JsonValue]:
     return {key: value for key, value in prepared.spec.flat().items() if key in keys}
 
 
 def _held_out(prepared: Prepared, queries: int) -> HeldOut:
-    spec = prepared.spec
-    return held_out(
-        prepared.pairs.rows,
-        prepared.task,
-        spec.design.shots,
-        queries,
-        generator(spec.design.seed, "utility"),
-    )
+    design = prepared.spec.design
+    rng = generator(design.seed, "utility")
+    return held_out(prepared.pairs.rows, prepared.task, design.shots, queries, rng)
 
 
-def _named(what: str, prepared: Prepared, settings: dict[str, Any], queries: int) -> str:
+def _named(what: str, prepared: Prepared, settings: dict[str, JsonValue], queries: int) -> str:
     sources = {name: prepared.identity[name] for name in SOURCES}
     return run_id(what, {"spec": settings, **sources, "queries": queries})
 
 
 @dataclass(frozen=True, slots=True)
-class _References:
-    floor: float | None
-    ceiling: float | None
-    calls: int
-    missing: str
+class _Reference:
+    """One reference: its value, its calls, and why there is none."""
+
+    value: float | None
+    model_calls: int
+    note: str = ""
 
 
 @dataclass
 class UtilityMeter:
-    """Measures points one after the other; holds the aggregates (PRIVATE) of the last collection in
-    memory, and never writes them.
+    """Measures points one after the other.
 
-    `asked` counts the model calls that were made.
+    It holds the aggregates (PRIVATE) of the last collection in memory, and never writes them.
+
+    Attributes:
+        queries: Held-out queries of each point.
+        model_calls: Calls that were made.
     """
 
     queries: int
-    asked: int = 0
+    model_calls: int = 0
     _last: tuple[str, list[Aggregate], int] = ("", [], 0)
-    _known: dict[str, _References] = field(default_factory=dict)
+    _references: dict[str, tuple[_Reference, _Reference]] = field(default_factory=dict)
 
-    def measure(self, prepared: Prepared) -> Utility:
-        """The utility of the point's mechanism, with the floor and the ceiling on the same queries."""
+    def measure(self, prepared: Prepared) -> SweepUtility:
+        """The utility of a point's mechanism, beside the references on the same queries.
+
+        Args:
+            prepared: The audit of the point.
+
+        Returns:
+            The utility.
+        """
         test, name = _held_out(prepared, self.queries), collection_id(prepared, self.queries)
         if self._last[0] != name:
             self._last = (name, *self._collect(test, prepared.mechanism, prepared.model))
-        _, aggregate, calls = self._last
-        where = _named("held-out", prepared, _only(prepared, HELD_OUT), self.queries)
-        if where not in self._known:
-            self._known[where] = self._references(test, prepared)
-        known = self._known[where]
-        return Utility(
-            kind=test.kind, queries=self.queries, value=_value(test, prepared.mechanism, aggregate, prepared), floor=known.floor,
-            ceiling=known.ceiling, collection=name, calls=calls, held_out=where, reference_calls=known.calls, missing=known.missing,
+        _, aggregates, calls = self._last
+        references = _named("references", prepared, _only(prepared, REFERENCE_KEYS), self.queries)
+        if references not in self._references:
+            self._references[references] = self._measured_references(test, prepared)
+        zero_shot, non_private = self._references[references]
+        return SweepUtility(
+            kind=test.kind, queries=self.queries,
+            value=_value(test, prepared.mechanism, aggregates, prepared),
+            zero_shot=zero_shot.value, non_private=non_private.value, collection=name,
+            model_calls=calls, references=references,
+            reference_model_calls=zero_shot.model_calls + non_private.model_calls,
+            note=" ".join(filter(None, dict.fromkeys((zero_shot.note, non_private.note)))),
         )  # fmt: skip
 
     def _collect(
         self, test: HeldOut, mechanism: Mechanism, model: Model
     ) -> tuple[list[Aggregate], int]:
         counted = Counted(model)
-        aggregate = test.collect(mechanism, counted)
+        aggregates = test.collect(mechanism, counted)
         calls = counted.calls if mechanism.needs else len(test.jobs)
-        self.asked += calls
-        return aggregate, calls
+        self.model_calls += calls
+        return aggregates, calls
 
-    def _references(self, test: HeldOut, prepared: Prepared) -> _References:
+    def _measured_references(
+        self, test: HeldOut, prepared: Prepared
+    ) -> tuple[_Reference, _Reference]:
+        """Zero-shot baseline and non-private upper bound."""
         if not prepared.mechanism.needs:
-            return _References(None, None, 0, OWN)
-        found = [
-            self._reference(test, mechanism, prepared) for mechanism in (ZeroShot(), FewShot())
-        ]
-        (floor, less, why), (ceiling, more, reason) = found
-        return _References(floor, ceiling, less + more, " ".join(filter(None, (why, reason))))
+            return _Reference(None, 0, OWN_MODEL), _Reference(None, 0, OWN_MODEL)
+        zero_shot = self._reference(test, ZeroShot(), prepared)
+        return zero_shot, self._reference(test, FewShot(), prepared)
 
-    def _reference(
-        self, test: HeldOut, mechanism: Any, prepared: Prepared
-    ) -> tuple[float | None, int, str]:
-        """Its utility, its calls, and why there is none where the model cannot take these prompts."""
+    def _reference(self, test: HeldOut, mechanism: Mechanism, prepared: Prepared) -> _Reference:
+        """None where the model cannot take these prompts."""
         try:
             require(prepared.model, mechanism.needs, mechanism.name)
             test.check(mechanism, prepared.model)
         except LeakboundError as error:
-            return None, 0, f"{mechanism.name}: {error}"
-        aggregate, calls = self._collect(test, mechanism, prepared.model)
-        return _value(test, mechanism, aggregate, prepared), calls, ""
+            return _Reference(None, 0, f"{mechanism.name}: {error}")
+        aggregates, calls = self._collect(test, mechanism, prepared.model)
+        return _Reference(_value(test, mechanism, aggregates, prepared), calls)
 
 
 def _value(
-    test: HeldOut, mechanism: Mechanism, aggregate: list[Aggregate], prepared: Prepared
+    test: HeldOut, mechanism: Mechanism, aggregates: list[Aggregate], prepared: Prepared
 ) -> float:
-    return test.value(
-        mechanism, aggregate, prepared.model, generator(prepared.spec.design.seed, "utility", 1)
-    )
+    rng = generator(prepared.spec.design.seed, "utility", 1)
+    return test.value(mechanism, aggregates, prepared.model, rng)

@@ -1,0 +1,1 @@
+"""Reports of one audit, or of several side by side."""

@@ -1,0 +1,132 @@
+"""Audits as one HTML file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from leakbound.gating.compare import flat_settings, system_name
+from leakbound.report.audit.figures import (
+    e_value_figure,
+    histogram_figure,
+    profile_figure,
+    roc_figure,
+)
+from leakbound.report.audit.words import (
+    ESTIMATE_HEAD,
+    bound_sentence,
+    estimate_row,
+    setup_sentence,
+)
+from leakbound.report.pages import render
+from leakbound.report.words import LIMITS, decimal, sentence, verdict_text
+from leakbound.stats import cut
+
+if TYPE_CHECKING:
+    from leakbound.auditing import AuditResult
+
+__all__ = ["audit_figures", "page"]
+
+IMAGE = re.compile(r"(data:image/png;base64,[A-Za-z0-9+/=]+)")
+HISTOGRAM = (
+    "Scores with the canary in the context and without it. Contexts that cannot be told apart have "
+    "the same histogram."
+)
+PROFILE = (
+    "Exact privacy loss of the paired trials, from aggregates and the declared output distribution. "
+    "It is internal: no attacker sees it. A curve above the claim's point is evidence against the "
+    "claim."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Section:
+    """One audit of the page, in the words of the template."""
+
+    result: AuditResult
+    name: str
+    bound: str
+    setup: str
+    reasons: tuple[str, ...]
+    figures: tuple[tuple[str, str], ...]
+    estimates: tuple[tuple[str, ...], ...]
+    prompt: tuple[str, ...]
+    settings: Mapping[str, object]
+
+
+def page(results: Sequence[AuditResult], title: str | None = None) -> str:
+    """The page of one audit, or of several side by side.
+
+    Args:
+        results: Finished audits, at least one.
+        title: Heading of the page.
+
+    Returns:
+        HTML that opens from disk and makes no request; all text is escaped.
+    """
+    return render(
+        "audit/page.html.j2",
+        title=title or f"Audit of {system_name(results[0])}",
+        sections=[_section(result) for result in results],
+        head=ESTIMATE_HEAD, limits=LIMITS, verdict_text=verdict_text, cut=cut, decimal=decimal,
+    )  # fmt: skip
+
+
+def _section(result: AuditResult) -> _Section:
+    findings = (finding.sentence for finding in result.findings)
+    return _Section(
+        result=result,
+        name=system_name(result),
+        bound=bound_sentence(result),
+        setup=setup_sentence(result),
+        reasons=tuple(map(sentence, (*result.sentences, *findings))),
+        figures=tuple(audit_figures(result)),
+        estimates=tuple(map(estimate_row, result.estimates)),
+        prompt=tuple(IMAGE.split(result.example_prompt)),
+        settings=flat_settings(result.spec),
+    )
+
+
+def audit_figures(result: AuditResult) -> list[tuple[str, str]]:
+    """The figures of an audit.
+
+    Args:
+        result: A finished audit.
+
+    Returns:
+        An svg element and a caption for each.
+    """
+    found = [
+        (roc_figure(result), _roc_caption(result)),
+        (histogram_figure(result), HISTOGRAM),
+    ]
+    if result.e_values is not None and result.e_values.pairs:
+        mechanism = result.attack["mechanism"]
+        found.append((e_value_figure(result.e_values, mechanism), _e_value_caption(result)))
+    if result.profile is not None:
+        found.append((profile_figure(result.profile, result), PROFILE))
+    return found
+
+
+def _roc_caption(result: AuditResult) -> str:
+    simulated = result.counts["simulated_outputs"] > 2 * result.counts["pairs"]
+    how = ", simulated with the mechanism's own release code" if simulated else ""
+    return (
+        f"ROC curve of the attack ({result.curves.outputs} outputs{how}), and the highest curve "
+        "that the claim allows. A curve above the dashed line is evidence against the claim; only "
+        "the bound decides."
+    )
+
+
+def _e_value_caption(result: AuditResult) -> str:
+    path = result.e_values
+    if path is None:
+        return ""
+    crossed = "it did not" if path.rejected_at is None else f"it did so at pair {path.rejected_at}"
+    return (
+        f"e-value of the test of {path.tested} after each paired trial. If what is tested is true, "
+        "this line ever reaches the dashed one with a probability of at most "
+        f"{1 - result.spec['confidence']:.2g}; {crossed}."
+    )

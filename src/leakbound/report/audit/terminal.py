@@ -1,0 +1,72 @@
+"""An audit as a few lines of plain text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from leakbound.gating.compare import system_name
+from leakbound.report.audit.words import bound_sentence, setup_sentence
+from leakbound.report.text import aligned
+from leakbound.report.words import decimal, sentence, verdict_text
+from leakbound.stats import cut
+
+if TYPE_CHECKING:
+    from leakbound.auditing import AuditResult
+
+__all__ = ["comparison_table", "summary"]
+
+HEAD = (
+    "system", "verdict", "claim ε", "ε ≥", "μ ≥", "guarantee μ", "AUROC (point)", "model calls",
+    "by",
+)  # fmt: skip
+
+
+def summary(result: AuditResult) -> str:
+    """Verdict first, then the bound, why, what was tried, and what it does not show.
+
+    Args:
+        result: A finished audit.
+
+    Returns:
+        A few lines.
+    """
+    verdict = verdict_text(result.verdict).upper()
+    lines = [f"{verdict}: {system_name(result)}", f"  {bound_sentence(result)}"]
+    lines += [f"  {sentence(one)}" for one in result.sentences]
+    lines += [f"  {sentence(finding.sentence)}" for finding in result.findings]
+    lines += [f"  Warning: {warning}" for warning in result.warnings]
+    lines += [f"  Tried: {setup_sentence(result)}"]
+    unparsable, answers = result.counts["unparsable_answers"], result.counts["answers"]
+    if unparsable:
+        lines += [
+            f"  {unparsable} of {answers} answers could not be read; they count as no answer."
+        ]
+    lines += ["  Not shown: that no other attack does better. See the report for all limits."]
+    return "\n".join(lines)
+
+
+def comparison_table(results: Sequence[AuditResult]) -> str:
+    """Several audits as a table.
+
+    Args:
+        results: Finished audits.
+
+    Returns:
+        A line for each; every number with its kind.
+    """
+    rows = [
+        (
+            system_name(r),
+            verdict_text(r.verdict),
+            f"{r.claim.epsilon:g}",
+            cut(r.bound.epsilon),
+            cut(r.mu_bound.mu, 3),
+            "none" if r.guarantee.mu is None else decimal(r.guarantee.mu),
+            decimal(r.curves.auroc),
+            str(r.counts["model_calls"]),
+            f"{r.bound.method}, {r.bound.confidence:.0%}",
+        )
+        for r in results
+    ]
+    return aligned(HEAD, *rows)

@@ -1,0 +1,1 @@
+"""Reports of influence: heat maps of contexts, studies, and both in a terminal."""

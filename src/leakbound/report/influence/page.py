@@ -1,0 +1,147 @@
+"""Influence as one HTML file: heat maps of the context, positions, top-attributed spans."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from leakbound.report.influence.figures import position_figures, relative_position_figure
+from leakbound.report.influence.spans import (
+    NamedReading,
+    Segment,
+    TopSpan,
+    readings_by_context,
+    segments,
+    top_spans,
+)
+from leakbound.report.pages import render, script_file
+
+if TYPE_CHECKING:
+    from leakbound.attribution import Attribution, Grid, InfluenceRecord, Reading
+
+__all__ = ["influence_page"]
+
+SHOWN = 20  # contexts whose heat map is on the page; the numbers of all are in the exports
+OPACITY = 0.7  # of the strongest piece: text on it keeps a contrast of 4.5
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    text: str
+    opacity: float
+    top: bool
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Map:
+    """A heat map. data: what its script reads."""
+
+    name: str
+    tokens: list[tuple[str, str]]
+    pieces: list[_Piece]
+    spans: list[TopSpan]
+    data: dict[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class _Maps:
+    """The heat maps of all readings for one size of spans, on one scale."""
+
+    n: int
+    stride: int
+    maps: list[_Map]
+
+
+@dataclass(frozen=True, slots=True)
+class _Context:
+    one: Attribution
+    maps: list[_Maps]
+    whole: list[tuple[str, Reading, Grid]]
+    figures: list[str]
+
+
+def influence_page(*records: InfluenceRecord, title: str | None = None, shown: int = SHOWN) -> str:
+    """The page of one context or of many.
+
+    Args:
+        *records: Records of the same contexts, by one model each; their readings stand side by
+            side.
+        title: Heading of the page.
+        shown: Most contexts with a heat map.
+
+    Returns:
+        HTML that opens from disk and makes no request. All text is escaped.
+
+    Raises:
+        UsageError: If the records are not of the same contexts.
+    """
+    contexts = readings_by_context(records)
+    return render(
+        "influence/page.html.j2",
+        script=script_file("influence/page.js"),
+        title=title or "Influence of a context on a response",
+        records=records,
+        count=len(contexts),
+        contexts=[_context(readings) for readings in contexts[:shown]],
+        relative_positions=relative_position_figure(contexts),
+        describe=_described,
+        guarantees=list(dict.fromkeys(line for record in records for line in record.promise)),
+    )
+
+
+def _context(readings: Sequence[NamedReading]) -> _Context:
+    grids = [
+        (one, grid) for one in readings for grid in one.reading.grids[:-1] or one.reading.grids
+    ]
+    sizes = sorted({grid.n for _, grid in grids})
+    whole = [(one.name, one.reading, one.reading.grids[-1]) for one in readings]
+    maps = [_maps([(one, grid) for one, grid in grids if grid.n == n]) for n in sizes]
+    return _Context(readings[0].one, maps, whole, position_figures(readings))
+
+
+def _maps(grids: Sequence[tuple[NamedReading, Grid]]) -> _Maps:
+    most = max(float(grid.totals.max()) for _, grid in grids) or 1.0
+    first = grids[0][1]
+    return _Maps(first.n, first.stride, [_map(one, grid, most) for one, grid in grids])
+
+
+def _map(one: NamedReading, grid: Grid, most: float) -> _Map:
+    cut = segments(one.one, grid)
+    top = max(range(len(cut)), key=lambda at: cut[at].influence)
+    pieces = [_piece(piece, grid, most, at == top) for at, piece in enumerate(cut)]
+    data = {
+        "spans": grid.spans, "values": np.round(np.asarray(grid.signed), 4).tolist(),
+        "tokens": one.reading.tokens, "top": most, "over": [piece.spans for piece in cut],
+    }  # fmt: skip
+    return _Map(one.name, _tokens_with_lambda(one.reading), pieces, top_spans(one.one, grid), data)
+
+
+def _piece(segment: Segment, grid: Grid, most: float, top: bool) -> _Piece:
+    label = (
+        f"{segment.text.strip() or 'blank'}: span {segment.top + 1}, "
+        f"{_place(grid.spans[segment.top])}, influence {segment.influence:.3f} on the whole response"
+    )
+    return _Piece(segment.text, round(OPACITY * segment.influence / most, 3), top, label)
+
+
+def _tokens_with_lambda(reading: Reading) -> list[tuple[str, str]]:
+    """Each response token with its lambda, where every token has one of its own."""
+    lams = [f"λ {lam:.3g}" for lam in reading.lams] or [""] * len(reading.tokens)
+    return list(zip(reading.tokens, lams, strict=True))
+
+
+def _place(span: tuple[int, int]) -> str:
+    first, end = span
+    return f"token {first + 1}" if end == first + 1 else f"tokens {first + 1} to {end}"
+
+
+def _described(of: str, n: int) -> str:
+    return {
+        "span": f"mean span of n = {n}",
+        "hottest": f"top-attributed span of n = {n}",
+        "context": "the whole context",
+    }[of]

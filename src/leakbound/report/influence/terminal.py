@@ -1,0 +1,113 @@
+"""Influence in a terminal: numbers, and a heat map with colours and with marks that need none."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import IO, TYPE_CHECKING
+
+from leakbound.report.influence.spans import Segment, decoding_name, segments, top_spans
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from leakbound.attribution import Attribution, Grid, InfluenceRecord, Reading
+
+__all__ = ["influence_summary", "print_heat"]
+
+HEAT = (
+    (255, 255, 255), (255, 236, 210), (255, 205, 150), (250, 165, 90), (232, 125, 40),
+)  # black text reads on all of them  # fmt: skip
+SHOWN = 3
+
+
+def influence_summary(record: InfluenceRecord, shown: int = SHOWN) -> str:
+    """What each response lost without the whole context, and its top-attributed spans.
+
+    Args:
+        record: Contexts with their readings.
+        shown: Most contexts.
+
+    Returns:
+        Plain text.
+    """
+    lines = []
+    for one in record.attributions[:shown]:
+        for reading in one.readings:
+            lines += [_whole(reading), *_lambdas(reading)]
+            lines += [_top(one, grid) for grid in reading.grids[:-1]]
+    return "\n".join([*lines, *_expected(record, shown)])
+
+
+def _whole(reading: Reading) -> str:
+    whole, how = reading.grids[-1], "sampled" if reading.sampled else "given"
+    return (
+        f"{decoding_name(reading)}: “{reading.text.strip()}” ({how}). Whole context: influence "
+        f"{whole.totals[0]:.3f}, ex-post privacy loss ε {whole.losses[0]:.3f}; numerical tolerance "
+        f"of a token {reading.floor:.1g}."
+    )
+
+
+def _lambdas(reading: Reading) -> list[str]:
+    """Each token of a response from bounded CID with its lambda."""
+    tokens = ", ".join(
+        f"{piece.strip()!r} {lam:.3g}"
+        for piece, lam in zip(reading.tokens, reading.lams, strict=False)
+    )
+    return [f"  λ of each token: {tokens}"] if tokens else []
+
+
+def _top(one: Attribution, grid: Grid) -> str:
+    found = (f"{span.text.strip()!r} {span.influence:.3f}" for span in top_spans(one, grid, 3))
+    return f"  n = {grid.n}: top-attributed {', '.join(found)}"
+
+
+def _expected(record: InfluenceRecord, shown: int) -> list[str]:
+    count = len(record.attributions)
+    if count < 2:
+        return []
+    more = f"{count - shown} more contexts are in the report and the exports."
+    names = {"context": "whole context", "span": "span of n = {n}", "hottest": "top-attributed span of n = {n}"}  # fmt: skip
+    rows = [
+        f"  λ = {e.lam:g}, {names[e.of].format(n=e.n)}: {e.mean:.3f} [{e.low:.3f}, {e.high:.3f}]"
+        for e in record.expected
+    ]
+    head = f"Expected influence over {count} contexts, with {record.confidence:.0%} intervals:"
+    return [*([more] if count > shown else []), head, *rows]
+
+
+def print_heat(record: InfluenceRecord, shown: int = SHOWN, file: IO[str] | None = None) -> None:
+    """Print the heat map of the smallest spans; » and « mark the top-attributed piece.
+
+    Args:
+        record: Contexts with their readings.
+        shown: Most contexts.
+        file: Where to print; None for standard output.
+    """
+    from rich.console import Console
+
+    console = Console(file=file or sys.stdout, highlight=False, soft_wrap=True)
+    for one in record.attributions[:shown]:
+        for reading in one.readings:
+            grid, how = reading.grids[0], f"{record.model}, {decoding_name(reading)}"
+            console.print(f"Influence of spans of {grid.n} on the response, {how}:", markup=False)
+            console.print(_painted(segments(one, grid)))
+            console.print()
+
+
+def _painted(pieces: Sequence[Segment]) -> Text:
+    from rich.text import Text
+
+    most = max(piece.influence for piece in pieces)
+    top = next((at for at, piece in enumerate(pieces) if piece.influence == most > 0), None)
+    text = Text()
+    for at, piece in enumerate(pieces):
+        level = round(4 * piece.influence / most) if most > 0 else 0
+        shown = _printable(f"»{piece.text}«" if at == top else piece.text)
+        color = ",".join(map(str, HEAT[level]))
+        text.append(shown, style=f"black on rgb({color})" if level else "")
+    return text
+
+
+def _printable(text: str) -> str:
+    return "".join(c if c.isprintable() or c == "\n" else "�" for c in text)

@@ -1,0 +1,51 @@
+"""HTML pages from templates: one file each, readable offline, with all text escaped."""
+
+from __future__ import annotations
+
+import base64
+import functools
+import hashlib
+import importlib.resources
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+__all__ = ["render", "script_file"]
+
+
+def render(template: str, *, script: str = "", **values: object) -> str:
+    """Fill a template of this package.
+
+    Args:
+        template: Its path below leakbound/report, such as "audit/page.html.j2".
+        script: JavaScript of the page. The page's policy allows it by its hash, and no other.
+        **values: What the template names.
+
+    Returns:
+        HTML. Values are escaped unless a template marks them as safe.
+    """
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    found = _environment().get_template(template)
+    return found.render(script=script, digest=digest, **values)
+
+
+def script_file(path: str) -> str:
+    """The text of a script of this package.
+
+    Args:
+        path: Its path below leakbound/report.
+
+    Returns:
+        JavaScript.
+    """
+    return (importlib.resources.files("leakbound.report") / path).read_text(encoding="utf-8")
+
+
+@functools.cache
+def _environment() -> Environment:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    return Environment(
+        loader=PackageLoader("leakbound.report", "."), autoescape=True, undefined=StrictUndefined
+    )

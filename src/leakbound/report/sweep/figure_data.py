@@ -1,0 +1,325 @@
+"""What the figures of a sweep show, as numbers: bounds, utility, and one against the other."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from leakbound.sweeping import SweepPoint, SweepRecord
+
+__all__ = [
+    "FigureData", "FigurePoint", "Range", "Series", "figure_csv", "figures_of", "setting_name",
+]  # fmt: skip
+
+Kind = Literal["bound", "exact", "claim", "utility", "zero_shot", "non_private"]
+REFERENCES = ("zero_shot", "non_private")
+MANY = 12  # settings that are named in a figure; more have the numbers of the table
+UTILITY = {"accuracy": "accuracy", "rougeL": "ROUGE-L F1"}
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Values of the repeats of one setting: a spread, no confidence bound.
+
+    Attributes:
+        low: The least.
+        middle: The median.
+        high: The largest.
+    """
+
+    low: float
+    middle: float
+    high: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Range:
+        """The range of some values.
+
+        Args:
+            values: One for each repeat, at least one.
+
+        Returns:
+            The range.
+        """
+        return cls(min(values), statistics.median(values), max(values))
+
+
+@dataclass(frozen=True, slots=True)
+class FigurePoint:
+    """One setting in a figure.
+
+    Attributes:
+        x: Its place.
+        y: Its height.
+        repeats: How many repeats have both.
+        setting: The setting in words.
+        label: What tells it from the others of its series, or its number in the table.
+    """
+
+    x: Range
+    y: Range
+    repeats: int
+    setting: str
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Settings that differ in x alone, in the order of x; or a reference line.
+
+    Attributes:
+        name: As the legend names it.
+        kind: What it shows.
+        points: At least one.
+    """
+
+    name: str
+    kind: Kind
+    points: tuple[FigurePoint, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FigureData:
+    """One figure.
+
+    Attributes:
+        name: Of its files.
+        title: What it shows.
+        x: Label of the x axis.
+        y: Label of the y axis.
+        series: What is drawn.
+        repeats: Seeds of each setting.
+        ticks: Names of the places on x where these are no numbers.
+        left_out: Values that no place can show.
+        connected: Whether a series is a line.
+    """
+
+    name: str
+    title: str
+    x: str
+    y: str
+    series: tuple[Series, ...]
+    repeats: int
+    ticks: tuple[str, ...] = ()
+    left_out: int = 0
+    connected: bool = True
+
+
+def setting_name(changes: Mapping[str, object], without: str | None = None) -> str:
+    """A setting in few words.
+
+    Args:
+        changes: What it changes, by key.
+        without: A key that is not named.
+
+    Returns:
+        Keys and values. Epsilon is written as its sign, an option of the mechanism by its own name.
+
+    Examples:
+        >>> setting_name({"epsilon": 4, "mechanism.partitions": 10})
+        'ε=4, partitions=10'
+    """
+    shown = {key: value for key, value in changes.items() if key != without}
+    return ", ".join(
+        f"{'ε' if key == 'epsilon' else key.removeprefix('mechanism.')}="
+        f"{'none' if value is None else value}"
+        for key, value in shown.items()
+    )
+
+
+def figures_of(record: SweepRecord) -> list[FigureData]:
+    """The figures of a sweep.
+
+    Args:
+        record: The sweep.
+
+    Returns:
+        Bounds over what changes; where utility was measured, utility over it and utility against
+        bounds. None without points.
+    """
+    if not record.points:
+        return []
+    sweep = _Sweep(record)
+    return [sweep.bounds(), *([sweep.utility(), sweep.frontier()] if record.utilities else [])]
+
+
+Value = Callable[["SweepPoint"], "float | None"]
+
+
+def _utility(point: SweepPoint) -> float | None:
+    return None if point.utility is None else point.utility.value
+
+
+def _zero_shot(point: SweepPoint) -> float | None:
+    return None if point.utility is None else point.utility.zero_shot
+
+
+def _non_private(point: SweepPoint) -> float | None:
+    return None if point.utility is None else point.utility.non_private
+
+
+def _bound(point: SweepPoint) -> float | None:
+    return point.bound.epsilon
+
+
+class _Sweep:
+    """A record with its settings placed on an axis."""
+
+    def __init__(self, record: SweepRecord) -> None:
+        self.record, self.settings = record, record.settings
+        self.axis = _axis(record)
+        self.confidence = min(point.bound.confidence or 0.0 for point in record.points)
+
+    def bounds(self) -> FigureData:
+        """Lower bounds, exact losses where they are known, and claims."""
+        series = [
+            *self._series("bound", f"lower bound, {self.confidence:.0%}", _bound),
+            *self._merged("exact", "exact loss of the worst pair", lambda p: p.exact_epsilon),
+            *self._merged("claim", "claim", lambda p: p.claim.epsilon),
+        ]
+        left_out = sum(not _finite(point.bound.epsilon) for point in self.record.points)
+        return self._over_axis("bound", f"Bound against {self._x()}", "ε", series, left_out)
+
+    def utility(self) -> FigureData:
+        """Utility of private outputs between both references."""
+        title = f"Utility against {self._x()}"
+        return self._over_axis("utility", title, self._measure(), self._utilities())
+
+    def _utilities(self) -> list[Series]:
+        return [
+            *self._merged("utility", "private outputs", _utility),
+            *self._merged("zero_shot", "zero-shot baseline", _zero_shot),
+            *self._merged("non_private", "non-private upper bound", _non_private),
+        ]
+
+    def frontier(self) -> FigureData:
+        """Utility over the bound: upper left is better, as far as this attack can tell."""
+        groups: dict[str, list[FigurePoint]] = {}
+        for at, points in enumerate(self.settings):
+            if (found := self._point(at, _bound, _utility)) is not None:
+                name = setting_name(points[0].changes, self.axis)
+                groups.setdefault(name, []).append(found)
+        series = [Series(name or "settings", "utility", tuple(g)) for name, g in groups.items()]
+        shown = sum(point.repeats for one in series for point in one.points)
+        return FigureData(
+            name="frontier", title="Privacy and utility",
+            x=f"lower bound of ε, {self.confidence:.0%}", y=self._measure(),
+            series=(*series, *(one for one in self._utilities() if one.kind in REFERENCES)),
+            repeats=self.record.repeats, left_out=len(self.record.points) - shown, connected=False,
+        )  # fmt: skip
+
+    def _groups(self) -> dict[str, list[int]]:
+        """Settings that differ in the axis alone."""
+        found: dict[str, list[int]] = {}
+        for at, points in enumerate(self.settings):
+            name = setting_name(points[0].changes, self.axis) if self.axis else ""
+            found.setdefault(name, []).append(at)
+        return found
+
+    def _series(self, kind: Kind, word: str, y: Value) -> list[Series]:
+        made = {name: self._points(members, y) for name, members in self._groups().items()}
+        return [
+            Series(f"{word}; {name}" if name else word, kind, points)
+            for name, points in made.items()
+            if points
+        ]
+
+    def _merged(self, kind: Kind, word: str, y: Value) -> list[Series]:
+        """Series over the same places with the same values are one."""
+        series = self._series(kind, word, y)
+        values = {tuple((p.x, p.y) for p in one.points): one for one in reversed(series)}
+        if len(values) == 1:
+            return [Series(word, kind, series[0].points)]
+        return [one for one in series if any(one is kept for kept in values.values())]
+
+    def _points(self, members: Iterable[int], y: Value) -> tuple[FigurePoint, ...]:
+        found = (self._point(at, self._place(at), y) for at in members)
+        points = [point for point in found if point is not None]
+        return tuple(sorted(points, key=lambda point: point.x.middle))
+
+    def _place(self, at: int) -> Value:
+        """The value on the axis, or the number of the setting."""
+        axis = self.axis
+        return lambda point: float(at) if axis is None else _plain_number(point.changes[axis])
+
+    def _point(self, at: int, x: Value, y: Value) -> FigurePoint | None:
+        """One setting; None if no repeat has finite values."""
+        points = self.settings[at]
+        pairs = [(x(point), y(point)) for point in points]
+        known = [(a, b) for a, b in pairs if a is not None and b is not None]
+        finite = [(a, b) for a, b in known if math.isfinite(a) and math.isfinite(b)]
+        if not finite:
+            return None
+        xs, ys = Range.of([a for a, _ in finite]), Range.of([b for _, b in finite])
+        return FigurePoint(xs, ys, len(finite), setting_name(points[0].changes), self._label(at))
+
+    def _x(self) -> str:
+        return "the claimed ε" if self.axis == "epsilon" else self.axis or "setting"
+
+    def _measure(self) -> str:
+        return " or ".join(sorted({UTILITY[one.kind] for one in self.record.utilities}))
+
+    def _over_axis(
+        self, name: str, title: str, y: str, series: Sequence[Series], left_out: int = 0
+    ) -> FigureData:
+        ticks = () if self.axis else tuple(map(self._label, range(len(self.settings))))
+        return FigureData(
+            name=name, title=title, x=self._x(), y=y, series=tuple(series),
+            repeats=self.record.repeats, ticks=ticks, left_out=left_out,
+            connected=bool(self.axis),
+        )  # fmt: skip
+
+    def _label(self, at: int) -> str:
+        changes = self.settings[at][0].changes
+        if self.axis:
+            return setting_name({self.axis: changes[self.axis]})
+        return setting_name(changes) if len(self.settings) <= MANY else str(at + 1)
+
+
+def _finite(value: float | None) -> bool:
+    return value is not None and math.isfinite(value)
+
+
+def _axis(record: SweepRecord) -> str | None:
+    """The key on x: epsilon where it changes, else the first number that does."""
+    numbers = [
+        key
+        for key, values in record.grid.items()
+        if len(values) > 1 and None not in map(_plain_number, values)
+    ]
+    return "epsilon" if "epsilon" in numbers else next(iter(numbers), None)
+
+
+def _plain_number(value: object) -> float | None:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if number else None  # type: ignore[arg-type]
+
+
+def figure_csv(figure: FigureData) -> str:
+    """The numbers of a figure.
+
+    Args:
+        figure: One figure.
+
+    Returns:
+        CSV with a row a point; low and high are the spread of the repeats.
+    """
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow((
+        "series", "kind", "setting", "repeats", "x", "x_low", "x_high", "y", "y_low", "y_high",
+    ))  # fmt: skip
+    for series in figure.series:
+        for point in series.points:
+            x, y = point.x, point.y
+            writer.writerow((
+                series.name, series.kind, point.setting, point.repeats, x.middle, x.low, x.high,
+                y.middle, y.low, y.high,
+            ))  # fmt: skip
+    return file.getvalue()

@@ -1,0 +1,205 @@
+"""The figures of a sweep: for its page, and as files for a paper."""
+
+from __future__ import annotations
+
+import io
+from itertools import cycle
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypedDict
+
+from leakbound.report.figures import CLAIM, COLORS, INK, LINES, SVG, canvas, svg
+from leakbound.report.sweep.figure_data import (
+    REFERENCES,
+    FigureData,
+    Series,
+    figure_csv,
+    figures_of,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from leakbound.sweeping import SweepRecord
+
+__all__ = ["FORMATS", "figure_files", "figure_svg"]
+
+FORMATS = ("svg", "pdf", "png", "csv")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "h", "p", "d", "8", "H")
+WIDE = 8  # times the least value from which an axis is logarithmic
+PNG_DPI = 200
+METADATA: dict[str, dict[str, str | None]] = {
+    "svg": {"Date": None, "Creator": None},
+    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+    "png": {"Software": None},
+}  # nothing that differs between equal figures
+SPREAD = (
+    "marker: median of {repeats} repeats; band or bar: least to largest (spread, no confidence "
+    "bound)"
+)
+
+
+class _Look(NamedTuple):
+    """Colour, dashes and marker: series differ without colour too."""
+
+    color: str
+    dashes: str
+    marker: str
+
+
+class _LineStyle(TypedDict):
+    color: str
+    linestyle: str
+    linewidth: float
+    marker: str
+
+
+LOOKS = tuple(
+    _Look(COLORS[at % len(COLORS)], LINES[at % len(LINES)], marker)
+    for at, marker in enumerate(MARKERS)
+)
+REFERENCE_LOOKS: dict[str, _LineStyle] = {
+    "exact": {"color": INK, "linestyle": ":", "linewidth": 1.4, "marker": "x"},
+    "claim": {"color": CLAIM, "linestyle": "--", "linewidth": 1.2, "marker": ""},
+    "zero_shot": {"color": INK, "linestyle": ":", "linewidth": 1.2, "marker": ""},
+    "non_private": {"color": INK, "linestyle": "-.", "linewidth": 1.2, "marker": ""},
+}
+
+
+def figure_svg(data: FigureData) -> str:
+    """A figure for the page.
+
+    Args:
+        data: What it shows.
+
+    Returns:
+        An svg element in the page's own text colour.
+    """
+    return svg(_drawn(data), f"{data.title}: {data.y} over {data.x}")
+
+
+def figure_files(record: SweepRecord, formats: tuple[str, ...]) -> dict[str, str | bytes]:
+    """Every figure of a sweep in every format.
+
+    Args:
+        record: The sweep.
+        formats: Some of FORMATS; csv holds the numbers of a figure.
+
+    Returns:
+        Contents by file name.
+    """
+    return {
+        f"{figure.name}.{name}": _file(figure, name)
+        for figure in figures_of(record)
+        for name in formats
+    }
+
+
+def _file(data: FigureData, name: str) -> str | bytes:
+    if name == "csv":
+        return figure_csv(data)
+    import matplotlib
+
+    made = io.BytesIO()
+    with matplotlib.rc_context({**SVG, "pdf.fonttype": 42}):
+        _drawn(data).savefig(
+            made, format=name, metadata=METADATA[name], dpi=PNG_DPI, facecolor="white"
+        )
+    return made.getvalue()
+
+
+def _drawn(data: FigureData) -> Figure:
+    figure, axes = canvas(data.x, data.y)
+    looks = cycle(LOOKS)
+    for series in data.series:
+        if series.kind in REFERENCE_LOOKS:
+            _draw_reference(axes, data, series)
+        else:
+            _draw_measured(axes, data, series, next(looks))
+    _scale_x(axes, data)
+    _scale_y(axes, data)
+    _legend(figure, axes, data)
+    return figure
+
+
+def _draw_reference(axes: Axes, data: FigureData, series: Series) -> None:
+    """A line over x; references of a frontier lie across it."""
+    look = REFERENCE_LOOKS[series.kind]
+    if not data.connected and series.kind in REFERENCES:
+        for at, value in enumerate(sorted({point.y.middle for point in series.points})):
+            axes.axhline(value, label="_" if at else series.name, **look)
+        return
+    x, y = _middles(series)
+    if len(x) == 1 or data.ticks:
+        dash: Literal["_"] = "_"
+        axes.plot(x, y, ls="", marker=dash, ms=14, mew=1.6, color=look["color"], label=series.name)
+        return
+    axes.plot(x, y, label=series.name, **look)
+
+
+def _middles(series: Series) -> tuple[list[float], list[float]]:
+    points = series.points
+    return [point.x.middle for point in points], [point.y.middle for point in points]
+
+
+def _draw_measured(axes: Axes, data: FigureData, series: Series, look: _Look) -> None:
+    x, y = _middles(series)
+    dashes = look.dashes if data.connected and len(x) > 1 else ""
+    axes.plot(
+        x, y, color=look.color, ls=dashes, marker=look.marker, ms=5, lw=1.8, label=series.name
+    )
+    if data.repeats > 1:
+        _draw_spread(axes, series, look.color, bool(dashes))
+    if data.name == "frontier":
+        for point in series.points:
+            axes.annotate(
+                point.label, (point.x.middle, point.y.middle), xytext=(4, 4),
+                textcoords="offset points", fontsize=7, color=INK,
+            )  # fmt: skip
+
+
+def _draw_spread(axes: Axes, series: Series, color: str, connected: bool) -> None:
+    """From the least to the largest of the repeats: a band along a line, bars at single settings."""
+    x, y = _middles(series)
+    low, high = [p.y.low for p in series.points], [p.y.high for p in series.points]
+    if connected:
+        axes.fill_between(x, low, high, color=color, alpha=0.18, lw=0)
+        return
+    left, right = [p.x.low for p in series.points], [p.x.high for p in series.points]
+    axes.vlines(x, low, high, color=color, lw=1, alpha=0.7)
+    axes.hlines(y, left, right, color=color, lw=1, alpha=0.7)
+
+
+def _scale_x(axes: Axes, data: FigureData) -> None:
+    """Logarithmic where values span much; places without numbers get their names."""
+    places = sorted({point.x.middle for series in data.series for point in series.points})
+    if data.ticks:
+        axes.set_xticks(range(len(data.ticks)), data.ticks, rotation=30, ha="right", fontsize=7)
+    elif data.connected and len(places) > 1:
+        if places[0] > 0 and places[-1] / places[0] >= WIDE:
+            axes.set_xscale("log")
+        axes.set_xticks(places, [f"{place:g}" for place in places])
+        axes.minorticks_off()
+
+
+def _scale_y(axes: Axes, data: FigureData) -> None:
+    """From 0; a utility up to 1."""
+    values = [point.y.high for series in data.series for point in series.points]
+    if data.name != "bound":
+        axes.set_ylim(-0.03, 1.03)
+    elif values:
+        top = max(*values, 1e-3)
+        axes.set_ylim(-0.03 * top, 1.05 * top)
+
+
+def _legend(figure: Figure, axes: Axes, data: FigureData) -> None:
+    """Below the axes. It says what a band is, since it looks like a confidence band and is none."""
+    from matplotlib.patches import Patch
+
+    handles, names = axes.get_legend_handles_labels()
+    if data.repeats > 1:
+        handles.append(Patch(color=INK, alpha=0.18, lw=0))
+        names.append(SPREAD.format(repeats=data.repeats))
+    figure.set_size_inches(5.2, 3.4 + 0.17 * len(names))
+    figure.legend(
+        handles, names, fontsize=7.5, frameon=False, labelcolor=INK, loc="outside lower left"
+    )

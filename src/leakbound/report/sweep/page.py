@@ -1,0 +1,145 @@
+"""A sweep as one HTML file: verdicts first, then figures, then a table to sort and filter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from leakbound.report.pages import render, script_file
+from leakbound.report.sweep.figure_data import FigureData, figures_of, setting_name
+from leakbound.report.sweep.figures import figure_svg
+from leakbound.report.sweep.words import (
+    calls_sentence,
+    claims_sentence,
+    joint_confidence,
+    not_tried_sentence,
+    tally,
+    tried_sentence,
+    worst_sentences,
+)
+from leakbound.report.words import KINDS, LIMITS, decimal, rate_text, verdict_text
+from leakbound.stats import cut
+
+if TYPE_CHECKING:
+    from leakbound.gating.rates import Rate
+    from leakbound.sweeping import SweepPoint, SweepRecord, SweepUtility
+
+__all__ = ["sweep_page"]
+
+CAPTIONS = {
+    "bound": "Lower bounds that the attack certifies. A bound above the claim's line is evidence "
+    "against the claim; a bound below it proves nothing.",
+    "utility": "Accuracy or ROUGE-L of private outputs for held-out queries, between the zero-shot "
+    "baseline and the non-private upper bound.",
+    "frontier": "A point a setting, numbered as in the table where there are many. Further left is "
+    "less leakage to this attack, further up is more useful.",
+}
+SPREAD = (
+    " Bands and bars span the repeats, from least to largest, and are no confidence bounds; every "
+    "marker of a bound is the median of lower bounds."
+)
+UTILITY = ("utility", "zero-shot", "non-private")
+NONE = -1.0  # where a cell without a number is sorted: before all numbers
+
+
+@dataclass(frozen=True, slots=True)
+class _Cell:
+    """A cell. key: what it is sorted by where that is not its text; kind: its class."""
+
+    text: str
+    key: float | None = None
+    kind: str = ""
+
+
+def sweep_page(record: SweepRecord, title: str | None = None) -> str:
+    """The page of a sweep.
+
+    Args:
+        record: The sweep.
+        title: Heading of the page.
+
+    Returns:
+        HTML that opens from disk and makes no request. All text is escaped.
+    """
+    warnings = dict.fromkeys(warning for point in record.points for warning in point.warnings)
+    return render(
+        "sweep/page.html.j2",
+        script=script_file("sweep/page.js"),
+        title=title or f"Sweep over {', '.join(record.grid) or 'seeds'}",
+        record=record,
+        tally=[(name, verdict_text(name), count) for name, count in tally(record).items()],
+        lines=_lines(record),
+        figures=[(figure_svg(data), _caption(data)) for data in figures_of(record)],
+        head=_head(record),
+        rows=_rows(record),
+        missing=[
+            (setting_name(one.changes), one.seed, verdict_text(one.cause), one.reason)
+            for one in record.missing
+        ],
+        warnings=list(warnings),
+        limits=LIMITS,
+    )
+
+
+def _lines(record: SweepRecord) -> dict[str, str]:
+    if not record.points:
+        return {}
+    return {
+        "Worst": " ".join(worst_sentences(record)), "Claimed": claims_sentence(record),
+        "Tried": tried_sentence(record), "Not tried": not_tried_sentence(record),
+        "Confidence": joint_confidence(record), "Model calls": calls_sentence(record),
+    }  # fmt: skip
+
+
+def _caption(data: FigureData) -> str:
+    lost = f" {data.left_out} points have no finite value and are not shown."
+    return (
+        CAPTIONS[data.name] + (SPREAD if data.repeats > 1 else "") + (lost if data.left_out else "")
+    )
+
+
+def _head(record: SweepRecord) -> tuple[str, ...]:
+    return (
+        "no.", *record.grid, "seed", "verdict", "claimed ε", "ε ≥", "by", "TPR", "FPR", "μ ≥",
+        "guaranteed μ", "exact ε", *(UTILITY if record.utilities else ()), "pairs", "model calls",
+        "run",
+    )  # fmt: skip
+
+
+def _rows(record: SweepRecord) -> list[list[_Cell]]:
+    """Points by setting; repeats of one setting have its number."""
+    settings = enumerate(record.settings, 1)
+    return [_row(record, at, point) for at, points in settings for point in points]
+
+
+def _row(record: SweepRecord, number: int, point: SweepPoint) -> list[_Cell]:
+    bound, claim = point.bound, point.claim.epsilon
+    by = f"{bound.method}, {bound.confidence or 0:.0%} {KINDS[bound.kind]}"
+    return [
+        _Cell(str(number), number), *(_plain(point.changes.get(key)) for key in record.grid),
+        _plain(point.seed), _Cell(verdict_text(point.verdict), None, point.verdict),
+        _number(claim, f"{claim:g}"), _number(bound.epsilon, cut(bound.epsilon)), _Cell(by),
+        *(_rate(point.rates.get(name)) for name in ("tpr", "fpr")),
+        _number(point.mu_bound, cut(point.mu_bound, 3)), _number(point.guarantee.mu),
+        _number(point.exact_epsilon), *(_utility(point.utility) if record.utilities else ()),
+        _plain(point.pairs), _plain(point.model_calls), _Cell(point.run),
+    ]  # fmt: skip
+
+
+def _plain(value: object) -> _Cell:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return _Cell("none" if value is None else str(value), float(str(value)) if number else None)
+
+
+def _number(value: float | None, text: str | None = None) -> _Cell:
+    return _Cell("–", NONE) if value is None else _Cell(text or decimal(value), value)
+
+
+def _rate(rate: Rate | None) -> _Cell:
+    return _Cell(rate_text(rate), NONE if rate is None else rate.share)
+
+
+def _utility(found: SweepUtility | None) -> tuple[_Cell, ...]:
+    if found is None:
+        return (_number(None),) * len(UTILITY)
+    return tuple(map(_number, (found.value, found.zero_shot, found.non_private)))

@@ -1,0 +1,171 @@
+"""The sentences of a sweep's report, shared by terminal and page."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from leakbound.report.sweep.figure_data import setting_name
+from leakbound.report.words import VERDICTS, verdict_text
+from leakbound.stats import cut
+
+if TYPE_CHECKING:
+    from leakbound.sweeping import SweepPoint, SweepRecord
+
+__all__ = [
+    "calls_sentence", "claims_sentence", "joint_confidence", "not_tried_sentence", "tally",
+    "tally_sentence", "tried_sentence", "worst_sentences",
+]  # fmt: skip
+
+FIXED = ("query", "canary", "model", "mechanism", "address", "data")
+WITHIN = ("model", "mechanism")  # an application at an address has its own
+
+
+def tally(record: SweepRecord) -> dict[str, int]:
+    """Points of each verdict, and points without a result by their cause.
+
+    Args:
+        record: The sweep.
+
+    Returns:
+        Counts; every verdict is there.
+    """
+    found = Counter(str(point.verdict) for point in record.points)
+    missing = Counter(str(point.cause) for point in record.missing)
+    return {**{verdict: found[verdict] for verdict in VERDICTS}, **dict(sorted(missing.items()))}
+
+
+def worst_sentences(record: SweepRecord) -> list[str]:
+    """The largest lower bound, and the one that is largest beside its claim.
+
+    Args:
+        record: The sweep.
+
+    Returns:
+        One sentence or two.
+    """
+    bounded = [point for point in record.points if point.bound.epsilon is not None]
+    if not bounded:
+        return ["No point has a bound."]
+    largest = max(bounded, key=lambda point: point.bound.epsilon or 0.0)
+    nearest = max(bounded, key=lambda point: (point.bound.epsilon or 0.0) / point.claim.epsilon)
+    found = [f"Largest bound: {_bound(largest)}."]
+    if nearest is not largest:
+        found.append(f"Largest bound relative to its claim: {_bound(nearest)}.")
+    return found
+
+
+def _bound(point: SweepPoint) -> str:
+    bound, claim = point.bound, point.claim
+    where = setting_name(point.changes) or "the setting as given"
+    return (
+        f"ε(δ={claim.delta:g}) ≥ {cut(bound.epsilon)} with {bound.confidence:.0%} confidence by "
+        f"{bound.method}; claimed: {claim.epsilon:g} ({where}, seed {point.seed})"
+    )
+
+
+def claims_sentence(record: SweepRecord) -> str:
+    """What the points claim.
+
+    Args:
+        record: The sweep.
+
+    Returns:
+        One line.
+    """
+    epsilons = sorted({point.claim.epsilon for point in record.points})
+    deltas = sorted({point.claim.delta for point in record.points})
+    return f"ε = {_range(epsilons)} at δ = {_range(deltas)}."
+
+
+def _range(values: list[float]) -> str:
+    shown = [f"{value:g}" for value in values]
+    if len(shown) <= 6:
+        return ", ".join(shown)
+    return f"{shown[0]} to {shown[-1]} ({len(shown)} values)"
+
+
+def tried_sentence(record: SweepRecord) -> str:
+    """What was tried.
+
+    Args:
+        record: The sweep.
+
+    Returns:
+        One sentence.
+    """
+    grid = "; ".join(
+        f"{key} = {', '.join('none' if v is None else str(v) for v in values)}"
+        for key, values in record.grid.items()
+    )
+    seeds = f", {record.repeats} seeds each" if record.repeats > 1 else ""
+    pairs = _range(sorted({float(point.pairs) for point in record.points}))
+    return (
+        f"{len(record.settings)} settings{seeds}: {grid or 'as given'}; {pairs} paired trials a "
+        "point."
+    )
+
+
+def not_tried_sentence(record: SweepRecord) -> str:
+    """What the sweep keeps fixed, so that nobody reads it as all there is.
+
+    Args:
+        record: The sweep.
+
+    Returns:
+        One sentence.
+    """
+    left_out = WITHIN if record.base.get("address") is not None else ()
+    keys = [key for key in FIXED if key not in left_out]
+    fixed = {key: record.base[key] for key in keys if record.base.get(key) is not None}
+    return "; ".join(f"{key} other than {value}" for key, value in fixed.items()) + "."
+
+
+def joint_confidence(record: SweepRecord) -> str:
+    """How far bounds that hold one by one hold together.
+
+    Args:
+        record: The sweep.
+
+    Returns:
+        One sentence.
+    """
+    missed = math.fsum(1 - (point.bound.confidence or 0.0) for point in record.points)
+    all_together = (
+        f"all of them hold together with at least {1 - missed:.0%}"
+        if missed < 1
+        else "there are too many to state a joint confidence"
+    )
+    number = len(record.points)
+    return (
+        f"Each of the {number} bounds holds with its own confidence; {all_together} (Bonferroni)."
+    )
+
+
+def calls_sentence(record: SweepRecord) -> str:
+    """How many model calls stand behind the sweep, and how many without sharing.
+
+    Args:
+        record: The sweep.
+
+    Returns:
+        One sentence.
+    """
+    return (
+        f"{record.model_calls} model calls for all points; {record.model_calls_unshared} if points "
+        "shared none."
+    )
+
+
+def tally_sentence(record: SweepRecord) -> str:
+    """Counts of verdicts and causes that occur.
+
+    Args:
+        record: The sweep.
+
+    Returns:
+        A few words.
+    """
+    counts = tally(record).items()
+    return ", ".join(f"{n} {verdict_text(name)}" for name, n in counts if n) or "no point"

@@ -1,0 +1,120 @@
+"""Measures of Context Influence, by the studies of leakbound.attribution."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from leakbound.attribution import attribute
+from leakbound.attribution.study_record import StudyRecord
+from leakbound.reproduce.context import RecipeContext
+from leakbound.reproduce.studies import (
+    cases_of,
+    influence_settings,
+    run_factor_study,
+    study_values,
+)
+from leakbound.reproduce.values import MeasuredValue, Quantity
+
+__all__ = [
+    "models_sizes_and_positions", "positions_by_model", "positions_of_study", "settings_of_study",
+    "top_tokens",
+]  # fmt: skip
+
+
+def top_tokens(context: RecipeContext) -> Iterator[MeasuredValue]:
+    """Where influence gathers in the first context. No text, since it may be private.
+
+    Args:
+        context: Model, contexts and scale.
+
+    Yields:
+        The position of the top-attributed token, and the influence of the median token.
+    """
+    settings = replace(influence_settings(context), ngrams=(1,))
+    record = attribute(cases_of(context)[:1], context.model(), settings)
+    for number, one in enumerate(record.attributions, 1):
+        spans, *_, whole = one.readings[0].grids
+        totals = spans.totals
+        top = int(totals.argmax())
+        share = 100 * totals[top] / max(float(totals.sum()), 1e-12)
+        shown = f"token {top + 1} of {len(totals)}: {totals[top]:.2f}, {share:.0f} % of all"
+        yield MeasuredValue(f"context {number}", Quantity.TOP_TOKEN, top + 1, shown)
+        median = float(np.median(totals))
+        shown = f"{median:.3f}; the whole context {whole.totals[0]:.2f}"
+        yield MeasuredValue(f"context {number}", Quantity.MEDIAN_TOKEN, median, shown)
+
+
+def settings_of_study(
+    context: RecipeContext, study: str, values: Sequence[float]
+) -> Iterator[MeasuredValue]:
+    """What a study finds at each value of its factor.
+
+    Args:
+        context: Model, contexts and scale.
+        study: Name of the study.
+        values: What it tries.
+
+    Yields:
+        Influence and utility of each setting.
+    """
+    record = run_factor_study(context, study, values)
+    yield from study_values(row for row in record.rows if row.utility is not None)
+
+
+def positions_of_study(
+    context: RecipeContext, study: str, values: Sequence[float]
+) -> Iterator[MeasuredValue]:
+    """What a study finds at each position.
+
+    Args:
+        context: Model, contexts and scale.
+        study: Name of the study.
+        values: What it tries.
+
+    Yields:
+        Influence at each position.
+    """
+    yield from _positions(run_factor_study(context, study, values))
+
+
+def positions_by_model(
+    context: RecipeContext, study: str, values: Sequence[float]
+) -> Iterator[MeasuredValue]:
+    """The same for each model.
+
+    Args:
+        context: Models, contexts and scale.
+        study: Name of the study.
+        values: What it tries.
+
+    Yields:
+        Influence at each position, model after model.
+    """
+    for address in context.models:
+        record = run_factor_study(context, study, values, (address,))
+        yield from _positions(record, f"{address}, " if len(context.models) > 1 else "")
+
+
+def models_sizes_and_positions(
+    context: RecipeContext, sizes: Sequence[float]
+) -> Iterator[MeasuredValue]:
+    """Three studies in one figure: models, context sizes, response positions.
+
+    Args:
+        context: Models, contexts and scale.
+        sizes: Largest numbers of context tokens.
+
+    Yields:
+        Influence in each panel.
+    """
+    models = run_factor_study(context, "models", models=context.models)
+    yield from study_values(models.rows, "(a) ")
+    yield from study_values(run_factor_study(context, "context-size", sizes).rows, "(b) ")
+    yield from _positions(run_factor_study(context, "response-position"), "(c) ")
+
+
+def _positions(record: StudyRecord, prefix: str = "") -> Iterator[MeasuredValue]:
+    yield from study_values((row for row in record.rows if row.utility is None), prefix)

@@ -1,0 +1,176 @@
+"""Recipes from the YAML files of this package, a file for each paper."""
+
+from __future__ import annotations
+
+import functools
+import importlib.resources
+import inspect
+from collections.abc import Iterator, Mapping
+from importlib.resources.abc import Traversable
+
+import yaml
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from leakbound.errors import DataError
+from leakbound.reproduce.measures import MEASURES
+from leakbound.reproduce.recipe import Needs, Recipe
+from leakbound.reproduce.tables import PaperTable
+from leakbound.reproduce.values import NO_NUMBERS, PrintedValue, Quantity
+
+__all__ = ["PAPERS", "load_recipes", "paper_tables"]
+
+PAPERS = ("contextleak", "influence", "tight", "poetry")  # the order in which recipes are listed
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class _Printed(_Strict):
+    """One value for one setting or several, or the cells of a table of the file.
+
+    Attributes:
+        setting: The setting; for a table a format over row and column.
+        settings: Several settings with the same value.
+        quantity: Name of a Quantity, in lower case.
+        value: What the paper prints.
+        expected: The shape in words, where the text prints no number.
+        where: Place in the paper; for a table a format over row, column and fields.
+        table: Name of a table of the file.
+        rows: Rows of the table; empty for all.
+        quantities: Quantity of each field of the table.
+    """
+
+    setting: str = ""
+    settings: tuple[str, ...] = ()
+    quantity: str = ""
+    value: int | float | str | None = None
+    expected: str = ""
+    where: str
+    table: str = ""
+    rows: tuple[str, ...] = ()
+    quantities: dict[str, str] = {}
+
+
+class _Recipe(_Strict):
+    name: str
+    title: str
+    finding: str
+    needs: Needs = "model"
+    model: str = "pocket"
+    task: str | None = None
+    measure: str
+    options: dict[str, object] = {}
+    printed: tuple[_Printed, ...]
+    differences: str
+
+
+class _File(_Strict):
+    """A file of recipes.
+
+    Attributes:
+        notes: Texts that several recipes share; `{name}` stands for them in `differences`.
+        tables: The paper's tables by name.
+        audits: Keys of audits that recipes refer to with YAML aliases.
+        recipes: The recipes.
+    """
+
+    notes: dict[str, str] = {}
+    tables: dict[str, PaperTable] = {}
+    audits: dict[str, dict[str, object]] = {}
+    recipes: tuple[_Recipe, ...]
+
+
+@functools.cache
+def load_recipes() -> Mapping[str, Recipe]:
+    """Every recipe of every paper.
+
+    Returns:
+        Recipes by name, in the order of the papers and their files.
+
+    Raises:
+        DataError: If a file is not as it must be.
+    """
+    files = (_read(paper) for paper in PAPERS)
+    return {one.name: _recipe(one, file) for file in files for one in file.recipes}
+
+
+def paper_tables(paper: str) -> Mapping[str, PaperTable]:
+    """The tables of one paper.
+
+    Args:
+        paper: One of PAPERS.
+
+    Returns:
+        Tables by name.
+    """
+    return _read(paper).tables
+
+
+@functools.cache
+def _read(paper: str) -> _File:
+    file = importlib.resources.files("leakbound.reproduce") / "recipes" / f"{paper}.yaml"
+    return read_file(file)
+
+
+def read_file(file: Traversable) -> _File:
+    """The content of a file of recipes, checked.
+
+    Args:
+        file: A YAML file.
+
+    Returns:
+        Notes, tables and recipes.
+
+    Raises:
+        DataError: If it is not as it must be.
+    """
+    try:
+        return _File.model_validate(yaml.safe_load(file.read_text(encoding="utf-8")))
+    except (yaml.YAMLError, ValidationError) as error:
+        reason = " ".join(str(error).split())
+        raise DataError(f"the recipes in {file.name} cannot be read: {reason}.") from None
+
+
+def _recipe(one: _Recipe, file: _File) -> Recipe:
+    options = {key: _option(key, value, file) for key, value in one.options.items()}
+    _check_measure(one.name, one.measure, options)
+    return Recipe(
+        name=one.name, title=one.title, finding=one.finding, needs=one.needs, model=one.model,
+        task=one.task, measure=one.measure, options=options,
+        printed=tuple(row for entry in one.printed for row in _printed(entry, file)),
+        differences=one.differences.format_map(file.notes),
+    )  # fmt: skip
+
+
+def _option(key: str, value: object, file: _File) -> object:
+    """The option `table` names a table of the file; any other one is a plain value."""
+    return file.tables[str(value)] if key == "table" else value
+
+
+def _check_measure(name: str, measure: str, options: Mapping[str, object]) -> None:
+    if measure not in MEASURES:
+        raise DataError(f"{name} names the measure {measure!r}; it must be one of MEASURES.")
+    try:
+        inspect.signature(MEASURES[measure]).bind(None, **options)
+    except TypeError as error:
+        raise DataError(f"the options of {name} do not fit its measure: {error}.") from None
+
+
+def _printed(entry: _Printed, file: _File) -> Iterator[PrintedValue]:
+    if entry.table:
+        yield from _cells(entry, file.tables[entry.table])
+        return
+    quantity = Quantity[entry.quantity.upper()]
+    value = entry.expected if entry.value is None else entry.value
+    where = entry.where if entry.value is not None else f"{NO_NUMBERS}; {entry.where}"
+    for setting in entry.settings or (entry.setting,):
+        yield PrintedValue(setting, quantity, value, where)
+
+
+def _cells(entry: _Printed, table: PaperTable) -> Iterator[PrintedValue]:
+    for cell in table.cells(entry.rows):
+        names = {"row": cell.row, "column": cell.column, **cell.values}
+        setting, where = entry.setting.format_map(names), entry.where.format_map(names)
+        for field, quantity in entry.quantities.items():
+            yield PrintedValue(setting, Quantity[quantity.upper()], cell.values[field], where)

@@ -1,0 +1,116 @@
+"""The influence studies of Context Influence as measured values: means over contexts, intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+
+from leakbound.attribution import Case, InfluenceRecord, Settings, attribute, read_cases
+from leakbound.attribution.bundled import notes
+from leakbound.attribution.studies import Run, run_study, runs_of, truncated
+from leakbound.attribution.study_record import Mean, Row, StudyRecord, Utility
+from leakbound.attribution.study_utility import Judges
+from leakbound.errors import UsageError
+from leakbound.reproduce.context import RecipeContext
+from leakbound.reproduce.values import MeasuredValue, Quantity
+
+__all__ = ["cases_of", "influence_settings", "run_factor_study", "study_values"]
+
+TEMPERATURE = 0.8  # the paper's
+
+
+def influence_settings(context: RecipeContext) -> Settings:
+    """The paper's temperature, with responses as long as the scale allows.
+
+    Args:
+        context: Its scale has the number of tokens.
+
+    Returns:
+        Settings without span sizes.
+    """
+    return Settings(ngrams=(), temperature=TEMPERATURE, max_tokens=context.scale.tokens)
+
+
+def cases_of(context: RecipeContext) -> list[Case]:
+    """The first contexts of the data, or of the bundled notes.
+
+    Args:
+        context: Its source names a file, or nothing.
+
+    Returns:
+        As many contexts as the scale says, or fewer (PRIVATE).
+
+    Raises:
+        UsageError: If the source is no file of contexts.
+    """
+    if set(context.source) - {"data"}:
+        raise UsageError(
+            "influence takes contexts from a .jsonl, .csv or text file; give it with --data, "
+            "without --task."
+        )
+    if context.source:
+        return list(islice(read_cases(Path(context.source["data"])), context.scale.contexts))
+    return notes(context.scale.contexts)
+
+
+def run_factor_study(
+    context: RecipeContext, study: str, values: Sequence[float] = (), models: Sequence[str] = ()
+) -> StudyRecord:
+    """Run a study.
+
+    Args:
+        context: Its contexts are studied.
+        study: Name of the study, as in `leakbound influence-study`.
+        values: What the study tries; empty for the paper's values.
+        models: Model addresses; empty for the first of the context.
+
+    Returns:
+        The record of the study.
+    """
+    cases = cases_of(context)
+    runs = runs_of(study, models or context.models[:1], influence_settings(context), values)
+
+    def attributed(run: Run) -> InfluenceRecord:
+        context.report(f"{study}: {run.name}, {len(cases)} contexts")
+        model = context.model(run.model)
+        template = run.settings.template
+        return attribute(truncated(cases, run.tokens, model, template), model, run.settings)
+
+    return run_study(study, runs, cases, attributed, Judges())
+
+
+def study_values(rows: Iterable[Row], prefix: str = "") -> Iterator[MeasuredValue]:
+    """Influence of every row, and utility beside settings.
+
+    Args:
+        rows: Rows of a study.
+        prefix: Text before the name of each setting.
+
+    Yields:
+        Influence, then ROUGE-L where it is measured, then counts of repeated text by both
+        definitions.
+    """
+    for row in rows:
+        setting, mean = prefix + row.setting, row.influence
+        yield MeasuredValue(setting, Quantity.INFLUENCE, mean.mean, _with_interval(mean, 2))
+        if row.utility is not None:
+            yield from _utility_values(setting, row.utility, mean.count)
+
+
+def _utility_values(setting: str, utility: Utility, contexts: int) -> Iterator[MeasuredValue]:
+    if (score := utility.rouge_l) is not None:
+        shown = _with_interval(score, 1, 100)
+        yield MeasuredValue(setting, Quantity.ROUGE_L, 100 * score.mean, shown)
+    counts = {
+        Quantity.REPEAT_PROGRAM: utility.repeat_program, Quantity.REPEAT_TEXT: utility.repeat_text,
+        Quantity.ROUGE_PROGRAM: utility.rouge_program, Quantity.ROUGE_TEXT: utility.rouge_text,
+    }  # fmt: skip
+    for quantity, count in counts.items():
+        if count is not None:
+            yield MeasuredValue(setting, quantity, count, f"{count} of {contexts}")
+
+
+def _with_interval(mean: Mean, digits: int, scale: float = 1.0) -> str:
+    low, high = (f"{scale * end:.{digits}f}" for end in (mean.low, mean.high))
+    return f"{scale * mean.mean:.{digits}f}" + (f" [{low}, {high}]" if mean.count > 1 else "")

@@ -1,0 +1,245 @@
+"""Utility of mechanisms over contexts drawn anew: accuracy, or ROUGE of free answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from leakbound.attacks.templates import REPEAT
+from leakbound.errors import DataError
+from leakbound.reproduce.context import RecipeContext
+from leakbound.reproduce.values import MeasuredValue, Quantity
+from leakbound.tasks import Aggregate, Context, Example, Job, Mechanism, Query, Task
+from leakbound.tasks.synthetic import HELP_DESK, QUEUES, TOPICS, help_desk, message
+from leakbound.utility import rouge
+
+__all__ = ["Group", "Metric", "Repeat", "mean_with_error", "repeats_of", "utility"]
+
+Metric = Literal["accuracy", "rouge1", "rougeL"]
+QUANTITIES: Mapping[Metric, Quantity] = {
+    "accuracy": Quantity.ACCURACY, "rouge1": Quantity.ROUGE_1, "rougeL": Quantity.ROUGE_L,
+}  # fmt: skip
+DRAWS = 400  # outputs per query for an expected accuracy: a standard error of 2.5 points at most
+BUNDLED_ROWS = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Mechanisms that differ in noise only.
+
+    Attributes:
+        collector: The one that asks the model.
+        settings: Mechanisms that release what it collected, by their setting in the table.
+    """
+
+    collector: Mechanism
+    settings: Mapping[str, Mechanism]
+
+    @classmethod
+    def of(cls, setting: str, mechanism: Mechanism) -> Group:
+        """A mechanism by itself.
+
+        Args:
+            setting: Its setting in the table.
+            mechanism: The mechanism.
+
+        Returns:
+            The group.
+        """
+        return cls(mechanism, {setting: mechanism})
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """A context (PRIVATE) with queries and their right answers.
+
+    Attributes:
+        task: How contexts and queries become prompts.
+        jobs: The context with each query.
+        truth: The right answer of each.
+        seed: Of every draw.
+    """
+
+    task: Task
+    jobs: list[Job]
+    truth: list[str]
+    seed: int
+
+    def collect(self, mechanism: Mechanism, context: RecipeContext) -> list[Aggregate]:
+        """Ask the model.
+
+        Args:
+            mechanism: What answers.
+            context: Whose first model is asked.
+
+        Returns:
+            An aggregate for each query (PRIVATE).
+        """
+        draws = [1_000_003 * self.seed + i for i in range(len(self.jobs))]
+        return list(mechanism.collect(self.task, self.jobs, draws, context.model()))
+
+    def value(
+        self,
+        mechanism: Mechanism,
+        aggregates: Sequence[Aggregate],
+        context: RecipeContext,
+        metric: Metric,
+    ) -> float:
+        """The utility of a mechanism.
+
+        Args:
+            mechanism: What releases and decodes.
+            aggregates: One for each query.
+            context: Whose first model decodes free answers.
+            metric: Accuracy, or a kind of ROUGE.
+
+        Returns:
+            Percent: the expected accuracy over many outputs, or the mean ROUGE of one text a query.
+        """
+        if metric == "accuracy":
+            return 100 * self._accuracy(mechanism, aggregates)
+        return 100 * self._rouge(mechanism, aggregates, context, metric)
+
+    def _accuracy(self, mechanism: Mechanism, aggregates: Sequence[Aggregate]) -> float:
+        rng = np.random.default_rng([self.seed, 1])
+        hits = [
+            np.asarray(mechanism.release(one, DRAWS, rng).answers) == self.task.labels.index(label)
+            for one, label in zip(aggregates, self.truth, strict=True)
+        ]
+        return float(np.mean(hits))
+
+    def _rouge(
+        self,
+        mechanism: Mechanism,
+        aggregates: Sequence[Aggregate],
+        context: RecipeContext,
+        metric: Metric,
+    ) -> float:
+        rng, model = np.random.default_rng([self.seed, 3]), context.model()
+        texts = [
+            mechanism.decode(self.task, job.query, mechanism.release(one, 1, rng), model)[0]
+            for job, one in zip(self.jobs, aggregates, strict=True)
+        ]
+        scores = [rouge(truth, text) for truth, text in zip(self.truth, texts, strict=True)]
+        return float(np.mean([score[metric].f1 for score in scores]))
+
+
+def repeats_of(context: RecipeContext, shots: int, free: bool = False) -> Iterator[Repeat]:
+    """Contexts with queries about other rows.
+
+    The bundled help desk draws its own routing of topics to queues for each repeat, so that only
+    the context knows it. Its free task is to end a sentence that every example shares.
+
+    Args:
+        context: Rows and scale.
+        shots: Examples of a context.
+        free: Answers are texts, not labels.
+
+    Yields:
+        One repeat after the other.
+
+    Raises:
+        DataError: If the rows are of the other kind, or too few.
+    """
+    for seed in range(context.scale.repeats):
+        if not context.source:
+            yield (_sentences if free else _help_desk)(seed, shots, context.scale.queries)
+        else:
+            rows, task = context.rows({"seed": seed})
+            yield _drawn(rows, task, seed, shots, context.scale.queries, free)
+
+
+def _help_desk(seed: int, shots: int, queries: int) -> Repeat:
+    rows = help_desk(max(BUNDLED_ROWS, shots + queries), np.random.default_rng([seed, 7]))
+    return _drawn(rows, HELP_DESK, seed, shots, queries, False)
+
+
+def _drawn(rows: Context, task: Task, seed: int, shots: int, queries: int, free: bool) -> Repeat:
+    _check_rows(len(rows), task, shots, queries, free)
+    chosen = np.random.default_rng([seed, shots]).choice(len(rows), shots + queries, replace=False)
+    context, asked = tuple(rows[i] for i in chosen[:shots]), [rows[i] for i in chosen[shots:]]
+    jobs = [Job(context, Query(row.input)) for row in asked]
+    return Repeat(task, jobs, [row.label for row in asked], seed)
+
+
+def _check_rows(rows: int, task: Task, shots: int, queries: int, free: bool) -> None:
+    if free == bool(task.labels):
+        kind = (
+            "texts for answers, such as --task samsum" if free else "labels, such as --task agnews"
+        )
+        raise DataError(
+            f"this recipe needs rows with {kind}; choose others with --task, --data or --data-dir."
+        )
+    if shots + queries > rows:
+        raise DataError(
+            f"{shots} examples and {queries} queries need {shots + queries} rows, and the data "
+            f"has {rows}; use fewer --queries."
+        )
+
+
+def _sentences(seed: int, shots: int, queries: int) -> Repeat:
+    """Contexts whose examples share a sentence; the query is its first half."""
+    rng, jobs, truth = np.random.default_rng([seed, 11]), [], []
+    for _ in range(queries):
+        words = message(str(rng.choice(list(TOPICS))), rng).split()
+        names = rng.choice(1000 + shots, shots, replace=False)
+        context = tuple(
+            Example(f"{' '.join(words)} {name}", QUEUES[i % 2]) for i, name in enumerate(names)
+        )
+        half = len(words) // 2
+        jobs.append(Job(context, Query(REPEAT.format(prefix=" ".join(words[:half])), free=True)))
+        truth.append(" ".join(words[half:]))
+    return Repeat(HELP_DESK, jobs, truth, seed)
+
+
+def utility(
+    context: RecipeContext, shots: int, groups: Sequence[Group], metric: Metric = "accuracy"
+) -> list[MeasuredValue]:
+    """The mean utility of each setting over repeats.
+
+    Args:
+        context: Model, rows and scale.
+        shots: Examples of a context.
+        groups: Mechanisms; those of one group share what is collected.
+        metric: Accuracy, or a kind of ROUGE.
+
+    Returns:
+        A value for each setting, in percent.
+
+    Raises:
+        UsageError: If ROUGE is asked for and its package is missing; before any model call.
+    """
+    if metric != "accuracy":
+        rouge("", "")  # raises where its package is missing
+    found: dict[str, list[float]] = {}
+    for repeat in repeats_of(context, shots, metric != "accuracy"):
+        for group in groups:
+            number = f"repeat {repeat.seed + 1} of {context.scale.repeats}"
+            context.report(f"{group.collector.name}, {shots} examples, {number}")
+            aggregates = repeat.collect(group.collector, context)
+            for setting, mechanism in group.settings.items():
+                value = repeat.value(mechanism, aggregates, context, metric)
+                found.setdefault(setting, []).append(value)
+    quantity = QUANTITIES[metric]
+    return [mean_with_error(setting, quantity, values) for setting, values in found.items()]
+
+
+def mean_with_error(setting: str, quantity: str, values: Sequence[float]) -> MeasuredValue:
+    """A mean with its standard error.
+
+    Args:
+        setting: The row of the table.
+        quantity: What is measured.
+        values: One for each repeat; a single one has no error.
+
+    Returns:
+        The mean.
+    """
+    mean = float(np.mean(values))
+    error = np.std(values, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else None
+    return MeasuredValue(
+        setting, quantity, mean, f"{mean:.1f}" + ("" if error is None else f" ± {error:.1f}")
+    )

@@ -1,0 +1,86 @@
+"""What a recipe compares: quantities, values that a paper prints, and measured values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+__all__ = ["NO_NUMBERS", "MeasuredValue", "PrintedValue", "Quantity"]
+
+NO_NUMBERS = "no number in the text"
+
+
+class Quantity(StrEnum):
+    """Quantities that a paper prints or a measure reports. Recipes name them in lower case."""
+
+    AUDITING_ACCURACY = "auditing accuracy, %"
+    LOG_ODDS = "ε by log odds (point estimate)"
+    RESAMPLED = "ε by resampled trials (point estimate)"
+    FROM_MU = "ε of the bound on μ, if Gaussian"
+    BOUND = "ε ≥, 95 %"
+    PILOT_ACCURACY = "accuracy on the pilot, %"
+    DEVIATION = "standard deviation of it"
+    ACCURACY = "accuracy, %"
+    ROUGE_1 = "ROUGE-1 F1, %"
+    ROUGE_L = "ROUGE-L F1, %"
+    BERTSCORE = "BERTScore, %"
+    FACTKB = "FactKB, %"
+    INFLUENCE = "influence on a response"
+    REPEAT_TEXT = "repeat prompts, by the text"
+    REPEAT_PROGRAM = "repeat prompts, by the program"
+    ROUGE_TEXT = "rouge prompts, by the text"
+    ROUGE_PROGRAM = "rouge prompts, by the program"
+    TOP_TOKEN = "top-attributed token"
+    MEDIAN_TOKEN = "median token"
+    DISTANCE = "L2 distance of the signals"
+    PERFECT_RESAMPLED = "perfect attack, by resampled trials"
+    PERFECT_EXACT = "exact ε of a perfect attack, claim 8"
+    MEAN_EXACT = "exact ε of the paired trials, mean"
+    SIGMA = "σ of private voting"
+    EXACT_OF_NOISE = "exact ε of that noise"
+    MU = "μ"
+    RATE_RATIO = "ln(TPR/FPR), threshold 0"
+    SENSITIVITY = "L2 sensitivity of the mean embedding"
+    AUROC = "AUROC, %"
+    TIME = "hours of the paper, seconds of this run"
+    MODEL_CALLS = "model calls an answer"
+    LIKELIHOOD = "predictive likelihood"
+    LABEL_LIKELIHOOD = "mean likelihood of the right label, %"
+    LARGEST_CHANGE = "mean largest change of a probability, %"
+    LEAST_KEPT = "least probability kept, %"
+    EXACT_REPLACE_ONE = "exact ε under replace_one"
+    GUARANTEE = "derived guarantee"
+
+
+@dataclass(frozen=True, slots=True)
+class PrintedValue:
+    """What a paper says of one setting.
+
+    Attributes:
+        setting: The row of the table, as measured values name it.
+        quantity: What is measured, as measured values name it.
+        value: A number as it is printed, or the expected shape in words.
+        where: Model, data and place in the paper.
+    """
+
+    setting: str
+    quantity: str
+    value: float | str
+    where: str
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredValue:
+    """A number of this run for one setting.
+
+    Attributes:
+        setting: The row of the table.
+        quantity: What is measured.
+        value: The number; infinite where nothing finite was found.
+        shown: The number as people read it, with its interval or its kind.
+    """
+
+    setting: str
+    quantity: str
+    value: float
+    shown: str
