@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from leakbound.auditing import AuditSpec
+from leakbound.auditing.spec import AuditSpec, flat_keys, merge_keys
 from leakbound.models import Counted, Scripted
-from leakbound.sweeping import OpensOnce, Sweep, SweepRecord, plan
-from leakbound.sweeping.grid import merged
+from leakbound.sweeping import CachingOpener, Sweep, SweepRecord, merge_grids, plan_sweep
 
 
 def said(prompt: str) -> str:
@@ -20,13 +19,14 @@ def said(prompt: str) -> str:
     return "yes" if prompt.count(parts[-2]) > 1 else "no"
 
 
-class RecipeContext:
+class Sweeps:
     """Sweeps over the rows of a file with a counting model."""
 
     def __init__(self, out: Path, data: Path) -> None:
         self.out, self.model, self.opened = out, Counted(Scripted(complete=said, name="leaky")), 0
         self.base: dict[str, Any] = {
-            "data": str(data), "mechanism": "report_noisy_max", "pairs": 16, "shots": 6, "partitions": 3, "simulations": 2000
+            "data": str(data), "mechanism": "report_noisy_max", "pairs": 16, "shots": 6,
+            "mechanism.partitions": 3, "simulations": 2000
         }  # fmt: skip
 
     def opener(self, spec: AuditSpec) -> Counted:
@@ -36,10 +36,9 @@ class RecipeContext:
     def sweep(
         self, grid: dict[str, Any], base: dict[str, Any] | None = None, **options: Any
     ) -> Sweep:
-        opens = OpensOnce(self.opener)
-        return Sweep(
-            plan({**self.base, **(base or {})}, merged(grid), opens, **options), self.out, opens
-        )
+        opens = CachingOpener(self.opener)
+        keys = merge_keys(flat_keys(self.base), flat_keys(base or {}))
+        return Sweep(plan_sweep(keys, merge_grids(grid), opens, **options), self.out, opens)
 
     def run(
         self, grid: dict[str, Any], base: dict[str, Any] | None = None, **options: Any
@@ -48,5 +47,5 @@ class RecipeContext:
 
 
 @pytest.fixture
-def lab(tmp_path: Path, data_file: Path) -> RecipeContext:
-    return RecipeContext(tmp_path / "sweep", data_file)
+def sweeps(tmp_path: Path, data_file: Path) -> Sweeps:
+    return Sweeps(tmp_path / "sweep", data_file)

@@ -10,7 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leakbound.errors import UsageError
-from leakbound.sweeping.grid import Grid, merged, parse_grid, settings, spec_of, told
+from leakbound.sweeping.grid import (
+    Grid,
+    describe,
+    merge_grids,
+    parse_grid,
+    settings_of,
+    spec_of,
+)
 
 
 @given(
@@ -22,9 +29,9 @@ from leakbound.sweeping.grid import Grid, merged, parse_grid, settings, spec_of,
 )
 def test_settings_are_every_combination_once(found: dict[str, set[int]]) -> None:
     grid: Grid = {key: tuple(values) for key, values in found.items()}
-    made = settings(grid)
+    made = settings_of(grid)
     assert len(made) == math.prod(len(values) for values in grid.values())
-    assert len({told(changes) for changes in made}) == len(made)
+    assert len({describe(changes) for changes in made}) == len(made)
     assert all(set(changes) == set(grid) for changes in made)
 
 
@@ -34,27 +41,27 @@ def test_values_are_read_as_in_a_configuration_file() -> None:
             "epsilon=1,2.5",
             "mechanism=few_shot,zero_shot",
             "score=null,predicted_member",
-            "option.lam=0.5,1",
+            "mechanism.lam=0.5,1",
         ]
     )
     assert grid == {
         "epsilon": (1, 2.5), "mechanism": ("few_shot", "zero_shot"),
-        "score": (None, "predicted_member"), "option.lam": (0.5, 1)
+        "score": (None, "predicted_member"), "mechanism.lam": (0.5, 1)
     }  # fmt: skip
 
 
 def test_the_command_line_wins_over_the_file() -> None:
-    assert merged({"epsilon": [1, 2], "delta": [1e-5]}, parse_grid(["epsilon=4"])) == {
+    assert merge_grids({"epsilon": [1, 2], "delta": [1e-5]}, parse_grid(["epsilon=4"])) == {
         "epsilon": (4,),
         "delta": (1e-5,),
     }
 
 
 def test_options_of_a_mechanism_are_joined_to_those_of_the_base() -> None:
-    base = {"mechanism": "context_influence_decoding", "options": {"temperature": 0.8, "lam": 9}}
-    spec = spec_of(base, {"option.lam": 0.5, "epsilon": 3}, seed=7)
-    assert spec.options == {"temperature": 0.8, "lam": 0.5}
-    assert (spec.epsilon, spec.seed) == (3, 7)
+    base = {"mechanism": {"kind": "context_influence_decoding", "temperature": 0.8, "lam": 9}}
+    spec = spec_of(base, {"mechanism.lam": 0.5, "epsilon": 3}, seed=7)
+    assert spec.system.mechanism.options == {"temperature": 0.8, "lam": 0.5}
+    assert (spec.decision.epsilon, spec.design.seed) == (3, 7)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +72,8 @@ def test_options_of_a_mechanism_are_joined_to_those_of_the_base() -> None:
         (["epsilon=1,1"], "one value twice"),
         (["epsilon=1", "epsilon=2"], "names 'epsilon' twice"),
         (["rows=1"], "with --data"),
-        (["options=1"], "option.lam"),
+        (["options=1"], "mechanism.lam"),
+        (["option.lam=1"], "it is 'mechanism.lam' now"),
         (["epsilon={a: 1}"], "numbers or names"),
     ],
 )
@@ -77,4 +85,4 @@ def test_a_grid_that_cannot_be_is_refused_with_a_sentence(texts: list[str], sent
 @pytest.mark.parametrize("grid", [3, {"epsilon": []}, {"epsilon": [[1]]}, {"epsilon": {"a": 1}}])
 def test_a_grid_of_a_file_is_refused_with_a_sentence(grid: Any) -> None:
     with pytest.raises(UsageError, match="grid"):
-        merged(grid)
+        merge_grids(grid)

@@ -1,4 +1,4 @@
-"""The record of a sweep: schema version 1 loads, says what it said, and exports one row a point."""
+"""The record of a sweep: what it holds, records of schema version 1, and one exported row a point."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import pytest
 
 import leakbound
 from leakbound.errors import StoreError
-from leakbound.report.sweep_page import sweep_page
-from leakbound.report.sweep_terminal import sweep_summary
-from leakbound.sweeping import SweepRecord, csv_text, load_sweep
+from leakbound.report.sweep.page import sweep_page
+from leakbound.report.sweep.terminal import sweep_summary
+from leakbound.sweeping import SweepRecord, load_sweep, sweep_csv
 
-GOLDEN = Path(__file__).parent / "golden" / "sweep-1.json"
-SCHEMA = Path(leakbound.__file__).parent / "sweeping" / "record-1.schema.json"
+GOLDEN = Path(__file__).parents[1] / "golden" / "sweep-1.json"
+SCHEMA = Path(leakbound.__file__).parent / "sweeping" / "record-2.schema.json"
 
 
 @pytest.fixture(scope="module")
@@ -24,12 +24,52 @@ def record() -> SweepRecord:
     return load_sweep(GOLDEN)
 
 
-def test_the_golden_record_loads_and_renders(record: SweepRecord) -> None:
-    assert record.to_json() == GOLDEN.read_text()
-    assert (len(record.points), len(record.unmade), len(record.settings)) == (4, 4, 2)
+def test_a_record_of_version_1_is_upgraded(record: SweepRecord, tmp_path: Path) -> None:
+    """As the package wrote it under its former name: nothing that was found may change."""
+    old = json.loads(GOLDEN.read_text())
+    assert old["schema_version"] == 1
+    assert (len(record.points), len(record.missing), len(record.settings)) == (4, 4, 2)
+    for point, before in zip(record.points, old["points"], strict=True):
+        assert point.verdict == "no_violation"
+        assert before["verdict"] == "consistent"
+        assert point.sentences == tuple(before["reasons"])
+        assert point.attack["query"] == "membership"
+        assert point.changes == {
+            "epsilon": before["changes"]["epsilon"],
+            "mechanism.partitions": before["changes"]["partitions"],
+        }
+        assert (point.mu_bound, point.exact_epsilon) == (before["mu"], before["exact"])
+        assert point.bound.epsilon == before["bound"]["epsilon"]
+        used = point.utility
+        assert used is not None
+        assert (used.zero_shot, used.non_private) == (
+            before["utility"]["floor"],
+            before["utility"]["ceiling"],
+        )
+    assert {one.cause for one in record.missing} == {"refused"}
+    assert record.base["query"] == "membership"
+    assert record.base["canary.digits"] == 16
+    assert not {"attack", "digits", "options", "level", "query.text"} & set(record.base)
+    (tmp_path / "sweep.json").write_text(record.to_json())
+    assert load_sweep(tmp_path) == record
+
+
+def test_options_of_version_1_stand_with_their_component(tmp_path: Path) -> None:
+    old = json.loads(GOLDEN.read_text())
+    old["base"]["options"] = {"temperature": 0.8}
+    old["grid"]["option.lam"] = [0.5, 1]
+    old["base"]["score"] = "said_member"
+    (tmp_path / "sweep.json").write_text(json.dumps(old))
+    found = load_sweep(tmp_path)
+    assert found.base["mechanism.temperature"] == 0.8
+    assert found.base["score"] == "predicted_member"
+    assert found.grid["mechanism.lam"] == (0.5, 1)
+
+
+def test_the_record_renders(record: SweepRecord) -> None:
     assert sweep_page(record).startswith("<!doctype html>")
-    assert sweep_summary(record, 7).startswith("SWEEP: ")
-    assert "Model calls made now: 7." in sweep_summary(record, 7)
+    assert sweep_summary(record, 7).startswith("SWEEP: 4 no violation, 4 refused")
+    assert "Model calls of this command: 7." in sweep_summary(record, 7)
 
 
 def test_the_shipped_json_schema_is_that_of_the_record() -> None:
@@ -37,7 +77,7 @@ def test_the_shipped_json_schema_is_that_of_the_record() -> None:
 
 
 def test_the_table_has_a_row_a_point(record: SweepRecord) -> None:
-    rows = list(csv.DictReader(io.StringIO(csv_text(record))))
+    rows = list(csv.DictReader(io.StringIO(sweep_csv(record))))
     assert len(rows) == len(record.points)
     for row, point in zip(rows, record.points, strict=True):
         assert (float(row["epsilon"]), int(row["seed"])) == (point.changes["epsilon"], point.seed)
@@ -52,22 +92,25 @@ def test_the_table_has_a_row_a_point(record: SweepRecord) -> None:
         assert float(row["fpr_low"]) <= float(row["fpr"]) <= float(row["fpr_high"])
         assert float(row["mu_guarantee"]) == point.guarantee.mu
         assert float(row["epsilon_exact"]) == pytest.approx(point.changes["epsilon"], rel=1e-6)
-        assert 0 <= float(row["utility_value"]) <= 1
+        assert 0 <= float(row["utility"]) <= 1
         assert int(row["model_calls"]) == point.model_calls
 
 
 def test_calls_are_counted_once_a_collection(record: SweepRecord) -> None:
     by_seed = {point.seed: point for point in record.points}
     used = [point.utility for point in by_seed.values()]
-    assert record.calls == sum(p.model_calls for p in by_seed.values()) + sum(
-        u.calls + u.reference_calls for u in used if u
+    assert record.model_calls == sum(p.model_calls for p in by_seed.values()) + sum(
+        u.model_calls + u.reference_model_calls for u in used if u
     )
-    assert record.calls_apart == 2 * record.calls
+    assert record.model_calls_unshared == 2 * record.model_calls
 
 
-def test_what_is_no_sweep_is_refused_with_a_sentence(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "text", ['{"schema_version": 3}', '{"schema_version": 1}', "[]", "{", '{"schema_version": 2}']
+)
+def test_what_is_no_sweep_is_refused_with_a_sentence(tmp_path: Path, text: str) -> None:
     with pytest.raises(StoreError, match=r"holds no sweep\.json"):
         load_sweep(tmp_path)
-    (tmp_path / "sweep.json").write_text('{"schema_version": 2}')
-    with pytest.raises(StoreError, match="not a sweep of schema version 1"):
+    (tmp_path / "sweep.json").write_text(text)
+    with pytest.raises(StoreError, match="not a sweep of schema version 1 or 2"):
         load_sweep(tmp_path)
