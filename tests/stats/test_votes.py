@@ -123,9 +123,18 @@ def test_vote_scores_are_the_chances_of_a_release() -> None:
 def test_support_holds_every_pair_that_a_moved_vote_can_make() -> None:
     xs, ys = VoteScores.count(4, 1.0).support()
     assert len(xs) == 13
-    assert len(VoteScores.count(4, 1.0, shared=False).support()[0]) == 25
     assert len(VoteScores.margin(2, 1.0).support()[0]) == 5 + 2 * 4 + 2 * 3
     assert xs.shape == ys.shape
+
+
+def test_the_corners_of_free_votes_bound_what_any_pair_of_them_can_lose() -> None:
+    """Every one of the (2T + 1)^2 pairs of margins takes gigabytes at T = 100."""
+    scores = VoteScores.margin(100, 2.0, shared=False)
+    xs, ys = scores.support()
+    assert len(xs) == 4
+    some = np.random.default_rng(0).integers(-100, 101, (2, 500))
+    process = scores.process(Gaussian(0.5, 1.0))
+    process.extend(scores.exceedance(some[0]), scores.exceedance(some[1]))
 
 
 def test_pairs_that_share_nothing_are_refused_as_shared() -> None:

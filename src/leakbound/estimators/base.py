@@ -370,9 +370,11 @@ class Estimator(Protocol):
         def enough(pairs: int) -> bool:
             return exceeds(self.largest_certifiable(start, pairs), design)
 
-        low, high = 0, MOST_PAIRS
-        if not enough(high):
-            return None
+        low, high = 0, 1
+        while not enough(high):
+            low, high = high, 2 * high
+            if low >= MOST_PAIRS:
+                return None
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (low, middle) if enough(middle) else (middle, high)

@@ -290,12 +290,20 @@ class VoteScores:
         )
 
     def support(self) -> tuple[Floats, Floats]:
-        """(xs, ys), each (states, K): the scores of every pair of values that there can be."""
-        one, other = np.meshgrid(
-            np.arange(self.low, self.high + 1), np.arange(self.low, self.high + 1)
+        """(xs, ys), each (states, K): scores whose convex hull holds those of every pair.
+
+        Payoffs are linear in both scores, so where the values of a pair move freely, its four
+        corners say the least that a stake can gain.
+        """
+        if self.move is None:
+            ends = np.array([self.low, self.high])
+            return self.exceedance(np.repeat(ends, 2)), self.exceedance(np.tile(ends, 2))
+        values, shifts = np.arange(self.low, self.high + 1), np.arange(-self.move, self.move + 1)
+        one, other = (
+            v.ravel() for v in np.broadcast_arrays(values[:, None], values[:, None] + shifts)
         )
-        near = np.abs(one - other) <= (self.high - self.low if self.move is None else self.move)
-        return self.exceedance(one[near]), self.exceedance(other[near])
+        inside = (other >= self.low) & (other <= self.high)
+        return self.exceedance(one[inside]), self.exceedance(other[inside])
 
     def process(
         self, claim: Guarantee, confidence: float = 0.95, horizon: int | None = None
