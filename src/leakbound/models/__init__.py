@@ -1,4 +1,4 @@
-"""Models answer asks. Importing this loads no torch; `open_model` does when an address needs it."""
+"""Models answer requests. Importing this loads no torch; `open_model` does where it needs it."""
 
 from leakbound.models.address import Local, open_embedder, open_model
 from leakbound.models.cache import Answers, Cached, Unopened
@@ -9,6 +9,7 @@ from leakbound.models.scripted import Scripted
 from leakbound.models.wrappers import Counted, Distinct, WithEmbedder
 
 __all__ = [
-    "Answers", "Request", "Cached", "Capabilities", "Complete", "Counted", "Distinct", "Embed", "Endpoint", "Model", "Local", "NextLogits", "ScoreLabels", "ScoreTokens", "Scripted", "Unopened",
+    "Answers", "Cached", "Capabilities", "Complete", "Counted", "Distinct", "Embed", "Endpoint",
+    "Local", "Model", "NextLogits", "Request", "ScoreLabels", "ScoreTokens", "Scripted", "Unopened",
     "WithEmbedder", "open_embedder", "open_model", "require",
 ]  # fmt: skip

@@ -1,6 +1,6 @@
-"""What a prompt or an example is made of:
+"""What a prompt or an example is made of: text, an image, or both in order.
 
-text, an image, or both in order. Both are private: no repr shows them.
+All of it is private: no repr shows it.
 """
 
 from __future__ import annotations
@@ -13,13 +13,19 @@ from dataclasses import dataclass, field
 from leakbound.errors import UsageError
 
 __all__ = [
-    "Content", "Image", "Parts", "content_key", "data_url", "fill", "images_in", "join", "measured", "readable", "text_only", "without",
+    "Content", "Image", "Parts", "content_key", "data_url", "fill", "images_in", "join", "measured",
+    "readable", "text_only", "without",
 ]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Image:
-    """The bytes of a PNG file and their SHA-256; images are equal where their hashes are."""
+    """An image (PRIVATE); images are equal where their hashes are.
+
+    Attributes:
+        sha256: SHA-256 of the file, in hexadecimal digits.
+        png: The bytes of a PNG file.
+    """
 
     sha256: str
     png: bytes = field(compare=False)
@@ -36,7 +42,11 @@ class Image:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Parts:
-    """Texts and at least one image, in order; no two texts stand side by side."""
+    """Texts and at least one image (PRIVATE).
+
+    Attributes:
+        parts: In order; no two texts stand side by side.
+    """
 
     parts: tuple[str | Image, ...]
 
@@ -48,7 +58,18 @@ Content = str | Image | Parts
 
 
 def join(contents: Iterable[Content]) -> str | Parts:
-    """One after the other: a text as long as there is no image among them."""
+    """Put contents one after the other.
+
+    Args:
+        contents: Texts, images and parts.
+
+    Returns:
+        A text as long as there is no image among them.
+
+    Examples:
+        >>> join(["a ", "kite"])
+        'a kite'
+    """
     found = list(contents)
     try:
         return "".join(found)  # type: ignore[arg-type]
@@ -64,13 +85,33 @@ def join(contents: Iterable[Content]) -> str | Parts:
 
 
 def fill(template: str, slot: str, content: Content) -> str | Parts:
-    """The template with `content` wherever it says `slot`."""
+    """Fill a template.
+
+    Args:
+        template: A text.
+        slot: What is replaced, wherever it stands.
+        content: What replaces it.
+
+    Returns:
+        The template with the content.
+
+    Examples:
+        >>> fill("say {x}", "{x}", "hello")
+        'say hello'
+    """
     first, *rest = template.split(slot)
     return join([first, *(part for text in rest for part in (content, text))])
 
 
 def images_in(content: object) -> list[Image]:
-    """Its images, in order; token ids and texts have none."""
+    """Images of a content.
+
+    Args:
+        content: A content; token ids and texts have no images.
+
+    Returns:
+        Its images, in order.
+    """
     return (
         [p for p in _parts(content) if isinstance(p, Image)]
         if isinstance(content, Image | Parts)
@@ -79,16 +120,31 @@ def images_in(content: object) -> list[Image]:
 
 
 def text_only(content: Content, who: str) -> str:
-    """A content that is a text. Raises UsageError, in the name of who needs one, for an image."""
+    """Require that a content is a text.
+
+    Args:
+        content: A content.
+        who: Needs a text; begins the message.
+
+    Returns:
+        The text.
+
+    Raises:
+        UsageError: If it holds an image.
+    """
     if not isinstance(content, str):
         raise UsageError(f"{who} takes texts only, and an input holds an image; use rows of text.")
     return content
 
 
 def content_key(content: Content) -> str | list[str | dict[str, str]]:
-    """What JSON may hold of a content and what tells any two apart:
+    """What JSON can hold of a content, different for any two contents.
 
-    a text as it is, images by their hashes.
+    Args:
+        content: A content.
+
+    Returns:
+        A text as it is; of other contents texts, and hashes of images.
     """
     if isinstance(content, str):
         return content
@@ -96,7 +152,20 @@ def content_key(content: Content) -> str | list[str | dict[str, str]]:
 
 
 def without(content: Content, part: Content, mark: str) -> str | Parts:
-    """A content with a mark in the place of every occurrence of a text, or of any image of `part`."""
+    """Hide a part of a content.
+
+    Args:
+        content: A content.
+        part: What is hidden: a text wherever it occurs, or images.
+        mark: Stands in its place.
+
+    Returns:
+        The content with marks.
+
+    Examples:
+        >>> without("call 555", "555", "[hidden]")
+        'call [hidden]'
+    """
     hidden = images_in(part)
     kept = [mark if p in hidden else p for p in _parts(content)]
     return join(
@@ -105,9 +174,14 @@ def without(content: Content, part: Content, mark: str) -> str | Parts:
 
 
 def readable(prompt: object, whole: bool = False) -> str:
-    """A prompt for a reader:
+    """A prompt for a reader.
 
-    texts and token ids as they are, of an image its size, and its data as well if `whole`.
+    Args:
+        prompt: Text and token ids are shown as they are, images by their sizes.
+        whole: Whether the data of images are shown as well.
+
+    Returns:
+        A text (PRIVATE).
     """
     if not isinstance(prompt, Image | Parts):
         return str(prompt)
@@ -118,12 +192,30 @@ def readable(prompt: object, whole: bool = False) -> str:
 
 
 def data_url(image: Image) -> str:
-    """The image as an address that holds its bytes."""
+    """The address that holds the bytes of an image.
+
+    Args:
+        image: The image.
+
+    Returns:
+        A `data:` URL (PRIVATE).
+    """
     return f"data:image/png;base64,{base64.b64encode(image.png).decode()}"
 
 
 def measured(content: Content) -> str:
-    """How much a content is, without what it is."""
+    """How much a content is, without what it is.
+
+    Args:
+        content: A content.
+
+    Returns:
+        Numbers of characters and sizes of images.
+
+    Examples:
+        >>> measured("secret")
+        '6 characters'
+    """
     return ", ".join(
         f"{len(p)} characters" if isinstance(p, str) else _measured(p) for p in _parts(content)
     )

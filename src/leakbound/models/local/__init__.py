@@ -1,6 +1,4 @@
-"""The local engine: any Hugging Face causal language model, from a folder or a hub id, on CPU or
-GPU.
-"""
+"""The local engine: any Hugging Face causal language model, from a folder or a hub id."""
 
 from leakbound.models.local.budget import Budget
 from leakbound.models.local.loading import load

@@ -1,6 +1,6 @@
-"""A memory budget for the local engine:
+"""A memory budget for the local engine.
 
-what is kept between calls, what one batch may hold, and how much is run at once.
+It says what is kept between calls, what one batch may hold, and how much is run at once.
 """
 
 from __future__ import annotations
@@ -8,33 +8,34 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from leakbound.errors import UsageError
+from leakbound.models.local.hugging_face import CausalModel
 
 __all__ = ["Budget", "logit_bytes", "token_bytes"]
 
-ACTIVATIONS = (
-    16 << 20
-)  # bytes of the widest activation of one pass on a CPU: what is larger leaves its cache
+# bytes of the widest activation of one pass on a CPU: what is larger leaves its cache
+ACTIVATIONS = 16 << 20
 LIVE = 8  # activations of that size that a pass may hold at once
-MASK = (
-    16  # bytes that attention masks take for each pair of a token that is run and one that it sees
-)
-KEPT = (
-    256 << 20,
-    4 << 30,
-)  # least and most that is kept between calls where nobody says; two rows of the window otherwise
+# bytes that attention masks take for each pair of a token that is run and one that it sees
+MASK = 16
+# least and most bytes kept between calls where nobody says; two rows of the window otherwise
+KEPT = (256 << 20, 4 << 30)
 LEAST = 64 << 20  # with less, nothing can be run
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """kept: bytes of keys and values that outlive a call; flight: bytes of those of one batch, with
-    its logits; tokens: run in one pass;
-    masks: bytes of the attention masks of a pass."""
+    """Bytes and tokens that the engine may use.
+
+    Attributes:
+        kept: Bytes of keys and values that outlive a call.
+        flight: Bytes of those of one batch, with its logits.
+        tokens: Tokens that are run in one pass.
+        masks: Bytes of the attention masks of a pass.
+    """
 
     kept: int
     flight: int
@@ -42,20 +43,33 @@ class Budget:
     masks: int = 256 << 20
 
     def step(self, rows: int, length: int) -> int:
-        """Tokens of each of so many rows that are run in one pass, where each row has `length`
-        tokens in the end.
+        """Tokens of each row that are run in one pass.
+
+        Args:
+            rows: Number of rows.
+            length: Tokens that each row has in the end.
+
+        Returns:
+            At least 1.
         """
         return max(1, min(self.tokens, self.masks // (MASK * length)) // rows)
 
     @classmethod
-    def of(cls, model: Any, memory: int | None = None) -> Budget:
-        """The budget for a loaded model: what `memory` bytes of the process leave, or half of what
-        the device has free.
+    def of(cls, model: CausalModel, memory: int | None = None) -> Budget:
+        """The budget for a loaded model.
 
         The peak of the process stays under `memory`: a quarter of what the weights leave is kept
-        between calls, half is for
-        the batch in flight, the rest for activations and masks. Raises UsageError if the process is
-        above it already.
+        between calls, half is for the batch in flight, the rest for activations and masks.
+
+        Args:
+            model: The loaded model.
+            memory: Bytes of the process; None for half of what the device has free.
+
+        Returns:
+            The budget.
+
+        Raises:
+            UsageError: If the process is above it already.
         """
         wide = _widest(model) * model.dtype.itemsize
         if memory is None:
@@ -74,31 +88,42 @@ class Budget:
         if left < LEAST:
             raise UsageError(
                 f"the memory budget is {memory / 2**30:.2f} GB and the process with the model's "
-                f"weights takes {used / 2**30:.2f} GB of "
-                f"it; it must leave at least {LEAST >> 20} MB. Give more with --memory, or take a "
-                "smaller model."
+                f"weights takes {used / 2**30:.2f} GB of it; it must leave at least "
+                f"{LEAST >> 20} MB. Give more with --memory, or take a smaller model."
             )
         tokens = min(_tokens(model.device, wide), max(64, left // 8 // (LIVE * wide)))
         return cls(left // 4, left // 2, tokens, left // 8)
 
 
-def token_bytes(model: Any) -> int:
-    """Bytes of the keys and values of one token in all layers."""
+def token_bytes(model: CausalModel) -> int:
+    """Bytes of the keys and values of one token in all layers.
+
+    Args:
+        model: The loaded model.
+
+    Returns:
+        A number of bytes.
+    """
     config = model.config.get_text_config(decoder=True)
     heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
     dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     return int(2 * config.num_hidden_layers * heads * dim * model.dtype.itemsize)
 
 
-def logit_bytes(model: Any) -> int:
-    """Bytes of the logits at one position."""
+def logit_bytes(model: CausalModel) -> int:
+    """Bytes of the logits at one position.
+
+    Args:
+        model: The loaded model.
+
+    Returns:
+        A number of bytes.
+    """
     return int(model.config.get_text_config(decoder=True).vocab_size * model.dtype.itemsize)
 
 
-def _widest(model: Any) -> int:
-    """Numbers a token of the widest activation between two layers (the head makes logits only where
-    they are asked for).
-    """
+def _widest(model: CausalModel) -> int:
+    """Numbers for each token in the widest activation between two layers, without the head."""
     head = model.get_output_embeddings()
     layers = (m for m in model.modules() if isinstance(m, torch.nn.Linear) and m is not head)
     return max(
@@ -116,19 +141,12 @@ def _free(device: torch.device) -> int:
         return int(torch.cuda.mem_get_info(device)[0])
     try:
         return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (
-        AttributeError,
-        ValueError,
-        OSError,
-    ):  # Windows has no sysconf, macOS does not tell these pages
+    except (AttributeError, ValueError, OSError):  # no sysconf, or none for these pages
         return 2 << 30
 
 
-def _used(model: Any) -> int:
-    """Bytes that the process holds now:
-
-    resident, or on the accelerator; the weights alone where the system does not tell.
-    """
+def _used(model: CausalModel) -> int:
+    """Bytes that the process holds now; the weights alone where the system does not say."""
     if model.device.type == "cuda":
         return int(torch.cuda.memory_allocated(model.device))
     try:

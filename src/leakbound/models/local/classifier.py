@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -13,30 +13,43 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 from transformers.utils.logging import disable_progress_bar
 
 from leakbound.errors import TargetError
+from leakbound.models.local.hugging_face import Classifier as ClassifierModel
+from leakbound.models.local.hugging_face import Tokenizer
 
 __all__ = ["Classifier", "load_classifier"]
 
-BATCH = 8
+BATCH = 8  # pairs in one pass: a window of each on a CPU stays within a few hundred MB
 
 
 class Classifier:
-    """Probabilities of classes for pairs of texts; what does not fit the window is cut from the
-    longer text of a pair.
+    """Probabilities of classes for pairs of texts.
+
+    What does not fit the window is cut from the longer text of a pair.
+
+    Args:
+        model: The classifier.
+        tokenizer: Its tokenizer.
+        name: Name for records and messages.
     """
 
-    def __init__(self, model: Any, tokenizer: Any, name: str) -> None:
+    def __init__(self, model: ClassifierModel, tokenizer: Tokenizer, name: str) -> None:
         self.model, self.tokenizer, self.name = model, tokenizer, name
-        extra = (
-            2 if model.config.model_type in ("roberta", "xlm-roberta", "camembert") else 0
-        )  # positions start behind padding
+        # positions of these models start behind padding
+        extra = 2 if model.config.model_type in ("roberta", "xlm-roberta", "camembert") else 0
         self.window = int(getattr(model.config, "max_position_embeddings", 512)) - extra
 
     def probabilities(self, pairs: Sequence[tuple[str, str]]) -> npt.NDArray[np.float64]:
-        """(pairs, classes) softmax of the logits, each pair as `first </s> second` with the
-        tokenizer's own special tokens.
+        """Probabilities of classes.
+
+        Args:
+            pairs: Pairs of texts, read as `first </s> second` with the tokenizer's own special
+                tokens.
+
+        Returns:
+            (pairs, classes) softmax of the logits.
         """
         found = [self._batch(pairs[at : at + BATCH]) for at in range(0, len(pairs), BATCH)]
-        return np.concatenate(found) if found else np.zeros((0, int(self.model.config.num_labels)))
+        return np.concatenate(found) if found else np.zeros((0, self.model.config.num_labels))
 
     def _batch(self, pairs: Sequence[tuple[str, str]]) -> npt.NDArray[np.float64]:
         first, second = ([pair[i] for pair in pairs] for i in (0, 1))
@@ -54,9 +67,16 @@ class Classifier:
 
 
 def load_classifier(address: str) -> Classifier:
-    """The sequence classifier in a folder (which never touches the network) or at a hub id.
+    """Load a sequence classifier.
 
-    Raises TargetError with what is missing.
+    Args:
+        address: A folder, which never touches the network, or a hub id.
+
+    Returns:
+        The classifier.
+
+    Raises:
+        TargetError: With what is missing.
     """
     local = Path(address).exists()
     if not local and address.startswith((".", "/", "~")):
@@ -72,4 +92,4 @@ def load_classifier(address: str) -> Classifier:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise TargetError(f"the classifier {address!r} could not be loaded: {reason}") from None
     model.to(torch.device("cuda" if torch.cuda.is_available() else "cpu"))
-    return Classifier(model.eval(), tokenizer, address)
+    return Classifier(model.eval(), cast(Tokenizer, tokenizer), address)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import torch
@@ -15,29 +15,52 @@ from leakbound._install import install_hint
 from leakbound.errors import TargetError
 from leakbound.models.request import Embed, Request
 
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
 __all__ = ["SentenceEmbedder", "load_embedder"]
 
 R = TypeVar("R")
 
 
 class SentenceEmbedder:
-    """Answers `Embed` alone, in one batch, with embeddings of norm 1."""
+    """Answers `Embed` alone, in one batch, with embeddings of norm 1.
 
-    supports: frozenset[type[Request[Any]]] = frozenset({Embed})
+    Args:
+        encoder: The model.
+        name: Name for records and messages.
+        fingerprint: Changes whenever an embedding could.
+    """
 
-    def __init__(self, encoder: Any, name: str, fingerprint: str) -> None:
+    supports: frozenset[type[Request[object]]] = frozenset({Embed})
+
+    def __init__(self, encoder: SentenceTransformer, name: str, fingerprint: str) -> None:
         self.encoder, self.name, self.fingerprint = encoder, name, fingerprint
 
-    def check(self, requests: Sequence[Request[Any]], /) -> None:
-        """Refuse other kinds of asks."""
-        for ask in requests:
-            if not isinstance(ask, Embed):
-                raise TargetError(f"{self.name} answers Embed only, not {type(ask).__name__}.")
+    def check(self, requests: Sequence[Request[object]], /) -> None:
+        """Refuse other kinds of requests.
+
+        Args:
+            requests: What is to be answered.
+
+        Raises:
+            TargetError: If one of them is no `Embed`.
+        """
+        for request in requests:
+            if not isinstance(request, Embed):
+                raise TargetError(f"{self.name} answers Embed only, not {type(request).__name__}.")
 
     def answer(self, requests: Sequence[Request[R]], /) -> list[R]:
-        """(dim,) float32 of norm 1 for each text."""
+        """Embed texts.
+
+        Args:
+            requests: What to answer.
+
+        Returns:
+            (dim,) float32 of norm 1 for each text, in order.
+        """
         self.check(requests)
-        texts = [ask.text for ask in requests]  # type: ignore[attr-defined]
+        texts = [request.text for request in requests]  # type: ignore[attr-defined]
         rows = self.encoder.encode(
             texts, normalize_embeddings=True, show_progress_bar=False, convert_to_numpy=True
         )
@@ -45,8 +68,16 @@ class SentenceEmbedder:
 
 
 def load_embedder(address: str) -> SentenceEmbedder:
-    """A sentence-transformers model, or a plain transformer with mean pooling; a folder never
-    touches the network.
+    """Load a sentence-transformers model, or a plain transformer with mean pooling.
+
+    Args:
+        address: A folder, which never touches the network, or a hub id.
+
+    Returns:
+        A model that answers `Embed`.
+
+    Raises:
+        TargetError: With what is missing.
     """
     try:
         from sentence_transformers import SentenceTransformer
@@ -73,10 +104,7 @@ def load_embedder(address: str) -> SentenceEmbedder:
     )
 
 
-def _identity(address: str, encoder: Any) -> bytes:
-    """Of the embedding of a fixed text:
-
-    it changes whenever the weights do in a way that matters.
-    """
+def _identity(address: str, encoder: SentenceTransformer) -> bytes:
+    """From the embedding of a fixed text: it changes whenever the weights do so that it matters."""
     probe = np.asarray(encoder.encode(["one fixed text"], convert_to_numpy=True), np.float32)
     return f"{address} {np.round(probe, 4).tolist()}".encode()

@@ -1,5 +1,6 @@
-"""Load a causal language model, or one that sees images beside text; whatever is missing gets a
-sentence.
+"""Load a causal language model, or one that sees images beside text.
+
+Whatever is missing gets a sentence.
 """
 
 from __future__ import annotations
@@ -17,28 +18,40 @@ from transformers.utils.logging import disable_progress_bar
 from leakbound._install import install_hint
 from leakbound.errors import TargetError, UsageError
 from leakbound.models.local.budget import Budget
+from leakbound.models.local.hugging_face import CausalModel, ModelConfig
 from leakbound.models.local.model import TransformersModel
 
 __all__ = ["load"]
 
-READ = (
-    "*.json",
-    "*.jinja",
-    "*.txt",
-    "*.model",
-    "*.py",
-)  # what of a model's folder changes its answers, beside weights
+# what of a model's folder changes its answers, beside weights
+READ = ("*.json", "*.jinja", "*.txt", "*.model", "*.py")
 
 
 def load(
-    address: str, name: str | None = None, dtype: str = "auto", device: str = "auto", trust_remote_code: bool = False,
+    address: str,
+    name: str | None = None,
+    dtype: str = "auto",
+    device: str = "auto",
+    trust_remote_code: bool = False,
     memory: int | None = None,
-) -> TransformersModel:  # fmt: skip
-    """Load a causal or an image-text-to-text model with its tokenizer or processor; a folder never
-    touches the network. Raises TargetError with what is missing.
+) -> TransformersModel:
+    """Load a causal or an image-text-to-text model with its tokenizer or processor.
 
-    memory: bytes that the process (on a GPU: the model's tensors) may take at its peak; None: half
-    of what is free.
+    Args:
+        address: A folder, which never touches the network, or a hub id.
+        name: Name for records and messages; None for `hf/ADDRESS`.
+        dtype: "auto" (float32 on a CPU, bfloat16 on a GPU), "float32", "bfloat16" or "float16".
+        device: "auto", "cpu" or "cuda".
+        trust_remote_code: Whether code that the model brings may run.
+        memory: Bytes that the process (on a GPU: the model's tensors) may take at its peak; None
+            for half of what is free.
+
+    Returns:
+        The model.
+
+    Raises:
+        TargetError: With what is missing.
+        UsageError: If `dtype` is not known, or `memory` is too little.
     """
     folder = Path(address)
     if folder.exists():
@@ -51,9 +64,7 @@ def load(
     disable_progress_bar()  # type: ignore[no-untyped-call]
     where = _device(device)
     kwargs = {"trust_remote_code": trust_remote_code, "local_files_only": folder.exists()}
-    only = {
-        "use_safetensors": True
-    }  # other weight files are pickles, which run code when they are read
+    only = {"use_safetensors": True}  # other weight files are pickles: reading them runs code
     try:
         reader, kind, behind = _kinds(AutoConfig.from_pretrained(address, **kwargs))
         tokenizer = reader.from_pretrained(address, **kwargs)
@@ -62,23 +73,21 @@ def load(
         if "trust_remote_code" in str(error):
             raise TargetError(
                 f"the model {address!r} brings Python code of its own, which is not run; read it, "
-                "and add --trust-remote-code if you "
-                "trust it."
+                "and add --trust-remote-code if you trust it."
             ) from None
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise TargetError(f"the model {address!r} could not be loaded: {reason}") from None
     fingerprint = _fingerprint(folder) if folder.exists() else _of_hub(address, model)
     if model.dtype != torch.float32:  # other numbers, other answers
         fingerprint += f"-{str(model.dtype).removeprefix('torch.')}"
-    getattr(tokenizer, "tokenizer", tokenizer).model_max_length = (
-        1 << 30
-    )  # the window is checked before any call, with a sentence
+    # the window is checked before any call, with a sentence
+    getattr(tokenizer, "tokenizer", tokenizer).model_max_length = 1 << 30
     model.to(where)
     model.eval()
     return behind(model, tokenizer, name or f"hf/{address}", fingerprint, Budget.of(model, memory))
 
 
-def _kinds(config: Any) -> tuple[Any, Any, type[TransformersModel]]:
+def _kinds(config: ModelConfig) -> tuple[Any, Any, type[TransformersModel]]:
     """What reads prompts, what the model is, and the class that stands before both."""
     from transformers.models.auto.modeling_auto import (
         MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES as SEEING,
@@ -104,11 +113,13 @@ def _check_folder(folder: Path) -> None:
             "save_pretrained."
         )
     if not _weights(folder):
-        kept = " (*.bin files can run code when they are read: save the model again with save_pretrained)"
+        pickles = (
+            " (*.bin files can run code when they are read: save the model again with "
+            "save_pretrained)"
+        )
         raise TargetError(
             f"the model folder {str(folder)!r} has no weights; it must hold *.safetensors beside "
-            "config.json"
-            f"{kept if any(folder.glob('*.bin')) else ''}."
+            f"config.json{pickles if any(folder.glob('*.bin')) else ''}."
         )
 
 
@@ -116,16 +127,14 @@ def _weights(folder: Path) -> list[Path]:
     return sorted(folder.glob("*.safetensors"))
 
 
-def _of_hub(address: str, model: Any) -> str:
-    """Of a hub id and the revision that was loaded."""
+def _of_hub(address: str, model: CausalModel) -> str:
+    """Hash of a hub id and the revision that was loaded."""
     revision = getattr(model.config, "_commit_hash", None) or ""
     return hashlib.sha256(f"{address} {revision}".encode()).hexdigest()[:16]
 
 
 def _fingerprint(folder: Path) -> str:
-    """Of configuration, tokenizer, chat template and code, and the size and both ends of every
-    weight file.
-    """
+    """Hash of every file that is read; of weight files, of their sizes and both ends."""
     digest = hashlib.sha256()
     read = [path for form in READ for path in folder.glob(form)]
     for path in sorted([*read, *_weights(folder)]):

@@ -1,12 +1,12 @@
-"""A causal language model behind the one verb `answer`:
+"""A causal language model behind the one verb `answer`.
 
-asks become rows of token ids, logits become answers.
+Requests become rows of token ids, logits become answers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ import torch
 from leakbound.errors import TargetError
 from leakbound.models.content import Parts
 from leakbound.models.local.budget import Budget
+from leakbound.models.local.hugging_face import CausalModel, Tokenizer
 from leakbound.models.local.passes import Ids, Passes, State
 from leakbound.models.request import (
     Complete,
@@ -30,19 +31,32 @@ from leakbound.models.request import (
 __all__ = ["TransformersModel"]
 
 R = TypeVar("R")
+Floats = npt.NDArray[np.float32]
 
 
 class TransformersModel:
-    """A causal language model behind the one verb `answer`."""
+    """A causal language model behind the one verb `answer`.
 
-    supports: frozenset[type[Request[Any]]] = frozenset(
+    Args:
+        model: The loaded model.
+        tokenizer: Its tokenizer.
+        name: Name for records and messages.
+        fingerprint: Changes whenever an answer could.
+        budget: Limits of memory; None for half of what is free.
+
+    Attributes:
+        window: Most tokens of a prompt with its answer.
+        passes: Runs rows of token ids.
+    """
+
+    supports: frozenset[type[Request[object]]] = frozenset(
         {Complete, ScoreLabels, ScoreTokens, NextLogits, Embed}
     )
 
     def __init__(
         self,
-        model: Any,
-        tokenizer: Any,
+        model: CausalModel,
+        tokenizer: Tokenizer,
         name: str,
         fingerprint: str,
         budget: Budget | None = None,
@@ -54,58 +68,83 @@ class TransformersModel:
         self.passes = Passes(model, budget or Budget.of(model))
 
     # --- the verb
-    # -------------------------------------------------------------------------------------------------
 
-    def check(self, requests: Sequence[Request[Any]], /) -> None:
-        """Refuse asks of an unknown kind and prompts that do not fit the window; never truncates."""
-        for ask in requests:
-            if type(ask) not in self.supports:
-                raise TargetError(f"{self.name} cannot answer {type(ask).__name__}.")
-            need = self._length(ask)
+    def check(self, requests: Sequence[Request[object]], /) -> None:
+        """Refuse what cannot be answered. Nothing is ever truncated.
+
+        Args:
+            requests: What is to be answered.
+
+        Raises:
+            TargetError: For a kind that is not known, or a prompt that does not fit the window.
+        """
+        for request in requests:
+            if type(request) not in self.supports:
+                raise TargetError(f"{self.name} cannot answer {type(request).__name__}.")
+            need = self._length(request)
             if need > self.window:
                 raise TargetError(
                     f"a prompt and its answer need {need} tokens, and the window of {self.name} "
-                    f"is {self.window}; "
-                    "nothing was sent. Put less into the prompt (a shorter context, or fewer "
-                    "examples with --shots), or use a model with a longer "
-                    "window."
+                    f"is {self.window}; nothing was sent. Put less into the prompt (a shorter "
+                    "context, or fewer examples with --shots), or use a model with a longer window."
                 )
             self.passes.require(need)
 
     def answer(self, requests: Sequence[Request[R]], /) -> list[R]:
-        """Answer a batch; asks of different kinds may be mixed."""
+        """Answer a batch; kinds may be mixed.
+
+        Args:
+            requests: What to answer.
+
+        Returns:
+            An answer for each request, in order.
+
+        Raises:
+            TargetError: If one of them cannot be answered.
+        """
         self.check(requests)
-        out: list[Any] = [None] * len(requests)
-        by_kind: dict[type[Any], list[int]] = {}
-        for i, ask in enumerate(requests):
-            by_kind.setdefault(type(ask), []).append(i)
+        by_kind: dict[type[Request[object]], list[int]] = {}
+        for i, request in enumerate(requests):
+            by_kind.setdefault(type(request), []).append(i)
+        found: dict[int, object] = {}
         with torch.inference_mode():
             for kind, rows in by_kind.items():
-                for i, reply in zip(
-                    rows, self._verbs()[kind]([requests[i] for i in rows]), strict=True
-                ):
-                    out[i] = reply
-        return out
+                answers = self._answer_kind(kind, [requests[i] for i in rows])
+                found.update(zip(rows, answers, strict=True))
+        return [cast(R, found[i]) for i in range(len(requests))]
 
     def forget(self) -> None:
-        """Throw out the keys and values of earlier prompts (private) that are kept in memory for
-        later calls.
-        """
+        """Throw out the keys and values of earlier prompts (PRIVATE) that are kept in memory."""
         self.passes.store.clear()
 
-    def _verbs(self) -> dict[type[Any], Any]:
-        return {
-            Complete: self._complete, ScoreLabels: self._score_labels, ScoreTokens: self._score_tokens,
-            NextLogits: self._next_logits, Embed: self._embed,
-        }  # fmt: skip
+    def _answer_kind(
+        self, kind: type[Request[object]], requests: Sequence[Request[object]]
+    ) -> Sequence[object]:
+        """Answers to requests of one kind."""
+        if kind is Complete:
+            return self._complete(cast(Sequence[Complete], requests))
+        if kind is ScoreLabels:
+            return self._score_labels(cast(Sequence[ScoreLabels], requests))
+        if kind is ScoreTokens:
+            return self._score_tokens(cast(Sequence[ScoreTokens], requests))
+        if kind is NextLogits:
+            return self._next_logits(cast(Sequence[NextLogits], requests))
+        return self._embed(cast(Sequence[Embed], requests))
 
     # --- text to token ids
-    # ----------------------------------------------------------------------------------------
 
     def encode(self, prompt: Prompt) -> Ids:
-        """Token ids of a prompt:
+        """Token ids of a prompt.
 
-        as given, or by the tokenizer, through the chat template of a chat model.
+        Args:
+            prompt: Text goes through the tokenizer, and through the chat template of a chat model;
+                token ids are taken as they are.
+
+        Returns:
+            At least one token id.
+
+        Raises:
+            TargetError: If the prompt holds an image.
         """
         if isinstance(prompt, Parts):
             raise TargetError(
@@ -119,37 +158,50 @@ class TransformersModel:
             text = self.tokenizer.apply_chat_template(
                 turn, add_generation_prompt=True, tokenize=False
             )
-            return tuple(self.tokenizer(text, add_special_tokens=False)["input_ids"])
-        return tuple(self.tokenizer(prompt)["input_ids"]) or (self._first(),)
+            return self._ids(text, add_special_tokens=False)
+        return self._ids(prompt) or (self._first(),)
+
+    def _ids(self, text: str, **options: object) -> Ids:
+        return tuple(cast(Sequence[int], self.tokenizer(text, **options)["input_ids"]))
 
     def encode_response(self, response: Prompt) -> Ids:
-        """Token ids of a continuation: no special tokens, one leading blank as after a prompt."""
+        """Token ids of a continuation.
+
+        Args:
+            response: Text gets one leading blank, as after a prompt, and no special tokens; token
+                ids are taken as they are.
+
+        Returns:
+            Token ids, perhaps none.
+        """
         if not isinstance(response, str):
             return tuple(cast(Ids, response))  # a response holds no image
         text = response if response[:1].isspace() or not response else f" {response}"
-        return tuple(self.tokenizer(text, add_special_tokens=False)["input_ids"])
+        return self._ids(text, add_special_tokens=False)
 
     def _first(self) -> int:
         ids = (self.tokenizer.bos_token_id, self.tokenizer.eos_token_id, 0)
         return int(next(i for i in ids if i is not None))
 
-    def _length(self, ask: Any) -> int:
-        if isinstance(ask, Embed):
-            return len(self.encode(ask.text))
-        prompt = len(self.encode(ask.prompt))
-        if isinstance(ask, Complete):
-            return prompt + ask.max_tokens
-        if isinstance(ask, ScoreLabels):
-            return prompt + max(len(self.encode_response(label)) for label in ask.labels)
-        return prompt + len(self.encode_response(ask.response))
+    def _length(self, request: Request[object]) -> int:
+        """Tokens of a prompt with the longest answer."""
+        if isinstance(request, Complete):
+            return len(self.encode(request.prompt)) + request.max_tokens
+        if isinstance(request, ScoreLabels):
+            answers = [len(self.encode_response(label)) for label in request.labels]
+            return len(self.encode(request.prompt)) + max(answers)
+        if isinstance(request, ScoreTokens | NextLogits):
+            return len(self.encode(request.prompt)) + len(self.encode_response(request.response))
+        return len(self.encode(cast(Embed, request).text))
 
     # --- answers
-    # --------------------------------------------------------------------------------------------------
 
     def _complete(self, requests: Sequence[Complete]) -> list[str]:
-        rows = [self.encode(ask.prompt) for ask in requests]
+        rows = [self.encode(request.prompt) for request in requests]
         out: list[str] = [""] * len(requests)
-        for group in self.passes.groups(rows, growth=max(ask.max_tokens for ask in requests)):
+        for group in self.passes.groups(
+            rows, growth=max(request.max_tokens for request in requests)
+        ):
             state, logits = self.passes.run(group, rows, keep=1)
             texts = self._decode(state, logits[:, -1], [requests[i] for i in group.rows])
             for i, text in zip(group.rows, texts, strict=True):
@@ -162,10 +214,10 @@ class TransformersModel:
         """One token a step for all rows at once, until each has stopped."""
         taken: list[list[int]] = [[] for _ in requests]
         texts: list[str | None] = [None] * len(requests)
-        for step in range(max(ask.max_tokens for ask in requests)):
+        for step in range(max(request.max_tokens for request in requests)):
             chosen = [
-                _choose(row, ask, step)
-                for row, ask in zip(logits.float().cpu().numpy(), requests, strict=True)
+                _choose(row, request, step)
+                for row, request in zip(logits.float().cpu().numpy(), requests, strict=True)
             ]
             for i, token in enumerate(chosen):
                 if texts[i] is None:
@@ -179,14 +231,14 @@ class TransformersModel:
             for text, ids in zip(texts, taken, strict=True)
         ]
 
-    def _finished(self, ids: list[int], ask: Complete) -> str | None:
-        """The text of a row if it has stopped, else None."""
+    def _finished(self, ids: list[int], request: Complete) -> str | None:
+        """Text of a row if it has stopped, else None."""
         ended = ids[-1] in self.end_ids()
         text = self.text(ids[:-1] if ended else ids)
-        cuts = [at for stop in ask.stop if (at := text.find(stop)) >= 0]
+        cuts = [at for stop in request.stop if (at := text.find(stop)) >= 0]
         if cuts:
             return text[: min(cuts)]
-        return text if ended or len(ids) >= ask.max_tokens else None
+        return text if ended or len(ids) >= request.max_tokens else None
 
     def end_ids(self) -> set[int]:
         """Tokens that end an answer."""
@@ -201,29 +253,47 @@ class TransformersModel:
         return {int(i) for i in ends if i is not None}
 
     def text(self, ids: Sequence[int]) -> str:
-        """The text of token ids, without special tokens."""
+        """Text of token ids.
+
+        Args:
+            ids: Token ids.
+
+        Returns:
+            Their text, without special tokens.
+        """
         return str(self.tokenizer.decode(ids, skip_special_tokens=True))
 
-    def _score_labels(self, requests: Sequence[ScoreLabels]) -> list[npt.NDArray[np.float32]]:
-        flat = [ScoreTokens(ask.prompt, label) for ask in requests for label in ask.labels]
+    def _score_labels(self, requests: Sequence[ScoreLabels]) -> list[Floats]:
+        flat = [
+            ScoreTokens(request.prompt, label) for request in requests for label in request.labels
+        ]
         totals = iter([float(scores.sum()) for scores in self._score_tokens(flat)])
-        return [np.array([next(totals) for _ in ask.labels], np.float32) for ask in requests]
+        return [
+            np.array([next(totals) for _ in request.labels], np.float32) for request in requests
+        ]
 
-    def _score_tokens(self, requests: Sequence[ScoreTokens]) -> list[npt.NDArray[np.float32]]:
+    def _score_tokens(self, requests: Sequence[ScoreTokens]) -> list[Floats]:
         return self._along(requests, _log_probabilities)
 
-    def _next_logits(self, requests: Sequence[NextLogits]) -> list[npt.NDArray[np.float32]]:
+    def _next_logits(self, requests: Sequence[NextLogits]) -> list[Floats]:
         return self._along(requests, lambda logits, ids: logits.float().cpu().numpy())
 
-    def _along(self, requests: Sequence[Any], read: Callable[[torch.Tensor, Ids], R]) -> list[R]:
-        """What `read` makes of the logits before each response token and after the last one, and of
-        the response's ids.
+    def _along(
+        self,
+        requests: Sequence[ScoreTokens | NextLogits],
+        read: Callable[[torch.Tensor, Ids], R],
+    ) -> list[R]:
+        """What `read` makes of the logits along each response, and of the response's ids.
 
-        One teacher-forced pass a group; its logits are gone before the next group makes its own.
+        The logits are those before each response token and after the last. One teacher-forced pass
+        for each group; its logits are gone before the next group makes its own.
         """
-        answers = [self.encode_response(ask.response) for ask in requests]
-        rows = [self.encode(ask.prompt) + ids for ask, ids in zip(requests, answers, strict=True)]
-        out: list[Any] = [None] * len(requests)
+        answers = [self.encode_response(request.response) for request in requests]
+        rows = [
+            self.encode(request.prompt) + ids
+            for request, ids in zip(requests, answers, strict=True)
+        ]
+        out: dict[int, R] = {}
         for group in self.passes.groups(rows, [len(ids) + 1 for ids in answers]):
             keep = max(len(answers[i]) for i in group.rows) + 1
             state, logits = self.passes.run(group, rows, keep)
@@ -231,13 +301,13 @@ class TransformersModel:
             for at, i in enumerate(group.rows):
                 out[i] = read(logits[at, keep - 1 - len(answers[i]) :], answers[i])
             del state, logits  # before the next group makes its own
-        return out
+        return [out[i] for i in range(len(requests))]
 
-    def _embed(self, requests: Sequence[Embed]) -> list[npt.NDArray[np.float32]]:
+    def _embed(self, requests: Sequence[Embed]) -> list[Floats]:
         """Mean of the last hidden states over the tokens of the text, each text on its own."""
         out = []
-        for ask in requests:
-            ids = torch.tensor([self.encode(ask.text)], device=self.model.device)
+        for request in requests:
+            ids = torch.tensor([self.encode(request.text)], device=self.model.device)
             hidden = self.model(
                 input_ids=ids, output_hidden_states=True, use_cache=False, logits_to_keep=1
             ).hidden_states[-1]
@@ -246,7 +316,7 @@ class TransformersModel:
 
 
 def _log_probabilities(logits: torch.Tensor, ids: Ids) -> npt.NDArray[np.float32]:
-    """(tokens,) of each token of a response, from the logits before each and after the last."""
+    """(tokens,) of a response, from the logits before each token and after the last."""
     table = torch.log_softmax(logits[:-1].float(), -1)
     return (
         table.gather(-1, torch.tensor(ids, dtype=torch.long, device=table.device)[:, None])[:, 0]
@@ -255,13 +325,10 @@ def _log_probabilities(logits: torch.Tensor, ids: Ids) -> npt.NDArray[np.float32
     )
 
 
-def _choose(logits: npt.NDArray[np.float32], ask: Complete, step: int) -> int:
-    """Greedy, or one Gumbel draw whose seed is the ask's own:
-
-    no other prompt, draw or step shares it.
-    """
-    if ask.temperature == 0:
+def _choose(logits: npt.NDArray[np.float32], request: Complete, step: int) -> int:
+    """Greedy, or one Gumbel draw whose seed no other prompt, draw or step shares."""
+    if request.temperature == 0:
         return int(logits.argmax())
-    seed = [ask.draw, step, prompt_seed(ask.prompt)]
+    seed = [request.draw, step, prompt_seed(request.prompt)]
     noise = np.random.default_rng(seed).gumbel(size=logits.shape)
-    return int((logits / ask.temperature + noise).argmax())
+    return int((logits / request.temperature + noise).argmax())

@@ -1,11 +1,9 @@
 """Forward passes over many rows of token ids.
 
 Rows that start alike are grouped and their common part is computed once; what an earlier pass has
-computed is not
-computed again (prefixes.py keeps its keys and values). The rest is padded on the left behind it and
-masked, so every
-row sees exactly its own tokens, whatever else is in the batch; logits are made only at the
-positions that are asked for.
+computed is not computed again (prefixes.py keeps its keys and values). The rest is padded on the
+left behind it and masked, so every row sees exactly its own tokens, whatever else is in the batch;
+logits are made only at the positions that are needed.
 """
 
 from __future__ import annotations
@@ -13,13 +11,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, cast
 
 import torch
 from transformers import DynamicCache
 
 from leakbound.errors import TargetError
 from leakbound.models.local.budget import Budget, logit_bytes, token_bytes
+from leakbound.models.local.hugging_face import CausalModel
 from leakbound.models.local.prefixes import (
     SHARE,
     Found,
@@ -33,61 +31,83 @@ from leakbound.models.local.prefixes import (
 
 __all__ = ["Group", "Ids", "Passes", "State"]
 
-PASS = 64  # a pass more costs about as much as this many tokens
+PASS = 64  # a pass more costs about as much as this many tokens (bench/engine.py)
 
 
 @dataclass(repr=False)
 class Group:
-    """Rows that share a prefix of token ids."""
+    """Rows that share a prefix.
+
+    Attributes:
+        prefix: Its token ids.
+        rows: Indices of the rows.
+    """
 
     prefix: Ids
     rows: list[int]
 
 
 class Passes:
-    """Runs groups of rows through one model, each group and each pass within a budget."""
+    """Runs groups of rows through one model.
 
-    def __init__(self, model: Any, budget: Budget) -> None:
+    Args:
+        model: The loaded model.
+        budget: Limits of each group and each pass.
+
+    Attributes:
+        embed: Embeds token ids among which are ids of images; None where there are no images.
+        store: Keys and values that outlive a call.
+    """
+
+    def __init__(self, model: CausalModel, budget: Budget) -> None:
         self.model, self.budget = model, budget
         self._token_bytes, self._logit_bytes = token_bytes(model), logit_bytes(model)
         self._sliding = int(
             getattr(model.config.get_text_config(decoder=True), "sliding_window", 0) or 0
         )
         self._positions = "position_ids" in inspect.signature(model.forward).parameters
-        self.embed: Callable[[torch.Tensor], torch.Tensor] | None = (
-            None  # of ids that are no tokens: images
-        )
+        self.embed: Callable[[torch.Tensor], torch.Tensor] | None = None
         self.store = PrefixStore(budget.kept if self._positions and reusable(model) else 0)
 
     def require(self, tokens: int) -> None:
-        """Refuse a row whose keys and values alone are larger than the budget of a batch."""
+        """Refuse a row whose keys and values alone are larger than the budget of a batch.
+
+        Args:
+            tokens: Length of the row in the end.
+
+        Raises:
+            TargetError: If it does not fit.
+        """
         need = tokens * self._token_bytes
         if need > self.budget.flight:
             raise TargetError(
                 f"a prompt of {tokens} tokens needs {need / 2**30:.2f} GB for keys and values, "
-                "and the memory budget leaves "
-                f"{self.budget.flight / 2**30:.2f} GB; nothing was run. Give more with --memory, "
-                "or a shorter prompt."
+                f"and the memory budget leaves {self.budget.flight / 2**30:.2f} GB; nothing was "
+                "run. Give more with --memory, or a shorter prompt."
             )
 
     def groups(
         self, rows: list[Ids], tails: list[int] | None = None, growth: int = 0
     ) -> Iterator[Group]:
-        """Cut a batch into groups with a common prefix, each within the token budget, old rows
-        apart from new ones.
+        """Cut a batch into groups with a common prefix, old rows apart from new ones.
 
-        A prefix is never the whole of a row: at least its last `tail` tokens are left to be run.
-        growth: tokens that may
-        be appended to each row afterwards (`step`); a group stays within its limits with them.
+        A group stays within the token budget.
+
+        Args:
+            rows: Token ids of each row.
+            tails: Last tokens of each row that are left to be run, so that a prefix is never the
+                whole of a row; None for 1.
+            growth: Tokens that may be appended to each row afterwards, by `step`.
+
+        Yields:
+            The groups.
         """
         tails = tails or [1] * len(rows)
         for group in self._alike(rows, tails, growth):
             yield from self._split(group, rows, max(tails[i] for i in group.rows))
 
     def _split(self, group: Group, rows: list[Ids], keep: int) -> list[Group]:
-        """Run rows that were mostly run before and rows that are mostly new apart, if that saves
-        more than a pass costs.
-        """
+        """Split old rows from new ones, if that saves more than a pass costs."""
         own = [rows[i] for i in group.rows]
         found = [self.store.find(row, len(row) - keep) for row in own]
         old = [2 * f.length > len(row) for row, f in zip(own, found, strict=True)]
@@ -103,9 +123,7 @@ class Passes:
         return [Group(group.prefix, [group.rows[a] for a in part]) for part in parts]
 
     def _cost(self, prefix: Ids, own: list[Ids], found: list[Found]) -> tuple[int, int]:
-        """Tokens to run: each row from its own stored beginning, or all of them from their common
-        prefix.
-        """
+        """Tokens to run from each row's own stored beginning, and from the common prefix."""
         alone = len(own) * max(len(row) - f.length for row, f in zip(own, found, strict=True))
         if len(own) == 1:
             return alone, alone
@@ -141,8 +159,9 @@ class Passes:
         common: int,
         before: int,
     ) -> bool:
-        """May the last row join? Not if it breaks up a long shared prefix, breaks a budget, or
-        widens a sliding window.
+        """Whether the last row may join a group.
+
+        Not if it breaks up a long shared prefix, breaks a budget, or widens a sliding window.
         """
         lengths = {len(rows[i]) for i in group}
         if self._sliding and len(lengths) > 1 and max(lengths) + growth > self._sliding:
@@ -157,9 +176,18 @@ class Passes:
         return (max(lengths) - common) * len(group) <= self.budget.tokens
 
     def run(self, group: Group, rows: list[Ids], keep: int) -> tuple[State, torch.Tensor]:
-        """Run what no earlier pass has run of a group:
+        """Run what no earlier pass has run of a group.
 
-        state after it, logits at its last `keep` positions.
+        Args:
+            group: Which rows.
+            rows: Token ids of all rows.
+            keep: Last positions of each row whose logits are made.
+
+        Returns:
+            The state after it, and (rows of the group, keep, vocabulary) logits.
+
+        Raises:
+            TargetError: If the logits are not numbers.
         """
         own = [rows[i] for i in group.rows]
         state = self.store.resume(own, keep)
@@ -171,10 +199,7 @@ class Passes:
         return state, logits
 
     def _begin(self, group: Group, own: list[Ids], keep: int) -> State:
-        """The cheaper of two beginnings:
-
-        each row's own, as far as it is stored, or the prefix that all share.
-        """
+        """The cheaper beginning: each row's own, as far as it is stored, or the common prefix."""
         found = [self.store.find(row, len(row) - keep) for row in own]
         alone, together = self._cost(group.prefix, own, found)
         if len(own) == 1 or alone < together:
@@ -187,8 +212,7 @@ class Passes:
         return state
 
     def _extend(self, state: State, rows: list[Ids], keep: int) -> torch.Tensor:
-        """Run the tokens that the rows of a state lack, padded on the left and masked; logits at
-        the last `keep`.
+        """Run the tokens that the rows of a state lack, padded on the left and masked.
 
         One pass runs as many tokens as the budget says; the pass that ends the rows has all
         positions that are kept.
@@ -214,7 +238,15 @@ class Passes:
         return logits
 
     def step(self, state: State, tokens: list[int]) -> torch.Tensor:
-        """Append one token to every row; (rows, vocabulary) logits after it."""
+        """Append one token to every row.
+
+        Args:
+            state: What the rows have left behind; it grows.
+            tokens: One token id for each row.
+
+        Returns:
+            (rows, vocabulary) logits after it.
+        """
         grown = [(*row, token) for row, token in zip(state.rows, tokens, strict=True)]
         return self._extend(state, grown, 1)[:, -1]
 
@@ -237,16 +269,12 @@ class Passes:
             kind = str(self.model.dtype).removeprefix("torch.")
             raise TargetError(
                 f"the model's logits are not numbers (NaN) in {kind}, so no answer was made; load "
-                "it with --dtype float32, or check its "
-                "weights."
+                "it with --dtype float32, or check its weights."
             )
-        return cast(torch.Tensor, out.logits)
+        return out.logits
 
 
 def _pieces(width: int, step: int, keep: int) -> list[tuple[int, int]]:
-    """Columns of a batch that are run together:
-
-    first ones of one size, then a last one that holds what is kept.
-    """
+    """Columns that are run together: pieces of one size, then one that holds what is kept."""
     ends = [*range(step, width - keep + 1, step), width]
     return list(zip([0, *ends], ends, strict=False))

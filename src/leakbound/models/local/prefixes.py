@@ -1,11 +1,8 @@
-"""Keys and values that outlive a call: rows of token ids whose beginning was computed before are
-not computed again.
+"""Keys and values that outlive a call: what was computed for the beginning of a row is used again.
 
 Two things are kept, under one budget of bytes: rows, each with its keys and values, the least
-recently used thrown out
-first; and whole batches, so that rows that grow by a token go on where they stopped. All of it is
-made from private
-prompts, stays in memory, and shows none of it in a repr.
+recently used thrown out first; and whole batches, so that rows that grow by a token resume where
+they stopped. All of it is made from private prompts and stays in memory; no repr shows any of it.
 """
 
 from __future__ import annotations
@@ -14,11 +11,13 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import cast
 
 import torch
-from transformers import DynamicCache
+from transformers import DynamicCache, PreTrainedConfig
 from transformers.cache_utils import DynamicLayer
+
+from leakbound.models.local.hugging_face import CausalModel, KeysAndValues, ModelConfig
 
 __all__ = ["SHARE", "Found", "Ids", "PrefixStore", "Row", "State", "alike", "assemble", "reusable"]
 
@@ -26,17 +25,19 @@ Ids = tuple[int, ...]
 SHARE = 16  # a common prefix shorter than this is not worth a pass or a look-up of its own
 LOOK = 8  # how many of the latest rows that start alike are compared to the end
 STATES = 32  # batches that may go on: more are not looked through
-GROWING_ROPE = (
-    "dynamic",
-    "longrope",
-)  # positions that change with the length of the row: old keys do not fit
+# positions that change with the length of the row: old keys do not fit
+GROWING_ROPE = ("dynamic", "longrope")
 
 
 @dataclass(repr=False)
 class State:
-    """What a pass leaves behind:
+    """What a pass leaves behind (PRIVATE).
 
-    its rows, the cache, which of its slots each row may see, and each row's length.
+    Attributes:
+        rows: Token ids of each row.
+        cache: Keys and values.
+        mask: (rows, slots) whether a row may see a slot of the cache.
+        lengths: (rows,) length of each row.
     """
 
     rows: list[Ids]
@@ -55,13 +56,25 @@ class State:
         )
 
     def repeat(self, count: int) -> None:
-        """Make `count` rows of one."""
+        """Make several rows of one.
+
+        Args:
+            count: How many.
+        """
         self.cache.batch_repeat_interleave(count)
         self.rows = self.rows * count
         self.mask, self.lengths = self.mask.repeat(count, 1), self.lengths.repeat(count)
 
     def block(self, at: int, length: int) -> torch.Tensor:
-        """(2 layers, heads, length, dim): keys and values of the first tokens of one row."""
+        """Keys and values of the first tokens of one row.
+
+        Args:
+            at: Index of the row.
+            length: Number of tokens.
+
+        Returns:
+            (2 layers, heads, length, dim): of each layer, keys and then values.
+        """
         parts = self._parts(at)
         slots = self.mask[at].nonzero()[:length, 0]
         heads, _, dim = parts[0].shape
@@ -72,9 +85,9 @@ class State:
 
     @property
     def token_bytes(self) -> int:
-        """Bytes of one token of one row, or 0 where the layers are not of one plain shape."""
+        """Bytes of one token of one row; 0 where the layers are not of one plain shape."""
         layers = _layers(self.cache)
-        if any(type(layer) is not DynamicLayer or not layer.is_initialized for layer in layers):
+        if not all(_is_plain(layer) and layer.is_initialized for layer in layers):
             return 0
         parts = self._parts(0)
         same = len({(part.shape, part.device) for part in parts}) == 1
@@ -90,7 +103,12 @@ class State:
 
 @dataclass(repr=False, eq=False)
 class Row:
-    """Token ids, with the keys and values that a pass made of them."""
+    """A row that is kept (PRIVATE).
+
+    Attributes:
+        ids: Its token ids.
+        block: (2 layers, heads, tokens, dim) keys and values that a pass made of them.
+    """
 
     ids: Ids
     block: torch.Tensor
@@ -98,14 +116,23 @@ class Row:
 
 @dataclass(repr=False)
 class Found:
-    """The first `length` tokens of a stored row are also those of the row that was looked for."""
+    """What was found for the beginning of a row.
+
+    Attributes:
+        row: A stored row; None if there is none.
+        length: How many of its first tokens are those of the row that was looked for.
+    """
 
     row: Row | None = None
     length: int = 0
 
 
 class PrefixStore:
-    """Rows and growing batches, together within `budget` bytes; a budget of 0 keeps nothing."""
+    """Rows and growing batches (PRIVATE).
+
+    Args:
+        budget: Bytes that they may take together; 0 keeps nothing.
+    """
 
     def __init__(self, budget: int) -> None:
         self.budget = budget
@@ -129,11 +156,16 @@ class PrefixStore:
         return self._row_bytes + self._state_bytes
 
     # --- rows
-    # -----------------------------------------------------------------------------------------------------
 
     def find(self, ids: Ids, limit: int) -> Found:
-        """The stored row with the longest common beginning, to one block exactly, and the use of
-        that row is noted.
+        """The stored row with the longest common beginning, to one block exactly.
+
+        Args:
+            ids: Token ids of a row.
+            limit: How many of them may be found.
+
+        Returns:
+            The stored row, whose use is noted, and the length of the common beginning.
         """
         ids = ids[: max(limit, 0)]
         for mark in reversed(list(_marks(ids)) if self._rows else []):
@@ -149,9 +181,10 @@ class PrefixStore:
         return Found()
 
     def put(self, state: State) -> None:
-        """Keep the rows of a pass that are mostly new, or that a stored row has grown into:
+        """Keep rows that are mostly new, or that a stored row has grown into.
 
-        as much of each as fits.
+        Args:
+            state: What a pass left behind; as much of each row is kept as fits.
         """
         each = state.token_bytes if self.budget else 0
         fits = (self.budget - self._state_bytes) // each if each else 0
@@ -162,10 +195,7 @@ class PrefixStore:
                 self._add(Row(ids[:length], state.block(at, length)))
 
     def _wanted(self, ids: Ids) -> bool:
-        """Is a row mostly new, or has a stored row grown into it? The latter is dropped:
-
-        the new one holds it.
-        """
+        """Whether a row is mostly new, or holds a stored row, which is dropped then."""
         found = self.find(ids, len(ids))
         grown = found.row is not None and found.length == len(found.row.ids)
         fresh = len(ids) - found.length
@@ -195,11 +225,12 @@ class PrefixStore:
             self._drop(next(iter(self._rows)))
 
     # --- growing batches
-    # ------------------------------------------------------------------------------------------
 
     def hold(self, state: State) -> None:
-        """Keep a whole batch, so that the same rows can go on; at most half of the budget is for
-        batches.
+        """Keep a whole batch, so that the same rows can grow.
+
+        Args:
+            state: The batch. At most half of the budget is for batches.
         """
         half = self.budget // 2
         if state.bytes > half:
@@ -211,8 +242,14 @@ class PrefixStore:
         self._shrink()
 
     def held(self, rows: list[Ids], keep: int) -> State | None:
-        """The batch whose rows, in this order, have each grown by at least `keep` tokens into
-        these.
+        """The batch whose rows have grown into these.
+
+        Args:
+            rows: Rows in the order of the batch.
+            keep: Tokens that each has grown by at least.
+
+        Returns:
+            The batch; None if there is none.
         """
         for state, _ in reversed(self._states):
             if len(state.rows) == len(rows) and all(
@@ -222,7 +259,15 @@ class PrefixStore:
         return None
 
     def resume(self, rows: list[Ids], keep: int) -> State | None:
-        """Take that batch out: it will change."""
+        """Take the batch out whose rows have grown into these: it will change.
+
+        Args:
+            rows: Rows in the order of the batch.
+            keep: Tokens that each has grown by at least.
+
+        Returns:
+            The batch; None if there is none.
+        """
         state = self.held(rows, keep)
         if state is not None:
             self._states = [(s, size) for s, size in self._states if s is not state]
@@ -230,9 +275,18 @@ class PrefixStore:
         return state
 
 
-def assemble(config: Any, found: list[Found], device: torch.device) -> State:
-    """A left-padded batch of stored beginnings, each row seeing its own."""
-    cache, width = DynamicCache(config=config), max(f.length for f in found)
+def assemble(config: ModelConfig, found: list[Found], device: torch.device) -> State:
+    """A left-padded batch of stored beginnings, in which each row sees its own.
+
+    Args:
+        config: Of the model.
+        found: What was found for each row.
+        device: Where the batch lies.
+
+    Returns:
+        The batch.
+    """
+    cache, width = _empty(config), max(f.length for f in found)
     lengths = torch.tensor([f.length for f in found], device=device)
     mask = torch.arange(width, device=device)[None] >= width - lengths[:, None]
     kept = [f.row.ids[: f.length] if f.row else () for f in found]
@@ -255,27 +309,53 @@ def _joined(found: list[Found], part: int, width: int, like: torch.Tensor) -> to
     return out
 
 
-def reusable(model: Any) -> bool:
-    """Do keys and values of a prefix fit every row that starts with it, wherever it stands in a
-    batch?
+def reusable(model: CausalModel) -> bool:
+    """Whether keys and values of a prefix fit every row that starts with it.
+
+    Args:
+        model: The loaded model.
+
+    Returns:
+        True if they do, wherever the row stands in a batch.
     """
     config = model.config.get_text_config(decoder=True)
     rope = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
     growing = rope.get("rope_type") in GROWING_ROPE
-    plain = all(type(layer) is DynamicLayer for layer in _layers(DynamicCache(config=model.config)))
+    plain = all(map(_is_plain, _layers(_empty(model.config))))
     return plain and not growing and not getattr(config, "sliding_window", None)
 
 
 def alike(a: Ids, b: Ids) -> int:
-    """Length of the common prefix."""
+    """Length of the common prefix.
+
+    Args:
+        a: Token ids.
+        b: Token ids.
+
+    Returns:
+        Number of tokens.
+
+    Examples:
+        >>> alike((1, 2, 3), (1, 2, 4, 5))
+        2
+    """
     limit = min(len(a), len(b))
     if a[:limit] == b[:limit]:
         return limit
     return next(i for i in range(limit) if a[i] != b[i])
 
 
-def _layers(cache: DynamicCache) -> list[Any]:
-    return list(cache.layers)
+def _empty(config: ModelConfig) -> DynamicCache:
+    return DynamicCache(config=cast(PreTrainedConfig, config))
+
+
+def _is_plain(layer: object) -> bool:
+    """Whether a layer holds the keys and values of every token, and nothing else."""
+    return type(layer) is DynamicLayer
+
+
+def _layers(cache: DynamicCache) -> list[KeysAndValues]:
+    return cast(list[KeysAndValues], list(cache.layers))
 
 
 def _grown(old: Ids, new: Ids, by: int) -> bool:
@@ -283,10 +363,7 @@ def _grown(old: Ids, new: Ids, by: int) -> bool:
 
 
 def _marks(ids: Ids) -> Iterator[int]:
-    """One number for each beginning of whole blocks:
-
-    rows with the same number start alike (which is then checked).
-    """
+    """One number for each beginning of whole blocks: equal ones start alike, to be checked."""
     mark = 0
     for end in range(SHARE, len(ids) + 1, SHARE):
         mark = hash((mark, ids[end - SHARE : end]))

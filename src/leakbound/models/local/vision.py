@@ -1,10 +1,8 @@
-"""Image-text-to-text models behind the same verb: in a row of token ids, an image is a run of ids
-of its own.
+"""Image-text-to-text models: in a row of token ids, an image is a run of ids of its own.
 
 Every image's placeholder tokens get negative ids made of its hash, so rows share a prefix only
-where they show the same images,
-and keys and values are reused as for text. What such an id stands for is a row of the image's
-features, computed once an image.
+where they show the same images, and keys and values are reused as for text. What such an id stands
+for is a row of the image's features, which are computed once for each image.
 """
 
 from __future__ import annotations
@@ -13,7 +11,7 @@ import hashlib
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 import numpy as np
 import torch
@@ -22,6 +20,7 @@ from PIL import Image as Pil
 from leakbound.errors import TargetError
 from leakbound.models.content import Image, Parts, images_in
 from leakbound.models.local.budget import Budget
+from leakbound.models.local.hugging_face import CausalModel, Processor
 from leakbound.models.local.model import TransformersModel
 from leakbound.models.local.prefixes import Ids
 from leakbound.models.request import NextLogits, Prompt, Request
@@ -29,16 +28,22 @@ from leakbound.models.request import NextLogits, Prompt, Request
 __all__ = ["VisionModel"]
 
 R = TypeVar("R")
-TOGETHER = 16  # images in one pass of the tower
+TOGETHER = 16  # images in one pass of the tower: more save no time and take memory
 SHARE = 8  # features may take this part of what is kept between calls
-CLOSE = {torch.float32: 1e-3}  # of the spread of the logits; other types compute more coarsely
-COARSE = 0.1
+# difference of logits, as a share of their spread, that rounding may make
+CLOSE = {torch.float32: 1e-3}
+COARSE = 0.1  # the same in 16 bits
 
 
 @dataclass(repr=False)
 class _Seen:
-    """An image (PRIVATE): its tokens in a prompt, what the tower takes, and what the tower made of
-    it, if that is kept.
+    """An image (PRIVATE).
+
+    Attributes:
+        image: The image.
+        ids: Its tokens in a prompt.
+        inputs: What the tower takes; None if that is not kept.
+        features: What the tower made of it; None if that is not kept.
     """
 
     image: Image
@@ -48,16 +53,25 @@ class _Seen:
 
     @property
     def tokens(self) -> int:
-        """Placeholder tokens."""
+        """Number of placeholder tokens."""
         return sum(i < 0 for i in self.ids)
 
 
+# what the code of a model may raise where it is used in another way than its own
+FOREIGN = (RuntimeError, ValueError, TypeError, LookupError, AttributeError, TargetError)
+
+
 class Eye:
-    """Images as token ids and features; features are dropped beyond `budget` bytes, oldest first,
-    and made again when needed.
+    """Images as token ids and features.
+
+    Args:
+        model: The loaded model.
+        processor: Its processor.
+        budget: Bytes of features that are kept; beyond it the oldest are dropped, and made again
+            when needed.
     """
 
-    def __init__(self, model: Any, processor: Any, budget: int) -> None:
+    def __init__(self, model: CausalModel, processor: Processor, budget: int) -> None:
         self.model, self.processor, self.budget = model, processor, budget
         self._place = int(getattr(model.config, "image_token_id", -1))
         self.clear()
@@ -70,7 +84,14 @@ class Eye:
         self.towered = 0  # images that went through the tower
 
     def ids(self, image: Image) -> Ids:
-        """The tokens that stand for an image in a prompt; the tower does not run."""
+        """The tokens that stand for an image in a prompt. The tower does not run.
+
+        Args:
+            image: The image.
+
+        Returns:
+            Token ids, those of placeholders negative.
+        """
         if image.sha256 not in self._seen:
             row, inputs = self._read(image)
             places = iter(range(len(row)))
@@ -88,8 +109,10 @@ class Eye:
             seen.inputs, self._waiting = inputs, self._waiting + size
 
     def look(self, images: Sequence[Image]) -> None:
-        """Make the features of images that have none; images of one size go through the tower
-        together.
+        """Make the features of images that have none, those of one size together.
+
+        Args:
+            images: The images.
         """
         for image in images:
             self.ids(image)
@@ -107,18 +130,22 @@ class Eye:
 
     def trim(self) -> None:
         """Drop features beyond the budget."""
-        kept = [seen for seen in self._seen.values() if seen.features is not None]
-        size = sum(seen.features.nbytes for seen in kept if seen.features is not None)
-        for seen in kept:
+        seen = self._seen.values()
+        kept = [(one, one.features.nbytes) for one in seen if one.features is not None]
+        size = sum(nbytes for _, nbytes in kept)
+        for one, nbytes in kept:
             if size <= self.budget:
                 return
-            assert seen.features is not None
-            size, seen.features = size - seen.features.nbytes, None
+            size, one.features = size - nbytes, None
 
     def embed(self, ids: torch.Tensor) -> torch.Tensor:
-        """(rows, length, width):
+        """Embeddings of tokens, and features of images in the places of negative ids.
 
-        embeddings of tokens, and features of images in the places of negative ids.
+        Args:
+            ids: (rows, length) ids of tokens and images.
+
+        Returns:
+            (rows, length, width).
         """
         out = self.model.get_input_embeddings()(ids.clamp(min=0))
         where = ids < 0
@@ -163,13 +190,13 @@ class Eye:
 
     def _read(self, image: Image) -> tuple[list[int], dict[str, torch.Tensor]]:
         """Token ids of the image by the model's processor, and what the tower takes."""
-        told = self.processor(
+        found = self.processor(
             text=self.processor.image_token,
             images=[decoded(image)],
             return_tensors="pt",
             add_special_tokens=False,
         )
-        tensors = {name: value for name, value in told.items() if isinstance(value, torch.Tensor)}
+        tensors = {name: value for name, value in found.items() if isinstance(value, torch.Tensor)}
         row = tensors.pop("input_ids")[0].tolist()
         tensors.pop("attention_mask", None)
         return row, tensors
@@ -178,11 +205,24 @@ class Eye:
 class VisionModel(TransformersModel):
     """A model that reads prompts of text and images.
 
-    `blind`: why it takes no images here, empty if it does.
+    Args:
+        model: The loaded model.
+        processor: Its processor.
+        name: Name for records and messages.
+        fingerprint: Changes whenever an answer could.
+        budget: Limits of memory; None for half of what is free.
+
+    Attributes:
+        blind: Why it takes no images here; "" if it does.
     """
 
     def __init__(
-        self, model: Any, processor: Any, name: str, fingerprint: str, budget: Budget | None = None
+        self,
+        model: CausalModel,
+        processor: Processor,
+        name: str,
+        fingerprint: str,
+        budget: Budget | None = None,
     ) -> None:
         super().__init__(model, processor.tokenizer, name, fingerprint, budget)
         self.processor = processor
@@ -192,16 +232,24 @@ class VisionModel(TransformersModel):
         self.blind = self._difference()
 
     def encode(self, prompt: Prompt) -> Ids:
-        """Token ids of a prompt, through the chat template of a chat model; placeholders of images
-        have negative ids.
+        """Token ids of a prompt, through the chat template of a chat model.
+
+        Args:
+            prompt: Text, token ids, or text with images.
+
+        Returns:
+            Token ids; placeholders of images have negative ones.
+
+        Raises:
+            TargetError: If it holds images, and the model takes none here.
         """
         if isinstance(prompt, tuple):
             return prompt
         if isinstance(prompt, Parts) and self.blind:
             raise TargetError(
                 f"{self.name} takes no images here: {self.blind}. Serve it behind an "
-                "OpenAI-compatible endpoint (openai/...), or use "
-                "another model, such as one of LLaVA's form."
+                "OpenAI-compatible endpoint (openai/...), or use another model, such as one of "
+                "LLaVA's form."
             )
         parts = prompt.parts if isinstance(prompt, Parts) else (prompt,)
         images = iter(images_in(prompt))
@@ -213,23 +261,32 @@ class VisionModel(TransformersModel):
         return tuple(i for run in ids for i in run)
 
     def answer(self, requests: Sequence[Request[R]], /) -> list[R]:
-        """Answer a batch; each distinct image goes through the vision tower once."""
+        """Answer a batch. Each distinct image goes through the vision tower once.
+
+        Args:
+            requests: What to answer.
+
+        Returns:
+            An answer for each request, in order.
+
+        Raises:
+            TargetError: If one of them cannot be answered.
+        """
+        prompts = [getattr(request, "prompt", "") for request in requests]
         with torch.inference_mode():
-            self.eye.look(
-                [image for ask in requests for image in images_in(getattr(ask, "prompt", ""))]
-            )
+            self.eye.look([image for prompt in prompts for image in images_in(prompt)])
         try:
             return super().answer(requests)
         finally:
             self.eye.trim()
 
     def forget(self) -> None:
-        """Throw out keys, values, images and features of earlier prompts (private)."""
+        """Throw out keys, values, images and features of earlier prompts (PRIVATE)."""
         super().forget()
         self.eye.clear()
 
     def _tokens(self, parts: tuple[str | Image, ...]) -> Ids:
-        """Of the text of a prompt, with one placeholder an image."""
+        """Token ids of the text of a prompt, with one placeholder for each image."""
         sign = self.processor.image_token
         if any(isinstance(part, str) and sign in part for part in parts):
             raise TargetError(
@@ -245,15 +302,14 @@ class VisionModel(TransformersModel):
             text = self.processor.apply_chat_template(
                 turn, add_generation_prompt=True, tokenize=False
             )
-            return tuple(self.tokenizer(text, add_special_tokens=False)["input_ids"])
+            return self._ids(text, add_special_tokens=False)
         text = "".join(part if isinstance(part, str) else sign for part in parts)
-        return tuple(self.tokenizer(text)["input_ids"]) or (self._first(),)
+        return self._ids(text) or (self._first(),)
 
     def _difference(self) -> str:
-        """Empty if the model's own processor and forward pass say the same of a prompt with two
-        images; else what is wrong.
+        """What the model's own processor and forward pass do otherwise with two images.
 
-        Models whose positions or masks treat images apart differ here.
+        Empty if nothing. Models whose positions or masks treat images apart differ here.
         """
         try:
             images = [_pattern(24, 24, 1), _pattern(40, 24, 2)]
@@ -261,14 +317,7 @@ class VisionModel(TransformersModel):
             with torch.inference_mode():
                 own = self._reference(prompt).float()
             here = torch.from_numpy(self.answer([NextLogits(prompt)])[0][-1])
-        except (
-            RuntimeError,
-            ValueError,
-            TypeError,
-            LookupError,
-            AttributeError,
-            TargetError,
-        ) as error:
+        except FOREIGN as error:
             return f"its images could not be taken apart ({type(error).__name__})"
         finally:
             self.forget()
@@ -277,7 +326,7 @@ class VisionModel(TransformersModel):
         return "" if same else "its positions or masks treat images apart from text"
 
     def _reference(self, prompt: Parts) -> torch.Tensor:
-        """(vocabulary,) logits behind a prompt, by the model's own way."""
+        """(vocabulary,) logits behind a prompt, by the model's own code."""
         content = [
             {"type": "text", "text": p} if isinstance(p, str) else {"type": "image"}
             for p in prompt.parts
@@ -295,13 +344,18 @@ class VisionModel(TransformersModel):
         inputs = self.processor(
             text=text, images=pictures, return_tensors="pt", add_special_tokens=not chat
         )
-        return cast(
-            torch.Tensor, self.model(**inputs.to(self.model.device, self.model.dtype)).logits[0, -1]
-        )
+        return self.model(**inputs.to(self.model.device, self.model.dtype)).logits[0, -1]
 
 
 def decoded(image: Image) -> Pil.Image:
-    """Its pixels, in red, green and blue."""
+    """Pixels of an image.
+
+    Args:
+        image: The image.
+
+    Returns:
+        Its pixels, in red, green and blue.
+    """
     with Pil.open(io.BytesIO(image.png)) as file:
         return file.convert("RGB")
 

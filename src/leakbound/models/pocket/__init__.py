@@ -1,11 +1,9 @@
-"""The pocket model: 3 million parameters, trained by `pocket_training/` on generated text, shipped
-with the package.
+"""The pocket model: 3 million parameters, shipped with the package.
 
-It finds texts in its context, copies labels, follows if-then requests and routes help-desk
-messages. It knows nothing
-of the world and obeys no system instruction: what it shows about a defence is what the defence does
-to a model that
-does as the last request says.
+`pocket_training/` trained it on generated text. It finds texts in its context, copies labels,
+follows if-then requests and routes help-desk messages. It knows no facts and obeys no system
+instruction: what it shows about a defence is what the defence does to a model that does as the last
+request says.
 """
 
 from __future__ import annotations
@@ -25,7 +23,16 @@ SEEING = Path(__file__).parent / "vision"
 def load_pocket(
     memory: int | None = None, dtype: str = "auto", device: str = "auto"
 ) -> TransformersModel:
-    """Load it with the code that loads any other causal model."""
+    """Load it with the code that loads any other causal model.
+
+    Args:
+        memory: Bytes that the process may take at its peak; None for half of what is free.
+        dtype: As for `open_model`.
+        device: As for `open_model`.
+
+    Returns:
+        The model.
+    """
     from leakbound.models.local import load
 
     return load(str(FOLDER), name="pocket", memory=memory, dtype=dtype, device=device)
@@ -34,9 +41,17 @@ def load_pocket(
 def load_pocket_vision(
     memory: int | None = None, dtype: str = "auto", device: str = "auto"
 ) -> TransformersModel:
-    """The pocket model that names images:
+    """Load the pocket model that names images.
 
-    2 million parameters, trained by `pocket_training/vision/` on drawn figures.
+    It has 2 million parameters; `pocket_training/vision/` trained it on drawn figures.
+
+    Args:
+        memory: Bytes that the process may take at its peak; None for half of what is free.
+        dtype: As for `open_model`.
+        device: As for `open_model`.
+
+    Returns:
+        The model.
     """
     from leakbound.models.local import load
 

@@ -1,0 +1,126 @@
+"""What the engine uses of the classes of transformers, which declare few of their attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+import torch
+from torch import nn
+
+__all__ = [
+    "CausalModel",
+    "Classifier",
+    "KeysAndValues",
+    "ModelConfig",
+    "ModelOutput",
+    "Processor",
+    "TextConfig",
+    "Tokenizer",
+]
+
+
+class TextConfig(Protocol):
+    """Configuration of the decoder."""
+
+    hidden_size: int
+    num_attention_heads: int
+    num_hidden_layers: int
+    vocab_size: int
+
+
+class ModelConfig(Protocol):
+    """Configuration of a model."""
+
+    model_type: str
+
+    def get_text_config(self, decoder: bool = ...) -> TextConfig: ...
+
+
+class ModelOutput(Protocol):
+    """What a forward pass returns."""
+
+    logits: torch.Tensor
+    hidden_states: tuple[torch.Tensor, ...]
+
+
+class GenerationConfig(Protocol):
+    """Defaults for generation."""
+
+    eos_token_id: int | list[int] | None
+
+
+class CausalModel(Protocol):
+    """A causal language model, perhaps with a vision tower."""
+
+    config: ModelConfig
+    device: torch.device
+    dtype: torch.dtype
+    generation_config: GenerationConfig | None
+
+    def __call__(self, **inputs: object) -> ModelOutput: ...
+    def forward(self, **inputs: object) -> ModelOutput: ...
+    def get_image_features(
+        self, **inputs: torch.Tensor
+    ) -> torch.Tensor | list[torch.Tensor] | tuple[torch.Tensor, ...]: ...
+    def get_input_embeddings(self) -> nn.Module: ...
+    def get_output_embeddings(self) -> nn.Module | None: ...
+    def modules(self) -> Iterable[nn.Module]: ...
+    def parameters(self) -> Iterable[nn.Parameter]: ...
+
+
+class ClassifierConfig(Protocol):
+    """Configuration of a sequence classifier."""
+
+    model_type: str
+    num_labels: int
+
+
+class Classifier(Protocol):
+    """A sequence classifier."""
+
+    config: ClassifierConfig
+    device: torch.device
+
+    def __call__(self, **inputs: object) -> ModelOutput: ...
+
+
+class Batch(Protocol):
+    """What a tokenizer or a processor makes of texts and images, by name."""
+
+    def __getitem__(self, name: str, /) -> object: ...
+    def items(self) -> Iterable[tuple[str, object]]: ...
+    def keys(self) -> Iterable[str]: ...
+    def to(self, device: torch.device, dtype: torch.dtype | None = ...) -> Batch: ...
+
+
+class Tokenizer(Protocol):
+    """Texts to token ids and back."""
+
+    bos_token_id: int | None
+    eos_token_id: int | None
+
+    def __call__(self, text: object, *more: object, **options: object) -> Batch: ...
+    def apply_chat_template(self, turns: object, **options: object) -> str: ...
+    def convert_tokens_to_ids(self, token: str) -> int: ...
+    def decode(self, ids: Sequence[int], **options: object) -> str: ...
+
+
+class Processor(Protocol):
+    """Texts with images to token ids and pixels."""
+
+    image_token: str
+    tokenizer: Tokenizer
+
+    def __call__(self, **inputs: object) -> Batch: ...
+    def apply_chat_template(self, turns: object, **options: object) -> str: ...
+
+
+class KeysAndValues(Protocol):
+    """A layer of a cache: (rows, heads, length, dim) each."""
+
+    is_initialized: bool
+    keys: torch.Tensor
+    values: torch.Tensor
+
+    def lazy_initialization(self, keys: torch.Tensor, values: torch.Tensor) -> None: ...
