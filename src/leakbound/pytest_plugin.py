@@ -92,7 +92,11 @@ class PrivacyAudit:
 
         source = "" if system is None else _source(system, self.root)
         prepared = prepare_call(
-            rows, system, source=source, opener=open_models if self.live else self._kept, **options
+            rows,
+            system=system,
+            source=source,
+            opener=open_models if self.live else self._kept,
+            **options,
         )
         self._require_one_system(prepared.name, system)
         _make_private(self.root / FOLDER)

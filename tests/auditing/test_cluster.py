@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 from leakbound._install import install_hint
 from leakbound.auditing import make_spec, prepare
 from leakbound.auditing.cluster import on_cluster
-from leakbound.auditing.prepare import open_models
+from leakbound.auditing.prepare import Handed, open_models
 from leakbound.errors import LeakboundError, TargetError, UsageError
 from leakbound.models import Scripted
 from leakbound.scaling import Cluster, spread
@@ -185,7 +185,9 @@ def test_what_has_no_address_cannot_be_spread(rows: Context) -> None:
     from leakbound.systems import SystemMechanism
 
     made = prepare(
-        make_spec({"pairs": 2}), rows=rows, system=SystemMechanism(lambda context, query: "no")
+        make_spec({"pairs": 2}),
+        rows=rows,
+        handed=Handed(mechanism=SystemMechanism(lambda context, query: "no")),
     )
     with pytest.raises(UsageError, match="workers open a system at its address"):
         on_cluster(made, Cluster(), open_models)

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from leakbound.auditing import make_spec, prepare, run_audit
 from leakbound.auditing.collect import CollectionPlan
 from leakbound.auditing.merge import merge
-from leakbound.auditing.run import questions, run_shard
+from leakbound.auditing.run import collection_plan, run_shard
 from leakbound.errors import StoreError, UsageError
 
 SYSTEM = """
@@ -129,4 +129,4 @@ def test_a_merged_run_is_a_run(tmp_path: Path, data_file: Path) -> None:
     again, same = run_audit(made, tmp_path / "out")
     assert (again, same) == (record, folder)
     assert json.loads((folder / "manifest.json").read_text())["spec"]["pairs"] == 21
-    assert len(questions(made).batches()) == 11
+    assert len(collection_plan(made).batches()) == 11

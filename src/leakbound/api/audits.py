@@ -58,6 +58,8 @@ def audit(
     answers: int = 1,
     seed: int = 0,
     store_text: Literal["none", "canary_only", "all"] = "canary_only",
+    simulations: int = 400_000,
+    batch_pairs: int = 8,
     settings: Mapping[str, Any] | None = None,
     out: str | Path = "runs",
 ) -> AuditResult:
@@ -98,6 +100,8 @@ def audit(
         answers: Outputs of one context that a trial sees.
         seed: Root of all randomness.
         store_text: Which texts the run may keep.
+        simulations: Simulated outputs for the curves; they enter no bound.
+        batch_pairs: Paired trials collected at once; what an interruption can lose.
         settings: Any other key of a configuration file, such as {"canary.digits": 8}.
         out: Folder of the runs.
 
@@ -174,7 +178,7 @@ def prepare_call(
     rest = {key: value for key, value in given.items() if value != _DEFAULTS.get(key)}
     spec = make_spec({**values, **rest})
     context = as_context(rows) if rows is not None else None
-    return prepare(spec, replace(handed, rows=context), opener)
+    return prepare(spec, rows=context, handed=handed, opener=opener)
 
 
 _DEFAULTS = {

@@ -27,6 +27,7 @@ from leakbound.errors import UsageError
 from leakbound.estimators import Estimator, TrialDesign, require_deciding, threshold_rule
 from leakbound.mechanisms import ReportNoisyMax
 from leakbound.models import Model, Scripted
+from leakbound.models.address import is_address
 from leakbound.privacy import Gaussian, Guarantee, NonPrivate, self_compose
 from leakbound.stats import ThresholdRule
 from leakbound.tasks import Context, Example, Mechanism, Task, require_mechanism
@@ -206,8 +207,9 @@ def prepare(
 
 def _named(handed: Handed, spec: AuditSpec) -> tuple[str, ...]:
     """What the spec does not name: a model that has the address of the spec's is named there."""
-    same = handed.model is not None and handed.model.name == spec.system.model
-    return tuple(name for name in handed.names() if not (same and name == "model"))
+    model, address = handed.model, spec.system.model
+    named = model is not None and model.name == address and is_address(address)
+    return tuple(name for name in handed.names() if not (named and name == "model"))
 
 
 def _rows(spec: AuditSpec, handed: Handed) -> tuple[Context, Task]:

@@ -7,7 +7,6 @@ from pathlib import Path
 import click
 
 from leakbound.auditing import make_spec, prepare, run_audit
-from leakbound.auditing.prepare import Handed
 from leakbound.auditing.store import write_private
 from leakbound.cli.progress import progress
 from leakbound.models import open_model
@@ -39,7 +38,7 @@ def command(out: Path, pairs: int) -> int:
     model = open_model("pocket")
     records = []
     for choice in SYSTEMS:
-        prepared = prepare(make_spec({**choice, "pairs": pairs}), Handed(model=model))
+        prepared = prepare(make_spec({**choice, "pairs": pairs}), model)
         with progress(prepared.name) as show:
             records.append(run_audit(prepared, out, show)[0])
     report = out / "report.html"

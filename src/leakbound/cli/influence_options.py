@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from leakbound.attribution import Attribution, Case, Finished, InfluenceRecord, Settings, attribute
-from leakbound.attribution.attribute import Each
+from leakbound.attribution.attribute import CaseRunner
 from leakbound.attribution.spans import TEMPLATE
 from leakbound.errors import Interrupted, LeakboundError, UsageError
 from leakbound.models import Model
@@ -93,7 +93,7 @@ def addresses(given: Sequence[str]) -> list[str]:
 
 def attributed(
     cases: Sequence[Case], model: Model, settings: Settings, place: Path, redact: bool, label: str,
-    each: Each | None = None,
+    each: CaseRunner | None = None,
 ) -> tuple[InfluenceRecord, Finished]:  # fmt: skip
     """Attribute a data set, keeping each finished context in a file at `place` and taking up what
     an earlier run left there.

@@ -6,13 +6,13 @@ import importlib.util
 from dataclasses import asdict, dataclass
 from typing import cast
 
-from leakbound._catalogue import opener_of
+from leakbound._catalogue import opener_of, schemes
 from leakbound._install import install_hint
 from leakbound.errors import TargetError, UsageError
 from leakbound.models.model import Model
 from leakbound.models.openai import Endpoint, open_endpoint
 
-__all__ = ["ADDRESSES", "Local", "open_embedder", "open_model"]
+__all__ = ["ADDRESSES", "Local", "is_address", "open_embedder", "open_model"]
 
 ADDRESSES = {
     "pocket": "the small model shipped with this package",
@@ -71,6 +71,20 @@ def open_model(
         )
     _require_torch()
     return _open_local(address, rest, trust_remote_code, local or Local())
+
+
+def is_address(text: str) -> bool:
+    """Whether `open_model` knows the form of an address.
+
+    Args:
+        text: What may be an address.
+
+    Returns:
+        True for the forms in `ADDRESSES` and those of installed packages; nothing is opened.
+    """
+    kind, _, rest = text.partition("/")
+    known = text in ("pocket", "pocket-vision") or (kind in ("hf", "openai") and bool(rest))
+    return known or kind in schemes("leakbound.models")
 
 
 def _open_local(address: str, rest: str, trust_remote_code: bool, local: Local) -> Model:

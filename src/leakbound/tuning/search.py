@@ -91,7 +91,7 @@ def open_pilot(
         )
     asked = make_spec({**spec.flat(), "rows": spec.design.rows, "query": _given(spec, start)})
     handed = Handed(model=model, mechanism=system, rows=rows)
-    prepared = prepare(asked, handed, partial(open_models, endpoint=endpoint))
+    prepared = prepare(asked, handed=handed, opener=partial(open_models, endpoint=endpoint))
     data = load_data(asked.design)[0] if rows is None else rows
     kept = {key: value for key, value in asked.flat().items() if key not in IRRELEVANT}
     identity = {

@@ -17,9 +17,11 @@ from leakbound.models import Scripted
 QUICK = {"pairs": 6, "shots": 5, "simulations": 0}
 OPTIONS: list[dict[str, Any]] = [
     {"epsilon": 3, "delta": 1e-7, "threshold": 0.5, "seed": 4},
-    {"mechanism": "report_noisy_max", "partitions": 4, "threshold": "split:0.5", "options": {}},
-    {"canary": "given", "canary_text": "no: 'yes'\n- \"ü\"", "stop_when_rejected": True, "answers": 2},
-    {"mechanism": "prompt_defense", "level": 2, "insertion": "append", "estimator": "clopper_pearson", "task": "help_desk"},
+    {"mechanism": "report_noisy_max", "mechanism.partitions": 4, "threshold": "split:0.5"},
+    {"canary": "given", "canary.text": "no: 'yes'\n- \"ü\"", "stop_when_rejected": True,
+     "answers": 2},
+    {"mechanism": {"kind": "prompt_defense", "level": 2}, "insertion": "append",
+     "estimator": "clopper_pearson", "task": "help_desk"},
 ]  # fmt: skip
 
 
@@ -41,15 +43,15 @@ def test_the_same_run_is_found(tmp_path: Path, options: dict[str, Any]) -> None:
 def test_what_a_run_does_not_keep_is_refused(tmp_path: Path) -> None:
     rows = [(f"row {i}", "ab"[i % 2]) for i in range(20)]
     handed = leakbound.audit(rows, model=named("pocket"), out=tmp_path, **QUICK)
-    with pytest.raises(UsageError, match="rows that were handed over"):
+    with pytest.raises(UsageError, match=r"Python objects \(rows\)"):
         config_text(handed)
-    with pytest.raises(UsageError, match="the Python object 'mine'"):
+    with pytest.raises(UsageError, match=r"Python objects \(model\)"):
         config_text(leakbound.audit(model=named("mine"), out=tmp_path, **QUICK))
 
     def answer(context: object, query: str) -> str:
         return "no"
 
-    with pytest.raises(UsageError, match="the Python object 'answer'"):
+    with pytest.raises(UsageError, match=r"Python objects \(mechanism\)"):
         config_text(leakbound.audit(system=answer, out=tmp_path, **QUICK))
 
 
