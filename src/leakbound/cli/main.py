@@ -32,7 +32,7 @@ COMMANDS = {
     "score-generations": "How many published responses repeat their context, by both known definitions.",
     "answer": "Answer one query from your rows, within a privacy budget kept in a ledger.",
     "serve": "Answer queries over HTTP, as an OpenAI-compatible server, within the same budget.",
-    "selftest": "The auditor against every known defect, and its sound twin.",
+    "selftest": "The auditor against every known defect, beside correct references.",
     "reproduce": "A table or figure of the four papers: what it prints beside what is measured here.",
     "list": "Show the catalogues: mechanisms, attacks, canaries, scores, models, tasks.",
 }

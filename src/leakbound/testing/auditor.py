@@ -1,4 +1,4 @@
-"""The sound auditor that the catalogue of defects is held against, in three forms."""
+"""The correct auditor that finds known defects: by paired trials or by exact distributions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy.typing as npt
 from leakbound.privacy import Guarantee
 from leakbound.stats import CategoricalLaw, EProcess, GaussianLaw, exact_privacy_loss
 
-__all__ = ["Finding", "Fixture", "by_law", "by_pairs"]
+__all__ = ["Finding", "Fixture", "by_distribution", "by_pairs", "spread", "worst"]
 
 Floats = npt.NDArray[np.float64]
 Rng = np.random.Generator
@@ -20,9 +20,12 @@ Release = Callable[[Floats, int, Rng], Floats]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What an audit said: is the claim refuted, after how many pairs (0:
+    """What an audit found.
 
-    by law or arithmetic), on what evidence.
+    Attributes:
+        rejected: Whether the claim is rejected.
+        pairs: Number of paired trials; 0 where distributions or arithmetic decide.
+        evidence: In words.
     """
 
     rejected: bool
@@ -32,8 +35,14 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Fixture:
-    """Two neighbouring aggregates, a release that turns one into scores (draws,), the claim,
-    thresholds to try.
+    """Two neighbouring contexts and what is claimed of their outputs.
+
+    Attributes:
+        member: Aggregate with the canary.
+        nonmember: Aggregate without it.
+        release: Turns an aggregate into (draws,) scores of outputs.
+        claim: What is claimed.
+        thresholds: Thresholds to try, chosen before any output.
     """
 
     member: Floats
@@ -46,50 +55,84 @@ class Fixture:
 def by_pairs(
     fixture: Fixture, rng: Rng, budget: int, outputs: int = 100, confidence: float = 0.95
 ) -> Finding:
-    """Anytime-valid: pairs are drawn until the claim is refuted or the budget is spent.
+    """Audit a fixture by paired trials, with a test that is valid at any time.
 
-    Scores of a pair: per threshold, the share of `releases` draws of the fixture's own release code
-    at or above it.
+    Args:
+        fixture: What is audited.
+        rng: Source of all randomness.
+        budget: Largest number of paired trials.
+        outputs: Outputs of each context in a trial; a trial's scores are the shares of them at or
+            above each threshold.
+        confidence: Confidence of the rejection.
+
+    Returns:
+        Rejected as soon as the e-value says so, else not rejected within the budget.
     """
     process = EProcess(fixture.claim, confidence)
     levels = np.asarray(fixture.thresholds)
     for pair in range(1, budget + 1):
         x, y = (
-            _shares(fixture.release(world, outputs, rng), levels)
-            for world in (fixture.member, fixture.nonmember)
+            _shares(fixture.release(aggregate, outputs, rng), levels)
+            for aggregate in (fixture.member, fixture.nonmember)
         )
         process.update(x, y)
         if process.rejected:
             return Finding(
                 True, pair, f"e-process above {1 / (1 - confidence):.0f} after {pair} pairs"
             )
-    return Finding(False, budget, f"not refuted in {budget} pairs")
+    return Finding(False, budget, f"not rejected in {budget} pairs")
 
 
 def _shares(scores: Floats, levels: Floats) -> Floats:
     return np.asarray((scores[:, None] >= levels).mean(0), float)
 
 
-def by_law(
+def by_distribution(
     member: GaussianLaw | CategoricalLaw,
     nonmember: GaussianLaw | CategoricalLaw,
     claim: Guarantee,
     delta: float,
 ) -> Finding:
-    """Exact: epsilon(delta) of the pair of laws against the claim, no sampling."""
-    found, promised = exact_privacy_loss(member, nonmember, delta).epsilon or 0.0, claim.epsilon(delta)
-    return Finding(
-        found > promised * (1 + 1e-6),
-        0,
-        f"exact ε(δ={delta:g}) = {found:.4g}, claimed {promised:.4g}",
+    """Audit two output distributions exactly, without sampling.
+
+    Args:
+        member: With the canary.
+        nonmember: Without it.
+        claim: What is claimed.
+        delta: Where epsilon(delta) is compared.
+
+    Returns:
+        Rejected if their epsilon(delta) exceeds that of the claim.
+    """
+    found, claimed = (
+        exact_privacy_loss(member, nonmember, delta).epsilon or 0.0,
+        claim.epsilon(delta),
     )
+    evidence = f"exact ε(δ={delta:g}) = {found:.4g}, claimed {claimed:.4g}"
+    return Finding(found > claimed * (1 + 1e-6), 0, evidence)  # the factor is for rounding
 
 
 def spread(low: float, high: float, count: int = 9) -> tuple[float, ...]:
-    """Evenly spread thresholds, chosen before any release."""
+    """Evenly spread thresholds, chosen before any output.
+
+    Args:
+        low: The lowest.
+        high: The highest.
+        count: How many.
+
+    Returns:
+        The thresholds.
+    """
     return tuple(np.linspace(low, high, count).tolist())
 
 
 def worst(findings: Sequence[Finding]) -> Finding:
-    """Refuted if any is; the first that is speaks."""
+    """The first finding that rejects, else the last one.
+
+    Args:
+        findings: At least one.
+
+    Returns:
+        One of them.
+    """
     return next((f for f in findings if f.rejected), findings[-1])

@@ -1,4 +1,4 @@
-"""Defects of auditors and of influence meters, each beside its sound twin."""
+"""Defects of auditors and of influence measures, each beside its correct reference."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from leakbound.testing.auditor import Finding, Floats, Rng
 
 __all__ = ["first_token_drop", "index_shift", "resample_then_cp", "threshold_reuse"]
 
+# Audits of a system without leakage, and the share of them that may find some: a defective auditor
+# finds it in far more than twice as many, a correct one in 10 % of 200 with probability below 1e-2.
 AUDITS, LIMIT = 200, 0.05
 
 
-def _accused(name: str, found: int) -> Finding:
-    """An auditor is defective if it finds leakage in a system without any, far more often than it
-    says.
-    """
+def _false_alarms(name: str, found: int) -> Finding:
+    """Defective: finds leakage where there is none far more often than it says."""
     share = found / AUDITS
     return Finding(
         share > 2 * LIMIT,
@@ -25,12 +25,12 @@ def _accused(name: str, found: int) -> Finding:
 
 
 def threshold_reuse(broken: bool, rng: Rng) -> Finding:
-    """The threshold is picked on the tested scores; the sound auditor picks it on others."""
+    """The threshold is picked on the tested scores; the correct auditor picks it on others."""
     found = 0
     for _ in range(AUDITS):
         m, n, m0, n0 = rng.normal(size=(4, 100))
         found += _right(m, n, best_threshold(m, n) if broken else best_threshold(m0, n0))
-    return _accused("threshold on the tested data", found)
+    return _false_alarms("threshold on the tested data", found)
 
 
 def _right(member: Floats, nonmember: Floats, tau: float) -> bool:
@@ -46,9 +46,7 @@ def _bound(member: Floats, nonmember: Floats, tau: float) -> bool:
 
 
 def resample_then_cp(broken: bool, rng: Rng) -> Finding:
-    """400,000 noisy trials from 200 collected votes, counted as 400,000 independent trials (XL's
-    bootstrap).
-    """
+    """400,000 noisy trials from 200 collected votes count as independent (XL's bootstrap)."""
     found = 0
     for _ in range(AUDITS):
         votes = rng.binomial(4, 0.1, (2, 200)).astype(float)
@@ -59,7 +57,7 @@ def resample_then_cp(broken: bool, rng: Rng) -> Finding:
         )
         member, nonmember = (row + rng.normal(0, 1.0, n) for row in rows)
         found += _bound(member, nonmember, 1.0)
-    return _accused("resampled trials counted as collected ones", found)
+    return _false_alarms("resampled trials counted as collected ones", found)
 
 
 TABLE = np.log(
@@ -68,9 +66,7 @@ TABLE = np.log(
 
 
 def index_shift(broken: bool, rng: Rng) -> Finding:
-    """Token 0 is banned; removing its column before indexing by token id reads the neighbour's
-    probability.
-    """
+    """Token 0 is banned; removing its column before indexing reads the neighbour's probability."""
     token = 1
     want = abs(_banned(TABLE[0])[token] - _banned(TABLE[1])[token])
     if broken:

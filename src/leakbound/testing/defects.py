@@ -1,7 +1,4 @@
-"""The catalogue of known defects:
-
-what the auditor must find, and within which budget. Seen in public code or papers.
-"""
+"""Known defects, seen in public code or papers: what the auditor must find, and how fast."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from functools import partial
 
 from leakbound.testing import auditors, noisy, wiring
 from leakbound.testing.auditor import Finding, Rng
-from leakbound.testing.leaks import EVENTS, event
+from leakbound.testing.leaks import event
 
 __all__ = ["DEFECTS", "Defect"]
 
@@ -20,12 +17,20 @@ Check = Callable[[bool, Rng], Finding]
 
 @dataclass(frozen=True, slots=True)
 class Defect:
-    """One defect: `check(True, rng)` audits the broken fixture, `check(False, rng)` its sound twin."""
+    """One defect and the audit that finds it.
+
+    Attributes:
+        id: Short name.
+        what: What is wrong, in a sentence.
+        check: `check(True, rng)` audits the broken fixture, `check(False, rng)` its correct
+            reference.
+        repeats: How many seeded audits of the correct reference a self-test makes.
+    """
 
     id: str
     what: str
     check: Check
-    repeats: int = 0  # how many seeded audits of the sound twin a self-test makes
+    repeats: int = 0
 
 
 def _described(check: Check) -> str:
@@ -40,7 +45,7 @@ DEFECTS: tuple[Defect, ...] = (
     _noisy("half-noise", noisy.half_noise, 40),
     Defect(
         "half-noise (releases only)",
-        "The same, seeing one release a world.",
+        "The same, seeing one output of each context.",
         noisy.half_noise_releases_only,
         20,
     ),
@@ -97,5 +102,3 @@ DEFECTS: tuple[Defect, ...] = (
     _noisy("index-shift", auditors.index_shift, 1),
     _noisy("first-token-drop", auditors.first_token_drop, 1),
 )
-
-assert {d.id for d in DEFECTS} >= set(EVENTS)

@@ -1,8 +1,7 @@
-"""Defects of mechanisms that add noise or choose at random: each beside its sound twin.
+"""Defects of mechanisms that add noise or choose at random, each beside its correct reference.
 
-Every function makes the fixture of one defect: `broken` decides which of the two is built. None of
-this is a mechanism
-anyone should use; the catalogue of mechanisms never imports it.
+Every function audits one defect: `broken` decides which of the two is built. None of this is a
+mechanism that anyone should use; the catalogue of mechanisms never imports it.
 """
 
 from __future__ import annotations
@@ -20,10 +19,29 @@ from leakbound.privacy import (
     pure_composition_epsilon,
 )
 from leakbound.stats import CategoricalLaw, GaussianLaw
-from leakbound.testing.auditor import Finding, Fixture, Floats, Rng, by_law, by_pairs, spread, worst
+from leakbound.testing.auditor import (
+    Finding,
+    Fixture,
+    Floats,
+    Rng,
+    by_distribution,
+    by_pairs,
+    spread,
+    worst,
+)
 
-__all__ = ["antipodal_embeddings", "exponential_votes", "half_noise", "l1_as_l2", "monotone_experts", "one_class_noise",
-           "public_seed", "retry_until", "same_sample", "shared_records"]  # fmt: skip
+__all__ = [
+    "antipodal_embeddings",
+    "exponential_votes",
+    "half_noise",
+    "l1_as_l2",
+    "monotone_experts",
+    "one_class_noise",
+    "public_seed",
+    "retry_until",
+    "same_sample",
+    "shared_records",
+]
 
 DELTA = 1e-5
 ROOT2 = math.sqrt(2)
@@ -34,7 +52,7 @@ VOTES = (
 
 
 def margins(sigma: float, classes: tuple[bool, bool] = (True, True)) -> object:
-    """Releases of yes less no, with noise on the chosen classes."""
+    """A release that scores yes less no, with noise on the chosen classes."""
 
     def release(votes: Floats, draws: int, rng: Rng) -> Floats:
         noise = rng.normal(0.0, sigma, (draws, 2)) * np.asarray(classes, float)
@@ -58,7 +76,7 @@ def half_noise(broken: bool, rng: Rng, outputs: int = 100, budget: int = 60) -> 
 
 
 def half_noise_releases_only(broken: bool, rng: Rng) -> Finding:
-    """The same, seeing one release a world."""
+    """The same, seeing one output of each context."""
     return half_noise(broken, rng, 1, 600)
 
 
@@ -78,9 +96,9 @@ def l1_as_l2(broken: bool, rng: Rng) -> Finding:
     sigma = calibrate_gaussian(1, DELTA, ROOT2)
     used = calibrate_gaussian(1, DELTA, 1.0) if broken else sigma
     claim = Gaussian(ROOT2, sigma)
-    law = by_law(GaussianLaw(VOTES[0], used), GaussianLaw(VOTES[1], used), claim, DELTA)
+    exact = by_distribution(GaussianLaw(VOTES[0], used), GaussianLaw(VOTES[1], used), claim, DELTA)
     pairs = by_pairs(_vote_fixture(used, claim), rng, 400)
-    return pairs if law.rejected else worst((law, pairs))
+    return pairs if exact.rejected else worst((exact, pairs))
 
 
 def antipodal_embeddings(broken: bool, rng: Rng) -> Finding:
@@ -88,7 +106,9 @@ def antipodal_embeddings(broken: bool, rng: Rng) -> Finding:
     sigma = calibrate_gaussian(2, DELTA, 2.0)
     used = sigma / 2 if broken else sigma
     here, there = np.array([10.0, 0.0]), np.array([8.0, 0.0])
-    law = by_law(GaussianLaw(here, used), GaussianLaw(there, used), Gaussian(2.0, sigma), DELTA)
+    exact = by_distribution(
+        GaussianLaw(here, used), GaussianLaw(there, used), Gaussian(2.0, sigma), DELTA
+    )
 
     def first_axis(mean: Floats, draws: int, rng: Rng) -> Floats:
         return np.asarray(mean[0] + rng.normal(0.0, used, draws))
@@ -96,33 +116,27 @@ def antipodal_embeddings(broken: bool, rng: Rng) -> Finding:
     pairs = by_pairs(
         Fixture(here, there, first_axis, Gaussian(2.0, sigma), spread(5, 13)), rng, 200
     )
-    return worst((law, pairs))
+    return worst((exact, pairs))
 
 
 def monotone_experts(broken: bool, rng: Rng) -> Finding:
-    """Product of experts with lambda = ε/C:
-
-    replacing an expert moves the score difference by 2C, so the loss is 2ε.
-    """
+    """Product of experts with lambda = ε/C: replacing an expert moves scores by 2C (2ε)."""
     epsilon, clip = 1.0, 2.0
     rate = epsilon / (clip if broken else 2 * clip)
     others = np.array([0.0, -clip * 6])  # the other experts: the second candidate is dominated
-    laws = [
+    outputs = [
         _exponential(rate * (others + own))
         for own in (np.array([-clip, 0.0]), np.array([0.0, -clip]))
     ]
-    return by_law(laws[0], laws[1], PureDP(epsilon), 0.0)
+    return by_distribution(outputs[0], outputs[1], PureDP(epsilon), 0.0)
 
 
 def exponential_votes(broken: bool, rng: Rng) -> Finding:
-    """Exponential mechanism on votes accounted with the monotone curve:
-
-    a vote that moves changes two counts.
-    """
+    """Exponential mechanism on votes with the monotone curve: a moved vote changes two counts."""
     epsilon = 1.0
     rate = epsilon if broken else epsilon / 2
-    laws = [_exponential(rate * np.array(votes)) for votes in ((1.0, 9.0), (0.0, 10.0))]
-    return by_law(laws[0], laws[1], PureDP(epsilon), 0.0)
+    outputs = [_exponential(rate * np.array(votes)) for votes in ((1.0, 9.0), (0.0, 10.0))]
+    return by_distribution(outputs[0], outputs[1], PureDP(epsilon), 0.0)
 
 
 def _exponential(scores: Floats) -> CategoricalLaw:
@@ -131,10 +145,7 @@ def _exponential(scores: Floats) -> CategoricalLaw:
 
 
 def public_seed(broken: bool, rng: Rng) -> Finding:
-    """Amplification by a subsample whose seed is public:
-
-    the attacker queries when the canary is in it.
-    """
+    """Amplification by a subsample with a public seed: the attacker asks when the canary is in."""
     base, rate = 2.0, 0.1
     claim = PureDP(math.log1p(rate * math.expm1(base)))
     truth = 1 / (1 + math.exp(-base))
@@ -148,10 +159,7 @@ def public_seed(broken: bool, rng: Rng) -> Finding:
 
 
 def same_sample(broken: bool, rng: Rng) -> Finding:
-    """One subsample for 200 queries, claimed as 200 fresh ones:
-
-    with probability `rate` every answer depends on the canary.
-    """
+    """One subsample for 200 queries, claimed as 200 fresh ones: all answers may see the canary."""
     queries, base, rate = 200, 0.5, 0.05
     fresh = math.log1p(rate * math.expm1(base))
     claim = ApproxDP(pure_composition_epsilon(fresh, queries, DELTA), DELTA)
@@ -168,25 +176,20 @@ def same_sample(broken: bool, rng: Rng) -> Finding:
 
 
 def retry_until(broken: bool, rng: Rng) -> Finding:
-    """Retrying until the answer is not empty conditions the release on private text:
-
-    the loss doubles.
-    """
+    """Retrying until the answer is not empty conditions it on private text: the loss doubles."""
     epsilon, rare, common = 1.0, 0.002, 0.2
     out = np.array([rare, common, 1 - rare - common])
     into = np.array([rare * math.exp(epsilon), common * math.exp(-epsilon), 0.0])
     into[2] = 1 - into.sum()
-    laws = [CategoricalLaw(p[:2] / p[:2].sum() if broken else p) for p in (into, out)]
-    return by_law(laws[0], laws[1], PureDP(epsilon), 0.0)
+    outputs = [CategoricalLaw(p[:2] / p[:2].sum() if broken else p) for p in (into, out)]
+    return by_distribution(outputs[0], outputs[1], PureDP(epsilon), 0.0)
 
 
 def shared_records(broken: bool, rng: Rng) -> Finding:
-    """A record that stands in two partitions (overlap, or sampling with replacement) moves two
-    votes.
-    """
+    """A record in two partitions (overlap, or sampling with replacement) moves two votes."""
     sigma = calibrate_gaussian(2, DELTA, ROOT2)
     claim = Gaussian(ROOT2, sigma)
     moved = 2 if broken else 1
     member = np.array([float(moved), 10.0 - moved])
-    law = by_law(GaussianLaw(member, sigma), GaussianLaw(VOTES[1], sigma), claim, DELTA)
-    return worst((law, by_pairs(_vote_fixture(sigma, claim, moved), rng, 200)))
+    exact = by_distribution(GaussianLaw(member, sigma), GaussianLaw(VOTES[1], sigma), claim, DELTA)
+    return worst((exact, by_pairs(_vote_fixture(sigma, claim, moved), rng, 200)))

@@ -1,7 +1,4 @@
-"""Defects of accounting, seeding, partitioning and batching:
-
-found by arithmetic or by comparing two runs.
-"""
+"""Defects of accounting, seeding, partitioning and batching: found by arithmetic or two runs."""
 
 from __future__ import annotations
 
@@ -34,10 +31,7 @@ def classical_sigma(broken: bool, rng: Rng) -> Finding:
 
 
 def delta_once(broken: bool, rng: Rng) -> Finding:
-    """delta counted once for 100 queries:
-
-    the composition holds at 100 delta, and promises nothing at delta.
-    """
+    """delta counted once for 100 queries: they hold at 100 delta and guarantee nothing below."""
     composed = compose([ApproxDP(0.1, 1e-7)] * 100)
     claimed = 1e-7 if broken else 100 * 1e-7
     held = composed.epsilon(claimed) <= 10.0 * (1 + 1e-9)
@@ -49,23 +43,18 @@ def delta_once(broken: bool, rng: Rng) -> Finding:
 
 
 def seeded_noise(broken: bool, rng: Rng) -> Finding:
-    """The noise generator is seeded anew on every call: the same query gives the same release."""
+    """The noise generator is seeded anew on every call: the same query gives the same output."""
 
     def call() -> float:
         noise = np.random.default_rng(7) if broken else rng
         return float(noise.normal(0.0, 1.0))
 
     same = len({call() for _ in range(5)}) == 1
-    return Finding(
-        same, 0, "five releases of one query are identical" if same else "releases differ"
-    )
+    return Finding(same, 0, "five outputs of one query are identical" if same else "outputs differ")
 
 
 def positional_split(broken: bool, rng: Rng) -> Finding:
-    """A Poisson sample split by position:
-
-    removing the first record moves every later one to another partition.
-    """
+    """A Poisson sample split by position: removing a record moves every later one."""
     rows: Context = tuple(Example(f"row {i}", "a") for i in range(40))
     if broken:
         before, after = split_by_position(rows, 8), split_by_position(rows[1:], 8)
@@ -83,10 +72,7 @@ def positional_split(broken: bool, rng: Rng) -> Finding:
 
 
 def clip_to_zero(broken: bool, rng: Rng) -> Finding:
-    """Out-of-range log-probabilities set to 0 in the place of -C:
-
-    the impossible candidate gets the best score.
-    """
+    """Log-probabilities below -C set to 0 instead: the impossible candidate gets the best score."""
     clip, experts = 2.0, 8
     logs = np.log(np.array([0.7, 0.3, 1e-9]))
     outside = np.where(logs < -clip, 0.0, logs) if broken else np.clip(logs, -clip, 0.0)
@@ -97,10 +83,7 @@ def clip_to_zero(broken: bool, rng: Rng) -> Finding:
 
 
 def padding(broken: bool, rng: Rng) -> Finding:
-    """Left padding without a mask:
-
-    one very long example changes the other prompts' logits (real transformer).
-    """
+    """Left padding without a mask: a long example changes the other prompts' logits."""
     from leakbound.models import NextLogits, open_model
 
     model = open_model("pocket")
