@@ -113,7 +113,7 @@ def test_live_then_replay_then_a_changed_system(app: Path) -> None:
     assert calls(app) == 2 * (24 + 24 + 3)
     assert "VIOLATION: leaky" in replay.stdout
     assert "exceeds the claimed epsilon 1" in replay.stdout
-    assert "24 pairs of contexts" in replay.stdout
+    assert "24 paired trials" in replay.stdout
     assert "pytest 'test_app.py::test_keeps_its_claim[leaky]'" in replay.stdout
     assert "INCONCLUSIVE: sound" in replay.stdout
     assert "Traceback" not in replay.stdout
