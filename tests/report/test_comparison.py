@@ -17,8 +17,9 @@ from scipy.stats import binom
 
 import leakbound
 from leakbound.auditing import AuditResult
+from leakbound.gating.compare import compare_results
 from leakbound.models import Scripted
-from leakbound.report.comparison import compare, comparison_page, comparison_text
+from leakbound.report.comparison import comparison_page, comparison_text
 from leakbound.stats import binomial_lower, binomial_upper
 from leakbound.tasks import Example
 
@@ -55,24 +56,26 @@ def counted(record: AuditResult, tp: int, fp: int, n: int) -> AuditResult:
 
 
 def test_only_what_differs_is_shown(leaky: AuditResult, blind: AuditResult) -> None:
-    assert compare([leaky, leaky]).differing == {}
-    assert compare([leaky, blind]).differing == {"epsilon": (1.0, 2.0)}
-    assert "No setting differs" in comparison_text(compare([leaky, leaky]))
+    assert compare_results([leaky, leaky]).differing_settings == {}
+    assert compare_results([leaky, blind]).differing_settings == {"epsilon": (1.0, 2.0)}
+    assert "No setting differs" in comparison_text(compare_results([leaky, leaky]))
 
 
 def test_a_system_that_leaks_and_one_that_does_not_differ_by_more_than_noise(
     leaky: AuditResult, blind: AuditResult
 ) -> None:
-    found = compare([leaky, blind])
+    found = compare_results([leaky, blind])
     true, false = found.contrasts
-    assert (true.rate, true.difference, true.shown) == ("tpr", -1.0, True)
-    assert (false.rate, false.difference, false.shown) == ("fpr", 0.0, False)
-    assert "B less A: -1.000" in comparison_text(found)
-    assert not any(one.shown for one in compare([leaky, leaky]).contrasts)
+    assert (true.rate, true.difference, true.significant) == ("tpr", -1.0, True)
+    assert (false.rate, false.difference, false.significant) == ("fpr", 0.0, False)
+    assert "B minus A: -1.000" in comparison_text(found)
+    assert not any(one.significant for one in compare_results([leaky, leaky]).contrasts)
 
 
 def test_the_interval_is_that_of_the_limits_at_their_share_of_the_error(leaky: AuditResult) -> None:
-    found = compare([counted(leaky, 9, 2, 12), counted(leaky, 4, 2, 12), counted(leaky, 4, 2, 12)])
+    found = compare_results(
+        [counted(leaky, 9, 2, 12), counted(leaky, 4, 2, 12), counted(leaky, 4, 2, 12)]
+    )
     alpha = 0.05 / 6 / 2
     low = binomial_lower(4, 12, alpha) - binomial_upper(9, 12, alpha)
     high = binomial_upper(4, 12, alpha) - binomial_lower(9, 12, alpha)
@@ -89,7 +92,8 @@ def test_differences_are_covered_exactly_as_often_as_said(leaky: AuditResult) ->
     """
     n = 6
     spans = np.array(
-        [[compare([counted(leaky, a, 0, n), counted(leaky, b, 0, n)]).contrasts[0] for b in range(n + 1)] for a in range(n + 1)]
+        [[compare_results([counted(leaky, a, 0, n), counted(leaky, b, 0, n)]).contrasts[0]
+          for b in range(n + 1)] for a in range(n + 1)]
     )  # fmt: skip
     low, high = (
         np.vectorize(lambda c, side=side: getattr(c, side))(spans) for side in ("low", "high")
@@ -103,16 +107,16 @@ def test_differences_are_covered_exactly_as_often_as_said(leaky: AuditResult) ->
 
 
 @pytest.mark.parametrize(
-    "other", [{"canary": "natural"}, {"shots": 9}, {"attack": "if_then_explicit"}]
+    "other", [{"canary": "natural"}, {"shots": 9}, {"query": "if_then_explicit"}]
 )
 def test_other_worlds_are_not_compared(
     tmp_path: Path, leaky: AuditResult, other: dict[str, Any]
 ) -> None:
     options = {"shots": 10, "pairs": 8, "simulations": 0, **other}
     record = leakbound.audit(DATA, model=Scripted(complete=lambda p: "a"), out=tmp_path, **options)
-    found = compare([leaky, record])
+    found = compare_results([leaky, record])
     assert not found.contrasts
-    (reason,) = found.missing
+    (reason,) = found.not_compared
     assert next(iter(other)) in reason
     assert f"Not compared: {reason}" in comparison_text(found)
 
@@ -121,35 +125,35 @@ def test_rates_of_a_threshold_chosen_on_the_trials_have_no_interval(tmp_path: Pa
     record = audited(
         tmp_path, pairs=20, mechanism="report_noisy_max", epsilon=4.0, threshold="bonferroni"
     )
-    found = compare([record, record])
+    found = compare_results([record, record])
     assert found.runs[0].rates["tpr"].low is None
     assert not found.contrasts
-    assert "chosen on the tested trials" in found.missing[0]
+    assert "chosen on the tested trials" in found.not_compared[0]
     assert re.search(r"\d\.\d{3}  ", comparison_text(found))
 
 
 def test_rates_of_trials_that_ended_an_audit_early_have_no_interval(tmp_path: Path) -> None:
     record = audited(tmp_path, pairs=60, stop_when_rejected=True)
     assert record.counts["pairs"] < 60
-    found = compare([record, record])
+    found = compare_results([record, record])
     assert found.runs[0].rates["tpr"].high is None
     assert not found.contrasts
-    assert "ended the audit early" in found.missing[0]
+    assert "ended the audit early" in found.not_compared[0]
     whole = audited(tmp_path, lambda prompt: "no", pairs=60, stop_when_rejected=True, seed=1)
-    assert compare([whole, whole]).contrasts
+    assert compare_results([whole, whole]).contrasts
 
 
 def test_json_and_page_hold_the_same_and_ask_nothing(
     leaky: AuditResult, blind: AuditResult
 ) -> None:
     evil = leaky.model_copy(update={"attack": {**leaky.attack, "mechanism": "<script>x</script>"}})
-    found = compare([evil, blind])
+    found = compare_results([evil, blind])
     page = comparison_page(found)
     assert "<script" not in page
     assert "&lt;script&gt;" in page
     assert not re.findall(r"(?:https?:)?//[^\s\"'<>]+", page)
-    for word in ("violation", "2.1", "more than noise", "differs"):
+    for word in ("violation", "2.1", "not significant", "Settings that differ"):
         assert word in page
     data = json.loads(found.to_json())
-    assert [run["verdict"] for run in data["runs"]] == ["violation", "consistent"]
-    assert data["differing"]["epsilon"] == [1.0, 2.0]
+    assert [run["verdict"] for run in data["runs"]] == ["violation", "no_violation"]
+    assert data["differing_settings"]["epsilon"] == [1.0, 2.0]

@@ -5,6 +5,7 @@ cells executed by IPython, with the display formatter that notebooks use.
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 import leakbound
+from leakbound._install import install_hint
 from leakbound.attribution import InfluenceRecord, Settings, context_influence
 from leakbound.models import Model, Scripted
 
@@ -64,7 +66,7 @@ def test_a_cell_shows_verdict_bound_claim_and_figures_and_no_row(
 def test_a_cell_shows_influence_by_places_and_no_text(influence: InfluenceRecord) -> None:
     bundle = displayed("record", record=influence)
     shown = bundle["text/html"]
-    assert "hottest span" in shown
+    assert "top-attributed span" in shown
     assert "tokens " in shown
     assert shown.count("<svg") == 2
     for word in ("Marta", "48213", "Note"):
@@ -94,12 +96,15 @@ def test_without_pandas_there_is_a_sentence(
     record: leakbound.AuditResult, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(leakbound.LeakboundError, match=r"pip install 'leakbound\[notebook\]'"):
+    with pytest.raises(leakbound.LeakboundError, match=re.escape(install_hint("notebook"))):
         record.to_pandas()
 
 
 def test_records_do_not_load_the_report_room_before_they_are_shown(tmp_path: Path) -> None:
-    code = "import sys, leakbound.auditing, leakbound.attribution; print([m for m in sys.modules if 'leakbound.report' in m or m == 'pandas'])"
+    code = (
+        "import sys, leakbound.auditing, leakbound.attribution\n"
+        "print([m for m in sys.modules if 'leakbound.report' in m or m == 'pandas'])"
+    )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path
     )

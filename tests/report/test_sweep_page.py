@@ -17,14 +17,14 @@ from typing import Any
 import pytest
 from contrast import contrast
 
-from leakbound.report.sweep_figures import figure_files
-from leakbound.report.sweep_page import sweep_page
-from leakbound.report.sweep_terminal import sweep_summary
-from leakbound.report.sweep_views import Band, View, view_csv, views_of
-from leakbound.report.sweep_words import tally, together, worst_sentences
+from leakbound.report.sweep.figure_data import FigureData, Range, figure_csv, figures_of
+from leakbound.report.sweep.figures import figure_files
+from leakbound.report.sweep.page import sweep_page
+from leakbound.report.sweep.terminal import sweep_summary
+from leakbound.report.sweep.words import joint_confidence, tally, worst_sentences
 from leakbound.sweeping import SweepPoint, SweepRecord, load_sweep
 
-GOLDEN = Path(__file__).parents[1] / "sweeping" / "golden" / "sweep-1.json"
+GOLDEN = Path(__file__).parents[1] / "golden" / "sweep-1.json"
 
 
 def at(
@@ -33,9 +33,13 @@ def at(
     """The point with other results."""
     assert point.utility is not None
     return point.model_copy(update={
-        "changes": {"epsilon": epsilon, **changes}, "seed": seed, "claim": replace(point.claim, epsilon=epsilon), "exact": epsilon,
-        "bound": replace(point.bound, epsilon=bound), "verdict": "violation" if (bound or 0) > epsilon else "consistent",
-        "utility": point.utility.model_copy(update={"value": value, "floor": 0.2, "ceiling": 0.9}),
+        "changes": {"epsilon": epsilon, **changes}, "seed": seed,
+        "claim": replace(point.claim, epsilon=epsilon), "exact_epsilon": epsilon,
+        "bound": replace(point.bound, epsilon=bound),
+        "verdict": "violation" if (bound or 0) > epsilon else "no_violation",
+        "utility": point.utility.model_copy(
+            update={"value": value, "zero_shot": 0.2, "non_private": 0.9}
+        ),
     })  # fmt: skip
 
 
@@ -57,18 +61,19 @@ def sixty(point: SweepPoint) -> SweepRecord:
     grid = {
         "epsilon": (1, 2, 4, 8, 16),
         "estimator": ("e_process", "clopper_pearson", "joint_votes"),
-        "partitions": (2, 4),
+        "mechanism.partitions": (2, 4),
     }
     points = [
-        at(point, e, 0.4 * e + 0.9 * seed + 0.1 * t, seed, 0.3 + 0.03 * e + 0.05 * seed, estimator=by, partitions=t)
+        at(point, e, 0.4 * e + 0.9 * seed + 0.1 * t, seed, 0.3 + 0.03 * e + 0.05 * seed,
+           estimator=by, **{"mechanism.partitions": t})
         for e, by, t in product(*grid.values()) for seed in (0, 1)
     ]  # fmt: skip
     return made(points, grid, 2)
 
 
-def line(view: View, kind: str) -> list[tuple[Band, Band]]:
-    (found,) = [one for one in view.lines if one.kind == kind]
-    return [(spot.x, spot.y) for spot in found.spots]
+def line(view: FigureData, kind: str) -> list[tuple[Range, Range]]:
+    (found,) = [one for one in view.series if one.kind == kind]
+    return [(p.x, p.y) for p in found.points]
 
 
 def test_a_view_holds_medians_and_the_spread_of_repeats(point: SweepPoint) -> None:
@@ -77,28 +82,28 @@ def test_a_view_holds_medians_and_the_spread_of_repeats(point: SweepPoint) -> No
         for e in (4, 1)
         for seed, b in enumerate((0.1 * e, 0.5 * e, 0.2 * e))
     ]
-    bounds, utility, frontier = views_of(made(points, {"epsilon": (4, 1)}, 3))
+    bounds, utility, frontier = figures_of(made(points, {"epsilon": (4, 1)}, 3))
     assert line(bounds, "bound") == [
-        (Band(1, 1, 1), Band(0.1, 0.2, 0.5)), (Band(4, 4, 4), Band(0.4, 0.8, 2.0))
+        (Range(1, 1, 1), Range(0.1, 0.2, 0.5)), (Range(4, 4, 4), Range(0.4, 0.8, 2.0))
     ]  # fmt: skip
     for kind in ("exact", "claim"):
         assert line(bounds, kind) == [
-            (Band(1, 1, 1), Band(1, 1, 1)),
-            (Band(4, 4, 4), Band(4, 4, 4)),
+            (Range(1, 1, 1), Range(1, 1, 1)),
+            (Range(4, 4, 4), Range(4, 4, 4)),
         ]
-    for kind, value in (("utility", 0.5), ("floor", 0.2), ("ceiling", 0.9)):
-        assert [y for _, y in line(utility, kind)] == [Band(value, value, value)] * 2
+    for kind, value in (("utility", 0.5), ("zero_shot", 0.2), ("non_private", 0.9)):
+        assert [y for _, y in line(utility, kind)] == [Range(value, value, value)] * 2
     assert line(frontier, "utility") == [
-        (Band(0.4, 0.8, 2.0), Band(0.5, 0.5, 0.5)), (Band(0.1, 0.2, 0.5), Band(0.5, 0.5, 0.5))
+        (Range(0.4, 0.8, 2.0), Range(0.5, 0.5, 0.5)), (Range(0.1, 0.2, 0.5), Range(0.5, 0.5, 0.5))
     ]  # fmt: skip
 
 
 def test_lines_are_settings_that_differ_in_epsilon_alone(sixty: SweepRecord) -> None:
-    bounds, utility, _ = views_of(sixty)
-    kinds = [one.kind for one in bounds.lines]
+    bounds, utility, _ = figures_of(sixty)
+    kinds = [one.kind for one in bounds.series]
     assert kinds.count("bound") == 6
     assert kinds.count("claim") == kinds.count("exact") == 1, "equal curves are drawn once"
-    assert [one.kind for one in utility.lines] == ["utility", "floor", "ceiling"]
+    assert [one.kind for one in utility.series] == ["utility", "zero_shot", "non_private"]
 
 
 def test_bounds_that_no_place_can_show_are_counted(point: SweepPoint) -> None:
@@ -106,7 +111,7 @@ def test_bounds_that_no_place_can_show_are_counted(point: SweepPoint) -> None:
         [at(point, 1, None, 0, 0.5), at(point, 2, float("inf"), 0, 0.5), at(point, 4, 1.0, 0, 0.5)],
         {"epsilon": (1, 2, 4)},
     )
-    bounds, _, frontier = views_of(record)
+    bounds, _, frontier = figures_of(record)
     assert (bounds.left_out, frontier.left_out) == (2, 2)
     assert len(line(bounds, "bound")) == 1
     assert "2 points have no finite value" in sweep_page(record)
@@ -114,13 +119,13 @@ def test_bounds_that_no_place_can_show_are_counted(point: SweepPoint) -> None:
 
 def test_settings_without_numbers_have_their_names_on_the_axis(point: SweepPoint) -> None:
     points = [
-        at(point, 1, b, 0, 0.5).model_copy(update={"changes": {"attack": name}})
+        at(point, 1, b, 0, 0.5).model_copy(update={"changes": {"query": name}})
         for name, b in (("membership", 0.5), ("gap", 0.1))
     ]
-    bounds = views_of(made(points, {"attack": ("membership", "gap")}))[0]
-    assert bounds.ticks == ("attack=membership", "attack=gap")
+    bounds = figures_of(made(points, {"query": ("membership", "gap")}))[0]
+    assert bounds.ticks == ("query=membership", "query=gap")
     assert [x.middle for x, _ in line(bounds, "bound")] == [0, 1]
-    assert "attack=membership" in sweep_page(made(points, {"attack": ("membership", "gap")}))
+    assert "query=membership" in sweep_page(made(points, {"query": ("membership", "gap")}))
 
 
 def test_figures_come_in_every_format_and_csv_has_their_numbers(sixty: SweepRecord) -> None:
@@ -137,9 +142,9 @@ def test_figures_come_in_every_format_and_csv_has_their_numbers(sixty: SweepReco
     assert files == figure_files(sixty, ("svg", "pdf", "png", "csv")), (
         "equal records give equal files"
     )
-    rows = list(csv.DictReader(io.StringIO(view_csv(views_of(sixty)[0]))))
+    rows = list(csv.DictReader(io.StringIO(figure_csv(figures_of(sixty)[0]))))
     assert {
-        (row["line"], float(row["x"]), float(row["y"])) for row in rows if row["kind"] == "claim"
+        (row["series"], float(row["x"]), float(row["y"])) for row in rows if row["kind"] == "claim"
     } == {("claim", float(e), float(e)) for e in (1, 2, 4, 8, 16)}
 
 
@@ -151,7 +156,7 @@ def test_a_band_of_repeats_is_called_no_confidence_bound(sixty: SweepRecord) -> 
 
 def test_the_first_screen_says_verdicts_worst_claim_tried_and_not(sixty: SweepRecord) -> None:
     counts = tally(sixty)
-    assert counts["violation"] + counts["consistent"] == 60
+    assert counts["violation"] + counts["no_violation"] == 60
     assert (
         counts["violation"]
         == sum((p.bound.epsilon or 0) > p.claim.epsilon for p in sixty.points)
@@ -160,7 +165,7 @@ def test_the_first_screen_says_verdicts_worst_claim_tried_and_not(sixty: SweepRe
     worst = worst_sentences(sixty)
     assert "≥ 7.70" in worst[0]
     assert "≥ 1.70 with 95% confidence by e_process; claimed: 1" in worst[1]
-    assert "state no confidence" in together(sixty)
+    assert "too many to state a joint confidence" in joint_confidence(sixty)
     head = sweep_page(sixty).partition("<h2>")[0]
     for words in (
         f"{counts['violation']} violation",
@@ -177,7 +182,7 @@ def test_the_first_screen_says_verdicts_worst_claim_tried_and_not(sixty: SweepRe
 
 def test_bounds_of_few_points_hold_together_with_less_confidence(point: SweepPoint) -> None:
     record = made([at(point, e, 0.1, 0, 0.5) for e in (1, 2)], {"epsilon": (1, 2)})
-    assert "at least 90%" in together(record)
+    assert "at least 90%" in joint_confidence(record)
 
 
 def test_the_page_is_small_and_asks_nothing_of_the_network(sixty: SweepRecord) -> None:
@@ -191,10 +196,10 @@ def test_the_page_is_small_and_asks_nothing_of_the_network(sixty: SweepRecord) -
 def test_markup_in_settings_is_escaped(point: SweepPoint) -> None:
     evil = '<img src=x onerror="alert(1)"></script>'
     points = [
-        at(point, 1, 0.1, 0, 0.5).model_copy(update={"changes": {"canary_text": text}})
+        at(point, 1, 0.1, 0, 0.5).model_copy(update={"changes": {"canary.text": text}})
         for text in (evil, "b")
     ]
-    text = sweep_page(made(points, {"canary_text": (evil, "b")}))
+    text = sweep_page(made(points, {"canary.text": (evil, "b")}))
     assert "<img" not in text
     assert text.count("</script>") == 1
 
@@ -218,14 +223,15 @@ def test_in_a_browser(browser: Any, sixty: SweepRecord, tmp_path: Path, scheme: 
     assert bottom < 800, "verdicts, worst bound, claim and what was tried stand on the first screen"
 
     table = browser.find_element("css selector", "table.sortable")
-    head = next(
-        h for h in table.find_elements("css selector", "thead th") if h.text == "ε is at least"
-    )
+    head = next(h for h in table.find_elements("css selector", "thead th") if h.text == "ε ≥")
     button, column = (
         head.find_element("css selector", "button"),
         browser.execute_script("return arguments[0].cellIndex", head),
     )
-    shown = "return [...arguments[0].tBodies[0].rows].filter(r => !r.hidden).map(r => r.cells[arguments[1]].textContent)"
+    shown = (
+        "return [...arguments[0].tBodies[0].rows].filter(r => !r.hidden)"
+        ".map(r => r.cells[arguments[1]].textContent)"
+    )
     browser.execute_script("arguments[0].focus()", button)
     button.send_keys(Keys.ENTER)
     assert head.get_attribute("aria-sort") == "ascending"
@@ -237,7 +243,7 @@ def test_in_a_browser(browser: Any, sixty: SweepRecord, tmp_path: Path, scheme: 
     assert [float(text) for text in browser.execute_script(shown, table, column)] == up[::-1]
 
     box = browser.find_element("css selector", "input[type=search]")
-    box.send_keys("estimator=joint_votes partitions=4")
+    box.send_keys("estimator=joint_votes mechanism.partitions=4")
     assert browser.find_element("css selector", "output").text == "10 of 60 points shown"
     assert len(browser.execute_script(shown, table, column)) == 10
 
@@ -250,7 +256,7 @@ def test_in_a_browser(browser: Any, sixty: SweepRecord, tmp_path: Path, scheme: 
         "th button",
         "figcaption",
         ".violation",
-        ".consistent",
+        ".no_violation",
         "svg text",
         "li",
     ):
