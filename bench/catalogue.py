@@ -43,6 +43,11 @@ PARTS = (
      "How a release is turned into a number, higher for members: `--score NAME`."),
 )  # fmt: skip
 
+# Sections of a docstring in Google style: what the page leaves out, lists, and prints in bold.
+SKIPPED = ("Raises", "Examples", "Args", "Returns")
+LISTED = ("Attributes",)
+BOLD = ("Guarantee", "Reference")
+
 
 def page() -> str:
     """The whole page, as Markdown."""
@@ -57,8 +62,31 @@ def _entries(catalogue: Mapping[str, Any]) -> str:
 
 
 def _entry(name: str, kind: Any) -> str:
-    text = "\n".join(_escaped(line) for line in (inspect.getdoc(kind) or "").splitlines())
-    return "\n\n".join([f"### {name}", text, *_notes(kind)])
+    return "\n\n".join([f"### {name}", *_paragraphs(inspect.getdoc(kind) or ""), *_notes(kind)])
+
+
+def _paragraphs(text: str) -> list[str]:
+    """A docstring in Google style as Markdown: attributes as a list, guarantee in bold."""
+    found = []
+    for block in re.split(r"\n\n+", text):
+        title, _, body = block.partition(":\n")
+        if title in SKIPPED:
+            continue
+        lines = inspect.cleandoc(body).splitlines()
+        if title in LISTED:
+            found.append("\n".join(_item(line) for line in lines))
+        elif title in BOLD:
+            found.append(f"**{title}.** " + "\n".join(map(_escaped, lines)))
+        else:
+            found.append("\n".join(map(_escaped, block.splitlines())))
+    return found
+
+
+def _item(line: str) -> str:
+    """`name: what` as an item; a line that goes on is indented."""
+    name, colon, what = line.partition(": ")
+    goes_on = line.startswith(" ") or not colon
+    return f"  {_escaped(line.strip())}" if goes_on else f"- `{name}`: {_escaped(what)}"
 
 
 def _notes(kind: Any) -> list[str]:
