@@ -1,14 +1,14 @@
-"""Recipes: every table and figure by name, exact ones against what the papers print, and the quick
-runs through the real command.
-"""
+"""Recipes: every table and figure by name, what a recipe says, and quick runs of the command."""
 
 from __future__ import annotations
 
 import csv
+import inspect
 import io
 import json
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,20 +19,22 @@ from leakbound.errors import DataError, StoreError, UsageError
 from leakbound.mechanisms import FewShot
 from leakbound.reproduce import (
     FORMATS,
-    RECIPES,
-    Measured,
-    Printed,
+    MeasuredValue,
+    PrintedValue,
+    Quantity,
     Recipe,
     RecipeContext,
-    Reproduced,
-    Sizes,
+    Reproduction,
+    Scale,
+    load_recipes,
 )
-from leakbound.reproduce.metrics import BOUND
-from leakbound.reproduce.rounds import rounds, utility
-from leakbound.reproduce.tight_paper import EXACT
+from leakbound.reproduce.measures import MEASURES
+from leakbound.reproduce.recipe_files import read_file
+from leakbound.reproduce.utility import Group, repeats_of, utility
 
+RECIPES = load_recipes()
 NAMES = {
-    "leakbound": ["table1", *(f"fig{i}" for i in (3, 4, 5, 6, 7, 8, 9, 10, 11, 14, 15))],
+    "contextleak": ["table1", *(f"fig{i}" for i in (3, 4, 5, 6, 7, 8, 9, 10, 11, 14, 15))],
     "influence": ["table1", "table2", "table3", "table4", "fig2", "fig3", "fig4", "fig7", "fig8"],
     "tight": [*(f"fig{i}" for i in range(5, 22)), "table3"],
     "poetry": ["table1", "table2", "table3", "table4", "table9", "fig2", "fig3", "fig4", "fig6"],
@@ -64,9 +66,10 @@ def test_what_a_recipe_says(name: str) -> None:
     """Words to read, and a place in the paper for whatever is printed."""
     recipe = RECIPES[name]
     assert recipe.title
-    assert recipe.shows.endswith(".")
-    assert recipe.differs.endswith(".")
-    assert all(row.where and row.what and row.setting for row in recipe.printed)
+    assert recipe.finding.endswith(".")
+    assert recipe.differences.endswith(".")
+    assert "{" not in recipe.differences
+    assert all(row.where and row.quantity and row.setting for row in recipe.printed)
 
 
 @pytest.mark.parametrize("name", FREE)
@@ -77,36 +80,73 @@ def test_exact_recipes_open_no_model(name: str, tmp_path: Path) -> None:
 
 
 MADE = Recipe(
-    "x/fig1",
-    "t",
-    "s.",
-    (Printed("b", "q", 1.5, "p"), Printed("a", "q", "high", "p")),
-    "d.",
-    "nothing",
-    lambda lab: (),
+    name="x/fig1",
+    title="t",
+    finding="s.",
+    printed=(PrintedValue("b", "q", 1.5, "p"), PrintedValue("a", "q", "high", "p")),
+    differences="<b>d</b>.",
+    measure="mean_sensitivity",
+    options={"partitions": [1]},
+    needs="nothing",
 )
 
 
 def test_tables_hold_both_sides() -> None:
-    found = Reproduced(
-        MADE, (Measured("a", "q", math.inf, "∞"), Measured("c", "q", 2.0, "≥ 2")), "m"
-    )
+    values = MeasuredValue("a", "q", math.inf, "∞"), MeasuredValue("c", "q", 2.0, "≥ 2")
+    found = Reproduction(MADE, values, "m")
     assert found.lines() == [
         ("a", "q", "high (p)", "∞"),
         ("c", "q", "", "≥ 2"),
         ("b", "q", "1.5 (p)", ""),
     ]
     rows = list(csv.reader(io.StringIO(found.csv())))
-    assert rows[1:] == [["x/fig1", "paper", "b", "q", "1.5", "p"], ["x/fig1", "paper", "a", "q", "high", "p"],
-                        ["x/fig1", "ours", "a", "q", "inf", "∞"], ["x/fig1", "ours", "c", "q", "2.0", "≥ 2"]]  # fmt: skip
+    assert rows[1:] == [
+        ["x/fig1", "paper", "b", "q", "1.5", "p"],
+        ["x/fig1", "paper", "a", "q", "high", "p"],
+        ["x/fig1", "this run", "a", "q", "inf", "∞"],
+        ["x/fig1", "this run", "c", "q", "2.0", "≥ 2"],
+    ]
     assert json.loads(found.json())["measured"][0]["value"] == "inf"
     assert "| c | q |  | ≥ 2 |" in found.markdown()
+    assert "<td>≥ 2</td>" in found.html()
+    assert "<b>d" not in found.html()
+
+
+def test_quantities_are_plain_texts_in_every_format() -> None:
+    """An enumeration must not leak its member names into a table."""
+    value = MeasuredValue("a", Quantity.MU, 1.0, "1.0")
+    found = Reproduction(replace(MADE, printed=()), (value,), "m")
+    for written in FORMATS.values():
+        assert "μ" in written(found)
+        assert "Quantity" not in written(found)
+
+
+def test_every_measure_is_used_and_documented() -> None:
+    assert {recipe.measure for recipe in RECIPES.values()} == set(MEASURES)
+    for measure in MEASURES.values():
+        assert "Yields:" in (inspect.getdoc(measure) or "")
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("recipes: [{name: x, colour: red}]", "colour"),
+        ("recipes: [", "cannot be read"),
+        ("tables: {t: {fields: [a], columns: [b], rows: {c: [d]}}}\nrecipes: []", "valid number"),
+    ],
+)
+def test_a_damaged_file_is_refused_with_a_sentence(
+    tmp_path: Path, text: str, sentence: str
+) -> None:
+    (tmp_path / "x.yaml").write_text(text)
+    with pytest.raises(DataError, match=sentence):
+        read_file(tmp_path / "x.yaml")
 
 
 QUICK = {
-    "contextleak/fig6": {BOUND, "auditing accuracy, %"},
+    "contextleak/fig6": {Quantity.BOUND, "auditing accuracy, %"},
     "influence/table2": {"influence on a response", "repeat prompts, by the program"},
-    "tight/fig18": {EXACT, "L2 distance of the signals"},
+    "tight/fig18": {Quantity.PERFECT_EXACT, "L2 distance of the signals"},
     "poetry/fig4": {"accuracy, %"},
 }
 
@@ -165,13 +205,13 @@ def test_every_recipe_runs_to_its_end(name: str, tmp_path: Path) -> None:
 def test_answers_are_collected_once(tmp_path: Path) -> None:
     """Every epsilon of a figure is answered from the same ones."""
     pytest.importorskip("torch")
-    lab = RecipeContext(tmp_path, sizes=Sizes(pairs=2, simulations=100))
-    fields = {"mechanism": "report_noisy_max", "shots": 4, "partitions": 2}
-    calls = Asked(lab.model())
-    counted = lab.behind(lambda model: calls)
-    counted.audit(**fields, epsilon=1)
+    context = RecipeContext(tmp_path, scale=Scale(pairs=2, simulations=100))
+    keys = {"mechanism": {"kind": "report_noisy_max", "partitions": 2}, "shots": 4}
+    calls = Asked(context.model())
+    counted = context.wrapped(lambda model: calls)
+    counted.audit(keys, {"epsilon": 1})
     first = calls.asked
-    counted.audit(**fields, epsilon=8)
+    counted.audit(keys, {"epsilon": 8})
     assert first == calls.asked > 0
 
 
@@ -192,25 +232,25 @@ class Asked:
 def test_utility_of_real_rows(tmp_path: Path, data_file: Path) -> None:
     """Accuracy by hand: the undefended answer of every query against its label."""
     pytest.importorskip("torch")
-    lab = RecipeContext(
-        tmp_path, source={"data": str(data_file)}, sizes=Sizes(repeats=2, queries=3)
+    context = RecipeContext(
+        tmp_path, source={"data": str(data_file)}, scale=Scale(repeats=2, queries=3)
     )
-    (row,) = utility(lab, 4, [(FewShot(), {"no DP": FewShot()})])
+    (row,) = utility(context, 4, [Group.of("no DP", FewShot())])
     right = []
-    for turn in rounds(lab, 4):
-        for aggregate, label in zip(turn.collect(FewShot(), lab), turn.truth, strict=True):
-            right.append((*turn.task.labels, "none")[aggregate.counts.index(1)] == label)
+    for repeat in repeats_of(context, 4):
+        for aggregate, label in zip(repeat.collect(FewShot(), context), repeat.truth, strict=True):
+            right.append((*repeat.task.labels, "none")[aggregate.counts.index(1)] == label)
     assert row.value == pytest.approx(100 * sum(right) / len(right))
 
 
 def test_mistakes_get_sentences(tmp_path: Path, data_file: Path) -> None:
     with pytest.raises(UsageError, match=r"must be one of .*Did you mean 'tight/fig5'"):
         run("tight/fig55", tmp_path)
-    lab = RecipeContext(tmp_path, source={"data": str(data_file)}, sizes=Sizes(queries=70))
+    context = RecipeContext(tmp_path, source={"data": str(data_file)}, scale=Scale(queries=70))
     with pytest.raises(DataError, match="need 74 rows, and the data has 60"):
-        next(iter(rounds(lab, 4)))
+        next(iter(repeats_of(context, 4)))
     with pytest.raises(DataError, match="texts for answers"):
-        next(iter(rounds(lab, 4, free=True)))
+        next(iter(repeats_of(context, 4, free=True)))
     with pytest.raises(StoreError, match="cannot be made"):
         run("poetry/fig4", data_file)
     with pytest.raises(UsageError, match="without --task"):
