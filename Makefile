@@ -5,20 +5,31 @@ VENV ?= .venv
 TORCH_PIP ?=
 BIN := $(VENV)/bin
 
-.PHONY: install demo check lint types floors test laws bench bench-influence coverage findings utility attack-table canary-grid pocket-train pocket-eval vision-train vision-eval vision-table readme-table docs catalogue pictures clean
+.PHONY: install quick check lint types layers laws test flaky demo bench bench-influence coverage findings utility \
+	attack-table canary-grid pocket-train pocket-eval vision-train vision-eval vision-table readme-table docs \
+	catalogue pictures clean
 
 install: $(VENV)/installed
 
-$(VENV)/installed: pyproject.toml
+# What the product needs to run on local models; tools for tests, docs and checks come on top of it.
+$(VENV)/installed-local: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(TORCH_PIP) "torch>=2.6,<2.14"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[local]"
+	touch $@
+
+$(VENV)/installed: $(VENV)/installed-local
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[local,test,dev]"
 	touch $@
 
-demo: install
+demo: $(VENV)/installed-local
 	$(BIN)/leakbound demo
 
-check: install lint types floors laws
+# Under a minute on two cores: the tests that load no model and start no process.
+quick: install
+	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist loadfile -m "not slow and not torch and not process"
+
+check: install lint types layers laws
 
 lint:
 	$(BIN)/ruff format --check .
@@ -27,7 +38,7 @@ lint:
 types:
 	$(BIN)/mypy
 
-floors:
+layers:
 	$(BIN)/lint-imports
 
 laws:
@@ -35,6 +46,13 @@ laws:
 
 test: install
 	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist loadfile
+
+# The suite N times in random order, beside LOAD busy processes. TESTS: paths, or options of pytest.
+N ?= 10
+LOAD ?= 2
+TESTS ?= tests
+flaky: install
+	$(BIN)/python tests/flaky.py --runs $(N) --load $(LOAD) $(TESTS)
 
 bench: install
 	$(BIN)/python bench/start.py

@@ -1,25 +1,71 @@
 """Shared fixtures: a socket guard for every test, a few hand-written rows, a scripted model that
-leaks.
+leaks. Marks tests by what they need: `torch`, or processes of their own.
 """
 
 from __future__ import annotations
 
+import ast
+import inspect
 import json
 import os
+import re
 import shutil
 import socket
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from leakbound.models import Model, Scripted, open_model
 from leakbound.tasks import Example
 
+# Equal examples in every run, and no failure of an example that took long beside other work.
+settings.register_profile("suite", derandomize=True, deadline=None,
+                          suppress_health_check=[HealthCheck.too_slow])  # fmt: skip
+settings.load_profile("suite")
+
 LOOPBACK = ("127.", "::1", "localhost")
+TORCH = re.compile(
+    r"importorskip\(.torch.\)|^(import|from) (torch|transformers)\b|models\.local\b", re.M
+)
+PROCESS = re.compile(r"\b(subprocess\.|cli\(|launch\()|^from commands import", re.M)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark tests that need torch, and tests that start processes, by their text and that of their
+    fixtures.
+    """
+    for item in items:
+        if not isinstance(item, pytest.Function):
+            continue
+        fixtures = item._fixtureinfo.name2fixturedefs.values()
+        functions = [item.function, *(fixture.func for found in fixtures for fixture in found)]
+        texts = [_preamble(item.path), *map(_source, functions)]
+        for mark, pattern in (("torch", TORCH), ("process", PROCESS)):
+            if any(map(pattern.search, texts)):
+                item.add_marker(mark)
+
+
+@cache
+def _source(function: Any) -> str:
+    """Of a test or a fixture; one of another package may have none."""
+    try:
+        return inspect.getsource(function)
+    except (OSError, TypeError):
+        return ""
+
+
+@cache
+def _preamble(path: Path) -> str:
+    """What a test file does when it is imported."""
+    text = path.read_text()
+    body = [one for one in ast.parse(text).body if not isinstance(one, ast.FunctionDef)]
+    return "\n".join(ast.get_source_segment(text, one) or "" for one in body)
 
 
 @pytest.fixture(autouse=True)
@@ -58,7 +104,7 @@ def data_file(tmp_path: Path, rows: tuple[Example, ...]) -> Path:
 
 
 def said(prompt: str) -> str:
-    """Answers an membership truthfully: the quoted text occurs before the query as well."""
+    """Answers a membership query truthfully: does the quoted text stand before it as well?"""
     canary = prompt.split('"')[-2]
     return "yes" if prompt.count(canary) > 1 else "no"
 
