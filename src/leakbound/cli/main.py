@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import importlib
 import os
+import signal
 import sys
+import threading
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
@@ -18,23 +22,23 @@ __all__ = ["main"]
 COMMANDS = {
     "demo": "Audit four systems on the bundled task with the pocket model, offline.",
     "audit": "Audit one system over your rows; the same command resumes.",
-    "sweep": "Audit every combination of a grid, asking the model once for what differs in noise or statistics only.",
-    "merge": "Join the shards of an audit into its record.",
-    "tune": "Search for a better audit query, on pairs that the audit does not use.",
+    "sweep": "Audit every combination of a grid; what differs in noise only is asked once.",
+    "merge": "Join the shards of an audit into its result.",
+    "tune": "Search for a better query, on paired trials that the audit does not use.",
     "plan": "What an audit will cost and can show, before any model call.",
-    "probe": "What the model at an address really supports, found by asking it about public texts.",
+    "probe": "What the model at an address really supports, found by asking it.",
     "report": "Make the HTML report of finished runs.",
     "compare": "Finished runs in one table: what differs, and whether it is more than noise.",
-    "gate": "Let finished runs pass, or say why not: exit codes and JUnit for continuous integration.",
+    "gate": "Let finished runs pass, or say why not: exit codes and JUnit for CI.",
     "export": "Print the configuration that makes a finished run again.",
     "influence": "Which parts of a context a response comes from: heat map, table, arrays.",
-    "influence-study": "How influence and utility change with λ, temperature, context size, position or model.",
-    "score-generations": "How many published responses repeat their context, by both known definitions.",
+    "influence-study": "How influence and utility change with λ, temperature, size or model.",
+    "score-generations": "How many published responses repeat their context.",
     "answer": "Answer one query from your rows, within a privacy budget kept in a ledger.",
     "serve": "Answer queries over HTTP, as an OpenAI-compatible server, within the same budget.",
-    "selftest": "The auditor against every known defect, beside correct references.",
-    "reproduce": "A table or figure of the four papers: what it prints beside what is measured here.",
-    "list": "Show the catalogues: mechanisms, attacks, canaries, scores, models, tasks.",
+    "selftest": "Audit every known defect, beside its correct reference.",
+    "reproduce": "A table or figure of the four papers: what it prints beside what is measured.",
+    "list": "Show the catalogues: mechanisms, queries, canaries, scores, estimators, models, ...",
 }
 EXIT_CODES = (
     "Exit codes: 0 no violation, 1 violation, 2 usage, 3 inconclusive, 4 target unreachable or "
@@ -81,30 +85,46 @@ def group() -> None:
 
 
 def main(args: list[str] | None = None) -> None:
-    """Run a command; a user's mistake ends in a sentence and its exit code, never in a traceback."""
+    """Run a command; a mistake ends in a sentence and its exit code, never in a traceback."""
+    with _terminable():
+        code = _code_of(args)
+    sys.exit(code)
+
+
+def _code_of(args: list[str] | None) -> int:
     try:
         code = group.main(args, prog_name="leakbound", standalone_mode=False)
     except LeakboundError as error:
-        code = _fail(str(error), error.exit_code)
+        return _fail(str(error), error.exit_code)
     except click.UsageError as error:
-        code = _fail(
-            (
-                f"{error.format_message()} Try: "
-                f"{error.ctx.command_path if error.ctx else 'leakbound'} --help"
-            ),
-            2,
-        )
+        command = error.ctx.command_path if error.ctx else "leakbound"
+        return _fail(f"{error.format_message()} Try: {command} --help", 2)
     except click.ClickException as error:
-        code = _fail(error.format_message(), error.exit_code)
+        return _fail(error.format_message(), error.exit_code)
     except (KeyboardInterrupt, click.Abort):
-        code = _fail(
-            "interrupted; finished batches are kept, and the same command goes on from there.", 130
-        )
+        return _fail("interrupted; finished batches are kept, and the same command resumes.", 130)
     except BrokenPipeError:
-        code = 0
+        return 0
     except Exception as error:  # a crash must never end with the code of a verdict
-        code = _crashed(error)
-    sys.exit(code if isinstance(code, int) else 0)
+        return _crashed(error)
+    return code if isinstance(code, int) else 0
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """Within, SIGTERM ends a command as Ctrl-C does; only a main thread may say so."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _interrupt(signum: int, frame: object) -> None:
+    raise KeyboardInterrupt
 
 
 def _crashed(error: Exception) -> int:
@@ -112,8 +132,9 @@ def _crashed(error: Exception) -> int:
     frame = traceback.extract_tb(error.__traceback__)[-1]
     if os.environ.get("LEAKBOUND_DEBUG"):
         traceback.print_exception(error)
+    where = f"{Path(frame.filename).name}, line {frame.lineno}"
     return _fail(
-        f"internal error: {type(error).__name__} in {Path(frame.filename).name}, line {frame.lineno}. "
+        f"internal error: {type(error).__name__} in {where}. "
         "This is a fault of leakbound, not a verdict. Set LEAKBOUND_DEBUG=1 for the traceback (it "
         "may show private text), and report it.",
         70,

@@ -1,0 +1,58 @@
+"""What a command ends with: a crash is no verdict, and SIGTERM interrupts."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+HANGS = """
+import pathlib, time
+def answer(context, query):
+    pathlib.Path("asked").touch()
+    time.sleep(600)
+"""
+
+
+def test_a_crash_ends_with_70_and_shows_no_message(tmp_path: Path) -> None:
+    code = (
+        "import leakbound.cli.list_command as listing\n"
+        "from leakbound.cli import main\n"
+        "listing.CATALOGUES = None\n"
+        "main(['list'])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 70
+    assert "internal error: TypeError in list_command.py" in done.stderr
+    assert "not a verdict" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_crash_shows_its_traceback_where_that_is_asked_for(tmp_path: Path) -> None:
+    code = (
+        "import leakbound.cli.list_command as listing\n"
+        "from leakbound.cli import main\n"
+        "listing.CATALOGUES = None\n"
+        "main(['list'])\n"
+    )
+    environment = {**os.environ, "LEAKBOUND_DEBUG": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 70
+    assert "Traceback" in done.stderr
+
+
+def test_sigterm_ends_an_audit_with_130(tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text(HANGS, encoding="utf-8")
+    command = [sys.executable, "-m", "leakbound", "audit", "--system", "python:slow.py:answer"]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
+        while not (tmp_path / "asked").exists() and process.poll() is None:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate()
+    assert process.returncode == 130
+    assert "the same command resumes" in errors
