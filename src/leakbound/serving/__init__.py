@@ -1,13 +1,13 @@
 """Answers for real users within a privacy budget, and an HTTP application over them."""
 
-from leakbound.serving.http import HttpReply, application, chat, is_local
+from leakbound.serving.http import ChatReply, application, chat, is_local
 from leakbound.serving.ledger import BudgetState, Ledger
 from leakbound.serving.private import Answer, PrivateICL
 
 __all__ = [
     "Answer",
     "BudgetState",
-    "HttpReply",
+    "ChatReply",
     "Ledger",
     "PrivateICL",
     "application",

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-__all__ = ["MAX_BYTES", "HttpReply", "application", "chat", "is_local"]
+__all__ = ["MAX_BYTES", "ChatReply", "application", "chat", "is_local"]
 
 MAX_BYTES = 65_536  # of a request: far above the longest query, far below what could fill memory
 LOG = logging.getLogger("leakbound.serving")
@@ -43,7 +43,7 @@ UNSUPPORTED = (
 
 
 @dataclass(frozen=True, slots=True)
-class HttpReply:
+class ChatReply:
     """What one request gets.
 
     Attributes:
@@ -76,7 +76,7 @@ def is_local(host: str) -> bool:
         return host.lower() == "localhost"
 
 
-def chat(private: PrivateICL, payload: object) -> HttpReply:
+def chat(private: PrivateICL, payload: object) -> ChatReply:
     """Answer one chat request. Raises nothing.
 
     The last user message is the query, and the only one that is read: each answer is made from the
@@ -109,16 +109,16 @@ def chat(private: PrivateICL, payload: object) -> HttpReply:
     except Exception as error:
         return _failure(error)
     stream = isinstance(payload, dict) and payload.get("stream") is True
-    return HttpReply(200, _completion(private.name, answer), stream)
+    return ChatReply(200, _completion(private.name, answer), stream)
 
 
-def _refusal(status: int, sentence: str) -> HttpReply:
+def _refusal(status: int, sentence: str) -> ChatReply:
     """An error in OpenAI's shape."""
     error = {"message": sentence, "type": ERROR_TYPES[status], "param": None, "code": None}
-    return HttpReply(status, {"error": error})
+    return ChatReply(status, {"error": error})
 
 
-def _failure(error: Exception) -> HttpReply:
+def _failure(error: Exception) -> ChatReply:
     """Only the type of an exception leaves: its message may hold private text."""
     LOG.error("a request failed: %s", type(error).__name__)
     return _refusal(
@@ -261,32 +261,61 @@ class ChatApp:
         self._limiter = anyio.CapacityLimiter(1)
 
     async def completions(self, request: Request) -> Response:
-        """POST /v1/chat/completions: `request` holds one chat request."""
+        """POST /v1/chat/completions: one chat request.
+
+        Args:
+            request: The HTTP request.
+
+        Returns:
+            The HTTP response.
+        """
         try:
             return _response(await self._reply(request))
         except Exception as error:
             return _response(_failure(error))
 
-    async def _reply(self, request: Request) -> HttpReply:
+    async def _reply(self, request: Request) -> ChatReply:
         from anyio import to_thread
 
         payload = self._access_error(request) or await self._payload(request)
-        if isinstance(payload, HttpReply):
+        if isinstance(payload, ChatReply):
             return payload
         return await to_thread.run_sync(chat, self.private, payload, limiter=self._limiter)
 
     async def models(self, request: Request) -> Response:
-        """GET /v1/models: the one model there is, if `request` is allowed."""
+        """GET /v1/models: the one model there is.
+
+        Args:
+            request: The HTTP request.
+
+        Returns:
+            The HTTP response.
+        """
         entry = {"id": self.private.name, "object": "model", "created": 0, "owned_by": "leakbound"}
-        listed = HttpReply(200, {"object": "list", "data": [entry]})
+        listed = ChatReply(200, {"object": "list", "data": [entry]})
         return _response(self._access_error(request) or listed)
 
     async def health(self, request: Request) -> Response:
-        """GET /healthz: that the server is up, whatever `request` holds; nothing else."""
-        return _response(HttpReply(200, {"status": "ok"}))
+        """GET /healthz: that the server is up; nothing else.
+
+        Args:
+            request: The HTTP request.
+
+        Returns:
+            The HTTP response.
+        """
+        return _response(ChatReply(200, {"status": "ok"}))
 
     async def not_found(self, request: Request, error: Exception) -> Response:
-        """Answers a `request` of an unknown path or method with the status of `error`."""
+        """Any unknown path or method.
+
+        Args:
+            request: The HTTP request.
+            error: What Starlette raised of it.
+
+        Returns:
+            The HTTP response.
+        """
         from starlette.exceptions import HTTPException
 
         sentence = (
@@ -294,9 +323,9 @@ class ChatApp:
             "these."
         )
         status = error.status_code if isinstance(error, HTTPException) else 404
-        return _response(HttpReply(status, _refusal(400, sentence).body))
+        return _response(ChatReply(status, _refusal(400, sentence).body))
 
-    def _access_error(self, request: Request) -> HttpReply | None:
+    def _access_error(self, request: Request) -> ChatReply | None:
         """Why a request is not allowed, if so."""
         if self.token is None:
             if is_local(request.url.hostname or ""):
@@ -335,7 +364,7 @@ class ChatApp:
             return _refusal(400, "the request is not JSON; send an object with messages.")
 
 
-def _response(reply: HttpReply) -> Response:
+def _response(reply: ChatReply) -> Response:
     from starlette.responses import JSONResponse, Response
 
     if reply.stream and reply.status == 200:
