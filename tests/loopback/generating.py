@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from leakbound.models import NextLogits
 
-__all__ = ["Generation", "Spoken", "generate"]
+__all__ = ["Generation", "GeneratedText", "generate"]
 
 Ids = tuple[int, ...]
 
@@ -31,7 +31,7 @@ class Generation:
 
 
 @dataclass(frozen=True)
-class Spoken:
+class GeneratedText:
     """rows: (prompt + generated, vocabulary); row i is the log-distribution of the token that
     follows token i.
     """
@@ -43,7 +43,7 @@ class Spoken:
     finish: str
 
 
-def generate(model: Any, prompt: Ids, how: Generation) -> Spoken:
+def generate(model: Any, prompt: Ids, how: Generation) -> GeneratedText:
     """Go on from a prompt, token by token, and score all of it.
 
     The model keeps nothing for the next request.
@@ -60,7 +60,7 @@ def generate(model: Any, prompt: Ids, how: Generation) -> Spoken:
         out = out[:-1]
     rows = _rows(model, prompt + out, how.noise)
     model.forget()
-    return Spoken(prompt, out, rows, text[: min(cuts, default=None)], finish)
+    return GeneratedText(prompt, out, rows, text[: min(cuts, default=None)], finish)
 
 
 def _next(logits: npt.NDArray[np.float32], temperature: float, rng: np.random.Generator) -> int:

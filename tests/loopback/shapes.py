@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from loopback.generating import Ids, Spoken
+from loopback.generating import GeneratedText, Ids
 
 __all__ = ["Shapes"]
 
@@ -34,29 +34,28 @@ class Shapes:
     shifted: bool = False
 
     def completion(
-        self, name: str, choices: list[dict[str, Any]], spoken: list[Spoken]
+        self, name: str, choices: list[dict[str, Any]], spoken: list[GeneratedText]
     ) -> dict[str, Any]:
         return self._body("cmpl", "text_completion", name, choices, spoken)
 
-    def chat(self, name: str, choice: dict[str, Any], spoken: Spoken) -> dict[str, Any]:
+    def chat(self, name: str, choice: dict[str, Any], spoken: GeneratedText) -> dict[str, Any]:
         return self._body("chatcmpl", "chat.completion", name, [choice], [spoken])
 
     def _body(
-        self, kind: str, what: str, name: str, choices: Any, spoken: list[Spoken]
+        self, kind: str, what: str, name: str, choices: Any, spoken: list[GeneratedText]
     ) -> dict[str, Any]:
         asked, made = (
             sum(len(one.prompt) for one in spoken),
             sum(len(one.generated) for one in spoken),
         )
         usage = {"prompt_tokens": asked, "completion_tokens": made, "total_tokens": asked + made}
-        return {"id": f"{kind}-{uuid.uuid4().hex}", "object": what, "created": int(time.time()), "model": name,
-                "choices": choices, "usage": usage}  # fmt: skip
+        return {"id": f"{kind}-{uuid.uuid4().hex}", "object": what, "created": int(time.time()),
+                "model": name, "choices": choices, "usage": usage}  # fmt: skip
 
     # --- log-probabilities
-    # ---------------------------------------------------------------------------------------------
 
     def completion_logprobs(
-        self, spoken: Spoken, k: int, echo: bool, as_ids: bool
+        self, spoken: GeneratedText, k: int, echo: bool, as_ids: bool
     ) -> dict[str, Any]:
         """The legacy shape: four lists side by side; the first echoed token has no value."""
         out: dict[str, Any] = {
@@ -75,7 +74,7 @@ class Shapes:
             at += len(name)
         return out
 
-    def chat_logprobs(self, spoken: Spoken, k: int) -> dict[str, Any]:
+    def chat_logprobs(self, spoken: GeneratedText, k: int) -> dict[str, Any]:
         """The chat shape: one entry a token."""
         entries = []
         for token, row in self._answered(spoken):
@@ -87,14 +86,15 @@ class Shapes:
             else {"content": entries, "refusal": None}
         )
 
-    def prompt_logprobs(self, spoken: Spoken, k: int) -> list[dict[str, Any] | None]:
+    def prompt_logprobs(self, spoken: GeneratedText, k: int) -> list[dict[str, Any] | None]:
         """vLLM's own shape: by token id, with rank and text; the first token has none."""
         return [None if row is None else {
-            str(i): {"logprob": max(float(row[i]), FLOOR), "rank": int((row > row[i]).sum()) + 1, "decoded_token": self._name(i)}
+            str(i): {"logprob": max(float(row[i]), FLOOR), "rank": int((row > row[i]).sum()) + 1,
+                     "decoded_token": self._name(i)}
             for i in dict.fromkeys([token, *self._best(row, k)])
         } for token, row in list(self._echoed(spoken))[: len(spoken.prompt)]]  # fmt: skip
 
-    def _echoed(self, spoken: Spoken) -> Iterator[tuple[int, Row | None]]:
+    def _echoed(self, spoken: GeneratedText) -> Iterator[tuple[int, Row | None]]:
         """Each token of prompt and answer with the distribution that the server pairs it with."""
         ids: Ids = spoken.prompt + spoken.generated
         if self.dialect == "llamacpp":
@@ -108,7 +108,7 @@ class Shapes:
         for at, (token, row) in enumerate(pairs):
             yield token, None if at == 0 and self.dialect == "llamacpp" else row
 
-    def _answered(self, spoken: Spoken) -> Iterator[tuple[int, Row]]:
+    def _answered(self, spoken: GeneratedText) -> Iterator[tuple[int, Row]]:
         yield from zip(spoken.generated, spoken.rows[len(spoken.prompt) - 1 :], strict=False)
 
     def _top(self, row: Row, token: int, k: int, as_ids: bool) -> dict[str, float]:

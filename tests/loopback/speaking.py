@@ -25,7 +25,7 @@ from starlette.routing import Route
 
 from leakbound.models import Embed
 from leakbound.models.pocket import load_pocket
-from loopback.generating import Generation, Ids, Spoken, generate
+from loopback.generating import GeneratedText, Generation, Ids, generate
 from loopback.shapes import Shapes
 
 __all__ = ["DIALECTS", "Refusal", "Ways", "speaking"]
@@ -96,7 +96,6 @@ class Server:
         self.one = anyio.CapacityLimiter(1)
 
     # --- doors
-    # ---------------------------------------------------------------------------------------------------------
 
     def post(self, verb: Any) -> Any:
         async def door(request: Request) -> Response:
@@ -147,7 +146,6 @@ class Server:
         return JSONResponse({"error": error}, refusal.status)
 
     # --- verbs
-    # ---------------------------------------------------------------------------------------------------------
 
     def complete(self, body: dict[str, Any]) -> Response:
         self._known(body)
@@ -159,7 +157,7 @@ class Server:
         return JSONResponse(self.shapes.completion(self.ways.name, choices, spoken))
 
     def _choice(
-        self, index: int, spoken: Spoken, body: dict[str, Any], echo: bool, k: int | None
+        self, index: int, spoken: GeneratedText, body: dict[str, Any], echo: bool, k: int | None
     ) -> dict[str, Any]:
         text = self.model.text(spoken.prompt) + spoken.text if echo else spoken.text
         logprobs = None if k is None else self.shapes.completion_logprobs(
@@ -172,12 +170,13 @@ class Server:
         }
         return {**choice, **self._extras(spoken, body)}
 
-    def _extras(self, spoken: Spoken, body: dict[str, Any]) -> dict[str, Any]:
+    def _extras(self, spoken: GeneratedText, body: dict[str, Any]) -> dict[str, Any]:
         """What vLLM adds to a choice."""
         if self.ways.dialect != "vllm":
             return {}
         k, ids = self._k(body.get("prompt_logprobs")), bool(body.get("return_token_ids"))
-        return {"stop_reason": None, "prompt_logprobs": None if k is None else self.shapes.prompt_logprobs(spoken, k),
+        return {"stop_reason": None, "prompt_logprobs": None if k is None
+                else self.shapes.prompt_logprobs(spoken, k),
                 "prompt_token_ids": list(spoken.prompt) if ids else None,
                 "token_ids": list(spoken.generated) if ids else None}  # fmt: skip
 
@@ -188,18 +187,18 @@ class Server:
         if body.get("stream"):
             return StreamingResponse(self._events(spoken), media_type="text/event-stream")
         logprobs = None if k is None else self.shapes.chat_logprobs(spoken, k)
-        choice = {"index": 0, "message": {"role": "assistant", "content": spoken.text}, "logprobs": logprobs,
-                  "finish_reason": spoken.finish}  # fmt: skip
+        choice = {"index": 0, "message": {"role": "assistant", "content": spoken.text},
+                  "logprobs": logprobs, "finish_reason": spoken.finish}  # fmt: skip
         reply = self.shapes.chat(self.ways.name, choice, spoken)
         return JSONResponse({**reply, **self._chat_extras(spoken, body)})
 
-    def _chat_extras(self, spoken: Spoken, body: dict[str, Any]) -> dict[str, Any]:
+    def _chat_extras(self, spoken: GeneratedText, body: dict[str, Any]) -> dict[str, Any]:
         extras = self._extras(spoken, body)
         return {
             name: extras[name] for name in ("prompt_logprobs", "prompt_token_ids") if name in extras
         }
 
-    def _events(self, spoken: Spoken) -> Iterator[str]:
+    def _events(self, spoken: GeneratedText) -> Iterator[str]:
         """The role, the text in two pieces, the reason of the end."""
         middle = len(spoken.text) // 2
         deltas = [
@@ -214,7 +213,8 @@ class Server:
                 **self.shapes.chat(self.ways.name, choice, spoken),
                 "object": "chat.completion.chunk",
             }
-            yield f"data: {json.dumps({name: chunk[name] for name in chunk if name != 'usage'})}\n\n"
+            chunk.pop("usage", None)
+            yield f"data: {json.dumps(chunk)}\n\n"
         yield "" if self.ways.dialect == "bare" else "data: [DONE]\n\n"
 
     def embed(self, body: dict[str, Any]) -> Response:
@@ -239,9 +239,8 @@ class Server:
         )
 
     # --- requests
-    # ------------------------------------------------------------------------------------------------------
 
-    def _speak(self, prompt: Ids, body: dict[str, Any], tokens: int, echo: bool) -> Spoken:
+    def _speak(self, prompt: Ids, body: dict[str, Any], tokens: int, echo: bool) -> GeneratedText:
         given = body.get("max_tokens", body.get("max_completion_tokens"))
         tokens = tokens if given is None else int(given)
         if tokens <= 0 and self.ways.dialect == "llamacpp":
@@ -255,7 +254,8 @@ class Server:
         stop = body.get("stop") or ()
         return generate(self.model, prompt, Generation(
             tokens, self._temperature(body), None if self.ways.ignore_seed else body.get("seed"),
-            (stop,) if isinstance(stop, str) else tuple(stop), self.ways.noise, self.ways.dialect == "vllm"))  # fmt: skip
+            (stop,) if isinstance(stop, str) else tuple(stop), self.ways.noise,
+            self.ways.dialect == "vllm"))  # fmt: skip
 
     def _temperature(self, body: dict[str, Any]) -> float:
         if self.ways.ignore_temperature or self.ways.dialect == "bare":

@@ -83,8 +83,9 @@ def test_every_parameter_of_a_request_and_the_model_decide(tmp_path: Path) -> No
     counted = Counted(model())
     cached = Cached(counted, Answers(tmp_path / "c"))
     requests = [
-        Complete("p"), Complete("p", max_tokens=3), Complete("p", stop=()), Complete("p", temperature=0.5), Complete("p", draw=1),
-        Complete((1, 2)), Complete("[1, 2]"), Complete("(1, 2)"),
+        Complete("p"), Complete("p", max_tokens=3), Complete("p", stop=()),
+        Complete("p", temperature=0.5), Complete("p", draw=1), Complete((1, 2)), Complete("[1, 2]"),
+        Complete("(1, 2)"),
     ]  # fmt: skip
     cached.answer(requests)
     cached.answer(requests)
@@ -134,7 +135,7 @@ def test_another_key_reads_nothing(tmp_path: Path) -> None:
 
 
 def test_a_changed_row_is_refused(tmp_path: Path) -> None:
-    """Encryption is authenticated: neither a changed answer nor one moved to another row is read."""
+    """Encryption is authenticated: no changed answer is read, and none moved to another row."""
     requests = [Complete("p"), Complete("q")]
     for damage in (
         "UPDATE calls SET answer = zeroblob(length(answer))",

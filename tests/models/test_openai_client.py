@@ -37,7 +37,6 @@ def model(*urls: str, key: str | None = None, **options: Any) -> OpenAIModel:
 
 
 # --- addresses and connections
-# ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("connections", [1, 5])
@@ -93,7 +92,6 @@ def test_several_threads_share_a_model() -> None:
 
 
 # --- what is sent, and what is kept away
-# ----------------------------------------------------------------------------------
 
 
 def test_sampling_is_said_aloud() -> None:
@@ -134,7 +132,8 @@ def test_the_key_comes_from_the_environment_and_goes_nowhere_else(
     with caplog.at_level(logging.DEBUG), running(parrot) as url:
         asked = open_endpoint("parrot", Endpoint((url,)))
         asked.answer(requests(1))
-        shown = f"{asked!r} {asked.endpoint!r} {asked.client!r} {vars(asked)} {asked.name} {asked.fingerprint} {asked.endpoint.meter}"
+        parts = (asked.endpoint, asked.client, vars(asked), asked.name, asked.endpoint.meter)
+        shown = f"{asked!r} {asked.fingerprint} {parts!r}"
         asked.close()
     assert parrot.headers[0][b"authorization"] == f"Bearer {KEY}".encode()
     assert KEY not in shown + caplog.text
@@ -158,8 +157,9 @@ def test_without_address_and_key_nothing_is_opened(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     "url",
     [
-        "http://user:word@127.0.0.1/v1", "http://127.0.0.1/v1?key=word", "ftp://host", "host:80", "http://",
-        "http://user:word@host:99999/v1", "user:word@host/v1", "http://user:word@[host/v1", "host?key=word",
+        "http://user:word@127.0.0.1/v1", "http://127.0.0.1/v1?key=word", "ftp://host", "host:80",
+        "http://", "http://user:word@host:99999/v1", "user:word@host/v1",
+        "http://user:word@[host/v1", "host?key=word",
     ],
 )  # fmt: skip
 def test_addresses_that_hold_secrets_or_are_none_are_refused(url: str) -> None:
@@ -169,7 +169,6 @@ def test_addresses_that_hold_secrets_or_are_none_are_refused(url: str) -> None:
 
 
 # --- money and time
-# -------------------------------------------------------------------------------------------------------
 
 
 def test_tokens_and_money_are_counted() -> None:

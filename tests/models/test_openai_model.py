@@ -30,7 +30,13 @@ from loopback.faults import Faults
 from loopback.running import running
 from loopback.speaking import speaking
 
-PROMPT = "Label each message with one of: billing, technical.\n\nMessage: my invoice is wrong\nLabel: billing\n\nMessage: it does not start\nLabel:"
+PROMPT = """Label each message with one of: billing, technical.
+
+Message: my invoice is wrong
+Label: billing
+
+Message: it does not start
+Label:"""
 LABELS = ("billing", "technical")
 TEXTS = [Complete(PROMPT, max_tokens=4), Complete(PROMPT[:80], max_tokens=8)]
 SCORES = [ScoreLabels(PROMPT, LABELS), ScoreLabels(PROMPT + " x", LABELS)]
@@ -131,7 +137,6 @@ def test_draws_are_seeded_and_differ(vllm: Any) -> None:
 
 
 # --- refused before anything is sent
-# --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -191,7 +196,6 @@ def test_a_server_that_ignores_echo_never_makes_a_score() -> None:
 
 
 # --- identity
-# -------------------------------------------------------------------------------------------------------------
 
 
 def test_the_fingerprint_is_of_what_answers_and_not_of_the_road() -> None:

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from leakbound.errors import TargetError
 from leakbound.models.openai.faults import Fault
 from leakbound.models.openai.scoring import (
-    first_token_scores,
-    log_probability,
     align_ids,
     align_text,
+    first_token_scores,
+    log_probability,
     prompt_tokens,
 )
 
@@ -42,7 +42,9 @@ def test_each_token_of_the_response_gets_its_own_value(
 def test_a_token_across_the_boundary_is_refused(prompt: list[str], response: list[str]) -> None:
     tokens = [*prompt[:-1], prompt[-1] + response[0], *response[1:]]
     with pytest.raises(TargetError, match="boundary"):
-        align_text(tokens, [None, *([-1.0] * (len(tokens) - 1))], "".join(prompt), "".join(response))
+        align_text(
+            tokens, [None, *([-1.0] * (len(tokens) - 1))], "".join(prompt), "".join(response)
+        )
 
 
 @given(TOKENS, TOKENS, st.data())

@@ -1,4 +1,4 @@
-"""The boundary to HTTP: what any transport may replace, and what the default one does on loopback."""
+"""The boundary to HTTP: another transport in its place, and the default one on loopback."""
 
 from __future__ import annotations
 
