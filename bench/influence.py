@@ -32,7 +32,7 @@ import numpy as np
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast
 
-from leakbound.attribution import Law, Parts, blocks, measure
+from leakbound.attribution import PromptParts, TokenDistribution, blocks, measure
 from leakbound.models.local import TransformersModel
 from leakbound.models.pocket import FOLDER
 
@@ -94,7 +94,7 @@ def twin(model: TransformersModel, prompts: list[Ids], said: Ids, batch: int) ->
 
 
 def run_twin(
-    model: TransformersModel, parts: Parts, response: Ids, spans: list[Any], a: Any
+    model: TransformersModel, parts: PromptParts, response: Ids, spans: list[Any], a: Any
 ) -> tuple[float, float, Any]:
     """Seconds for everything (extrapolated), the share of it that was run, and {token: {span:
 
@@ -118,7 +118,7 @@ def run_twin(
     return whole, len(places) * len(prompts) / (len(response) * (len(spans) + 2)), found
 
 
-def needed(parts: Parts, response: Ids, spans: list[Any]) -> int:
+def needed(parts: PromptParts, response: Ids, spans: list[Any]) -> int:
     """Tokens that no exact method can leave out:
 
     what stands behind each span, and the two prompts themselves.
@@ -150,11 +150,13 @@ def matmul_rate(model: TransformersModel, size: int = 4096) -> float:
     return float(size**3 / min(times[1:]))
 
 
-def case(model: TransformersModel, a: Any, stride: int | None) -> tuple[Parts, Ids, list[Any]]:
+def case(
+    model: TransformersModel, a: Any, stride: int | None
+) -> tuple[PromptParts, Ids, list[Any]]:
     rng = np.random.default_rng(0)
     draw = lambda size: tuple(rng.integers(4, 50_000, size).tolist())  # noqa: E731
     return (
-        Parts((2, *draw(7)), draw(a.context), draw(16)),
+        PromptParts((2, *draw(7)), draw(a.context), draw(16)),
         draw(a.response),
         list(blocks(a.context, a.n, stride)),
     )
@@ -163,7 +165,10 @@ def case(model: TransformersModel, a: Any, stride: int | None) -> tuple[Parts, I
 def compare(model: TransformersModel, a: Any, stride: int | None) -> dict[str, Any]:
     """One setting: ours, the share of the machine, the twin, their difference."""
     parts, response, spans = case(model, a, stride)
-    ours, found = timed(model, lambda: measure(model, parts, response, spans, [Law()], floor=False))
+    ours, found = timed(
+        model,
+        lambda: measure(model, parts, response, spans, [TokenDistribution()], with_tolerance=False),
+    )
     tokens, rate = needed(parts, response, spans), matmul_rate(model)
     whole, share, theirs = run_twin(model, parts, response, spans, a)
     at = {span: i for i, span in enumerate(spans)}
@@ -217,7 +222,10 @@ def reduced(
     """The same in bfloat16, beside the float32 twin, with the error that it costs."""
     parts, response, spans = case(model, a, stride)
     model.model.to(torch.bfloat16)
-    ours, found = timed(model, lambda: measure(model, parts, response, spans, [Law()], floor=False))
+    ours, found = timed(
+        model,
+        lambda: measure(model, parts, response, spans, [TokenDistribution()], with_tolerance=False),
+    )
     rate = matmul_rate(model)
     model.model.to(torch.float32)
     return {
@@ -256,7 +264,13 @@ def main() -> None:
         print(f"{a.shape} shape, {a.dtype}: no GPU here, so its figure is not measured")
         return
     model = build(a.shape, getattr(torch, a.dtype), a.device, a.layers)
-    measure(model, Parts((2,), tuple(range(4, 34)), (5, 6)), (7, 8), [(0, 8)], [Law()])  # warm up
+    measure(
+        model,
+        PromptParts((2,), tuple(range(4, 34)), (5, 6)),
+        (7, 8),
+        [(0, 8)],
+        [TokenDistribution()],
+    )  # warm up
     kept = []
     for stride in (None,) if a.blocks_only else (None, 1):
         found = compare(model, a, stride)

@@ -24,7 +24,7 @@ def child(memory: int) -> None:
     import torch
     from transformers import AutoModelForCausalLM, LlamaConfig, PreTrainedTokenizerFast
 
-    from leakbound.attribution import Law, Parts, blocks, measure
+    from leakbound.attribution import PromptParts, TokenDistribution, blocks, measure
     from leakbound.models.local import Budget, TransformersModel
     from leakbound.models.pocket import FOLDER
 
@@ -42,11 +42,11 @@ def child(memory: int) -> None:
     begin = time.perf_counter()
     found = measure(
         model,
-        Parts((1,), draw(CONTEXT), draw(16)),
+        PromptParts((1,), draw(CONTEXT), draw(16)),
         draw(RESPONSE),
         blocks(CONTEXT, N),
-        [Law()],
-        floor=False,
+        [TokenDistribution()],
+        with_tolerance=False,
     )
     seconds, peak = (
         time.perf_counter() - begin,

@@ -12,7 +12,7 @@ import pytest
 torch = pytest.importorskip("torch")
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast  # noqa: E402
 
-from leakbound.attribution import Law, Parts, blocks, measure  # noqa: E402
+from leakbound.attribution import PromptParts, TokenDistribution, blocks, measure  # noqa: E402
 from leakbound.models.local import Budget, TransformersModel  # noqa: E402
 from leakbound.models.pocket import FOLDER  # noqa: E402
 
@@ -40,7 +40,12 @@ SHAPES: dict[str, tuple[str, dict[str, Any]]] = {
         {**WIDE, "num_key_value_heads": 2, "sliding_window": 24},
     ),
 }
-LAWS = (Law(), Law(0.5, 0.8, banned=(0, 7)), Law(1.5, 1.0, early=(2,), least=3), Law(0.0))
+LAWS = (
+    TokenDistribution(),
+    TokenDistribution(0.5, 0.8, banned=(0, 7)),
+    TokenDistribution(1.5, 1.0, banned_early=(2,), min_tokens=3),
+    TokenDistribution(0.0),
+)
 
 
 PLENTY = Budget(256 << 20, 1 << 30, 512)
@@ -76,39 +81,48 @@ def naive(
 
 
 def by_hand(
-    law: Law, context: np.ndarray[Any, Any], prior: np.ndarray[Any, Any], response: tuple[int, ...]
+    distribution: TokenDistribution,
+    context: np.ndarray[Any, Any],
+    prior: np.ndarray[Any, Any],
+    response: tuple[int, ...],
 ) -> list[float]:
     out = []
     for t, token in enumerate(response):
-        row = (law.lam * context[t] + (1 - law.lam) * prior[t]) / law.temperature
-        row[list(law.bans(t))] = -np.inf
+        row = (
+            distribution.lam * context[t] + (1 - distribution.lam) * prior[t]
+        ) / distribution.temperature
+        row[list(distribution.banned_at(t))] = -np.inf
         out.append(float(row[token] - row.max() - np.log(np.exp(row - row.max()).sum())))
     return out
 
 
 @pytest.mark.parametrize("name", SHAPES)
 @pytest.mark.parametrize(
-    ("laws", "budget"),
+    ("distributions", "budget"),
     [(LAWS, PLENTY), (LAWS[:1], PLENTY), (LAWS[:1], TIGHT)],
     ids=["logits", "scores", "pieces"],
 )
 def test_equal_to_one_plain_pass_per_ablation(
-    name: str, laws: tuple[Law, ...], budget: Budget
+    name: str, distributions: tuple[TokenDistribution, ...], budget: Budget
 ) -> None:
     model, rng = build(name, budget), np.random.default_rng(2)
     head, context, tail, response = (
         tuple(rng.integers(8, 512, size).tolist()) for size in (6, 75, 9, 5)
     )
-    parts = Parts((1, *head), context, tail)
+    parts = PromptParts((1, *head), context, tail)
     spans = [*blocks(75, 8), *blocks(75, 20, 7), (30, 31), parts.whole]
-    found = measure(model, parts, response, spans, laws)
+    found = measure(model, parts, response, spans, distributions)
     prior = naive(model, parts.without(parts.whole), response)
     full = naive(model, parts.without(), response)
-    for at, law in enumerate(laws):
-        np.testing.assert_allclose(found.full[at], by_hand(law, full, prior, response), atol=1e-4)
+    for at, distribution in enumerate(distributions):
+        np.testing.assert_allclose(
+            found.full[at], by_hand(distribution, full, prior, response), atol=1e-4
+        )
         for i, span in enumerate(spans):
-            want = by_hand(law, naive(model, parts.without(span), response), prior, response)
-            np.testing.assert_allclose(found.without[at, i], want, atol=1e-4)
-        if law.lam == 0:
+            want = by_hand(
+                distribution, naive(model, parts.without(span), response), prior, response
+            )
+            np.testing.assert_allclose(found.ablated[at, i], want, atol=1e-4)
+        if distribution.lam == 0:
             assert (found.signed[at] == 0).all()
-    assert (found.floor < 1e-4).all()
+    assert (found.tolerance < 1e-4).all()

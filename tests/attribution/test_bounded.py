@@ -16,9 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leakbound.attribution import (
-    BoundedLaw,
+    BoundedTokenDistribution,
     Case,
-    Parts,
+    PromptParts,
     Settings,
     attribute,
     blocks,
@@ -52,18 +52,21 @@ def test_no_token_leaves_the_prior_by_more_than_the_bound(
     seed: int, scale: float, bound: float, temperature: float, banned: set[int]
 ) -> None:
     context, prior = two(seed, scale)
-    law = BoundedLaw(1.5, temperature, tuple(banned), bound=bound)
+    distribution = BoundedTokenDistribution(1.5, temperature, tuple(banned), bound=bound)
     kept = [i for i in range(7) if i not in banned]
-    moved = law.table(context, prior)[:, kept] - law.table(prior, prior)[:, kept]
+    moved = (
+        distribution.log_probs(context, prior)[:, kept]
+        - distribution.log_probs(prior, prior)[:, kept]
+    )
     assert np.abs(moved).max() <= bound + 1e-9
-    np.testing.assert_allclose(np.exp(law.table(context, prior)).sum(1), 1)
+    np.testing.assert_allclose(np.exp(distribution.log_probs(context, prior)).sum(1), 1)
 
 
 @given(seeds, st.floats(0.05, 3))
 def test_lambda_is_the_largest_that_keeps_the_bound(seed: int, bound: float) -> None:
     context, prior = two(seed, 4.0)
-    law = BoundedLaw(1.5, 0.8, bound=bound)
-    for row, lam in enumerate(law.lams(context, prior)):
+    distribution = BoundedTokenDistribution(1.5, 0.8, bound=bound)
+    for row, lam in enumerate(distribution.lambdas(context, prior)):
         more = mixed(context[row], prior[row], lam + 1e-4, 0.8) - mixed(
             context[row], prior[row], 0.0, 0.8
         )
@@ -74,8 +77,8 @@ def test_lambda_is_the_largest_that_keeps_the_bound(seed: int, bound: float) -> 
 def test_it_is_the_law_of_the_mechanism(seed: int, epsilon: float) -> None:
     context, prior = two(seed, 3.0)
     mechanism = BoundedCID(temperature=0.7, tokens=4, epsilon=epsilon)
-    law = BoundedLaw(mechanism.largest, 0.7, bound=epsilon / 4 / 2)
-    table = law.table(context, prior)
+    distribution = BoundedTokenDistribution(mechanism.largest, 0.7, bound=epsilon / 4 / 2)
+    table = distribution.log_probs(context, prior)
     for row in range(3):
         np.testing.assert_allclose(
             table[row], mechanism.log_p(context[row], prior[row], 4), atol=1e-9
@@ -87,13 +90,13 @@ def test_every_span_stays_within_twice_the_bound(seed: int, bound: float) -> Non
     def logits(prompt: Any, response: Any) -> Any:
         return np.random.default_rng([seed, *prompt]).normal(size=(len(response) + 1, 5)) * 5
 
-    law = BoundedLaw(1.0, bound=bound)
+    distribution = BoundedTokenDistribution(1.0, bound=bound)
     found = measure(
         Scripted(next_logits=logits),
-        Parts((1,), (5, 6, 7), (2,)),
+        PromptParts((1,), (5, 6, 7), (2,)),
         (0, 3),
         [*blocks(3, 1), (0, 3)],
-        [law],
+        [distribution],
     )
     assert np.abs(found.signed).max() <= 2 * bound + 1e-9
     assert np.abs(found.signed[0, -1]).max() <= bound + 1e-9
@@ -113,7 +116,8 @@ def test_the_loss_of_a_response_stays_within_epsilon(pocket: Model) -> None:
 
 
 def test_the_command_shows_the_lambda_of_every_token(tmp_path: Path) -> None:
-    args = ["--context", str(NOTE), "--query", QUERY, "--ngram", "8", "--bounded", "60", "--max-tokens", "6", "--out", str(tmp_path)]  # fmt: skip
+    args = ["--context", str(NOTE), "--query", QUERY, "--ngram", "8", "--bounded", "60",
+            "--max-tokens", "6", "--out", str(tmp_path)]  # fmt: skip
     done = CliRunner().invoke(command, args, standalone_mode=False)
     assert done.exit_code == 0, done.output
     reading = load_influence(tmp_path).attributions[0].readings[0]

@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leakbound.attribution import Law, Parts, blocks, measure, sample
-from leakbound.attribution.spans import sizes
+from leakbound.attribution import PromptParts, TokenDistribution, blocks, measure, sample
+from leakbound.attribution.spans import span_sizes
 from leakbound.errors import UsageError
 from leakbound.models import NextLogits, ScoreTokens, Scripted
 from leakbound.testing.auditors import TABLE, _banned
 
-PARTS = Parts((1,), (5, 6, 7, 8), (2,))
+PARTS = PromptParts((1,), (5, 6, 7, 8), (2,))
 
 
 def logits(prompt: Any, response: Any) -> np.ndarray[Any, Any]:
@@ -42,7 +42,9 @@ def model() -> Scripted:
 @pytest.mark.parametrize(("lam", "temperature"), [(1.0, 1.0), (0.5, 0.7), (1.5, 2.0)])
 def test_tau_is_the_hand_value(model: Scripted, lam: float, temperature: float) -> None:
     response, span = (1, 2), (1, 2)
-    got = measure(model, PARTS, response, [span], [Law(lam, temperature)]).signed[0, 0]
+    got = measure(model, PARTS, response, [span], [TokenDistribution(lam, temperature)]).signed[
+        0, 0
+    ]
     for t, token in enumerate(response):
         full, without, prior = (
             logits((1, *kept, 2), response)[t] for kept in ((5, 6, 7, 8), (5, 7, 8), ())
@@ -58,7 +60,7 @@ def test_spans_are_removed_from_token_ids_and_the_start_token_stays() -> None:
         seen.append((prompt, response))
         return logits(prompt, response)
 
-    measure(Scripted(next_logits=spy), PARTS, (1, 2), blocks(4, 3), [Law(0.5)])
+    measure(Scripted(next_logits=spy), PARTS, (1, 2), blocks(4, 3), [TokenDistribution(0.5)])
     assert {prompt for prompt, _ in seen} == {
         (1, 5, 6, 7, 8, 2),
         (1, 2),
@@ -75,7 +77,11 @@ def test_a_banned_token_moves_no_index() -> None:
         return np.repeat(TABLE[0 if 9 in prompt else 1][None], len(response) + 1, 0)
 
     found = measure(
-        Scripted(next_logits=script), Parts((), (9,), (2,)), (1,), [(0, 1)], [Law(banned=(0,))]
+        Scripted(next_logits=script),
+        PromptParts((), (9,), (2,)),
+        (1,),
+        [(0, 1)],
+        [TokenDistribution(banned=(0,))],
     )
     assert found.signed[0, 0, 0] == pytest.approx(
         _banned(TABLE[0])[1] - _banned(TABLE[1])[1], abs=1e-6
@@ -92,36 +98,51 @@ def test_without_a_start_token_every_response_token_counts() -> None:
         return np.repeat(TABLE[0 if 9 in prompt else 1][None], len(response) + 1, 0)
 
     found = measure(
-        Scripted(next_logits=script), Parts((), (9,), (2,)), (3, 1, 2), [(0, 1)], [Law()]
+        Scripted(next_logits=script),
+        PromptParts((), (9,), (2,)),
+        (3, 1, 2),
+        [(0, 1)],
+        [TokenDistribution()],
     )
     want = [abs(TABLE[0][t] - TABLE[1][t]) for t in (3, 1, 2)]
     np.testing.assert_allclose(np.abs(found.signed[0, 0]), want, atol=1e-6)
 
 
 def test_a_minimum_length_bans_the_end_token_early_only(model: Scripted) -> None:
-    law = Law(early=(3,), least=1)
-    table = law.table(np.zeros((2, 4)), np.zeros((2, 4)))
+    distribution = TokenDistribution(banned_early=(3,), min_tokens=1)
+    table = distribution.log_probs(np.zeros((2, 4)), np.zeros((2, 4)))
     assert np.isneginf(table[0, 3])
     np.testing.assert_allclose(np.exp(table[0, :3]), 1 / 3)
     np.testing.assert_allclose(np.exp(table[1]), 1 / 4)
     with pytest.raises(UsageError, match="token 0 has id 3, which is banned"):
-        measure(model, PARTS, (3, 3), [(0, 1)], [law])
-    assert measure(model, PARTS, (2, 3), [(0, 1)], [law]).signed.shape == (1, 1, 2)
+        measure(model, PARTS, (3, 3), [(0, 1)], [distribution])
+    assert measure(model, PARTS, (2, 3), [(0, 1)], [distribution]).signed.shape == (1, 1, 2)
 
 
 def test_the_whole_context_is_the_difference_with_and_without(model: Scripted) -> None:
-    found = measure(model, PARTS, (1, 2, 0), [(0, 4), (0, 2)], [Law(0.5), Law(2.0, 0.5)])
+    found = measure(
+        model,
+        PARTS,
+        (1, 2, 0),
+        [(0, 4), (0, 2)],
+        [TokenDistribution(0.5), TokenDistribution(2.0, 0.5)],
+    )
     np.testing.assert_array_equal(found.signed[:, 0], found.full - found.prior)
-    assert (found.floor == 0).all()
+    assert (found.tolerance == 0).all()
 
 
 def test_lambda_zero_hears_nothing(model: Scripted) -> None:
-    found = measure(model, PARTS, (1, 2), [(0, 4), *blocks(4, 1)], [Law(0.0, 0.3, banned=(0,))])
+    found = measure(
+        model, PARTS, (1, 2), [(0, 4), *blocks(4, 1)], [TokenDistribution(0.0, 0.3, banned=(0,))]
+    )
     assert (found.signed == 0).all()
 
 
 def test_a_longer_response_only_adds_tokens(model: Scripted) -> None:
-    short, long = (measure(model, PARTS, y, blocks(4, 2), [Law(0.8)]) for y in ((1, 2), (1, 2, 3)))
+    short, long = (
+        measure(model, PARTS, y, blocks(4, 2), [TokenDistribution(0.8)])
+        for y in ((1, 2), (1, 2, 3))
+    )
     np.testing.assert_allclose(long.signed[..., :2].sum(-1), short.signed.sum(-1), atol=1e-12)
     np.testing.assert_allclose(
         long.signed.sum(-1), short.signed.sum(-1) + long.signed[..., 2], atol=1e-12
@@ -129,7 +150,7 @@ def test_a_longer_response_only_adds_tokens(model: Scripted) -> None:
 
 
 def test_laws_and_roads_agree(model: Scripted) -> None:
-    """All laws at once, one by one, and by ScoreTokens where the law is the model's own."""
+    """All distributions at once, one by one, and by ScoreTokens where the distribution is the model's own."""
 
     def scores(prompt: Any, response: Any) -> Any:
         return [
@@ -137,16 +158,16 @@ def test_laws_and_roads_agree(model: Scripted) -> None:
             for row, t in zip(logits(prompt, response), response, strict=False)
         ]
 
-    laws, spans = [Law(), Law(0.5)], blocks(4, 1)
-    together = measure(model, PARTS, (1, 2), spans, laws).signed
-    for at, law in enumerate(laws):
+    distributions, spans = [TokenDistribution(), TokenDistribution(0.5)], blocks(4, 1)
+    together = measure(model, PARTS, (1, 2), spans, distributions).signed
+    for at, distribution in enumerate(distributions):
         np.testing.assert_array_equal(
-            together[at], measure(model, PARTS, (1, 2), spans, [law]).signed[0]
+            together[at], measure(model, PARTS, (1, 2), spans, [distribution]).signed[0]
         )
     fast = Scripted(token_scores=scores, next_logits=logits)
     assert {ScoreTokens, NextLogits} <= fast.supports
     np.testing.assert_allclose(
-        measure(fast, PARTS, (1, 2), spans, [Law()]).signed[0], together[0], atol=1e-6
+        measure(fast, PARTS, (1, 2), spans, [TokenDistribution()]).signed[0], together[0], atol=1e-6
     )
 
 
@@ -162,14 +183,17 @@ def test_logits_of_few_spans_are_held_at_once(monkeypatch: pytest.MonkeyPatch) -
             held.append(len(requests))
             return super().answer(requests)
 
-    parts, spy = Parts((1,), tuple(5 + i % 3 for i in range(60)), (2,)), Spy(next_logits=logits)
-    want = measure(spy, parts, (1, 2), blocks(60, 1), [Law(0.5)]).signed
+    parts, spy = (
+        PromptParts((1,), tuple(5 + i % 3 for i in range(60)), (2,)),
+        Spy(next_logits=logits),
+    )
+    want = measure(spy, parts, (1, 2), blocks(60, 1), [TokenDistribution(0.5)]).signed
     assert max(held) > 10
     held.clear()
     monkeypatch.setattr(
         import_module("leakbound.attribution.measure"), "BYTES", 4 * 4 * 3 * 5
     )  # five times (tokens + 1, vocabulary) float32
-    got = measure(spy, parts, (1, 2), blocks(60, 1), [Law(0.5)]).signed
+    got = measure(spy, parts, (1, 2), blocks(60, 1), [TokenDistribution(0.5)]).signed
     np.testing.assert_array_equal(got, want)
     assert max(held) == 5
 
@@ -182,14 +206,18 @@ def test_a_sampled_response_follows_the_law(model: Scripted) -> None:
         def text(self, ids: Any) -> str:
             return "".join("abcd"[i] for i in ids)
 
-    law = Law(0.5, 0.8, banned=(0,), early=(3,), least=2)
+    distribution = TokenDistribution(0.5, 0.8, banned=(0,), banned_early=(3,), min_tokens=2)
     rng = np.random.default_rng(0)
-    drawn = [sample(model, Words(), PARTS, law, 6, rng) for _ in range(300)]
-    assert all(2 <= len(y) <= 6 and 0 not in y and 3 not in y for y in drawn)
-    p = np.exp(law.table(*(logits(PARTS.without(s), ())[:1] for s in (None, (0, 4))))[0])
-    share = np.mean([y[0] == 1 for y in drawn])
+    responses = [sample(model, Words(), PARTS, distribution, 6, rng) for _ in range(300)]
+    assert all(2 <= len(y) <= 6 and 0 not in y and 3 not in y for y in responses)
+    p = np.exp(
+        distribution.log_probs(*(logits(PARTS.without(s), ())[:1] for s in (None, (0, 4))))[0]
+    )
+    share = np.mean([y[0] == 1 for y in responses])
     assert share == pytest.approx(p[1], abs=4 * np.sqrt(p[1] * (1 - p[1]) / 300))
-    assert sample(model, Words(), PARTS, Law(banned=(0, 2, 3)), 6, rng, stop="bbb") == (1, 1)
+    assert sample(
+        model, Words(), PARTS, TokenDistribution(banned=(0, 2, 3)), 6, rng, stop="bbb"
+    ) == (1, 1)
 
 
 @given(st.integers(1, 60), st.integers(1, 70))
@@ -209,8 +237,8 @@ def test_windows_reach_every_token(length: int, n: int, data: st.DataObject) -> 
 
 
 def test_the_whole_context_is_always_a_size() -> None:
-    assert sizes(10, (8, 1, 128)) == (1, 8, 10)
+    assert span_sizes(10, (8, 1, 128)) == (1, 8, 10)
     with pytest.raises(UsageError, match="at most n"):
         blocks(10, 2, 3)
     with pytest.raises(UsageError, match="at least one"):
-        Parts((1,), (), (2,))
+        PromptParts((1,), (), (2,))

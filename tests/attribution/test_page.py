@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 from contrast import contrast
-from leakbound.report.influence_page import influence_page
 
 from leakbound.attribution import Case, InfluenceRecord, Settings, attribute
 from leakbound.models import Model
+from leakbound.report.influence.page import influence_page
 
 NOTE = Path(__file__).parents[2] / "examples" / "note.txt"
 QUERY = "What is the door code of Marta?"
@@ -67,7 +67,7 @@ def test_in_a_browser(browser: Any, record: InfluenceRecord, tmp_path: Path, sch
         eight.find_element("css selector", "output"),
     )
     hot = next(piece for piece in pieces if "48213" in piece.text)
-    assert "best" in hot.get_attribute("class")
+    assert "top" in hot.get_attribute("class")
 
     cool = pieces[0]
     ActionChains(browser).move_to_element(cool).perform()

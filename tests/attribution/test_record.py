@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from leakbound.report.influence_terminal import influence_summary, print_heat
 
 from leakbound.attribution import (
     Case,
@@ -27,6 +26,7 @@ from leakbound.attribution import (
 from leakbound.cli.influence_command import command
 from leakbound.errors import LeakboundError, StoreError, UsageError
 from leakbound.models import Model
+from leakbound.report.influence.terminal import influence_summary, print_heat
 
 NOTE = Path(__file__).parents[2] / "examples" / "note.txt"
 QUERY = "What is the door code of Marta?"
@@ -40,7 +40,7 @@ def record(pocket: Model) -> InfluenceRecord:
     )
 
 
-def test_the_secret_is_the_hottest_span(record: InfluenceRecord) -> None:
+def test_the_secret_is_the_top_attributed_span(record: InfluenceRecord) -> None:
     one = record.attributions[0]
     for reading in one.readings:
         assert reading.text.strip() == SECRET
@@ -48,11 +48,11 @@ def test_the_secret_is_the_hottest_span(record: InfluenceRecord) -> None:
         assert one.words(single.spans[int(single.totals.argmax())]).strip() in list(SECRET)
         assert SECRET in one.words(eight.spans[int(eight.totals.argmax())])
         assert one.words(whole.spans[0]) == one.context
-        assert (whole.losses <= whole.totals + 1e-9).all()
+        assert (whole.ex_post_privacy_losses <= whole.totals + 1e-9).all()
         np.testing.assert_allclose(
             whole.signed[0], np.subtract(reading.log_p, reading.prior_log_p), atol=1e-8
         )
-        assert 0 <= reading.floor < 1e-3
+        assert 0 <= reading.tolerance < 1e-3
         assert "".join(reading.tokens) == reading.text
 
 
@@ -88,7 +88,7 @@ def test_a_record_comes_back_and_equal_calls_give_equal_bytes(
         r.text for r in record.attributions[0].readings
     ]
     (tmp_path / "influence.json").write_text('{"schema_version": 9}')
-    with pytest.raises(StoreError, match="schema version 1"):
+    with pytest.raises(StoreError, match="schema version 1 or 2"):
         load_influence(tmp_path)
 
 
@@ -112,12 +112,12 @@ def test_redaction_leaves_no_letter(record: InfluenceRecord) -> None:
     assert hidden.attributions[0].readings[0].grids == record.attributions[0].readings[0].grids
 
 
-def test_the_terminal_marks_the_hottest_piece(record: InfluenceRecord) -> None:
+def test_the_terminal_marks_the_top_attributed_piece(record: InfluenceRecord) -> None:
     out = io.StringIO()
     print_heat(record, file=out)
     assert "»" in out.getvalue()
     assert "The door code of Marta is" in out.getvalue().replace("»", "").replace("«", "")
-    assert "hottest" in influence_summary(record)
+    assert "top-attributed" in influence_summary(record)
 
 
 def test_expected_influence_over_a_data_set(pocket: Model) -> None:
@@ -150,8 +150,8 @@ def test_the_command_writes_all_files_and_finds_the_secret(tmp_path: Path) -> No
     files = {path.suffix: path for path in (tmp_path / "o").iterdir()}
     assert set(files) == {".html", ".json", ".csv", ".npz"}
     assert all(path.stat().st_mode & 0o77 == 0 for path in files.values())
-    assert "n = 8: hottest '48213" in done.output
-    assert json.loads(files[".json"].read_text())["schema_version"] == 1
+    assert "n = 8: top-attributed '48213" in done.output
+    assert json.loads(files[".json"].read_text())["schema_version"] == 2
 
 
 @pytest.mark.parametrize(

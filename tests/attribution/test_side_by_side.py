@@ -13,7 +13,6 @@ import pytest
 from click.testing import CliRunner
 
 torch = pytest.importorskip("torch")
-from leakbound.report.influence_page import influence_page  # noqa: E402
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers  # noqa: E402
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast  # noqa: E402
 
@@ -21,6 +20,7 @@ from leakbound.attribution import Case, Settings, attribute, load_influence  # n
 from leakbound.cli.influence_command import command  # noqa: E402
 from leakbound.errors import TargetError, UsageError  # noqa: E402
 from leakbound.models import Model, Scripted, open_model  # noqa: E402
+from leakbound.report.influence.page import influence_page  # noqa: E402
 
 NOTE = Path(__file__).parents[2] / "examples" / "note.txt"
 QUERY = "What is the door code of Marta?"

@@ -20,7 +20,6 @@ pytest.importorskip("torch")
 pytest.importorskip("rouge_score")
 import torch
 import transformers
-from leakbound.report.influence_study import study_page, study_table
 from tokenizers.pre_tokenizers import ByteLevel
 
 from leakbound.attribution import Case, InfluenceRecord, Settings, attribute, read_cases
@@ -31,6 +30,7 @@ from leakbound.attribution.study_utility import Judges
 from leakbound.cli.influence_study_command import command
 from leakbound.errors import LeakboundError, TargetError, UsageError
 from leakbound.models import Model, Scripted
+from leakbound.report.influence.study import study_page, study_table
 
 SHORT = Settings(max_tokens=8, temperature=0.8)
 

@@ -43,7 +43,7 @@ def but(names: list[str], unfinished: set[str]) -> list[object]:
 
 # --- Any
 
-ANY_LEFT = {"api", "attribution", "auditing", "cli", "tasks", "tuning", TOP}
+ANY_LEFT = {"api", "auditing", "cli", "tasks", "tuning", TOP}
 
 
 def anys(path: Path) -> int:
@@ -62,7 +62,7 @@ def test_types_say_something(package: str) -> None:
 # --- docstrings
 
 DOCUMENTED = ["auditing", "estimators", "mechanisms", "privacy", "serving", "stats"]
-DOCS_LEFT = {"auditing", "serving", "privacy"}
+DOCS_LEFT = {"auditing"}
 SHARE = 0.9
 HEAD = re.compile(r"^ {4}([*\w]+(?:, [*\w]+)*)(?: \([^)]*\))?:", re.M)  # of one or more parameters
 

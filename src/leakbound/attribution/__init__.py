@@ -1,14 +1,11 @@
-"""Which parts of its context a response comes from:
-
-how far each token's probability falls when a span is taken out.
-"""
+"""Which parts of its context a response comes from, by ablation of spans."""
 
 from leakbound.attribution.attribute import Settings, attribute, context_influence
-from leakbound.attribution.bounded import BoundedLaw
+from leakbound.attribution.bounded import BoundedTokenDistribution
 from leakbound.attribution.cases import Case, read_cases
 from leakbound.attribution.export import csv_text, npz_bytes
 from leakbound.attribution.finished import Finished
-from leakbound.attribution.measure import Law, Measured, measure, sample
+from leakbound.attribution.measure import ResponseLogProbs, TokenDistribution, measure, sample
 from leakbound.attribution.record import (
     Attribution,
     Expected,
@@ -17,10 +14,30 @@ from leakbound.attribution.record import (
     Reading,
     load_influence,
 )
-from leakbound.attribution.spans import Parts, Place, blocks, locate
+from leakbound.attribution.spans import LocatedContext, PromptParts, blocks, locate
 
 __all__ = [
-    "Attribution", "BoundedLaw", "Case", "Expected", "Finished", "Grid", "InfluenceRecord", "Law", "Measured", "Parts", "Place",
-    "Reading", "Settings", "attribute", "blocks", "context_influence", "csv_text", "load_influence", "locate", "measure", "npz_bytes",
-    "read_cases", "sample",
-]  # fmt: skip
+    "Attribution",
+    "BoundedTokenDistribution",
+    "Case",
+    "Expected",
+    "Finished",
+    "Grid",
+    "InfluenceRecord",
+    "LocatedContext",
+    "PromptParts",
+    "Reading",
+    "ResponseLogProbs",
+    "Settings",
+    "TokenDistribution",
+    "attribute",
+    "blocks",
+    "context_influence",
+    "csv_text",
+    "load_influence",
+    "locate",
+    "measure",
+    "npz_bytes",
+    "read_cases",
+    "sample",
+]

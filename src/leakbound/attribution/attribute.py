@@ -1,24 +1,28 @@
-"""Attribute a response to its context in one call:
-
-tokenize, sample or take the response, measure, record.
-"""
+"""Attribute a response to its context in one call: tokenize, sample, measure, record."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import cast
 
 import numpy as np
+import numpy.typing as npt
 
 from leakbound._check import positive
-from leakbound.attribution.bounded import BoundedLaw
+from leakbound.attribution.bounded import BoundedTokenDistribution
 from leakbound.attribution.cases import Case
-from leakbound.attribution.measure import Law, Measured, forget, measure, sample
+from leakbound.attribution.measure import (
+    ResponseLogProbs,
+    TokenDistribution,
+    forget,
+    measure,
+    sample,
+)
 from leakbound.attribution.record import (
-    BOUNDED_PROMISE,
-    PROMISE,
+    BOUNDED_NOTES,
+    NOTES,
     Attribution,
     Grid,
     InfluenceRecord,
@@ -26,28 +30,46 @@ from leakbound.attribution.record import (
     expected,
     provenance,
 )
-from leakbound.attribution.spans import TEMPLATE, Ids, Parts, Span, blocks, locate, sizes
+from leakbound.attribution.spans import (
+    TEMPLATE,
+    Ids,
+    PromptParts,
+    Span,
+    TokenModel,
+    blocks,
+    locate,
+    span_sizes,
+)
 from leakbound.errors import TargetError, UsageError
-from leakbound.mechanisms.tokens import finite, find_tokenizer
+from leakbound.mechanisms.tokens import find_tokenizer, finite
 from leakbound.models import Model, NextLogits
 
-__all__ = ["Settings", "attribute", "attribution", "context_influence", "words_of"]
+__all__ = ["CaseRunner", "Settings", "attribute", "attribution", "context_influence", "token_model"]
 
-DIGITS = 9
-Each = Callable[[Sequence[int]], Iterable[tuple[int, Attribution]]]
+DIGITS = 9  # of a stored log-probability: far below any numerical tolerance, and stable in text
+CaseRunner = Callable[[Sequence[int]], Iterable[tuple[int, Attribution]]]
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
     """What is measured, and how responses are drawn.
 
-    ngrams: span sizes in tokens (the whole context is always added); stride: None for disjoint
-    blocks; lams: one reading each;
-    bounded: None, or the epsilon of a whole response drawn from bounded CID, shared evenly by
-    max_tokens; each lam is then the largest;
-    max_tokens, min_tokens: length of a sampled response, end tokens being banned before the least;
-    banned: token ids never drawn;
-    stop: a text that ends a response; seed: of the draws.
+    Attributes:
+        ngrams: Span sizes in tokens; the whole context is always added.
+        stride: Tokens between the starts of windows; None for disjoint blocks.
+        lams: Weights of the context (lambda); one reading each.
+        bounded: epsilon of a whole response drawn from bounded CID, shared evenly by `max_tokens`;
+            each lambda is then the largest. None for plain CID.
+        temperature: Temperature, above 0.
+        max_tokens: Largest length of a sampled response.
+        min_tokens: Least length; end tokens are banned before.
+        banned: Token ids that are never drawn.
+        stop: A text that ends a response; "" for none.
+        template: The prompt; must hold {context} once, and {query} where the query stands.
+        seed: Root of the draws.
+
+    Raises:
+        UsageError: If there is no lambda, or the bound is not above 0.
     """
 
     ngrams: tuple[int, ...] = (1, 8)
@@ -68,14 +90,20 @@ class Settings:
         if self.bounded is not None:
             positive("bounded", self.bounded)
 
-    def laws(self, ends: Sequence[int]) -> tuple[Law, ...]:
-        """One for each lambda; `ends` are the model's end tokens."""
-        same = (self.temperature, self.banned, tuple(sorted(ends)), self.min_tokens)
+    def distributions(self, end_ids: Iterable[int]) -> tuple[TokenDistribution, ...]:
+        """How tokens are drawn, for each lambda.
+
+        Args:
+            end_ids: The model's end tokens.
+
+        Returns:
+            One distribution for each of `lams`.
+        """
+        same = (self.temperature, self.banned, tuple(sorted(end_ids)), self.min_tokens)
         if self.bounded is None:
-            return tuple(Law(lam, *same) for lam in self.lams)
-        return tuple(
-            BoundedLaw(lam, *same, self.bounded / self.max_tokens / 2) for lam in self.lams
-        )
+            return tuple(TokenDistribution(lam, *same) for lam in self.lams)
+        each = self.bounded / self.max_tokens / 2  # |ln p| may move by half of the epsilon
+        return tuple(BoundedTokenDistribution(lam, *same, each) for lam in self.lams)
 
 
 def context_influence(
@@ -85,10 +113,20 @@ def context_influence(
     response: str | None = None,
     settings: Settings | None = None,
 ) -> InfluenceRecord:
-    """Influence of every span of a context (PRIVATE) on one response: given, or sampled for each
-    lambda.
+    """Influence of every span of a context on one response.
 
-    Raises UsageError or TargetError with a sentence, before the first pass where that is possible.
+    Args:
+        context: The text that the model is shown (PRIVATE).
+        query: What is asked about it.
+        model: A local model.
+        response: The response to attribute; None: one is sampled for each lambda.
+        settings: What is measured; None for the defaults.
+
+    Returns:
+        The record.
+
+    Raises:
+        LeakboundError: With a sentence, before the first pass where that is possible.
     """
     return attribute([Case(context, query, response)], model, settings or Settings())
 
@@ -99,105 +137,133 @@ def attribute(
     settings: Settings,
     keep: Callable[[int, Attribution], None] = lambda number, one: None,
     finished: Mapping[int, Attribution] = MappingProxyType({}),
-    each: Each | None = None,
+    each: CaseRunner | None = None,
 ) -> InfluenceRecord:
-    """The same for a data set, with expected influence.
+    """Influence of every span of many contexts, with expected influence.
 
-    finished: attributions of the same cases, by number, that are not measured again; keep: is given
-    each new one as it is done.
-    each: who does `attribution` for the numbers that are missing, in any order; None: this process,
-    one after the other.
+    Args:
+        cases: Contexts with their queries (PRIVATE), at least one.
+        model: A local model.
+        settings: What is measured.
+        keep: Is given the number and attribution of each new case as it is done.
+        finished: Attributions of the same cases, by number, that are not measured again.
+        each: Runs `attribution` for the numbers that are missing, in any order; None for this
+            process, one after the other.
+
+    Returns:
+        The record.
+
+    Raises:
+        UsageError: If there is no case, or a context or the template cannot be used.
+        TargetError: If the model cannot show its tokens, or a prompt does not fit it.
     """
     if not cases:
         raise UsageError("there is no context; give at least one.")
-    words = words_of(model)
-    places = [locate(words, case.context, case.query, settings.template) for case in cases]
-    model.check(
-        [
-            _longest(words, case, place.parts, settings)
-            for case, place in zip(cases, places, strict=True)
-        ]
-    )
-    done, missing = (
-        dict(finished),
-        [number for number in range(len(cases)) if number not in finished],
-    )
+    tokens = token_model(model)
+    located = [locate(tokens, case.context, case.query, settings.template) for case in cases]
+    longest = zip(cases, located, strict=True)
+    model.check([_longest(tokens, case, one.parts, settings) for case, one in longest])
+    done = dict(finished)
+    missing = [number for number in range(len(cases)) if number not in finished]
     for number, one in (each or _in_turn(cases, settings, model))(missing):
         done[number] = one
         keep(number, one)
     attributions = tuple(done[number] for number in range(len(cases)))
     return InfluenceRecord(
-        model=model.name, settings=_shown(settings), attributions=attributions, expected=expected(attributions),
-        promise=PROMISE if settings.bounded is None else (*PROMISE, *BOUNDED_PROMISE),
+        model=model.name,
+        settings=_plain(settings),
+        attributions=attributions,
+        expected=expected(attributions),
+        notes=NOTES if settings.bounded is None else (*NOTES, *BOUNDED_NOTES),
         provenance=provenance(model=model.name, fingerprint=model.fingerprint),
-    )  # fmt: skip
+    )
 
 
 def attribution(
     cases: Sequence[Case], settings: Settings, model: Model, number: int
 ) -> Attribution:
-    """Of one case of a data set.
+    """Influence of every span of one context of a data set.
 
-    A local engine starts it without memory, so it depends on no other case.
+    A local engine starts it with an empty memory, so it depends on no other case.
+
+    Args:
+        cases: Contexts with their queries (PRIVATE).
+        settings: What is measured.
+        model: A local model.
+        number: Index of the case.
+
+    Returns:
+        Its readings.
     """
     forget(model)
-    case, words = cases[number], words_of(model)
-    place = locate(words, case.context, case.query, settings.template)
-    readings = _readings(model, words, case, place.parts, settings, number)
+    case, tokens = cases[number], token_model(model)
+    located = locate(tokens, case.context, case.query, settings.template)
+    readings = _readings(model, tokens, case, located.parts, settings, number)
     return Attribution(
-        context=case.context, query=case.query, bounds=place.bounds, readings=readings
+        context=case.context, query=case.query, bounds=located.bounds, readings=readings
     )
 
 
-def _in_turn(cases: Sequence[Case], settings: Settings, model: Model) -> Each:
+def _in_turn(cases: Sequence[Case], settings: Settings, model: Model) -> CaseRunner:
     return lambda missing: (
         (number, attribution(cases, settings, model, number)) for number in missing
     )
 
 
-def words_of(model: Model) -> Any:
+def token_model(model: Model) -> TokenModel:
     """The model behind all wrappers, which shows its tokens.
 
-    Raises TargetError if there is none.
+    Args:
+        model: A model, wrapped or not.
+
+    Returns:
+        The local model.
+
+    Raises:
+        TargetError: If there is none.
     """
     try:
-        return find_tokenizer(model)
+        return cast(TokenModel, find_tokenizer(model))
     except TargetError:
         raise TargetError(
             f"{model.name} shows no tokens, and influence takes spans out of the token ids of the "
-            "prompt; use a local model "
-            "(pocket or hf/...)."
+            "prompt; use a local model (pocket or hf/...)."
         ) from None
 
 
-def _longest(words: Any, case: Case, parts: Parts, settings: Settings) -> NextLogits:
-    """The longest ask of a case: what does not fit is refused before the first pass."""
-    given = case.response is not None
-    return NextLogits(
-        parts.without(),
-        tuple(words.encode_response(case.response)) if given else (0,) * settings.max_tokens,
-    )
+def _longest(tokens: TokenModel, case: Case, parts: PromptParts, settings: Settings) -> NextLogits:
+    """The longest request of a case: what does not fit is refused before the first pass."""
+    if case.response is None:
+        return NextLogits(parts.without(), (0,) * settings.max_tokens)
+    return NextLogits(parts.without(), tuple(tokens.encode_response(case.response)))
 
 
-def _shown(settings: Settings) -> dict[str, Any]:
-    plain = ((name, getattr(settings, name)) for name in Settings.__slots__)
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in plain}
+def _plain(settings: Settings) -> dict[str, object]:
+    found = asdict(settings)
+    return {
+        name: list(value) if isinstance(value, tuple) else value for name, value in found.items()
+    }
 
 
 def _readings(
-    model: Model, words: Any, case: Case, parts: Parts, settings: Settings, number: int
+    model: Model,
+    tokens: TokenModel,
+    case: Case,
+    parts: PromptParts,
+    settings: Settings,
+    number: int,
 ) -> tuple[Reading, ...]:
-    """A given response is read under all laws at once; a sampled one under the law that drew it."""
-    laws = settings.laws(words.end_ids())
+    """A given response is read under all distributions at once; a sampled one under its own."""
+    distributions = settings.distributions(tokens.end_ids())
     if case.response is not None:
-        ids = tuple(words.encode_response(case.response))
+        ids = tuple(tokens.encode_response(case.response))
         _check_share(ids, settings)
-        return tuple(_read(model, words, parts, ids, laws, settings, sampled=False))
+        return tuple(_read(model, tokens, parts, ids, distributions, settings, sampled=False))
     found: list[Reading] = []
-    for at, law in enumerate(laws):
+    for at, distribution in enumerate(distributions):
         rng = np.random.default_rng([settings.seed, number, at])
-        ids = sample(model, words, parts, law, settings.max_tokens, rng, settings.stop)
-        found += _read(model, words, parts, ids, (law,), settings, sampled=True)
+        ids = sample(model, tokens, parts, distribution, settings.max_tokens, rng, settings.stop)
+        found += _read(model, tokens, parts, ids, (distribution,), settings, sampled=True)
     return tuple(found)
 
 
@@ -205,58 +271,71 @@ def _check_share(ids: Ids, settings: Settings) -> None:
     if settings.bounded is not None and len(ids) > settings.max_tokens:
         raise UsageError(
             f"the response has {len(ids)} tokens, and the bound is shared by "
-            f"{settings.max_tokens}; a response that bounded CID can "
-            f"draw has no more. Raise --max-tokens to {len(ids)}."
+            f"{settings.max_tokens}; a response that bounded CID can draw has no more. Raise "
+            f"--max-tokens to {len(ids)}."
         )
 
 
 def _read(
     model: Model,
-    words: Any,
-    parts: Parts,
+    tokens: TokenModel,
+    parts: PromptParts,
     ids: Ids,
-    laws: tuple[Law, ...],
+    distributions: tuple[TokenDistribution, ...],
     settings: Settings,
     sampled: bool,
 ) -> list[Reading]:
-    cuts = {
-        n: blocks(len(parts.context), n, _stride(settings, n))
-        for n in sizes(len(parts.context), settings.ngrams)
-    }
+    cuts = _cuts(len(parts.context), settings)
     spans = [span for group in cuts.values() for span in group]
-    every = (*laws, Law())
-    found = (
-        measure(model, parts, ids, spans, every)
-        if ids or not sampled
-        else _silent(len(every), len(spans))
-    )
-    own = found.full[-1] - found.prior[-1]  # the last law is the model's own
+    every = (*distributions, TokenDistribution())  # the last is the model's own
+    if ids or not sampled:
+        found = measure(model, parts, ids, spans, every)
+    else:
+        found = _empty(len(every), len(spans))
+    own = found.full[-1] - found.prior[-1]
     return [
         Reading(
-            lam=law.lam, temperature=law.temperature, sampled=sampled, text=words.text(ids), token_ids=ids,
-            tokens=_pieces(words, ids), log_p=_floats(found.full[at]), prior_log_p=_floats(found.prior[at]), pmi=_floats(own),
-            floor=float(found.floor[at]), grids=_grids(found, at, cuts, settings), lams=_lams(model, parts, ids, law),
+            lam=distribution.lam,
+            temperature=distribution.temperature,
+            sampled=sampled,
+            text=tokens.text(ids),
+            token_ids=ids,
+            tokens=_pieces(tokens, ids),
+            log_p=_floats(found.full[at]),
+            prior_log_p=_floats(found.prior[at]),
+            pmi=_floats(own),
+            tolerance=float(found.tolerance[at]),
+            grids=_grids(found, at, cuts, settings),
+            lams=_lambdas(model, parts, ids, distribution),
             epsilon=settings.bounded,
         )
-        for at, law in enumerate(laws)
-    ]  # fmt: skip
+        for at, distribution in enumerate(distributions)
+    ]
 
 
-def _silent(laws: int, spans: int) -> Measured:
+def _cuts(length: int, settings: Settings) -> dict[int, tuple[Span, ...]]:
+    """The spans of each size."""
+    sizes = span_sizes(length, settings.ngrams)
+    return {n: blocks(length, n, _stride(settings, n)) for n in sizes}
+
+
+def _empty(distributions: int, spans: int) -> ResponseLogProbs:
     """A response that ended at once has no token that a span could have moved."""
-    none = np.zeros((laws, 0))
-    return Measured(none, none, np.zeros((laws, spans, 0)), np.zeros(laws))
+    none = np.zeros((distributions, 0))
+    return ResponseLogProbs(
+        none, none, np.zeros((distributions, spans, 0)), np.zeros(distributions)
+    )
 
 
-def _lams(model: Model, parts: Parts, ids: Ids, law: Law) -> tuple[float, ...]:
-    """Lambda of every token under bounded CID, with the whole context; empty where one lambda
-    serves all.
-    """
-    if not isinstance(law, BoundedLaw):
+def _lambdas(
+    model: Model, parts: PromptParts, ids: Ids, distribution: TokenDistribution
+) -> tuple[float, ...]:
+    """Lambda of every token under bounded CID; empty where one lambda serves all."""
+    if not isinstance(distribution, BoundedTokenDistribution):
         return ()
     requests = [NextLogits(prompt, ids) for prompt in (parts.without(), parts.without(parts.whole))]
     with_context, without = (finite(logits[:-1]) for logits in model.answer(requests))
-    return _floats(law.lams(with_context, without))
+    return _floats(distribution.lambdas(with_context, without))
 
 
 def _stride(settings: Settings, n: int) -> int | None:
@@ -264,9 +343,9 @@ def _stride(settings: Settings, n: int) -> int | None:
 
 
 def _grids(
-    found: Measured, law: int, cuts: dict[int, tuple[Span, ...]], settings: Settings
+    found: ResponseLogProbs, at: int, cuts: dict[int, tuple[Span, ...]], settings: Settings
 ) -> tuple[Grid, ...]:
-    rows = iter(found.signed[law])
+    rows = iter(found.signed[at])
     return tuple(
         Grid(
             n=n,
@@ -278,12 +357,12 @@ def _grids(
     )
 
 
-def _pieces(words: Any, ids: Ids) -> tuple[str, ...]:
+def _pieces(tokens: TokenModel, ids: Ids) -> tuple[str, ...]:
     """The text that each token adds to the response."""
-    ends = [len(words.text(ids[: at + 1])) for at in range(len(ids))]
-    text = words.text(ids)
+    ends = [len(tokens.text(ids[: at + 1])) for at in range(len(ids))]
+    text = tokens.text(ids)
     return tuple(text[a:b] for a, b in zip([0, *ends], ends, strict=False))
 
 
-def _floats(values: Any) -> tuple[float, ...]:
-    return tuple(round(float(v), DIGITS) + 0.0 for v in values)
+def _floats(values: npt.ArrayLike) -> tuple[float, ...]:
+    return tuple(round(float(v), DIGITS) + 0.0 for v in np.asarray(values))

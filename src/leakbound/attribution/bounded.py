@@ -1,6 +1,6 @@
-"""Bounded CID (CI Algorithm 1) as a law of tokens:
+"""Bounded CID as a distribution of tokens: lambda is chosen anew for every token.
 
-lambda is chosen anew for every token, so that the context stays within a bound.
+Reference: CI, Algorithm 1.
 """
 
 from __future__ import annotations
@@ -10,45 +10,73 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from leakbound.attribution.measure import Law
+from leakbound.attribution.measure import TokenDistribution
 from leakbound.attribution.spans import Ids
 from leakbound.mechanisms.mixture import bounded_lambda
 
-__all__ = ["BoundedLaw"]
+__all__ = ["BoundedTokenDistribution"]
 
 Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class BoundedLaw(Law):
-    """For every token the largest lambda in [0, lam] with |ln p - ln p without the context| <=
-    bound over all tokens not banned.
+class BoundedTokenDistribution(TokenDistribution):
+    """For every token the largest lambda in [0, lam] with |ln p - ln p_prior| <= bound.
 
-    With a span removed, lambda is chosen anew from what is left, as the mechanism would: tau of the
-    whole context is at most
-    `bound`, and tau of any span at most twice that.
+    p_prior is p without the context. The maximum is over all tokens that are not banned. With a
+    span ablated, lambda is chosen anew from what is left, as the mechanism would: the influence of
+    the whole context is at most `bound`, and that of any span at most twice that.
+
+    Attributes:
+        bound: Largest influence of the context on one token, in nats.
     """
 
     bound: float = 1.0
 
     @property
-    def plain(self) -> bool:
-        """Never the model's own law."""
+    def is_model_own(self) -> bool:
+        """Never the model's own distribution."""
         return False
 
-    def lams(self, context: Floats, prior: Floats, first: int = 0) -> Floats:
-        """(tokens,) lambda of each, from (tokens, vocabulary) logits with and without the context."""
-        rows = zip(context, prior, strict=True)
-        return np.array([self._lam(*pair, self.bans(first + row)) for row, pair in enumerate(rows)])
+    def lambdas(self, context: Floats, prior: Floats, first: int = 0) -> Floats:
+        """lambda of each token.
 
-    def _lam(self, context: Floats, prior: Floats, banned: Ids) -> float:
+        Args:
+            context: (tokens, vocabulary) logits with the context.
+            prior: (tokens, vocabulary) logits without it.
+            first: Position of the first row in the response.
+
+        Returns:
+            (tokens,) numbers in [0, lam].
+        """
+        rows = enumerate(zip(context, prior, strict=True))
+        return np.array([self._lambda(*pair, self.banned_at(first + row)) for row, pair in rows])
+
+    def _lambda(self, context: Floats, prior: Floats, banned: Ids) -> float:
         with_context, without = (np.delete(logits, list(banned)) for logits in (context, prior))
         return bounded_lambda(with_context, without, self.bound, self.lam, self.temperature)
 
-    def table(self, context: Floats, prior: Floats, first: int = 0) -> Floats:
-        """(tokens, vocabulary) ln p, each row at its own lambda."""
-        rows = zip(self.lams(context, prior, first), context, prior, strict=True)
-        return np.concatenate([
-            Law(lam, self.temperature, self.banned, self.early, self.least).table(c[None], p[None], first + row)
-            for row, (lam, c, p) in enumerate(rows)
-        ])  # fmt: skip
+    def log_probs(self, context: Floats, prior: Floats, first: int = 0) -> Floats:
+        """ln p of every token of the vocabulary, each row at its own lambda.
+
+        Args:
+            context: (tokens, vocabulary) logits with the context.
+            prior: (tokens, vocabulary) logits without it.
+            first: Position of the first row in the response.
+
+        Returns:
+            (tokens, vocabulary) ln p; -inf where banned.
+        """
+        lambdas = self.lambdas(context, prior, first)
+        rows = [
+            self._at(float(lam)).log_probs(
+                context[row : row + 1], prior[row : row + 1], first + row
+            )
+            for row, lam in enumerate(lambdas)
+        ]
+        return np.concatenate(rows)
+
+    def _at(self, lam: float) -> TokenDistribution:
+        return TokenDistribution(
+            lam, self.temperature, self.banned, self.banned_early, self.min_tokens
+        )

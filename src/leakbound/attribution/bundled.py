@@ -1,6 +1,6 @@
-"""The bundled contexts of the studies:
+"""The bundled contexts of the studies: help-desk notes with a code in one sentence.
 
-help-desk notes with a code in one sentence, made anew from a seed. All words are ours.
+They are made anew from a seed. All words are ours.
 """
 
 from __future__ import annotations
@@ -12,15 +12,21 @@ from leakbound.tasks.synthetic import NAMES, TOPICS, message
 
 __all__ = ["notes"]
 
-LINES = 20
+LINES = 20  # about 350 tokens of the pocket model
 
 
 def notes(count: int, seed: int = 0) -> list[Case]:
-    """Notes of about 350 tokens of the pocket model; every other one is asked for its code, the
-    rest for a summary.
+    """Notes of about 350 tokens of the pocket model.
 
-    The reference of a summary is the first message, which is what the pocket model was trained to
-    say.
+    Every other one is asked for its code, the rest for a summary. The reference of a summary is
+    the first message, which is what the pocket model was trained to say.
+
+    Args:
+        count: Number of notes.
+        seed: Root of all choices.
+
+    Returns:
+        Cases without a response.
     """
     return [_note(at, np.random.default_rng([seed, at])) for at in range(count)]
 

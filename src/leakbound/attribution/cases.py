@@ -5,10 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from leakbound.errors import DataError
 from leakbound.utility.regurgitation import CONTEXTS, REFERENCES
@@ -17,12 +16,18 @@ __all__ = ["Case", "read_cases"]
 
 QUERIES = ("query", "question")
 NAMES = {"context": CONTEXTS, "query": QUERIES, "response": ("response",), "reference": REFERENCES}
+LONGEST_FIELD = 1 << 27  # characters of a CSV field: longer than any context, and fits any memory
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Case:
-    """A context (PRIVATE), a query about it, a response, or None to sample one, and a reference
-    response, "" if there is none.
+    """A context with what is asked about it.
+
+    Attributes:
+        context: The text that the model is shown (PRIVATE).
+        query: The query about it.
+        response: The response to attribute; None: one is sampled.
+        reference: A reference response; "" if there is none.
     """
 
     context: str
@@ -32,12 +37,21 @@ class Case:
 
 
 def read_cases(file: Path, query: str = "", response: str | None = None) -> list[Case]:
-    """One context from a text file, or one a row of a .jsonl or .csv file; `query` and `response`
-    serve rows without their own.
+    """Cases of a file: one from a text file, one a row from a .jsonl or .csv file.
 
     Columns are `context`, `query`, `response`, `reference`, or their usual other names, such as
     `document`, `question`, `summary`.
-    Raises DataError with a sentence.
+
+    Args:
+        file: Path of a UTF-8 file.
+        query: Serves rows without their own.
+        response: Serves rows without their own; None to sample one.
+
+    Returns:
+        At least one case.
+
+    Raises:
+        DataError: If the file cannot be read, or a row is no context.
     """
     try:
         text = file.read_text(encoding="utf-8-sig")
@@ -54,7 +68,7 @@ def read_cases(file: Path, query: str = "", response: str | None = None) -> list
     return cases
 
 
-def _objects(text: str) -> Iterable[tuple[int, Any]]:
+def _objects(text: str) -> Iterable[tuple[int, object]]:
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
             try:
@@ -63,29 +77,34 @@ def _objects(text: str) -> Iterable[tuple[int, Any]]:
                 yield number, None
 
 
-def _records(text: str) -> Iterable[tuple[int, Any]]:
-    csv.field_size_limit(1 << 27)
+def _records(text: str) -> Iterable[tuple[int, object]]:
+    csv.field_size_limit(LONGEST_FIELD)
     reader = csv.DictReader(io.StringIO(text, newline=""))
     for row in reader:
         yield reader.line_num, {key: value for key, value in row.items() if value}
 
 
-def _case(file: Path, number: int, row: Any, query: str, response: str | None) -> Case:
-    found = (
-        {name: _first(row, usual) for name, usual in NAMES.items()} if isinstance(row, dict) else {}
-    )
-    if found.get("context") is None or not all(
-        isinstance(value, str | None) for value in found.values()
+def _case(file: Path, number: int, row: object, query: str, response: str | None) -> Case:
+    found = {name: _first(row, usual) for name, usual in NAMES.items()}
+    texts = {name: value for name, value in found.items() if isinstance(value, str)}
+    if "context" not in texts or any(
+        found[name] is not None for name in found if name not in texts
     ):
         raise DataError(
             f"line {number} of {str(file)!r} is not a context; it must have a text `context`, and "
-            "if you like `query`, `response` "
-            'and `reference`, such as {"context": "...", "query": "..."}.'
+            "if you like `query`, `response` and `reference`, such as "
+            '{"context": "...", "query": "..."}.'
         )
-    own = found["query"] if found["query"] is not None else query
-    said = found["response"] if found["response"] is not None else response
-    return Case(found["context"], own, said, found["reference"] or "")
+    return Case(
+        texts["context"],
+        texts.get("query", query),
+        texts.get("response", response),
+        texts.get("reference", ""),
+    )
 
 
-def _first(row: dict[str, Any], usual: Sequence[str]) -> Any:
+def _first(row: object, usual: Sequence[str]) -> object:
+    """The first field with a usual name; None if there is none."""
+    if not isinstance(row, Mapping):
+        return None
     return next((row[name] for name in usual if name in row), None)

@@ -5,21 +5,32 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from leakbound.attribution.record import Attribution, Grid, InfluenceRecord
 
 __all__ = ["COLUMNS", "csv_text", "lines", "npz_bytes"]
 
-COLUMNS = ("context", "lambda", "temperature", "n", "span", "first_token", "end_token", "first_character", "end_character",
-           "span_text", "response_token", "response_token_text", "signed", "absolute", "token_lambda")  # fmt: skip
+Cell = str | int | float
+COLUMNS = (
+    "context", "lambda", "temperature", "n", "span", "first_token", "end_token", "first_character",
+    "end_character", "span_text", "response_token", "response_token_text", "signed", "absolute",
+    "token_lambda",
+)  # fmt: skip
 
 
 def csv_text(record: InfluenceRecord) -> str:
-    """One line for every context, lambda, span and response token; token_lambda differs from lambda
-    under bounded CID. Cells that a spreadsheet would run as a formula are quoted.
+    """One line for every context, lambda, span and response token.
+
+    Cells that a spreadsheet would run as a formula are quoted.
+
+    Args:
+        record: What was measured (PRIVATE).
+
+    Returns:
+        CSV text with a head; `token_lambda` differs from `lambda` under bounded CID.
     """
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
@@ -28,45 +39,47 @@ def csv_text(record: InfluenceRecord) -> str:
     return buffer.getvalue()
 
 
-def lines(record: InfluenceRecord) -> Iterator[tuple[Any, ...]]:
-    """The rows of the table, in the order of `COLUMNS`, with texts as they are."""
+def lines(record: InfluenceRecord) -> Iterator[tuple[Cell, ...]]:
+    """The rows of the table, with texts as they are.
+
+    Args:
+        record: What was measured (PRIVATE).
+
+    Yields:
+        Cells in the order of `COLUMNS`.
+    """
     for number, one in enumerate(record.attributions):
         for reading in one.readings:
             lams = reading.lams or (reading.lam,) * len(reading.tokens)
+            start = (number, reading.lam, reading.temperature)
             for grid in reading.grids:
                 for head, row in _rows(one, grid):
-                    for t, (piece, value, lam) in enumerate(
-                        zip(reading.tokens, row, lams, strict=True)
-                    ):
-                        yield (
-                            number,
-                            reading.lam,
-                            reading.temperature,
-                            *head,
-                            t,
-                            piece,
-                            value,
-                            abs(value),
-                            lam,
-                        )
+                    cells = enumerate(zip(reading.tokens, row, lams, strict=True))
+                    for t, (piece, value, lam) in cells:
+                        yield (*start, *head, t, piece, value, abs(value), lam)
 
 
-def _rows(one: Attribution, grid: Grid) -> Iterator[tuple[tuple[Any, ...], tuple[float, ...]]]:
+def _rows(one: Attribution, grid: Grid) -> Iterator[tuple[tuple[Cell, ...], tuple[float, ...]]]:
     for at, (span, row) in enumerate(zip(grid.spans, grid.signed, strict=True)):
         first, end = (one.bounds[i] for i in span)
         yield (grid.n, at, *span, first, end, one.words(span)), row
 
 
-def _safe(cell: Any) -> Any:
+def _safe(cell: Cell) -> Cell:
     return f"'{cell}" if isinstance(cell, str) and cell[:1] in ("=", "+", "-", "@") else cell
 
 
 def npz_bytes(record: InfluenceRecord) -> bytes:
-    """Arrays named context/reading/what:
+    """The numbers of a record as NumPy arrays.
 
-    token ids, ln p, and for each n the spans (spans, 2) and signed values (spans, tokens).
+    Args:
+        record: What was measured.
+
+    Returns:
+        The bytes of an .npz file. Names are context/reading/what: token ids, ln p, and for each n
+        the spans (spans, 2) and signed values (spans, tokens).
     """
-    arrays: dict[str, Any] = {}
+    arrays: dict[str, npt.NDArray[np.generic]] = {}
     for number, one in enumerate(record.attributions):
         arrays[f"{number}/bounds"] = np.asarray(one.bounds)
         for at, reading in enumerate(one.readings):
@@ -78,5 +91,5 @@ def npz_bytes(record: InfluenceRecord) -> bytes:
                 arrays[f"{name}/n{grid.n}/spans"] = np.asarray(grid.spans)
                 arrays[f"{name}/n{grid.n}/signed"] = np.asarray(grid.signed)
     buffer = io.BytesIO()
-    np.savez_compressed(buffer, **arrays)
+    np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
     return buffer.getvalue()

@@ -1,6 +1,4 @@
-"""The contexts of a data set that are done, on disk as they finish, so that an interrupted
-attribution goes on where it stopped.
-"""
+"""Contexts that are done, on disk as they finish, so that an interrupted attribution resumes."""
 
 from __future__ import annotations
 
@@ -24,13 +22,21 @@ __all__ = ["Finished"]
 
 
 class Finished:
-    """A file with a line for every finished context (PRIVATE, readable by its owner only), after
-    one that names the inputs.
+    """A file with a line for every finished context, after one that names the inputs.
 
-    What another model, other settings, contexts or another version left there is not used. Each
-    line is on disk before the next
-    context begins, and a line that was cut off is measured again. redact: keep no letter of the
-    contexts, as the record will.
+    It is PRIVATE and readable by its owner only. What another model, other settings, contexts or
+    another version left there is not used. Each line is on disk before the next context begins,
+    and a line that was cut off is measured again.
+
+    Args:
+        path: The file.
+        model: The model.
+        settings: What is measured.
+        cases: The contexts (PRIVATE).
+        redact: Keep no letter of the contexts, as the record will.
+
+    Attributes:
+        found: Attributions that the file holds, by number.
     """
 
     def __init__(
@@ -43,9 +49,8 @@ class Finished:
 
     def _read(self) -> dict[int, Attribution]:
         try:
-            lines = self.path.read_text(encoding="utf-8").split("\n")[
-                :-1
-            ]  # what no line break ends was cut off
+            text = self.path.read_text(encoding="utf-8")
+            lines = text.split("\n")[:-1]  # what no line break ends was cut off
         except (OSError, UnicodeDecodeError):
             lines = []
         found: dict[int, Attribution] = {}
@@ -58,8 +63,16 @@ class Finished:
         return found
 
     def add(self, number: int, one: Attribution) -> None:
-        """Keep a finished context; the first one rewrites the file, so that nothing cut off or
-        foreign stays in it.
+        """Keep a finished context.
+
+        The first one rewrites the file, so that nothing cut off or foreign stays in it.
+
+        Args:
+            number: Index of the case.
+            one: Its attribution (PRIVATE).
+
+        Raises:
+            StoreError: If the file cannot be written.
         """
         self.found[number] = one.redacted() if self.redact else one
         try:

@@ -1,73 +1,95 @@
-"""Influence of spans of a context on a response, on token ids:
+"""Influence of spans of a context on a response, on token ids: one teacher-forced pass a span.
 
-one teacher-forced pass a span (CI Definitions 3.1 to 3.4).
+Reference: CI, Definitions 3.1 to 3.4.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from leakbound._check import positive, within
-from leakbound.attribution.spans import Ids, Parts, Span
+from leakbound.attribution.spans import Ids, PromptParts, Span, TokenModel
 from leakbound.errors import TargetError, UsageError
 from leakbound.mechanisms import mixture
 from leakbound.mechanisms.tokens import finite, log_softmax
 from leakbound.models import Model, NextLogits, ScoreTokens
 
-__all__ = ["Law", "Measured", "forget", "measure", "sample"]
+__all__ = ["ResponseLogProbs", "TokenDistribution", "forget", "measure", "sample"]
 
 Floats = npt.NDArray[np.float64]
-BYTES = 256 << 20  # logits held at once
-VOCABULARY = 1 << 17  # assumed where no logits were seen
-ROWS = 64  # response tokens whose vocabulary is reduced at once
+BYTES = 256 << 20  # logits held at once: little beside any model
+VOCABULARY = 1 << 17  # tokens that are assumed where no logits were seen: most models have fewer
+ROWS = 64  # response tokens whose vocabulary is reduced at once, in float64
 WASTE = 1.1  # a batch may be so much larger than its rows, through padding
+MAX_LAMBDA = 1e6  # beyond it float32 logits overflow
 
 
 @dataclass(frozen=True, slots=True)
-class Law:
-    """How a token is drawn: softmax[(lam logits with the context + (1 - lam) logits
-    without)/temperature], minus what is banned.
+class TokenDistribution:
+    """How the next token is drawn: softmax[(lam l + (1 - lam) l0)/temperature], less bans.
 
-    banned: token ids that are never drawn; early: token ids not drawn among the first `least`
-    tokens (the end token of a
-    minimum length). Both are banned with and without a span, in place: no index ever moves.
+    l and l0 are the logits with and without the context. Bans hold with and without a span, in
+    place: no index ever moves.
+
+    Attributes:
+        lam: Weight of the context (lambda), at least 0; 1 is the model's own distribution.
+        temperature: Temperature, above 0.
+        banned: Token ids that are never drawn.
+        banned_early: Token ids that are not drawn among the first `min_tokens` tokens, such as the
+            end token.
+        min_tokens: Minimum length of a response.
+
+    Raises:
+        UsageError: If lam or temperature lies outside its range.
+
+    Reference:
+        CI, Definition 3.4.
     """
 
     lam: float = 1.0
     temperature: float = 1.0
     banned: Ids = ()
-    early: Ids = ()
-    least: int = 0
+    banned_early: Ids = ()
+    min_tokens: int = 0
 
     def __post_init__(self) -> None:
-        within("lambda", self.lam, 0.0, 1e6)
+        within("lambda", self.lam, 0.0, MAX_LAMBDA)
         positive("temperature", self.temperature)
 
     @property
-    def plain(self) -> bool:
-        """Is it the model's own law?"""
-        return (
-            self.lam == 1
-            and self.temperature == 1
-            and not self.banned
-            and not (self.early and self.least)
-        )
+    def is_model_own(self) -> bool:
+        """Is it the model's own distribution?"""
+        early = self.banned_early and self.min_tokens
+        return self.lam == 1 and self.temperature == 1 and not self.banned and not early
 
-    def bans(self, position: int) -> Ids:
-        """Token ids that may not stand at a position of the response."""
-        return self.banned + (self.early if position < self.least else ())
+    def banned_at(self, position: int) -> Ids:
+        """Token ids that may not stand at a position of the response.
 
-    def table(self, context: Floats, prior: Floats, first: int = 0) -> Floats:
-        """(tokens, vocabulary) ln p, from logits with and without the context of the response
-        tokens from `first` on.
+        Args:
+            position: Index of the response token, from 0.
+
+        Returns:
+            Token ids.
+        """
+        return self.banned + (self.banned_early if position < self.min_tokens else ())
+
+    def log_probs(self, context: Floats, prior: Floats, first: int = 0) -> Floats:
+        """ln p of every token of the vocabulary.
+
+        Args:
+            context: (tokens, vocabulary) logits with the context.
+            prior: (tokens, vocabulary) logits without it.
+            first: Position of the first row in the response.
+
+        Returns:
+            (tokens, vocabulary) ln p; -inf where banned.
         """
         log_p = mixture.mixed(context, prior, self.lam, self.temperature)
-        bans = [self.bans(first + row) for row in range(len(log_p))]
+        bans = [self.banned_at(first + row) for row in range(len(log_p))]
         if not any(bans):
             return log_p
         for row, ids in zip(log_p, bans, strict=True):
@@ -76,140 +98,162 @@ class Law:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Measured:
-    """ln p of the response tokens under each law.
+class ResponseLogProbs:
+    """ln p of the tokens of one response, under several distributions.
 
-    full: (laws, tokens), with the context; prior: (laws, tokens), without it; without: (laws,
-    spans, tokens), each span
-    removed; floor: (laws,), largest change of `full` when the same prompt is computed afresh in
-    another batch (nan: not asked for).
+    Attributes:
+        full: (distributions, tokens) with the context.
+        prior: (distributions, tokens) without it.
+        ablated: (distributions, spans, tokens) with each span ablated.
+        tolerance: (distributions,) numerical tolerance: the largest change of `full` when the same
+            prompt is computed afresh in another batch; NaN where that was not measured.
     """
 
     full: Floats
     prior: Floats
-    without: Floats
-    floor: Floats
+    ablated: Floats
+    tolerance: Floats
 
     @property
     def signed(self) -> Floats:
-        """(laws, spans, tokens):
+        """(distributions, spans, tokens) ln p with the whole context less ln p without the span.
 
-        ln p with the whole context minus ln p with the span removed; tau is its absolute value.
+        Influence (tau) is its absolute value.
         """
-        return np.asarray(self.full[:, None] - self.without)
+        return np.asarray(self.full[:, None] - self.ablated)
 
 
 def measure(
     model: Model,
-    parts: Parts,
+    parts: PromptParts,
     response: Ids,
     spans: Sequence[Span],
-    laws: Sequence[Law],
-    floor: bool = True,
-) -> Measured:
-    """ln p(y_t | D minus span, x, y_<t) for every span, law and response token.
+    distributions: Sequence[TokenDistribution],
+    with_tolerance: bool = True,
+) -> ResponseLogProbs:
+    """ln p(y_t | D less span, x, y_<t) for every span, distribution and response token.
 
-    response: token ids as they were sampled. Every law reads the same passes: one for D, one for no
-    context, one a span (none
-    for the whole context: it is the one without). Logits are reduced batch by batch; those of all
+    Every distribution reads the same passes: one for D, one for no context, one a span (none for
+    the whole context: it is the one without). Logits are reduced batch by batch; those of all
     spans are never held at once.
-    Raises UsageError for an empty response or one that holds a banned token.
+
+    Args:
+        model: A model that answers `NextLogits`, or `ScoreTokens` for its own distribution.
+        parts: The prompt (PRIVATE).
+        response: Token ids as they were sampled, at least one.
+        spans: Spans of the context to ablate.
+        distributions: How tokens are drawn.
+        with_tolerance: Whether to measure the numerical tolerance, by two passes more.
+
+    Returns:
+        Log-probabilities in nats.
+
+    Raises:
+        UsageError: If the response is empty or holds a banned token.
+        TargetError: If the model gives no logits.
+
+    Reference:
+        CI, Definition 3.1.
     """
-    _check(response, laws)
-    meter = _Meter(model, parts, response, laws)
-    full = meter.read([parts.without()])[0]
-    prior = meter.without_context()
-    table = {parts.whole: prior}
-    for batch in meter.batches([span for span in dict.fromkeys(spans) if span != parts.whole]):
-        table.update(zip(batch, meter.read([parts.without(span) for span in batch]), strict=True))
-    without = (
-        np.stack([table[span] for span in spans], 1)
-        if spans
-        else np.zeros((len(laws), 0, len(response)))
-    )
-    again = meter.again() if floor else np.full_like(full, np.nan)
-    return Measured(full, prior, without, np.abs(again - full).max(-1))
+    _check(response, distributions)
+    reader = _LogProbReader(model, parts, response, distributions)
+    full = reader.read([parts.without()])[0]
+    prior = reader.without_context()
+    found = {parts.whole: prior}
+    for batch in reader.batches([span for span in dict.fromkeys(spans) if span != parts.whole]):
+        rows = reader.read([parts.without(span) for span in batch])
+        found.update(zip(batch, rows, strict=True))
+    empty = np.zeros((len(distributions), 0, len(response)))
+    ablated = np.stack([found[span] for span in spans], 1) if spans else empty
+    again = reader.again() if with_tolerance else np.full_like(full, np.nan)
+    return ResponseLogProbs(full, prior, ablated, np.abs(again - full).max(-1))
 
 
-def _check(response: Ids, laws: Sequence[Law]) -> None:
+def _check(response: Ids, distributions: Sequence[TokenDistribution]) -> None:
     if not response:
         raise UsageError(
             "the response has no token; it must have at least one. Give one, or sample with "
             "another seed."
         )
-    for law in laws:
+    for distribution in distributions:
         for at, token in enumerate(response):
-            if token in law.bans(at):
+            if token in distribution.banned_at(at):
                 raise UsageError(
                     f"response token {at} has id {token}, which is banned there, so its "
-                    "probability is 0 with and without the "
-                    "context; measure a response that the law can draw, or ban less."
+                    "probability is 0 with and without the context; measure a response that can "
+                    "be drawn, or ban less."
                 )
 
 
-def forget(model: Any) -> None:
-    """Throw the keys and values of all prompts out of the memory of a local engine, behind whatever
-    wrappers.
+def forget(model: Model) -> None:
+    """Drop the keys and values of all prompts from the memory of a local engine.
+
+    Args:
+        model: A model, behind whatever wrappers; one without such a memory is left alone.
     """
-    while not hasattr(model, "forget") and hasattr(model, "model"):
-        model = model.model
-    if hasattr(model, "forget"):
-        model.forget()
+    inner: object = model
+    while not hasattr(inner, "forget") and hasattr(inner, "model"):
+        inner = inner.model
+    if hasattr(inner, "forget"):
+        inner.forget()
 
 
-class _Meter:
-    """Reads ln p of one response behind many prompts, under many laws."""
+class _LogProbReader:
+    """Reads ln p of one response behind many prompts, under many distributions."""
 
-    def __init__(self, model: Model, parts: Parts, response: Ids, laws: Sequence[Law]) -> None:
-        self.model, self.parts, self.response, self.laws = model, parts, response, laws
-        self.plain = all(law.plain for law in laws) and ScoreTokens in model.supports
-        if not self.plain and NextLogits not in model.supports:
+    def __init__(
+        self,
+        model: Model,
+        parts: PromptParts,
+        response: Ids,
+        distributions: Sequence[TokenDistribution],
+    ) -> None:
+        self.model, self.parts, self.response = model, parts, response
+        self.distributions = distributions
+        self.own = all(d.is_model_own for d in distributions) and ScoreTokens in model.supports
+        if not self.own and NextLogits not in model.supports:
             raise TargetError(
                 f"{model.name} gives no next-token logits; use a local model (pocket or hf/...)."
             )
-        self._prior = None if self.plain else self._logits([parts.without(parts.whole)])[0]
+        self._prior = None if self.own else self._logits([parts.without(parts.whole)])[0]
 
     def read(self, prompts: Sequence[Ids]) -> Floats:
-        """(prompts, laws, tokens) ln p."""
-        if self.plain:
+        """(prompts, distributions, tokens) ln p."""
+        if self.own:
             scores = self.model.answer([ScoreTokens(prompt, self.response) for prompt in prompts])
-            return np.repeat(finite(np.stack(scores))[:, None], len(self.laws), 1)
+            return np.repeat(finite(np.stack(scores))[:, None], len(self.distributions), 1)
         return np.stack([self._reduced(logits) for logits in self._logits(prompts)])
 
     def without_context(self) -> Floats:
-        """(laws, tokens) ln p without any context."""
+        """(distributions, tokens) ln p without any context."""
         if self._prior is None:
             return np.asarray(self.read([self.parts.without(self.parts.whole)])[0])
         return self._reduced(self._prior)
 
     def again(self) -> Floats:
-        """(laws, tokens) of the whole prompt, computed afresh in a batch with another; the keys and
-        values of all prompts are
-        thrown out of the memory of a local engine."""
+        """(distributions, tokens) of the whole prompt, computed afresh in a batch with another."""
         forget(self.model)
         other = self.parts.without((len(self.parts.context) - 1, len(self.parts.context)))
         return np.asarray(self.read([self.parts.without(), other])[0])
 
-    def _logits(self, prompts: Sequence[Ids]) -> list[Any]:
+    def _logits(self, prompts: Sequence[Ids]) -> list[npt.NDArray[np.floating]]:
         return self.model.answer([NextLogits(prompt, self.response) for prompt in prompts])
 
-    def _reduced(self, logits: Any) -> Floats:
-        """(laws, tokens) from (tokens + 1, vocabulary): some rows at a time, in float64."""
+    def _reduced(self, logits: npt.NDArray[np.floating]) -> Floats:
+        """(distributions, tokens) from (tokens + 1, vocabulary): some rows at a time."""
         ids, parts = np.asarray(self.response), []
         for first in range(0, len(ids), ROWS):
             rows = slice(first, min(first + ROWS, len(ids)))
             with_context, prior = finite(logits[rows]), finite(self._prior[rows])  # type: ignore[index]
-            picked = [
-                law.table(with_context, prior, first)[np.arange(len(ids[rows])), ids[rows]]
-                for law in self.laws
-            ]
-            parts.append(np.stack(picked))
+            here, own = np.arange(len(ids[rows])), ids[rows]
+            tables = (d.log_probs(with_context, prior, first) for d in self.distributions)
+            parts.append(np.stack([table[here, own] for table in tables]))
         return np.concatenate(parts, 1)
 
     def batches(self, spans: Sequence[Span]) -> Iterator[list[Span]]:
-        """Spans that begin near each other share a batch:
+        """Spans that begin near each other share a batch.
 
-        their rows lack about as many tokens, so little is padding.
+        Their rows lack about as many tokens, so little is padding.
         """
         each = 4 * VOCABULARY * len(self.response) if self._prior is None else self._prior.nbytes
         most = max(1, BYTES // each)
@@ -229,28 +273,35 @@ class _Meter:
 
 def sample(
     model: Model,
-    words: Any,
-    parts: Parts,
-    law: Law,
-    tokens: int,
+    tokens: TokenModel,
+    parts: PromptParts,
+    distribution: TokenDistribution,
+    max_tokens: int,
     rng: np.random.Generator,
     stop: str = "\n",
 ) -> Ids:
-    """A response drawn token by token from a law, as ids: at most `tokens`, up to an end token or
-    the one that completes `stop`.
+    """Draw a response token by token.
 
-    words: the local model that shows its tokens. The token that ends the response is not part of
-    it.
+    Args:
+        model: A model that answers `NextLogits`.
+        tokens: The same model, which shows its tokens.
+        parts: The prompt (PRIVATE).
+        distribution: How each token is drawn.
+        max_tokens: Largest number of tokens.
+        rng: Source of the draws.
+        stop: A text that ends the response; "" for none.
+
+    Returns:
+        Token ids, without the one that ends the response or completes `stop`.
     """
-    said: Ids = ()
+    response: Ids = ()
     prompts = parts.without(), parts.without(parts.whole)
-    while len(said) < tokens:
-        with_context, prior = (
-            finite(reply[-1:]) for reply in model.answer([NextLogits(p + said) for p in prompts])
-        )
-        log_p = law.table(with_context, prior, len(said))[0]
+    while len(response) < max_tokens:
+        replies = model.answer([NextLogits(prompt + response) for prompt in prompts])
+        with_context, prior = (finite(reply[-1:]) for reply in replies)
+        log_p = distribution.log_probs(with_context, prior, len(response))[0]
         token = int((log_p + rng.gumbel(size=log_p.size)).argmax())
-        if token in words.end_ids() or (stop and stop in words.text((*said, token))):
+        if token in tokens.end_ids() or (stop and stop in tokens.text((*response, token))):
             break
-        said = (*said, token)
-    return said
+        response = (*response, token)
+    return response

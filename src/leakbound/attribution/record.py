@@ -1,9 +1,11 @@
 """InfluenceRecord: the versioned result that every view and export of an attribution is made from.
-Holds PRIVATE text.
+
+It holds PRIVATE text.
 """
 
 from __future__ import annotations
 
+import json
 import platform
 import re
 from collections.abc import Iterable, Sequence
@@ -17,11 +19,12 @@ from scipy import stats
 
 from leakbound._notebook import card, data_frame
 from leakbound._version import __version__
+from leakbound.attribution.old_records import upgraded
 from leakbound.errors import StoreError
 
 __all__ = [
-    "BOUNDED_PROMISE",
-    "PROMISE",
+    "BOUNDED_NOTES",
+    "NOTES",
     "Attribution",
     "Expected",
     "Grid",
@@ -35,53 +38,45 @@ __all__ = [
 
 Floats = npt.NDArray[np.float64]
 CONFIDENCE = 0.95
-PROMISE = (
-    "The loss of a span is |ln p(response | context) − ln p(response | context without the "
-    "span)|: what this very response tells "
-    "someone who weighs whether the span was there and knows everything else (ex-post "
-    "per-instance differential privacy).",
+NOTES = (
+    "The ex-post privacy loss of a span is |ln p(response | context) − ln p(response | context "
+    "without the span)|: what this very response tells someone who weighs whether the span was "
+    "there and knows everything else (ex-post per-instance differential privacy).",
     "It speaks of this response, this context and this way of sampling. Another response of the "
-    "same model can lose more, so it is no "
-    "ε of the system and no guarantee for the next answer.",
-    (
-        "It may not be published beside the response as if it were harmless: it is computed from the "
-        "private context."
-    ),
-    (
-        "Spans are removed one at a time. A secret that stands twice can have little influence at "
-        "each place; the whole context shows it."
-    ),
-    (
-        "It assumes that tokens are sampled at the stated temperature and λ. Greedy, top-k and top-p "
-        "decoding have no such loss."
-    ),
+    "same model can lose more, so it is no ε of the system and no guarantee for the next answer.",
+    "It may not be published beside the response as if it were harmless: it is computed from the "
+    "private context.",
+    "Spans are ablated one at a time. A secret that stands twice can have little influence at each "
+    "place; the whole context shows it.",
+    "It assumes that tokens are sampled at the stated temperature and λ. Greedy, top-k and top-p "
+    "decoding have no such loss.",
 )
-BOUNDED_PROMISE = (
-    "Bounded CID chooses λ for every token so that no token's probability leaves the law without "
-    "the context by more than a factor "
-    "e^(ε / (2 × largest number of tokens)). A response drawn so is ε-differentially private for "
-    "any change of the context that leaves "
-    "the same tokens of the template around it; a second response costs another ε.",
+BOUNDED_NOTES = (
+    "Bounded CID chooses λ for every token so that no token's probability differs from the one "
+    "without the context by more than a factor e^(ε / (2 × largest number of tokens)). A response "
+    "drawn so is ε-differentially private for any change of the context that leaves the same "
+    "tokens of the template around it; a second response costs another ε.",
     "The bound is on the response alone. The λ of a token, its influence and this page are "
-    "computed from the private context and are "
-    "not covered by it.",
+    "computed from the private context and are not covered by it.",
 )
 
 
 class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, ser_json_inf_nan="strings")
 
-    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
-        """Nothing: notebooks and test runners write down what `repr` shows, and readings hold
-        private text.
-        """
+    def __repr_args__(self) -> Iterable[tuple[str | None, object]]:
+        """Nothing: notebooks and test runners keep what `repr` shows, and readings are private."""
         return ()
 
 
 class Grid(_Frozen):
-    """All spans of one size:
+    """All spans of one size.
 
-    (first, end) in context tokens, and the signed influence of each on each response token.
+    Attributes:
+        n: Tokens of a span.
+        stride: Tokens from the beginning of one span to the next.
+        spans: (first, end) in context tokens.
+        signed: (spans, tokens) signed influence of each span on each response token, in nats.
     """
 
     n: int
@@ -91,7 +86,7 @@ class Grid(_Frozen):
 
     @property
     def absolute(self) -> Floats:
-        """(spans, tokens) tau."""
+        """(spans, tokens) influence (tau)."""
         return np.asarray(np.abs(np.asarray(self.signed, float)))
 
     @property
@@ -100,25 +95,29 @@ class Grid(_Frozen):
         return np.asarray(self.absolute.sum(1))
 
     @property
-    def losses(self) -> Floats:
-        """(spans,) |sum of the signed values|:
-
-        the ex-post loss of the whole response, at most its total.
-        """
+    def ex_post_privacy_losses(self) -> Floats:
+        """(spans,) |sum of the signed values| over the response: at most the total."""
         return np.asarray(np.abs(np.asarray(self.signed, float).sum(1)))
 
 
 class Reading(_Frozen):
-    """One response under one law.
+    """One response under one distribution of tokens.
 
-    text, tokens: the response and its tokens' texts; log_p, prior_log_p: ln p of each with the
-    context and without; pmi: the
-    same difference under the model's own law (lambda = 1, temperature = 1); floor: how far the same
-    prompt moves in another
-    batch, so what is smaller means nothing; grids: one for each n, the whole context last; epsilon:
-    of the whole response under
-    bounded CID, where `lam` is the largest lambda; lams: the lambda of every token there, empty
-    elsewhere.
+    Attributes:
+        lam: Weight of the context (lambda); the largest one under bounded CID.
+        temperature: Temperature.
+        sampled: Whether the response was sampled from this distribution, not given.
+        text: The response (PRIVATE).
+        token_ids: Its token ids.
+        tokens: The text that each token adds.
+        log_p: ln p of each token with the context.
+        prior_log_p: ln p of each token without it.
+        pmi: The same difference under the model's own distribution (lambda 1, temperature 1).
+        tolerance: Numerical tolerance of a token: how far the same prompt moves in another batch,
+            so what is smaller means nothing; NaN where it was not measured.
+        grids: Influence for each span size, the whole context last.
+        epsilon: Of the whole response under bounded CID; None for plain CID.
+        lams: lambda of every token under bounded CID; empty elsewhere.
     """
 
     lam: float
@@ -130,16 +129,20 @@ class Reading(_Frozen):
     log_p: tuple[float, ...]
     prior_log_p: tuple[float, ...]
     pmi: tuple[float, ...]
-    floor: float
+    tolerance: float
     grids: tuple[Grid, ...]
     epsilon: float | None = None
     lams: tuple[float, ...] = ()
 
 
 class Attribution(_Frozen):
-    """One context and query (PRIVATE), with a reading for each lambda; bounds:
+    """One context and query (PRIVATE), with a reading for each lambda.
 
-    the character at which each context token begins.
+    Attributes:
+        context: The context.
+        query: The query about it.
+        bounds: (tokens + 1,) the character at which each context token begins.
+        readings: One for each lambda.
     """
 
     context: str
@@ -148,36 +151,44 @@ class Attribution(_Frozen):
     readings: tuple[Reading, ...]
 
     def words(self, span: tuple[int, int]) -> str:
-        """The text of a span of tokens."""
+        """The text of a span of tokens.
+
+        Args:
+            span: First token, and the one after the last.
+
+        Returns:
+            A piece of the context.
+        """
         return self.context[self.bounds[span[0]] : self.bounds[span[1]]]
 
     def redacted(self) -> Attribution:
-        """The same numbers, with every letter and digit of texts replaced, and without token ids."""
-        readings = tuple(
-            r.model_copy(
-                update={
-                    "text": _hidden(r.text),
-                    "tokens": tuple(map(_hidden, r.tokens)),
-                    "token_ids": (),
-                }
-            )
-            for r in self.readings
-        )
+        """The same numbers, with letters and digits of all texts hidden, and without token ids."""
         return self.model_copy(
             update={
                 "context": _hidden(self.context),
                 "query": _hidden(self.query),
-                "readings": readings,
+                "readings": tuple(_without_words(reading) for reading in self.readings),
             }
         )
+
+
+def _without_words(reading: Reading) -> Reading:
+    texts = {"text": _hidden(reading.text), "tokens": tuple(map(_hidden, reading.tokens))}
+    return reading.model_copy(update={**texts, "token_ids": ()})
 
 
 class Expected(_Frozen):
     """A mean over the data set with its t interval.
 
-    n: the size of the spans, 0 for whole contexts of any length; of: `span` (mean of a context's
-    spans), `hottest` (largest one),
-    `context` (all of it).
+    Attributes:
+        lam: Weight of the context (lambda).
+        n: Size of the spans; 0 for whole contexts of any length.
+        of: `span` (mean of a context's spans), `top_attributed` (its largest one), or `context`
+            (all of it).
+        contexts: Number of contexts.
+        mean: The mean, in nats.
+        low: Lower end of the interval.
+        high: Upper end of the interval.
     """
 
     lam: float
@@ -190,16 +201,28 @@ class Expected(_Frozen):
 
 
 class InfluenceRecord(_Frozen):
-    """What was measured, by which model, over one context or many."""
+    """What was measured, by which model, over one context or many.
 
-    schema_version: Literal[1] = 1
+    Attributes:
+        schema_version: Version of the record; versions 1 and 2 are read.
+        kind: Always `influence`.
+        model: Name of the model.
+        settings: What was measured.
+        attributions: Each context with its readings (PRIVATE).
+        expected: Means over the contexts.
+        confidence: Of the intervals of `expected`.
+        notes: What the numbers mean, in sentences.
+        provenance: Versions of what computed the record, and fingerprints.
+    """
+
+    schema_version: Literal[2] = 2
     kind: Literal["influence"] = "influence"
     model: str
-    settings: dict[str, Any]
+    settings: dict[str, object]
     attributions: tuple[Attribution, ...]
     expected: tuple[Expected, ...]
     confidence: float = CONFIDENCE
-    promise: tuple[str, ...] = PROMISE
+    notes: tuple[str, ...] = NOTES
     provenance: dict[str, str]
 
     def to_json(self) -> str:
@@ -207,18 +230,20 @@ class InfluenceRecord(_Frozen):
         return self.model_dump_json() + "\n"
 
     def redacted(self) -> InfluenceRecord:
-        """The same numbers, with every letter and digit of contexts, queries and responses
-        replaced, and without token ids.
-        """
+        """The same numbers, with letters and digits of all texts hidden, and without token ids."""
         return self.model_copy(
             update={"attributions": tuple(one.redacted() for one in self.attributions)}
         )
 
     def to_pandas(self) -> Any:
-        """The long table of the CSV export as a DataFrame (PRIVATE: it has the texts of spans,
-        unless this record is redacted).
+        """The long table of the CSV export as a DataFrame.
 
-        Raises UsageError without pandas.
+        Returns:
+            A row for every context, lambda, span and response token. PRIVATE: it has the texts of
+            spans, unless this record is redacted.
+
+        Raises:
+            UsageError: If pandas is not installed.
         """
         from leakbound.attribution.export import COLUMNS, lines
 
@@ -228,7 +253,7 @@ class InfluenceRecord(_Frozen):
         """What a notebook shows: numbers, places and figures; no text of contexts and responses."""
         return card("influence", self)
 
-    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
+    def __repr_args__(self) -> Iterable[tuple[str | None, object]]:
         """The model and how many contexts."""
         return (("model", self.model), ("contexts", len(self.attributions)))
 
@@ -238,32 +263,47 @@ def _hidden(text: str) -> str:
 
 
 def load_influence(path: str | Path) -> InfluenceRecord:
-    """The record in a folder that `leakbound influence` wrote, or in its influence.json.
+    """Load a record, of this schema version or an earlier one.
 
-    Raises StoreError.
+    Args:
+        path: A folder that `leakbound influence` wrote, or its influence.json.
+
+    Returns:
+        The record.
+
+    Raises:
+        StoreError: If there is none, or it is no influence record.
     """
     file = Path(path) / "influence.json" if Path(path).is_dir() else Path(path)
     try:
-        return InfluenceRecord.model_validate_json(file.read_text(encoding="utf-8"))
+        found = json.loads(file.read_text(encoding="utf-8"))
+        return InfluenceRecord.model_validate(upgraded(found))
     except OSError:
         raise StoreError(
             f"{str(path)!r} holds no influence.json; give a folder that leakbound influence wrote."
         ) from None
-    except (ValidationError, UnicodeDecodeError) as error:
+    except (ValueError, ValidationError) as error:
         reason = str(error).splitlines()[0]
         raise StoreError(
-            f"{str(file)!r} is not an influence record of schema version 1: {reason}."
+            f"{str(file)!r} is not an influence record of schema version 1 or 2: {reason}."
         ) from None
 
 
 def expected(
     attributions: Sequence[Attribution], confidence: float = CONFIDENCE
 ) -> tuple[Expected, ...]:
-    """The estimator of expected context influence (CI equation 5) for each lambda and n: means over
-    contexts, t intervals.
+    """Expected context influence: means over contexts with t intervals.
 
-    The contexts must be drawn independently for the interval to mean anything; a single one has an
-    interval without end.
+    Args:
+        attributions: Contexts with their readings; for the interval to mean anything, drawn
+            independently.
+        confidence: Of the intervals, in (0, 1).
+
+    Returns:
+        A mean for each lambda and span size; a single context has an interval without end.
+
+    Reference:
+        CI, equation 5.
     """
     values: dict[tuple[float, int, str], list[float]] = {}
     for reading in (r for one in attributions for r in one.readings):
@@ -283,12 +323,22 @@ def expected(
 def _statistics(totals: Floats, whole: bool) -> tuple[tuple[str, float], ...]:
     if whole:
         return (("context", float(totals[0])),)
-    return ("span", float(totals.mean())), ("hottest", float(totals.max()))
+    return ("span", float(totals.mean())), ("top_attributed", float(totals.max()))
 
 
 def interval(values: Floats, confidence: float = CONFIDENCE) -> dict[str, float]:
-    """mean, low and high of a Student t interval for the mean of numbers that are at least 0; one
-    alone has no end above.
+    """Student t interval for the mean of numbers that are at least 0.
+
+    Args:
+        values: (n,) numbers, at least one.
+        confidence: Of the interval, in (0, 1).
+
+    Returns:
+        mean, low and high; one number alone has no upper end.
+
+    Examples:
+        >>> interval(np.array([1.0, 2.0, 3.0]))["mean"]
+        2.0
     """
     mean, count = float(values.mean()), len(values)
     if count < 2:
@@ -298,7 +348,14 @@ def interval(values: Floats, confidence: float = CONFIDENCE) -> dict[str, float]
 
 
 def provenance(**known: str) -> dict[str, str]:
-    """Versions of what computed the record, and the given fingerprints."""
+    """Versions of what computed a record.
+
+    Args:
+        **known: Further names and fingerprints.
+
+    Returns:
+        Versions by name, and what is known.
+    """
     return {
         "leakbound": __version__,
         "python": platform.python_version(),

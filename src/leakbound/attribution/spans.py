@@ -1,28 +1,73 @@
-"""Where the context stands in a prompt, as token ids, and the spans of it that are removed one at a
-time.
-"""
+"""Where the context stands in a prompt, as token ids, and the spans of it that are ablated."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any
+from typing import Protocol
 
 from leakbound.errors import TargetError, UsageError
 
-__all__ = ["TEMPLATE", "Ids", "Parts", "Place", "Span", "blocks", "locate", "sizes"]
+__all__ = [
+    "TEMPLATE", "Ids", "LocatedContext", "PromptParts", "Span", "TokenModel", "blocks", "locate",
+    "span_sizes",
+]  # fmt: skip
 
 Ids = tuple[int, ...]
 Span = tuple[int, int]  # first token, and the one after the last
 TEMPLATE = "Document: {context}\n\nQuestion: {query}\nAnswer:"
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Parts:
-    """A prompt in three parts of token ids (PRIVATE):
+class Tokenizer(Protocol):
+    """What is used of a Hugging Face tokenizer."""
 
-    before the context (with any start token), context, and after it.
+    is_fast: bool
+    chat_template: str | None
+
+    def __call__(
+        self, text: str, *, add_special_tokens: bool, return_offsets_mapping: bool
+    ) -> Mapping[str, list[int] | list[tuple[int, int]]]:
+        """Token ids (`input_ids`) of a text, and their characters (`offset_mapping`)."""
+
+    def apply_chat_template(
+        self, turns: list[dict[str, str]], *, add_generation_prompt: bool, tokenize: bool
+    ) -> str:
+        """The prompt of a conversation."""
+
+
+class TokenModel(Protocol):
+    """A local model that shows its tokens."""
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The model's own tokenizer."""
+
+    def encode_response(self, text: str) -> Sequence[int]:
+        """Token ids of a response, without a start token."""
+
+    def text(self, ids: Sequence[int], /) -> str:
+        """The text of token ids."""
+
+    def end_ids(self) -> frozenset[int]:
+        """Tokens that end a response."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class PromptParts:
+    """A prompt in three parts of token ids (PRIVATE).
+
+    Attributes:
+        head: What stands before the context, with any start token.
+        context: The context, at least one token.
+        tail: What stands after it.
+
+    Raises:
+        UsageError: If the context has no token, or nothing is left without it.
+
+    Examples:
+        >>> PromptParts((1,), (5, 6, 7), (2,)).without((1, 2))
+        (1, 5, 7, 2)
     """
 
     head: Ids
@@ -42,7 +87,14 @@ class Parts:
             )
 
     def without(self, span: Span | None = None) -> Ids:
-        """The prompt with a span of the context removed from its token ids; None removes nothing."""
+        """The prompt with a span of the context ablated.
+
+        Args:
+            span: First token of the context, and the one after the last; None removes nothing.
+
+        Returns:
+            Token ids.
+        """
         first, end = span or (0, 0)
         return self.head + self.context[:first] + self.context[end:] + self.tail
 
@@ -53,19 +105,40 @@ class Parts:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Place:
-    """Parts, and the character of the context's text at which each of its tokens begins:
+class LocatedContext:
+    """A context found in its prompt (PRIVATE).
 
-    (tokens + 1,), from 0 to its length.
+    Attributes:
+        parts: The prompt as token ids.
+        bounds: (tokens + 1,) the character of the context's text at which each of its tokens
+            begins, from 0 to its length.
     """
 
-    parts: Parts
+    parts: PromptParts
     bounds: Ids
 
 
 def blocks(length: int, n: int, stride: int | None = None) -> tuple[Span, ...]:
-    """Spans of n tokens: disjoint blocks (the last may be shorter), or windows that begin every
-    `stride` tokens.
+    """Spans of n tokens: disjoint blocks, or sliding windows.
+
+    Args:
+        length: Tokens of the context.
+        n: Tokens of a span, at least 1; the last block may be shorter.
+        stride: Tokens from the beginning of one window to the next, from 1 to n; None for disjoint
+            blocks.
+
+    Returns:
+        Spans that cover the context, in order.
+
+    Raises:
+        UsageError: If n or stride lies outside its range.
+
+    Reference:
+        CI: disjoint blocks in the definition, windows in the authors' code.
+
+    Examples:
+        >>> blocks(5, 2), blocks(5, 2, stride=1)
+        (((0, 2), (2, 4), (4, 5)), ((0, 2), (1, 3), (2, 4), (3, 5)))
     """
     for name, value in (("n-gram size", n), ("stride", n if stride is None else stride)):
         if value < 1:
@@ -80,41 +153,70 @@ def blocks(length: int, n: int, stride: int | None = None) -> tuple[Span, ...]:
     return tuple((at, min(at + n, length)) for at in range(0, last + 1, step))
 
 
-def sizes(length: int, ngrams: Sequence[int]) -> tuple[int, ...]:
-    """The sizes below the context's length, in order, and the length itself:
+def span_sizes(length: int, ngrams: Sequence[int]) -> tuple[int, ...]:
+    """The span sizes that are measured.
 
-    the whole context is always measured.
+    Args:
+        length: Tokens of the context.
+        ngrams: Sizes that were asked for.
+
+    Returns:
+        Those below the context's length, in order, and the length itself: the whole context is
+        always measured.
+
+    Examples:
+        >>> span_sizes(10, (8, 1, 128))
+        (1, 8, 10)
     """
     return (*sorted({n for n in ngrams if n < length}), length)
 
 
-def locate(words: Any, context: str, query: str, template: str = TEMPLATE) -> Place:
-    """Tokenize the prompt once and find the context in it; `words` is a local model that shows its
-    tokens.
+def locate(model: TokenModel, context: str, query: str, template: str = TEMPLATE) -> LocatedContext:
+    """Tokenize a prompt once and find the context in it.
 
-    A token that holds a character of the context belongs to the context, also where it holds others
-    of the template: what is
-    removed is removed whole. Raises UsageError or TargetError with a sentence.
+    A token that holds a character of the context belongs to the context, also where it holds
+    others of the template: what is ablated is ablated whole.
+
+    Args:
+        model: A local model that shows its tokens.
+        context: The context (PRIVATE).
+        query: The query about it.
+        template: Must hold {context} once, and {query} where the query stands.
+
+    Returns:
+        The prompt in parts, and where its tokens stand in the context.
+
+    Raises:
+        UsageError: If the template or the context cannot be used.
+        TargetError: If the tokenizer or the chat template hides where the context stands.
     """
     before, after = _filled(template, query)
-    text, start, special = _rendered(words.tokenizer, before, context, after)
-    if not getattr(words.tokenizer, "is_fast", False):
+    tokenizer = model.tokenizer
+    text, start, special = _rendered(tokenizer, before, context, after)
+    if not tokenizer.is_fast:
         raise TargetError(
             "the tokenizer does not tell which characters a token stands for; use a fast one "
             "(tokenizer.json)."
         )
-    encoded = words.tokenizer(text, add_special_tokens=special, return_offsets_mapping=True)
-    ids, offsets = tuple(encoded["input_ids"]), encoded["offset_mapping"]
-    inside = [
-        i for i, (a, b) in enumerate(offsets) if a < start + len(context) and b > start and b > a
-    ]
+    ids, offsets = _encoded(tokenizer, text, special)
+    end = start + len(context)
+    inside = [i for i, (a, b) in enumerate(offsets) if a < end and b > start and b > a]
     if not inside:
         raise UsageError(
             "the context has no token; it must have at least one. Give a context that is not empty."
         )
-    first, end = inside[0], inside[-1] + 1
-    parts = Parts(ids[:first], ids[first:end], ids[end:])
-    return Place(parts, _bounds([offsets[i][0] - start for i in range(first, end)], len(context)))
+    first, last = inside[0], inside[-1] + 1
+    parts = PromptParts(ids[:first], ids[first:last], ids[last:])
+    bounds = _bounds([offsets[i][0] - start for i in range(first, last)], len(context))
+    return LocatedContext(parts, bounds)
+
+
+def _encoded(tokenizer: Tokenizer, text: str, special: bool) -> tuple[Ids, list[Span]]:
+    """Token ids of a text, and the characters of each."""
+    found = tokenizer(text, add_special_tokens=special, return_offsets_mapping=True)
+    ids: Ids = tuple(found["input_ids"])  # type: ignore[arg-type]
+    offsets: list[Span] = list(found["offset_mapping"])  # type: ignore[arg-type]
+    return ids, offsets
 
 
 def _filled(template: str, query: str) -> tuple[str, str]:
@@ -127,12 +229,10 @@ def _filled(template: str, query: str) -> tuple[str, str]:
     return before, after
 
 
-def _rendered(tokenizer: Any, before: str, context: str, after: str) -> tuple[str, int, bool]:
-    """The text that is tokenized, where the context begins in it, and whether the tokenizer adds
-    its start token.
-    """
+def _rendered(tokenizer: Tokenizer, before: str, context: str, after: str) -> tuple[str, int, bool]:
+    """The text to tokenize, where the context begins, and whether it lacks a start token."""
     text = before + context + after
-    if not getattr(tokenizer, "chat_template", None):
+    if not tokenizer.chat_template:
         return text, len(before), True
     turn = [{"role": "user", "content": text}]
     chat = str(tokenizer.apply_chat_template(turn, add_generation_prompt=True, tokenize=False))

@@ -1,33 +1,40 @@
-"""The factor studies of Context Influence (sections 4.3, 4.4 and appendix D) as recipes:
+"""The factor studies of Context Influence as recipes: what changes from one run to the next.
 
-what changes from one run to the next.
+Reference: CI, sections 4.3 and 4.4, appendix D.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
-from leakbound.attribution.attribute import Settings, words_of
+from leakbound.attribution.attribute import Settings, token_model
 from leakbound.attribution.cases import Case
 from leakbound.attribution.record import InfluenceRecord, provenance
 from leakbound.attribution.spans import locate
-from leakbound.attribution.study_record import Mean, Row, StudyRecord, Utility
+from leakbound.attribution.study_record import Mean, StudyRecord, StudyRow, Utility
 from leakbound.attribution.study_utility import Judges, utility
 from leakbound.errors import UsageError, unknown_name
 from leakbound.models import Model
 
 __all__ = ["STUDIES", "Run", "Study", "run_study", "runs_of", "truncated"]
 
-POCKET = "The pocket model has 3 million parameters and was trained on generated text: its numbers say nothing of bigger models."
+POCKET = (
+    "The pocket model has 3 million parameters and was trained on generated text: its numbers say "
+    "nothing of bigger models."
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One setting of a study; x:
+    """One setting of a study.
 
-    where it stands in the figure; tokens: how much of each context is used, None for all.
+    Attributes:
+        name: The setting, in words.
+        x: Where it stands in the figure.
+        model: Address of the model.
+        settings: What is measured.
+        tokens: How much of each context is used; None for all.
     """
 
     name: str
@@ -39,32 +46,40 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """What a study changes, over which values unless others are given, and the rows that it reads
-    out of a run.
+    """What a study changes, and the rows that it reads out of a run.
+
+    Attributes:
+        factor: What is changed, in words.
+        line: Name of a setting, with {} for its value; "" for one run over all contexts.
+        values: The values, unless others are given.
+        vary: Settings with one value.
+        places: Rows for positions within a run.
     """
 
     factor: str
     line: str
     values: tuple[float, ...] = ()
     vary: Callable[[Settings, float], Settings] = lambda settings, value: settings
-    places: Callable[[InfluenceRecord], Iterable[Row]] = lambda record: ()
+    places: Callable[[InfluenceRecord], Iterable[StudyRow]] = lambda record: ()
 
 
-def _by_token(record: InfluenceRecord) -> Iterable[Row]:
-    """Influence of the whole context on the response token at each position, over the responses
-    that reach it.
+def _by_token(record: InfluenceRecord) -> Iterable[StudyRow]:
+    """Influence of the whole context on the response token at each position.
+
+    A position is averaged over the responses that reach it.
     """
     taus = [one.readings[0].grids[-1].absolute[0] for one in record.attributions]
     for at in range(max(map(len, taus))):
         found = Mean.of([float(tau[at]) for tau in taus if len(tau) > at])
-        yield Row(
+        yield StudyRow(
             setting=f"response token {at + 1}", line="whole context", x=at + 1, influence=found
         )
 
 
-def _by_span(record: InfluenceRecord) -> Iterable[Row]:
-    """Influence of the i-th span of n tokens on the response, over the contexts that have it; a
-    shorter last span is left out.
+def _by_span(record: InfluenceRecord) -> Iterable[StudyRow]:
+    """Influence of the i-th span of n tokens on the response, over the contexts that have it.
+
+    A shorter last span is left out.
     """
     values: dict[tuple[int, int], list[float]] = {}
     for grid in (grid for one in record.attributions for grid in one.readings[0].grids[:-1]):
@@ -72,7 +87,7 @@ def _by_span(record: InfluenceRecord) -> Iterable[Row]:
             if end - first == grid.n:
                 values.setdefault((grid.n, at), []).append(float(total))
     for (n, at), found in sorted(values.items()):
-        yield Row(
+        yield StudyRow(
             setting=f"n = {n}, span {at + 1}",
             line=f"n = {n}",
             x=n * at + 1,
@@ -80,22 +95,44 @@ def _by_span(record: InfluenceRecord) -> Iterable[Row]:
         )
 
 
+def _with_lambda(settings: Settings, value: float) -> Settings:
+    return replace(settings, lams=(value,))
+
+
+def _with_temperature(settings: Settings, value: float) -> Settings:
+    return replace(settings, temperature=value)
+
+
 STUDIES = {
-    "lambda": Study("λ", "λ = {:g}", (0.5, 1.0, 1.5), lambda s, value: replace(s, lams=(value,))),
-    "temperature": Study("temperature", "T = {:g}", (0.25, 0.5, 0.75, 1.0), lambda s, value: replace(s, temperature=value)),
+    "lambda": Study("λ", "λ = {:g}", (0.5, 1.0, 1.5), _with_lambda),
+    "temperature": Study("temperature", "T = {:g}", (0.25, 0.5, 0.75, 1.0), _with_temperature),
     "context-size": Study("context tokens", "at most {:g} tokens", (32, 64, 128, 256, 512, 1024)),
     "response-position": Study("response token", "", places=_by_token),
     "span-position": Study("first context token of the span", "", (4, 8, 32, 128), places=_by_span),
     "models": Study("model", ""),
-}  # fmt: skip
+}
 
 
 def runs_of(
     name: str, models: Sequence[str], settings: Settings, values: Sequence[float] = ()
 ) -> list[Run]:
-    """The runs of a study; `values` replace its own.
+    """The runs of a study. Every run draws from the same seeds.
 
-    Every run draws from the same seeds. Raises UsageError with a sentence.
+    Args:
+        name: A key of `STUDIES`.
+        models: Addresses of models; the study "models" compares them, others take one.
+        settings: What is measured, apart from what the study changes.
+        values: Values of the factor; empty for the study's own.
+
+    Returns:
+        The runs, in the order of the values.
+
+    Raises:
+        UsageError: If the study is not known, or models or values do not fit it.
+
+    Examples:
+        >>> [run.name for run in runs_of("lambda", ["pocket"], Settings(), [0.5, 1.0])]
+        ['λ = 0.5', 'λ = 1']
     """
     if name not in STUDIES:
         raise unknown_name("the study", name, STUDIES)
@@ -131,15 +168,29 @@ def _check_tokens(values: Sequence[float]) -> None:
 
 
 def truncated(cases: Sequence[Case], tokens: int | None, model: Model, template: str) -> list[Case]:
-    """The cases with the first `tokens` tokens of their contexts, cut in the text where a token
-    ends.
+    """Cases with the beginning of their contexts, cut in the text where a token ends.
+
+    Args:
+        cases: Contexts with their queries (PRIVATE).
+        tokens: How many tokens of each context are kept; None for all.
+        model: A local model, whose tokens count.
+        template: The prompt, see `locate`.
+
+    Returns:
+        As many cases.
+
+    Raises:
+        TargetError: If the model shows no tokens.
     """
     if tokens is None:
         return list(cases)
-    words = words_of(model)
-    places = [locate(words, case.context, case.query, template).bounds for case in cases]
-    return [replace(case, context=case.context[: bounds[min(tokens, len(bounds) - 1)]])
-            for case, bounds in zip(cases, places, strict=True)]  # fmt: skip
+    shown = token_model(model)
+    found = []
+    for case in cases:
+        bounds = locate(shown, case.context, case.query, template).bounds
+        end = bounds[min(tokens, len(bounds) - 1)]
+        found.append(replace(case, context=case.context[:end]))
+    return found
 
 
 def run_study(
@@ -149,11 +200,20 @@ def run_study(
     attributed: Callable[[Run], InfluenceRecord],
     judges: Judges,
 ) -> StudyRecord:
-    """Attribute every run and gather means over contexts; `attributed` gives the record of a run
-    over the cases.
+    """Attribute every run and gather means over contexts.
 
-    Raises what `attributed` raises. Utility is measured with what `judges` name; what is missing
-    gets a sentence.
+    Args:
+        name: A key of `STUDIES`.
+        runs: Runs of that study.
+        cases: Contexts with their queries (PRIVATE).
+        attributed: Gives the record of a run over the cases.
+        judges: Models that score responses; what is missing gets a sentence in the record.
+
+    Returns:
+        The record of the study, without private text.
+
+    Raises:
+        LeakboundError: What `attributed` raises.
     """
     study, rows, missing, models = STUDIES[name], [], dict[str, str](), {}
     for run in runs:
@@ -163,24 +223,34 @@ def run_study(
         missing |= reasons
         models[record.model] = record.provenance["fingerprint"]
     return StudyRecord(
-        study=name, factor=study.factor, models=tuple(models), contexts=len(cases), rows=tuple(rows), not_measured=missing,
-        notes=_notes(list(models)), settings=_shared(runs), provenance=provenance(**models),
-    )  # fmt: skip
+        study=name,
+        factor=study.factor,
+        models=tuple(models),
+        contexts=len(cases),
+        rows=tuple(rows),
+        not_measured=missing,
+        notes=_notes(list(models)),
+        settings=_shared(runs),
+        provenance=provenance(**models),
+    )
 
 
-def _whole(run: Run, record: InfluenceRecord, found: Utility) -> Row:
+def _whole(run: Run, record: InfluenceRecord, found: Utility) -> StudyRow:
     totals = [float(one.readings[0].grids[-1].totals[0]) for one in record.attributions]
-    return Row(
+    return StudyRow(
         setting=run.name, line="whole context", x=run.x, influence=Mean.of(totals), utility=found
     )
 
 
 def _notes(models: Sequence[str]) -> tuple[str, ...]:
-    made = f"These numbers were made by {', '.join(models)} on these contexts; another model, task or template can give others."
+    made = (
+        f"These numbers were made by {', '.join(models)} on these contexts; another model, task or "
+        "template can give others."
+    )
     return (made, POCKET) if "pocket" in models else (made,)
 
 
-def _shared(runs: Sequence[Run]) -> dict[str, Any]:
+def _shared(runs: Sequence[Run]) -> dict[str, object]:
     """The settings that are the same in all runs."""
     names = ("lams", "temperature", "max_tokens", "min_tokens", "stop", "template", "seed")
     found = {name: {getattr(run.settings, name) for run in runs} for name in names}

@@ -1,20 +1,18 @@
-"""StudyRecord: the versioned result of a study of influence, from which its table, figures and
-exports are made. Holds no private text.
-"""
+"""StudyRecord: the versioned result of a study of influence, without private text."""
 
 from __future__ import annotations
 
 import csv
 import io
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from leakbound.attribution.record import CONFIDENCE, interval
 
-__all__ = ["NOT_MEASURED", "SCORES", "Mean", "Row", "StudyRecord", "Utility", "study_csv"]
+__all__ = ["NOT_MEASURED", "SCORES", "Mean", "StudyRecord", "StudyRow", "Utility", "study_csv"]
 
 NOT_MEASURED = "not measured"
 SCORES = {"rouge_l": "ROUGE-L", "bertscore": "BERTScore", "factkb": "FactKB"}
@@ -26,8 +24,13 @@ class _Frozen(BaseModel):
 
 
 class Mean(_Frozen):
-    """A mean over so many contexts with its t interval; one context alone has an interval without
-    end.
+    """A mean over contexts with its t interval.
+
+    Attributes:
+        count: Number of contexts; one alone has an interval without end.
+        mean: The mean.
+        low: Lower end of the interval.
+        high: Upper end of the interval.
     """
 
     count: int
@@ -37,7 +40,15 @@ class Mean(_Frozen):
 
     @classmethod
     def of(cls, values: Sequence[float], most: float = np.inf) -> Mean:
-        """Of numbers between 0 and `most`."""
+        """The mean of numbers.
+
+        Args:
+            values: At least one number from 0 to `most`.
+            most: Largest number that there can be.
+
+        Returns:
+            Their mean and interval.
+        """
         found = interval(np.asarray(values, float))
         return cls(
             count=len(values), mean=found["mean"], low=found["low"], high=min(most, found["high"])
@@ -45,12 +56,18 @@ class Mean(_Frozen):
 
 
 class Utility(_Frozen):
-    """How good the responses of a setting are, and how many repeat their context; None where that
-    was not measured.
+    """How good the responses of a setting are, and how many repeat their context.
 
-    rouge_l, bertscore: F1 against references; factkb: faithfulness to the context; the four counts:
-    regurgitation by the paper's
-    text and by its program.
+    Every value is None where it was not measured.
+
+    Attributes:
+        rouge_l: F1 of ROUGE-L against references.
+        bertscore: F1 of BERTScore against references.
+        factkb: Faithfulness to the context.
+        repeat_text: Regurgitated responses by words, as the paper's text defines it.
+        repeat_program: The same as the paper's program counts it.
+        rouge_text: Regurgitated responses by ROUGE-L, as the paper's text defines it.
+        rouge_program: The same as the paper's program counts it.
     """
 
     rouge_l: Mean | None = None
@@ -62,10 +79,15 @@ class Utility(_Frozen):
     rouge_program: int | None = None
 
 
-class Row(_Frozen):
-    """One setting, or one position:
+class StudyRow(_Frozen):
+    """One setting, or one position within a run.
 
-    where it stands in the figure, its influence, and the utility where a setting has one.
+    Attributes:
+        setting: What was set, in words.
+        line: The line of the figure that it stands on.
+        x: Where it stands on that line.
+        influence: Influence over the contexts, in nats.
+        utility: Of the responses; None for a position.
     """
 
     setting: str
@@ -76,7 +98,22 @@ class Row(_Frozen):
 
 
 class StudyRecord(_Frozen):
-    """One study: its rows, what made them, and why a column was not measured."""
+    """One study: its rows, what made them, and why a column was not measured.
+
+    Attributes:
+        schema_version: Version of the record.
+        kind: Always `influence-study`.
+        study: Name of the study.
+        factor: What it changes, in words.
+        models: Names of the models.
+        contexts: Number of contexts.
+        confidence: Of the intervals.
+        rows: One for each setting or position.
+        not_measured: Why a score was not measured, by its name.
+        notes: What the numbers mean, in sentences.
+        settings: The settings that are the same in all runs.
+        provenance: Versions of what computed the record, and fingerprints.
+    """
 
     schema_version: Literal[1] = 1
     kind: Literal["influence-study"] = "influence-study"
@@ -85,10 +122,10 @@ class StudyRecord(_Frozen):
     models: tuple[str, ...]
     contexts: int
     confidence: float = CONFIDENCE
-    rows: tuple[Row, ...]
+    rows: tuple[StudyRow, ...]
     not_measured: dict[str, str]
     notes: tuple[str, ...]
-    settings: dict[str, Any]
+    settings: dict[str, object]
     provenance: dict[str, str]
 
     def to_json(self) -> str:
@@ -97,26 +134,33 @@ class StudyRecord(_Frozen):
 
 
 def study_csv(record: StudyRecord) -> str:
-    """One line for every row; utility stands beside the settings, and is blank beside positions
-    within a run.
+    """One line for every row.
+
+    Args:
+        record: A study.
+
+    Returns:
+        CSV text with a head. Utility stands beside the settings, and is blank beside positions
+        within a run.
     """
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     scores = [f"{name}_{part}" for name in SCORES for part in ("mean", "low", "high")]
-    writer.writerow(["study", "setting", "line", "x", "contexts", *(f"influence_{p}" for p in ("mean", "low", "high")), *scores, *COUNTS])  # fmt: skip
+    influence = [f"influence_{part}" for part in ("mean", "low", "high")]
+    writer.writerow(["study", "setting", "line", "x", "contexts", *influence, *scores, *COUNTS])
     for row in record.rows:
         head = (record.study, row.setting, row.line, row.x, row.influence.count)
         writer.writerow([*head, *_numbers(row.influence), *_utility(row.utility)])
     return buffer.getvalue()
 
 
-def _numbers(mean: Mean | None) -> tuple[Any, ...]:
+def _numbers(mean: Mean | None) -> tuple[str | float, ...]:
     return (NOT_MEASURED,) * 3 if mean is None else (mean.mean, mean.low, mean.high)
 
 
-def _utility(utility: Utility | None) -> list[Any]:
+def _utility(utility: Utility | None) -> list[str | float]:
     if utility is None:
         return [""] * (3 * len(SCORES) + len(COUNTS))
     scores = [cell for name in SCORES for cell in _numbers(getattr(utility, name))]
     counts = [getattr(utility, name) for name in COUNTS]
-    return scores + [NOT_MEASURED if count is None else count for count in counts]
+    return [*scores, *(NOT_MEASURED if count is None else count for count in counts)]

@@ -1,10 +1,9 @@
-"""The utility of the responses of a run, with a sentence for each score that cannot be had."""
+"""The utility of the responses of a run, with a sentence for each score that is not measured."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from leakbound.attribution.cases import Case
 from leakbound.attribution.record import Attribution
@@ -17,7 +16,12 @@ __all__ = ["Judges", "utility"]
 
 @dataclass(frozen=True, slots=True)
 class Judges:
-    """Folders of the models that score responses; None where there is none."""
+    """Models that score responses.
+
+    Attributes:
+        bertscore: Folder of an encoder for BERTScore; None to leave it out.
+        factkb: Folder of the classifier FactKB; None to leave it out.
+    """
 
     bertscore: str | None = None
     factkb: str | None = None
@@ -25,7 +29,9 @@ class Judges:
     def check(self) -> None:
         """Load them, before anything is measured.
 
-        Raises UsageError or TargetError with what is missing.
+        Raises:
+            UsageError: If a package is not installed.
+            TargetError: If a folder holds no usable model.
         """
         if self.bertscore is not None:
             bertscore_f1(self.bertscore, [], [])
@@ -36,23 +42,36 @@ class Judges:
 def utility(
     cases: Sequence[Case], attributions: Sequence[Attribution], judges: Judges
 ) -> tuple[Utility, dict[str, str]]:
-    """Utility of each context's one response, and why a score was not measured, by its name.
+    """Utility of each context's one response.
 
-    A context is the one that the run used, cut where the run cut it. Raises TargetError if a folder
-    given holds no usable model.
+    Args:
+        cases: Contexts with their references (PRIVATE).
+        attributions: The same contexts as the run used them, cut where the run cut them.
+        judges: Models that score responses.
+
+    Returns:
+        The utility, and why a score was not measured, by its name.
+
+    Raises:
+        TargetError: If a folder given holds no usable model.
     """
     rows = [
         Generation(one.context, one.readings[0].text.strip(), case.reference)
         for case, one in zip(cases, attributions, strict=True)
     ]
-    measured: dict[str, Any] = {}
     missing: dict[str, str] = {}
-    for name, values in (("rouge_l", _rouge(rows)), ("bertscore", _bertscore(rows, judges.bertscore)), ("factkb", _factkb(rows, judges.factkb))):  # fmt: skip
-        if isinstance(values, str):
-            missing[SCORES[name]] = values
+    values = {
+        "rouge_l": _rouge(rows),
+        "bertscore": _bertscore(rows, judges.bertscore),
+        "factkb": _factkb(rows, judges.factkb),
+    }
+    measured: dict[str, Mean] = {}
+    for name, found in values.items():
+        if isinstance(found, str):
+            missing[SCORES[name]] = found
         else:
-            measured[name] = Mean.of(values, most=1.0)
-    return Utility(**measured | _counts(rows, missing)), missing
+            measured[name] = Mean.of(found, most=1.0)
+    return Utility.model_validate({**measured, **_counts(rows, missing)}), missing
 
 
 NO_REFERENCE = "no context has a reference; add a `reference` to the rows of the data."
@@ -82,14 +101,11 @@ def _factkb(rows: Sequence[Generation], folder: str | None) -> list[float] | str
     return factkb(folder, [row.context for row in rows], [row.response for row in rows])
 
 
-def _counts(rows: Sequence[Generation], missing: dict[str, str]) -> dict[str, Any]:
+def _counts(rows: Sequence[Generation], missing: dict[str, str]) -> dict[str, int]:
     try:
         counts = count_generations([Generation(row.context, row.response) for row in rows])
     except UsageError as error:
         missing["Repeated text"] = str(error)
         return {}
-    return {
-        f"{name}_{by}": count
-        for name in ("repeat", "rouge")
-        for by, count in getattr(counts, name).items()
-    }
+    by_name = {"repeat": counts.repeat, "rouge": counts.rouge}
+    return {f"{name}_{by}": n for name, found in by_name.items() for by, n in found.items()}

@@ -1,6 +1,6 @@
 """What the commands over influence share:
 
-how responses are drawn, progress, and what happens when a run stops early.
+how responses are sampled, progress, and what happens when a run stops early.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from leakbound.attribution.spans import TEMPLATE
 from leakbound.errors import Interrupted, LeakboundError, UsageError
 from leakbound.models import Model
 
-__all__ = ["addresses", "attributed", "draw_options", "drawn", "numbers", "stopping"]
+__all__ = ["addresses", "attributed", "draw_options", "sampling", "numbers", "stopping"]
 
 SUFFIX = ".partial.jsonl"  # of files with the finished contexts of an unfinished run
 OPTIONS = (
@@ -37,7 +37,7 @@ OPTIONS = (
         show_default=True,
         help="end tokens are banned before",
     ),
-    click.option("--ban", default="", help="token ids that are never drawn, such as 0,5"),
+    click.option("--ban", default="", help="token ids that are never sampled, such as 0,5"),
     click.option(
         "--stop",
         default="\\n",
@@ -55,18 +55,22 @@ OPTIONS = (
 
 
 def draw_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """How responses are drawn, apart from lambda and temperature."""
+    """How responses are sampled, apart from lambda and temperature."""
     for option in reversed(OPTIONS):
         function = option(function)
     return function
 
 
-def drawn(flags: dict[str, Any]) -> dict[str, Any]:
+def sampling(flags: dict[str, Any]) -> dict[str, Any]:
     """The fields of Settings that `draw_options` give."""
     return {
-        "max_tokens": flags["max_tokens"], "min_tokens": flags["min_tokens"], "banned": numbers("--ban", flags["ban"], int),
-        "stop": flags["stop"].replace("\\n", "\n"), "template": flags["template"].replace("\\n", "\n"), "seed": flags["seed"],
-    }  # fmt: skip
+        "max_tokens": flags["max_tokens"],
+        "min_tokens": flags["min_tokens"],
+        "banned": numbers("--ban", flags["ban"], int),
+        "stop": flags["stop"].replace("\\n", "\n"),
+        "template": flags["template"].replace("\\n", "\n"),
+        "seed": flags["seed"],
+    }
 
 
 def numbers(name: str, text: str, kind: Callable[[str], Any]) -> tuple[Any, ...]:
@@ -92,9 +96,14 @@ def addresses(given: Sequence[str]) -> list[str]:
 
 
 def attributed(
-    cases: Sequence[Case], model: Model, settings: Settings, place: Path, redact: bool, label: str,
+    cases: Sequence[Case],
+    model: Model,
+    settings: Settings,
+    place: Path,
+    redact: bool,
+    label: str,
     each: CaseRunner | None = None,
-) -> tuple[InfluenceRecord, Finished]:  # fmt: skip
+) -> tuple[InfluenceRecord, Finished]:
     """Attribute a data set, keeping each finished context in a file at `place` and taking up what
     an earlier run left there.
     """

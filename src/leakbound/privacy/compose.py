@@ -12,6 +12,7 @@ from scipy.special import gammaln, log_expit
 
 from leakbound._check import count as whole_number
 from leakbound._check import delta_value, epsilon_value, positive, within
+from leakbound._install import install_hint
 from leakbound.errors import UsageError
 from leakbound.privacy.guarantee import Relation, zcdp_epsilon
 
@@ -159,8 +160,8 @@ def subsampled_gaussian_epsilon(sigma: float, rate: float, steps: int, delta: fl
         from dp_accounting.pld import privacy_loss_distribution as pld
     except ImportError:
         raise UsageError(
-            "subsampled accounting needs dp-accounting; install it with: pip install "
-            "'leakbound[accounting]'."
+            "subsampled accounting needs dp-accounting; install it with: "
+            f"{install_hint('accounting')}."
         ) from None
     one = pld.from_gaussian_mechanism(sigma, sampling_prob=rate)
     return float(one.self_compose(steps).get_epsilon_for_delta(delta))
@@ -195,7 +196,14 @@ class Subsampled:
             )
 
     def epsilon(self, delta: float) -> float:
-        """Upper bound on epsilon at `delta` in [0, 1); infinity at delta = 0."""
+        """Upper bound on epsilon, see `subsampled_gaussian_epsilon`.
+
+        Args:
+            delta: Failure probability in [0, 1).
+
+        Returns:
+            epsilon; infinity at delta = 0.
+        """
         if delta == 0:
             return math.inf
         return subsampled_gaussian_epsilon(self.sigma, self.rate, self.steps, delta)

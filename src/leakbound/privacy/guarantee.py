@@ -46,7 +46,14 @@ class Guarantee(Protocol):
         """Which data sets are neighbours."""
 
     def epsilon(self, delta: float) -> float:
-        """Smallest epsilon that is guaranteed at `delta` in [0, 1)."""
+        """The smallest epsilon that is guaranteed.
+
+        Args:
+            delta: Failure probability in [0, 1).
+
+        Returns:
+            epsilon, at least 0; infinity where nothing is guaranteed.
+        """
 
     def describe(self) -> str:
         """One line for reports."""
@@ -114,7 +121,14 @@ class Gaussian:
         return self.sensitivity / self.sigma
 
     def epsilon(self, delta: float) -> float:
-        """Exact epsilon at `delta` in [0, 1)."""
+        """Exact epsilon, see `gdp_epsilon`.
+
+        Args:
+            delta: Failure probability in [0, 1).
+
+        Returns:
+            epsilon, rounded up.
+        """
         return gdp_epsilon(self.mu, delta)
 
     def describe(self) -> str:
@@ -144,7 +158,14 @@ class PureDP:
         epsilon_value(self.value)
 
     def epsilon(self, delta: float) -> float:
-        """The stated epsilon, at any `delta` in [0, 1)."""
+        """The stated epsilon, at any delta.
+
+        Args:
+            delta: Failure probability in [0, 1).
+
+        Returns:
+            The value.
+        """
         delta_value(delta)
         return self.value
 
@@ -184,7 +205,14 @@ class BoundedRange:
         return self.value**2 / 8
 
     def epsilon(self, delta: float) -> float:
-        """The better of both statements at `delta` in [0, 1)."""
+        """The better of both statements.
+
+        Args:
+            delta: Failure probability in [0, 1).
+
+        Returns:
+            epsilon, at most the value.
+        """
         delta_value(delta)
         return min(self.value, zcdp_epsilon(self.rho, delta))
 
@@ -223,7 +251,14 @@ class ApproxDP:
         delta_value(self.delta)
 
     def epsilon(self, delta: float) -> float:
-        """The stated epsilon where `delta` is at least the stated delta, else infinity."""
+        """The stated epsilon where delta is at least the stated one, else infinity.
+
+        Args:
+            delta: Failure probability in [0, 1).
+
+        Returns:
+            The value, or infinity.
+        """
         delta_value(delta)
         return self.value if delta >= self.delta else math.inf
 
@@ -254,7 +289,14 @@ class ZCDP:
         at_least("rho", self.rho, 0.0)
 
     def epsilon(self, delta: float) -> float:
-        """`zcdp_epsilon` at `delta` in [0, 1)."""
+        """epsilon by `zcdp_epsilon`.
+
+        Args:
+            delta: Failure probability in [0, 1).
+
+        Returns:
+            epsilon; infinity at delta = 0.
+        """
         return zcdp_epsilon(self.rho, delta)
 
     def describe(self) -> str:
@@ -273,7 +315,14 @@ class NonPrivate:
     relation: Relation = "replace_one"
 
     def epsilon(self, delta: float) -> float:
-        """Infinity, at any `delta`."""
+        """Infinity, at any delta.
+
+        Args:
+            delta: Failure probability in [0, 1).
+
+        Returns:
+            Infinity.
+        """
         return math.inf
 
     def describe(self) -> str:
@@ -313,11 +362,17 @@ class Composed:
         return self.parts[0].relation
 
     def epsilon(self, delta: float) -> float:
-        """epsilon at `delta` in [0, 1).
+        """epsilon of the composition.
 
         Exact for Gaussian parts alone; otherwise the parts share delta evenly. Exponential
         mechanisms are counted as pure or as zCDP, whichever gives less: both hold for tokens
         chosen adaptively.
+
+        Args:
+            delta: Failure probability in [0, 1).
+
+        Returns:
+            epsilon of all releases together.
         """
         delta_value(delta)
         return min(self._epsilon(delta, ranged) for ranged in (False, True))

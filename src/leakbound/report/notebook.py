@@ -63,7 +63,7 @@ def influence_card(record: InfluenceRecord) -> str:
     plural = "" if contexts == 1 else "s"
     return _card(
         f"Influence of {contexts} context{plural} on the responses of {record.model}",
-        (f"Numbers are computed from private contexts{shown}. {record.promise[1]}",),
+        (f"Numbers are computed from private contexts{shown}. {record.notes[1]}",),
         [row for at, one in enumerate(record.attributions[:SHOWN]) for row in _rows(at, one)],
         position_figures(readings_by_context([record])[0]) if contexts else (),
     )
@@ -76,7 +76,7 @@ def _rows(at: int, one: Attribution) -> list[tuple[str, ...]]:
         whole, top = reading.grids[-1], top_spans(one, reading.grids[0], 1)[0]
         rows.append((
             str(at + 1), decoding_name(reading), f"{whole.totals[0]:.3f}",
-            f"{whole.losses[0]:.3f}", f"tokens {top.first + 1} to {top.end}",
+            f"{whole.ex_post_privacy_losses[0]:.3f}", f"tokens {top.first + 1} to {top.end}",
             f"{top.influence:.3f}",
         ))  # fmt: skip
     return rows

@@ -9,7 +9,7 @@ from pathlib import Path
 from leakbound.attribution import Case, InfluenceRecord, Settings, attribute, read_cases
 from leakbound.attribution.bundled import notes
 from leakbound.attribution.studies import Run, run_study, runs_of, truncated
-from leakbound.attribution.study_record import Mean, Row, StudyRecord, Utility
+from leakbound.attribution.study_record import Mean, StudyRecord, StudyRow, Utility
 from leakbound.attribution.study_utility import Judges
 from leakbound.errors import UsageError
 from leakbound.reproduce.context import RecipeContext
@@ -80,7 +80,7 @@ def run_factor_study(
     return run_study(study, runs, cases, attributed, Judges())
 
 
-def study_values(rows: Iterable[Row], prefix: str = "") -> Iterator[MeasuredValue]:
+def study_values(rows: Iterable[StudyRow], prefix: str = "") -> Iterator[MeasuredValue]:
     """Influence of every row, and utility beside settings.
 
     Args:

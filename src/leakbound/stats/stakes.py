@@ -112,7 +112,14 @@ class Moments:
         return Moments(self.sums + other.sums)
 
     def times(self, weight: float) -> Moments:
-        """The moments as if each pair had been seen `weight` times (any number above 0)."""
+        """The moments as if each pair had been seen several times.
+
+        Args:
+            weight: How often, above 0.
+
+        Returns:
+            Weighted moments.
+        """
         return Moments(self.sums * weight)
 
     def total(self) -> Moments:

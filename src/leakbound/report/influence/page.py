@@ -89,7 +89,7 @@ def influence_page(*records: InfluenceRecord, title: str | None = None, shown: i
         contexts=[_context(readings) for readings in contexts[:shown]],
         relative_positions=relative_position_figure(contexts),
         describe=_described,
-        guarantees=list(dict.fromkeys(line for record in records for line in record.promise)),
+        guarantees=list(dict.fromkeys(line for record in records for line in record.notes)),
     )
 
 
@@ -142,6 +142,6 @@ def _place(span: tuple[int, int]) -> str:
 def _described(of: str, n: int) -> str:
     return {
         "span": f"mean span of n = {n}",
-        "hottest": f"top-attributed span of n = {n}",
+        "top_attributed": f"top-attributed span of n = {n}",
         "context": "the whole context",
     }[of]

@@ -135,7 +135,7 @@ def top_spans(one: Attribution, grid: Grid, count: int = 5) -> list[TopSpan]:
 
 def _top_span(one: Attribution, grid: Grid, at: int) -> TopSpan:
     first, end = grid.spans[at]
-    influence, loss = float(grid.totals[at]), float(grid.losses[at])
+    influence, loss = float(grid.totals[at]), float(grid.ex_post_privacy_losses[at])
     return TopSpan(one.words((first, end)), first, end, influence, loss)
 
 

@@ -11,7 +11,7 @@ from leakbound.report.pages import render
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from leakbound.attribution.study_record import Mean, Row, StudyRecord, Utility
+    from leakbound.attribution.study_record import Mean, StudyRecord, StudyRow, Utility
 
 __all__ = ["study_page", "study_table"]
 
@@ -46,7 +46,7 @@ def study_page(record: StudyRecord) -> str:
     )
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def _cells(row: StudyRow) -> tuple[str, ...]:
     scores = _scores(row.utility)
     counts = _counts(row.utility)
     return (
@@ -72,11 +72,11 @@ def _counts(utility: Utility | None) -> Mapping[str, int | None]:
     }  # fmt: skip
 
 
-def _settings(record: StudyRecord) -> list[Row]:
+def _settings(record: StudyRecord) -> list[StudyRow]:
     return [row for row in record.rows if row.utility is not None]
 
 
-def _positions(record: StudyRecord) -> list[Row]:
+def _positions(record: StudyRecord) -> list[StudyRow]:
     return [row for row in record.rows if row.utility is None]
 
 
@@ -108,7 +108,7 @@ def _figures(record: StudyRecord) -> list[tuple[str, str]]:
     return found
 
 
-def _figure(record: StudyRecord, means: Mapping[Row, Mean], y: str) -> str:
+def _figure(record: StudyRecord, means: Mapping[StudyRow, Mean], y: str) -> str:
     figure, axes = canvas(record.factor, y)
     names = list(dict.fromkeys(row.line for row in means))
     for at, name in enumerate(names):
@@ -165,7 +165,7 @@ def study_table(record: StudyRecord) -> str:
     return "\n".join([head, *lines, *record.notes])
 
 
-def _line(row: Row) -> str:
+def _line(row: StudyRow) -> str:
     scores, counts = _scores(row.utility), _counts(row.utility)
     measured = [
         f"{SCORES[name]} {_mean(mean)}" for name, mean in scores.items() if mean is not None

@@ -43,8 +43,8 @@ def _whole(reading: Reading) -> str:
     whole, how = reading.grids[-1], "sampled" if reading.sampled else "given"
     return (
         f"{decoding_name(reading)}: “{reading.text.strip()}” ({how}). Whole context: influence "
-        f"{whole.totals[0]:.3f}, ex-post privacy loss ε {whole.losses[0]:.3f}; numerical tolerance "
-        f"of a token {reading.floor:.1g}."
+        f"{whole.totals[0]:.3f}, ex-post privacy loss ε {whole.ex_post_privacy_losses[0]:.3f}; numerical tolerance "
+        f"of a token {reading.tolerance:.1g}."
     )
 
 
@@ -67,7 +67,7 @@ def _expected(record: InfluenceRecord, shown: int) -> list[str]:
     if count < 2:
         return []
     more = f"{count - shown} more contexts are in the report and the exports."
-    names = {"context": "whole context", "span": "span of n = {n}", "hottest": "top-attributed span of n = {n}"}  # fmt: skip
+    names = {"context": "whole context", "span": "span of n = {n}", "top_attributed": "top-attributed span of n = {n}"}  # fmt: skip
     rows = [
         f"  λ = {e.lam:g}, {names[e.of].format(n=e.n)}: {e.mean:.3f} [{e.low:.3f}, {e.high:.3f}]"
         for e in record.expected
