@@ -71,9 +71,8 @@ class PrivacyAudit:
         without `out`.
 
         Trials belong to this test, all options, the rows, the version of leakbound, the file that
-        defines the system, and the plain
-        values that it holds: when one of them changes, they are collected anew. Raises
-        LeakboundError for what cannot be audited.
+        defines the system, and the plain values that it holds: when one of them changes, they are
+        collected anew. Raises LeakboundError for what cannot be audited.
         """
         from leakbound.errors import LeakboundError
 
@@ -162,8 +161,8 @@ class PrivacyAudit:
 
 def _source(system: Any, root: Path) -> str:
     """What tells a system from an earlier one of its name: where it is defined, and a hash of that
-    file, which must be the user's own,
-    and of what it holds."""
+    file, which must be the user's own, and of what it holds.
+    """
     from leakbound.errors import UsageError
 
     kind = system if inspect.isroutine(system) or inspect.isclass(system) else type(system)

@@ -24,10 +24,24 @@ from leakbound.serving.ledger import Ledger
 __all__ = ["answering_options", "command", "open_private"]
 
 ANSWER_KEYS = {
-    "config", "assignments", "mechanism", "mechanism_options", "model", "embedder", "trust_remote_code",
-    "data", "data_dir", "input_field", "input_template", "label_field", "task", "shots", "seed",
-    "epsilon", "delta",
-}  # of the options of a spec; the others say what an audit asks  # fmt: skip
+    "config",
+    "assignments",
+    "mechanism",
+    "mechanism_options",
+    "model",
+    "embedder",
+    "trust_remote_code",
+    "data",
+    "data_dir",
+    "input_field",
+    "input_template",
+    "label_field",
+    "task",
+    "shots",
+    "seed",
+    "epsilon",
+    "delta",
+}  # of the options of a spec; the others say what an audit asks
 MEANINGS = {
     "epsilon": "what a noisy mechanism is calibrated to, for one answer [default: 1.0]",
     "delta": "delta of the calibration and of the budget [default: 1e-05]",
@@ -68,9 +82,15 @@ def _answers(name: str) -> bool:
 
 
 def open_private(
-    config: str | None, assignments: tuple[str, ...], budget: float | None, ledger: Path, longest_query: int,
-    endpoint: Endpoint, local: Local, flags: dict[str, Any],
-) -> PrivateICL:  # fmt: skip
+    config: str | None,
+    assignments: tuple[str, ...],
+    budget: float | None,
+    ledger: Path,
+    longest_query: int,
+    endpoint: Endpoint,
+    local: Local,
+    flags: dict[str, Any],
+) -> PrivateICL:
     """Rows, mechanism, model and ledger as the options say; refuses before any model call what can
     be refused.
 
@@ -94,16 +114,22 @@ def open_private(
 @answering_options
 @click.argument("query")
 def command(
-    config: str | None, assignments: tuple[str, ...], budget: float | None, ledger: Path, longest_query: int, query: str,
-    endpoint: Endpoint, local: Local, **flags: Any,
-) -> int:  # fmt: skip
+    config: str | None,
+    assignments: tuple[str, ...],
+    budget: float | None,
+    ledger: Path,
+    longest_query: int,
+    query: str,
+    endpoint: Endpoint,
+    local: Local,
+    **flags: Any,
+) -> int:
     """Answer QUERY from the private rows: the answer on standard output, what was spent on standard
     error.
 
     The ledger is paid before the model is asked, so a crash loses budget and never privacy. Ends
-    with 5, and releases
-    nothing, when the budget is exhausted. A context whose rows have changed has a budget of its
-    own.
+    with 5, and releases nothing, when the budget is exhausted. A context whose rows have changed
+    has a budget of its own.
     """
     answer = open_private(
         config, assignments, budget, ledger, longest_query, endpoint, local, flags

@@ -12,7 +12,7 @@ from leakbound.auditing import AuditResult, prepare, run_audit
 from leakbound.auditing.prepare import open_models
 from leakbound.auditing.run import run_shard
 from leakbound.auditing.store import write_private
-from leakbound.cli.collect_options import CollectOptions, way_options
+from leakbound.cli.collect_options import CollectOptions, collect_options
 from leakbound.cli.endpoint_options import endpoint_options
 from leakbound.cli.local_options import local_options
 from leakbound.cli.options import SETTINGS, spec_from, spec_options
@@ -30,32 +30,38 @@ EXIT = {"no_violation": 0, "violation": 1, "inconclusive": 3}
 @spec_options
 @endpoint_options
 @local_options
-@way_options
+@collect_options
 @click.option(
     "--fresh", is_flag=True, help="collect again, although a run of the same audit is there"
 )
 def command(
-    config: str | None, assignments: tuple[str, ...], way: CollectOptions, fresh: bool, endpoint: Endpoint,
-    local: Local, **flags: Any,
-) -> int:  # fmt: skip
-    """Audit one system: worlds with and without a canary, a bound, a verdict on the claim.
+    config: str | None,
+    assignments: tuple[str, ...],
+    collecting: CollectOptions,
+    fresh: bool,
+    endpoint: Endpoint,
+    local: Local,
+    **flags: Any,
+) -> int:
+    """Audit one system: paired trials with and without a canary, a bound, a verdict on the claim.
 
     Without --data the bundled help-desk task is used. Ends with 0 (no violation), 1 (violation) or
-    3 (inconclusive);
-    with 0 after a shard, which has no verdict.
+    3 (inconclusive); with 0 after a shard, which has no verdict.
     """
-    way.require(fresh, endpoint)
+    collecting.require(fresh, endpoint)
     opener = partial(open_models, endpoint=endpoint, local=local)
-    prepared = prepare(spec_from(config, assignments, flags), opener=way.opener(opener))
-    ask = way.asker(prepared, opener)
+    prepared = prepare(spec_from(config, assignments, flags), opener=collecting.opener(opener))
+    ask = collecting.runner(prepared, opener)
     if fresh:
-        _set_aside(way.out / prepared.name)
+        _set_aside(collecting.out / prepared.name)
     with progress(prepared.name) as show:
-        if way.shard is None:
-            record, folder = run_audit(prepared, way.out, show, not fresh, ask)
+        if collecting.shard is None:
+            record, folder = run_audit(prepared, collecting.out, show, not fresh, ask)
         else:
-            folder = run_shard(prepared, way.shard, way.out, show, not fresh, ask)
-    return finish(record, folder) if way.shard is None else _partly(folder, *way.shard)
+            folder = run_shard(prepared, collecting.shard, collecting.out, show, not fresh, ask)
+    return (
+        finish(record, folder) if collecting.shard is None else _partly(folder, *collecting.shard)
+    )
 
 
 def finish(record: AuditResult, folder: Path) -> int:

@@ -25,15 +25,23 @@ from leakbound.errors import UsageError
 from leakbound.models import Answers, Cached, Endpoint, Model
 from leakbound.scaling import Cluster
 
-__all__ = ["CollectOptions", "cluster_of", "cluster_options", "way_options"]
+__all__ = ["CollectOptions", "cluster_of", "cluster_options", "collect_options"]
 
 Opener = Callable[[AuditSpec], Model]
 ON_CLUSTER = (
-    click.option("--ray", default=None, metavar="ADDRESS", help="ask on a Ray cluster: local, auto, or host:port"),
     click.option(
-        "--workers", type=click.IntRange(1), default=None, help="models opened on the cluster [default: one a GPU, or a CPU]"
+        "--ray",
+        default=None,
+        metavar="ADDRESS",
+        help="ask on a Ray cluster: local, auto, or host:port",
     ),
-)  # fmt: skip
+    click.option(
+        "--workers",
+        type=click.IntRange(1),
+        default=None,
+        help="models opened on the cluster [default: one a GPU, or a CPU]",
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +89,7 @@ class CollectOptions:
         cache = self.cache  # opened before the model: a cache that cannot be used ends it early
         return lambda spec: Cached(answers=Answers(cache), model=first(spec))
 
-    def asker(self, prepared: Prepared, opener: Opener) -> BatchRunner:
+    def runner(self, prepared: Prepared, opener: Opener) -> BatchRunner:
         """Who asks what the run lacks."""
         if self.cache is not None and not prepared.mechanism.needs:
             raise UsageError(
@@ -102,14 +110,34 @@ def _shard(ctx: click.Context, param: click.Parameter, text: str | None) -> tupl
 
 
 OPTIONS = (
-    click.option("--out", type=click.Path(path_type=Path), default=Path("runs"), show_default=True, help="where runs are kept"),
-    click.option("--shard", callback=_shard, default=None, metavar="i/N", help="collect every Nth batch only, for `merge`"),
     click.option(
-        "--cache", type=click.Path(path_type=Path, dir_okay=False), default=None, metavar="FILE",
-        help="keep every finished model call in a file that only who has the prompts can read, and ask none of them again",
+        "--out",
+        type=click.Path(path_type=Path),
+        default=Path("runs"),
+        show_default=True,
+        help="where runs are kept",
     ),
-    click.option("--replay", is_flag=True, help="open no model: take all answers from the run under --out, or from --cache"),
-)  # fmt: skip
+    click.option(
+        "--shard",
+        callback=_shard,
+        default=None,
+        metavar="i/N",
+        help="collect every Nth batch only, for `merge`",
+    ),
+    click.option(
+        "--cache",
+        type=click.Path(path_type=Path, dir_okay=False),
+        default=None,
+        metavar="FILE",
+        help="keep every finished model call in a file that only who has the prompts can read, "
+        "and ask none of them again",
+    ),
+    click.option(
+        "--replay",
+        is_flag=True,
+        help="open no model: take all answers from the run under --out, or from --cache",
+    ),
+)
 
 
 def cluster_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -126,16 +154,18 @@ def cluster_of(ray: str | None, workers: int | None) -> Cluster | None:
     return None if ray is None else Cluster(ray, workers)
 
 
-def way_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """--out, --shard, --cache, --replay, --ray, --workers; the function gets a `way` in their
+def collect_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """--out, --shard, --cache, --replay, --ray, --workers; the function gets `collecting` in their
     place.
     """
 
     @functools.wraps(function)
-    def with_way(ray: str | None, workers: int | None, **flags: Any) -> Any:
+    def with_collecting(ray: str | None, workers: int | None, **flags: Any) -> Any:
         names = {name: flags.pop(name) for name in ("out", "shard", "cache", "replay")}
-        return function(way=CollectOptions(**names, cluster=cluster_of(ray, workers)), **flags)
+        return function(
+            collecting=CollectOptions(**names, cluster=cluster_of(ray, workers)), **flags
+        )
 
     for option in (*reversed(ON_CLUSTER), *reversed(OPTIONS)):
-        with_way = option(with_way)
-    return with_way
+        with_collecting = option(with_collecting)
+    return with_collecting

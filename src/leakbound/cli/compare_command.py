@@ -30,9 +30,9 @@ def command(runs: tuple[Path, ...], html: Path | None, as_json: bool) -> int:
     """Show finished runs (folders, folders of runs, or record.json files) in one table, with the
     settings in which they differ.
 
-    Where the same attack met two systems over worlds drawn in the same way, an interval for the
-    difference of its success rates says
-    whether it is more than noise. Ends with 0 whatever the runs found; `gate` decides.
+    Where the same attack was run on two systems over contexts of the same design, an interval for
+    the difference of its success rates says whether it is more than noise. Ends with 0 whatever the
+    runs found; `gate` decides.
     """
     records = finished(runs)
     if len(records) < 2:

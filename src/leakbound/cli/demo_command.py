@@ -14,8 +14,12 @@ from leakbound.report import comparison_table, page
 
 __all__ = ["command"]
 
-SYSTEMS = ({"mechanism": "few_shot"}, {"mechanism": {"kind": "prompt_defense", "level": 1}},
-           {"mechanism": {"kind": "prompt_defense", "level": 2}}, {"mechanism": "report_noisy_max"})  # fmt: skip
+SYSTEMS = (
+    {"mechanism": "few_shot"},
+    {"mechanism": {"kind": "prompt_defense", "level": 1}},
+    {"mechanism": {"kind": "prompt_defense", "level": 2}},
+    {"mechanism": "report_noisy_max"},
+)
 
 
 @click.command()
@@ -27,7 +31,7 @@ SYSTEMS = ({"mechanism": "few_shot"}, {"mechanism": {"kind": "prompt_defense", "
     help="where to write",
 )
 @click.option(
-    "--pairs", type=int, default=60, show_default=True, help="pairs of worlds for each system"
+    "--pairs", type=int, default=60, show_default=True, help="paired trials for each system"
 )
 def command(out: Path, pairs: int) -> int:
     """Audit an undefended system, two prompt defences and private voting on bundled data, with the
@@ -44,8 +48,11 @@ def command(out: Path, pairs: int) -> int:
     report = out / "report.html"
     write_private(report, page(records, "What four systems leak about their examples"))
     guilty = [r for r in records if r.verdict == "violation"]
-    click.echo(f"{len(guilty)} of {len(records)} systems violate the claim ε = 1, δ = 1e-05; the undefended one "
-               f"{'is among them' if records[0] in guilty else 'is not among them'}.")  # fmt: skip
+    click.echo(
+        f"{len(guilty)} of {len(records)} systems violate the claim ε = 1, δ = 1e-05; the "
+        "undefended one "
+        f"{'is among them' if records[0] in guilty else 'is not among them'}."
+    )
     click.echo(comparison_table(records))
     click.echo(f"Report: {report}")
     return 0

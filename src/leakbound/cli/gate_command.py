@@ -25,7 +25,7 @@ EXIT = {"violation": 1, "inconclusive": 3, "passed": 0}  # the first that any ru
     "--min-power",
     type=float,
     default=None,
-    help="least probability of refuting a claim that is false by --factor",
+    help="least probability of rejecting a claim that is false by --factor",
 )
 @click.option(
     "--factor",
@@ -48,15 +48,19 @@ EXIT = {"violation": 1, "inconclusive": 3, "passed": 0}  # the first that any ru
     help="JUnit XML file to write",
 )
 def command(
-    runs: tuple[Path, ...], max_epsilon: float, min_power: float | None, factor: float, require: str | None,
+    runs: tuple[Path, ...],
+    max_epsilon: float,
+    min_power: float | None,
+    factor: float,
+    require: str | None,
     target: Path | None,
-) -> int:  # fmt: skip
+) -> int:
     """Let finished runs (folders, folders of runs, or record.json files) pass, or say in one
     sentence each why not.
 
     Lower bounds decide, never point estimates. Ends with 0 (all pass), 1 (a violation, or a bound
-    above --max-epsilon) or 3 (a run
-    could have refuted too little to speak for the gate). No model is asked.
+    above --max-epsilon) or 3 (a run could not have rejected enough to support the gate). No model
+    is asked.
     """
     gate = Gate(max_epsilon, min_power, factor, require == "no_violation")
     passages = [check_gate(record, gate) for record in finished(runs)]

@@ -27,8 +27,8 @@ from leakbound.cli.influence_options import (
     addresses,
     attributed,
     draw_options,
-    drawn,
     numbers,
+    sampling,
     stopping,
 )
 from leakbound.cli.local_options import local_options
@@ -45,13 +45,21 @@ __all__ = ["command"]
 
 @click.command(context_settings=SETTINGS)
 @click.option(
-    "--model", "models", multiple=True, default=("pocket",), show_default=True,
+    "--model",
+    "models",
+    multiple=True,
+    default=("pocket",),
+    show_default=True,
     help="model address; several (the option again, or commas) are put side by side",
-)  # fmt: skip
+)
 @click.option(
-    "--context", "file", type=click.Path(path_type=Path), default=None,
-    help="text file with the context, or a .jsonl or .csv file with a context, query and response a row (the last two optional)",
-)  # fmt: skip
+    "--context",
+    "file",
+    type=click.Path(path_type=Path),
+    default=None,
+    help="text file with the context, or a .jsonl or .csv file with a context, query and response "
+    "a row (the last two optional)",
+)
 @click.option("--text", default=None, help="the context itself, in place of --context")
 @click.option("--query", default="", help="what is asked about the context")
 @click.option(
@@ -77,9 +85,13 @@ __all__ = ["command"]
 )
 @click.option("--temperature", type=float, default=1.0, show_default=True, help="of the sampling")
 @click.option(
-    "--bounded", type=float, default=None, metavar="EPSILON",
-    help="sample from bounded CID: lambda is chosen for every token, at most --lam, so that a response is EPSILON-private",
-)  # fmt: skip
+    "--bounded",
+    type=float,
+    default=None,
+    metavar="EPSILON",
+    help="sample from bounded CID: lambda is chosen for every token, at most --lam, so that a "
+    "response is EPSILON-private",
+)
 @draw_options
 @endpoint_options
 @local_options
@@ -110,9 +122,8 @@ def command(
     and arrays.
 
     Writes influence.html, .json, .csv and .npz, readable by their owner only: they hold the context
-    (see --redact). Several models
-    share one page, and each has a folder for the rest. An interrupted run over many contexts keeps
-    those that are finished.
+    (see --redact). Several models share one page, and each has a folder for the rest. An
+    interrupted run over many contexts keeps those that are finished.
     """
     settings = _settings(flags)
     cases = _cases(file, text, query, response)
@@ -141,9 +152,13 @@ def command(
 
 def _settings(flags: dict[str, Any]) -> Settings:
     return Settings(
-        ngrams=numbers("--ngram", flags["ngram"], int), stride=flags["stride"], lams=numbers("--lam", flags["lam"], float),
-        bounded=flags["bounded"], temperature=flags["temperature"], **drawn(flags),
-    )  # fmt: skip
+        ngrams=numbers("--ngram", flags["ngram"], int),
+        stride=flags["stride"],
+        lams=numbers("--lam", flags["lam"], float),
+        bounded=flags["bounded"],
+        temperature=flags["temperature"],
+        **sampling(flags),
+    )
 
 
 def _cases(file: Path | None, text: str | None, query: str, response: str | None) -> list[Case]:
@@ -170,9 +185,14 @@ def _homes(names: list[str], out: Path) -> dict[str, Path]:
 
 
 def _measured(
-    cases: list[Case], name: str, settings: Settings, home: Path, redact: bool, opened: Callable[[str], Model],
+    cases: list[Case],
+    name: str,
+    settings: Settings,
+    home: Path,
+    redact: bool,
+    opened: Callable[[str], Model],
     cluster: Cluster | None,
-) -> tuple[InfluenceRecord, Finished]:  # fmt: skip
+) -> tuple[InfluenceRecord, Finished]:
     each = (
         partial(
             spread, cluster, partial(opened, rooted(name)), partial(attribution, cases, settings)

@@ -21,8 +21,8 @@ from leakbound.cli.influence_options import (
     addresses,
     attributed,
     draw_options,
-    drawn,
     numbers,
+    sampling,
     stopping,
 )
 from leakbound.cli.local_options import local_options
@@ -40,13 +40,21 @@ BUNDLED = 8
 @click.command(context_settings=SETTINGS)
 @click.argument("name", metavar=f"[{'|'.join(STUDIES)}]")
 @click.option(
-    "--model", "models", multiple=True, default=("pocket",), show_default=True,
+    "--model",
+    "models",
+    multiple=True,
+    default=("pocket",),
+    show_default=True,
     help="model address; the study `models` takes several (the option again, or commas)",
-)  # fmt: skip
+)
 @click.option(
-    "--data", "file", type=click.Path(path_type=Path), default=None,
-    help=f".jsonl or .csv file of contexts, with query and reference if there are [default: {BUNDLED} bundled notes]",
-)  # fmt: skip
+    "--data",
+    "file",
+    type=click.Path(path_type=Path),
+    default=None,
+    help=".jsonl or .csv file of contexts, with query and reference if there are [default: "
+    f"{BUNDLED} bundled notes]",
+)
 @click.option(
     "--query", default="", help="what is asked about contexts without a query of their own"
 )
@@ -80,18 +88,28 @@ BUNDLED = 8
     help="folder to write [default: influence-NAME]",
 )
 def command(
-    name: str, models: tuple[str, ...], file: Path | None, query: str, limit: int | None, values: str, lam: float,
-    temperature: float, bertscore_model: str | None, factkb_model: str | None, out: Path | None, local: Local,
+    name: str,
+    models: tuple[str, ...],
+    file: Path | None,
+    query: str,
+    limit: int | None,
+    values: str,
+    lam: float,
+    temperature: float,
+    bertscore_model: str | None,
+    factkb_model: str | None,
+    out: Path | None,
+    local: Local,
     **flags: Any,
-) -> int:  # fmt: skip
+) -> int:
     """Measure how context influence and the utility of responses change with one factor: means over
     contexts, 95 % intervals.
 
     Writes study.html, study.csv and study.json, which hold numbers and no private text. An
-    interrupted study keeps the contexts
-    that are finished (private, deleted at the end), and the same command goes on.
+    interrupted study keeps the contexts that are finished (private, deleted at the end), and the
+    same command resumes.
     """
-    settings = Settings(lams=(lam,), temperature=temperature, **drawn(flags))
+    settings = Settings(lams=(lam,), temperature=temperature, **sampling(flags))
     runs = runs_of(name, addresses(models), settings, numbers("--values", values, float))
     cases = list(islice(read_cases(file, query) if file else notes(limit or BUNDLED), limit))
     out = out or Path(f"influence-{name}")

@@ -21,10 +21,15 @@ SYSTEMS = {
     "http:file.yaml": "an HTTP service that takes a context",
 }
 CATALOGUES: dict[str, Mapping[str, Any]] = {
-    "mechanisms": COMPONENTS["mechanism"], "queries": COMPONENTS["query"], "canaries": COMPONENTS["canary"],
-    "scores": COMPONENTS["score"], "estimators": COMPONENTS["estimator"], "models": ADDRESSES, "systems": SYSTEMS,
+    "mechanisms": COMPONENTS["mechanism"],
+    "queries": COMPONENTS["query"],
+    "canaries": COMPONENTS["canary"],
+    "scores": COMPONENTS["score"],
+    "estimators": COMPONENTS["estimator"],
+    "models": ADDRESSES,
+    "systems": SYSTEMS,
     "tasks": NAMED_TASKS,
-}  # fmt: skip
+}
 
 
 @click.command()

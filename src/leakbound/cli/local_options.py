@@ -31,15 +31,28 @@ def _memory(ctx: click.Context, param: click.Parameter, text: str | None) -> int
 
 OPTIONS = (
     click.option(
-        "--memory", callback=_memory, default=None, metavar="SIZE",
-        help="most that the process may take for a local model (on a GPU: on it), such as 4GB [default: half of what is free]",
+        "--memory",
+        callback=_memory,
+        default=None,
+        metavar="SIZE",
+        help="most that the process may take for a local model (on a GPU: on it), such as 4GB "
+        "[default: half of what is free]",
     ),
     click.option(
-        "--dtype", type=click.Choice(["auto", "float32", "bfloat16", "float16"]), default="auto", show_default=True,
+        "--dtype",
+        type=click.Choice(["auto", "float32", "bfloat16", "float16"]),
+        default="auto",
+        show_default=True,
         help="numbers of a local model; auto: float32 on a CPU, bfloat16 on a GPU",
     ),
-    click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True, help="of a local model"),
-)  # fmt: skip
+    click.option(
+        "--device",
+        type=click.Choice(["auto", "cpu", "cuda"]),
+        default="auto",
+        show_default=True,
+        help="of a local model",
+    ),
+)
 
 
 def local_options(function: Callable[..., Any]) -> Callable[..., Any]:

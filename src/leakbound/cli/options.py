@@ -1,4 +1,4 @@
-"""The options that commands over an AuditSpec share: one for each key, so that file and flags agree.
+"""The options that commands over an AuditSpec share: one for each key, as in a file.
 
 Options of components are flags too: those of a mechanism by their own name (`--partitions`), those
 of the others behind the component's (`--canary-digits`, `--query-repeats`).
@@ -25,7 +25,7 @@ Command = Callable[..., Any]
 
 
 def spec_options(function: Command) -> Command:
-    """Add --config, --set, a flag for every key of AuditSpec, and one for every component's option."""
+    """Add --config, --set, a flag for every key of AuditSpec and for each component's options."""
     for option in reversed([*_general(), *_keys(), *_component_options()]):
         function = option(function)
     return function
@@ -63,10 +63,13 @@ def _keys() -> list[Callable[[Command], Command]]:
 def _component_options() -> list[Callable[[Command], Command]]:
     found = [
         click.option(
-            "--option", "mechanism_options", multiple=True, metavar="NAME=VALUE",
+            "--option",
+            "mechanism_options",
+            multiple=True,
+            metavar="NAME=VALUE",
             help="an option of the mechanism by its name",
         )
-    ]  # fmt: skip
+    ]
     for component in COMPONENTS:
         for option, (kind, owners) in _options_of(component).items():
             name = option if component == "mechanism" else f"{component}_{option}"

@@ -50,16 +50,21 @@ def _told(p: Plan, epsilon: float, delta: float) -> str:
         f"{p.pairs} pairs, {p.model_calls} model calls (cost: {_cost(p.cost)})",
         f"under test: {p.tested}, by {p.estimator}",
         (
-            f"largest certifiable: a perfect attack certifies at most ε = {cut(p.largest_epsilon)} at δ = "
+            "largest certifiable: a perfect attack certifies at most ε = "
+            f"{cut(p.largest_epsilon)} at δ = "
             f"{delta:g}, or μ = {cut(p.largest_mu, 3)}"
         ),
     ]
     if p.guarantee_mu is not None:
-        lines.append(f"the mechanism's own noise guarantees μ = {p.guarantee_mu:.3f}: "
-                     f"{'within' if (p.largest_mu or 0.0) > p.guarantee_mu else 'beyond'} what so many pairs can test")  # fmt: skip
+        lines.append(
+            f"the mechanism's own noise guarantees μ = {p.guarantee_mu:.3f}: "
+            f"{'within' if (p.largest_mu or 0.0) > p.guarantee_mu else 'beyond'} what so many "
+            "pairs can test"
+        )
     if p.pairs_needed is not None:
         lines.append(
-            f"to reject what is tested, a perfect attack needs {p.pairs_needed} tested pairs at least"
+            f"to reject what is tested, a perfect attack needs {p.pairs_needed} tested pairs at "
+            "least"
         )
     return "\n".join([*lines, *_powers(p, epsilon)])
 
@@ -81,7 +86,6 @@ def _powers(p: Plan, epsilon: float) -> list[str]:
             "ε",
         )
     return [head] + [
-        f"  true {name} = {factor * unit:<8.4g} it is rejected with probability "
-        f"{chance:.2f}"
+        f"  true {name} = {factor * unit:<8.4g} it is rejected with probability {chance:.2f}"
         for factor, chance in p.power
     ]

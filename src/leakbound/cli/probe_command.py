@@ -28,10 +28,8 @@ def command(address: str, as_json: bool, endpoint: Endpoint) -> int:
     supports.
 
     Checks log-probabilities and where they stand, seeds, temperature, repeated questions, limits;
-    then tells which
-    mechanisms, scores and influence readings it can serve. --capabilities is not believed. Ends
-    with 0, or with 4 if nothing
-    answers.
+    then tells which mechanisms, scores and influence readings it can serve. --capabilities is not
+    believed. Ends with 0, or with 4 if nothing answers.
     """
     record = _probed(address, endpoint)
     click.echo(record.model_dump_json(indent=2) if as_json else probe_table(record))

@@ -19,7 +19,7 @@ __all__ = ["progress"]
 def progress(label: str | Callable[[], str]) -> Iterator[Callable[[int, int], None]]:
     """A function to call with (done, total).
 
-    label: what is under way, asked for anew whenever it is shown if it can be called.
+    label: what is being done; a callable is called whenever it is shown.
     """
     now = label if callable(label) else lambda: label
     if sys.stderr.isatty():

@@ -40,9 +40,12 @@ USUAL = Scale()
     "--list", "listed", is_flag=True, help="name every recipe, with what it takes to run it"
 )
 @click.option(
-    "--model", "models", multiple=True,
-    help="model address; recipes that compare models take several (the option again, or commas) [default: the pocket model of --list]",
-)  # fmt: skip
+    "--model",
+    "models",
+    multiple=True,
+    help="model address; recipes that compare models take several (the option again, or commas) "
+    "[default: the pocket model of --list]",
+)
 @click.option(
     "--data",
     default=None,
@@ -73,13 +76,26 @@ USUAL = Scale()
 )
 @endpoint_options
 @click.option(
-    "--out", type=click.Path(path_type=Path), default=Path("reproduced"), show_default=True,
-    help="folder of the tables (.md, .csv, .json, .html) and of the outputs, which all recipes share",
-)  # fmt: skip
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path("reproduced"),
+    show_default=True,
+    help="folder of the tables (.md, .csv, .json, .html) and of the outputs, which all recipes "
+    "share",
+)
 def command(
-    name: str | None, listed: bool, models: tuple[str, ...], data: str | None, task: str | None, data_dir: str | None,
-    embedder: str | None, quick: bool, endpoint: Endpoint, out: Path, **sizes: int | None,
-) -> int:  # fmt: skip
+    name: str | None,
+    listed: bool,
+    models: tuple[str, ...],
+    data: str | None,
+    task: str | None,
+    data_dir: str | None,
+    embedder: str | None,
+    quick: bool,
+    endpoint: Endpoint,
+    out: Path,
+    **sizes: int | None,
+) -> int:
     """Run one table or figure of a paper: what the paper prints beside what is measured here, and
     what differs.
 
@@ -93,11 +109,14 @@ def command(
         raise unknown_name("the recipe", name, recipes)
     recipe = recipes[name]
     context = RecipeContext(
-        out, tuple(addresses(models or (recipe.model,))),
-        _given(data=data, task=task or (None if data else recipe.task), data_dir=data_dir), embedder,
-        replace(QUICK if quick else USUAL, **_given(**sizes)), partial(open_models, endpoint=endpoint),
+        out,
+        tuple(addresses(models or (recipe.model,))),
+        _given(data=data, task=task or (None if data else recipe.task), data_dir=data_dir),
+        embedder,
+        replace(QUICK if quick else USUAL, **_given(**sizes)),
+        partial(open_models, endpoint=endpoint),
         lambda line: say(f"  {line}", err=True),
-    )  # fmt: skip
+    )
     _folder((out / name).parent)
     found = Reproduction(recipe, tuple(recipe.run(context)), _made_with(recipe, context))
     for suffix, written in FORMATS.items():

@@ -40,9 +40,13 @@ MEANS = {
 )
 @click.option("--json", "as_json", is_flag=True, help="print JSON")
 def command(
-    file: Path, contexts: Path | None, context_column: str | None, response_column: str | None, reference_column: str | None,
+    file: Path,
+    contexts: Path | None,
+    context_column: str | None,
+    response_column: str | None,
+    reference_column: str | None,
     as_json: bool,
-) -> int:  # fmt: skip
+) -> int:
     """Count the responses of a CSV or JSONL FILE that repeat their context, by the paper's text and
     by its program.
 

@@ -36,16 +36,23 @@ __all__ = ["command"]
     help="most bytes of a request",
 )
 def command(
-    config: str | None, assignments: tuple[str, ...], budget: float | None, ledger: Path, longest_query: int, host: str,
-    port: int, limit: int, endpoint: Endpoint, local: Local, **flags: Any,
-) -> int:  # fmt: skip
+    config: str | None,
+    assignments: tuple[str, ...],
+    budget: float | None,
+    ledger: Path,
+    longest_query: int,
+    host: str,
+    port: int,
+    limit: int,
+    endpoint: Endpoint,
+    local: Local,
+    **flags: Any,
+) -> int:
     """Answer queries from the private rows over HTTP: an OpenAI-compatible /v1/chat/completions.
 
     Listens on this machine only. For any other --host, put a bearer token into the environment
-    variable
-    LEAKBOUND_TOKEN; if it is set, it is required on this machine too. Only the last user message is
-    read. An
-    exhausted budget is HTTP 403.
+    variable LEAKBOUND_TOKEN; if it is set, it is required on this machine too. Only the last user
+    message is read. An exhausted budget is HTTP 403.
     """
     token = os.environ.get("LEAKBOUND_TOKEN") or None
     if token is None and not is_local(host):

@@ -37,9 +37,13 @@ __all__ = ["command"]
 @endpoint_options
 @local_options
 @click.option(
-    "--grid", "grids", multiple=True, metavar="KEY=VALUE,VALUE",
-    help="values of a configuration key such as epsilon, or of an option such as mechanism.partitions; several make every combination",
-)  # fmt: skip
+    "--grid",
+    "grids",
+    multiple=True,
+    metavar="KEY=VALUE,VALUE",
+    help="values of a configuration key such as epsilon, or of an option such as "
+    "mechanism.partitions; several make every combination",
+)
 @click.option(
     "--repeat",
     type=click.IntRange(1),
@@ -75,24 +79,34 @@ __all__ = ["command"]
     help="where the runs are kept",
 )
 def command(
-    config: str | None, assignments: tuple[str, ...], grids: tuple[str, ...], repeat: int, utility: int, skip_invalid: bool,
-    figures: tuple[str, ...], cache: Path | None, out: Path, endpoint: Endpoint, local: Local, **flags: Any,
-) -> int:  # fmt: skip
-    """Audit every combination of a grid. The model is asked once for all that differs in noise or in
-    statistics only.
+    config: str | None,
+    assignments: tuple[str, ...],
+    grids: tuple[str, ...],
+    repeat: int,
+    utility: int,
+    skip_invalid: bool,
+    figures: tuple[str, ...],
+    cache: Path | None,
+    out: Path,
+    endpoint: Endpoint,
+    local: Local,
+    **flags: Any,
+) -> int:
+    """Audit every combination of a grid. The model is asked once for all that differs in noise or
+    in statistics only.
 
     The grid is that of --config (a section `grid:`), changed by --grid. The same command resumes
-    where it stopped. Exits with 1 if any point is a violation, else with the code of the first point
-    that failed, else with 3 if any is inconclusive, else with 0.
+    where it stopped. Exits with 1 if any point is a violation, else with the code of the first
+    point that failed, else with 3 if any is inconclusive, else with 0.
     """
     values = read_config(Path(config)) if config else {}
     grid = merge_grids(values.pop("grid", {}), parse_grid(grids))
     base = merge_keys(flat_keys(values), flat_keys(overrides(assignments, flags)))
-    way = CollectOptions(out, None, cache, False, None)
+    collecting = CollectOptions(out, None, cache, False, None)
     opener = partial(open_models, endpoint=endpoint, local=local)
-    caching = CachingOpener(way.opener(opener))
+    caching = CachingOpener(collecting.opener(opener))
     plan = plan_sweep(base, grid, caching, repeat, utility, skip_invalid)
-    sweep = Sweep(plan, out, caching, lambda prepared: way.asker(prepared, opener))
+    sweep = Sweep(plan, out, caching, lambda prepared: collecting.runner(prepared, opener))
     with progress(lambda: sweep.label) as sweep.progress:
         record = sweep.run()
     write_sweep(record, out / "sweep.html", figures)

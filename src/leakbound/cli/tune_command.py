@@ -40,11 +40,19 @@ __all__ = ["command"]
     help="pairs that score a query",
 )
 @click.option(
-    "--reflection-model", metavar="ADDRESS|none", default=None,
-    help="model that proposes queries and reads the pilot's canaries; none: try a list of rewrites [default: the audited model]",
-)  # fmt: skip
-@click.option("--save", type=click.Path(path_type=Path, dir_okay=False), default=Path("attack.yaml"), show_default=True,
-              help="the attack file to write")  # fmt: skip
+    "--reflection-model",
+    metavar="ADDRESS|none",
+    default=None,
+    help="model that proposes queries and reads the pilot's canaries; none: try a list of "
+    "rewrites [default: the audited model]",
+)
+@click.option(
+    "--save",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=Path("attack.yaml"),
+    show_default=True,
+    help="the attack file to write",
+)
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
@@ -53,15 +61,22 @@ __all__ = ["command"]
     help="where tried queries are kept",
 )
 def command(
-    config: str | None, assignments: tuple[str, ...], start: str, max_calls: int, pilot_pairs: int,
-    reflection_model: str | None, save: Path, out: Path, endpoint: Endpoint, **flags: Any,
-) -> int:  # fmt: skip
+    config: str | None,
+    assignments: tuple[str, ...],
+    start: str,
+    max_calls: int,
+    pilot_pairs: int,
+    reflection_model: str | None,
+    save: Path,
+    out: Path,
+    endpoint: Endpoint,
+    **flags: Any,
+) -> int:
     """Search for a better audit query: takes the options of `audit`, and leaves a file for its
     --config.
 
     Queries are scored on pilot pairs that share no random numbers and no canary with the audit of
-    the same seed. The same
-    command goes on where it stopped, and asks nothing that it knows.
+    the same seed. The same command resumes, and asks nothing twice.
     """
     spec = spec_from(config, assignments, flags)
     if not save.absolute().parent.is_dir():
@@ -69,9 +84,15 @@ def command(
             f"the folder of --save {str(save)!r} does not exist; name a file in one that does."
         )
     tuned = tune(
-        spec, max_calls=max_calls, pairs=pilot_pairs, start=start, reflection=reflection_model, out=out,
-        tell=lambda line: say(line, err=True), endpoint=endpoint,
-    )  # fmt: skip
+        spec,
+        max_calls=max_calls,
+        pairs=pilot_pairs,
+        start=start,
+        reflection=reflection_model,
+        out=out,
+        tell=lambda line: say(line, err=True),
+        endpoint=endpoint,
+    )
     save_attack(tuned, save)
     say(_told(tuned, save))
     return 0
@@ -83,14 +104,16 @@ def _told(tuned: Tuned, save: Path) -> str:
         [
             f"Pilot accuracy {tuned.before:.3f} before, {tuned.after:.3f} after{gain}",
             (
-                f"  {len(tuned.scored)} {'query' if len(tuned.scored) == 1 else 'queries'} scored on "
+                f"  {len(tuned.scored)} {'query' if len(tuned.scored) == 1 else 'queries'} scored "
+                "on "
                 f"{tuned.pairs} pilot pairs, {tuned.refused} refused; ended: {tuned.ended}"
             ),
             f"  {tuned.calls} of {tuned.max_calls} model calls spent (cost: {tuned.cost})",
             f"  Query: {tuned.best}",
             f"  Attack file: {save}",
             (
-                f"  Next: leakbound audit --config {save}, with the same --seed and the other options "
+                f"  Next: leakbound audit --config {save}, with the same --seed and the other "
+                "options "
                 "of this command"
             ),
         ]
