@@ -10,19 +10,17 @@ from typing import Any
 
 import pytest
 
-import leakbound
-from leakbound.auditing import AuditResult, make_spec, prepare
+from leakbound.auditing import AuditResult, make_spec, prepare, run_audit
 from leakbound.errors import UsageError
-from leakbound.gating.gate import reach
 from leakbound.models import Scripted
-from leakbound.report.figures import roc_figure
+from leakbound.report.audit.figures import roc_figure
 from leakbound.stats import clopper_pearson, cut
 from leakbound.tasks import Example
 
 DATA = tuple(Example(f"row {i}", "ab"[i % 2]) for i in range(40))
 LEARNT: dict[str, Any] = {
     "mechanism": "embedding_mean",
-    "attack": "signal_pair",
+    "query": "signal_pair",
     "score": "reference_direction",
 }
 VOTES: dict[str, Any] = {"mechanism": "report_noisy_max", "estimator": "clopper_pearson"}
@@ -33,7 +31,8 @@ def model() -> Scripted:
 
 
 def audited(out: Path, **options: Any) -> AuditResult:
-    return leakbound.audit(DATA, model=model(), out=out, shots=10, simulations=2_000, **options)
+    spec = make_spec({"shots": 10, "simulations": 2_000, **options})
+    return run_audit(prepare(spec, model(), rows=DATA), out)[0]
 
 
 @pytest.mark.parametrize("threshold", [0.0, "split:0.1", "bonferroni", None])
@@ -44,14 +43,15 @@ def test_pairs_that_taught_the_score_enter_no_bound(tmp_path: Path, threshold: A
 
 def test_what_pairs_could_have_shown_leaves_out_those_that_taught_the_score(tmp_path: Path) -> None:
     record = audited(tmp_path, pairs=20, **LEARNT)
-    assert f"epsilon {cut(reach(record)[0])}" in record.decision.reasons[0]
+    assert record.tested_pairs == 16
+    assert f"epsilon {cut(record.largest_certifiable.epsilon)}" in record.sentences[0]
 
 
 def test_what_pairs_could_have_shown_counts_the_thresholds_that_are_tried(tmp_path: Path) -> None:
     record = audited(tmp_path, pairs=20, threshold="bonferroni", **VOTES)
-    flawless = clopper_pearson(20, 0, 0, 20, 1e-5, 1 - 0.05 / 29).epsilon
-    assert reach(record)[0] == flawless
-    assert f"epsilon {cut(flawless)}" in record.decision.reasons[0]
+    perfect = clopper_pearson(20, 0, 0, 20, 1e-5, 1 - 0.05 / 29).epsilon
+    assert record.largest_certifiable.epsilon == perfect
+    assert f"epsilon {cut(perfect)}" in record.sentences[0]
 
 
 def test_a_score_needs_a_pair_beside_those_that_teach_it() -> None:
@@ -85,7 +85,7 @@ def test_an_early_end_leaves_confidence_to_the_anytime_valid_bound_only(
         "simulations": 2_000,
         "stop_when_rejected": early,
     }
-    record = leakbound.audit(DATA, model=leaky, out=tmp_path, mechanism="few_shot", **options)
+    record, _ = run_audit(prepare(make_spec(options), leaky, rows=DATA), tmp_path)
     assert record.verdict == "violation"
     assert (record.counts["pairs"] < 60) == early
     sure = {e.method for e in record.estimates if e.confidence is not None}

@@ -18,7 +18,8 @@ from leakbound.auditing import AuditResult, make_spec, prepare, run_audit
 from leakbound.auditing.plan import plan
 from leakbound.auditing.prepare import Prepared
 from leakbound.errors import UsageError
-from leakbound.gating.gate import Gate, GateResult, check_gate, power, reach
+from leakbound.estimators import Bounds
+from leakbound.gating.gate import Gate, GateResult, check_gate, power
 from leakbound.models import Scripted
 from leakbound.report.junit import junit
 from leakbound.tasks import Example
@@ -76,13 +77,13 @@ def test_outcomes(runs: Runs) -> None:
     assert outcome(runs, "few", 1.0) == "inconclusive"
     assert outcome(runs, "few", 100.0) == "inconclusive"
     assert outcome(runs, "few", 0.1) == "passed"  # six pairs certify 0.27 at most
-    assert outcome(runs, "few", 0.1, consistent=True) == "inconclusive"
+    assert outcome(runs, "few", 0.1, no_violation=True) == "inconclusive"
     assert outcome(runs, "noisy", 4.0) == "passed"
 
 
 def test_a_bound_above_the_gate_is_a_violation_although_the_claim_stands(runs: Runs) -> None:
     record = runs["noisy"][1]
-    assert record.verdict == "consistent"
+    assert record.verdict == "no_violation"
     bound = record.bound.epsilon or 0.0
     assert 0 < bound < 4
     assert outcome(runs, "noisy", 0.5 * bound) == "violation"
@@ -109,23 +110,35 @@ def test_point_estimates_take_no_part(runs: Runs) -> None:
             )
 
 
-@pytest.mark.parametrize("name", ["blind", "few", "counted", "tried", "thrice", "noisy"])
-def test_power_and_reach_are_those_of_the_plan(runs: Runs, name: str) -> None:
+@pytest.mark.parametrize("name", ["blind", "few", "counted", "tried", "thrice", "noisy", "votes"])
+def test_power_and_largest_certifiable_are_those_of_the_plan(runs: Runs, name: str) -> None:
     prepared, record = runs[name]
     planned = plan(prepared)
-    assert reach(record) == pytest.approx((planned.epsilon_ceiling, planned.mu_ceiling))
+    assert record.largest_certifiable == Bounds(planned.largest_epsilon, planned.largest_mu)
     for factor, chance in planned.power:
-        assert power(record, factor) == pytest.approx(chance)
+        if factor > 1:
+            assert power(record, factor) == (factor, pytest.approx(chance))
+
+
+def test_a_factor_that_the_result_lacks_takes_the_next_lower_one_and_says_so(runs: Runs) -> None:
+    record = runs["blind"][1]
+    assert power(record, 2.9) == power(record, 2.0)
+    assert power(record, 50.0) == power(record, 8.0)
+    why = check_gate(record, Gate(1.0, min_power=0.999, factor=2.9)).why
+    assert "leaks 2 times as much as what is tested (the nearest below 2.9 for which" in why
+    assert power(record, 1.1) is None
+    found = check_gate(record, Gate(1.0, min_power=0.5, factor=1.1))
+    assert found.outcome == "inconclusive"
+    assert "use a factor of at least 1.25" in found.why
 
 
 def test_the_claim_of_several_answers_is_met_by_its_printed_value(runs: Runs) -> None:
     assert runs["thrice"][1].claim.epsilon > 0.3  # 3 times 0.1, rounded
-    assert outcome(runs, "thrice", 0.3, consistent=True, min_power=0.001) == "passed"
+    assert outcome(runs, "thrice", 0.3, no_violation=True, min_power=0.001) == "passed"
 
 
 def test_too_little_power_is_inconclusive(runs: Runs) -> None:
-    chance = power(runs["blind"][1], 2.0)
-    assert chance is not None
+    _, chance = power(runs["blind"][1], 2.0) or (0.0, 0.0)
     assert 0.2 < chance < 0.99
     assert outcome(runs, "blind", 1.0, min_power=chance - 0.1) == "passed"
     assert outcome(runs, "blind", 1.0, min_power=chance + 0.005) == "inconclusive"

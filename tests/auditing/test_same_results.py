@@ -13,12 +13,10 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from leakbound.auditing.sequential import SequentialStop
 
 import leakbound
 from leakbound.auditing import make_spec, prepare, run_audit
-from leakbound.auditing.collect import collect
-from leakbound.auditing.run import questions, replay_only, run_shard
+from leakbound.auditing.run import collection_plan, replay_only, run_shard
 from leakbound.auditing.store import RunStore
 from leakbound.cli import main
 from leakbound.errors import StoreError
@@ -53,7 +51,7 @@ def test_batches_in_any_order_and_in_two_runs(
     made = prepare(make_spec({**EARLY, "stop_when_rejected": early}), leaky, rows=rows)
     store = RunStore(out / made.name, made.manifest)
     for first in order[:cut]:
-        batch = questions(made).ask(first, leaky)
+        batch = collection_plan(made).ask(first, leaky)
         store.add(batch.first, batch.rows, batch.calls)
     record, _ = run_audit(
         made,
@@ -75,21 +73,6 @@ def test_an_early_stop_is_the_same_on_answers_of_another_run(
     assert whole(rows, counted, tmp_path / "both", **EARLY).to_json() == alone.to_json()
     assert counted.calls == 0
     assert alone.counts["pairs"] < 20
-
-
-def test_every_pair_is_bet_on_once(
-    rows: Context, leaky: Scripted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Looking whether an audit may end reads each stored pair once, whatever the batches."""
-    made = prepare(make_spec({**VOTES, "pairs": 80, "stop_when_rejected": True}), leaky, rows=rows)
-    store = RunStore(tmp_path / "run", made.manifest)
-    watch, read = SequentialStop(made, store), []
-    some = RunStore.some
-    monkeypatch.setattr(
-        RunStore, "some", lambda self, *place: read.extend(found := some(self, *place)) or found
-    )
-    collect(questions(made), leaky, store, stop=watch)
-    assert [row.pair for row in read] == list(range(80))
 
 
 def test_a_cache_changes_no_byte(rows: Context, leaky: Scripted, tmp_path: Path) -> None:

@@ -14,13 +14,15 @@ import pytest
 
 import leakbound
 from leakbound.attacks import Attack, Hex, Membership, PredictedMember
-from leakbound.auditing.service import audit_service
+from leakbound.auditing.design import design
+from leakbound.errors import BudgetExhausted
 from leakbound.mechanisms import ReportNoisyMax
 from leakbound.models import Scripted
 from leakbound.privacy import ApproxDP, Guarantee
 from leakbound.serving import PrivateICL
-from leakbound.serving.ledger import Ledger, Spent
-from leakbound.tasks import Context, Example, Query, Task
+from leakbound.serving.ledger import BudgetState, Ledger
+from leakbound.stats import EProcess
+from leakbound.tasks import Context, Example, Query, Task, parse_answer
 
 ROWS = tuple(Example(f"note {i}", "ab"[i % 2]) for i in range(40))
 TASK = Task("t", ("a", "b"))
@@ -32,8 +34,8 @@ TOTAL = ApproxDP(2.0, 1e-5)
 class Forgetful(Ledger):
     """Writes nothing down: every answer is the first."""
 
-    def spend(self, context: str, guarantee: Guarantee) -> Spent:
-        return Spent(0.0, self.epsilon, self.delta, 0)
+    def spend(self, context: str, guarantee: Guarantee) -> BudgetState:
+        return BudgetState(0.0, self.epsilon, self.delta, 0)
 
 
 def server(kind: type[Ledger], folder: Path) -> Any:
@@ -49,18 +51,49 @@ def server(kind: type[Ledger], folder: Path) -> Any:
     return make
 
 
-def test_a_server_that_forgets_to_charge_is_refuted_and_a_sound_one_is_not(tmp_path: Path) -> None:
-    broken = audit_service(
-        server(Forgetful, tmp_path / "a"), TOTAL, ROWS, TASK, ATTACK, 60, 2, queries=600
-    )
-    sound = audit_service(
-        server(Ledger, tmp_path / "b"), TOTAL, ROWS, TASK, ATTACK, 60, 2, queries=600
-    )
-    assert broken.rejected
-    assert broken.answers == 600
-    assert (broken.bound.epsilon or 0) > 2.0
-    assert not sound.rejected
-    assert sound.answers == 1
+def answers_of(service: Any, query: Query, most: int) -> list[str]:
+    """Answers until the service refuses."""
+    found: list[str] = []
+    for _ in range(most):
+        try:
+            found.append(service(query))
+        except BudgetExhausted:
+            break
+    return found
+
+
+def audited(make: Any, pairs: int = 60, queries: int = 600) -> tuple[float, float]:
+    """(bound on epsilon of all answers together, mean number of answers) of fresh services.
+
+    A trial's score is the share of its answers that speak for the canary. Ends at a rejection.
+    """
+    levels = (np.arange(queries) + 0.5) / queries
+    process, answered = EProcess(TOTAL, deltas=(TOTAL.delta,)), 0
+    bound = 0.0
+    for pair in design(ROWS, TASK, ATTACK, pairs, 2, 0):
+        shares = []
+        for job in (pair.member, pair.nonmember):
+            said = answers_of(make(job.context), job.query, queries)
+            known = TASK.answers(job.query)
+            yes = [parse_answer(text, known) == known.index(pair.asked.member) for text in said]
+            shares.append(float(np.mean(yes)) if yes else 0.5)
+            answered += len(said)
+        process.update(*(np.asarray(share >= levels, float) for share in shares))
+        bound = process.epsilon_lower_bound(TOTAL.delta).epsilon or 0.0
+        if bound > TOTAL.value:
+            break
+    return bound, answered / (2 * process.pairs)
+
+
+def test_a_server_that_forgets_to_charge_is_rejected_and_a_correct_one_is_not(
+    tmp_path: Path,
+) -> None:
+    broken, answered = audited(server(Forgetful, tmp_path / "a"))
+    assert broken > TOTAL.value
+    assert answered == 600
+    correct, answered = audited(server(Ledger, tmp_path / "b"))
+    assert correct <= TOTAL.value
+    assert answered == 1
 
 
 @pytest.fixture(autouse=True)
@@ -75,7 +108,7 @@ def test_more_answers_are_held_against_the_composed_claim(
     options: dict[str, Any] = {
         "mechanism": "report_noisy_max",
         "epsilon": 1,
-        "simulations": 20_000,
+        "settings": {"simulations": 20_000},
         "pairs": 60,
     }
     one = leakbound.audit(rows, model=leaky, out=tmp_path, **options)
@@ -84,7 +117,7 @@ def test_more_answers_are_held_against_the_composed_claim(
     assert nine.claim.delta == pytest.approx(9e-5)
     assert nine.guarantee.mu == pytest.approx(3 * (one.guarantee.mu or 0))
     assert 2 * (one.mu_bound.mu or 0) < (nine.mu_bound.mu or 0) <= (nine.guarantee.mu or 0)
-    assert nine.verdict == "consistent"
+    assert nine.verdict == "no_violation"
     assert nine.counts["model_calls"] == one.counts["model_calls"]
 
 
@@ -105,7 +138,7 @@ def test_correlated_noise_over_answers_is_refuted(
     options: dict[str, Any] = {
         "mechanism": "report_noisy_max",
         "epsilon": 4,
-        "simulations": 20_000,
+        "settings": {"simulations": 20_000},
         "pairs": 60,
     }
     assert (

@@ -145,7 +145,7 @@ def _describe(attack: Attack, mechanism: Mechanism) -> dict[str, str]:
 
 
 def _example(prepared: Prepared, pair: Pair) -> str:
-    """The prompt that shows the canary of the first pair, with private text as far as it is kept."""
+    """The prompt that shows the first canary, with private text as far as it is kept."""
     keep = prepared.spec.design.store_text
     job = pair.member if keep == "all" else _redacted(pair, keep == "canary_only")
     requests = prepared.mechanism.requests(prepared.task, job, pair.draw)

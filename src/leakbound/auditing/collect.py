@@ -104,14 +104,24 @@ def run_serial(questions: CollectionPlan, model: Model, batches: Sequence[int]) 
 
 
 def collect(
-    questions: CollectionPlan, model: Model, store: RunStore, shard: tuple[int, int] = (1, 1), ask: BatchRunner = run_serial,
-    progress: Progress = lambda done, total: None, stop: Callable[[], bool] = lambda: False,
-) -> None:  # fmt: skip
-    """Collect the batches that the store lacks, in the shard's part of the run; resuming asks the
-    same batches.
+    questions: CollectionPlan,
+    model: Model,
+    store: RunStore,
+    shard: tuple[int, int] = (1, 1),
+    ask: BatchRunner = run_serial,
+    progress: Progress = lambda done, total: None,
+    stop: Callable[[], bool] = lambda: False,
+) -> None:
+    """Collect the batches that the store lacks, in the shard's part of the run.
 
-    ask: who asks; its batches may come in any order. `stop` is asked before every further batch: an
-    anytime-valid audit may end early.
+    Args:
+        questions: What the run asks; resuming asks the same batches.
+        model: What is asked.
+        store: Where batches are kept.
+        shard: (i, N), the i-th of N shards.
+        ask: Asks the model; its batches may come in any order.
+        progress: Called with (pairs done, pairs in all).
+        stop: Called before every further batch; True ends the collection.
     """
     mine, stored = questions.batches(shard), store.batches()
     missing = [first for first in mine if first not in stored]

@@ -13,7 +13,7 @@ from leakbound.auditing.prepare import Prepared, open_models, prepare
 from leakbound.auditing.result import AuditResult
 from leakbound.auditing.run import collection_plan, write_result
 from leakbound.auditing.spec import AuditSpec, make_spec
-from leakbound.auditing.store import RunStore, read_manifest
+from leakbound.auditing.store import VERSION, RunStore, read_manifest, require_current
 from leakbound.errors import StoreError, UsageError
 from leakbound.models import Model, Unopened
 
@@ -28,11 +28,10 @@ def merge(
     """Join the run folders of shards under `out` and compute the record; returns it with its
     folder. No model is asked.
 
-    folders: run folders, or folders (an --out) that hold one run and no other.
-    A model is opened only where its tokenizer made the canaries (unigram). Raises StoreError if the
-    folders are not of one run, if two
-    disagree on a batch, if a shard is missing or not finished, or if data or system have changed
-    since.
+    folders: run folders, or folders (an --out) that hold one run and no other. A model is opened
+    only where its tokenizer made the canaries (unigram). Raises StoreError if the folders are not
+    of one run, if two disagree on a batch, if a shard is missing or not finished, or if data or
+    system have changed since.
     """
     folders = [_run_in(folder) for folder in folders]
     manifest = _one_run(folders)
@@ -63,13 +62,16 @@ def kept_model(spec: AuditSpec, out: Path) -> Model:
             "the canary unigram is made with the model's tokenizer, and --replay opens no model; "
             "leave --replay out."
         )
-    runs = [read_manifest(folder) for folder in sorted(out.iterdir())] if out.is_dir() else []
+    folders = sorted(out.iterdir()) if out.is_dir() else []
     address = (spec.system.model, spec.system.embedder)
-    found = {
-        run["model"]
-        for run in runs
+    runs = {
+        folder: run
+        for folder, run in ((folder, read_manifest(folder)) for folder in folders)
         if run and (run["spec"].get("model"), run["spec"].get("embedder")) == address
     }
+    found = {run["model"] for run in runs.values() if run["schema_version"] == VERSION}
+    for folder, run in runs.items() if not found else ():
+        require_current(run, folder)
     if len(found) != 1:
         many = (
             f"{len(found)} versions of the model {spec.system.model!r}; keep the runs of one"
@@ -119,6 +121,7 @@ def _one_run(folders: Sequence[Path]) -> Manifest:
 
 def _manifest(folder: Path) -> Manifest:
     found = read_manifest(folder)
+    require_current(found, folder)
     if "beside" not in found or not (folder / "trials.sqlite").is_file():
         raise StoreError(
             f"{str(folder)!r} is no run folder of this version; give the folders that `audit "

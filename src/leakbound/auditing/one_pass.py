@@ -175,7 +175,7 @@ class OnePass:
 
 
 def _begun(deciding: Estimator, design: TrialDesign) -> Iterator[tuple[Estimator, Observer]]:
-    """The deciding estimator and all that are reported beside it, where they can read the design."""
+    """The deciding estimator and those reported beside it that can read the design."""
     if deciding not in REPORTED:
         yield deciding, deciding.begin(design)
     for one in REPORTED:

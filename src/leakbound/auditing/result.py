@@ -87,7 +87,7 @@ class GuaranteeData(_Frozen):
 
 
 class Curves(_Frozen):
-    """What the figures show: the ROC curve of simulated outputs, and histograms of both contexts."""
+    """What figures show: the ROC curve of simulated outputs, and histograms of both contexts."""
 
     fpr: tuple[float, ...]
     tpr: tuple[float, ...]

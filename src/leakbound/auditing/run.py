@@ -20,9 +20,12 @@ Progress = Callable[[int, int], None]
 
 
 def run_audit(
-    prepared: Prepared, out: Path, progress: Progress = lambda done, total: None, reuse: bool = True,
+    prepared: Prepared,
+    out: Path,
+    progress: Progress = lambda done, total: None,
+    reuse: bool = True,
     ask: BatchRunner = run_serial,
-) -> tuple[AuditResult, Path]:  # fmt: skip
+) -> tuple[AuditResult, Path]:
     """Collect what is missing, and compute the result in one pass.
 
     Args:
@@ -46,9 +49,13 @@ def run_audit(
 
 
 def run_shard(
-    prepared: Prepared, shard: tuple[int, int], out: Path, progress: Progress = lambda done, total: None,
-    reuse: bool = True, ask: BatchRunner = run_serial,
-) -> Path:  # fmt: skip
+    prepared: Prepared,
+    shard: tuple[int, int],
+    out: Path,
+    progress: Progress = lambda done, total: None,
+    reuse: bool = True,
+    ask: BatchRunner = run_serial,
+) -> Path:
     """Collect the batches of one shard only.
 
     Args:
@@ -122,8 +129,8 @@ def replay_only(plan: CollectionPlan, model: Model, batches: Sequence[int]) -> B
         StoreError: Always.
     """
     raise StoreError(
-        f"{len(batches)} of {len(plan.batches())} batches are not kept, and --replay asks no model; "
-        "run the audit without it, or give the --cache that has their answers."
+        f"{len(batches)} of {len(plan.batches())} batches are not kept, and --replay asks no "
+        "model; run the audit without it, or give the --cache that has their answers."
     )
 
 

@@ -20,13 +20,16 @@ from leakbound.errors import StoreError
 from leakbound.tasks import Aggregate, GeneratedText, Vector, Votes
 
 __all__ = [
-    "EvidenceRow", "RunStore", "read_manifest", "require_current", "run_id", "write_private",
+    "VERSION", "EvidenceRow", "RunStore", "read_manifest", "require_current", "run_id",
+    "write_private",
 ]  # fmt: skip
 
 SCHEMA = """
-CREATE TABLE IF NOT EXISTS evidence (pair INTEGER PRIMARY KEY, member TEXT NOT NULL, nonmember TEXT NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS evidence (
+  pair INTEGER PRIMARY KEY, member TEXT NOT NULL, nonmember TEXT NOT NULL) STRICT;
 CREATE TABLE IF NOT EXISTS batches (first INTEGER PRIMARY KEY, calls INTEGER NOT NULL) STRICT;
-CREATE TABLE IF NOT EXISTS shards (number INTEGER NOT NULL, total INTEGER NOT NULL, PRIMARY KEY (number, total)) STRICT;
+CREATE TABLE IF NOT EXISTS shards (
+  number INTEGER NOT NULL, total INTEGER NOT NULL, PRIMARY KEY (number, total)) STRICT;
 """
 NEXT = (
     "SELECT pair, member, nonmember FROM evidence WHERE pair >= ? AND pair < ? "
@@ -34,8 +37,10 @@ NEXT = (
 )
 BLOCK = 512  # pairs read at once: a few MiB of aggregates, and few openings of the database
 DIFFER = {
-    "evidence": "SELECT pair FROM evidence a JOIN other.evidence b USING (pair) WHERE a.member <> b.member OR a.nonmember <> b.nonmember",
-    "batches": "SELECT first FROM batches a JOIN other.batches b USING (first) WHERE a.calls <> b.calls",
+    "evidence": "SELECT pair FROM evidence a JOIN other.evidence b USING (pair) "
+    "WHERE a.member <> b.member OR a.nonmember <> b.nonmember",
+    "batches": "SELECT first FROM batches a JOIN other.batches b USING (first) "
+    "WHERE a.calls <> b.calls",
 }
 ALL = 1 << 62  # beyond any pair
 VERSION = 2  # of manifest and stored trials
@@ -129,9 +134,9 @@ def require_current(manifest: dict[str, Any], folder: Path) -> None:
     """
     if manifest and manifest.get("schema_version") != VERSION:
         raise StoreError(
-            f"{str(folder)!r} is a run of schema version {manifest.get('schema_version')}, and this "
-            f"version reuses outputs of version {VERSION} only. Its result still loads; run the "
-            "audit again, without --replay, to collect new outputs."
+            f"{str(folder)!r} is a run of schema version {manifest.get('schema_version')}, and "
+            f"this version reuses outputs of version {VERSION} only. Its result still loads; run "
+            "the audit again, without --replay, to collect new outputs."
         )
 
 
@@ -139,7 +144,15 @@ class RunStore:
     """One run on disk. Killing the process at any moment loses at most the batch in flight."""
 
     def __init__(self, folder: Path, identity: dict[str, Any]) -> None:
-        """identity: what the manifest of a new folder says; a folder that is there keeps its own."""
+        """Open a run folder, or make it.
+
+        Args:
+            folder: Where it is.
+            identity: What the manifest of a new folder says; one that is there keeps its own.
+
+        Raises:
+            StoreError: If the folder cannot be used.
+        """
         self.folder = folder
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -137,8 +137,8 @@ def _above_guarantee(guaranteed: float | None, bound: Estimate | None) -> list[s
         return []
     return [
         f"mu is at least {cut(bound.mu, 3)} with {bound.confidence:.0%} confidence, and the noise "
-        f"of the mechanism guarantees {guaranteed:.3f}: the implementation does not satisfy its own "
-        "guarantee."
+        f"of the mechanism guarantees {guaranteed:.3f}: the implementation does not satisfy its "
+        "own guarantee."
     ]
 
 

@@ -1,0 +1,108 @@
+"""Results: what one holds, its schema, and those that earlier versions wrote."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+import leakbound
+from leakbound.auditing import AuditResult, load_result, make_spec, prepare, run_audit
+from leakbound.auditing.export import config_text
+from leakbound.auditing.merge import kept_model, merge
+from leakbound.errors import StoreError
+from leakbound.gating.gate import Gate, check_gate
+from leakbound.models import Scripted
+from leakbound.report import page, summary
+from leakbound.tasks import Context
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+OLD = sorted((GOLDEN / "audit-1").glob("*.json"))
+SCHEMA = Path(leakbound.__file__).parent / "auditing" / "record-2.schema.json"
+VERDICTS = {"violation", "no_violation", "inconclusive"}
+
+
+@pytest.fixture
+def result(rows: Context, leaky: Scripted, tmp_path: Path) -> AuditResult:
+    spec = make_spec({"pairs": 40, "mechanism": "report_noisy_max", "simulations": 2000})
+    return run_audit(prepare(spec, leaky, rows=rows), tmp_path)[0]
+
+
+def test_the_shipped_json_schema_is_that_of_the_result() -> None:
+    assert json.loads(SCHEMA.read_text()) == AuditResult.model_json_schema(mode="serialization")
+
+
+def test_a_result_prints_its_verdict(result: AuditResult) -> None:
+    assert str(result).startswith("NO VIOLATION: no bound exceeds the claim or the guarantee; 40 ")
+    assert result.verdict == "no_violation"
+    assert result.reason is None
+    assert result.findings == ()
+    assert [bound.method for bound in result.bounds] == ["e_process", "e_process_mu"]
+    with pytest.raises(KeyError, match="has no estimate 'gpd'"):
+        result.estimate("gpd")
+
+
+@pytest.mark.parametrize("file", OLD, ids=lambda file: file.stem)
+def test_results_of_version_1_load_gate_report_and_export(file: Path) -> None:
+    old, new = json.loads(file.read_text()), load_result(file)
+    assert old["schema_version"] == 1
+    assert new.verdict in VERDICTS
+    assert (new.verdict == "no_violation") == (old["decision"]["verdict"] == "consistent")
+    assert new.sentences == tuple(old["decision"]["reasons"])
+    assert [e.method for e in new.estimates] == [e["method"] for e in old["estimates"]]
+    assert new.bound.epsilon == next(
+        e["epsilon"] for e in old["estimates"] if e["method"] == old["spec"]["estimator"]
+    )
+    assert "inquiry" not in new.attack.values()
+    assert AuditResult.model_validate_json(new.to_json()) == new
+    assert check_gate(new, Gate(new.claim.epsilon)).outcome == {
+        "violation": "violation", "no_violation": "passed", "inconclusive": "inconclusive",
+    }[new.verdict]  # fmt: skip
+    assert summary(new)
+    assert "What this does not prove" in page([new])
+    if not new.handed:
+        assert make_spec(new.spec).flat().keys() >= new.spec.keys()
+        assert "leakbound audit --config FILE" in config_text(new)
+
+
+def test_what_version_1_printed_as_possible_is_computed_again() -> None:
+    """Its sentences held the largest certifiable epsilon, and nothing else did."""
+    for file in OLD:
+        found = load_result(file)
+        if found.verdict != "violation":
+            most = found.largest_certifiable.epsilon
+            assert f"epsilon {int(most * 100) / 100:.2f}" in found.sentences[0]
+
+
+def test_a_run_of_version_1_is_refused_in_a_sentence_where_its_outputs_are_asked_for(
+    tmp_path: Path,
+) -> None:
+    runs = tmp_path / "runs"
+    shutil.copytree(GOLDEN / "run-1", runs)
+    with pytest.raises(StoreError, match="is a run of schema version 1, and this version reuses"):
+        kept_model(make_spec({}), runs)
+    with pytest.raises(StoreError, match="run the audit again, without --replay"):
+        merge([next(runs.iterdir())], tmp_path / "merged")
+
+
+def test_a_result_of_kinds_that_no_catalogue_holds_gates_reports_and_exports(
+    result: AuditResult, tmp_path: Path
+) -> None:
+    """Gate, report and export read the result alone: a package may be gone by then."""
+    found = json.loads(result.to_json())
+    for key in ("mechanism", "query", "canary", "estimator"):
+        found["spec"][key] = {"kind": f"gone_{key}", "strength": 3}
+        if key in found["attack"]:
+            found["attack"][key] = f"gone_{key}"
+    found["attack"]["score"] = "gone_score"
+    found["handed"] = []
+    file = tmp_path / "record.json"
+    file.write_text(json.dumps(found))
+    gone = load_result(file)
+    assert check_gate(gone, Gate(1.0)).outcome == "passed"
+    assert check_gate(gone, Gate(1.0, min_power=0.5, factor=3)).outcome == "passed"
+    assert "gone_mechanism" in summary(gone)
+    assert "gone_query" in page([gone])
+    assert "kind: gone_canary\n    strength: 3" in config_text(gone)
