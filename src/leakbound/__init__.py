@@ -1,4 +1,5 @@
-"""leakbound: what an LLM application leaks about the private examples in its prompt, and how to limit it.
+"""leakbound: what an LLM application leaks about the private examples in its prompt, and how to
+limit it.
 
 Importing this loads nothing heavy; each public name is loaded when it is first used.
 """
@@ -68,7 +69,8 @@ _MODULES = {
     "systems": "leakbound.systems",
 }
 __all__ = [
-    "ApproxDP", "Attack", "AuditResult", "AuditSpec", "Claim", "Example", "FewShot", "Gaussian", "Guarantee",
+    "ApproxDP", "Attack", "AuditResult", "AuditSpec", "Claim", "Example", "FewShot", "Gaussian",
+    "Guarantee",
     "LeakboundError", "Ledger", "NonPrivate", "PrivateICL", "PromptDefense", "PureDP", "Query",
     "ReportNoisyMax", "Scripted", "Task", "ZCDP", "ZeroShot", "__version__", "answer", "audit",
     "calibrate_gaussian", "canaries", "compare", "estimators", "gate", "influence", "load_result",

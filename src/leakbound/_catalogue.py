@@ -1,4 +1,5 @@
-"""Catalogues of classes by name, and the configuration `{kind: NAME, option: value}` of one of them.
+"""Catalogues of classes by name, and the configuration `{kind: NAME, option: value}` of one of
+them.
 
 A catalogue holds the classes of this package and those that installed packages register through an
 entry point. It is read-only: nobody adds to it at run time. An object that is handed over needs no
@@ -56,8 +57,8 @@ class Catalogue(Mapping[str, type[T]], Generic[T]):
             ) from None
         if not inspect.isclass(kind) or _name(kind) != entry.name:
             raise UsageError(
-                f"{self.what} {entry.name!r} is registered as {entry.value!r}; the entry point must "
-                f"lead to a class whose attribute name is {entry.name!r}. Tell its authors."
+                f"{self.what} {entry.name!r} is registered as {entry.value!r}; the entry point "
+                f"must lead to a class whose attribute name is {entry.name!r}. Tell its authors."
             )
         return kind
 
@@ -93,8 +94,8 @@ class Catalogue(Mapping[str, type[T]], Generic[T]):
 class Component(BaseModel):
     """`{kind: NAME, option: value}`: one class of a catalogue with its options, as in a YAML file.
 
-    A plain name stands for the class with its default options. `python` names the class of an object
-    that no catalogue holds; such a component describes what ran, and cannot be built from.
+    A plain name stands for the class with its default options. `python` names the class of an
+    object that no catalogue holds; such a component describes what ran, and cannot be built from.
     """
 
     model_config = ConfigDict(extra="allow", frozen=True)
@@ -196,9 +197,8 @@ def construct(make: Callable[..., T], options: Mapping[str, Any], name: str) -> 
         if option not in known:
             raise _unknown_option(name, option, known)
         if not _fits(value, known[option]):
-            raise UsageError(
-                f"the option {option} of {name} is {value!r}; it must be {_described(known[option])}."
-            )
+            must = _described(known[option])
+            raise UsageError(f"the option {option} of {name} is {value!r}; it must be {must}.")
     missing = [
         p.name
         for p in inspect.signature(make).parameters.values()

@@ -111,11 +111,12 @@ class PrivacyAudit:
 
         if record.verdict != "no_violation":
             run = (self.folder / record.name).relative_to(self.root)
-            again = f"  Again, from the stored trials: pytest {shlex.quote(self.test)}\n  Its report: leakbound report {run}"
-            pytest.fail(f"{summary(record)}\n{again}", pytrace=False)
+            again = f"  Again, from the stored trials: pytest {shlex.quote(self.test)}"
+            report = f"  Its report: leakbound report {run}"
+            pytest.fail(f"{summary(record)}\n{again}\n{report}", pytrace=False)
 
     def _require_one_system(self, run: str, system: Any) -> None:
-        """Two systems that cannot be told apart would be given each other's trials."""
+        """Two systems that cannot be distinguished would be given each other's trials."""
         from leakbound.errors import UsageError
 
         if self._systems.setdefault(run, system) is not system:
@@ -174,7 +175,7 @@ def _source(system: Any, root: Path) -> str:
         raise UsageError(
             f"the system {getattr(system, '__name__', 'system')!r} is not defined in a file below "
             f"{str(root)!r}, so its stored trials could "
-            "not be told from those of another; write a function or a class around it."
+            "not be distinguished from those of another; write a function or a class around it."
         )
     return f"{kind.__qualname__}:{_digest(file.read_bytes() + _held(system).encode())[:16]}"
 

@@ -1,4 +1,4 @@
-"""The design of an audit: which worlds are compared. Pure; nothing here asks a model."""
+"""The design of an audit: which contexts are compared. Pure; nothing here asks a model."""
 
 from __future__ import annotations
 
@@ -19,11 +19,17 @@ __all__ = ["Pair", "Pairs", "design", "label_order", "relation_of"]
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Pair:
-    """A member and a non-member world that share everything but one example (PRIVATE).
+    """A canary-in and a canary-out context that share everything but one example (PRIVATE).
 
-    `position` is the place of the canary; `draw` names the random draw of sampled answers, the same
-    in both worlds,
-    so that parts which the canary does not touch are asked once.
+    Attributes:
+        index: Number of the pair, from 0.
+        member: The query over the canary-in context.
+        nonmember: The query over the canary-out context.
+        asked: The query, with the answers that speak for and against a member.
+        canary: The record that was inserted.
+        position: Its place in the canary-in context.
+        draw: Names the random draw of sampled answers. Both contexts share it, so parts that the
+            canary does not touch are asked once.
     """
 
     index: int
@@ -39,21 +45,42 @@ class Pair:
 
 
 def relation_of(insertion: str) -> Relation:
-    """How the worlds of a pair differ: by one example more, or by one in the place of another."""
+    """How the two contexts of a pair differ.
+
+    Args:
+        insertion: "add" puts in one more example; anything else changes one.
+
+    Returns:
+        The neighbouring relation.
+    """
     return "add_remove" if insertion == "add" else "replace_one"
 
 
 def label_order(rows: Context) -> tuple[str, str]:
-    """(rarest, most frequent) label of the data; equal counts are ordered by name."""
+    """The rarest and the most frequent label; equal counts are ordered by name.
+
+    Args:
+        rows: Examples (PRIVATE), at least one.
+
+    Returns:
+        (rarest, most frequent).
+    """
     counts = sorted(Counter(row.label for row in rows).items(), key=lambda item: (item[1], item[0]))
     return counts[0][0], counts[-1][0]
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Pairs(Sequence[Pair]):
-    """The pairs of an audit, none of them kept:
+    """The pairs of an audit; each is made from its own seed when it is read, and none is held.
 
-    each is made anew from its own seed whenever it is asked for.
+    Attributes:
+        rows: All examples (PRIVATE).
+        task: Their task.
+        attack: Canary, query, insertion.
+        shots: Examples in a context.
+        seed: Root of all randomness.
+        labels: (rarest, most frequent) label.
+        places: Numbers of the pairs.
     """
 
     rows: Context
@@ -80,15 +107,26 @@ class Pairs(Sequence[Pair]):
 
 
 def design(rows: Context, task: Task, attack: Attack, pairs: int, shots: int, seed: int) -> Pairs:
-    """`pairs` independent pairs:
+    """Independent pairs: contexts of rows drawn without replacement, a canary at a random place.
 
-    contexts of `shots` rows drawn without replacement, a canary at a random place.
+    Args:
+        rows: All examples (PRIVATE).
+        task: Their task.
+        attack: Canary, query, insertion.
+        pairs: Number of pairs.
+        shots: Examples in a context.
+        seed: Root of all randomness.
+
+    Returns:
+        The pairs, made when they are read.
+
+    Raises:
+        DataError: If there are not enough rows for a context and a held-out row.
     """
     if shots + 1 > len(rows):
         raise DataError(
             f"{shots} examples a context and one held-out row need {shots + 1} rows, and the data "
-            f"has {len(rows)}; "
-            "use fewer examples (--shots) or more data."
+            f"has {len(rows)}; use fewer examples (--shots) or more data."
         )
     return Pairs(rows, task, attack, shots, seed, label_order(rows), range(pairs))
 
@@ -135,7 +173,7 @@ def _require_answer(asked: RenderedQuery, task: Task) -> None:
 
 
 def _require_form(canary: Example, row: Example, name: str) -> None:
-    """A canary of another form than the rows would be told from them by anyone."""
+    """Anyone could tell a canary of another form from the rows."""
     images = bool(images_in(canary.input)), bool(images_in(row.input))
     if images[0] != images[1]:
         kinds = ("an image", "texts") if images[0] else ("a text", "images")
