@@ -149,8 +149,8 @@ def test_a_longer_response_only_adds_tokens(model: Scripted) -> None:
     )
 
 
-def test_laws_and_roads_agree(model: Scripted) -> None:
-    """All distributions at once, one by one, and by ScoreTokens where the distribution is the model's own."""
+def test_one_reading_does_not_depend_on_the_others(model: Scripted) -> None:
+    """All distributions at once, one by one, and by ScoreTokens for the model's own."""
 
     def scores(prompt: Any, response: Any) -> Any:
         return [

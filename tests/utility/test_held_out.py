@@ -18,12 +18,12 @@ TASK = Task("letters", ("a", "b"))
 FREE = Task("notes")
 
 
-def drawn(shots: int = 6, queries: int = 8, task: Task = TASK, seed: int = 0) -> HeldOut:
+def held_out_test(shots: int = 6, queries: int = 8, task: Task = TASK, seed: int = 0) -> HeldOut:
     return held_out(ROWS, task, shots, queries, np.random.default_rng(seed))
 
 
 def test_queries_are_about_rows_that_the_context_does_not_hold() -> None:
-    test = drawn()
+    test = held_out_test()
     (context,) = {job.context for job in test.jobs}
     asked = {job.query.text for job in test.jobs}
     assert (len(context), len(asked)) == (6, 8)
@@ -35,7 +35,7 @@ def test_queries_are_about_rows_that_the_context_does_not_hold() -> None:
 
 
 def test_accuracy_is_the_mean_chance_of_the_right_answer() -> None:
-    test = drawn()
+    test = held_out_test()
     votes = [Votes((1, 0, 0)) if label == "a" else Votes((0, 0, 0)) for label in test.truth]
     right = Counter(test.truth)
     certain = test.accuracy(
@@ -47,14 +47,14 @@ def test_accuracy_is_the_mean_chance_of_the_right_answer() -> None:
 
 
 def test_noise_without_end_leaves_chance() -> None:
-    value = drawn().accuracy(
+    value = held_out_test().accuracy(
         ReportNoisyMax(1e9, 1), [Votes((5, 0, 0))] * 8, np.random.default_rng(2)
     )
     assert value == pytest.approx(1 / 3, abs=4 * np.sqrt(0.25 / 3200))
 
 
 def test_free_answers_have_the_mean_rouge_of_what_was_released() -> None:
-    test = drawn(task=FREE)
+    test = held_out_test(task=FREE)
     model = Scripted(complete=lambda prompt: "the letter a")
     aggregate = test.collect(FewShot(), model)
     wanted = np.mean([rouge(label, "the letter a")["rougeL"].f1 for label in test.truth])
@@ -67,7 +67,7 @@ def test_free_answers_have_the_mean_rouge_of_what_was_released() -> None:
 
 def test_equal_questions_are_asked_once() -> None:
     model = Counted(Scripted(complete=lambda prompt: "a"))
-    test = drawn()
+    test = held_out_test()
     same = HeldOut(test.task, (test.jobs[0],) * 5, test.truth[:5], (0,) * 5)
     same.collect(ZeroShot(), model)
     assert model.calls == 1
@@ -75,7 +75,7 @@ def test_equal_questions_are_asked_once() -> None:
 
 def test_too_few_rows_are_refused_with_a_sentence() -> None:
     with pytest.raises(DataError, match="need 31 rows, and the data has 30"):
-        drawn(shots=20, queries=11)
+        held_out_test(shots=20, queries=11)
 
 
 def test_what_the_model_refuses_is_refused_before_any_call() -> None:
@@ -86,5 +86,5 @@ def test_what_the_model_refuses_is_refused_before_any_call() -> None:
 
     model.model.check = check  # type: ignore[method-assign]
     with pytest.raises(TargetError, match="too long"):
-        drawn().check(FewShot(), model)
+        held_out_test().check(FewShot(), model)
     assert model.calls == 0

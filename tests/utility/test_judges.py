@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from leakbound._install import install_hint
 from leakbound.errors import TargetError, UsageError
 from leakbound.utility import bertscore_f1, factkb
 
@@ -27,8 +29,9 @@ def roberta(folder: Path, kind: Any, labels: int = 2, words: int = 66) -> str:
         vocab={mark: i for i, mark in enumerate(marks)}, merges=[]
     )
     config = transformers.RobertaConfig(
-        vocab_size=len(marks), hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32,
-        max_position_embeddings=words, pad_token_id=1, bos_token_id=0, eos_token_id=2, num_labels=labels, initializer_range=0.5,
+        vocab_size=len(marks), hidden_size=16, num_hidden_layers=2, num_attention_heads=2,
+        intermediate_size=32, max_position_embeddings=words, pad_token_id=1, bos_token_id=0,
+        eos_token_id=2, num_labels=labels, initializer_range=0.5,
     )  # fmt: skip
     kind.from_config(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
@@ -128,5 +131,5 @@ def test_folders_that_do_not_serve_get_a_sentence(
     with pytest.raises(TargetError, match="holds no encoder for BERTScore"):
         bertscore_f1(tmp_path / "empty", ["a"], ["b"])
     monkeypatch.setitem(sys.modules, "bert_score", None)
-    with pytest.raises(UsageError, match=r"pip install 'leakbound\[bertscore\]'"):
+    with pytest.raises(UsageError, match=re.escape(install_hint("bertscore"))):
         bertscore_f1(tmp_path / "other", ["a"], ["b"])

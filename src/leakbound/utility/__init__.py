@@ -13,6 +13,6 @@ from leakbound.utility.regurgitation import (
 from leakbound.utility.rouge import Rouge, rouge
 
 __all__ = [
-    "DEFINITIONS", "Counts", "Generation", "HeldOut", "Rouge", "bertscore_f1", "count_generations", "factkb", "held_out", "read_generations",
-    "rouge",
+    "DEFINITIONS", "Counts", "Generation", "HeldOut", "Rouge", "bertscore_f1", "count_generations",
+    "factkb", "held_out", "read_generations", "rouge",
 ]  # fmt: skip

@@ -1,7 +1,4 @@
-"""BERTScore (Zhang et al.):
-
-how alike two texts are to an encoder, by the bert-score package over a local model folder.
-"""
+"""BERTScore: how alike two texts are to an encoder, by bert-score over a local model folder."""
 
 from __future__ import annotations
 
@@ -10,9 +7,13 @@ import importlib.util
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
+from leakbound._install import install_hint
 from leakbound.errors import TargetError, UsageError
+
+if TYPE_CHECKING:
+    from bert_score import BERTScorer
 
 __all__ = ["bertscore_f1"]
 
@@ -20,36 +21,40 @@ __all__ = ["bertscore_f1"]
 def bertscore_f1(
     folder: str | Path, references: Sequence[str], responses: Sequence[str]
 ) -> list[float]:
-    """F1 of each response against its reference (both may be private), not rescaled, without idf
-    weights.
+    """F1 of each response against its reference, not rescaled, without idf weights.
 
-    folder: an encoder saved with save_pretrained. Its layer is the one that bert-score names for a
-    model of the folder's name, such
-    as 17 for `roberta-large`, else the last one. A blank text scores 0. Raises UsageError without
-    the package, TargetError without
-    a usable folder.
+    Args:
+        folder: An encoder saved with save_pretrained. Its layer is the one that bert-score names
+            for a model of the folder's name, such as 17 for `roberta-large`, else the last one.
+        references: Reference texts (may be private).
+        responses: As many responses (may be private).
+
+    Returns:
+        A number for each; 0 where a text is blank.
+
+    Raises:
+        UsageError: If bert-score is not installed.
+        TargetError: If the folder holds no usable encoder.
+
+    Reference:
+        Zhang et al., "BERTScore" (ICLR 2020).
     """
     scorer = _scorer(str(folder))
-    there = [bool(a.strip() and b.strip()) for a, b in zip(references, responses, strict=True)]
-    pairs = [
-        pair
-        for pair, used in zip(zip(responses, references, strict=True), there, strict=True)
-        if used
-    ]
-    found = iter(
+    every = [*zip(responses, references, strict=True)]
+    pairs = [pair for pair in every if all(text.strip() for text in pair)]
+    scores = iter(
         scorer.score(*(list(texts) for texts in zip(*pairs, strict=True)))[2].tolist()
         if pairs
         else ()
     )
-    return [float(next(found)) if used else 0.0 for used in there]
+    return [float(next(scores)) if all(text.strip() for text in pair) else 0.0 for pair in every]
 
 
 @functools.cache
-def _scorer(folder: str) -> Any:
+def _scorer(folder: str) -> BERTScorer:
     if importlib.util.find_spec("bert_score") is None:
         raise UsageError(
-            "BERTScore needs the package bert-score; install it with: pip install "
-            "'leakbound[bertscore]'."
+            f"BERTScore needs the package bert-score; install it with: {install_hint('bertscore')}."
         )
     config = _config(Path(folder))
     from bert_score import BERTScorer
@@ -63,13 +68,11 @@ def _scorer(folder: str) -> Any:
         raise TargetError(
             f"the encoder {folder!r} could not be loaded for BERTScore: {reason}"
         ) from None
-    if hasattr(
-        scorer._tokenizer, "add_prefix_space"
-    ):  # bert-score asks for it in a way that transformers 5 no longer heeds
+    # bert-score asks for the prefix space in a way that transformers 5 no longer heeds
+    if hasattr(scorer._tokenizer, "add_prefix_space"):
         scorer._tokenizer = type(scorer._tokenizer).from_pretrained(folder, add_prefix_space=True)
-    scorer._tokenizer.model_max_length = (
-        config["max_position_embeddings"] - 2
-    )  # bert-score cuts there
+    # bert-score cuts texts there; two positions are those of the special tokens
+    scorer._tokenizer.model_max_length = config["max_position_embeddings"] - 2
     return scorer
 
 

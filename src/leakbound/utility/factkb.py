@@ -1,27 +1,39 @@
-"""FactKB (Feng et al.):
-
-is a response faithful to its context, by a sequence classifier over both.
-"""
+"""FactKB: is a response faithful to its context, by a sequence classifier over both."""
 
 from __future__ import annotations
 
 import functools
 import importlib.util
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
+from leakbound._install import install_hint
 from leakbound.errors import TargetError
+
+if TYPE_CHECKING:
+    from leakbound.models.local.classifier import Classifier
 
 __all__ = ["factkb"]
 
 
 def factkb(folder: str, contexts: Sequence[str], responses: Sequence[str]) -> list[float]:
-    """Probability of class 1 (faithful) of each pair `response </s> context`, in [0, 1]; both texts
-    are private.
+    """Probability that each response is faithful to its context.
 
-    folder: a sequence classifier of two classes with its tokenizer, such as FactKB. A pair longer
-    than its window loses the end of
-    its longer text. Raises TargetError with what is missing.
+    Args:
+        folder: A sequence classifier of two classes with its tokenizer, such as FactKB. It reads
+            `response </s> context`; a pair longer than its window loses the end of its longer text.
+        contexts: Contexts (PRIVATE).
+        responses: As many responses (PRIVATE).
+
+    Returns:
+        The probability of class 1 (faithful) of each, in [0, 1].
+
+    Raises:
+        TargetError: If torch or transformers are not installed, or the folder holds no such
+            classifier.
+
+    Reference:
+        Feng et al., "FactKB" (EMNLP 2023).
     """
     classifier = _classifier(folder)
     found = classifier.probabilities(list(zip(responses, contexts, strict=True)))
@@ -34,14 +46,13 @@ def factkb(folder: str, contexts: Sequence[str], responses: Sequence[str]) -> li
 
 
 @functools.cache
-def _classifier(folder: str) -> Any:
+def _classifier(folder: str) -> Classifier:
     if (
         importlib.util.find_spec("torch") is None
         or importlib.util.find_spec("transformers") is None
     ):
         raise TargetError(
-            "FactKB needs torch and transformers; install them with: pip install "
-            "'leakbound[local]'."
+            f"FactKB needs torch and transformers; install them with: {install_hint('local')}."
         )
     from leakbound.models.local.classifier import load_classifier
 

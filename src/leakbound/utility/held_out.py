@@ -1,4 +1,4 @@
-"""How often, or how nearly, a mechanism's released answer to a held-out query is the right one."""
+"""Utility: how often, or how nearly, a mechanism's answer to a held-out query is right."""
 
 from __future__ import annotations
 
@@ -16,12 +16,19 @@ from leakbound.utility.rouge import rouge
 __all__ = ["HeldOut", "Kind", "held_out"]
 
 Kind = Literal["accuracy", "rougeL"]
-DRAWS = 400
+DRAWS = 400  # outputs a query: the noise of an accuracy stays below that of 100 queries
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class HeldOut:
-    """One context and queries about rows that it does not hold, with their right answers (PRIVATE)."""
+    """One context and queries about rows outside it, with their right answers (PRIVATE).
+
+    Attributes:
+        task: The task.
+        jobs: The context with each query.
+        truth: The right answer to each query.
+        draws: Names of the random draws of each query.
+    """
 
     task: Task
     jobs: tuple[Job, ...]
@@ -37,12 +44,28 @@ class HeldOut:
         return "accuracy" if self.task.labels else "rougeL"
 
     def check(self, mechanism: Mechanism, model: Model) -> None:
-        """Raises, before any call, what model or mechanism refuse of these queries."""
+        """Refuse, before any call, what model or mechanism refuse of these queries.
+
+        Args:
+            mechanism: What answers.
+            model: An opened model.
+
+        Raises:
+            LeakboundError: What either of them refuses.
+        """
         for job, draw in zip(self.jobs, self.draws, strict=True):
             model.check(mechanism.requests(self.task, job, draw))
 
     def collect(self, mechanism: Mechanism, model: Model) -> list[Aggregate]:
-        """The slow side: one aggregate a query (PRIVATE), equal asks once."""
+        """The slow side: one aggregate a query; equal requests are sent once.
+
+        Args:
+            mechanism: What answers.
+            model: An opened model.
+
+        Returns:
+            Aggregates before noise (PRIVATE), in the order of the queries.
+        """
         return mechanism.collect(self.task, self.jobs, self.draws, Distinct(model))
 
     def value(
@@ -52,7 +75,17 @@ class HeldOut:
         model: Model,
         rng: np.random.Generator,
     ) -> float:
-        """In [0, 1]: `accuracy` where answers are labels, else `rouge`."""
+        """`accuracy` where answers are labels, else `rouge`.
+
+        Args:
+            mechanism: What answers.
+            aggregate: What `collect` returned.
+            model: An opened model; used by mechanisms that decode with it.
+            rng: Source of the noise.
+
+        Returns:
+            A number in [0, 1].
+        """
         return (
             self.accuracy(mechanism, aggregate, rng)
             if self.task.labels
@@ -62,7 +95,16 @@ class HeldOut:
     def accuracy(
         self, mechanism: Mechanism, aggregate: Sequence[Aggregate], rng: np.random.Generator
     ) -> float:
-        """Expected share of right answers over 400 releases a query."""
+        """Expected share of right answers, over 400 outputs a query.
+
+        Args:
+            mechanism: What answers.
+            aggregate: What `collect` returned.
+            rng: Source of the noise.
+
+        Returns:
+            A number in [0, 1].
+        """
         hits = [
             (
                 np.asarray(mechanism.release(one, DRAWS, rng).answers)
@@ -79,7 +121,17 @@ class HeldOut:
         model: Model,
         rng: np.random.Generator,
     ) -> float:
-        """Mean ROUGE-L F1 of one released text a query."""
+        """Mean ROUGE-L F1 of one released text a query.
+
+        Args:
+            mechanism: What answers.
+            aggregate: What `collect` returned.
+            model: An opened model; used by mechanisms that decode with it.
+            rng: Source of the noise.
+
+        Returns:
+            A number in [0, 1].
+        """
         texts = [
             mechanism.decode(self.task, job.query, mechanism.release(one, 1, rng), model)[0]
             for job, one in zip(self.jobs, aggregate, strict=True)
@@ -94,18 +146,28 @@ class HeldOut:
 def held_out(
     rows: Context, task: Task, shots: int, queries: int, rng: np.random.Generator
 ) -> HeldOut:
-    """A context of `shots` rows and as many other rows as queries.
+    """Draw a context and held-out queries.
 
-    Raises DataError where there are too few.
+    Args:
+        rows: All rows (PRIVATE).
+        task: The task.
+        shots: Examples in the context.
+        queries: Rows outside of it whose inputs are the queries.
+        rng: Source of the choice.
+
+    Returns:
+        The context with its queries and their right answers.
+
+    Raises:
+        DataError: If there are too few rows.
     """
     if shots + queries > len(rows):
         raise DataError(
             f"{shots} examples and {queries} held-out queries need {shots + queries} rows, and "
-            f"the data has {len(rows)}; use fewer "
-            "queries (--utility) or more data."
+            f"the data has {len(rows)}; use fewer queries (--utility) or more data."
         )
     chosen = [rows[i] for i in rng.choice(len(rows), shots + queries, replace=False)]
-    context, asked = tuple(chosen[:shots]), chosen[shots:]
+    context, held = tuple(chosen[:shots]), chosen[shots:]
     draws = tuple(int(draw) for draw in rng.integers(1 << 31, size=queries))
-    jobs = tuple(Job(context, Query(row.input)) for row in asked)
-    return HeldOut(task, jobs, tuple(row.label for row in asked), draws)
+    jobs = tuple(Job(context, Query(row.input)) for row in held)
+    return HeldOut(task, jobs, tuple(row.label for row in held), draws)

@@ -1,5 +1,4 @@
-"""How many responses repeat their context: the two counts of Context Influence, each by the paper's
-text and by its program.
+"""How many responses repeat their context: the two counts of Context Influence.
 
 The text and the published program of CI do not define the counts alike, so both are here under
 their own names.
@@ -26,8 +25,9 @@ __all__ = [
     "shares_words",
 ]
 
-WORDS = 25  # unique words that program counts as a repeat if a response shares more of them
-LEVEL = 0.5
+WORDS = 25  # the program counts a repeat if more unique words are shared
+LEVEL = 0.5  # of ROUGE-L, in both definitions
+LONGEST_FIELD = 1 << 27  # characters of a CSV field: longer than any context
 CONTEXTS = ("context", "document", "article", "source", "input", "prompt")
 RESPONSES = ("response", "generation", "generations", "output", "prediction", "generated")
 REFERENCES = ("reference", "gold", "target", "label", "highlights", "summary", "answer")
@@ -35,8 +35,12 @@ REFERENCES = ("reference", "gold", "target", "label", "highlights", "summary", "
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Generation:
-    """A context (PRIVATE), the response made from it, and a reference response, "" if there is
-    none.
+    """A response with the context that it was made from.
+
+    Attributes:
+        context: The context (PRIVATE).
+        response: The response (PRIVATE).
+        reference: A reference response; "" if there is none.
     """
 
     context: str
@@ -46,9 +50,14 @@ class Generation:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Of so many generations:
+    """What was counted.
 
-    responses that repeat their context, by definition; mean ROUGE F1 against references, if any.
+    Attributes:
+        generations: Number of generations.
+        repeat: Responses that repeat words of their context, by definition.
+        rouge: Responses that are like their context by ROUGE-L, by definition.
+        rouge1: Mean ROUGE-1 F1 against references; None if there is none.
+        rougel: Mean ROUGE-L F1 against references; None if there is none.
     """
 
     generations: int
@@ -59,13 +68,31 @@ class Counts:
 
 
 def shares_words(context: str, response: str) -> bool:
-    """The program's `repeat`: more than 25 different words, split at blanks, stand in both."""
+    """The program's `repeat`: more than 25 different words, split at blanks, stand in both.
+
+    Args:
+        context: The context.
+        response: The response.
+
+    Returns:
+        Whether the response counts as a repeat.
+    """
     return len(set(context.split()) & set(response.split())) > WORDS
 
 
 def repeats_half(context: str, response: str) -> bool:
-    """The text's `repeat`: one run of at least half of the response's words stands word for word in
-    the context.
+    """The text's `repeat`: half of the response stands word for word in the context, in one run.
+
+    Args:
+        context: The context.
+        response: The response.
+
+    Returns:
+        Whether the response counts as a repeat.
+
+    Examples:
+        >>> repeats_half("the code is 4 8 2", "is 4 8 indeed")
+        True
     """
     words, source = response.split(), context.split()
     need = -(-len(words) // 2)
@@ -76,10 +103,7 @@ def repeats_half(context: str, response: str) -> bool:
 
 
 def _rouge_either(context: str, response: str) -> bool:
-    """The program's `rouge`:
-
-    ROUGE-L precision or recall of the response against the context above 0.5.
-    """
+    """The program's `rouge`: precision or recall of ROUGE-L against the context above 0.5."""
     found = rouge(context, response, stem=False)["rougeL"]
     return max(found.precision, found.recall) > LEVEL
 
@@ -97,7 +121,17 @@ DEFINITIONS: dict[str, tuple[Test, Test]] = {
 
 
 def count_generations(rows: Sequence[Generation]) -> Counts:
-    """Both counts by both definitions; ROUGE against the references of those rows that have one."""
+    """Both counts by both definitions, and ROUGE against the references.
+
+    Args:
+        rows: Generations (PRIVATE); ROUGE is taken over those that have a reference.
+
+    Returns:
+        The counts.
+
+    Raises:
+        UsageError: If rouge-score is not installed.
+    """
     counted = {
         name: [sum(test(row.context, row.response) for row in rows) for test in tests]
         for name, tests in DEFINITIONS.items()
@@ -118,11 +152,21 @@ def read_generations(
     response: str | None = None,
     reference: str | None = None,
 ) -> list[Generation]:
-    """Rows of a CSV (with a head) or JSONL file; columns are named, or found by their usual names.
+    """Rows of a CSV (with a head) or JSONL file.
 
-    contexts: a second such file with the contexts (and references), row by row, where the
-    generations come without them, as the
-    published ones do. Raises DataError with a sentence.
+    Args:
+        path: The file of generations.
+        contexts: A second such file with the contexts (and references), row by row, where the
+            generations come without them, as the published ones do.
+        context: Name of the column of contexts; None to find it by its usual names.
+        response: Name of the column of responses; None to find it by its usual names.
+        reference: Name of the column of references; None to find it by its usual names.
+
+    Returns:
+        At least one generation (PRIVATE).
+
+    Raises:
+        DataError: If a file cannot be read, or a column is missing.
     """
     rows = _rows(Path(path))
     if contexts is not None:
@@ -143,14 +187,13 @@ def _joined(
     if len(rows) != len(others):
         raise DataError(
             f"there are {len(rows)} generations, and {name!r} has {len(others)} rows; they must "
-            "be the same contexts in the same "
-            "order. Cut the longer file."
+            "be the same contexts in the same order. Cut the longer file."
         )
     return [{**other, **row} for row, other in zip(rows, others, strict=True)]
 
 
 def _rows(file: Path) -> list[dict[str, str]]:
-    csv.field_size_limit(1 << 27)
+    csv.field_size_limit(LONGEST_FIELD)
     try:
         with file.open(encoding="utf-8-sig", newline="") as opened:
             if file.suffix == ".jsonl":
