@@ -20,11 +20,14 @@ Ids = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Generation:
-    """How to go on from a prompt. A seed of None draws afresh; temperature 0 is greedy."""
+    """How to go on from a prompt; temperature 0 is greedy. fresh: numbers that no other request of
+    this server has, from which it draws noise, and tokens where there is no seed.
+    """
 
     max_tokens: int
     temperature: float
     seed: int | None
+    fresh: tuple[int, ...]
     stop: tuple[str, ...]
     noise: float
     keeps_end: bool  # whether the token that ends an answer is one of the answer's tokens
@@ -48,7 +51,8 @@ def generate(model: Any, prompt: Ids, how: Generation) -> GeneratedText:
 
     The model keeps nothing for the next request.
     """
-    rng, out, finish = np.random.default_rng(how.seed), (), "length"
+    seed = how.fresh if how.seed is None else how.seed
+    rng, out, finish = np.random.default_rng(seed), (), "length"
     while len(out) < how.max_tokens and len(prompt) + len(out) < model.window:
         out += (_next(model.answer([NextLogits(prompt, out)])[0][-1], how.temperature, rng),)
         if out[-1] in model.end_ids() or any(stop in model.text(out) for stop in how.stop):
@@ -58,7 +62,7 @@ def generate(model: Any, prompt: Ids, how: Generation) -> GeneratedText:
     cuts = [text.find(stop) for stop in how.stop if stop in text]
     if out and out[-1] in model.end_ids() and not how.keeps_end:
         out = out[:-1]
-    rows = _rows(model, prompt + out, how.noise)
+    rows = _rows(model, prompt + out, how)
     model.forget()
     return GeneratedText(prompt, out, rows, text[: min(cuts, default=None)], finish)
 
@@ -69,10 +73,11 @@ def _next(logits: npt.NDArray[np.float32], temperature: float, rng: np.random.Ge
     return int((logits / temperature + rng.gumbel(size=logits.shape)).argmax())
 
 
-def _rows(model: Any, ids: Ids, noise: float) -> npt.NDArray[np.float64]:
-    """Noise is drawn afresh at every call, on the logits: the rows stay distributions."""
+def _rows(model: Any, ids: Ids, how: Generation) -> npt.NDArray[np.float64]:
+    """Noise is added to the logits: the rows stay distributions."""
     logits = np.asarray(model.answer([NextLogits(ids[:1], ids[1:])])[0], float)
-    if noise:
-        logits = logits + np.random.default_rng().normal(scale=noise, size=logits.shape)
+    if how.noise:
+        rng = np.random.default_rng((*how.fresh, 1))
+        logits = logits + rng.normal(scale=how.noise, size=logits.shape)
     top = logits.max(-1, keepdims=True)
     return logits - top - np.log(np.exp(logits - top).sum(-1, keepdims=True))

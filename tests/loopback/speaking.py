@@ -12,6 +12,8 @@ log-probabilities, which stand one token too early where the tokenizer adds no f
 from __future__ import annotations
 
 import json
+import zlib
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -93,6 +95,7 @@ class Server:
         self.model, self.ways = model, ways
         self.shapes = Shapes(ways.dialect, model.tokenizer, ways.shift_echo)
         self.requests: list[tuple[str, Any]] = []
+        self.drawn: Counter[int] = Counter()
         self.one = anyio.CapacityLimiter(1)
 
     # --- doors
@@ -254,8 +257,14 @@ class Server:
         stop = body.get("stop") or ()
         return generate(self.model, prompt, Generation(
             tokens, self._temperature(body), None if self.ways.ignore_seed else body.get("seed"),
-            (stop,) if isinstance(stop, str) else tuple(stop), self.ways.noise,
+            self._fresh(body), (stop,) if isinstance(stop, str) else tuple(stop), self.ways.noise,
             self.ways.dialect == "vllm"))  # fmt: skip
+
+    def _fresh(self, body: dict[str, Any]) -> tuple[int, ...]:
+        """Which request this is, whatever the order in which others come in."""
+        name = zlib.crc32(json.dumps(body, sort_keys=True).encode())
+        self.drawn[name] += 1
+        return name, self.drawn[name]
 
     def _temperature(self, body: dict[str, Any]) -> float:
         if self.ways.ignore_temperature or self.ways.dialect == "bare":
