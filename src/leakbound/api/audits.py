@@ -261,8 +261,8 @@ def _model_name(model: Any) -> str:
         getattr(model, "answer", None)
     ):
         raise UsageError(
-            f"model is {type(model).__name__}; it must be an address such as 'pocket', or a model as "
-            "leakbound.open_model returns it."
+            f"model is {type(model).__name__}; it must be an address such as 'pocket', or a model "
+            "as leakbound.open_model returns it."
         )
     return str(model.name)
 

@@ -48,7 +48,8 @@ def sweep(
             be run.
     """
     opens = CachingOpener(open_models)
-    planned = plan_sweep(dict(settings or {}), merge_grids(grid), opens, repeats, queries, skip_invalid)
+    base = dict(settings or {})
+    planned = plan_sweep(base, merge_grids(grid), opens, repeats, queries, skip_invalid)
     return Sweep(planned, Path(out), opens, lambda prepared: run_serial).run()
 
 

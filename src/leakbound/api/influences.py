@@ -47,6 +47,11 @@ def influence(
     opened = open_model(model) if isinstance(model, str) else model
     lams = lam if isinstance(lam, tuple) else (lam,)
     settings = Settings(
-        ngrams=ngrams, stride=stride, lams=lams, temperature=temperature, max_tokens=max_tokens, seed=seed
-    )  # fmt: skip
+        ngrams=ngrams,
+        stride=stride,
+        lams=lams,
+        temperature=temperature,
+        max_tokens=max_tokens,
+        seed=seed,
+    )
     return context_influence(context, query, opened, response, settings)

@@ -53,7 +53,8 @@ def _tool(spec: AuditSpec, asked: Asked, opener: Opener | None, wanted: tuple[st
     model = opener(spec) if opener else Unopened(mechanism.name, wanted[1])
     if (_source(mechanism), model.fingerprint) != wanted:
         raise TargetError(
-            f"a worker has another {spec.system.address or spec.system.model} than the process that asks; every "
+            f"a worker has another {spec.system.address or spec.system.model} than the process "
+            "that asks; every "
             "machine of the cluster needs the same "
             "files at the same place, and models and systems must have an address."
         )

@@ -1,4 +1,4 @@
-"""From a spec to an audit that may start: what can be refused without a model call is refused here."""
+"""From a spec to an audit that may start; what needs no model call to refuse is refused here."""
 
 from __future__ import annotations
 
@@ -264,8 +264,8 @@ def _require_evidence(prepared: Prepared) -> None:
 def _require_no_text(prepared: Prepared) -> None:
     if prepared.attack.query.free:
         raise UsageError(
-            f"the answer to {prepared.attack.query.name} is a free text, and store_text is none; use "
-            "--store-text canary_only, which keeps the canary's words of it."
+            f"the answer to {prepared.attack.query.name} is a free text, and store_text is none; "
+            "use --store-text canary_only, which keeps the canary's words of it."
         )
     if isinstance(prepared.attack.canary, Given):
         raise UsageError(
@@ -288,8 +288,8 @@ def _warnings(spec: AuditSpec, cost: Guarantee) -> tuple[str, ...]:
     guaranteed = cost.epsilon(delta) if delta > 0 else float("inf")
     if isinstance(cost, Gaussian) and guaranteed > epsilon * (1 + 1e-6):
         return (
-            f"the noise in force gives epsilon {guaranteed:.3g} at delta {delta:g}, not the claimed "
-            f"{epsilon:g}: the claim is wrong before any trial (the classical formula does not hold "
-            "for every epsilon above 1).",
+            f"the noise in force gives epsilon {guaranteed:.3g} at delta {delta:g}, not the "
+            f"claimed {epsilon:g}: the claim is wrong before any trial (the classical formula does "
+            "not hold for every epsilon above 1).",
         )
     return ()

@@ -1,4 +1,4 @@
-"""AuditSpec: everything that decides an audit, as four frozen values: system, attack, design, decision.
+"""AuditSpec: everything that decides an audit, in four frozen values.
 
 A file may group its keys by these four or write them flat; each key stands once. Keys of one
 component are written `canary: {kind: hex, digits: 8}` or `canary.digits: 8`.
@@ -24,8 +24,8 @@ from leakbound.tasks.datasets import TASKS
 from leakbound.tasks.named_tasks import NAMED_TASKS
 
 __all__ = [
-    "COMPONENTS", "GROUPS", "KEYS", "AttackSpec", "AuditSpec", "Decision", "Design", "SystemSpec", "flat_keys",
-    "load_spec", "make_spec", "merge_keys", "read_config",
+    "COMPONENTS", "GROUPS", "KEYS", "AttackSpec", "AuditSpec", "Decision", "Design", "SystemSpec",
+    "flat_keys",    "load_spec", "make_spec", "merge_keys", "read_config",
 ]  # fmt: skip
 
 Settings = dict[str, Any]
@@ -145,7 +145,8 @@ GROUPS: dict[str, type[_Spec]] = {
     "system": SystemSpec, "attack": AttackSpec, "design": Design, "decision": Decision,
 }  # fmt: skip
 COMPONENTS: dict[str, Catalogue[Any]] = {
-    "mechanism": MECHANISMS, "query": QUERIES, "canary": CANARIES, "score": SCORES, "estimator": ESTIMATORS,
+    "mechanism": MECHANISMS, "query": QUERIES, "canary": CANARIES, "score": SCORES,
+    "estimator": ESTIMATORS,
 }  # fmt: skip
 KEYS: dict[str, str] = {key: group for group, kind in GROUPS.items() for key in kind.model_fields}
 
@@ -170,7 +171,7 @@ class AuditSpec(_Spec):
             raise unknown_name("the task", task, tasks)
 
     def flat(self) -> Settings:
-        """Every key with its plain value, without the four groups; components as {kind, options}."""
+        """Every key with its plain value, without the groups; components as {kind, options}."""
         found: Settings = {}
         for group in GROUPS:
             part: _Spec = getattr(self, group)
@@ -352,8 +353,8 @@ class _UniqueKeys(yaml.SafeLoader):
         if twice:
             line = node.start_mark.line + 1
             raise UsageError(
-                f"the configuration gives {twice[0]!r} twice (in the part that begins on line {line}); "
-                "leave it out once."
+                f"the configuration gives {twice[0]!r} twice (in the part that begins on line "
+                f"{line}); leave it out once."
             )
         return super().construct_mapping(node, deep)
 
