@@ -7,5 +7,14 @@ from leakbound.tuning.search import Tuned, attack_file, dspy_metric, open_pilot,
 from leakbound.tuning.words import REFLECTION, REWRITES
 
 __all__ = [
-    "REFLECTION", "REWRITES", "OutOfCalls", "Pilot", "Tuned", "attack_file", "dspy_metric", "open_pilot", "save_attack", "tune",
-]  # fmt: skip
+    "REFLECTION",
+    "REWRITES",
+    "OutOfCalls",
+    "Pilot",
+    "Tuned",
+    "attack_file",
+    "dspy_metric",
+    "open_pilot",
+    "save_attack",
+    "tune",
+]

@@ -22,12 +22,12 @@ from leakbound.tasks import Context, Job
 from leakbound.tuning.journal import Journal
 from leakbound.tuning.streams import draw_pairs, tuning_root
 
-__all__ = ["FLAWLESS", "SPENT", "Budget", "Metered", "OutOfCalls", "Pilot", "require_start"]
+__all__ = ["PERFECT", "SPENT", "Budget", "Metered", "OutOfCalls", "Pilot", "require_start"]
 
-FLAWLESS = "a query was right on every pilot pair"
+PERFECT = "a query was right on every pilot pair"
 SPENT = "the next step did not fit the budget"
 R = TypeVar("R")
-Outcome = tuple[bool, bool]  # was the member world, the non-member world, called right?
+Outcome = tuple[bool, bool]  # were the canary-in and the canary-out context called right?
 
 
 class OutOfCalls(Exception):
@@ -53,7 +53,7 @@ class Budget:
 
 
 class Metered(Counted):
-    """Counts the asks that reach the model, and sends none that the budget does not cover."""
+    """Counts the requests that reach the model, and sends none that the budget does not cover."""
 
     def __init__(self, model: Model, budget: Budget) -> None:
         super().__init__(model)
@@ -66,12 +66,10 @@ class Metered(Counted):
 
 
 class Pilot:
-    """Scores wordings by their auditing accuracy: the share of released answers that tell the world
-    they come from.
+    """Scores wordings by their auditing accuracy: the share of outputs that tell their context.
 
-    One release a world, through the mechanism's own collecting and releasing. Outcomes are kept in
-    the journal of `folder`,
-    and what is known there is never asked again.
+    One output for each context, through the mechanism's own code. Outcomes are kept in the journal
+    of `folder`, and what is known there is never asked again.
     """
 
     def __init__(
@@ -96,9 +94,6 @@ class Pilot:
             if line["kind"] == "proposal":
                 self.proposals[line["asked"]] = line["reply"]
             self.budget.spent += line["calls"] if line["kind"] != "candidate" else 0
-
-    # --- what a wording is worth
-    # ------------------------------------------------------------------------------
 
     def refusal(self, text: str) -> str:
         """Why a wording cannot be asked, in a sentence; empty if it can. Costs no call."""
@@ -125,14 +120,13 @@ class Pilot:
 
     def _with(self, query: GivenQuery, pair: Pair) -> Pair:
         asked = query.render(pair.canary, self.prepared.task, *self.rare_common)
-        member, nonmember = (
-            Job(world.context, asked.query) for world in (pair.member, pair.nonmember)
-        )
+        member, nonmember = (Job(job.context, asked.query) for job in (pair.member, pair.nonmember))
         return dataclasses.replace(pair, asked=asked, member=member, nonmember=nonmember)
 
     def outcomes(self, text: str, places: Sequence[int]) -> list[Outcome]:
-        """Was each world of these pairs called right? Asks what is not known, and only if the
-        budget covers all of it.
+        """Was each context of these pairs called right?
+
+        Asks what is not known, and only if the budget covers all of it.
         """
         if self.refusal(text):
             return [(False, False)] * len(places)
@@ -167,16 +161,13 @@ class Pilot:
             if len(known) == len(self.pairs)
         }
 
-    def flawless(self) -> bool:
+    def perfect(self) -> bool:
         """Is there a wording that was right on all pilot pairs?"""
         return max(self.scored().values(), default=0.0) == 1.0
 
     def refused(self) -> int:
         """How many wordings could not be asked."""
         return sum(map(bool, self._refused.values()))
-
-    # --- one batch
-    # --------------------------------------------------------------------------------------------
 
     def _jobs(self, pairs: Sequence[Pair]) -> tuple[list[Job], list[int]]:
         jobs = [job for pair in pairs for job in (pair.member, pair.nonmember)]
@@ -192,11 +183,11 @@ class Pilot:
         return len(requests)
 
     def _evaluate(self, text: str, places: Sequence[int]) -> None:
-        """Ask, release once a world, and write down what was found before anything else is asked."""
+        """Ask, release one output a context, and write down what was found before going on."""
         prepared, pairs, before = self.prepared, self.asked(text, places), self.budget.spent
         score, evidence = SCORES["predicted_member"](), self._collected(pairs)
-        drawn = trials(prepared.task, prepared.mechanism, score, pairs, evidence, self.root)
-        member, nonmember = drawn.member > 0.5, drawn.nonmember <= 0.5
+        scores = trials(prepared.task, prepared.mechanism, score, pairs, evidence, self.root)
+        member, nonmember = scores.member > 0.5, scores.nonmember <= 0.5
         calls = self.budget.spent - before
         found = {"pairs": list(places), "member": member.tolist(), "nonmember": nonmember.tolist()}
         self.journal.add("scores", query_text=text, **found, calls=calls)

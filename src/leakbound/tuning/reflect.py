@@ -15,7 +15,7 @@ from leakbound._install import install_hint
 from leakbound.errors import LeakboundError, UsageError
 from leakbound.models import Complete, Model, require
 from leakbound.models.content import text_only
-from leakbound.tuning.pilot import FLAWLESS, SPENT, Metered, OutOfCalls, Pilot
+from leakbound.tuning.pilot import PERFECT, SPENT, Metered, OutOfCalls, Pilot
 from leakbound.tuning.streams import search_seed
 from leakbound.tuning.words import REFLECTION
 
@@ -69,9 +69,8 @@ class Adapter:
     """The pilot as GEPA wants it: an instance is the place of a pair, a candidate is one text under
     `query_text`.
 
-    What it shows the reflection model of a pair is the rendered query (with the canary in it), the
-    world, and whether the answer was
-    the right one. The other examples of the context are not shown.
+    The reflection model sees, of a pair, the rendered query (with the canary in it), whether the
+    canary was there, and whether the answer was right. It does not see the other examples.
     """
 
     propose_new_texts: None = None
@@ -92,7 +91,7 @@ class Adapter:
     def make_reflective_dataset(
         self, candidate: dict[str, str], eval_batch: Any, components_to_update: list[str]
     ) -> Mapping[str, Sequence[Mapping[str, Any]]]:
-        """Two records a pair, one for each world."""
+        """Two records a pair, one for each context."""
         text = candidate[PART]
         refusal = self.pilot.refusal(text)
         if refusal:
@@ -100,11 +99,11 @@ class Adapter:
         records = [
             record
             for place, found in eval_batch.trajectories
-            for record in self._told(text, place, found)
+            for record in self._records(text, place, found)
         ]
         return {PART: records}
 
-    def _told(self, text: str, place: int, found: tuple[bool, bool]) -> list[dict[str, str]]:
+    def _records(self, text: str, place: int, found: tuple[bool, bool]) -> list[dict[str, str]]:
         (pair,) = self.pilot.asked(text, [place])
         there = (
             ("stood in the examples", pair.asked.member),
@@ -113,14 +112,17 @@ class Adapter:
         return [
             {
                 "Question": text_only(pair.asked.query.text, "tuning"),
-                "Feedback": f"The text {world}; the right answer is {answer!r}. The reply was {'right' if right else 'wrong'}.",
+                "Feedback": (
+                    f"The text {context}; the right answer is {answer!r}. "
+                    f"The reply was {'right' if right else 'wrong'}."
+                ),
             }
-            for (world, answer), right in zip(there, found, strict=True)
+            for (context, answer), right in zip(there, found, strict=True)
         ]
 
 
 class _Stop:
-    """Ends the search: a flawless query, something that failed, or as many rounds as there are
+    """Ends the search: a perfect query, something that failed, or as many rounds as there are
     calls (each takes one).
     """
 
@@ -129,9 +131,7 @@ class _Stop:
         self.failed: Exception | None = None
 
     def __call__(self, state: Any) -> bool:
-        return (
-            self.failed is not None or self.pilot.flawless() or state.i >= self.pilot.budget.limit
-        )
+        return self.failed is not None or self.pilot.perfect() or state.i >= self.pilot.budget.limit
 
     def guard(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """The function, with what it raises kept:
@@ -162,11 +162,17 @@ def search_by_reflection(pilot: Pilot, start: str, model: Model) -> str:
     places = list(range(len(pilot.pairs)))
     try:
         gepa.optimize(
-            seed_candidate={PART: start}, trainset=places, valset=places, adapter=adapter,
-            reflection_lm=stop.guard(Reflection(model, pilot)), reflection_prompt_template=REFLECTION,
-            reflection_minibatch_size=min(MINIBATCH, len(places)), stop_callbacks=stop, logger=_Silent(),
+            seed_candidate={PART: start},
+            trainset=places,
+            valset=places,
+            adapter=adapter,
+            reflection_lm=stop.guard(Reflection(model, pilot)),
+            reflection_prompt_template=REFLECTION,
+            reflection_minibatch_size=min(MINIBATCH, len(places)),
+            stop_callbacks=stop,
+            logger=_Silent(),
             seed=search_seed(pilot.prepared.spec.design.seed),
-        )  # fmt: skip
+        )
     except OutOfCalls:
         pass
     except LeakboundError as error:
@@ -175,4 +181,4 @@ def search_by_reflection(pilot: Pilot, start: str, model: Model) -> str:
         raise stop.failed
     if stop.failed:
         return SPENT
-    return FLAWLESS if pilot.flawless() else "no better query was in sight"
+    return PERFECT if pilot.perfect() else "no better query was in sight"

@@ -23,15 +23,24 @@ from leakbound.errors import StoreError, UsageError
 from leakbound.models import Complete, Endpoint, Model, open_model
 from leakbound.systems import SystemMechanism
 from leakbound.tasks import Context
-from leakbound.tuning.pilot import FLAWLESS, SPENT, OutOfCalls, Pilot, require_start
+from leakbound.tuning.pilot import PERFECT, SPENT, OutOfCalls, Pilot, require_start
 from leakbound.tuning.reflect import require_gepa, search_by_reflection
 from leakbound.tuning.words import REWRITES
 
 __all__ = ["Tuned", "attack_file", "dspy_metric", "open_pilot", "save_attack", "tune"]
 
 NONE = "none"
-IRRELEVANT = {"data", "simulations", "confidence", "estimator", "threshold", "score", "access", "stop_when_rejected",
-              "store_text"}  # what changes neither a question nor a release  # fmt: skip
+IRRELEVANT = {
+    "data",
+    "simulations",
+    "confidence",
+    "estimator",
+    "threshold",
+    "score",
+    "access",
+    "stop_when_rejected",
+    "store_text",
+}  # what changes neither a question nor a release
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +73,7 @@ class Tuned:
 
 
 def starting_text(spec: AuditSpec) -> str:
-    """The query that a spec asks, as a wording to start from; the membership where it asks another."""
+    """The query that a spec asks, as a wording to start from; else the membership query."""
     wording = spec.attack.query.options.get("text", "")
     if spec.attack.query.kind == "given" and wording:
         return str(wording)
@@ -74,10 +83,17 @@ def starting_text(spec: AuditSpec) -> str:
 
 
 def open_pilot(
-    spec: AuditSpec, start: str, pairs: int, max_calls: int, out: Path, reflection: str = NONE,
-    model: Model | None = None, system: SystemMechanism | None = None, rows: Context | None = None,
+    spec: AuditSpec,
+    start: str,
+    pairs: int,
+    max_calls: int,
+    out: Path,
+    reflection: str = NONE,
+    model: Model | None = None,
+    system: SystemMechanism | None = None,
+    rows: Context | None = None,
     endpoint: Endpoint | None = None,
-) -> Pilot:  # fmt: skip
+) -> Pilot:
     """The pilot of an audit, checked; whatever can be known to be wrong is refused before the first
     model call.
     """
@@ -95,9 +111,14 @@ def open_pilot(
     data = load_data(asked.design)[0] if rows is None else rows
     kept = {key: value for key, value in asked.flat().items() if key not in IRRELEVANT}
     identity = {
-        "spec": kept, "pilot_pairs": pairs, "reflection": reflection, "system": prepared.identity["system"],
-        "data": prepared.data, "model": prepared.model.fingerprint, "version": __version__,
-    }  # fmt: skip
+        "spec": kept,
+        "pilot_pairs": pairs,
+        "reflection": reflection,
+        "system": prepared.identity["system"],
+        "data": prepared.data,
+        "model": prepared.model.fingerprint,
+        "version": __version__,
+    }
     pilot = Pilot(prepared, data, pairs, max_calls, out / run_id("tune", identity))
     require_start(pilot, start)
     return pilot
@@ -114,15 +135,24 @@ def labelled(spec: AuditSpec) -> bool:
 
 
 def tune(
-    spec: AuditSpec, *, max_calls: int, pairs: int = 20, start: str = "", reflection: str | Model | None = None,
-    out: Path = Path("runs"), model: Model | None = None, system: SystemMechanism | None = None, rows: Context | None = None,
-    tell: Callable[[str], None] = lambda line: None, endpoint: Endpoint | None = None,
-) -> Tuned:  # fmt: skip
+    spec: AuditSpec,
+    *,
+    max_calls: int,
+    pairs: int = 20,
+    start: str = "",
+    reflection: str | Model | None = None,
+    out: Path = Path("runs"),
+    model: Model | None = None,
+    system: SystemMechanism | None = None,
+    rows: Context | None = None,
+    tell: Callable[[str], None] = lambda line: None,
+    endpoint: Endpoint | None = None,
+) -> Tuned:
     """Search for a query that tells members from non-members better than `start` on pilot pairs.
 
     reflection: a model, its address, "none" for the rewrites of this package, or None for the
-    audited model itself. It reads the
-    canaries of the pilot pairs, which may be private text. endpoint: where openai/... models are.
+    audited model itself. It reads the canaries of the pilot pairs, which may be private text.
+    endpoint: where openai/... models are.
     """
     name = reflection if isinstance(reflection, str) else getattr(reflection, "name", "")
     if name != NONE:
@@ -158,7 +188,10 @@ def _heading(pilot: Pilot, reflector: Model | None) -> str:
         if reflector
         else "no reflection model"
     )
-    return f"{len(pilot.pairs)} pilot pairs, {pilot.budget.limit} calls at most ({pilot.budget.spent} already spent), {who}"
+    return (
+        f"{len(pilot.pairs)} pilot pairs, {pilot.budget.limit} calls at most "
+        f"({pilot.budget.spent} already spent), {who}"
+    )
 
 
 def _searched(
@@ -176,14 +209,17 @@ def _searched(
 
 def _search_by_rewrites(pilot: Pilot, tell: Callable[[str], None]) -> str:
     for number, text in enumerate(REWRITES, 1):
-        if pilot.flawless():
-            return FLAWLESS
+        if pilot.perfect():
+            return PERFECT
         tell(_line(f"rewrite {number} of {len(REWRITES)}", pilot.accuracy(text), pilot))
     return "all rewrites were tried"
 
 
 def _line(what: str, accuracy: float, pilot: Pilot) -> str:
-    return f"{what}: pilot accuracy {accuracy:.3f} ({pilot.budget.spent} of {pilot.budget.limit} calls)"
+    return (
+        f"{what}: pilot accuracy {accuracy:.3f} ({pilot.budget.spent} of {pilot.budget.limit} "
+        "calls)"
+    )
 
 
 def _result(pilot: Pilot, start: str, ended: str, reflector: Model | None) -> Tuned:
@@ -197,30 +233,44 @@ def _result(pilot: Pilot, start: str, ended: str, reflector: Model | None) -> Tu
         )
     best = max(scored, key=lambda text: scored[text])
     return Tuned(
-        start, best, scored[start], scored[best], scored, pilot.refused(), pilot.budget.spent, pilot.budget.limit,
-        len(pilot.pairs), ended, reflector.name if reflector else NONE, pilot.prepared, pilot.journal.path.parent,
-    )  # fmt: skip
+        start,
+        best,
+        scored[start],
+        scored[best],
+        scored,
+        pilot.refused(),
+        pilot.budget.spent,
+        pilot.budget.limit,
+        len(pilot.pairs),
+        ended,
+        reflector.name if reflector else NONE,
+        pilot.prepared,
+        pilot.journal.path.parent,
+    )
 
 
 def attack_file(tuned: Tuned) -> str:
-    """The tuned query as configuration of an audit, under a header that says where it comes from."""
+    """The tuned query as configuration of an audit, under a header that says how it was found."""
     spec = tuned.prepared.spec
     query: dict[str, Any] = {"kind": "given", "text": tuned.best}
     values: dict[str, Any] = {"query": {**query, "labelled": True} if labelled(spec) else query}
     header = [
         (
-            f"An audit query tuned by leakbound {__version__} on {tuned.prepared.mechanism.name} with "
+            f"An audit query tuned by leakbound {__version__} on {tuned.prepared.mechanism.name} "
+            "with "
             f"{tuned.prepared.model.name}."
         ),
         f"Pilot accuracy before: {tuned.before:.3f}, after: {tuned.after:.3f} ({tuned.pairs} "
         "pilot pairs, the best of "
         f"{len(tuned.scored)} queries, so too high for what it is worth).",
         (
-            f"Calls spent: {tuned.calls} of {tuned.max_calls}; cost: {tuned.cost}. Reflection model: "
+            f"Calls spent: {tuned.calls} of {tuned.max_calls}; cost: {tuned.cost}. Reflection "
+            "model: "
             f"{tuned.reflection}."
         ),
         (
-            f"Seed: {spec.design.seed}. An audit of this seed with at most {spec.design.pairs} pairs shares no "
+            f"Seed: {spec.design.seed}. An audit of this seed with at most {spec.design.pairs} "
+            "pairs shares no "
             "random stream and no canary with it."
         ),
     ]
@@ -244,14 +294,13 @@ def dspy_metric(pilot: Pilot) -> Callable[..., float]:
     A DSPy program with an output field `query_text` proposes a wording; an example carries the
     place of a pilot pair as `pair`:
 
-        pilot = open_pilot(spec, start, pairs=20, max_calls=2000, out=Path("runs"))
-        trainset = [dspy.Example(pair=i).with_inputs() for i in range(len(pilot.pairs))]
-        dspy.MIPROv2(metric=dspy_metric(pilot), ...).compile(program, trainset=trainset)
+    pilot = open_pilot(spec, start, pairs=20, max_calls=2000, out=Path("runs")) trainset =
+    [dspy.Example(pair=i).with_inputs() for i in range(len(pilot.pairs))]
+    dspy.MIPROv2(metric=dspy_metric(pilot), ...).compile(program, trainset=trainset)
 
     The metric is 0, a half or 1: the share of the pair's two worlds that were called right; 0 for a
-    wording that cannot be asked.
-    Calls count in the pilot's budget, and what is known is not asked again. Raises OutOfCalls when
-    the budget is spent.
+    wording that cannot be asked. Calls count in the pilot's budget, and what is known is not asked
+    again. Raises OutOfCalls when the budget is spent.
     """
 
     def metric(example: Any, prediction: Any, *_: Any, **__: Any) -> float:

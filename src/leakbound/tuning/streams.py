@@ -54,7 +54,8 @@ def draw_pairs(prepared: Prepared, rows: Context, count: int) -> tuple[Pair, ...
             return tuple(fresh)
         size *= 2
     raise UsageError(
-        f"there are too few canaries of the kind {spec.attack.canary.kind!r} for {count} pilot pairs that "
+        f"there are too few canaries of the kind {spec.attack.canary.kind!r} for {count} pilot "
+        "pairs that "
         "share none with the audit's "
         f"{len(prepared.pairs)} pairs; use fewer pairs (--pairs, --pilot-pairs), more data, or "
         "--canary hex."

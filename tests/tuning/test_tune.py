@@ -283,7 +283,7 @@ def test_the_attack_file_is_an_audit(rows: Context, target: Counted, tmp_path: P
     found = tuned(rows, tmp_path, target, "none", start=GOOD)
     save_attack(found, tmp_path / "attack.yaml")
     text = (tmp_path / "attack.yaml").read_text()
-    assert yaml.safe_load(text) == {"query": "given", "query.text": GOOD}
+    assert yaml.safe_load(text) == {"query": {"kind": "given", "text": GOOD}}
     assert "# Pilot accuracy before: 1.000, after: 1.000 (8 pilot pairs" in text
     assert "# Calls spent: 16 of 400; cost: unknown. Reflection model: none." in text
     assert "# Seed: 0." in text
@@ -293,8 +293,8 @@ def test_the_attack_file_is_an_audit(rows: Context, target: Counted, tmp_path: P
     assert record.verdict == "violation"
     labelled = make_spec({"shots": 6, "query.labelled": True})
     assert (
-        yaml.safe_load(attack_file(tuned(rows, tmp_path, target, "none", spec=labelled)))[
-            "query_labelled"
+        yaml.safe_load(attack_file(tuned(rows, tmp_path, target, "none", spec=labelled)))["query"][
+            "labelled"
         ]
         is True
     )
