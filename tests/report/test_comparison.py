@@ -16,7 +16,7 @@ import pytest
 from scipy.stats import binom
 
 import leakbound
-from leakbound.auditing import AuditResult
+from leakbound.auditing import AuditResult, load_result
 from leakbound.gating.compare import compare_results
 from leakbound.models import Scripted
 from leakbound.report.comparison import comparison_page, comparison_text
@@ -157,3 +157,13 @@ def test_json_and_page_hold_the_same_and_ask_nothing(
     data = json.loads(found.to_json())
     assert [run["verdict"] for run in data["runs"]] == ["violation", "no_violation"]
     assert data["differing_settings"]["epsilon"] == [1.0, 2.0]
+
+
+def test_results_of_version_1_are_compared() -> None:
+    """They name neither the version of this package nor, in the first of them, `answers`."""
+    files = sorted((Path(__file__).parents[1] / "golden" / "audit-1").glob("*.json"))
+    found = compare_results([load_result(file) for file in files])
+    assert len(found.runs) == len(files) > 5
+    assert any(one.rate == "tpr" for one in found.contrasts)
+    assert comparison_text(found).count("\n") > len(files)
+    assert comparison_page(found).startswith("<!doctype html>")

@@ -101,6 +101,7 @@ def _spec(old: Json) -> Json:
         "score": None if score is None else {"kind": NAMES.get(score, score)},
         "estimator": {"kind": old["estimator"]},
         "stop_when_rejected": old.get("stop_when_refuted", False),
+        "answers": 1,  # the first results do not name it
         **{key: old[key] for key in SAME if key in old},
     }
 

@@ -256,8 +256,9 @@ def _named(result: AuditResult) -> dict[str, JsonValue]:
     return {**result.spec, "mechanism": mechanism}
 
 
-def _sources(result: AuditResult) -> dict[str, str]:
-    return {key: result.provenance[key] for key in SOURCES}
+def _sources(result: AuditResult) -> dict[str, JsonValue]:
+    """Without the version of results that the package wrote under its former name."""
+    return {key: result.provenance.get(key) for key in SOURCES}
 
 
 def _contrasts(one: _Run, other: _Run) -> list[Contrast]:
