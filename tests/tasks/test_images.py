@@ -96,7 +96,7 @@ BAD: dict[str, tuple[Callable[[], bytes], str]] = {
     "zero bytes": (lambda: b"", "zero bytes"),
     "postscript": (lambda: b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 1 1\n", "cannot be read"),
     "animated": (lambda: saved("GIF", save_all=True, append_images=[pil.fromarray(255 - PICTURE)]),
-                 "2 frames"),
+                 "several frames"),
     "CMYK": (lambda: saved("JPEG", pil.fromarray(PICTURE).convert("CMYK")), "in the colours CMYK"),
     "16 bits": (lambda: saved("PNG", pil.fromarray(PICTURE[..., 0].astype(np.uint16))),
                 "in the colours I;16"),

@@ -21,8 +21,9 @@ RAW = {
     "subj": ["objective", "subjective"], "sarcasm": ["sarcastic", "not_sarcastic"],
     "agnews": ["World", "Sports", "Business", "Sci/Tech"],
     "trec": ["Abbreviation", "Entity", "Description", "Person", "Location", "Number"],
-    "dbpedia14": ["Company", "EducationalInstitution", "Artist", "Athlete", "OfficeHolder", "MeanOfTransportation", "Building",
-                  "NaturalPlace", "Village", "Animal", "Plant", "Album", "Film", "WrittenWork"],
+    "dbpedia14": ["Company", "EducationalInstitution", "Artist", "Athlete", "OfficeHolder",
+                  "MeanOfTransportation", "Building", "NaturalPlace", "Village", "Animal", "Plant",
+                  "Album", "Film", "WrittenWork"],
 }  # fmt: skip
 SUMMARIES, QUESTIONS = (
     ("samsum", "xsum", "cnn_dailymail"),
@@ -62,7 +63,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("name", sorted(NAMED_TASKS))
 def test_each_task_reads_a_data_folder_and_can_be_audited(folder: Path, name: str) -> None:
     spec = make_spec({"task": name, "data_dir": str(folder), "pairs": 2, "shots": 4})
-    rows, task = load_data(spec)
+    rows, task = load_data(spec.design)
     assert len(rows) == 30
     assert task.name == name
     assert {row.label for row in rows} <= set(task.labels) or not task.labels
@@ -103,13 +104,17 @@ def test_fields_and_classes_of_the_hub(tmp_path: Path) -> None:
     kinds = datasets.ClassLabel(names=["ABBR", "ENTY", "DESC", "HUM", "LOC", "NUM"])
     text, nested = datasets.Value("string"), {"contexts": [datasets.Value("string")]}
     cases: dict[str, tuple[list[dict[str, Any]], Any, Example]] = {
-        "agnews": ([{"text": "t", "label": 3}], {"text": text, "label": sections}, Example("t", "Technology")),
-        "trec": ([{"text": "t", "coarse_label": 3}], {"text": text, "coarse_label": kinds}, Example("t", "Person")),
+        "agnews": ([{"text": "t", "label": 3}], {"text": text, "label": sections},
+                   Example("t", "Technology")),
+        "trec": ([{"text": "t", "coarse_label": 3}], {"text": text, "coarse_label": kinds},
+                 Example("t", "Person")),
         "samsum": ([{"dialogue": "d", "summary": "s"}], None, Example("d", "s")),
         "cnn_dailymail": ([{"article": "d", "highlights": "s\nt"}], None, Example("d", "s t")),
-        "subj": ([{"text": "t", "label": 1, "label_text": "subjective"}], None, Example("t", "subjective")),
+        "subj": ([{"text": "t", "label": 1, "label_text": "subjective"}], None,
+                 Example("t", "subjective")),
         "pubmedqa_yesno": (
-            [{"context": {"contexts": ["a", "b"]}, "question": "q?", "final_decision": "no", "long_answer": "l"}],
+            [{"context": {"contexts": ["a", "b"]}, "question": "q?", "final_decision": "no",
+              "long_answer": "l"}],
             {"context": nested, "question": text, "final_decision": text, "long_answer": text},
             Example("a\nb\nQuestion: q?", "no"),
         ),
@@ -126,18 +131,21 @@ def test_mistakes_get_a_sentence(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(
         DataError, match=r"no public copy .* is known on the hub; give a folder .* --data-dir"
     ):
-        load_data(make_spec({"task": "pfl_docvqa"}))
+        load_data(make_spec({"task": "pfl_docvqa"}).design)
     with pytest.raises(DataError, match=r"no/subj/train.jsonl' does not exist"):
-        load_data(make_spec({"task": "subj", "data_dir": "no"}))
+        load_data(make_spec({"task": "subj", "data_dir": "no"}).design)
     with pytest.raises(UsageError, match="knows its fields"):
-        load_data(make_spec({"task": "subj", "data_dir": str(folder), "label_field": "label"}))
+        load_data(
+            make_spec({"task": "subj", "data_dir": str(folder), "label_field": "label"}).design
+        )
     wrong = tmp_path / "wrong.jsonl"
-    for row, sentence in (({"text": "t", "label": "dull"}, "no label of subj in the field 'label'; labels are objective"),
-                          ({"body": "t"}, "has the fields body; rows of subj must have text, label_text or text, label")):  # fmt: skip
+    unknown = "no label of subj in the field 'label'; labels are objective"
+    fields = "has the fields body; rows of subj must have text, label_text or text, label"
+    for row, sentence in (({"text": "t", "label": "dull"}, unknown), ({"body": "t"}, fields)):
         wrong.write_text(json.dumps(row) + "\n")
-        with pytest.raises(DataError, match=sentence) as told:
-            load_data(make_spec({"task": "subj", "data": str(wrong)}))
-        assert "dull" not in str(told.value)
+        with pytest.raises(DataError, match=sentence) as error:
+            load_data(make_spec({"task": "subj", "data": str(wrong)}).design)
+        assert "dull" not in str(error.value)
 
 
 def test_rows_of_a_program_may_have_the_task_of_a_name() -> None:

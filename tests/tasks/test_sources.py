@@ -9,6 +9,7 @@ import builtins
 import csv
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from leakbound._install import install_hint
 from leakbound.auditing import make_spec
 from leakbound.auditing.rows import load_data
 from leakbound.errors import DataError, UsageError
@@ -71,7 +73,10 @@ def test_splits_have_names(places: dict[str, str]) -> None:
 
 
 def test_the_library_keeps_no_copy_of_private_rows(places: dict[str, str], tmp_path: Path) -> None:
-    code = f"from leakbound.tasks.datasets import read_rows; read_rows({places['folder']!r}, 'text', 'kind')"
+    code = (
+        "from leakbound.tasks.datasets import read_rows\n"
+        f"read_rows({places['folder']!r}, 'text', 'kind')"
+    )
     home = tmp_path / "home"
     home.mkdir()
     env = {**os.environ, "HOME": str(home), "HF_HOME": str(home / "hf"), "TMPDIR": str(home)}
@@ -137,7 +142,7 @@ def test_a_missing_package_says_how_to_install_it(
     monkeypatch.chdir(tmp_path)
     Path("a.parquet").touch()
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(DataError, match=r"pip install 'leakbound\[data\]'"):
+    with pytest.raises(DataError, match=re.escape(install_hint("data"))):
         read_rows(address)
 
 
@@ -164,18 +169,18 @@ def test_templates_name_fields_that_rows_have(places: dict[str, str]) -> None:
 def test_rows_stand_in_the_configuration() -> None:
     rows = [{"text": f"t{i}", "label": "ab"[i % 2]} for i in range(6)]
     spec = make_spec({"rows": rows})
-    assert load_data(spec)[0] == tuple(Example(f"t{i}", "ab"[i % 2]) for i in range(6))
+    assert load_data(spec.design)[0] == tuple(Example(f"t{i}", "ab"[i % 2]) for i in range(6))
     assert "t1" not in repr(spec) + spec.model_dump_json()
     for wrong in ([], "t1", [1], {"a": 1}):
-        with pytest.raises(DataError, match="rows must be a list of objects") as told:
+        with pytest.raises(DataError, match="rows must be a list of objects") as error:
             inline_rows(wrong)
-        assert "t1" not in str(told.value)
+        assert "t1" not in str(error.value)
     with pytest.raises(DataError, match="row 2 of the configuration has an empty field 'label'"):
         as_examples(inline_rows([*rows[:1], {"text": "x", "label": None}]), "the configuration")
 
 
 def test_rows_come_from_one_place() -> None:
     with pytest.raises(UsageError, match="data and rows are given"):
-        load_data(make_spec({"data": "a.jsonl", "rows": [{}]}))
+        load_data(make_spec({"data": "a.jsonl", "rows": [{}]}).design)
     with pytest.raises(UsageError, match="add --task NAME"):
-        load_data(make_spec({"data_dir": "somewhere"}))
+        load_data(make_spec({"data_dir": "somewhere"}).design)

@@ -1,5 +1,6 @@
-"""Private rows as examples, from any source, with a field map; every bad row gets a sentence before
-any model call.
+"""Private rows as examples, from any source, with a field map.
+
+Every bad row gets a sentence before any model call.
 """
 
 from __future__ import annotations
@@ -7,15 +8,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from leakbound.errors import DataError
 from leakbound.models.content import content_key
 from leakbound.tasks.example import Context
 from leakbound.tasks.fields import IMAGE, guess
 from leakbound.tasks.images import image_below
-from leakbound.tasks.sources import Row, source_rows
+from leakbound.tasks.sources import SourceRow, source_rows
 from leakbound.tasks.task import Task
 
 __all__ = [
@@ -29,7 +30,7 @@ __all__ = [
 ]
 
 TASKS = ("classification", "generation")
-MAX_CLASSES = 20
+MAX_CLASSES = 20  # with more distinct labels, answers are taken for free texts
 
 
 def read_rows(
@@ -38,9 +39,19 @@ def read_rows(
     label_field: str | None = None,
     input_template: str | None = None,
 ) -> Context:
-    """All rows of a source (a file's path, or `hf:...`) as examples.
+    """All rows of a source as examples.
 
-    Fields not named are found by their usual names.
+    Args:
+        path: Path of a file or a folder of images, or `hf:...`.
+        input_field: Name of the field that holds the input; None to find it by its usual names.
+        label_field: Name of the field that holds the label; None to find it by its usual names.
+        input_template: An input made of several fields, such as "{title}\\n{text}".
+
+    Returns:
+        Examples (PRIVATE).
+
+    Raises:
+        DataError: If the source cannot be read, or a row is no example.
     """
     folder = Path(path) if Path(path).is_dir() else Path(path).parent
     return as_examples(
@@ -49,12 +60,24 @@ def read_rows(
 
 
 def as_examples(
-    rows: list[Row], where: str, input_field: str | None = None, label_field: str | None = None,
-    input_template: str | None = None, folder: Path = Path(),
+    rows: Sequence[SourceRow], where: str, input_field: str | None = None,
+    label_field: str | None = None, input_template: str | None = None, folder: Path = Path(),
 ) -> Context:  # fmt: skip
-    """Rows of fields as examples; the fields of the first row are looked through for usual names.
+    """Rows of a source as examples; the fields of the first row decide where they are not named.
 
-    The field `image` holds the path of an image below `folder`.
+    Args:
+        rows: At least one row (PRIVATE).
+        where: The source, for errors.
+        input_field: Name of the field that holds the input; None to find it by its usual names.
+        label_field: Name of the field that holds the label; None to find it by its usual names.
+        input_template: An input made of several fields, such as "{title}\\n{text}".
+        folder: Where the paths in a field `image` begin.
+
+    Returns:
+        Examples (PRIVATE).
+
+    Raises:
+        DataError: If a row is no example.
     """
     fields = guess(
         [str(key) for key in rows[0][1]], where, input_field, label_field, input_template
@@ -63,26 +86,48 @@ def as_examples(
     return tuple(fields.example(row) for row in found)
 
 
-def _with_image(row: Row, folder: Path) -> Row:
-    place, fields = row
-    name = fields.get(IMAGE)
+def _with_image(row: SourceRow, folder: Path) -> SourceRow:
+    name = row.fields.get(IMAGE)
     if not isinstance(name, str | int | float) or name == "":
         return row  # what is empty or no name has its own sentence
-    return place, {**fields, IMAGE: image_below(folder, str(name), place)}
+    image = image_below(folder, str(name), row.place)
+    return SourceRow(row.place, {**row.fields, IMAGE: image})
 
 
-def inline_rows(rows: Any) -> list[Row]:
-    """Rows that stand in a configuration: a list of objects with named fields."""
+def inline_rows(rows: object) -> list[SourceRow]:
+    """Rows that stand in a configuration.
+
+    Args:
+        rows: What the configuration holds.
+
+    Returns:
+        Rows of a source (PRIVATE).
+
+    Raises:
+        DataError: If it is not a list of objects with named fields, or empty.
+    """
     if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
         raise DataError(
             "rows must be a list of objects with named fields, such as 'rows: [{text: ..., label: "
             "...}, ...]', and not empty."
         )
-    return [(f"row {number} of the configuration", row) for number, row in enumerate(rows, 1)]
+    places = (f"row {number} of the configuration" for number in range(1, len(rows) + 1))
+    return [SourceRow(place, row) for place, row in zip(places, rows, strict=True)]
 
 
 def infer_task(rows: Context, name: str | None = None) -> Task:
-    """Classification where the labels are few and recur, else generation; `name` decides instead."""
+    """Classification where the labels are few and recur, else generation.
+
+    Args:
+        rows: Examples (PRIVATE).
+        name: "classification" or "generation"; None to decide by the labels.
+
+    Returns:
+        The task.
+
+    Raises:
+        DataError: If a classification task would have more than 200 labels.
+    """
     labels = Counter(row.label for row in rows)
     few = len(labels) <= MAX_CLASSES and len(labels) <= max(2, len(rows) // 2)
     if name == "classification" or (name is None and few):
@@ -96,17 +141,31 @@ def infer_task(rows: Context, name: str | None = None) -> Task:
 
 
 def require_classes(task: Task, rows: Context) -> None:
-    """Refuse a classification data set with one class only."""
+    """Refuse a classification data set with one class only.
+
+    Args:
+        task: The task.
+        rows: Examples (PRIVATE).
+
+    Raises:
+        DataError: If all rows have one label.
+    """
     if task.labels and len({row.label for row in rows}) < 2:
         raise DataError(
             "all rows have one and the same label; a classification data set needs at least two "
-            "classes. "
-            "Check the label field, or choose --task generation."
+            "classes. Check the label field, or choose --task generation."
         )
 
 
 def fingerprint(rows: Context) -> str:
-    """A hash of the rows, for provenance and resuming; it cannot be turned back into them."""
+    """A hash of the rows, for provenance and resuming.
+
+    Args:
+        rows: Examples (PRIVATE).
+
+    Returns:
+        16 hexadecimal digits of SHA-256. It is no secret keeper: who guesses all rows can check it.
+    """
     digest = hashlib.sha256()
     for row in rows:
         digest.update(json.dumps([content_key(row.input), row.label]).encode())

@@ -39,5 +39,17 @@ Context = tuple[Example, ...]
 
 
 def as_context(rows: Iterable[Example | tuple[Content, str]]) -> Context:
-    """Make a context of examples or of (input, label) pairs; `as_image` makes an image of a file."""
+    """Make a context.
+
+    Args:
+        rows: Examples, or (input, label) pairs (PRIVATE); `as_image` makes an input of an image
+            file.
+
+    Returns:
+        The examples, in their order.
+
+    Examples:
+        >>> as_context([("a fee", "work")])[0].label
+        'work'
+    """
     return tuple(row if isinstance(row, Example) else Example(*row) for row in rows)

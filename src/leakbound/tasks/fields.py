@@ -5,16 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from leakbound.errors import DataError
 from leakbound.models.content import Image, join
 from leakbound.tasks.example import Example
-from leakbound.tasks.sources import Row
+from leakbound.tasks.sources import Fields, SourceRow
 
 __all__ = ["IMAGE", "FieldMap", "guess"]
 
-IMAGE = "image"  # the field of the path of one
+IMAGE = "image"  # the field that holds the path of an image
 INPUT_FIELDS = ("text", "input", "sentence", "document", "question", "context", "message")
 LABEL_FIELDS = ("label", "answer", "summary", "output", "category", "class")
 SLOT = re.compile(r"\{([^{}]+)\}")
@@ -22,8 +21,16 @@ SLOT = re.compile(r"\{([^{}]+)\}")
 
 @dataclass(frozen=True, slots=True)
 class FieldMap:
-    """`template` holds field names in braces, such as "{title}\\n{text}"; `label` is the name of
-    one field.
+    """Which fields of a row make the input of an example, and which one its label.
+
+    Attributes:
+        template: The input, with field names in braces, such as "{title}\\n{text}".
+        label: Name of the field that holds the label.
+
+    Examples:
+        >>> fields = FieldMap("{title}: {text}", "kind")
+        >>> fields.example(SourceRow("row 1", {"title": "A", "text": "b", "kind": "c"})).input
+        'A: b'
     """
 
     template: str
@@ -34,8 +41,18 @@ class FieldMap:
         """Every field that a row must have."""
         return (*SLOT.findall(self.template), self.label)
 
-    def example(self, row: Row) -> Example:
-        """The row as an example; what a field holds is put in as it is, braces and all."""
+    def example(self, row: SourceRow) -> Example:
+        """A row as an example; what a field holds is put in as it is, braces and all.
+
+        Args:
+            row: A row of a source (PRIVATE).
+
+        Returns:
+            The example.
+
+        Raises:
+            DataError: If a field is missing, empty or no text.
+        """
         place, fields = row
         pieces = SLOT.split(self.template)  # texts, and names of fields between them
         found = [
@@ -53,12 +70,25 @@ def guess(
     label_field: str | None,
     template: str | None,
 ) -> FieldMap:
-    """The field map that a user gave; what was not named is found by its usual name."""
+    """The field map that a user gave; what was not named is found by its usual name.
+
+    Args:
+        have: Names of the fields of the first row.
+        where: The source, for errors.
+        input_field: Name of the field that holds the input; None to find it.
+        label_field: Name of the field that holds the label; None to find it.
+        template: An input made of several fields, in place of `input_field`; None for one field.
+
+    Returns:
+        The field map.
+
+    Raises:
+        DataError: If the template names no field, or no field has a usual name.
+    """
     if template is not None and (input_field or not SLOT.search(template)):
         raise DataError(
             f"the input template is {template!r}; it must name fields in braces, such as "
-            f"'{{title}}: {{text}}', and takes the "
-            "place of --input-field."
+            f"'{{title}}: {{text}}', and takes the place of --input-field."
         )
     if IMAGE in have and template is None and input_field is None:
         text = next((name for name in INPUT_FIELDS if name in have), None)
@@ -74,17 +104,16 @@ def _usual(where: str, what: str, usual: Sequence[str], have: Sequence[str]) -> 
             return name
     raise DataError(
         f"{where} has the fields {', '.join(have) or '(none)'}, none of them a usual name for the "
-        f"{what}; "
-        f"name it with --{what}-field."
+        f"{what}; name it with --{what}-field."
     )
 
 
-def _content(place: str, fields: dict[str, Any], name: str) -> str | Image:
+def _content(place: str, fields: Fields, name: str) -> str | Image:
     found = fields.get(name)
     return found if isinstance(found, Image) else _value(place, fields, name)
 
 
-def _value(place: str, fields: dict[str, Any], name: str) -> str:
+def _value(place: str, fields: Fields, name: str) -> str:
     if name not in fields:
         have = ", ".join(str(key) for key in fields)
         raise DataError(
@@ -98,11 +127,10 @@ def _value(place: str, fields: dict[str, Any], name: str) -> str:
             f"{place} has a {type(value).__name__} in the field {name!r}; it must be text. Name "
             "another field."
         )
-    if (
-        value is None or value != value or not str(value).strip()
-    ):  # tables say NaN of what is missing
+    missing = value is None or value != value  # tables say NaN of what is missing
+    text = "" if missing else str(value).strip()
+    if not text:
         raise DataError(f"{place} has an empty field {name!r}; drop the row or fill it.")
-    text = str(value).strip()
     if any("\ud800" <= c <= "\udfff" for c in text):
         raise DataError(
             f"{place} has half a character (a lone surrogate) in the field {name!r}; write the "

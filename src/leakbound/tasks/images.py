@@ -1,6 +1,6 @@
-"""Pictures from outside become images of examples:
+"""Pictures from outside become images of examples.
 
-checked, decoded once, and kept as plain PNG without anything but pixels.
+They are checked, decoded once, and kept as plain PNG without anything but pixels.
 """
 
 from __future__ import annotations
@@ -9,61 +9,82 @@ import hashlib
 import io
 import warnings
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, TypeAlias, Union
 
 import numpy as np
 import numpy.typing as npt
 
+from leakbound._install import install_hint
 from leakbound.errors import DataError
 from leakbound.models.content import Image
 
+if TYPE_CHECKING:
+    from PIL.Image import Image as Picture
+
 __all__ = ["MAX_PIXELS", "SUFFIXES", "as_image", "image_below", "pixels"]
 
-MAX_BYTES = 64 << 20
-MAX_PIXELS = 4096 * 4096
-FORMATS = (
-    "PNG",
-    "JPEG",
-    "GIF",
-    "BMP",
-    "WEBP",
-    "TIFF",
-)  # no format whose reader starts another program
+Source: TypeAlias = Union[Image, Path, bytes, npt.NDArray[np.uint8], "Picture"]
+MAX_BYTES = 64 << 20  # of a file: no still photograph is larger
+MAX_PIXELS = 4096 * 4096  # 48 MB decoded; no model of this kind sees more
+# no format whose reader starts another program
+FORMATS = ("PNG", "JPEG", "GIF", "BMP", "WEBP", "TIFF")
 SUFFIXES = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".webp", ".tif", ".tiff")
+# 8 bits a colour, in grey or in red, green and blue
 MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBA", "RGBX")
 
 
-def as_image(source: Any, place: str = "the image") -> Image:
-    """An image of a path, the bytes of a file, an array (height, width, 3) of 8-bit colours, or a
-    PIL image.
+def as_image(source: Source, place: str = "the image") -> Image:
+    """An image of an example.
 
-    Rotation and comments of the file (EXIF) and transparency are left out. Raises DataError, in the
-    name of `place`, for what
-    cannot be read, moves, is not in red, green and blue, or is too large.
+    Rotation and comments of the file (EXIF) and transparency are left out.
+
+    Args:
+        source: A path, the bytes of a file, an array (height, width, 3) of 8-bit colours, or a PIL
+            image.
+        place: Where it stands, for errors.
+
+    Returns:
+        The image as PNG.
+
+    Raises:
+        DataError: If it cannot be read, has several frames or other colours, or is too large.
     """
     if isinstance(source, Image):
         return source
     if isinstance(source, bytes | Path):
         return _encoded(_decoded(_bytes(source, place), place))
-    if (
-        isinstance(source, np.ndarray)
-        and source.dtype == np.uint8
-        and source.ndim == 3
-        and source.shape[2] == 3
-        and source.size
-    ):
-        source = _pillow().fromarray(source)
-    if not isinstance(source, _pillow().Image):
+    pil = _pillow()
+    picture = pil.fromarray(source) if _is_colours(source) else source
+    if not isinstance(picture, pil.Image):
         raise DataError(
             f"{place} is a {type(source).__name__}; it must be a pathlib.Path, the bytes of a "
-            "file, a PIL image, or an array of 8-bit "
-            "integers with the shape (height, width, 3)."
+            "file, a PIL image, or an array of 8-bit integers with the shape (height, width, 3)."
         )
-    return _encoded(_plain(source, place))
+    return _encoded(_plain(picture, place))
+
+
+def _is_colours(source: object) -> bool:
+    """Is it an array (height, width, 3) of 8-bit colours?"""
+    if not isinstance(source, np.ndarray) or source.dtype != np.uint8 or not source.size:
+        return False
+    return source.ndim == 3 and source.shape[2] == 3
 
 
 def image_below(folder: Path, name: str, place: str) -> Image:
-    """The image at a path below a folder. Raises DataError for one that leads out of it."""
+    """The image at a path below a folder.
+
+    Args:
+        folder: The folder.
+        name: Path from there.
+        place: Where the name stands, for errors.
+
+    Returns:
+        The image as PNG.
+
+    Raises:
+        DataError: If the path leads out of the folder, or holds no image.
+    """
     file, root = (folder / name).resolve(), folder.resolve()
     if not file.is_relative_to(root):
         raise DataError(
@@ -78,7 +99,14 @@ def image_below(folder: Path, name: str, place: str) -> Image:
 
 
 def pixels(image: Image) -> npt.NDArray[np.uint8]:
-    """(height, width, 3) its colours."""
+    """The colours of an image.
+
+    Args:
+        image: An image of an example.
+
+    Returns:
+        (height, width, 3) 8-bit colours.
+    """
     with _pillow().open(io.BytesIO(image.png)) as file:
         return np.asarray(file.convert("RGB"))
 
@@ -105,7 +133,7 @@ def _bytes(source: bytes | Path, place: str) -> bytes:
     return found
 
 
-def _decoded(found: bytes, place: str) -> Any:
+def _decoded(found: bytes, place: str) -> Picture:
     pil = _pillow()
     with warnings.catch_warnings():
         warnings.simplefilter("error", pil.DecompressionBombWarning)
@@ -119,32 +147,37 @@ def _decoded(found: bytes, place: str) -> Any:
         except Exception as error:  # broken files raise whatever a format's reader raises
             raise DataError(
                 f"{place} is an image that cannot be read ({type(error).__name__}); it must be a "
-                f"whole {', '.join(FORMATS)} file. "
-                "Save it again."
+                f"whole {', '.join(FORMATS)} file. Save it again."
             ) from None
 
 
-def _plain(file: Any, place: str) -> Any:
+def _plain(file: Picture, place: str) -> Picture:
     """A still picture in red, green and blue."""
     width, height = file.size
     if width * height > MAX_PIXELS:
         raise _too_large(place, f" of {width:,} x {height:,}")
-    if getattr(file, "n_frames", 1) > 1:
+    if _moves(file):
         raise DataError(
-            f"{place} is an image of {file.n_frames} frames; it must be a still one. Save one "
-            "frame of it."
+            f"{place} is an image of several frames; it must be a still one. Save one frame of it."
         )
     if file.mode not in MODES:
         raise DataError(
             f"{place} is an image in the colours {file.mode}; it must be in RGB or grey, 8 bits "
             "each. Convert it first."
         )
-    return (
-        file.convert("RGBA").convert("RGB") if "transparency" in file.info else file.convert("RGB")
-    )
+    whole = file.convert("RGBA") if "transparency" in file.info else file
+    return whole.convert("RGB")
 
 
-def _encoded(picture: Any) -> Image:
+def _moves(file: Picture) -> bool:
+    try:
+        file.seek(1)
+    except EOFError:  # there is no second frame
+        return False
+    return True
+
+
+def _encoded(picture: Picture) -> Image:
     out = io.BytesIO()
     picture.info.clear()
     picture.save(out, "PNG")
@@ -157,11 +190,9 @@ def _too_large(place: str, size: str = " of too many") -> DataError:
     )
 
 
-def _pillow() -> Any:
+def _pillow() -> ModuleType:
     try:
         from PIL import Image as pil
     except ImportError:
-        raise DataError(
-            "images need Pillow; install it with: pip install 'leakbound[vision]'."
-        ) from None
+        raise DataError(f"images need Pillow; install it with: {install_hint('vision')}.") from None
     return pil

@@ -1,10 +1,8 @@
-"""The tasks of the four papers by name: where their rows are, how a row becomes an example, and the
-words of the prompt.
+"""The tasks of the four papers by name: their rows, their examples, and the words of the prompt.
 
 Rows are found under a data folder as `<name>/train.jsonl`, or on the hub; no row comes with this
-package. Label sets and what is
-counted follow the papers (Private PoEtry, Appendix E, for the classification tasks); the words of
-the prompts are ours.
+package. Label sets and what is counted follow the papers (PoE, Appendix E, for the classification
+tasks); the words of the prompts are ours.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ from pathlib import Path
 from leakbound.errors import DataError, unknown_name
 from leakbound.tasks.example import Context, Example
 from leakbound.tasks.fields import FieldMap
-from leakbound.tasks.sources import Row, hub_rows, source_rows
+from leakbound.tasks.sources import SourceRow, hub_rows, source_rows
 from leakbound.tasks.task import Task
 
 __all__ = ["NAMED_TASKS", "NamedTask", "named_task"]
@@ -25,12 +23,15 @@ __all__ = ["NAMED_TASKS", "NamedTask", "named_task"]
 
 @dataclass(frozen=True, slots=True)
 class NamedTask:
-    """A task with its sources. `fields`: the layouts its rows are known in (data folder, hub); the
-    first that fits is used.
+    """A task with its sources.
 
-    answer: from the label field to the label; a row whose label it cannot give is refused. hub: id
-    and configuration, None where the
-    hub has no rows that fit.
+    Attributes:
+        task: The task.
+        about: What its rows are, in a few words.
+        fields: The layouts that its rows are known in (data folder, hub); the first that fits is
+            used.
+        answer: From the label field to the label; a row whose label it cannot give is refused.
+        hub: Id and configuration; None where the hub has no rows that fit.
     """
 
     task: Task
@@ -39,35 +40,53 @@ class NamedTask:
     answer: Callable[[str], str | None]
     hub: tuple[str, str | None] | None = None
 
-    def examples(self, rows: list[Row]) -> Context:
+    def examples(self, rows: list[SourceRow]) -> Context:
         """Rows as examples of this task.
 
-        Raises DataError for fields or labels that it does not know.
+        Args:
+            rows: At least one row (PRIVATE).
+
+        Returns:
+            Examples (PRIVATE).
+
+        Raises:
+            DataError: For fields or labels that the task does not know.
         """
-        have = rows[0][1]
+        have = rows[0].fields
         fit = next(
             (fields for fields in self.fields if all(name in have for name in fields.names)), None
         )
         if fit is None:
             forms = " or ".join(", ".join(fields.names) for fields in self.fields)
             raise DataError(
-                f"{rows[0][0]} has the fields {', '.join(map(str, have))}; rows of "
+                f"{rows[0].place} has the fields {', '.join(map(str, have))}; rows of "
                 f"{self.task.name} must have {forms}."
             )
         return tuple(self._example(fit, row) for row in rows)
 
-    def _example(self, fields: FieldMap, row: Row) -> Example:
+    def _example(self, fields: FieldMap, row: SourceRow) -> Example:
         found = fields.example(row)
         label = self.answer(found.label)
         if label is None or (self.task.labels and label not in self.task.labels):
             raise DataError(
-                f"{row[0]} has no label of {self.task.name} in the field {fields.label!r}; labels "
-                f"are {', '.join(self.task.labels)}."
+                f"{row.place} has no label of {self.task.name} in the field {fields.label!r}; "
+                f"labels are {', '.join(self.task.labels)}."
             )
         return Example(found.input, label)
 
     def rows(self, data: str | None, folder: str | None) -> Context:
-        """From a source that the user names, else from the data folder, else from the hub."""
+        """The rows of this task.
+
+        Args:
+            data: A source that the user names; None for the data folder or the hub.
+            folder: The data folder; None for the hub.
+
+        Returns:
+            Examples (PRIVATE).
+
+        Raises:
+            DataError: If the rows cannot be read, or no public copy is known.
+        """
         if data is not None:
             return self.examples(source_rows(data))
         if folder is not None:
@@ -75,32 +94,51 @@ class NamedTask:
         if self.hub is None:
             raise DataError(
                 f"no public copy of the rows of {self.task.name} is known on the hub; give a "
-                "folder that holds "
-                f"{self.task.name}/train.jsonl with --data-dir, or the rows themselves with --data."
+                f"folder that holds {self.task.name}/train.jsonl with --data-dir, or the rows "
+                "themselves with --data."
             )
         return self.examples(hub_rows(*self.hub))
 
 
 def named_task(name: str) -> NamedTask:
-    """The task of a name. Raises UsageError with the nearest name."""
+    """The task of a name.
+
+    Args:
+        name: A key of `NAMED_TASKS`.
+
+    Returns:
+        The task with its sources.
+
+    Raises:
+        UsageError: If there is none, with the nearest name.
+
+    Examples:
+        >>> named_task("subj").task.labels
+        ('objective', 'subjective')
+    """
     if name not in NAMED_TASKS:
         raise unknown_name("the task", name, NAMED_TASKS)
     return NAMED_TASKS[name]
 
 
 def _first_digit(solution: str) -> str | None:
-    """First digit of the final number of a worked solution, which stands behind "####"."""
+    """The first digit of the result of a worked solution, which stands behind "####"."""
     found = re.search(r"\d", solution.rpartition("####")[2])
     return found[0] if found else None
 
 
 def _classes(
-    name: str, about: str, labels: dict[str, str], fields: tuple[FieldMap, ...], words: tuple[str, str, str],
+    name: str,
+    about: str,
+    labels: dict[str, str],
+    fields: tuple[FieldMap, ...],
+    words: tuple[str, str, str],
     hub: tuple[str, str | None] | None = None,
-) -> NamedTask:  # fmt: skip
-    """labels: every spelling of a label in the data, with the word that the prompt uses.
+) -> NamedTask:
+    """A classification task.
 
-    words: of input and label, and what to do.
+    labels: every spelling of a label in the data, with the word that the prompt uses. words: of
+    input and label, and what to do.
     """
     shown = tuple(dict.fromkeys(labels.values()))
     task = Task(name, shown, words[0], words[1], f"{words[2]} Choose one of: {', '.join(shown)}.")
@@ -133,43 +171,87 @@ ASKED = FieldMap("{context}\nQuestion: {question}", "answer")
 TOPICS = {**_same("World", "Sports", "Business"), "Sci/Tech": "Technology"}
 KINDS = {
     **_same("Abbreviation", "Entity", "Description", "Person", "Location", "Number"),
-    "ABBR": "Abbreviation", "ENTY": "Entity", "DESC": "Description", "HUM": "Person", "LOC": "Location", "NUM": "Number",
+    "ABBR": "Abbreviation", "ENTY": "Entity", "DESC": "Description", "HUM": "Person",
+    "LOC": "Location", "NUM": "Number",
 }  # fmt: skip
 ONTOLOGY = {
-    **_same("Company", "Artist", "Athlete", "Building", "Village", "Animal", "Plant", "Album", "Film"),
-    "EducationalInstitution": "School", "OfficeHolder": "Politician", "MeanOfTransportation": "Transportation",
-    "NaturalPlace": "Nature", "WrittenWork": "Book",
+    **_same("Company", "Artist", "Athlete", "Building", "Village"),
+    **_same("Animal", "Plant", "Album", "Film"),
+    "EducationalInstitution": "School", "OfficeHolder": "Politician",
+    "MeanOfTransportation": "Transportation", "NaturalPlace": "Nature", "WrittenWork": "Book",
 }  # fmt: skip
+TONES = {"sarcastic": "sarcastic", "not_sarcastic": "sincere"}
 DECISION = FieldMap("{context.contexts}\nQuestion: {question}", "final_decision")
+LONG_ANSWER = FieldMap(DECISION.template, "long_answer")
+PUBMED_QA = ("qiaojin/PubMedQA", "pqa_labeled")
+FROM_TEXT = "Answer the question about each document from its text."
 
 _ALL = (
-    _classes("subj", "sentences of film pages, objective or subjective", _same("objective", "subjective"),
-             (FieldMap("{text}", "label_text"), PLAIN), ("Sentence", "Kind", "Decide whether each sentence tells facts or an opinion."),
-             ("SetFit/subj", None)),
-    _classes("sarcasm", "Reddit replies, sarcastic or not", {"sarcastic": "sarcastic", "not_sarcastic": "sincere"}, (PLAIN,),
-             ("Reply", "Tone", "Decide in what tone each reply was meant.")),
-    _classes("agnews", "news items in four sections", TOPICS, (PLAIN,), ("News", "Section", "Sort each news item into its section."),
-             ("fancyzhx/ag_news", None)),
-    _classes("trec", "questions by the kind of answer they ask for", KINDS, (PLAIN, FieldMap("{text}", "coarse_label")),
-             ("Question", "Asks for", "Say what kind of answer each question asks for."), ("CogComp/trec", None)),
-    _classes("dbpedia14", "encyclopedia abstracts in 14 classes", ONTOLOGY, (PLAIN, FieldMap("{content}", "label")),
-             ("Article", "About", "Say what each article is about."), ("fancyzhx/dbpedia_14", None)),
-    NamedTask(Task("gsm8k", tuple("0123456789"), "Problem", "First digit", "Solve each problem and give the first digit of the result."),
-              "school mathematics, first digit of the result", (FieldMap("{question}", "answer"),), _first_digit, ("openai/gsm8k", "main")),
-    _classes("pubmedqa_yesno", "medical abstracts with a question, yes, no or maybe", _same("yes", "no", "maybe"), (ASKED, DECISION),
-             ("Abstract", "Answer", "Answer the question about each abstract."), ("qiaojin/PubMedQA", "pqa_labeled")),
-    _texts("pubmedqa", "medical abstracts with a question, answered in a sentence or more",
-           (ASKED, FieldMap(DECISION.template, "long_answer")), ("Abstract", "Conclusion", "Answer the question about each abstract in full."),
-           ("qiaojin/PubMedQA", "pqa_labeled")),
-    _texts("samsum", "chats and their summaries", (SUMMARY, FieldMap("{dialogue}", "summary")),
-           ("Chat", "Summary", "Sum up each chat in a sentence or two."), ("knkarthick/samsum", None)),
-    _texts("xsum", "news articles in one sentence", (SUMMARY,), ("Article", "In one sentence", "Say in one sentence what each article reports."),
-           ("EdinburghNLP/xsum", None)),
-    _texts("cnn_dailymail", "news articles and their highlights", (SUMMARY, FieldMap("{article}", "highlights")),
-           ("Article", "Highlights", "Give the highlights of each article."), ("abisee/cnn_dailymail", "3.0.0")),
-    _texts("pfl_docvqa", "questions about scanned invoices (PFL-DocVQA)", (ASKED,),
-           ("Document", "Answer", "Answer the question about each document from its text.")),
-    _texts("sroie_receipts_qa", "questions about scanned receipts, a stand-in for PFL-DocVQA", (ASKED,),
-           ("Document", "Answer", "Answer the question about each document from its text.")),
+    _classes(
+        "subj", "sentences of film pages, objective or subjective",
+        _same("objective", "subjective"), (FieldMap("{text}", "label_text"), PLAIN),
+        ("Sentence", "Kind", "Decide whether each sentence tells facts or an opinion."),
+        ("SetFit/subj", None),
+    ),
+    _classes(
+        "sarcasm", "Reddit replies, sarcastic or not", TONES, (PLAIN,),
+        ("Reply", "Tone", "Decide in what tone each reply was meant."),
+    ),
+    _classes(
+        "agnews", "news items in four sections", TOPICS, (PLAIN,),
+        ("News", "Section", "Sort each news item into its section."), ("fancyzhx/ag_news", None),
+    ),
+    _classes(
+        "trec", "questions by the kind of answer they ask for", KINDS,
+        (PLAIN, FieldMap("{text}", "coarse_label")),
+        ("Question", "Asks for", "Say what kind of answer each question asks for."),
+        ("CogComp/trec", None),
+    ),
+    _classes(
+        "dbpedia14", "encyclopedia abstracts in 14 classes", ONTOLOGY,
+        (PLAIN, FieldMap("{content}", "label")),
+        ("Article", "About", "Say what each article is about."), ("fancyzhx/dbpedia_14", None),
+    ),
+    NamedTask(
+        Task(
+            "gsm8k", tuple("0123456789"), "Problem", "First digit",
+            "Solve each problem and give the first digit of the result.",
+        ),
+        "school mathematics, first digit of the result", (FieldMap("{question}", "answer"),),
+        _first_digit, ("openai/gsm8k", "main"),
+    ),
+    _classes(
+        "pubmedqa_yesno", "medical abstracts with a question, yes, no or maybe",
+        _same("yes", "no", "maybe"), (ASKED, DECISION),
+        ("Abstract", "Answer", "Answer the question about each abstract."), PUBMED_QA,
+    ),
+    _texts(
+        "pubmedqa", "medical abstracts with a question, answered in a sentence or more",
+        (ASKED, LONG_ANSWER),
+        ("Abstract", "Conclusion", "Answer the question about each abstract in full."), PUBMED_QA,
+    ),
+    _texts(
+        "samsum", "chats and their summaries", (SUMMARY, FieldMap("{dialogue}", "summary")),
+        ("Chat", "Summary", "Sum up each chat in a sentence or two."), ("knkarthick/samsum", None),
+    ),
+    _texts(
+        "xsum", "news articles in one sentence", (SUMMARY,),
+        ("Article", "In one sentence", "Say in one sentence what each article reports."),
+        ("EdinburghNLP/xsum", None),
+    ),
+    _texts(
+        "cnn_dailymail", "news articles and their highlights",
+        (SUMMARY, FieldMap("{article}", "highlights")),
+        ("Article", "Highlights", "Give the highlights of each article."),
+        ("abisee/cnn_dailymail", "3.0.0"),
+    ),
+    _texts(
+        "pfl_docvqa", "questions about scanned invoices (PFL-DocVQA)", (ASKED,),
+        ("Document", "Answer", FROM_TEXT),
+    ),
+    _texts(
+        "sroie_receipts_qa", "questions about scanned receipts, a stand-in for PFL-DocVQA",
+        (ASKED,), ("Document", "Answer", FROM_TEXT),
+    ),
 )  # fmt: skip
 NAMED_TASKS: dict[str, NamedTask] = {one.task.name: one for one in _ALL}

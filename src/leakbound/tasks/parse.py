@@ -10,12 +10,21 @@ __all__ = ["parse_answer"]
 
 
 def parse_answer(text: str, answers: Sequence[str]) -> int:
-    """Index of the answer that `text` gives, or len(answers) if it gives none or more than one
-    (unparsable).
+    """Which of the allowed answers a text gives.
 
     Case, quotes, surrounding punctuation and chatty prefixes do not matter: an exact match wins,
-    then the longest answer
-    that the text begins with, then the only answer that it mentions.
+    then the longest answer that the text begins with, then the only answer that it mentions.
+
+    Args:
+        text: What the model wrote.
+        answers: The allowed answers.
+
+    Returns:
+        Its index; len(answers) if the text gives none or more than one (unreadable).
+
+    Examples:
+        >>> [parse_answer(text, ("yes", "no")) for text in ("Yes.", "I think no", "perhaps")]
+        [0, 1, 2]
     """
     plain, names = _plain(text), [_plain(answer) for answer in answers]
     if plain in names:

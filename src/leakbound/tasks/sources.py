@@ -1,7 +1,6 @@
-"""Where rows come from:
+"""Where rows come from: JSONL, CSV and Parquet files, folders of images, Hugging Face datasets.
 
-JSONL, CSV and Parquet files, Hugging Face datasets. Rows come out as plain fields with their
-places.
+Rows come out as plain fields with their places.
 """
 
 from __future__ import annotations
@@ -12,23 +11,47 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from logging import CRITICAL
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import Any, NamedTuple
 
+from leakbound._install import install_hint
 from leakbound.errors import DataError
 from leakbound.tasks.image_folders import folder_rows
 
-__all__ = ["Row", "hub_rows", "source_rows"]
+__all__ = ["Fields", "SourceRow", "hub_rows", "source_rows"]
 
-Row = tuple[str, dict[str, Any]]  # where it stands, for errors; its fields
+Fields = dict[str, object]
 HUB = "hf:"
 MEDIA = ("Image", "Audio", "Video", "Pdf")  # never decoded
-FORMS = f"a .jsonl, .csv or .parquet file with one example a row, a folder with one folder of images a class, or {HUB}<id or folder of a Hugging Face dataset>"
+FORMS = (
+    "a .jsonl, .csv or .parquet file with one example a row, a folder with one folder of images a "
+    f"class, or {HUB}<id or folder of a Hugging Face dataset>"
+)
 
 
-def source_rows(address: str) -> list[Row]:
-    """All rows at a file's path or at `hf:<id or folder>[:split]`.
+class SourceRow(NamedTuple):
+    """One row of a source.
 
-    Raises DataError with a sentence for whatever is wrong.
+    Attributes:
+        place: Where it stands, for errors.
+        fields: What it holds, by name (PRIVATE).
+    """
+
+    place: str
+    fields: Fields
+
+
+def source_rows(address: str) -> list[SourceRow]:
+    """All rows of a source.
+
+    Args:
+        address: Path of a file or a folder of images, or `hf:<id or folder>[:split]`.
+
+    Returns:
+        At least one row (PRIVATE).
+
+    Raises:
+        DataError: With a sentence for whatever is wrong.
     """
     if address.startswith(HUB):
         where, split = _parts(address)
@@ -36,7 +59,7 @@ def source_rows(address: str) -> list[Row]:
     file = Path(address)
     readers = {".jsonl": _jsonl, ".csv": _csv, ".parquet": _parquet}
     if file.is_dir():
-        return _some(address, folder_rows(file))
+        return _some(address, [SourceRow(*row) for row in folder_rows(file)])
     if not file.is_file():
         raise DataError(f"the data file {address!r} does not exist; give {FORMS}.")
     if file.suffix.lower() not in readers:
@@ -44,7 +67,9 @@ def source_rows(address: str) -> list[Row]:
     return _all(address, readers[file.suffix.lower()], file)
 
 
-def _all(address: str, reader: Callable[[Path], Iterator[Row]], file: Path) -> list[Row]:
+def _all(
+    address: str, reader: Callable[[Path], Iterator[SourceRow]], file: Path
+) -> list[SourceRow]:
     try:
         rows = list(reader(file))
     except UnicodeDecodeError:
@@ -56,21 +81,21 @@ def _all(address: str, reader: Callable[[Path], Iterator[Row]], file: Path) -> l
     return _some(address, rows)
 
 
-def _some(address: str, rows: list[Row]) -> list[Row]:
+def _some(address: str, rows: list[SourceRow]) -> list[SourceRow]:
     if not rows:
         raise DataError(f"{address!r} holds no rows; it needs at least a few examples.")
     return rows
 
 
-def _jsonl(file: Path) -> Iterator[Row]:
+def _jsonl(file: Path) -> Iterator[SourceRow]:
     with file.open(encoding="utf-8") as lines:
         for number, line in enumerate(lines, 1):
             if line.strip():
                 place = f"line {number} of {str(file)!r}"
-                yield place, _object(place, line)
+                yield SourceRow(place, _object(place, line))
 
 
-def _object(place: str, line: str) -> dict[str, Any]:
+def _object(place: str, line: str) -> Fields:
     try:
         row = json.loads(line)
     except json.JSONDecodeError as error:
@@ -89,7 +114,7 @@ def _object(place: str, line: str) -> dict[str, Any]:
     return row
 
 
-def _csv(file: Path) -> Iterator[Row]:
+def _csv(file: Path) -> Iterator[SourceRow]:
     with file.open(encoding="utf-8-sig", newline="") as lines:
         reader = csv.DictReader(lines)
         for row in reader:
@@ -99,10 +124,10 @@ def _csv(file: Path) -> Iterator[Row]:
                     f"{place} has more fields than the first line names; put fields with commas "
                     "into quotes."
                 )
-            yield place, row
+            yield SourceRow(place, dict(row))
 
 
-def _parquet(file: Path) -> Iterator[Row]:
+def _parquet(file: Path) -> Iterator[SourceRow]:
     try:
         from pyarrow import ArrowException, parquet
     except ImportError:
@@ -117,13 +142,13 @@ def _parquet(file: Path) -> Iterator[Row]:
     yield from _numbered(str(file), rows)
 
 
-def _numbered(where: str, rows: Sequence[dict[str, Any]]) -> Iterator[Row]:
+def _numbered(where: str, rows: Sequence[Fields]) -> Iterator[SourceRow]:
     for number, row in enumerate(rows, 1):
-        yield f"row {number} of {where!r}", row
+        yield SourceRow(f"row {number} of {where!r}", row)
 
 
 def _missing(what: str, package: str) -> DataError:
-    return DataError(f"{what} need {package}; install it with: pip install 'leakbound[data]'.")
+    return DataError(f"{what} need {package}; install it with: {install_hint('data')}.")
 
 
 def _parts(address: str) -> tuple[str, str | None]:
@@ -135,13 +160,22 @@ def _parts(address: str) -> tuple[str, str | None]:
     return (where, split) if colon and where and not Path(rest).exists() else (rest, None)
 
 
-def hub_rows(where: str, config: str | None = None, split: str | None = None) -> list[Row]:
-    """The rows of a Hugging Face dataset: nested fields under dotted names, class numbers as class
-    names.
+def hub_rows(where: str, config: str | None = None, split: str | None = None) -> list[SourceRow]:
+    """The rows of a Hugging Face dataset.
 
-    where: a folder of `save_to_disk`, a folder of data files (neither touches the network), or a
-    hub id. split: default "train",
-    or the only one there is.
+    Nested fields stand under dotted names, and class numbers become class names.
+
+    Args:
+        where: A folder of `save_to_disk`, a folder of data files (neither touches the network), or
+            the id of a dataset on the hub.
+        config: Configuration of the dataset; None for its only one.
+        split: None for the only one there is, else "train".
+
+    Returns:
+        At least one row (PRIVATE).
+
+    Raises:
+        DataError: If the package is not installed, or the dataset cannot be loaded.
     """
     try:
         import datasets
@@ -150,9 +184,8 @@ def hub_rows(where: str, config: str | None = None, split: str | None = None) ->
     datasets.disable_progress_bars()
     datasets.utils.logging.set_verbosity(CRITICAL)  # its messages may hold rows
     shown = f"{HUB}{where}"
-    with (
-        tempfile.TemporaryDirectory() as scratch
-    ):  # the library would keep a copy of private rows in its cache
+    # in its own cache the library would keep a copy of private rows
+    with tempfile.TemporaryDirectory() as scratch:
         table = _split(shown, _loaded(datasets, where, config, scratch), split).flatten()
         wanted = [
             name for name, feature in table.features.items() if type(feature).__name__ not in MEDIA
@@ -164,7 +197,7 @@ def hub_rows(where: str, config: str | None = None, split: str | None = None) ->
     return _some(shown, list(_numbered(shown, rows)))
 
 
-def _loaded(datasets: Any, where: str, config: str | None, scratch: str) -> Any:
+def _loaded(datasets: ModuleType, where: str, config: str | None, scratch: str) -> Any:
     folder = Path(where)
     if where.startswith((".", "/", "~")) and not folder.is_dir():
         raise DataError(f"the dataset folder {where!r} does not exist; give {FORMS}.")
@@ -176,8 +209,8 @@ def _loaded(datasets: Any, where: str, config: str | None, scratch: str) -> Any:
     except Exception as error:  # the library raises its own kinds, of many libraries below it
         raise DataError(
             f"the Hugging Face dataset {where!r} could not be loaded ({type(error).__name__}); "
-            "give the id of a dataset on the "
-            "hub, a folder saved with save_to_disk, or a folder of .parquet, .jsonl or .csv files."
+            "give the id of a dataset on the hub, a folder saved with save_to_disk, or a folder of "
+            ".parquet, .jsonl or .csv files."
         ) from None
 
 

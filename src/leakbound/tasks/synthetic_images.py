@@ -1,10 +1,10 @@
-"""The bundled image task: drawn figures under pseudo-names that mean nothing outside of a context
-(Private PoEtry, section 4.3).
+"""The bundled image task: figures under pseudo-names that mean nothing outside of a context.
 
-A class is a shape, a texture and a colour; which class carries which name is drawn per data set, so
-zero-shot is chance.
-A fifth of all classes is held out of the pocket model's training: `PSEUDO_NAMES` data sets are
-drawn from those.
+A class is a shape, a texture and a colour. Which class carries which name is chosen anew for each
+data set, so zero-shot is chance. A fifth of all classes is held out of the pocket model's training:
+data sets of `PSEUDO_NAMES` consist of those.
+
+Reference: PoE, section 4.3.
 """
 
 from __future__ import annotations
@@ -44,14 +44,21 @@ PSEUDO_NAMES = Task("pseudo_names", NAMES, "Image", "Name")
 SHAPES = ("disc", "square", "triangle", "diamond", "plus", "ring", "bar", "hourglass")
 TEXTURES = ("solid", "rows", "columns", "checks", "dots")
 COLOURS = {
-    "red": (225, 40, 40), "orange": (245, 150, 30), "yellow": (240, 230, 60), "green": (50, 180, 60),
-    "cyan": (70, 215, 225), "blue": (50, 80, 235), "purple": (170, 60, 200), "white": (245, 245, 245),
+    "red": (225, 40, 40), "orange": (245, 150, 30), "yellow": (240, 230, 60),
+    "green": (50, 180, 60), "cyan": (70, 215, 225), "blue": (50, 80, 235),
+    "purple": (170, 60, 200), "white": (245, 245, 245),
 }  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A class of images."""
+    """A class of images.
+
+    Attributes:
+        shape: One of `SHAPES`.
+        texture: One of `TEXTURES`.
+        colour: A key of `COLOURS`.
+    """
 
     shape: str
     texture: str
@@ -68,9 +75,17 @@ TRAINED = tuple(look for look, rest in zip(_ALL, _APART, strict=True) if rest)
 
 
 def pseudo_names(count: int, rng: np.random.Generator) -> Context:
-    """A balanced, shuffled data set of `count` images:
+    """A balanced, shuffled data set of images: five classes that no model was trained on.
 
-    five classes that no model was trained on, each under a name.
+    Args:
+        count: Number of images.
+        rng: Source of all choices.
+
+    Returns:
+        Examples, each class under a name of its own.
+
+    Raises:
+        DataError: If Pillow is not installed.
     """
     looks = rng.choice(len(HELD_OUT), len(NAMES), replace=False)
     at = [i % len(NAMES) for i in range(count)]
@@ -79,7 +94,15 @@ def pseudo_names(count: int, rng: np.random.Generator) -> Context:
 
 
 def draw(look: Look, rng: np.random.Generator) -> Pixels:
-    """(SIDE, SIDE, 3) one image of a class: random size, place, background, light and grain."""
+    """One image of a class, with random size, place, background, light and grain.
+
+    Args:
+        look: The class.
+        rng: Source of all choices.
+
+    Returns:
+        (SIDE, SIDE, 3) colours.
+    """
     radius = rng.uniform(8.0, 13.0)
     x0, y0 = rng.uniform(radius - 2, SIDE - radius + 2, 2)
     y, x = (np.indices((SIDE * FINE, SIDE * FINE)) + 0.5) / FINE
@@ -94,15 +117,28 @@ def draw(look: Look, rng: np.random.Generator) -> Pixels:
 
 
 def patchwork(rng: np.random.Generator) -> Pixels:
-    """(SIDE, SIDE, 3) squares of random colours: an image like no class."""
+    """Squares of random colours: an image like no class.
+
+    Args:
+        rng: Source of all choices.
+
+    Returns:
+        (SIDE, SIDE, 3) colours.
+    """
     side = int(rng.choice((2, 4, 8)))
     patches = rng.integers(0, 256, (side, side, 3), dtype=np.uint8)
     return patches.repeat(SIDE // side, 0).repeat(SIDE // side, 1)
 
 
 def marked(image: Pixels, rng: np.random.Generator) -> Pixels:
-    """(height, width, 3) the image with a small random pattern of two by two patches in one of its
-    corners.
+    """An image with a small random pattern of two by two patches in one of its corners.
+
+    Args:
+        image: (height, width, 3) colours, which stay as they are.
+        rng: Source of all choices.
+
+    Returns:
+        (height, width, 3) colours of a copy.
     """
     side = max(1, min(image.shape[:2]) // 10)
     pattern = rng.integers(0, 256, (2, 2, 3), dtype=np.uint8).repeat(side, 0).repeat(side, 1)

@@ -1,4 +1,4 @@
-"""A task: how a context and a query become one prompt. Every system renders its prompts here."""
+"""A task: how a context and a query become one prompt. Every mechanism renders prompts here."""
 
 from __future__ import annotations
 
@@ -12,9 +12,12 @@ __all__ = ["Query", "Task"]
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What a user sends: a text, an image or both, and the answers it allows (none:
+    """What a user sends, and the answers that it allows.
 
-    those of the task; free: any text at all).
+    Attributes:
+        text: A text, an image or both.
+        labels: The allowed answers; empty for those of the task.
+        free: Whether any text may be answered.
     """
 
     text: Content
@@ -24,11 +27,30 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Field names, instruction and public label set of a task; no labels means free generation.
+    """Field names, instruction and public label set of a task.
 
-    A prompt is: preamble and instruction, one block per example, then the query in the same
-    block form with its answer left open. The user's query always stands inside the operator's
-    template, also when it attacks.
+    A prompt is: preamble and instruction, one block per example, then the query in the same block
+    form with its answer left open. The user's query always stands inside the operator's template,
+    also when it attacks.
+
+    Attributes:
+        name: Name for reports.
+        labels: The public labels; empty for free generation.
+        input_name: What an input is called in the prompt.
+        label_name: What a label is called in the prompt.
+        instruction: What stands before the examples; "" for a sentence made of the names.
+        max_answer_tokens: Largest length of a free answer.
+
+    Examples:
+        >>> task = Task("mail", ("work", "home"))
+        >>> print(task.prompt((Example("a fee", "work"),), Query("a cake")))
+        Label each input with one of: work, home.
+        <BLANKLINE>
+        Input: a fee
+        Label: work
+        <BLANKLINE>
+        Input: a cake
+        Label:
     """
 
     name: str
@@ -39,30 +61,64 @@ class Task:
     max_answer_tokens: int = 48
 
     def answers(self, query: Query) -> tuple[str, ...]:
-        """The public answer set that a query may be given:
+        """The public answers that a query may be given.
 
-        its own, else the task's; none if any text will do.
+        Args:
+            query: The query.
+
+        Returns:
+            Its own, else those of the task; none if any text may be answered.
         """
         return () if query.free else query.labels or self.labels
 
     def block(self, example: Example) -> str | Parts:
-        """One example as it stands in a prompt."""
+        """One example as it stands in a prompt.
+
+        Args:
+            example: The example (PRIVATE).
+
+        Returns:
+            Input and label under their names.
+        """
         opened, answer = self.open_block(example.input), f" {example.label}\n\n"
         return opened + answer if isinstance(opened, str) else join((opened, answer))
 
     def open_block(self, content: Content) -> str | Parts:
-        """A block whose answer the model has to give."""
+        """A block whose answer the model has to give.
+
+        Args:
+            content: The input.
+
+        Returns:
+            The input under its name, and the name of the label.
+        """
         if isinstance(content, str):
             return f"{self.input_name}: {content}\n{self.label_name}:"
         return join((f"{self.input_name}: ", content, f"\n{self.label_name}:"))
 
     def head(self, preamble: str = "") -> str:
-        """What stands before the examples: preamble (a defence) and instruction."""
+        """What stands before the examples.
+
+        Args:
+            preamble: System instructions, such as a defence.
+
+        Returns:
+            Preamble and instruction, each with a blank line behind it.
+        """
         parts = [part for part in (preamble, self.instruction or self._instruction()) if part]
         return "".join(f"{part}\n\n" for part in parts)
 
     def prompt(self, context: Context, query: Query, preamble: str = "") -> str | Parts:
-        """The whole prompt for one query over one context (or partition)."""
+        """The whole prompt for one query over one context or partition.
+
+        Args:
+            context: The examples (PRIVATE).
+            query: The query.
+            preamble: System instructions, such as a defence.
+
+        Returns:
+            A text, or parts where there is an image.
+        """
         blocks = (self.block(example) for example in context)
         return join((self.head(preamble), *blocks, self.open_block(query.text)))
 
