@@ -40,41 +40,46 @@ class SystemSpec(_Spec):
     """What is audited: a mechanism over a model, or an application at an address."""
 
     mechanism: Component = Field(
-        Component(kind="few_shot"), description="how answers are made from the context"
+        default=Component(kind="few_shot"), description="how answers are made from the context"
     )
     address: str | None = Field(
-        None,
+        default=None,
         description="application to audit in place of a mechanism and model: "
         "python:file.py:object or http:file.yaml",
     )
     model: str = Field(
-        "pocket", description="model address: pocket, hf/<folder or id>, or openai/<model>"
+        default="pocket", description="model address: pocket, hf/<folder or id>, or openai/<model>"
     )
     embedder: str | None = Field(
-        None,
+        default=None,
         description="sentence-transformers id or folder for embeddings; "
         "none: the model's own mean hidden states",
     )
     trust_remote_code: bool = Field(
-        False, description="run Python code that a model's folder or repository brings"
+        default=False, description="run Python code that a model's folder or repository brings"
     )
 
 
 class AttackSpec(_Spec):
     """What the attacker inserts, asks and reads."""
 
-    query: Component = Field(Component(kind="membership"), description="what the attacker asks")
-    canary: Component = Field(Component(kind="hex"), description="the record that is inserted")
+    query: Component = Field(
+        default=Component(kind="membership"), description="what the attacker asks"
+    )
+    canary: Component = Field(
+        default=Component(kind="hex"), description="the record that is inserted"
+    )
     score: Component | None = Field(
-        None, description="how outputs are scored; none: the strongest that the access allows"
+        default=None,
+        description="how outputs are scored; none: the strongest that the access allows",
     )
     insertion: Literal["replace", "append", "add"] = Field(
-        "replace",
+        default="replace",
         description="how the canary enters the context: in place of an example, "
         "in its text, or as one more",
     )
     access: Literal["black_box", "white_box"] | None = Field(
-        None, description="what the attacker sees; none: all there is"
+        default=None, description="what the attacker sees; none: all there is"
     )
 
 
@@ -82,41 +87,51 @@ class Design(_Spec):
     """Which contexts are compared: the rows, their number, and the seed of every choice."""
 
     data: str | None = Field(
-        None,
+        default=None,
         description="private examples: a .jsonl, .csv or .parquet file, a folder of images, "
         "or hf:<id or folder>[:split]; none: the bundled help-desk task",
     )
     rows: Any = Field(  # never dumped: a result must not hold them
-        None, exclude=True, repr=False, description="the examples themselves (in a file only)"
+        default=None,
+        exclude=True,
+        repr=False,
+        description="the examples themselves (in a file only)",
     )
     data_dir: str | None = Field(
-        None, description="folder of the rows of named tasks: <name>/train.jsonl; none: the hub"
+        default=None,
+        description="folder of the rows of named tasks: <name>/train.jsonl; none: the hub",
     )
-    input_field: str | None = Field(None, description="name of the field that holds the input")
+    input_field: str | None = Field(
+        default=None, description="name of the field that holds the input"
+    )
     input_template: str | None = Field(
-        None,
+        default=None,
         description="an input made of several fields, such as '{title}\\n{text}', "
         "in place of input_field",
     )
-    label_field: str | None = Field(None, description="name of the field that holds the label")
+    label_field: str | None = Field(
+        default=None, description="name of the field that holds the label"
+    )
     task: str | None = Field(
-        None,
+        default=None,
         description="classification, generation, or a task by name (list tasks); "
         "none: inferred from the data",
     )
-    pairs: int = Field(100, ge=1, description="paired trials (canary in, canary out)")
-    shots: int = Field(20, ge=1, description="examples in a context")
+    pairs: int = Field(default=100, ge=1, description="paired trials (canary in, canary out)")
+    shots: int = Field(default=20, ge=1, description="examples in a context")
     answers: int = Field(
-        1,
+        default=1,
         ge=1,
         description="outputs of one context that a trial sees; the claim is composed over them",
     )
-    seed: int = Field(0, ge=0, description="root of all randomness")
+    seed: int = Field(default=0, ge=0, description="root of all randomness")
     store_text: Literal["none", "canary_only", "all"] = Field(
-        "canary_only", description="which texts the run may keep"
+        default="canary_only", description="which texts the run may keep"
     )
     batch_pairs: int = Field(
-        8, ge=1, description="paired trials collected at once; what an interruption can lose"
+        default=8,
+        ge=1,
+        description="paired trials collected at once; what an interruption can lose",
     )
 
 
@@ -124,20 +139,20 @@ class Decision(_Spec):
     """What decides: the claim, and how it is tested."""
 
     epsilon: float = Field(
-        1.0, gt=0, description="the claim, and what a noisy mechanism is calibrated to"
+        default=1.0, gt=0, description="the claim, and what a noisy mechanism is calibrated to"
     )
-    delta: float = Field(1e-5, ge=0, lt=1, description="delta of the claim")
-    confidence: float = Field(0.95, gt=0, lt=1, description="confidence of every bound")
-    estimator: Component = Field(Component(kind="e_process"), description="what decides")
+    delta: float = Field(default=1e-5, ge=0, lt=1, description="delta of the claim")
+    confidence: float = Field(default=0.95, gt=0, lt=1, description="confidence of every bound")
+    estimator: Component = Field(default=Component(kind="e_process"), description="what decides")
     threshold: str | float | None = Field(
-        None,
+        default=None,
         description="a number, split, split:0.3, bonferroni or best; none: the score's own rule",
     )
     stop_when_rejected: bool = Field(
-        False, description="stop collecting once the e-process has rejected the claim"
+        default=False, description="stop collecting once the e-process has rejected the claim"
     )
     simulations: int = Field(
-        400_000, ge=0, description="simulated outputs for the curves (they enter no bound)"
+        default=400_000, ge=0, description="simulated outputs for the curves (they enter no bound)"
     )
 
 
@@ -348,7 +363,7 @@ class _UniqueKeys(yaml.SafeLoader):
     """A YAML loader that refuses a key that stands twice."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        keys = [self.construct_object(key, deep) for key, _ in node.value]  # type: ignore[no-untyped-call]
+        keys = [self.construct_object(key, deep) for key, _ in node.value]
         twice = [key for at, key in enumerate(keys) if key in keys[:at]]
         if twice:
             line = node.start_mark.line + 1

@@ -22,6 +22,7 @@ __all__ = ["SETTINGS", "overrides", "spec_from", "spec_options"]
 SETTINGS = {"auto_envvar_prefix": "LEAKBOUND", "help_option_names": ["-h", "--help"]}
 FLAGS = {"address": "--system"}  # flags that are not named as their key
 Command = Callable[..., Any]
+Options = list[Callable[[Command], Command]]
 
 
 def spec_options(function: Command) -> Command:
@@ -31,7 +32,7 @@ def spec_options(function: Command) -> Command:
     return function
 
 
-def _general() -> list[Callable[[Command], Command]]:
+def _general() -> Options:
     return [
         click.option(
             "--config", type=str, default=None, help="YAML file of these options; flags win"
@@ -42,8 +43,8 @@ def _general() -> list[Callable[[Command], Command]]:
     ]
 
 
-def _keys() -> list[Callable[[Command], Command]]:
-    found = []
+def _keys() -> Options:
+    found: Options = []
     for key, group in KEYS.items():
         info = GROUPS[group].model_fields[key]
         if info.exclude:  # private rows stay off the command line, which others can read
@@ -60,8 +61,8 @@ def _keys() -> list[Callable[[Command], Command]]:
     return found
 
 
-def _component_options() -> list[Callable[[Command], Command]]:
-    found = [
+def _component_options() -> Options:
+    found: Options = [
         click.option(
             "--option",
             "mechanism_options",
@@ -103,11 +104,28 @@ def _taken(component: str, option: str) -> bool:
     return component == "mechanism" and (option in KEYS or option in FLAGS.values())
 
 
+class _YamlValue(click.ParamType):  # type: ignore[type-arg, unused-ignore]  # type: ignore[type-arg,unused-ignore]
+    """A value as a configuration file writes it: a list, or a number or text."""
+
+    name = "value"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> object:
+        """The parsed value; text that is no YAML stays as it is."""
+        try:
+            return yaml.safe_load(value) if isinstance(value, str) else value
+        except yaml.YAMLError:
+            return value
+
+
 def _kind(annotation: Any) -> Any:
-    """The click type of an annotation: its plain type, with None left out; else YAML text."""
+    """The click type of an annotation: its plain type, with None left out."""
     kinds = [part for part in (get_args(annotation) or (annotation,)) if part is not type(None)]
     plain = next((part for part in kinds if part in (bool, int, float)), None)
-    if plain is None or get_origin(annotation) is tuple:
+    if get_origin(annotation) is tuple or (plain is not None and str in kinds):
+        return _YamlValue()
+    if plain is None:
         return str
     return float if {int, float} <= set(kinds) else plain
 
