@@ -157,3 +157,23 @@ def test_fresh_sets_the_old_run_aside(tmp_path: Path) -> None:
     for extra in ((), (), ("--fresh",)):
         cli("audit", "--pairs", "4", "--shots", "4", *extra, cwd=tmp_path)
     assert len(list((tmp_path / "runs").iterdir())) == 2
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("--threshold", "split:0.5"),
+        ("--threshold", "bonferroni", "--estimator", "clopper_pearson"),
+        ("--canary", "false_fact", "--canary-facts", "[Lemons are square., Rain falls upwards.]"),
+    ],
+)
+def test_flags_take_values_that_are_texts_or_lists(tmp_path: Path, flags: tuple[str, ...]) -> None:
+    done = cli("plan", "--pairs", "8", "--shots", "6", *flags, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+def test_an_answer_takes_its_query_as_an_argument(tmp_path: Path) -> None:
+    command = ("answer", "--mechanism", "zero_shot", "--shots", "4", "my parcel is late")
+    done = cli(*command, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip()

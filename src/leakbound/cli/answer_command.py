@@ -54,9 +54,10 @@ def answering_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """The options of a spec that decide an answer, of an endpoint, and of the budget."""
     function = spec_options(endpoint_options(local_options(function)))
     options = function.__click_params__  # type: ignore[attr-defined]
-    options[:] = [option for option in options if _answers(option.name)]
+    options[:] = [one for one in options if isinstance(one, click.Argument) or _answers(one.name)]
     for option in options:
-        option.help = MEANINGS.get(option.name, option.help)
+        if isinstance(option, click.Option):
+            option.help = MEANINGS.get(str(option.name), option.help)
     add = click.option(
         "--longest-query",
         type=click.IntRange(1),
