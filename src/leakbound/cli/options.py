@@ -104,7 +104,7 @@ def _taken(component: str, option: str) -> bool:
     return component == "mechanism" and (option in KEYS or option in FLAGS.values())
 
 
-class _YamlValue(click.ParamType):  # type: ignore[type-arg, unused-ignore]  # type: ignore[type-arg,unused-ignore]
+class _YamlValue(click.ParamType):  # type: ignore[type-arg, unused-ignore]
     """A value as a configuration file writes it: a list, or a number or text."""
 
     name = "value"
