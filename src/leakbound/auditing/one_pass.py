@@ -169,7 +169,7 @@ class OnePass:
         whole = self.seen == len(self.prepared.pairs)
         found = {one: observer.bounds() for one, observer in self.observers.items()}
         return {
-            one: bounds if whole or one.anytime else tuple(map(_unbounded, bounds))
+            one: _named(one, bounds if whole or one.anytime else tuple(map(_unbounded, bounds)))
             for one, bounds in found.items()
         }
 
@@ -193,6 +193,16 @@ def _releaser(prepared: Prepared, design: TrialDesign, estimators: list[Estimato
         draws=draws, answers=design.answers,
         reads=frozenset().union(*(one.reads for one in estimators)),
     )  # fmt: skip
+
+
+def _named(estimator: Estimator, bounds: tuple[Estimate, ...]) -> tuple[Estimate, ...]:
+    """Estimates of an estimator that is not of this package carry its name: methods are unique."""
+    if estimator in REPORTED:
+        return bounds
+    return tuple(
+        replace(bound, method=f"{estimator.name}:{bound.method}" if at else estimator.name)
+        for at, bound in enumerate(bounds)
+    )
 
 
 def _unbounded(found: Estimate) -> Estimate:

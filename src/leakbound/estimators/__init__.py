@@ -27,9 +27,9 @@ from leakbound.estimators.joint_beta import JointBeta
 from leakbound.estimators.votes import JointVotes, VoteBand
 
 __all__ = [
-    "ESTIMATORS", "REPORTED", "AccuracyBound", "AccuracyLogOdds", "Bounds", "Claim", "ClopperPearson",
-    "EProcess", "Estimator", "Exact", "JointBeta", "JointVotes", "Observations", "Observer",
-    "PairedScores", "TrialDesign", "VoteBand", "require_deciding", "threshold_rule",
+    "ESTIMATORS", "REPORTED", "AccuracyBound", "AccuracyLogOdds", "Bounds", "Claim",
+    "ClopperPearson", "EProcess", "Estimator", "Exact", "JointBeta", "JointVotes", "Observations",
+    "Observer", "PairedScores", "TrialDesign", "VoteBand", "require_deciding", "threshold_rule",
 ]  # fmt: skip
 
 ESTIMATORS: Catalogue[Estimator] = Catalogue(

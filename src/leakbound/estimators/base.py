@@ -28,9 +28,9 @@ from leakbound.stats import (
 )
 
 __all__ = [
-    "MOST_PAIRS", "Bounds", "Claim", "Distribution", "DistributionPair", "Estimator", "Observations",
-    "Observer", "PairedScores", "Reads", "TrialDesign", "exceeds", "require_deciding",
-    "require_fixed_size", "threshold_rule",
+    "MOST_PAIRS", "Bounds", "Claim", "Distribution", "DistributionPair", "Estimator",
+    "Observations", "Observer", "PairedScores", "Reads", "TrialDesign", "exceeds",
+    "require_deciding", "require_fixed_size", "threshold_rule",
 ]  # fmt: skip
 
 MOST_PAIRS = 4096  # up to which a plan looks for a rejection: enough for any claim up to 7
@@ -406,9 +406,10 @@ def require_deciding(estimator: Estimator, design: TrialDesign) -> None:
         UsageError: If its first estimate is no lower bound, or `check` refuses the design.
     """
     if estimator.kind != "lower_bound":
+        what = "point estimate" if estimator.kind == "point_estimate" else "credible bound"
         raise UsageError(
-            f"{estimator.name} gives a {estimator.kind.replace('_', ' ')}, and only a lower bound "
-            "decides a verdict; use --estimator e_process."
+            f"{estimator.name} gives a {what}, and only a lower bound decides a verdict; use "
+            "--estimator e_process."
         )
     require_fixed_size(estimator, design)
     estimator.check(design)

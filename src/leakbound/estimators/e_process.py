@@ -107,7 +107,7 @@ class EProcess(Estimator):
         return response_power(self.begin(design).process, tested, 1 / (1 + math.exp(true)))
 
     def pairs_needed(self, design: TrialDesign) -> int | None:
-        """Fewest tested pairs with which outputs that tell the contexts apart reject what is tested.
+        """Fewest tested pairs with which a perfect attack rejects what is tested.
 
         Args:
             design: What is known beforehand.

@@ -1,0 +1,184 @@
+"""An audit is one pass: every stored aggregate is read, released and estimated once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+import leakbound
+from leakbound.auditing import AuditResult, make_spec, prepare, run_audit
+from leakbound.auditing import design as design_module
+from leakbound.auditing import store as store_module
+from leakbound.auditing.build import Handed
+from leakbound.auditing.prepare import Prepared
+from leakbound.auditing.run import collection_plan
+from leakbound.auditing.store import RunStore
+from leakbound.mechanisms import ReportNoisyMax
+from leakbound.models import Scripted
+from leakbound.tasks import Context, GaussianLaw, Outputs, Votes
+
+PAIRS, SIMULATIONS = 24, 4800
+SIZE = 4  # pairs of a batch
+SEEN: Counter[str] = Counter()
+
+
+@dataclass(frozen=True, slots=True)
+class Counting(ReportNoisyMax):
+    """Counts what is asked of it."""
+
+    name: ClassVar[str] = "counting"
+
+    def release(self, aggregate: Votes, draws: int, rng: np.random.Generator) -> Outputs:
+        SEEN["releases"] += 1
+        SEEN["outputs"] += draws
+        return ReportNoisyMax(self.sigma, self.partitions).release(aggregate, draws, rng)
+
+    def output_distribution(self, aggregate: Votes) -> GaussianLaw:
+        SEEN["distributions"] += 1
+        return ReportNoisyMax(self.sigma, self.partitions).output_distribution(aggregate)
+
+
+@dataclass(frozen=True, slots=True)
+class HalfNoise(Counting):
+    """Declares its noise, and adds an eighth of it."""
+
+    name: ClassVar[str] = "half_noise"
+
+    def release(self, aggregate: Votes, draws: int, rng: np.random.Generator) -> Outputs:
+        found = Counting(self.sigma / 8, self.partitions).release(aggregate, draws, rng)
+        return replace(found)
+
+
+@pytest.fixture(autouse=True)
+def counters(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is decoded from the store, and which pairs are designed."""
+    SEEN.clear()
+    unpack, design = store_module._unpacked, design_module._pair
+
+    def unpacked(text: str) -> Any:
+        SEEN["decoded"] += 1
+        return unpack(text)
+
+    def designed(index: int, *rest: Any) -> Any:
+        SEEN[f"pair {index}"] += 1
+        return design(index, *rest)
+
+    monkeypatch.setattr(store_module, "_unpacked", unpacked)
+    monkeypatch.setattr(design_module, "_pair", designed)
+
+
+def ready(rows: Context, model: Scripted, kind: type[Counting], **values: Any) -> Prepared:
+    spec = make_spec(
+        {"pairs": PAIRS, "batch_pairs": SIZE, "simulations": SIMULATIONS, "epsilon": 4, **values}
+    )
+    mechanism = kind.calibrated(4.0, 1e-5, partitions=4)
+    return prepare(spec, model, rows=rows, handed=Handed(mechanism=mechanism))
+
+
+def assert_each_once(result: AuditResult, designed: set[int]) -> None:
+    """The first pair names the run too, so it may be designed again for that."""
+    aggregates = 2 * result.counts["pairs"]
+    assert SEEN["decoded"] == aggregates
+    assert SEEN["distributions"] == aggregates
+    assert SEEN["releases"] == 2 * aggregates, "once for the trial, once for the simulated outputs"
+    assert SEEN["outputs"] == aggregates * (1 + SIMULATIONS // (2 * PAIRS))
+    assert result.counts["simulated_outputs"] == SEEN["outputs"] - aggregates
+    assert {SEEN[f"pair {index}"] for index in designed if index} == {1}
+
+
+def test_a_fresh_run_does_everything_once(rows: Context, leaky: Scripted, tmp_path: Path) -> None:
+    prepared = ready(rows, leaky, Counting)
+    SEEN.clear()
+    result, _ = run_audit(prepared, tmp_path)
+    assert result.counts["pairs"] == PAIRS
+    assert_each_once(result, set(range(PAIRS)))
+
+
+def test_a_run_that_ends_early_does_everything_once(
+    rows: Context, leaky: Scripted, tmp_path: Path
+) -> None:
+    prepared = ready(rows, leaky, HalfNoise, stop_when_rejected=True)
+    SEEN.clear()
+    result, _ = run_audit(prepared, tmp_path)
+    assert result.verdict == "violation"
+    assert result.counts["pairs"] < PAIRS
+    assert_each_once(result, set(range(result.counts["pairs"])))
+
+
+@pytest.mark.parametrize("stored", [[0, 4, 8], [20, 4], [0, 4, 8, 12, 16, 20]])
+def test_a_resumed_run_does_everything_once(
+    rows: Context, leaky: Scripted, tmp_path: Path, stored: list[int]
+) -> None:
+    """Some batches are stored already, in any place, or all of them."""
+    prepared = ready(rows, leaky, Counting)
+    alone, _ = run_audit(prepared, tmp_path / "alone")
+    store = RunStore(tmp_path / prepared.name, prepared.manifest)
+    for first in stored:
+        batch = collection_plan(prepared).ask(first, leaky)
+        store.add(batch.first, batch.rows, batch.calls)
+    SEEN.clear()
+    result, _ = run_audit(prepared, tmp_path)
+    assert_each_once(result, set(range(PAIRS)))
+    assert result.to_json() == alone.to_json()
+
+
+def test_a_resumed_run_that_ends_early_reads_nothing_beyond_its_end(
+    rows: Context, leaky: Scripted, tmp_path: Path
+) -> None:
+    """All pairs are stored; what lies behind the end in the same block is decoded, and not used."""
+    whole = ready(rows, leaky, HalfNoise)
+    run_audit(whole, tmp_path)
+    early = ready(rows, leaky, HalfNoise, stop_when_rejected=True)
+    SEEN.clear()
+    result, _ = run_audit(early, tmp_path)
+    used = 2 * result.counts["pairs"]
+    assert result.counts["pairs"] < PAIRS
+    assert SEEN["releases"] == 2 * used
+    assert SEEN["distributions"] == used
+    assert SEEN["decoded"] <= 2 * PAIRS
+
+
+@pytest.mark.parametrize("partitions", [2, 4])
+@pytest.mark.parametrize("estimator", ["e_process", "vote_band", "joint_votes", "clopper_pearson"])
+def test_what_is_reported_is_read_from_the_mechanism_that_ran(
+    rows: Context, leaky: Scripted, tmp_path: Path, partitions: int, estimator: str
+) -> None:
+    """The number of partitions stood in two places: 2 were asked, and 10 reported."""
+    mechanism = ReportNoisyMax.calibrated(4.0, 1e-5, partitions=partitions)
+    result = leakbound.audit(
+        rows, mechanism=mechanism, model=leaky, epsilon=4.0, estimator=estimator, pairs=40,
+        settings={"simulations": 4000, "batch_pairs": 8}, out=tmp_path,
+    )  # fmt: skip
+    assert result.counts["model_calls"] == 40 * (partitions + 1)
+    assert result.counts["answers"] == 40 * 2 * partitions
+    assert result.spec["mechanism"]["partitions"] == partitions
+    assert result.guarantee.mu == pytest.approx(mechanism.guarantee.mu)
+    largest = result.largest_certifiable
+    assert (result.bound.epsilon or 0.0) <= largest.epsilon
+    assert (result.mu_bound.mu or 0.0) <= (largest.mu or 0.0)
+    assert result.verdict == "no_violation"
+
+
+def test_pilot_pairs_are_read_once_and_held_until_the_score_is_fitted(
+    rows: Context, tmp_path: Path
+) -> None:
+    model = Scripted(
+        complete=lambda prompt: "yes" if prompt.count(prompt.split('"')[-2]) > 1 else "no",
+        embed=lambda text: [float(len(text)), 1.0],
+    )
+    values = {
+        "mechanism": "embedding_mean", "query": "signal_pair", "score": "reference_direction",
+        "pairs": 20, "batch_pairs": 3, "simulations": 2000, "shots": 10,
+    }  # fmt: skip
+    prepared = prepare(make_spec(values), model, rows=rows)
+    SEEN.clear()
+    result, _ = run_audit(prepared, tmp_path)
+    assert prepared.trial_design.pilot == 4
+    assert SEEN["decoded"] == 2 * 20
+    assert result.tested_pairs == 16
+    assert result.counts["simulated_outputs"] == 2000

@@ -1,0 +1,154 @@
+"""Every estimator keeps the invariants, and the battery finds those that break one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from leakbound.estimators import (
+    REPORTED,
+    Bounds,
+    ClopperPearson,
+    EProcess,
+    Estimator,
+    Observations,
+    Observer,
+    TrialDesign,
+    VoteBand,
+)
+from leakbound.estimators.base import Reads
+from leakbound.stats import Estimate
+from leakbound.testing import assert_estimator_conforms, conform_estimator
+
+
+@pytest.mark.parametrize("estimator", REPORTED, ids=lambda one: one.name)
+def test_every_estimator_conforms(estimator: Estimator) -> None:
+    """False alarms: at most 1e-6 an estimator and scene, by the binomial limit of the coverage."""
+    assert_estimator_conforms(estimator, seed=1, runs=40)
+
+
+@dataclass(frozen=True, slots=True)
+class Boastful(ClopperPearson):
+    """Calls a perfect attack's limit its bound, whatever it saw."""
+
+    name: ClassVar[str] = "boastful"
+
+    def begin(self, design: TrialDesign) -> Observer:  # type: ignore[override]
+        return _Changed(ClopperPearson().begin(design), lambda e: (e.epsilon or 0.0) + 1.5)
+
+
+class _Changed:
+    rejected = False
+
+    def __init__(self, inner: Observer, epsilon: Callable[[Estimate], float]) -> None:
+        self.inner, self.epsilon = inner, epsilon
+
+    def observe(self, observations: Observations) -> None:
+        self.inner.observe(observations)
+
+    def bounds(self) -> tuple[Estimate, ...]:
+        found = self.inner.bounds()
+        return tuple(_with(e, self.epsilon(e)) for e in found)
+
+
+def _with(estimate: Estimate, epsilon: float) -> Estimate:
+    from dataclasses import replace
+
+    return replace(estimate, epsilon=epsilon)
+
+
+@dataclass(frozen=True, slots=True)
+class Modest(VoteBand):
+    """Says that one vote is all that could move: what the shipped estimators did before."""
+
+    name: ClassVar[str] = "modest"
+
+    def largest_certifiable(self, design: TrialDesign, pairs: int) -> Bounds:
+        from leakbound.stats import vote_band
+
+        top, sigma = 2 * (design.voters or 1), (design.sigma or 1.0) * np.sqrt(2)
+        one = vote_band(
+            np.full(pairs, 2), np.zeros(pairs, int), top, sigma, design.claim.delta,
+            design.confidence,
+        )  # fmt: skip
+        return Bounds(one.epsilon or 0.0, one.mu)
+
+
+@dataclass(frozen=True, slots=True)
+class Impatient(ClopperPearson):
+    """Takes an audit that may end early."""
+
+    name: ClassVar[str] = "impatient"
+
+    def check(self, design: TrialDesign) -> None:
+        """Refuses nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forgetful(EProcess):
+    """Reads the last batch only."""
+
+    name: ClassVar[str] = "forgetful"
+
+    def begin(self, design: TrialDesign) -> Observer:  # type: ignore[override]
+        return _Last(design)
+
+
+class _Last:
+    rejected = False
+
+    def __init__(self, design: TrialDesign) -> None:
+        self.design, self.inner = design, EProcess().begin(design)
+
+    def observe(self, observations: Observations) -> None:
+        self.inner = EProcess().begin(self.design)
+        self.inner.observe(observations)
+
+    def bounds(self) -> tuple[Estimate, ...]:
+        return self.inner.bounds()
+
+
+@dataclass(frozen=True, slots=True)
+class Secretive(EProcess):
+    """Reads what it does not list."""
+
+    name: ClassVar[str] = "secretive"
+    reads: ClassVar[frozenset[Reads]] = frozenset({"text"})
+
+
+@dataclass(frozen=True, slots=True)
+class Confident(ClopperPearson):
+    """Counts on power that it has not."""
+
+    name: ClassVar[str] = "confident"
+
+    def power(self, design: TrialDesign, pairs: int, leak: float) -> float:
+        return 1.2
+
+
+@pytest.mark.parametrize(
+    ("estimator", "invariant"),
+    [
+        (Boastful(), "coverage"),
+        (Boastful(), "certifiable"),
+        (Modest(), "conclusive"),
+        (Modest(), "certifiable"),
+        (Impatient(), "early_stop"),
+        (Forgetful(), "batches"),
+        (Secretive(), "batches"),
+        (Confident(), "power"),
+    ],
+    ids=lambda one: one if isinstance(one, str) else one.name,
+)
+def test_a_broken_estimator_is_found(estimator: Estimator, invariant: str) -> None:
+    found = {check.name: check for check in conform_estimator(estimator, runs=12)}
+    assert not found[invariant].passed, found[invariant].detail
+
+
+def test_a_broken_estimator_fails_a_test_by_name() -> None:
+    with pytest.raises(AssertionError, match="impatient breaks early_stop: anytime is False"):
+        assert_estimator_conforms(Impatient(), runs=2)
