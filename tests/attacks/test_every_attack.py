@@ -96,10 +96,11 @@ def audit(model: Scripted, out: Path, **values: Any) -> leakbound.AuditResult:
     "values",
     [
         {"query": "membership"}, {"query": "if_then_explicit"}, {"query": "if_then_implicit"},
-        {"query": "gap", "canary": "mislabeled"}, {"query": "input_output"}, {"query": "signal_pair"},
-        {"query": "repeat", "canary": "false_fact"}, {"query": "injection"}, {"query": "membership", "canary": "unigram"},
-        {"query": "membership", "canary": "mislabeled"}, {"query": "membership", "insertion": "append"},
-        {"query": "membership", "insertion": "add"},
+        {"query": "gap", "canary": "mislabeled"}, {"query": "input_output"},
+        {"query": "signal_pair"}, {"query": "repeat", "canary": "false_fact"},
+        {"query": "injection"}, {"query": "membership", "canary": "unigram"},
+        {"query": "membership", "canary": "mislabeled"},
+        {"query": "membership", "insertion": "append"}, {"query": "membership", "insertion": "add"},
     ],
 )  # fmt: skip
 def test_scores_point_at_members(values: dict[str, Any], tmp_path: Path) -> None:
@@ -110,7 +111,7 @@ def test_scores_point_at_members(values: dict[str, Any], tmp_path: Path) -> None
 
 @pytest.mark.parametrize("attack", CHOICES)
 def test_a_system_that_ignores_its_context_is_at_chance(attack: str, tmp_path: Path) -> None:
-    record = audit(deaf(), tmp_path, pairs=1000, attack=attack, canary="hex", batch_pairs=200)
+    record = audit(deaf(), tmp_path, pairs=1000, query=attack, canary="hex", batch_pairs=200)
     assert abs(record.curves.auroc - 0.5) <= 3 * auroc_standard_error(0.5, 1000, 1000)
     assert record.verdict != "violation"
 
@@ -192,7 +193,8 @@ def test_mislabeled_canaries_never_carry_their_own_label() -> None:
     [
         ({"query": "membership", "score": "overlap"}, "use --score predicted_member"),
         ({"query": "injection", "score": "predicted_member"}, "use --score contains_canary"),
-        ({"query": "repeat", "mechanism": "report_noisy_max", "mechanism.partitions": 6}, "use a classification task, or keyword_mean"),
+        ({"query": "repeat", "mechanism": "report_noisy_max", "mechanism.partitions": 6},
+         "use a classification task, or keyword_mean"),
         ({"query": "injection", "store_text": "none"}, "use --store-text canary_only"),
         ({"query": "given"}, "give it with --query-text"),
     ],
@@ -225,6 +227,6 @@ def test_the_catalogues_are_complete() -> None:
         "marked",
     }
     assert set(QUERIES) == {
-        "membership", "input_output", "if_then_explicit", "if_then_implicit", "gap", "brainwash", "signal_pair", "repeat",
-        "injection", "given",
+        "membership", "input_output", "if_then_explicit", "if_then_implicit", "gap", "brainwash",
+        "signal_pair", "repeat", "injection", "given",
     }  # fmt: skip

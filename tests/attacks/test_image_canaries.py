@@ -115,20 +115,20 @@ def test_a_given_image_is_a_canary_and_part_of_what_the_run_is(tmp_path: Path) -
     made = []
     for seed in (1, 2):
         file.write_bytes(as_image(patchwork(rng(seed))).png)
-        made.append(
-            prepare(spec(canary="given", canary_image=str(file), canary_label="dax"), MODEL)
-        )
+        given = {"kind": "given", "image": str(file), "label": "dax"}
+        made.append(prepare(spec(canary=given), MODEL))
     assert made[0].pairs[0].canary == Example(as_image(patchwork(rng(1))), "dax")
     assert made[0].name != made[1].name
 
 
 MISTAKES = [
-    ({"canary": "hex"}, "the canary hex is a text, and the rows hold images; use --canary patchwork, marked or natural"),
+    ({"canary": "hex"}, "the canary hex is a text, and the rows hold images; "
+                            "use --canary patchwork, marked or natural"),
     ({"canary": "unigram"}, "unigram takes texts only"),
     ({"canary": "given", "canary.text": "x"}, "is a text, and the rows hold images"),
     ({"canary": "patchwork", "task": "help_desk"}, "is an image, and the rows hold texts"),
     ({"canary": "marked", "task": "help_desk"}, "the rows hold texts"),
-    ({"canary.image": "x.png"}, "add --canary given"),
+    ({"canary.image": "x.png"}, "hex has no option 'image'"),
     ({"canary": "given", "canary.image": "none.png"}, "is no file"),
 ]  # fmt: skip
 
