@@ -13,7 +13,7 @@ from leakbound._catalogue import Catalogue, Component
 from leakbound.attacks import CANARIES, QUERIES, SCORES, Attack, AuditQuery, Canary, Score
 from leakbound.auditing.spec import AttackSpec, AuditSpec
 from leakbound.errors import UsageError
-from leakbound.estimators import ESTIMATORS
+from leakbound.estimators import ESTIMATORS, Estimator
 from leakbound.mechanisms import build_mechanism as from_catalogue
 from leakbound.models import Endpoint, Local, Model, WithEmbedder, open_embedder, open_model
 from leakbound.systems import load_system
@@ -33,7 +33,7 @@ class Handed:
     query: AuditQuery | None = None
     canary: Canary | None = None
     score: Score | None = None
-    estimator: Any = None
+    estimator: Estimator | None = None
 
     def names(self) -> tuple[str, ...]:
         """Which of them were handed over."""
@@ -98,7 +98,7 @@ def open_models(
     return WithEmbedder(model, open_embedder(system.embedder)) if system.embedder else model
 
 
-def build_estimator(spec: AuditSpec, handed: Handed) -> Any:
+def build_estimator(spec: AuditSpec, handed: Handed) -> Estimator:
     """The estimator that decides.
 
     Args:
@@ -108,7 +108,7 @@ def build_estimator(spec: AuditSpec, handed: Handed) -> Any:
     Returns:
         A frozen estimator.
     """
-    return handed.estimator or _built(spec.decision.estimator, ESTIMATORS)
+    return handed.estimator or cast(Estimator, _built(spec.decision.estimator, ESTIMATORS))
 
 
 def build_attack(spec: AttackSpec, mechanism: Mechanism, handed: Handed) -> Attack:

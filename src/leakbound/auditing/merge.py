@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from leakbound.auditing.collect import CollectionPlan
 from leakbound.auditing.one_pass import OnePass
@@ -13,13 +12,13 @@ from leakbound.auditing.prepare import Prepared, open_models, prepare
 from leakbound.auditing.result import AuditResult
 from leakbound.auditing.run import collection_plan, write_result
 from leakbound.auditing.spec import AuditSpec, make_spec
-from leakbound.auditing.store import VERSION, RunStore, read_manifest, require_current
+from leakbound.auditing.store import VERSION, RunStore, Settings, read_manifest, require_current
 from leakbound.errors import StoreError, UsageError
 from leakbound.models import Model, Unopened
 
 __all__ = ["kept_model", "merge"]
 
-Manifest = dict[str, Any]
+Manifest = Settings
 
 
 def merge(

@@ -210,4 +210,4 @@ def _rows_were_handed(found: Json) -> bool:
     if old.get("data") or old.get("data_dir") or old.get("task") not in (None, "help_desk"):
         return False
     rows, _ = load_data(Design(seed=old["seed"]))
-    return fingerprint(rows) != found["provenance"]["data_fingerprint"]
+    return bool(fingerprint(rows) != found["provenance"]["data_fingerprint"])

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from leakbound.auditing.store import Settings
 from leakbound.tasks import Mechanism, Query, Task
 
 __all__ = ["collection_settings"]
@@ -19,8 +18,8 @@ CLAIM = frozenset({"epsilon", "delta"})
 
 
 def collection_settings(
-    settings: dict[str, Any], mechanism: Mechanism, task: Task, query: Query
-) -> dict[str, Any]:
+    settings: Settings, mechanism: Mechanism, task: Task, query: Query
+) -> Settings:
     """The keys that change what is collected.
 
     Args:

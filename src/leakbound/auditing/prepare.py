@@ -21,7 +21,7 @@ from leakbound.auditing.design import Pairs, design, relation_of
 from leakbound.auditing.post_hoc import collection_settings
 from leakbound.auditing.rows import load_data, task_of
 from leakbound.auditing.spec import AuditSpec
-from leakbound.auditing.store import run_id
+from leakbound.auditing.store import Settings, run_id
 from leakbound.auditing.verdict import Claim
 from leakbound.errors import UsageError
 from leakbound.estimators import Estimator, TrialDesign, require_deciding, threshold_rule
@@ -35,7 +35,6 @@ from leakbound.tasks.datasets import fingerprint
 
 __all__ = ["Handed", "Prepared", "open_models", "prepare"]
 
-Settings = dict[str, Any]
 PLACES = frozenset({"data", "data_dir"})  # the rows themselves have a fingerprint
 SHOWN_ONLY = frozenset({"simulations"})  # changes figures, and no bound
 MOST_PILOT = 200  # pairs that fit a score: they are held in memory, and more change no direction

@@ -226,8 +226,16 @@ class AuditResult(_Frozen):
             Stable text: equal outputs give equal bytes, whether they were collected in one process
             or many, at once or in parts, over HTTP or not.
         """
-        places: Any = {"name": True, "provenance": True, "spec": PLACES, "attack": {"mechanism"}}
-        found = self.model_dump(mode="json", exclude=places | {"handed": True})
+        found = self.model_dump(
+            mode="json",
+            exclude={
+                "name": True,
+                "provenance": True,
+                "handed": True,
+                "spec": PLACES,
+                "attack": {"mechanism"},
+            },
+        )
         return json.dumps(found, indent=2, sort_keys=True) + "\n"
 
     @property
@@ -337,13 +345,14 @@ def path_of(process: EProcess) -> EValuePath:
         Its logarithm after each pair, thinned to a few hundred pairs.
     """
     path = process.log_e_values
-    keep = np.unique(np.linspace(0, len(path) - 1, POINTS).astype(int)) if len(path) else []
+    last = max(len(path) - 1, 0)
+    keep = np.unique(np.linspace(0, last, POINTS).astype(int))[: len(path)]
     return EValuePath(
         tested=process.claim.describe(),
         level=round(process.log_threshold, DIGITS),
         rejected_at=process.rejected_at,
-        pairs=tuple(int(at) + 1 for at in keep),
-        log_e_values=_floats(path[np.asarray(keep, int)]),
+        pairs=tuple((keep + 1).tolist()),
+        log_e_values=_floats(path[keep]),
     )
 
 

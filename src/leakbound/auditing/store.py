@@ -14,13 +14,13 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from leakbound.errors import StoreError
 from leakbound.tasks import Aggregate, GeneratedText, Vector, Votes
 
 __all__ = [
-    "VERSION", "EvidenceRow", "RunStore", "read_manifest", "require_current", "run_id",
+    "VERSION", "EvidenceRow", "RunStore", "Settings", "read_manifest", "require_current", "run_id",
     "write_private",
 ]  # fmt: skip
 
@@ -42,6 +42,7 @@ DIFFER = {
     "batches": "SELECT first FROM batches a JOIN other.batches b USING (first) "
     "WHERE a.calls <> b.calls",
 }
+Settings: TypeAlias = dict[str, Any]  # what a JSON or YAML file holds
 ALL = 1 << 62  # beyond any pair
 VERSION = 2  # of manifest and stored trials
 Packed = tuple[int, str, str]
@@ -94,7 +95,7 @@ def _unpacked_row(row: Packed) -> EvidenceRow:
     return EvidenceRow(pair, _unpacked(member), _unpacked(nonmember))
 
 
-def run_id(name: str, identity: dict[str, Any]) -> str:
+def run_id(name: str, identity: Settings) -> str:
     """The same audit of the same data and model has the same id, so the same command goes on where
     it stopped.
     """
@@ -113,7 +114,7 @@ def write_private(path: Path, text: str | bytes) -> None:
     partial.replace(path)
 
 
-def read_manifest(folder: Path) -> dict[str, Any]:
+def read_manifest(folder: Path) -> Settings:
     """What a run folder says of itself; nothing if it is none."""
     try:
         found = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
@@ -122,7 +123,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) and isinstance(found.get("spec"), dict) else {}
 
 
-def require_current(manifest: dict[str, Any], folder: Path) -> None:
+def require_current(manifest: Settings, folder: Path) -> None:
     """Refuse a run whose stored outputs were collected under an earlier schema.
 
     Args:
@@ -143,7 +144,7 @@ def require_current(manifest: dict[str, Any], folder: Path) -> None:
 class RunStore:
     """One run on disk. Killing the process at any moment loses at most the batch in flight."""
 
-    def __init__(self, folder: Path, identity: dict[str, Any]) -> None:
+    def __init__(self, folder: Path, identity: Settings) -> None:
         """Open a run folder, or make it.
 
         Args:
@@ -164,7 +165,7 @@ class RunStore:
                 "--out."
             ) from None
 
-    def _manifest(self, identity: dict[str, Any]) -> None:
+    def _manifest(self, identity: Settings) -> None:
         path = self.folder / "manifest.json"
         text = json.dumps({"schema_version": VERSION, **identity}, indent=2, sort_keys=True) + "\n"
         if not path.exists():

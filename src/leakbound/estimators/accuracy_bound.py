@@ -86,5 +86,6 @@ class _Accuracy(TrialLog):
         counts, design = self.counts(), self.design
         if counts is None:
             return ()
-        given = (design.claim.delta, design.confidence, counts.threshold)
-        return (accuracy_bound(*counts.guesses, *given),)
+        right, guesses = counts.guesses
+        delta, confidence = design.claim.delta, design.confidence
+        return (accuracy_bound(right, guesses, delta, confidence, counts.threshold),)

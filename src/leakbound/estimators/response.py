@@ -48,7 +48,7 @@ def response_power(process: EProcess, pairs: int, wrong: float, seed: int = 0) -
 
 def _starts(pairs: int) -> list[int]:
     """The pairs before which stakes change, and the end."""
-    starts = []
+    starts: list[int] = []
     for start in restake_points():
         if start >= pairs:
             return [*starts, pairs]
