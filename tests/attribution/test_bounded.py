@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from leakbound.attribution import (
     BoundedTokenDistribution,
     Case,
+    InfluenceSettings,
     PromptParts,
-    Settings,
     attribute,
     blocks,
     load_influence,
@@ -105,7 +105,7 @@ def test_every_span_stays_within_twice_the_bound(seed: int, bound: float) -> Non
 def test_the_loss_of_a_response_stays_within_epsilon(pocket: Model) -> None:
     case = Case(NOTE.read_text().strip(), QUERY)
     for reading in (
-        attribute([case], pocket, Settings(ngrams=(8,), bounded=6.0, max_tokens=6))
+        attribute([case], pocket, InfluenceSettings(ngrams=(8,), bounded=6.0, max_tokens=6))
         .attributions[0]
         .readings
     ):
@@ -137,8 +137,10 @@ def test_the_command_shows_the_lambda_of_every_token(tmp_path: Path) -> None:
 
 def test_a_bound_that_cannot_hold_is_refused(pocket: Model) -> None:
     with pytest.raises(UsageError, match="bounded is 0"):
-        Settings(bounded=0.0)
+        InfluenceSettings(bounded=0.0)
     with pytest.raises(UsageError, match="Raise --max-tokens to"):
         attribute(
-            [Case("a dog", "q", "a long response")], pocket, Settings(bounded=1.0, max_tokens=2)
+            [Case("a dog", "q", "a long response")],
+            pocket,
+            InfluenceSettings(bounded=1.0, max_tokens=2),
         )

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from leakbound.attribution import Case, Finished, Settings, attribute, load_influence
+from leakbound.attribution import Case, Finished, InfluenceSettings, attribute, load_influence
 from leakbound.attribution.bundled import notes
 from leakbound.cli.influence_command import command as influence_command
 from leakbound.cli.influence_study_command import command as study_command
@@ -99,7 +99,9 @@ def test_an_interrupted_command_goes_on_to_the_same_record(
     assert "contexts were finished before" in invoked(influence_command, args[1:])
     assert not list((many / "stopped").glob("*partial*"))
     found = load_influence(many / "stopped").attributions
-    whole = attribute(notes(COUNT), pocket, Settings(ngrams=(16,), max_tokens=8)).attributions
+    whole = attribute(
+        notes(COUNT), pocket, InfluenceSettings(ngrams=(16,), max_tokens=8)
+    ).attributions
     for a, b in zip(whole, found, strict=True):
         assert (a.context, a.readings[0].token_ids) == (b.context, b.readings[0].token_ids)
         for left, right in zip(a.readings[0].grids, b.readings[0].grids, strict=True):
@@ -151,11 +153,11 @@ CASES = [
     Case(f"The code of Anna is {code}. A dog slept.", "What is the code of Anna?", code)
     for code in "123"
 ]
-SETTINGS = Settings(ngrams=(4,))
+SETTINGS = InfluenceSettings(ngrams=(4,))
 
 
 def finished(
-    path: Path, model: Any, settings: Settings = SETTINGS, redact: bool = False
+    path: Path, model: Any, settings: InfluenceSettings = SETTINGS, redact: bool = False
 ) -> Finished:
     return Finished(path / "x.partial.jsonl", model, settings, CASES, redact)
 
@@ -181,7 +183,7 @@ def test_only_whole_lines_of_the_same_inputs_are_used(pocket: Model, tmp_path: P
     text = kept.path.read_text()
     kept.path.write_text(text[:-20])  # the last line was cut off
     assert set(finished(tmp_path, pocket).found) == {0, 1}
-    assert not finished(tmp_path, pocket, Settings(ngrams=(2,))).found
+    assert not finished(tmp_path, pocket, InfluenceSettings(ngrams=(2,))).found
     cut = finished(tmp_path, pocket)
     cut.add(2, kept.found[2])
     assert kept.path.read_text() == text

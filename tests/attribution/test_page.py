@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from contrast import contrast
 
-from leakbound.attribution import Case, InfluenceRecord, Settings, attribute
+from leakbound.attribution import Case, InfluenceRecord, InfluenceSettings, attribute
 from leakbound.models import Model
 from leakbound.report.influence.page import influence_page
 
@@ -22,7 +22,7 @@ QUERY = "What is the door code of Marta?"
 def record(pocket: Model) -> InfluenceRecord:
     text = NOTE.read_text().strip()
     cases = [Case(text, QUERY, "48213"), Case(text.replace("48213", "7306"), QUERY, "7306")]
-    return attribute(cases, pocket, Settings(ngrams=(1, 8), lams=(0.5, 1.5)))
+    return attribute(cases, pocket, InfluenceSettings(ngrams=(1, 8), lams=(0.5, 1.5)))
 
 
 def test_the_page_asks_nothing_of_the_network(record: InfluenceRecord) -> None:
@@ -35,7 +35,9 @@ def test_the_page_asks_nothing_of_the_network(record: InfluenceRecord) -> None:
 
 def test_private_markup_is_escaped(pocket: Model) -> None:
     evil = '</script><img src=x onerror="alert(1)"> \' & {{ 7 * 7 }}'
-    text = influence_page(attribute([Case(evil, evil, "<b>no</b>")], pocket, Settings(ngrams=(2,))))
+    text = influence_page(
+        attribute([Case(evil, evil, "<b>no</b>")], pocket, InfluenceSettings(ngrams=(2,)))
+    )
     assert "<img" not in text
     assert "<b>" not in text
     assert text.count("</script>") == 1
@@ -43,7 +45,7 @@ def test_private_markup_is_escaped(pocket: Model) -> None:
 
 def test_overlapping_windows_show_the_strongest(pocket: Model) -> None:
     case = Case(NOTE.read_text().strip(), QUERY, "48213")
-    found = attribute([case], pocket, Settings(ngrams=(8,), stride=4))
+    found = attribute([case], pocket, InfluenceSettings(ngrams=(8,), stride=4))
     text = influence_page(found)
     assert "one every 4" in text
     shown = "".join(re.findall(r'<span class="piece[^>]*>([^<]*)</span>', text))

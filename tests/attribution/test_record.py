@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from leakbound.attribution import (
     Case,
     InfluenceRecord,
-    Settings,
+    InfluenceSettings,
     attribute,
     context_influence,
     csv_text,
@@ -36,7 +36,7 @@ SECRET = "48213"
 @pytest.fixture(scope="module")
 def record(pocket: Model) -> InfluenceRecord:
     return context_influence(
-        NOTE.read_text().strip(), QUERY, pocket, settings=Settings(lams=(0.5, 1.0))
+        NOTE.read_text().strip(), QUERY, pocket, settings=InfluenceSettings(lams=(0.5, 1.0))
     )
 
 
@@ -82,7 +82,7 @@ def test_a_record_comes_back_and_equal_calls_give_equal_bytes(
     assert load_influence(tmp_path) == record
     assert load_influence(tmp_path).to_json() == record.to_json()
     again = context_influence(
-        NOTE.read_text().strip(), QUERY, pocket, settings=Settings(lams=(0.5, 1.0))
+        NOTE.read_text().strip(), QUERY, pocket, settings=InfluenceSettings(lams=(0.5, 1.0))
     )
     assert [r.text for r in again.attributions[0].readings] == [
         r.text for r in record.attributions[0].readings
@@ -123,7 +123,7 @@ def test_the_terminal_marks_the_top_attributed_piece(record: InfluenceRecord) ->
 def test_expected_influence_over_a_data_set(pocket: Model) -> None:
     text = NOTE.read_text().strip()
     cases = [Case(text.replace(SECRET, code), QUERY, code) for code in ("48213", "7306", "9152")]
-    found = attribute(cases, pocket, Settings(ngrams=(8,), lams=(1.0, 0.0)))
+    found = attribute(cases, pocket, InfluenceSettings(ngrams=(8,), lams=(1.0, 0.0)))
     by = {(e.lam, e.of): e for e in found.expected}
     whole = [one.readings[0].grids[-1].totals[0] for one in found.attributions]
     assert by[1.0, "context"].mean == pytest.approx(np.mean(whole))
@@ -179,7 +179,7 @@ def test_mistakes_end_in_a_sentence(
 
 def test_the_whole_context_needs_company(pocket: Model) -> None:
     with pytest.raises(UsageError, match="no context"):
-        attribute([], pocket, Settings())
+        attribute([], pocket, InfluenceSettings())
 
 
 def test_many_contexts_from_a_file_redacted(tmp_path: Path) -> None:
@@ -220,4 +220,6 @@ def test_many_contexts_from_a_file_redacted(tmp_path: Path) -> None:
 
 def test_what_does_not_fit_the_window_is_refused_before_any_pass(pocket: Model) -> None:
     with pytest.raises(LeakboundError, match="the window of pocket"):
-        attribute([Case("a b", "q", "c"), Case("dog " * 2100, "q", "c")], pocket, Settings())
+        attribute(
+            [Case("a b", "q", "c"), Case("dog " * 2100, "q", "c")], pocket, InfluenceSettings()
+        )

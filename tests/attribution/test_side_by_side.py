@@ -16,7 +16,7 @@ torch = pytest.importorskip("torch")
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers  # noqa: E402
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast  # noqa: E402
 
-from leakbound.attribution import Case, Settings, attribute, load_influence  # noqa: E402
+from leakbound.attribution import Case, InfluenceSettings, attribute, load_influence  # noqa: E402
 from leakbound.cli.influence_command import command  # noqa: E402
 from leakbound.errors import TargetError, UsageError  # noqa: E402
 from leakbound.models import Model, Scripted, open_model  # noqa: E402
@@ -97,7 +97,7 @@ def test_a_size_that_one_model_lacks_has_one_map(pocket: Model, bytewise: Path) 
         "48213",
     )
     records = [
-        attribute([case], model, Settings(ngrams=(8, 64)))
+        attribute([case], model, InfluenceSettings(ngrams=(8, 64)))
         for model in (pocket, open_model(f"hf/{bytewise}"))
     ]
     assert [
@@ -109,7 +109,7 @@ def test_a_size_that_one_model_lacks_has_one_map(pocket: Model, bytewise: Path) 
 def test_expected_influence_stands_by_model(pocket: Model, bytewise: Path) -> None:
     cases = [Case(f"The code of Marta is {code}.", QUERY, code) for code in ("48213", "7306")]
     records = [
-        attribute(cases, model, Settings(ngrams=(4,)))
+        attribute(cases, model, InfluenceSettings(ngrams=(4,)))
         for model in (pocket, open_model(f"hf/{bytewise}"))
     ]
     page = influence_page(*records)
@@ -121,7 +121,7 @@ def test_expected_influence_stands_by_model(pocket: Model, bytewise: Path) -> No
 
 def test_records_of_other_contexts_are_refused(pocket: Model) -> None:
     one, other = (
-        attribute([Case(text, QUERY, "x")], pocket, Settings(ngrams=(4,)))
+        attribute([Case(text, QUERY, "x")], pocket, InfluenceSettings(ngrams=(4,)))
         for text in ("A dog slept.", "A cat slept.")
     )
     with pytest.raises(UsageError, match="all of the same contexts"):
@@ -133,9 +133,9 @@ def test_a_model_without_tokens_gets_the_sentence_of_influence() -> None:
     with pytest.raises(
         TargetError, match="blind shows no tokens, and influence takes spans out of the token ids"
     ):
-        attribute([Case("A dog slept.", QUERY)], blind, Settings())
+        attribute([Case("A dog slept.", QUERY)], blind, InfluenceSettings())
 
 
 def test_a_context_too_long_is_told_to_be_shorter(pocket: Model) -> None:
     with pytest.raises(TargetError, match="a shorter context, or fewer examples with --shots"):
-        attribute([Case("dog " * 2100, "q", "c")], pocket, Settings())
+        attribute([Case("dog " * 2100, "q", "c")], pocket, InfluenceSettings())

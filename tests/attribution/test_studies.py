@@ -22,7 +22,7 @@ import torch
 import transformers
 from tokenizers.pre_tokenizers import ByteLevel
 
-from leakbound.attribution import Case, InfluenceRecord, Settings, attribute, read_cases
+from leakbound.attribution import Case, InfluenceRecord, InfluenceSettings, attribute, read_cases
 from leakbound.attribution.bundled import notes
 from leakbound.attribution.studies import STUDIES, Run, run_study, runs_of, truncated
 from leakbound.attribution.study_record import StudyRecord, study_csv
@@ -32,7 +32,7 @@ from leakbound.errors import LeakboundError, TargetError, UsageError
 from leakbound.models import Model, Scripted
 from leakbound.report.influence.study import study_page, study_table
 
-SHORT = Settings(max_tokens=8, temperature=0.8)
+SHORT = InfluenceSettings(max_tokens=8, temperature=0.8)
 
 
 def made(
@@ -131,7 +131,7 @@ def test_contexts_are_cut_where_a_token_ends(pocket: Any) -> None:
 
 def test_a_response_that_ends_at_once_has_no_influence(pocket: Any) -> None:
     others = tuple(i for i in range(pocket.model.config.vocab_size) if i not in pocket.end_ids())
-    settings = Settings(ngrams=(8,), banned=others, bounded=4.0)
+    settings = InfluenceSettings(ngrams=(8,), banned=others, bounded=4.0)
     record = attribute([Case("a dog slept here", "What?")], pocket, settings)
     (reading,) = record.attributions[0].readings
     assert (reading.text, reading.lams) == ("", ())

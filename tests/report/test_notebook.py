@@ -15,7 +15,7 @@ import pytest
 
 import leakbound
 from leakbound._install import install_hint
-from leakbound.attribution import InfluenceRecord, Settings, context_influence
+from leakbound.attribution import InfluenceRecord, InfluenceSettings, context_influence
 from leakbound.models import Model, Scripted
 
 SECRET = "the code of Marta is 48213"
@@ -33,9 +33,9 @@ def record(tmp_path_factory: pytest.TempPathFactory) -> leakbound.AuditResult:
 
 @pytest.fixture(scope="module")
 def influence(pocket: Model) -> InfluenceRecord:
-    return context_influence(
-        f"Note: {SECRET}.", "What is the code of Marta?", pocket, settings=Settings(ngrams=(8,))
-    )
+    settings = InfluenceSettings(ngrams=(8,))
+    query = "What is the code of Marta?"
+    return context_influence(f"Note: {SECRET}.", query, pocket, settings=settings)
 
 
 def displayed(cell: str, **names: Any) -> dict[str, str]:

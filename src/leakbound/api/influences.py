@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leakbound.attribution import InfluenceRecord, Settings, context_influence
+from leakbound.attribution import InfluenceRecord, InfluenceSettings, context_influence
 from leakbound.models import Model, open_model
 
 __all__ = ["influence"]
@@ -46,7 +46,7 @@ def influence(
     """
     opened = open_model(model) if isinstance(model, str) else model
     lams = lam if isinstance(lam, tuple) else (lam,)
-    settings = Settings(
+    settings = InfluenceSettings(
         ngrams=ngrams,
         stride=stride,
         lams=lams,

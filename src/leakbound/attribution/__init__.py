@@ -1,6 +1,6 @@
 """Which parts of its context a response comes from, by ablation of spans."""
 
-from leakbound.attribution.attribute import Settings, attribute, context_influence
+from leakbound.attribution.attribute import InfluenceSettings, attribute, context_influence
 from leakbound.attribution.bounded import BoundedTokenDistribution
 from leakbound.attribution.cases import Case, read_cases
 from leakbound.attribution.export import csv_text, npz_bytes
@@ -9,9 +9,9 @@ from leakbound.attribution.measure import ResponseLogProbs, TokenDistribution, m
 from leakbound.attribution.record import (
     Attribution,
     Expected,
-    Grid,
     InfluenceRecord,
     Reading,
+    SpanGrid,
     load_influence,
 )
 from leakbound.attribution.spans import LocatedContext, PromptParts, blocks, locate
@@ -22,13 +22,13 @@ __all__ = [
     "Case",
     "Expected",
     "Finished",
-    "Grid",
+    "SpanGrid",
     "InfluenceRecord",
     "LocatedContext",
     "PromptParts",
     "Reading",
     "ResponseLogProbs",
-    "Settings",
+    "InfluenceSettings",
     "TokenDistribution",
     "attribute",
     "blocks",

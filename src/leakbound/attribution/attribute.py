@@ -24,9 +24,9 @@ from leakbound.attribution.record import (
     BOUNDED_NOTES,
     NOTES,
     Attribution,
-    Grid,
     InfluenceRecord,
     Reading,
+    SpanGrid,
     expected,
     provenance,
 )
@@ -44,14 +44,21 @@ from leakbound.errors import TargetError, UsageError
 from leakbound.mechanisms.tokens import find_tokenizer, finite
 from leakbound.models import Model, NextLogits
 
-__all__ = ["CaseRunner", "Settings", "attribute", "attribution", "context_influence", "token_model"]
+__all__ = [
+    "CaseRunner",
+    "InfluenceSettings",
+    "attribute",
+    "attribution",
+    "context_influence",
+    "token_model",
+]
 
 DIGITS = 9  # of a stored log-probability: far below any numerical tolerance, and stable in text
 CaseRunner = Callable[[Sequence[int]], Iterable[tuple[int, Attribution]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class InfluenceSettings:
     """What is measured, and how responses are drawn.
 
     Attributes:
@@ -111,7 +118,7 @@ def context_influence(
     query: str,
     model: Model,
     response: str | None = None,
-    settings: Settings | None = None,
+    settings: InfluenceSettings | None = None,
 ) -> InfluenceRecord:
     """Influence of every span of a context on one response.
 
@@ -128,13 +135,13 @@ def context_influence(
     Raises:
         LeakboundError: With a sentence, before the first pass where that is possible.
     """
-    return attribute([Case(context, query, response)], model, settings or Settings())
+    return attribute([Case(context, query, response)], model, settings or InfluenceSettings())
 
 
 def attribute(
     cases: Sequence[Case],
     model: Model,
-    settings: Settings,
+    settings: InfluenceSettings,
     keep: Callable[[int, Attribution], None] = lambda number, one: None,
     finished: Mapping[int, Attribution] = MappingProxyType({}),
     each: CaseRunner | None = None,
@@ -180,7 +187,7 @@ def attribute(
 
 
 def attribution(
-    cases: Sequence[Case], settings: Settings, model: Model, number: int
+    cases: Sequence[Case], settings: InfluenceSettings, model: Model, number: int
 ) -> Attribution:
     """Influence of every span of one context of a data set.
 
@@ -204,7 +211,7 @@ def attribution(
     )
 
 
-def _in_turn(cases: Sequence[Case], settings: Settings, model: Model) -> CaseRunner:
+def _in_turn(cases: Sequence[Case], settings: InfluenceSettings, model: Model) -> CaseRunner:
     return lambda missing: (
         (number, attribution(cases, settings, model, number)) for number in missing
     )
@@ -231,14 +238,16 @@ def token_model(model: Model) -> TokenModel:
         ) from None
 
 
-def _longest(tokens: TokenModel, case: Case, parts: PromptParts, settings: Settings) -> NextLogits:
+def _longest(
+    tokens: TokenModel, case: Case, parts: PromptParts, settings: InfluenceSettings
+) -> NextLogits:
     """The longest request of a case: what does not fit is refused before the first pass."""
     if case.response is None:
         return NextLogits(parts.without(), (0,) * settings.max_tokens)
     return NextLogits(parts.without(), tuple(tokens.encode_response(case.response)))
 
 
-def _plain(settings: Settings) -> dict[str, object]:
+def _plain(settings: InfluenceSettings) -> dict[str, object]:
     found = asdict(settings)
     return {
         name: list(value) if isinstance(value, tuple) else value for name, value in found.items()
@@ -250,7 +259,7 @@ def _readings(
     tokens: TokenModel,
     case: Case,
     parts: PromptParts,
-    settings: Settings,
+    settings: InfluenceSettings,
     number: int,
 ) -> tuple[Reading, ...]:
     """A given response is read under all distributions at once; a sampled one under its own."""
@@ -267,7 +276,7 @@ def _readings(
     return tuple(found)
 
 
-def _check_share(ids: Ids, settings: Settings) -> None:
+def _check_share(ids: Ids, settings: InfluenceSettings) -> None:
     if settings.bounded is not None and len(ids) > settings.max_tokens:
         raise UsageError(
             f"the response has {len(ids)} tokens, and the bound is shared by "
@@ -282,7 +291,7 @@ def _read(
     parts: PromptParts,
     ids: Ids,
     distributions: tuple[TokenDistribution, ...],
-    settings: Settings,
+    settings: InfluenceSettings,
     sampled: bool,
 ) -> list[Reading]:
     cuts = _cuts(len(parts.context), settings)
@@ -313,7 +322,7 @@ def _read(
     ]
 
 
-def _cuts(length: int, settings: Settings) -> dict[int, tuple[Span, ...]]:
+def _cuts(length: int, settings: InfluenceSettings) -> dict[int, tuple[Span, ...]]:
     """The spans of each size."""
     sizes = span_sizes(length, settings.ngrams)
     return {n: blocks(length, n, _stride(settings, n)) for n in sizes}
@@ -338,16 +347,16 @@ def _lambdas(
     return _floats(distribution.lambdas(with_context, without))
 
 
-def _stride(settings: Settings, n: int) -> int | None:
+def _stride(settings: InfluenceSettings, n: int) -> int | None:
     return None if settings.stride is None else min(settings.stride, n)
 
 
 def _grids(
-    found: ResponseLogProbs, at: int, cuts: dict[int, tuple[Span, ...]], settings: Settings
-) -> tuple[Grid, ...]:
+    found: ResponseLogProbs, at: int, cuts: dict[int, tuple[Span, ...]], settings: InfluenceSettings
+) -> tuple[SpanGrid, ...]:
     rows = iter(found.signed[at])
     return tuple(
-        Grid(
+        SpanGrid(
             n=n,
             stride=_stride(settings, n) or n,
             spans=spans,

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from leakbound.attribution.record import Attribution, Grid, InfluenceRecord
+from leakbound.attribution.record import Attribution, InfluenceRecord, SpanGrid
 
 __all__ = ["COLUMNS", "csv_text", "lines", "npz_bytes"]
 
-Cell = str | int | float
+CsvCell = str | int | float
 COLUMNS = (
     "context", "lambda", "temperature", "n", "span", "first_token", "end_token", "first_character",
     "end_character", "span_text", "response_token", "response_token_text", "signed", "absolute",
@@ -39,7 +39,7 @@ def csv_text(record: InfluenceRecord) -> str:
     return buffer.getvalue()
 
 
-def lines(record: InfluenceRecord) -> Iterator[tuple[Cell, ...]]:
+def lines(record: InfluenceRecord) -> Iterator[tuple[CsvCell, ...]]:
     """The rows of the table, with texts as they are.
 
     Args:
@@ -59,13 +59,15 @@ def lines(record: InfluenceRecord) -> Iterator[tuple[Cell, ...]]:
                         yield (*start, *head, t, piece, value, abs(value), lam)
 
 
-def _rows(one: Attribution, grid: Grid) -> Iterator[tuple[tuple[Cell, ...], tuple[float, ...]]]:
+def _rows(
+    one: Attribution, grid: SpanGrid
+) -> Iterator[tuple[tuple[CsvCell, ...], tuple[float, ...]]]:
     for at, (span, row) in enumerate(zip(grid.spans, grid.signed, strict=True)):
         first, end = (one.bounds[i] for i in span)
         yield (grid.n, at, *span, first, end, one.words(span)), row
 
 
-def _safe(cell: Cell) -> Cell:
+def _safe(cell: CsvCell) -> CsvCell:
     return f"'{cell}" if isinstance(cell, str) and cell[:1] in ("=", "+", "-", "@") else cell
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from leakbound._version import __version__
-from leakbound.attribution.attribute import Settings
+from leakbound.attribution.attribute import InfluenceSettings
 from leakbound.attribution.cases import Case
 from leakbound.attribution.record import Attribution
 from leakbound.errors import StoreError
@@ -40,7 +40,12 @@ class Finished:
     """
 
     def __init__(
-        self, path: Path, model: Model, settings: Settings, cases: Sequence[Case], redact: bool
+        self,
+        path: Path,
+        model: Model,
+        settings: InfluenceSettings,
+        cases: Sequence[Case],
+        redact: bool,
     ) -> None:
         self.path, self.redact = path, redact
         self._name = json.dumps({"inputs": _digest(model, settings, cases, redact)})
@@ -110,7 +115,7 @@ def _line(number: int, one: Attribution) -> str:
     return f"{number} {one.model_dump_json()}"
 
 
-def _digest(model: Model, settings: Settings, cases: Sequence[Case], redact: bool) -> str:
+def _digest(model: Model, settings: InfluenceSettings, cases: Sequence[Case], redact: bool) -> str:
     """Of everything that the attributions depend on."""
     known = [
         __version__,

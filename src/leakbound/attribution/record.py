@@ -27,7 +27,7 @@ __all__ = [
     "NOTES",
     "Attribution",
     "Expected",
-    "Grid",
+    "SpanGrid",
     "InfluenceRecord",
     "Reading",
     "expected",
@@ -69,7 +69,7 @@ class _Frozen(BaseModel):
         return ()
 
 
-class Grid(_Frozen):
+class SpanGrid(_Frozen):
     """All spans of one size.
 
     Attributes:
@@ -130,7 +130,7 @@ class Reading(_Frozen):
     prior_log_p: tuple[float, ...]
     pmi: tuple[float, ...]
     tolerance: float
-    grids: tuple[Grid, ...]
+    grids: tuple[SpanGrid, ...]
     epsilon: float | None = None
     lams: tuple[float, ...] = ()
 

@@ -19,7 +19,7 @@ Span = tuple[int, int]  # first token, and the one after the last
 TEMPLATE = "Document: {context}\n\nQuestion: {query}\nAnswer:"
 
 
-class Tokenizer(Protocol):
+class OffsetTokenizer(Protocol):
     """What is used of a Hugging Face tokenizer."""
 
     is_fast: bool
@@ -40,7 +40,7 @@ class TokenModel(Protocol):
     """A local model that shows its tokens."""
 
     @property
-    def tokenizer(self) -> Tokenizer:
+    def tokenizer(self) -> OffsetTokenizer:
         """The model's own tokenizer."""
 
     def encode_response(self, text: str) -> Sequence[int]:
@@ -211,7 +211,7 @@ def locate(model: TokenModel, context: str, query: str, template: str = TEMPLATE
     return LocatedContext(parts, bounds)
 
 
-def _encoded(tokenizer: Tokenizer, text: str, special: bool) -> tuple[Ids, list[Span]]:
+def _encoded(tokenizer: OffsetTokenizer, text: str, special: bool) -> tuple[Ids, list[Span]]:
     """Token ids of a text, and the characters of each."""
     found = tokenizer(text, add_special_tokens=special, return_offsets_mapping=True)
     ids: Ids = tuple(found["input_ids"])  # type: ignore[arg-type]
@@ -229,7 +229,9 @@ def _filled(template: str, query: str) -> tuple[str, str]:
     return before, after
 
 
-def _rendered(tokenizer: Tokenizer, before: str, context: str, after: str) -> tuple[str, int, bool]:
+def _rendered(
+    tokenizer: OffsetTokenizer, before: str, context: str, after: str
+) -> tuple[str, int, bool]:
     """The text to tokenize, where the context begins, and whether it lacks a start token."""
     text = before + context + after
     if not tokenizer.chat_template:

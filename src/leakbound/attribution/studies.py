@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from leakbound.attribution.attribute import Settings, token_model
+from leakbound.attribution.attribute import InfluenceSettings, token_model
 from leakbound.attribution.cases import Case
 from leakbound.attribution.record import InfluenceRecord, provenance
 from leakbound.attribution.spans import locate
@@ -40,7 +40,7 @@ class Run:
     name: str
     x: float
     model: str
-    settings: Settings
+    settings: InfluenceSettings
     tokens: int | None = None
 
 
@@ -52,14 +52,14 @@ class Study:
         factor: What is changed, in words.
         line: Name of a setting, with {} for its value; "" for one run over all contexts.
         values: The values, unless others are given.
-        vary: Settings with one value.
+        vary: InfluenceSettings with one value.
         places: Rows for positions within a run.
     """
 
     factor: str
     line: str
     values: tuple[float, ...] = ()
-    vary: Callable[[Settings, float], Settings] = lambda settings, value: settings
+    vary: Callable[[InfluenceSettings, float], InfluenceSettings] = lambda settings, value: settings
     places: Callable[[InfluenceRecord], Iterable[StudyRow]] = lambda record: ()
 
 
@@ -95,11 +95,11 @@ def _by_span(record: InfluenceRecord) -> Iterable[StudyRow]:
         )
 
 
-def _with_lambda(settings: Settings, value: float) -> Settings:
+def _with_lambda(settings: InfluenceSettings, value: float) -> InfluenceSettings:
     return replace(settings, lams=(value,))
 
 
-def _with_temperature(settings: Settings, value: float) -> Settings:
+def _with_temperature(settings: InfluenceSettings, value: float) -> InfluenceSettings:
     return replace(settings, temperature=value)
 
 
@@ -114,7 +114,7 @@ STUDIES = {
 
 
 def runs_of(
-    name: str, models: Sequence[str], settings: Settings, values: Sequence[float] = ()
+    name: str, models: Sequence[str], settings: InfluenceSettings, values: Sequence[float] = ()
 ) -> list[Run]:
     """The runs of a study. Every run draws from the same seeds.
 
@@ -131,7 +131,7 @@ def runs_of(
         UsageError: If the study is not known, or models or values do not fit it.
 
     Examples:
-        >>> [run.name for run in runs_of("lambda", ["pocket"], Settings(), [0.5, 1.0])]
+        >>> [run.name for run in runs_of("lambda", ["pocket"], InfluenceSettings(), [0.5, 1.0])]
         ['λ = 0.5', 'λ = 1']
     """
     if name not in STUDIES:

@@ -14,7 +14,7 @@ from leakbound.attribution import (
     Case,
     Finished,
     InfluenceRecord,
-    Settings,
+    InfluenceSettings,
     csv_text,
     npz_bytes,
     read_cases,
@@ -150,8 +150,8 @@ def command(
     return 0
 
 
-def _settings(flags: dict[str, Any]) -> Settings:
-    return Settings(
+def _settings(flags: dict[str, Any]) -> InfluenceSettings:
+    return InfluenceSettings(
         ngrams=numbers("--ngram", flags["ngram"], int),
         stride=flags["stride"],
         lams=numbers("--lam", flags["lam"], float),
@@ -187,7 +187,7 @@ def _homes(names: list[str], out: Path) -> dict[str, Path]:
 def _measured(
     cases: list[Case],
     name: str,
-    settings: Settings,
+    settings: InfluenceSettings,
     home: Path,
     redact: bool,
     opened: Callable[[str], Model],

@@ -13,7 +13,14 @@ from typing import Any
 
 import click
 
-from leakbound.attribution import Attribution, Case, Finished, InfluenceRecord, Settings, attribute
+from leakbound.attribution import (
+    Attribution,
+    Case,
+    Finished,
+    InfluenceRecord,
+    InfluenceSettings,
+    attribute,
+)
 from leakbound.attribution.attribute import CaseRunner
 from leakbound.attribution.spans import TEMPLATE
 from leakbound.errors import Interrupted, LeakboundError, UsageError
@@ -62,7 +69,7 @@ def draw_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def sampling(flags: dict[str, Any]) -> dict[str, Any]:
-    """The fields of Settings that `draw_options` give."""
+    """The fields of InfluenceSettings that `draw_options` give."""
     return {
         "max_tokens": flags["max_tokens"],
         "min_tokens": flags["min_tokens"],
@@ -98,7 +105,7 @@ def addresses(given: Sequence[str]) -> list[str]:
 def attributed(
     cases: Sequence[Case],
     model: Model,
-    settings: Settings,
+    settings: InfluenceSettings,
     place: Path,
     redact: bool,
     label: str,

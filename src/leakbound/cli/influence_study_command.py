@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from leakbound.attribution import Case, Finished, InfluenceRecord, Settings, read_cases
+from leakbound.attribution import Case, Finished, InfluenceRecord, InfluenceSettings, read_cases
 from leakbound.attribution.bundled import notes
 from leakbound.attribution.studies import STUDIES, Run, run_study, runs_of, truncated
 from leakbound.attribution.study_record import StudyRecord, study_csv
@@ -109,7 +109,7 @@ def command(
     interrupted study keeps the contexts that are finished (private, deleted at the end), and the
     same command resumes.
     """
-    settings = Settings(lams=(lam,), temperature=temperature, **sampling(flags))
+    settings = InfluenceSettings(lams=(lam,), temperature=temperature, **sampling(flags))
     runs = runs_of(name, addresses(models), settings, numbers("--values", values, float))
     cases = list(islice(read_cases(file, query) if file else notes(limit or BUNDLED), limit))
     out = out or Path(f"influence-{name}")

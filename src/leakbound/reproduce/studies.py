@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
-from leakbound.attribution import Case, InfluenceRecord, Settings, attribute, read_cases
+from leakbound.attribution import Case, InfluenceRecord, InfluenceSettings, attribute, read_cases
 from leakbound.attribution.bundled import notes
 from leakbound.attribution.studies import Run, run_study, runs_of, truncated
 from leakbound.attribution.study_record import Mean, StudyRecord, StudyRow, Utility
@@ -20,16 +20,16 @@ __all__ = ["cases_of", "influence_settings", "run_factor_study", "study_values"]
 TEMPERATURE = 0.8  # the paper's
 
 
-def influence_settings(context: RecipeContext) -> Settings:
+def influence_settings(context: RecipeContext) -> InfluenceSettings:
     """The paper's temperature, with responses as long as the scale allows.
 
     Args:
         context: Its scale has the number of tokens.
 
     Returns:
-        Settings without span sizes.
+        InfluenceSettings without span sizes.
     """
-    return Settings(ngrams=(), temperature=TEMPERATURE, max_tokens=context.scale.tokens)
+    return InfluenceSettings(ngrams=(), temperature=TEMPERATURE, max_tokens=context.scale.tokens)
 
 
 def cases_of(context: RecipeContext) -> list[Case]:

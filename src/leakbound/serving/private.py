@@ -129,8 +129,8 @@ class PrivateICL:
             LeakboundError: Whatever the mechanism or model refuse of it where every example is a
                 blank one.
         """
-        asked = query if isinstance(query, Query) else Query(query)
-        text = text_only(asked.text, "a service of private answers")
+        checked = query if isinstance(query, Query) else Query(query)
+        text = text_only(checked.text, "a service of private answers")
         size = _bytes(text)
         if not text.strip() or size > self.longest:
             raise UsageError(
@@ -139,9 +139,9 @@ class PrivateICL:
             )
         blank = Example("-", self.task.labels[0] if self.task.labels else "-")
         self.model.check(
-            self.mechanism.requests(self.task, Job((blank,) * len(self._context), asked), 0)
+            self.mechanism.requests(self.task, Job((blank,) * len(self._context), checked), 0)
         )
-        return asked
+        return checked
 
     def answer(self, query: str | Query) -> Answer:
         """One answer: check (free), spend (durable), collect, release once, decode.
@@ -159,15 +159,15 @@ class PrivateICL:
         Guarantee:
             The mechanism's `cost` of the query, spent before the model is called.
         """
-        asked = self.check(query)
-        paid = self.ledger.spend(self._key, self.mechanism.cost(self.task, asked))
+        checked = self.check(query)
+        paid = self.ledger.spend(self._key, self.mechanism.cost(self.task, checked))
         draw, seed = self._randbits(DRAW_BITS), self._randbits(SEED_BITS)
         rng = np.random.default_rng(seed)
         (aggregate,) = self.mechanism.collect(
-            self.task, [Job(self._context, asked)], [draw], self.model
+            self.task, [Job(self._context, checked)], [draw], self.model
         )
         outputs = self.mechanism.release(aggregate, 1, rng)
-        (text,) = self.mechanism.decode(self.task, asked, outputs, self.model)
+        (text,) = self.mechanism.decode(self.task, checked, outputs, self.model)
         return Answer(text, paid.epsilon, paid.remaining, paid.delta)
 
     def _ready(self) -> None:

@@ -1,4 +1,4 @@
-"""SweepRecord: the versioned result of a sweep, from which reports, figures and exports are made."""
+"""SweepRecord: the versioned result of a sweep, from which reports and exports are made."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from leakbound.gating.rates import Rate, rates_of
 from leakbound.stats import Estimate
 from leakbound.sweeping.grid import Changes, Grid
 from leakbound.sweeping.old_records import upgraded
-from leakbound.utility.held_out import Kind
+from leakbound.utility.held_out import UtilityKind
 
 __all__ = [
     "FILE", "MissingPoint", "SweepPoint", "SweepRecord", "SweepUtility", "load_sweep",
@@ -49,7 +49,7 @@ class SweepUtility(_Frozen):
         note: Why a reference is not known.
     """
 
-    kind: Kind
+    kind: UtilityKind
     queries: int
     value: float
     zero_shot: float | None

@@ -167,7 +167,7 @@ def _same(*labels: str) -> dict[str, str]:
 
 PLAIN = FieldMap("{text}", "label")
 SUMMARY = FieldMap("{document}", "summary")
-ASKED = FieldMap("{context}\nQuestion: {question}", "answer")
+QUESTION = FieldMap("{context}\nQuestion: {question}", "answer")
 TOPICS = {**_same("World", "Sports", "Business"), "Sci/Tech": "Technology"}
 KINDS = {
     **_same("Abbreviation", "Entity", "Description", "Person", "Location", "Number"),
@@ -222,12 +222,12 @@ _ALL = (
     ),
     _classes(
         "pubmedqa_yesno", "medical abstracts with a question, yes, no or maybe",
-        _same("yes", "no", "maybe"), (ASKED, DECISION),
+        _same("yes", "no", "maybe"), (QUESTION, DECISION),
         ("Abstract", "Answer", "Answer the question about each abstract."), PUBMED_QA,
     ),
     _texts(
         "pubmedqa", "medical abstracts with a question, answered in a sentence or more",
-        (ASKED, LONG_ANSWER),
+        (QUESTION, LONG_ANSWER),
         ("Abstract", "Conclusion", "Answer the question about each abstract in full."), PUBMED_QA,
     ),
     _texts(
@@ -246,12 +246,12 @@ _ALL = (
         ("abisee/cnn_dailymail", "3.0.0"),
     ),
     _texts(
-        "pfl_docvqa", "questions about scanned invoices (PFL-DocVQA)", (ASKED,),
+        "pfl_docvqa", "questions about scanned invoices (PFL-DocVQA)", (QUESTION,),
         ("Document", "Answer", FROM_TEXT),
     ),
     _texts(
         "sroie_receipts_qa", "questions about scanned receipts, a stand-in for PFL-DocVQA",
-        (ASKED,), ("Document", "Answer", FROM_TEXT),
+        (QUESTION,), ("Document", "Answer", FROM_TEXT),
     ),
 )  # fmt: skip
 NAMED_TASKS: dict[str, NamedTask] = {one.task.name: one for one in _ALL}

@@ -13,9 +13,9 @@ from leakbound.models import Distinct, Model
 from leakbound.tasks import Aggregate, Context, Job, Mechanism, Query, Task
 from leakbound.utility.rouge import rouge
 
-__all__ = ["HeldOut", "Kind", "held_out"]
+__all__ = ["HeldOut", "UtilityKind", "held_out"]
 
-Kind = Literal["accuracy", "rougeL"]
+UtilityKind = Literal["accuracy", "rougeL"]
 DRAWS = 400  # outputs a query: the noise of an accuracy stays below that of 100 queries
 
 
@@ -39,7 +39,7 @@ class HeldOut:
         return f"HeldOut({len(self.jobs)} queries, <private>)"
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> UtilityKind:
         """Accuracy where answers are labels, else ROUGE-L."""
         return "accuracy" if self.task.labels else "rougeL"
 

@@ -20,7 +20,7 @@ from leakbound.report.influence.spans import (
 from leakbound.report.pages import render, script_file
 
 if TYPE_CHECKING:
-    from leakbound.attribution import Attribution, Grid, InfluenceRecord, Reading
+    from leakbound.attribution import Attribution, InfluenceRecord, Reading, SpanGrid
 
 __all__ = ["influence_page"]
 
@@ -60,7 +60,7 @@ class _Maps:
 class _Context:
     one: Attribution
     maps: list[_Maps]
-    whole: list[tuple[str, Reading, Grid]]
+    whole: list[tuple[str, Reading, SpanGrid]]
     figures: list[str]
 
 
@@ -103,13 +103,13 @@ def _context(readings: Sequence[NamedReading]) -> _Context:
     return _Context(readings[0].one, maps, whole, position_figures(readings))
 
 
-def _maps(grids: Sequence[tuple[NamedReading, Grid]]) -> _Maps:
+def _maps(grids: Sequence[tuple[NamedReading, SpanGrid]]) -> _Maps:
     most = max(float(grid.totals.max()) for _, grid in grids) or 1.0
     first = grids[0][1]
     return _Maps(first.n, first.stride, [_map(one, grid, most) for one, grid in grids])
 
 
-def _map(one: NamedReading, grid: Grid, most: float) -> _Map:
+def _map(one: NamedReading, grid: SpanGrid, most: float) -> _Map:
     cut = segments(one.one, grid)
     top = max(range(len(cut)), key=lambda at: cut[at].influence)
     pieces = [_piece(piece, grid, most, at == top) for at, piece in enumerate(cut)]
@@ -120,10 +120,11 @@ def _map(one: NamedReading, grid: Grid, most: float) -> _Map:
     return _Map(one.name, _tokens_with_lambda(one.reading), pieces, top_spans(one.one, grid), data)
 
 
-def _piece(segment: Segment, grid: Grid, most: float, top: bool) -> _Piece:
+def _piece(segment: Segment, grid: SpanGrid, most: float, top: bool) -> _Piece:
     label = (
         f"{segment.text.strip() or 'blank'}: span {segment.top + 1}, "
-        f"{_place(grid.spans[segment.top])}, influence {segment.influence:.3f} on the whole response"
+        f"{_place(grid.spans[segment.top])}, influence {segment.influence:.3f} on the whole "
+        "response"
     )
     return _Piece(segment.text, round(OPACITY * segment.influence / most, 3), top, label)
 

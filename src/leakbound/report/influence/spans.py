@@ -13,7 +13,7 @@ import numpy as np
 from leakbound.errors import UsageError
 
 if TYPE_CHECKING:
-    from leakbound.attribution import Attribution, Grid, InfluenceRecord, Reading
+    from leakbound.attribution import Attribution, InfluenceRecord, Reading, SpanGrid
 
 __all__ = [
     "NamedReading", "Segment", "TopSpan", "decoding_name", "readings_by_context", "segments",
@@ -118,7 +118,7 @@ def _named_readings(record: InfluenceRecord, with_model: bool) -> list[list[Name
     ]
 
 
-def top_spans(one: Attribution, grid: Grid, count: int = 5) -> list[TopSpan]:
+def top_spans(one: Attribution, grid: SpanGrid, count: int = 5) -> list[TopSpan]:
     """The spans with the largest influence on the response.
 
     Args:
@@ -133,13 +133,13 @@ def top_spans(one: Attribution, grid: Grid, count: int = 5) -> list[TopSpan]:
     return [_top_span(one, grid, int(at)) for at in order]
 
 
-def _top_span(one: Attribution, grid: Grid, at: int) -> TopSpan:
+def _top_span(one: Attribution, grid: SpanGrid, at: int) -> TopSpan:
     first, end = grid.spans[at]
     influence, loss = float(grid.totals[at]), float(grid.ex_post_privacy_losses[at])
     return TopSpan(one.words((first, end)), first, end, influence, loss)
 
 
-def segments(one: Attribution, grid: Grid) -> list[Segment]:
+def segments(one: Attribution, grid: SpanGrid) -> list[Segment]:
     """The context, cut wherever a span begins or ends.
 
     Args:

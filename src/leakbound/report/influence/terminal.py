@@ -11,7 +11,7 @@ from leakbound.report.influence.spans import Segment, decoding_name, segments, t
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from leakbound.attribution import Attribution, Grid, InfluenceRecord, Reading
+    from leakbound.attribution import Attribution, InfluenceRecord, Reading, SpanGrid
 
 __all__ = ["influence_summary", "print_heat"]
 
@@ -41,10 +41,11 @@ def influence_summary(record: InfluenceRecord, shown: int = SHOWN) -> str:
 
 def _whole(reading: Reading) -> str:
     whole, how = reading.grids[-1], "sampled" if reading.sampled else "given"
+    influence, loss = whole.totals[0], whole.ex_post_privacy_losses[0]
     return (
         f"{decoding_name(reading)}: “{reading.text.strip()}” ({how}). Whole context: influence "
-        f"{whole.totals[0]:.3f}, ex-post privacy loss ε {whole.ex_post_privacy_losses[0]:.3f}; numerical tolerance "
-        f"of a token {reading.tolerance:.1g}."
+        f"{influence:.3f}, ex-post privacy loss ε {loss:.3f}; numerical tolerance of a token "
+        f"{reading.tolerance:.1g}."
     )
 
 
@@ -57,7 +58,7 @@ def _lambdas(reading: Reading) -> list[str]:
     return [f"  λ of each token: {tokens}"] if tokens else []
 
 
-def _top(one: Attribution, grid: Grid) -> str:
+def _top(one: Attribution, grid: SpanGrid) -> str:
     found = (f"{span.text.strip()!r} {span.influence:.3f}" for span in top_spans(one, grid, 3))
     return f"  n = {grid.n}: top-attributed {', '.join(found)}"
 
@@ -67,7 +68,11 @@ def _expected(record: InfluenceRecord, shown: int) -> list[str]:
     if count < 2:
         return []
     more = f"{count - shown} more contexts are in the report and the exports."
-    names = {"context": "whole context", "span": "span of n = {n}", "top_attributed": "top-attributed span of n = {n}"}  # fmt: skip
+    names = {
+        "context": "whole context",
+        "span": "span of n = {n}",
+        "top_attributed": "top-attributed span of n = {n}",
+    }
     rows = [
         f"  λ = {e.lam:g}, {names[e.of].format(n=e.n)}: {e.mean:.3f} [{e.low:.3f}, {e.high:.3f}]"
         for e in record.expected
