@@ -43,7 +43,7 @@ def but(names: list[str], unfinished: set[str]) -> list[object]:
 
 # --- Any
 
-ANY_LEFT = {"api", "auditing", "cli", "tuning", TOP}
+ANY_LEFT = {"api", "cli", "tuning", TOP}
 
 
 def anys(path: Path) -> int:
@@ -117,20 +117,18 @@ def test_the_reader_of_docstrings_reads_google_style() -> None:
 def test_docstrings_name_parameters(package: str) -> None:
     """All parameters, in at least nine of ten public functions that have any."""
     found = {
-        f"{short(path)}:{function.name}": parameters(function) <= named(function)
+        f"{short(path)}:{function.name}": parameters(function) - named(function)
         for path in sources(package)
         for function in public(ast.parse(path.read_text()))
         if parameters(function)
     }
-    assert sum(found.values()) >= SHARE * len(found), [
-        name for name, yes in found.items() if not yes
-    ]
+    mute = [name for name, unnamed in found.items() if unnamed]
+    assert len(mute) <= (1 - SHARE) * len(found), mute
 
 
 # --- what must not be
 
 
-@UNFINISHED
 def test_no_assertion_decides_anything() -> None:
     """`python -O` leaves assertions out; the batteries of `testing` raise them on purpose."""
     found = [
@@ -144,7 +142,33 @@ def test_no_assertion_decides_anything() -> None:
 
 # Files that may look up attributes with a default, which ones ("*": by a variable), and why they
 # may be missing.
-LOOKUPS: dict[str, tuple[set[str], str]] = {}
+CONFIG = "configurations of transformers have the fields of their architecture only"
+LOOKUPS: dict[str, tuple[set[str], str]] = {
+    "api/audits.py": ({"__name__", "answer", "name"}, "objects of users: a model or a function?"),
+    "cli/options.py": ({"kind"}, "a default is a component, which has a kind, or a plain value"),
+    "mechanisms/base.py": ({"__file__"}, "a class that was typed into a notebook has no file"),
+    "models/local/budget.py": (
+        {"head_dim", "max_position_embeddings", "num_key_value_heads"}, CONFIG
+    ),
+    "models/local/classifier.py": ({"max_position_embeddings"}, CONFIG),
+    "models/local/loading.py": ({"*", "_commit_hash", "tokenizer"}, CONFIG),
+    "models/local/model.py": ({"chat_template", "max_position_embeddings"}, CONFIG),
+    "models/local/passes.py": ({"sliding_window"}, CONFIG),
+    "models/local/prefixes.py": ({"rope_parameters", "rope_scaling", "sliding_window"}, CONFIG),
+    "models/local/vision.py": (
+        {"chat_template", "image_token_id", "pooler_output", "prompt"}, CONFIG
+    ),
+    "pytest_plugin.py": (
+        {"*", "__closure__", "__dict__", "__name__", "__self__", "__slots__"},
+        "what a tested callable holds: functions, methods and objects have different parts",
+    ),
+    "systems/callable.py": (
+        {"*", "__self__", "answer", "stateful"}, "objects of users: callables and rich replies"
+    ),
+    "testing/conformance.py": ({"name"}, "names what lacks members in the report on what it lacks"),
+    "testing/conformance_behavior.py": ({"*"}, "finds what a mechanism lacks"),
+    "tuning/search.py": ({"name"}, "a reflection model is a model or any callable"),
+}  # fmt: skip
 
 
 def lookups(path: Path) -> set[str]:
