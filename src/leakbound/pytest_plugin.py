@@ -64,7 +64,7 @@ class PrivacyAudit:
         self.test, self.root, self.live = test, root, live
         plain = re.sub(r"\W+", "_", test).strip("_")[-60:]
         self.folder = root / FOLDER / f"{plain}-{_digest(test.encode())[:8]}"
-        self._systems: dict[str, Any] = {}
+        self._systems: dict[str, object] = {}
 
     def __call__(self, rows: Any = None, system: Any = None, **options: Any) -> AuditResult:
         """The record of an audit; it asserts nothing. Arguments are those of `leakbound.audit`,
@@ -115,7 +115,7 @@ class PrivacyAudit:
             report = f"  Its report: leakbound report {run}"
             pytest.fail(f"{summary(record)}\n{again}\n{report}", pytrace=False)
 
-    def _require_one_system(self, run: str, system: Any) -> None:
+    def _require_one_system(self, run: str, system: object) -> None:
         """Two systems that cannot be distinguished would be given each other's trials."""
         from leakbound.errors import UsageError
 
@@ -160,7 +160,7 @@ class PrivacyAudit:
         )
 
 
-def _source(system: Any, root: Path) -> str:
+def _source(system: object, root: Path) -> str:
     """What tells a system from an earlier one of its name: where it is defined, and a hash of that
     file, which must be the user's own, and of what it holds.
     """
@@ -180,7 +180,7 @@ def _source(system: Any, root: Path) -> str:
     return f"{kind.__qualname__}:{_digest(file.read_bytes() + _held(system).encode())[:16]}"
 
 
-def _held(system: Any) -> str:
+def _held(system: object) -> str:
     """What an object, or a function made by another, holds:
 
     numbers, texts, and lists, dicts and data classes of them; else types.
@@ -191,7 +191,7 @@ def _held(system: Any) -> str:
     return json.dumps([_values(thing), given, cells], default=_told, skipkeys=True)
 
 
-def _values(thing: Any) -> dict[str, Any]:
+def _values(thing: object) -> dict[str, object]:
     """Attributes of an object; none of a class, whose file tells them."""
     if inspect.isclass(thing):
         return {}
@@ -199,7 +199,7 @@ def _values(thing: Any) -> dict[str, Any]:
     return {**slots, **getattr(thing, "__dict__", {})}
 
 
-def _told(value: Any) -> Any:
+def _told(value: object) -> object:
     kind = type(value).__qualname__
     return [kind, _values(value)] if is_dataclass(value) else kind
 
