@@ -311,3 +311,13 @@ def test_totals_are_checked(tmp_path: Path, epsilon: float, delta: float) -> Non
     with pytest.raises(LeakboundError):
         Ledger(tmp_path / "ledger", epsilon, delta)
     assert not os.listdir(tmp_path)
+
+
+def test_a_ledger_of_schema_version_1_keeps_what_was_spent(tmp_path: Path) -> None:
+    """Written by the code before the names of today: six answers of every kind of guarantee."""
+    file = tmp_path / "ledger"
+    file.write_bytes((Path(__file__).parents[1] / "golden" / "ledger-1.sqlite").read_bytes())
+    ledger = Ledger(file, 50.0, DELTA)
+    found = ledger.state("rows")
+    assert (found.answers, found.epsilon) == (6, pytest.approx(3.1862411216290667))
+    assert ledger.spend("rows", PureDP(0.5)).answers == 7
