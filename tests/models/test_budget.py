@@ -140,6 +140,6 @@ def test_batches_passes_and_store_stay_within_their_parts(net: Any, budget: Budg
 def test_logits_that_are_no_numbers_are_no_answer(net: Any) -> None:
     model = wrap(copy.deepcopy(net), Budget(0, 1 << 20, 512))
     model.model.lm_head.weight.data[7] = torch.nan
-    for ask in (NextLogits(rows(1, 20)[0]), Complete(rows(1, 20)[0], 2)):
+    for request in (NextLogits(rows(1, 20)[0]), Complete(rows(1, 20)[0], 2)):
         with pytest.raises(TargetError, match="not numbers"):
-            model.answer([ask])
+            model.answer([request])

@@ -72,32 +72,32 @@ def prompts() -> list[tuple[int, ...]]:
 def test_scores_equal_the_naive_pass(model: TransformersModel) -> None:
     rng = np.random.default_rng(1)
     requests = [ScoreTokens(p, ids(rng, 1, 7)[1:]) for p in prompts()]
-    for ask, got in zip(requests, model.answer(requests), strict=True):
-        row = tuple(ask.prompt) + tuple(ask.response)
+    for request, got in zip(requests, model.answer(requests), strict=True):
+        row = tuple(request.prompt) + tuple(request.response)
         table = torch.log_softmax(torch.tensor(naive_logits(model, row)), -1).numpy()
-        start = len(ask.prompt) - 1
-        want = [table[start + i, token] for i, token in enumerate(ask.response)]
+        start = len(request.prompt) - 1
+        want = [table[start + i, token] for i, token in enumerate(request.response)]
         np.testing.assert_allclose(got, want, atol=1e-4)
 
 
 def test_no_padding_contamination(model: TransformersModel) -> None:
     requests = [NextLogits(p, (5, 6)) for p in prompts()]
     together = model.answer(requests)
-    for ask, got in zip(requests, together, strict=True):
-        np.testing.assert_allclose(got, model.answer([ask])[0], atol=1e-4)
+    for request, got in zip(requests, together, strict=True):
+        np.testing.assert_allclose(got, model.answer([request])[0], atol=1e-4)
         assert got.shape == (3, 2048)
 
 
 def test_greedy_completion_equals_a_loop_of_naive_passes(model: TransformersModel) -> None:
     requests = [Complete(p, max_tokens=5, stop=()) for p in prompts()[3:9]]
-    for ask, got in zip(requests, model.answer(requests), strict=True):
-        row = list(ask.prompt)
+    for request, got in zip(requests, model.answer(requests), strict=True):
+        row = list(request.prompt)
         for _ in range(5):
             token = int(naive_logits(model, tuple(row))[-1].argmax())
             if token == 2:
                 break
             row.append(token)
-        assert got == model.tokenizer.decode(row[len(ask.prompt) :], skip_special_tokens=True)
+        assert got == model.tokenizer.decode(row[len(request.prompt) :], skip_special_tokens=True)
 
 
 @pytest.fixture(scope="module")
@@ -155,8 +155,8 @@ def test_a_saved_folder_loads_by_the_same_code(llama: TransformersModel, tmp_pat
     llama.model.save_pretrained(tmp_path)
     llama.tokenizer.save_pretrained(tmp_path)
     again = load(str(tmp_path))
-    ask = ScoreTokens("A b", "c d")
-    np.testing.assert_allclose(again.answer([ask])[0], llama.answer([ask])[0], atol=1e-5)
+    request = ScoreTokens("A b", "c d")
+    np.testing.assert_allclose(again.answer([request])[0], llama.answer([request])[0], atol=1e-5)
     assert again.fingerprint == load(str(tmp_path)).fingerprint
 
 

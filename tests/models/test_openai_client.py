@@ -29,7 +29,7 @@ def requests(count: int) -> list[Complete]:
 
 
 def answers(count: int) -> list[str]:
-    return [ask.prompt[::-1] for ask in requests(count)]  # type: ignore[misc]
+    return [request.prompt[::-1] for request in requests(count)]  # type: ignore[misc]
 
 
 def model(*urls: str, key: str | None = None, **options: Any) -> OpenAIModel:

@@ -70,15 +70,15 @@ def test_labels_behind_images_are_scored_by_their_first_tokens() -> None:
 
 
 @pytest.mark.parametrize(
-    ("capabilities", "ask"),
+    ("capabilities", "refused"),
     [
         ("chat=0,completions", Complete(PROMPT)),
         ("completions,prompt_logprobs", ScoreLabels(PROMPT, ("dax", "wug"))),
     ],
 )
-def test_what_cannot_carry_images_is_refused_for_free(capabilities: str, ask: Any) -> None:
+def test_what_cannot_carry_images_is_refused_for_free(capabilities: str, refused: Any) -> None:
     with pytest.raises(TargetError, match="takes images in the messages of a chat only"):
-        model("http://127.0.0.1:9", capabilities).check([ask])
+        model("http://127.0.0.1:9", capabilities).check([refused])
 
 
 def test_an_image_counts_as_the_text_that_carries_it() -> None:

@@ -69,7 +69,7 @@ def near(found: Any, wanted: Any) -> None:
 
 def test_texts_are_the_same(vllm: Any, pocket: Any) -> None:
     assert asked(vllm[0], "completions", TEXTS) == pocket.answer(TEXTS)
-    ids = [Complete(pocket.encode(ask.prompt), max_tokens=ask.max_tokens) for ask in TEXTS]
+    ids = [Complete(pocket.encode(one.prompt), max_tokens=one.max_tokens) for one in TEXTS]
     assert asked(vllm[0], "completions,token_ids", ids) == pocket.answer(ids)
 
 
@@ -140,7 +140,7 @@ def test_draws_are_seeded_and_differ(vllm: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("capabilities", "ask", "said"),
+    ("capabilities", "refused", "said"),
     [
         ("", SCORES[0], "cannot answer ScoreLabels"),
         ("completions,echo", SCORES[0], "nobody has looked"),
@@ -161,13 +161,13 @@ def test_draws_are_seeded_and_differ(vllm: Any) -> None:
     ],
 )
 def test_what_an_endpoint_cannot_do_is_refused_unasked(
-    capabilities: str, ask: Any, said: str
+    capabilities: str, refused: Any, said: str
 ) -> None:
     nowhere = model("http://127.0.0.1:1/v1", capabilities)
     with pytest.raises(TargetError, match=said):
-        nowhere.check([ask])
+        nowhere.check([refused])
     with pytest.raises(TargetError, match=said):
-        nowhere.answer([ask])
+        nowhere.answer([refused])
     assert nowhere.endpoint.meter.requests == 0
 
 

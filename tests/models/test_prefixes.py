@@ -127,8 +127,8 @@ def test_rows_that_grow_get_the_answers_of_rows_alone(growing: bool) -> None:
     for step in range(10):
         said += ids(rng, int(rng.integers(1, 4)))
         requests = [NextLogits(row + said) for row in experts]
-        for ask, got in zip(requests, kept.answer(requests), strict=True):
-            same(got, fresh.answer([ask])[0])
+        for request, got in zip(requests, kept.answer(requests), strict=True):
+            same(got, fresh.answer([request])[0])
         if step == 5:
             kept.answer([NextLogits(start(rng, 30))])
 
@@ -138,7 +138,7 @@ def test_answers_that_outgrow_a_sliding_window_are_those_of_rows_alone() -> None
     rng, model = np.random.default_rng(7), wrap(NETS["mistral"])
     lead = ids(rng, 6)
     requests = [Complete(lead + ids(rng, more), max_tokens=40, stop=()) for more in (3, 9, 15)]
-    assert model.answer(requests) == [model.answer([ask])[0] for ask in requests]
+    assert model.answer(requests) == [model.answer([request])[0] for request in requests]
 
 
 def test_sliding_windows_keep_nothing() -> None:
@@ -226,10 +226,10 @@ def test_the_least_recently_used_row_goes_first() -> None:
     rng = np.random.default_rng(6)
     model = wrap(copy.deepcopy(NETS["llama"]), 3 * 40 * TOKEN)
     taken, (a, b, c, d) = counter(model), [start(rng, 40) for _ in range(4)]
-    ask = [
+    request = [
         Complete(row, 1) for row in (a, b, c, a, d)
     ]  # completions hold no batch: the budget is for rows alone
-    for one in ask:
+    for one in request:
         model.answer([one])
     assert model.passes.store.bytes == 3 * 40 * TOKEN
     taken()

@@ -14,7 +14,13 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("PIL")
 
 from leakbound.errors import TargetError  # noqa: E402
-from leakbound.models import Complete, NextLogits, ScoreLabels, ScoreTokens, open_model  # noqa: E402
+from leakbound.models import (  # noqa: E402
+    Complete,
+    NextLogits,
+    ScoreLabels,
+    ScoreTokens,
+    open_model,
+)
 from leakbound.models.content import Parts, images_in, join  # noqa: E402
 from leakbound.models.local import TransformersModel, load  # noqa: E402
 from leakbound.models.pocket import SEEING  # noqa: E402
@@ -114,9 +120,9 @@ def test_images_are_seen_in_half_precision_as_well() -> None:
 def test_a_batch_says_what_each_prompt_alone_says(seeing: Any) -> None:
     requests = [ScoreLabels(prompt, PSEUDO_NAMES.labels) for prompt in PROMPTS]
     together = seeing.answer(requests)
-    for ask, found in zip(requests, together, strict=True):
+    for request, found in zip(requests, together, strict=True):
         seeing.forget()
-        np.testing.assert_allclose(seeing.answer([ask])[0], found, atol=2e-3)
+        np.testing.assert_allclose(seeing.answer([request])[0], found, atol=2e-3)
 
 
 def test_images_that_differ_share_no_prefix(seeing: Any) -> None:
