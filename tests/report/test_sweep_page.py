@@ -243,7 +243,7 @@ def test_in_a_browser(browser: Any, sixty: SweepRecord, tmp_path: Path, scheme: 
     assert [float(text) for text in browser.execute_script(shown, table, column)] == up[::-1]
 
     box = browser.find_element("css selector", "input[type=search]")
-    box.send_keys("estimator=joint_votes mechanism.partitions=4")
+    box.send_keys("estimator=joint_votes partitions=4")
     assert browser.find_element("css selector", "output").text == "10 of 60 points shown"
     assert len(browser.execute_script(shown, table, column)) == 10
 

@@ -62,7 +62,8 @@ def _contrast_sentence(one: Contrast) -> str:
     """What a contrast shows; its limits are rounded outwards."""
     limits = f"[{cut(one.low, 3)}, {cut(one.high + 1e-3, 3)}]"
     shown = "significant" if one.significant else "not significant"
-    return f"{RATES[one.rate]}, {one.second} minus {one.first}: {one.difference:+.3f} {limits}, {shown}."
+    what = f"{RATES[one.rate]}, {one.second} minus {one.first}"
+    return f"{what}: {one.difference:+.3f} {limits}, {shown}."
 
 
 def comparison_page(found: Comparison) -> str:

@@ -1,12 +1,9 @@
-"""What a probe found, and what follows from it:
-
-which mechanisms, scores and influence readings the model can serve.
-"""
+"""What a probe found, and what follows: mechanisms, scores and influence that a model can serve."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from leakbound.attacks import QUERIES, SCORES
 from leakbound.mechanisms import MECHANISMS
@@ -17,19 +14,37 @@ if TYPE_CHECKING:
 __all__ = ["consequences", "probe_table"]
 
 STATES = {True: "yes", False: "no", None: "unclear"}
-SAME_RELEASE = {"reference_direction": "distance_gap"}  # reads what the other reads
-READINGS = {"given responses at lambda 1 and temperature 1": "ScoreTokens",
-            "drawn responses and any other lambda or temperature": "NextLogits"}  # fmt: skip
+SAME_OUTPUT = {"reference_direction": "distance_gap"}  # reads what the other reads
+READINGS = {
+    "given responses at lambda 1 and temperature 1": "ScoreTokens",
+    "sampled responses and any other lambda or temperature": "NextLogits",
+}
+LOCAL = "use a local model (pocket or hf/...)"
+REASONS = {
+    "Complete": "no text comes back",
+    "Embed": "there are no embeddings; give --embedder",
+    "NextLogits": f"an endpoint shows some next tokens at most, never all; {LOCAL}",
+}  # of an endpoint
+NO_TOKENS = (
+    "ablates spans by token ids, and an endpoint does not show the tokens of a context; " + LOCAL
+)
 
 
 def probe_table(record: ProbeRecord) -> str:
-    """A line for each check, then what is available and what is missing, with the reason."""
+    """Findings and consequences in a terminal.
+
+    Args:
+        record: What a probe found.
+
+    Returns:
+        A line for each check, then what is available and what is missing, with the reason.
+    """
     where = f" at {record.base_url}" if record.base_url else ""
-    lines = [f"{record.address}{where}: {record.requests} questions about public texts"]
+    lines = [f"{record.address}{where}: {record.requests} requests about public texts"]
     lines += [f"  {STATES[f.holds]:<8} {f.check:<24} {f.detail}" for f in record.findings]
     for title, found in consequences(record).items():
-        there = [name for name, missing in found.items() if not missing]
-        lines += [title, f"  available: {', '.join(there) or 'none'}"]
+        available = [name for name, reason in found.items() if not reason]
+        lines += [title, f"  available: {', '.join(available) or 'none'}"]
         for reason, names in _by_reason(found).items():
             lines += [f"  missing: {', '.join(names)}", f"    {reason}"]
     return "\n".join(lines)
@@ -44,16 +59,25 @@ def _by_reason(found: Mapping[str, str]) -> dict[str, list[str]]:
 
 
 def consequences(record: ProbeRecord) -> dict[str, dict[str, str]]:
-    """By kind of thing (mechanisms, attacks, scores, influence):
+    """What a model can serve.
 
-    each name with why it is missing, empty where it is there.
+    Args:
+        record: What a probe found.
+
+    Returns:
+        For mechanisms, queries, scores and influence: each name with why it is missing, empty where
+        it is available.
     """
     mechanisms = {
         name: _missing(record, {need.__name__ for need in kind.needs})
         for name, kind in MECHANISMS.items()
     }
-    return {"mechanisms": mechanisms, "attacks": {name: _missing(record, {"Complete"}) for name in QUERIES},
-            "scores": {name: _score(name, mechanisms) for name in SCORES}, "influence": _influence(record)}  # fmt: skip
+    return {
+        "mechanisms": mechanisms,
+        "queries": {name: _missing(record, {"Complete"}) for name in QUERIES},
+        "scores": {name: _score(name, mechanisms) for name in SCORES},
+        "influence": _influence(record),
+    }
 
 
 def _missing(record: ProbeRecord, needs: set[str]) -> str:
@@ -63,48 +87,39 @@ def _missing(record: ProbeRecord, needs: set[str]) -> str:
 
 
 def _score(name: str, mechanisms: Mapping[str, str]) -> str:
-    """A white-box score reads what some mechanisms release, and is there as soon as one of them is;
-    or what a user's own
-    system releases, whatever the model."""
-    score: Any = SCORES[name]
-    if score.access == "black_box":
+    """A white-box score reads what some mechanisms show, and is available with one of them.
+
+    A score that no mechanism serves reads what an application shows, whatever the model.
+    """
+    if SCORES[name].access == "black_box":
         return ""
-    carriers = [
-        mechanism
-        for mechanism, kind in MECHANISMS.items()
-        if _releases(kind, SAME_RELEASE.get(name, name))
-    ]
-    there = any(not mechanisms[carrier] for carrier in carriers)
-    return "" if there or not carriers else f"reads what {' and '.join(carriers)} release"
-
-
-def _releases(kind: Any, score: str) -> bool:
-    return bool(kind.white_box_score == score)
+    read = SAME_OUTPUT.get(name, name)
+    carriers = [one for one, kind in MECHANISMS.items() if kind.white_box_score == read]
+    available = any(not mechanisms[carrier] for carrier in carriers)
+    return "" if available or not carriers else f"reads outputs of {' and '.join(carriers)}"
 
 
 def _influence(record: ProbeRecord) -> dict[str, str]:
     if record.base_url:
-        reason = "removes spans from token ids, and an endpoint does not show its tokens; use a local model (pocket or hf/...)"
-        return dict.fromkeys(READINGS, reason)
+        return dict.fromkeys(READINGS, NO_TOKENS)
     return {reading: _missing(record, {need}) for reading, need in READINGS.items()}
 
 
 def _why(record: ProbeRecord, need: str) -> str:
     if record.base_url is None:
         return "the model does not answer it"
-    reasons = {
-        "Complete": "no text comes back", "Embed": "there are no embeddings; give --embedder",
-        "NextLogits": "an endpoint shows some next tokens at most, never all; use a local model (pocket or hf/...)",
-    }  # fmt: skip
-    return reasons.get(need) or _why_no_scores(record)
+    return REASONS.get(need) or _why_no_scores(record)
 
 
 def _why_no_scores(record: ProbeRecord) -> str:
     if record.finding("logprobs_valid").holds is False:
-        return f"its log-probabilities break their laws ({record.finding('logprobs_valid').detail})"
+        return f"its log-probabilities are invalid ({record.finding('logprobs_valid').detail})"
     for check in ("echo_aligned", "prompt_logprobs_aligned"):
         if record.finding(check).holds is False:
             return record.finding(check).detail
     if record.holds("echo") or record.holds("prompt_logprobs"):
-        return "it could not be determined whether log-probabilities of given texts stand at their tokens"
+        return (
+            "it could not be determined whether log-probabilities of given texts belong to their "
+            "tokens"
+        )
     return "no log-probabilities of given texts (neither echo nor prompt_logprobs)"

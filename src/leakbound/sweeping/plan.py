@@ -1,4 +1,4 @@
-"""From a grid to points that may start: what can be refused without a model call is refused here."""
+"""From a grid to points that may start: every refusal that needs no model call."""
 
 from __future__ import annotations
 

@@ -35,9 +35,9 @@ HISTOGRAM = (
     "the same histogram."
 )
 PROFILE = (
-    "Exact privacy loss of the paired trials, from aggregates and the declared output distribution. "
-    "It is internal: no attacker sees it. A curve above the claim's point is evidence against the "
-    "claim."
+    "Exact privacy loss of the paired trials, from aggregates and the declared output "
+    "distribution. It is internal: no attacker sees it. A curve above the claim's point is "
+    "evidence against the claim."
 )
 
 

@@ -127,10 +127,21 @@ def setting_name(changes: Mapping[str, object], without: str | None = None) -> s
     """
     shown = {key: value for key, value in changes.items() if key != without}
     return ", ".join(
-        f"{'ε' if key == 'epsilon' else key.removeprefix('mechanism.')}="
-        f"{'none' if value is None else value}"
+        f"{'ε' if key == 'epsilon' else key_name(key)}={'none' if value is None else value}"
         for key, value in shown.items()
     )
+
+
+def key_name(key: str) -> str:
+    """A key of a grid in few words.
+
+    Args:
+        key: Such as "mechanism.partitions".
+
+    Returns:
+        An option of the mechanism by its own name, any other key as it is.
+    """
+    return key.removeprefix("mechanism.")
 
 
 def figures_of(record: SweepRecord) -> list[FigureData]:
@@ -260,7 +271,7 @@ class _Sweep:
         return FigurePoint(xs, ys, len(finite), setting_name(points[0].changes), self._label(at))
 
     def _x(self) -> str:
-        return "the claimed ε" if self.axis == "epsilon" else self.axis or "setting"
+        return "the claimed ε" if self.axis == "epsilon" else key_name(self.axis or "setting")
 
     def _measure(self) -> str:
         return " or ".join(sorted({UTILITY[one.kind] for one in self.record.utilities}))

@@ -158,7 +158,7 @@ def _draw_measured(axes: Axes, data: FigureData, series: Series, look: _Look) ->
 
 
 def _draw_spread(axes: Axes, series: Series, color: str, connected: bool) -> None:
-    """From the least to the largest of the repeats: a band along a line, bars at single settings."""
+    """From the least to the largest of the repeats: a band along a line, bars elsewhere."""
     x, y = _middles(series)
     low, high = [p.y.low for p in series.points], [p.y.high for p in series.points]
     if connected:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from leakbound.report.pages import render, script_file
-from leakbound.report.sweep.figure_data import FigureData, figures_of, setting_name
+from leakbound.report.sweep.figure_data import FigureData, figures_of, key_name, setting_name
 from leakbound.report.sweep.figures import figure_svg
 from leakbound.report.sweep.words import (
     calls_sentence,
@@ -65,7 +65,7 @@ def sweep_page(record: SweepRecord, title: str | None = None) -> str:
     return render(
         "sweep/page.html.j2",
         script=script_file("sweep/page.js"),
-        title=title or f"Sweep over {', '.join(record.grid) or 'seeds'}",
+        title=title or f"Sweep over {', '.join(map(key_name, record.grid)) or 'seeds'}",
         record=record,
         tally=[(name, verdict_text(name), count) for name, count in tally(record).items()],
         lines=_lines(record),
@@ -100,9 +100,9 @@ def _caption(data: FigureData) -> str:
 
 def _head(record: SweepRecord) -> tuple[str, ...]:
     return (
-        "no.", *record.grid, "seed", "verdict", "claimed ε", "ε ≥", "by", "TPR", "FPR", "μ ≥",
-        "guaranteed μ", "exact ε", *(UTILITY if record.utilities else ()), "pairs", "model calls",
-        "run",
+        "no.", *map(key_name, record.grid), "seed", "verdict", "claimed ε", "ε ≥", "by", "TPR",
+        "FPR", "μ ≥", "guaranteed μ", "exact ε", *(UTILITY if record.utilities else ()), "pairs",
+        "model calls", "run",
     )  # fmt: skip
 
 

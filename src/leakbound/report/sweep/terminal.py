@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from leakbound.report.sweep.figure_data import setting_name
+from leakbound.report.sweep.figure_data import key_name, setting_name
 from leakbound.report.sweep.words import (
     calls_sentence,
     joint_confidence,
@@ -51,7 +51,17 @@ def sweep_summary(record: SweepRecord, model_calls: int | None = None) -> str:
 
 def _head(record: SweepRecord) -> tuple[str, ...]:
     utility = UTILITY if record.utilities else ()
-    return (*record.grid, "seed", "verdict", "claim ε", "ε ≥", "μ ≥", "exact ε", *utility, "by")
+    return (
+        *map(key_name, record.grid),
+        "seed",
+        "verdict",
+        "claim ε",
+        "ε ≥",
+        "μ ≥",
+        "exact ε",
+        *utility,
+        "by",
+    )
 
 
 def _cells(record: SweepRecord, point: SweepPoint) -> tuple[str, ...]:
