@@ -12,6 +12,7 @@ from leakbound.auditing.result import (
     FACTORS,
     AuditResult,
     EValuePath,
+    Finding,
     GuaranteeData,
     ThresholdKind,
     curves_of,
@@ -72,7 +73,8 @@ def assemble(seen: OnePass, calls: int) -> AuditResult:
         profile=seen.profile(),
         curves=curves_of(simulated.member, simulated.nonmember),
         example_prompt=_example(prepared, seen.first[0]),
-        warnings=(*prepared.warnings, *_blind(seen.tally), *_alike(prepared.mechanism, seen.tally)),
+        findings=tuple(Finding("unsupported_claim", one) for one in prepared.warnings),
+        warnings=(*_blind(seen.tally), *_alike(prepared.mechanism, seen.tally)),
         handed=prepared.handed,
         spec=prepared.spec.flat(),
         provenance=provenance(

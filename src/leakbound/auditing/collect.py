@@ -1,4 +1,4 @@
-"""The slow side: ask the model about both worlds of every pair, batch by batch, into the store."""
+"""The slow side: ask the model about both contexts of every pair, batch by batch."""
 
 from __future__ import annotations
 
@@ -18,9 +18,16 @@ BLOT = "█"
 
 
 def check(task: Task, mechanism: Mechanism, pairs: Iterable[Pair], model: Model) -> None:
-    """Everything that can be refused without a model call, refused:
+    """Refuse what can be refused without a model call: kinds of requests, prompts that do not fit.
 
-    kinds of asks, prompts that do not fit.
+    Args:
+        task: Renders the prompts.
+        mechanism: What asks.
+        pairs: The paired trials (PRIVATE).
+        model: What would be asked.
+
+    Raises:
+        LeakboundError: With a sentence.
     """
     require(model, mechanism.needs, mechanism.name)
     for pair in pairs:
@@ -80,16 +87,17 @@ class CollectionPlan:
         return sum(min(self.size, len(self.pairs) - first) for first in batches)
 
     def ask(self, first: int, model: Model) -> Batch:
-        """Both worlds of the pairs of one batch at once: equal asks reach the model once."""
+        """Both contexts of the pairs of a batch; equal requests reach the model once."""
         pairs = self.pairs_of(first)
         counted = Counted(model)
-        jobs: list[Job] = [job for pair in pairs for job in (pair.member, pair.nonmember)]
+        jobs: list[Job] = [job for pair in pairs for job in pair.in_order]
         draws = [pair.draw for pair in pairs for _ in range(2)]
-        aggregate = self.mechanism.collect(self.task, jobs, draws, Distinct(counted))
-        rows = map(self._row, pairs, aggregate[::2], aggregate[1::2])
+        found = self.mechanism.collect(self.task, jobs, draws, Distinct(counted))
+        rows = map(self._row, pairs, zip(found[::2], found[1::2], strict=True))
         return Batch(first, tuple(rows), counted.calls if self.mechanism.needs else len(jobs))
 
-    def _row(self, pair: Pair, member: Aggregate, nonmember: Aggregate) -> EvidenceRow:
+    def _row(self, pair: Pair, found: tuple[Aggregate, Aggregate]) -> EvidenceRow:
+        member, nonmember = reversed(found) if pair.out_first else found
         row = EvidenceRow(pair.index, member, nonmember)
         return row if self.keep_text else _masked(row, pair)
 

@@ -28,6 +28,8 @@ class Pair:
         asked: The query, with the answers that speak for and against a member.
         canary: The record that was inserted.
         position: Its place in the canary-in context.
+        out_first: Whether the canary-out context is asked first. A fixed order would take a system
+            that depends on what it was asked before for one that depends on its context.
         draw: Names the random draw of sampled answers. Both contexts share it, so parts that the
             canary does not touch are asked once.
     """
@@ -39,6 +41,12 @@ class Pair:
     canary: Example
     position: int
     draw: int
+    out_first: bool = False
+
+    @property
+    def in_order(self) -> tuple[Job, Job]:
+        """Both queries in the order in which they are asked."""
+        return (self.nonmember, self.member) if self.out_first else (self.member, self.nonmember)
 
     def __repr__(self) -> str:
         return f"Pair({self.index}, <private>)"
@@ -159,6 +167,7 @@ def _pair(
         canary,
         position,
         int(rng.integers(1 << 31)),
+        bool(generator(seed, "order", index).integers(2)),
     )
 
 

@@ -25,6 +25,7 @@ from leakbound.auditing.store import Settings, run_id
 from leakbound.auditing.verdict import Claim
 from leakbound.errors import UsageError
 from leakbound.estimators import Estimator, TrialDesign, require_deciding, threshold_rule
+from leakbound.estimators.base import ROUNDING
 from leakbound.mechanisms import ReportNoisyMax
 from leakbound.models import Model, Scripted
 from leakbound.models.address import is_address
@@ -284,11 +285,16 @@ def _tokenizer(model: Any) -> Callable[[str], list[str]]:
 
 def _warnings(spec: AuditSpec, cost: Guarantee) -> tuple[str, ...]:
     epsilon, delta = spec.decision.epsilon, spec.decision.delta
-    guaranteed = cost.epsilon(delta) if delta > 0 else float("inf")
-    if isinstance(cost, Gaussian) and guaranteed > epsilon * (1 + 1e-6):
+    guaranteed = cost.epsilon(delta)
+    if isinstance(cost, NonPrivate) or guaranteed <= epsilon * (1 + ROUNDING):
+        return ()
+    if isinstance(cost, Gaussian):
         return (
             f"the noise in force gives epsilon {guaranteed:.3g} at delta {delta:g}, not the "
             f"claimed {epsilon:g}: the claim is wrong before any trial (the classical formula does "
             "not hold for every epsilon above 1).",
         )
-    return ()
+    return (
+        f"the declared guarantee, {cost.describe()}, gives epsilon {guaranteed:.3g} at delta "
+        f"{delta:g}, which does not support the claimed {epsilon:g}.",
+    )

@@ -10,9 +10,10 @@ import numpy as np
 
 __all__ = ["Purpose", "generator"]
 
-Purpose = Literal["data", "design", "release", "simulate", "pilot", "tuning", "utility"]
+Purpose = Literal["data", "design", "release", "simulate", "pilot", "tuning", "utility", "order"]
 _STREAMS: dict[Purpose, int] = {
     "data": 0, "design": 1, "release": 2, "simulate": 3, "pilot": 4, "tuning": 5, "utility": 6,
+    "order": 7,
 }  # fmt: skip
 
 

@@ -52,8 +52,8 @@ def rejections(design: TrialDesign, estimator: Estimator, bounds: Sequence[Estim
     """What the deciding bounds reject, in sentences.
 
     Bounds that hold together are compared with claim and guarantee at once. Others hold one by one:
-    they are compared with a Gaussian guarantee where there is one, which implies the claim, else
-    with the claim.
+    claim and guarantee are tested in the order of `TrialDesign.hypotheses`, the second only if the
+    first is rejected.
 
     Args:
         design: Claim and guarantee.
@@ -64,9 +64,15 @@ def rejections(design: TrialDesign, estimator: Estimator, bounds: Sequence[Estim
         A sentence for each rejection; none if nothing is rejected.
     """
     found = []
-    if estimator.simultaneous or design.guarantee_mu is None:
-        found += _above_claim(design.claim, bounds[0])
-    return found + _above_guarantee(design.guarantee_mu, mu_bound(bounds))
+    for hypothesis in design.hypotheses:
+        if hypothesis == "claim":
+            above = _above_claim(design.claim, bounds[0])
+        else:
+            above = _above_guarantee(design.guarantee_mu, mu_bound(bounds))
+        if not above and not estimator.simultaneous:
+            break
+        found += above
+    return found
 
 
 def conclude(
@@ -94,7 +100,7 @@ def conclude(
     if found:
         return Conclusion("violation", None, tuple(found))
     if exceeds(largest, design):
-        against = "the claim" if design.guarantee_mu is None else "the claim or the guarantee"
+        against = "the claim" if design.hypotheses[0] == "claim" else "the guarantee"
         return Conclusion(
             "no_violation",
             None,

@@ -20,7 +20,6 @@ from leakbound.estimators.base import (
     TrialDesign,
 )
 from leakbound.estimators.response import response_power
-from leakbound.privacy import Gaussian
 from leakbound.stats import Estimate, Kind
 
 __all__ = ["EProcess", "EValues"]
@@ -31,7 +30,7 @@ SPREAD = 1.5  # thresholds of a power calculation lie within so many noise scale
 
 @dataclass(frozen=True, slots=True)
 class EProcess(Estimator):
-    """Tests the Gaussian guarantee of the mechanism, else the claim, by e-values over all levels.
+    """Tests a Gaussian guarantee that implies the claim, else the claim, by e-values over levels.
 
     The score of a pair at a level is the share of its simulated outputs at or above it.
 
@@ -85,8 +84,8 @@ class EProcess(Estimator):
     def power(self, design: TrialDesign, pairs: int, leak: float) -> float:
         """Power against noise that is too small by `leak`, or against randomised response.
 
-        Where the guarantee is Gaussian, one vote moves in every pair, and scores are exact chances,
-        so the answer is 0 or 1. Else the system answers as randomised response at `leak` times the
+        Where a Gaussian guarantee is tested, one vote moves in every pair, and scores are exact
+        chances, so the answer is 0 or 1. Else the system answers as randomised response at `leak` times the
         claimed epsilon does, in 100 simulated audits.
 
         Args:
@@ -98,10 +97,10 @@ class EProcess(Estimator):
             Probability that the guarantee or the claim is rejected.
         """
         tested = self.tested_pairs(design, pairs)
-        if isinstance(design.guarantee, Gaussian):
+        if design.hypotheses[0] == "guarantee":
             noisy = self.begin(design)
             at = np.linspace(-SPREAD, SPREAD, len(design.levels))
-            half = leak * design.guarantee.mu / 2
+            half = leak * (design.guarantee_mu or 0.0) / 2
             return float(noisy.rejected_within(tested, ndtr(half + at), ndtr(-half + at)))
         true = min(leak * design.claim.epsilon, 700.0)  # exp overflows above 709
         return response_power(self.begin(design).process, tested, 1 / (1 + math.exp(true)))
