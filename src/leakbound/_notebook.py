@@ -9,6 +9,7 @@ import importlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from leakbound._install import install_hint
 from leakbound.errors import UsageError
 
 __all__ = ["card", "data_frame"]
@@ -30,6 +31,6 @@ def data_frame(rows: Iterable[Mapping[str, Any]]) -> Any:
         pandas = importlib.import_module("pandas")
     except ImportError:
         raise UsageError(
-            "to_pandas needs pandas; install it with: pip install 'leakbound[notebook]'."
+            f"to_pandas needs pandas; install it with: {install_hint('notebook')}."
         ) from None
     return pandas.DataFrame(list(rows))
