@@ -10,6 +10,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import socket
 from collections.abc import Iterator
 from functools import cache
@@ -28,6 +29,10 @@ from leakbound.tasks import Example
 settings.register_profile("suite", derandomize=True, deadline=None,
                           suppress_health_check=[HealthCheck.too_slow])  # fmt: skip
 settings.load_profile("suite")
+
+# A shell that starts this in the background has it ignore Ctrl-C, and so would its children.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 LOOPBACK = ("127.", "::1", "localhost")
 TORCH = re.compile(
