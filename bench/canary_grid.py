@@ -31,15 +31,7 @@ def main() -> None:
     grid = np.zeros((len(CANARIES), len(QUERIES)))
     for i, canary in enumerate(CANARIES):
         for j, query in enumerate(QUERIES):
-            spec = make_spec(
-                {
-                    "canary": canary,
-                    "attack": query,
-                    "pairs": pairs,
-                    "seed": 8,
-                    "canary_label": "red",
-                }
-            )
+            spec = make_spec({"canary": canary, "query": query, "pairs": pairs, "seed": 8})
             grid[i, j] = run_audit(prepare(spec, model), Path("runs/grid"))[0].bound.epsilon or 0.0
         print(f"{canary:<12}", *(f"{v:6.2f}" for v in grid[i]), flush=True)
     if len(sys.argv) > 1:
@@ -51,7 +43,7 @@ def heat_map(grid: np.ndarray, pairs: int) -> Figure:
     axes = figure.add_subplot()
     image = axes.imshow(grid, cmap="viridis", vmin=0)
     axes.set(xticks=range(len(QUERIES)), yticks=range(len(CANARIES)), yticklabels=CANARIES,
-             title=f"ε ≥ (95 %, {pairs} pairs), few_shot, by canary and query")  # fmt: skip
+             title=f"ε ≥ (95 %, {pairs} paired trials), few_shot, by canary and query")  # fmt: skip
     axes.set_xticklabels(QUERIES, rotation=30, ha="right")
     for (i, j), value in np.ndenumerate(grid):
         axes.text(

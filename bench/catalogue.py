@@ -1,6 +1,6 @@
-"""The catalogue page, from the docstrings of the code:
+"""The catalogue page, from the docstrings of the code: `make catalogue` writes docs/catalogue.md.
 
-`make catalogue` writes docs/catalogue.md. Without a path it is printed.
+Without a path it is printed.
 """
 
 from __future__ import annotations
@@ -13,112 +13,143 @@ from pathlib import Path
 from typing import Any
 
 from leakbound.attacks import CANARIES, QUERIES, SCORES
-from leakbound.mechanisms import MECHANISMS
+from leakbound.auditing.spec import KEYS
+from leakbound.estimators import ESTIMATORS
+from leakbound.mechanisms import MECHANISMS, option_names
 
 HEAD = """# Catalogue
 
-Written by `make catalogue` from the docstrings of the code; `leakbound list` prints the first \
-line of each. A guarantee stands here as its
-mechanism states it: it holds for what is released, under the neighbouring relation it names, and \
-for one answer. Whoever sees more than the
-release, or several answers, learns more ([who sees what](threat-models.md)).
+Written by `make catalogue` from the docstrings of the code; `leakbound list` prints the first line
+of each. An installed package can add to each list ([how](extending.md#install-it-under-a-name)).
+Read a guarantee as its mechanism states it: it holds for the output, under the neighbouring
+relation that it names, and for one answer. Anybody who sees more than the output, or several
+answers, learns more ([who sees what](threat-models.md)).
 
-Sources, by their short names: CL is *ContextLeak: Auditing Leakage in Private In-Context Learning \
-Methods*; XL is *Tight and Practical Privacy
-Auditing for Differentially Private In-Context Learning*; PoE is *Private PoEtry: Private \
-In-Context Learning via Product of Experts*; CI is *Estimating
-Privacy Leakage of Augmented Contextual Knowledge in Language Models*.
+Sources, by their short names: CL is *ContextLeak: Auditing Leakage in Private In-Context Learning
+Methods*; XL is *Tight and Practical Privacy Auditing for Differentially Private In-Context
+Learning*; PoE is *Private PoEtry: Private In-Context Learning via Product of Experts*; CI is
+*Estimating Privacy Leakage of Augmented Contextual Knowledge in Language Models*.
 """
 PARTS = (
     (
-        "Mechanisms", MECHANISMS,
-        (
-            "How an answer is made from a private context: `--mechanism NAME`. Settings without a "
-            "flag of their own: `--option NAME=VALUE`."
-        ),
+        "Mechanisms", MECHANISMS, "",
+        "How an answer is made from a private context: `--mechanism NAME`. Noise is calibrated to "
+        "`--epsilon` and `--delta`. Each option is a flag, and a key such as "
+        "`mechanism.partitions`."
     ),
-    ("Canaries", CANARIES, "The record that is put in or left out: `--canary NAME`."),
-    ("Queries", QUERIES, "What the attacker sends: `--attack NAME`."),
-    ("Scores", SCORES,
-     "How a release is turned into a number, higher for members: `--score NAME`."),
+    (
+        "Canaries", CANARIES, "canary-",
+        "The record that is inserted or left out: `--canary NAME`. Each option is a flag, and a "
+        "key such as `canary.digits`."
+    ),
+    (
+        "Queries", QUERIES, "query-",
+        "What the attacker sends: `--query NAME`. Each option is a flag, and a key such as "
+        "`query.repeats`."
+    ),
+    (
+        "Scores", SCORES, "score-",
+        "How an output becomes a number, higher for members: `--score NAME`."
+    ),
+    (
+        "Estimators", ESTIMATORS, "estimator-",
+        "How paired trials become bounds: `--estimator NAME`. These may decide a verdict."
+    ),
 )  # fmt: skip
-
-# Sections of a docstring in Google style: what the page leaves out, lists, and prints in bold.
-SKIPPED = ("Raises", "Examples", "Args", "Returns")
-LISTED = ("Attributes",)
-BOLD = ("Guarantee", "Reference")
+HEADING = re.compile(r"(Args|Attributes|Returns|Raises|Guarantee|Reference|Examples):\s*(.*)")
+FIELD = re.compile(r" {4}(\w+): (.*)")
+SHOWN = ("Guarantee", "Reference")  # sections of a docstring; options are shown with their flags
+CHOICES = ("access", "tasks", "reads")  # attributes that a reader chooses by
 
 
 def page() -> str:
     """The whole page, as Markdown."""
-    parts = [
-        f"## {title}\n\n{about}\n\n" + _entries(catalogue) for title, catalogue, about in PARTS
-    ]
+    parts = [f"## {title}\n\n{about}\n\n" + _entries(*rest) for title, *rest, about in PARTS]
     return HEAD + "\n" + "\n\n".join(parts) + "\n"
 
 
-def _entries(catalogue: Mapping[str, Any]) -> str:
-    return "\n\n".join(_entry(name, kind) for name, kind in catalogue.items())
-
-
-def _entry(name: str, kind: Any) -> str:
-    return "\n\n".join([f"### {name}", *_paragraphs(inspect.getdoc(kind) or ""), *_notes(kind)])
-
-
-def _paragraphs(text: str) -> list[str]:
-    """A docstring in Google style as Markdown: attributes as a list, guarantee in bold."""
-    found = []
-    for block in re.split(r"\n\n+", text):
-        title, _, body = block.partition(":\n")
-        if title in SKIPPED:
-            continue
-        lines = inspect.cleandoc(body).splitlines()
-        if title in LISTED:
-            found.append("\n".join(_item(line) for line in lines))
-        elif title in BOLD:
-            found.append(f"**{title}.** " + "\n".join(map(_escaped, lines)))
-        else:
-            found.append("\n".join(map(_escaped, block.splitlines())))
-    return found
-
-
-def _item(line: str) -> str:
-    """`name: what` as an item; a line that goes on is indented."""
-    name, colon, what = line.partition(": ")
-    goes_on = line.startswith(" ") or not colon
-    return f"  {_escaped(line.strip())}" if goes_on else f"- `{name}`: {_escaped(what)}"
-
-
-def _notes(kind: Any) -> list[str]:
-    """Who may use it, and what can be set."""
-    facts = {
-        "Access": _access(kind),
-        "Tasks": getattr(kind, "tasks", ""),
-        "Settings": _settings(kind),
-    }
-    told = [f"{key}: {value}." for key, value in facts.items() if value]
-    return ["\n".join(f"- {line}" for line in told)] if told else []
-
-
-def _access(kind: Any) -> str:
-    access = getattr(kind, "access", "")
-    if isinstance(access, property):
-        return "by its options"
-    return access if isinstance(access, str) else ", ".join(sorted(access))
-
-
-def _settings(kind: Any) -> str:
-    """Of a mechanism; settings of an attack have flags, which `leakbound audit --help` lists."""
-    if kind not in MECHANISMS.values():
-        return ""
-    made = inspect.signature(getattr(kind, "calibrated", kind)).parameters.values()
-    return ", ".join(
-        f"`{p.name}`" + (f" = {p.default!r}" if _plain(p.default) else "") for p in made
+def _entries(catalogue: Mapping[str, Any], prefix: str) -> str:
+    return "\n\n".join(
+        _entry(name, kind, prefix)
+        for name, kind in catalogue.items()
+        if kind.__module__.startswith("leakbound.")
     )
 
 
-def _plain(default: Any) -> bool:
-    return isinstance(default, int | float | str | bool)
+def _entry(name: str, kind: Any, prefix: str) -> str:
+    found = _sections(inspect.getdoc(kind) or "")
+    notes = [
+        *(f"{title}: {_line(found[title])}" for title in SHOWN if title in found),
+        *(f"{title.capitalize()}: {text}." for title in CHOICES if (text := _choice(kind, title))),
+        *_options(kind, found.get("Attributes", []), prefix),
+    ]
+    text = "\n".join(_escaped(line) for line in found[""]).strip()
+    listed = "\n".join(f"- {note}" for note in notes)
+    return "\n\n".join(part for part in (f"### {name}", text, listed) if part)
+
+
+def _sections(text: str) -> dict[str, list[str]]:
+    """Lines of a docstring by the heading of their section; "" for those before the first."""
+    found: dict[str, list[str]] = {"": []}
+    title = ""
+    for line in text.splitlines():
+        if heading := HEADING.fullmatch(line):
+            title = heading[1]
+            found[title] = [heading[2]] if heading[2] else []
+        else:
+            found[title].append(line)
+    return found
+
+
+def _line(lines: list[str]) -> str:
+    return _escaped(" ".join(" ".join(lines).split()))
+
+
+def _choice(kind: Any, name: str) -> str:
+    value = inspect.getattr_static(kind, name, "")
+    if isinstance(value, property):
+        return "by its options"
+    value = getattr(kind, name, "")
+    return value if isinstance(value, str) else ", ".join(sorted(value))
+
+
+def _options(kind: Any, attributes: list[str], prefix: str) -> list[str]:
+    """A line for each option that has a flag: its default, and what it means."""
+    mechanism = kind in MECHANISMS.values()
+    make = getattr(kind, "calibrated", kind) if mechanism else kind
+    known = inspect.signature(make).parameters
+    arguments = _sections(inspect.getdoc(make) or "").get("Args", [])
+    texts = {**_fields(attributes), **_fields(arguments)}
+    return [
+        f"`{_flag(name, prefix, mechanism)}`{_default(known[name].default)}: "
+        f"{_escaped(texts[name])}"
+        for name in (option_names(kind) if mechanism else known)
+    ]
+
+
+def _flag(name: str, prefix: str, mechanism: bool) -> str:
+    """A key of the audit itself keeps its flag."""
+    if mechanism and name in KEYS:
+        return f"--option {name}=VALUE"
+    return f"--{prefix}{name.replace('_', '-')}"
+
+
+def _default(default: Any) -> str:
+    shown = isinstance(default, int | float | str | bool) and default != ""
+    return f" (default `{default}`)" if shown and len(str(default)) < 40 else ""
+
+
+def _fields(lines: list[str]) -> dict[str, str]:
+    """What a section says of each name."""
+    found: dict[str, str] = {}
+    name = ""
+    for line in lines:
+        if match := FIELD.fullmatch(line):
+            name = match[1]
+            found[name] = match[2]
+        elif name and line.strip():
+            found[name] += " " + line.strip()
+    return found
 
 
 def _escaped(line: str) -> str:
@@ -129,6 +160,6 @@ def _escaped(line: str) -> str:
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:
-        Path(sys.argv[1]).write_text(page())
+        Path(sys.argv[1]).write_text(page(), encoding="utf-8")
     else:
         print(page(), end="")

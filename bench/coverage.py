@@ -1,8 +1,8 @@
 """Do the bounds hold, and how tight are they? Simulated audits of votes with known truth.
 
-Votes of T = 4 partitions under Gaussian noise, 200 pairs of worlds: the canary's partition says yes
+Votes of T = 4 partitions under Gaussian noise, 200 paired trials: the canary's partition says yes
 with probability a (member)
-or b (non-member), every other one with probability b, and is the same in both worlds of a pair
+or b (non-member), every other one with probability b, and is the same in both contexts of a pair
 (--independent: it is not). A
 bound holds in a cell if a one-sided binomial test at 1 % does not reject a coverage of 95 %; where
 nothing leaks (a = b),
@@ -56,7 +56,7 @@ class Truth:
 
 @dataclass(frozen=True, eq=False)
 class Audit:
-    """Votes and one noisy release of every pair."""
+    """Votes and one noisy output of every context."""
 
     member: np.ndarray
     nonmember: np.ndarray
@@ -109,8 +109,8 @@ def e_process(audit: Audit, shared: bool) -> tuple[Estimate, Estimate]:
     return play(audit.member.tobytes(), audit.nonmember.tobytes(), audit.mu, shared)
 
 
-def releases_only(audit: Audit) -> Estimate:
-    """The e-process on one release a world: no vote, no law."""
+def outputs_only(audit: Audit) -> Estimate:
+    """The e-process on one output of each context: no votes, no output distribution."""
     tau = 0.5 + np.array([-1.0, 0.0, 1.0]) / audit.mu
     process = EProcess(Gaussian(audit.mu, 1.0), horizon=PAIRS)
     process.extend(audit.noisy_member[:, None] >= tau, audit.noisy_nonmember[:, None] >= tau)
@@ -137,7 +137,7 @@ def bounds(shared: bool) -> dict[str, Callable[[Audit], float]]:
         ),
         "gdp mu": lambda audit: gdp(*audit.cells(), DELTA).mu or 0.0,
         "gdp, bonferroni mu": lambda audit: tried(audit).mu or 0.0,
-        "e_process, releases mu": lambda audit: releases_only(audit).mu or 0.0,
+        "e_process, outputs mu": lambda audit: outputs_only(audit).mu or 0.0,
         "vote_band eps": lambda audit: band(audit).epsilon or 0.0,
         "vote_band mu": lambda audit: band(audit).mu or 0.0,
         "joint_votes eps": lambda audit: joint(audit).epsilon or 0.0,
@@ -212,7 +212,7 @@ def target(name: str, a: float, b: float, mu: float, true: float) -> float | Non
 
 def cells(audits: int, shared: bool, seed: int) -> list[Cell]:
     print(
-        f"{audits} audits a cell, {PAIRS} pairs each, T = {PARTITIONS}, delta = {DELTA:g}, 95 % "
+        f"{audits} audits in each cell, {PAIRS} pairs each, T = {PARTITIONS}, delta = {DELTA:g}, 95 % "
         "confidence"
     )
     print(
@@ -238,8 +238,8 @@ def cells(audits: int, shared: bool, seed: int) -> list[Cell]:
 def markdown(found: list[Cell], audits: int, held: int) -> str:
     """The table as a page of the docs."""
     head = (
-        f"# Coverage and tightness\n\nWritten by `make coverage`: {audits} simulated audits a "
-        f"cell, {PAIRS} pairs each, T = {PARTITIONS} "
+        f"# Coverage and tightness\n\nWritten by `make coverage`: {audits} simulated audits "
+        f"in each cell, {PAIRS} paired trials each, T = {PARTITIONS} "
         f"partitions, δ = {DELTA:g}, 95 % confidence. The canary's partition says yes with "
         "probability a (canary in) or b (canary "
         "out), every other one with probability b; μ is that of one vote. A bound holds in a cell "
@@ -257,18 +257,18 @@ def markdown(found: list[Cell], audits: int, held: int) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = partial(parser.add_argument, type=int)
-    add("--audits", default=1000, help="simulated audits a cell")
+    add("--audits", default=1000, help="simulated audits in each cell")
     add("--seed", default=0)
     parser.add_argument("--write", help="also write the table to this Markdown file")
-    parser.add_argument("--quick", action="store_true", help="100 audits a cell")
+    parser.add_argument("--quick", action="store_true", help="100 audits in each cell")
     parser.add_argument(
-        "--independent", action="store_true", help="the two worlds of a pair share no partition"
+        "--independent", action="store_true", help="the two contexts of a pair share no partition"
     )
     given = parser.parse_args()
     start = time.perf_counter()
     audits = 100 if given.quick else given.audits
     if audits < 2:
-        parser.error("at least 2 audits a cell are needed for a standard error")
+        parser.error("at least 2 audits in each cell are needed for a standard error")
     found = cells(audits, not given.independent, given.seed)
     held = sum(cell.holds for cell in found)
     print(f"{held} of {len(found)} cells hold ({time.perf_counter() - start:.0f} s)")

@@ -1,6 +1,6 @@
 """The local engine and the cheap side, on the pocket model:
 
-calls per second, and 400,000 simulated releases.
+calls per second, and 400,000 simulated outputs.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def calls_per_second(mechanism: str, batched: bool) -> float:
 
 
 def simulation() -> float:
-    """400,000 releases of a histogram of three classes, drawn and scored."""
+    """400,000 outputs of a histogram of three classes, simulated and scored."""
     asked = Membership().render(Example("x", "a"), Task("t", ("a", "b")), "a", "b")
     mechanism, score = ReportNoisyMax(1.5), LabelMargin()
     begin = time.perf_counter()
@@ -52,7 +52,7 @@ def main() -> None:
             f"{mechanism:<18} {together:7.1f} calls/s batched, {alone:7.1f} one by one: ratio "
             f"{together / alone:.2f}"
         )
-    print(f"400,000 releases simulated and scored in {simulation():.3f} s (limit 1 s)")
+    print(f"400,000 outputs simulated and scored in {simulation():.3f} s (limit 1 s)")
 
 
 if __name__ == "__main__":

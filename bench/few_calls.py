@@ -1,13 +1,13 @@
 """How many model calls does a bound need? Report noisy max, T = 10, a canary that is noticed with
 probability a.
 
-Per claim: pairs (T + 1 calls each: the two worlds share the other partitions) until the
+Per claim: pairs (T + 1 calls each: the two contexts share the other partitions) until the
 anytime-valid bound on mu first
 reaches 90 % of the truth, with 95 % confidence; median and 90th percentile over simulated audits.
 Sigma is the exact
 calibration of the claim at delta = 1e-5. The score is the exact chance that the noisy margin
 "canary's answer less the other"
-exceeds a threshold, given the votes. "best": what the best single bet would need on average if the
+exceeds a threshold, given the votes. "best": what the best single stake would need on average if the
 votes' law were known
 beforehand; an audit that gets there in not many more pairs leaves nothing to gain by betting
 better. For comparison, the published
@@ -26,7 +26,7 @@ from scipy.special import ndtr, ndtri
 
 from leakbound.privacy import Gaussian, calibrate_gaussian, gdp_delta
 from leakbound.stats import VoteScores
-from leakbound.stats.stakes import StakeRule, Lines
+from leakbound.stats.stakes import Lines, StakeRule
 
 PARTITIONS, DELTA, BUDGET, SHARE = 10, 1e-5, 100, 0.9
 ROOT2 = math.sqrt(2)
@@ -47,7 +47,7 @@ def true_mu(noticed: float, sigma: float) -> float:
 def pairs_needed(
     noticed: float, sigma: float, goal: float, limit: int, rng: np.random.Generator
 ) -> int:
-    """Pairs until mu-GDP with mu = goal (a claim that is false) is refuted; the bound is then at
+    """Pairs until mu-GDP with mu = goal (a claim that is false) is rejected; the bound is then at
     least the goal.
     """
     process = VoteScores.margin(PARTITIONS, sigma).process(Gaussian(goal, 1.0), horizon=BUDGET)
@@ -60,9 +60,9 @@ def pairs_needed(
     return limit + 1
 
 
-def best_bet(noticed: float, sigma: float, goal: float) -> float:
-    """Pairs that the fastest-growing single bet against mu-GDP needs on average, the law of the
-    votes known.
+def best_stake(noticed: float, sigma: float, goal: float) -> float:
+    """Pairs that the fastest-growing single stake against mu-GDP needs on average, if the
+    distribution of the votes is known.
     """
     scores = VoteScores.margin(PARTITIONS, sigma)
     mu = goal * np.array([0.0, 0.1, 0.2, 0.35, 0.5, 1.0, 2.0])
@@ -74,7 +74,9 @@ def best_bet(noticed: float, sigma: float, goal: float) -> float:
         ]
     )
     miss, hit = np.moveaxis(np.tensordot(lines.coefficients[0], states, 1), 1, 0)  # (L, K) each
-    worst = StakeRule(lines, scores.support(), np.zeros(scores.thresholds.size), 3.0, None).least_payoff[0]
+    worst = StakeRule(
+        lines, scores.support(), np.zeros(scores.thresholds.size), 3.0, None
+    ).least_payoff[0]
     share = np.linspace(0.01, 0.99, 99)[:, None, None] / -np.minimum(worst, -1e-9)
     growth = noticed * np.log1p(share * hit) + (1 - noticed) * np.log1p(share * miss)
     return float(-math.log(0.05) / growth.max())
@@ -92,7 +94,7 @@ def row(epsilon: float, noticed: float, audits: int) -> bool:
         f"{epsilon:7g} {noticed:8.2f} {ROOT2 / sigma:9.3f} {true:8.3f} {half:7d} "
         f"{half * (PARTITIONS + 1):7d} {most:7d} "
         f"{most * (PARTITIONS + 1):7d} {np.mean(need <= BUDGET):9.1%} "
-        f"{best_bet(noticed, sigma, SHARE * true):8.0f}",
+        f"{best_stake(noticed, sigma, SHARE * true):8.0f}",
         flush=True,
     )
     return half <= BUDGET
@@ -107,7 +109,7 @@ def main() -> int:
         f"confidence, {audits} audits a row"
     )
     print(
-        "  claim  noticed  promised     true  median   calls  90th pc   calls  within 100     best"
+        "  claim  noticed guarantee     true  median   calls  90th pc   calls  within 100     best"
     )
     reached = [row(e, a, audits) for a in (0.97, 0.98, 0.99, 1.0) for e in (1.0, 2.0, 4.0, 8.0)]
     print(

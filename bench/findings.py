@@ -43,8 +43,8 @@ def experts() -> str:
         for calibration in ("paper", "replace_one"):
             mechanism = ProductOfExperts(epsilon, calibration=calibration)  # type: ignore[arg-type]
             c, others = mechanism.clip, np.array([0.0, -20.0 * mechanism.clip])
-            worlds = [Vector(tuple(others + own)) for own in ((-c, 0.0), (0.0, -c))]
-            one, other = (mechanism.output_distribution(world) for world in worlds)
+            contexts = [Vector(tuple(others + own)) for own in ((-c, 0.0), (0.0, -c))]
+            one, other = (mechanism.output_distribution(aggregate) for aggregate in contexts)
             assert one is not None
             assert other is not None
             cells.append(f"{exact_privacy_loss(one, other, 0.0).epsilon:.4f}")
@@ -55,10 +55,10 @@ def experts() -> str:
         "[−C, 0], and calls two contexts neighbours "
         "if one example is *replaced*. Replacing an expert can take C from one candidate and give "
         "C to another, so scores move apart by 2C "
-        "and the loss is up to 2ε. The factor 2 may be left out only where an expert is added or "
-        "removed, since then all scores move the same "
-        "way. Worked example: two candidates, the second of which the other experts reject; one "
-        "expert turns from the first to the second.\n\n" + rows
+        "and the loss is up to 2ε. The factor 2 may be left out only if an expert is added or "
+        "removed, since then all scores move the same way. Worked example: two candidates, the "
+        "second of which the other experts reject. One expert changes its mind from the first to "
+        "the second.\n\n" + rows
     )
 
 
@@ -105,8 +105,8 @@ def embeddings() -> str:
     return (
         "## Embedding aggregation with unit sensitivity\n\n"
         "A mean of T unit embeddings moves by up to 2/T when one answer is replaced, not by 1/T: "
-        "the answer may turn to its antipode. T = 10; "
-        "nine answers agree, the tenth turns.\n\n" + rows
+        "the new answer may be the antipode of the old one. Here T = 10, nine answers agree, and "
+        "the tenth moves to its antipode.\n\n" + rows
     )
 
 
@@ -127,9 +127,9 @@ def counted_once() -> str:
     return (
         "## δ counted once for many queries\n\n"
         f"Answers of ({claim.value:g}, {claim.delta:g})-DP each, over one context. Basic "
-        "composition adds ε *and* δ: after 100 answers δ is 100 times "
-        "the claimed one. Stating ε(δ) at the claimed δ needs a composition that pays for δ; for "
-        "Gaussian noise μ² adds and the result is exact.\n\n" + rows
+        "composition adds ε *and* δ: after 100 answers δ is 100 times the claimed one. Stating "
+        "ε(δ) at the claimed δ needs a composition that accounts for δ. For Gaussian noise μ² "
+        "adds, and the result is exact.\n\n" + rows
     )
 
 
@@ -150,17 +150,17 @@ def audits() -> str:
         rows += row(f"`{name}`", by_id[name].what, finding.evidence)
     return (
         "## Propose-test-release off by one, and the others under audit\n\n"
-        "Testing the gap at rank k + 1 and releasing k words lets one example decide a released "
-        "word for sure: total variation 1, ε = ∞ at any "
-        "δ. The self-test's auditor on it and on the calibrations above:\n\n" + rows
+        "If the gap is tested at rank k + 1 and k words are released, one example decides a "
+        "released word with certainty: total variation 1, ε = ∞ at any δ. The table shows what "
+        "the auditor of the self-test finds on it and on the calibrations above:\n\n" + rows
     )
 
 
 def main() -> None:
     intro = (
-        "# Findings\n\nWritten by `make findings`: what our tool says about calibrations and "
+        "# Findings\n\nWritten by `make findings`: what leakbound says about calibrations and "
         "accountings that were published or seen in public code. "
-        "Exact numbers come from the release laws, audits from the e-process at 95 % "
+        "Exact numbers come from output distributions, audits from the e-process at 95 % "
         "confidence.\n\n"
     )
     text = intro + "\n".join(

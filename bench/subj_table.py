@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from leakbound.auditing import make_spec, prepare, run_audit
+from leakbound.gating.compare import system_name
 from leakbound.models import open_model
-from leakbound.report.words import system_name
+from leakbound.report.words import verdict_text
 from leakbound.stats import cut
 
 UNDEFENDED: list[dict[str, Any]] = [
-    {"mechanism": "few_shot"}, {"mechanism": "prompt_defense", "level": 1}, {"mechanism": "prompt_defense", "level": 2},
+    {"mechanism": "few_shot"}, {"mechanism": {"kind": "prompt_defense", "level": 1}},
+    {"mechanism": {"kind": "prompt_defense", "level": 2}},
 ]  # fmt: skip
 PRIVATE: list[dict[str, Any]] = [
     {"mechanism": "report_noisy_max", "epsilon": e, "pairs": 200} for e in (1, 2, 4, 8)
@@ -25,8 +27,8 @@ PRIVATE: list[dict[str, Any]] = [
 def main() -> None:
     model = open_model("pocket")
     print(
-        "| system | claim ε (δ = 1e-5) | pairs | model calls | ε ≥ | μ ≥ | μ ≥, votes and noise "
-        "law known | guaranteed μ | verdict |"
+        "| system | claim ε (δ = 1e-5) | paired trials | model calls | ε ≥ | μ ≥ | μ ≥, votes "
+        "and noise distribution known | guaranteed μ | verdict |"
     )
     print("| --- " * 9 + "|")
     for kind in UNDEFENDED + PRIVATE:
@@ -35,9 +37,10 @@ def main() -> None:
         mu = "none" if r.guarantee.mu is None else f"{r.guarantee.mu:.3f}"
         votes = next((cut(e.mu, 3) for e in r.estimates if e.method == "joint_votes"), "–")
         print(
-            f"| {system_name(r)} | {spec.epsilon:g} | {spec.pairs} | {r.counts['model_calls']} | "
+            f"| {system_name(r)} | {r.claim.epsilon:g} | {r.counts['pairs']} | "
+            f"{r.counts['model_calls']} | "
             f"{cut(r.bound.epsilon)} | "
-            f"{cut(r.mu_bound.mu, 3)} | {votes} | {mu} | {r.verdict} |",
+            f"{cut(r.mu_bound.mu, 3)} | {votes} | {mu} | {verdict_text(r.verdict)} |",
             flush=True,
         )
 

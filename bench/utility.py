@@ -1,14 +1,13 @@
-"""Utility against epsilon: every mechanism on the bundled help desk, and on a file of real rows
-where one is given.
+"""Utility against epsilon: every mechanism on the bundled help desk, and on a file of real rows if
+one is given.
 
-For every J (examples in a context, one an expert or partition) and repeat (a fresh context and
-fresh queries) the model is asked
-once; every epsilon is then answered from what was collected. A cell is the mean over repeats of the
-expected accuracy (averaged over
-many releases), with the standard error over repeats. Epsilon is the true guarantee of one answer at
-delta = 1e-5 under replace_one, except
-`subsample_average`, whose guarantee speaks of add_remove. The floor is the answer without examples,
-the ceiling the answer with all of them.
+J is the number of examples in a context, one for each expert or partition. For every J and repeat
+(a fresh context and fresh queries), the model is called once; every epsilon is then computed from
+the stored aggregates. A cell is the mean over repeats of the expected accuracy (averaged over many
+outputs), with the standard error over repeats. Epsilon is the true guarantee of one answer at
+delta = 1e-5 under replace_one, except for `subsample_average`, whose guarantee is under add_remove.
+The zero-shot baseline is the answer without examples. The non-private upper bound is few_shot, the
+answer with all of them.
 """
 
 from __future__ import annotations
@@ -258,7 +257,7 @@ def generation(repeats: int, shots: int, model: Model) -> str:
 
 
 def spoken(mechanism: Any, jobs: list[Job], seed: int, model: Model) -> list[str]:
-    """One released text a job."""
+    """One output text for each job."""
     rng, draws = np.random.default_rng([seed, 3]), [1_000_003 * seed + i for i in range(len(jobs))]
     aggregate = mechanism.collect(NOTES, jobs, draws, model)
     return [

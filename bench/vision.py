@@ -2,14 +2,12 @@
 with the pocket vision model.
 
 Every seed draws five classes that no training saw, gives them the names dax, blicket, perpo,
-slation and shously, and draws J examples and
-one query at random, not class by class. The model is asked once a seed; a cell is the mean over
-seeds of the probability that the
-released answer is right (in percent), with the standard error. Examples are shown in groups of two,
-so J examples make J/2 experts or
-partitions. Epsilon is the guarantee of one answer under replace_one: 1, at delta = 1e-5 for
-report_noisy_max; for product_of_experts in
-the published calibration, which reads a rate for adding or removing as one for replacing, 2.
+slation and shously, and draws J examples and one query at random, not class by class. The model is
+called once for each seed. A cell is the mean over seeds of the probability that the released answer
+is right (in percent), with the standard error. Examples are shown in groups of two, so J examples
+make J/2 experts or partitions. Epsilon is the guarantee of one answer under replace_one: 1, at
+delta = 1e-5 for report_noisy_max. For product_of_experts in the published calibration, which reads
+a rate for adding or removing as one for replacing, it is 2.
 """
 
 from __future__ import annotations

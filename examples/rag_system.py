@@ -1,9 +1,9 @@
-"""A retrieval pipeline over private documents, as a system: find the documents nearest to a
-question, let a model answer from them.
+"""A retrieval pipeline over private documents, as a system: retrieve the documents nearest to a
+query, and let a model answer from them.
 
 leakbound audit --system python:examples/rag_system.py:RagSystem --shots 12 --pairs 40
 
-The documents of a trial are the examples of its context. The index is built anew for each, as it
+The documents of a trial are the examples of its context. The index is rebuilt for each trial, as it
 would be after an upload.
 """
 
@@ -20,22 +20,20 @@ PROMPT = Task("rag", instruction="Label each input with one of: red, blue, green
 
 
 class RagSystem:
-    """TF-IDF retrieval with scikit-learn in front of the pocket model; any model address will do in
-    its place.
-    """
+    """TF-IDF retrieval with scikit-learn in front of the pocket model, or any other model."""
 
     def __init__(self) -> None:
         self.model = open_model("pocket")
 
-    def retrieve(self, documents: tuple[Example, ...], question: str) -> tuple[Example, ...]:
-        """The documents most like the question, the best one last, next to the question."""
+    def retrieve(self, documents: tuple[Example, ...], query: str) -> tuple[Example, ...]:
+        """The documents most similar to the query, the best one last, next to the query."""
         vectorizer = TfidfVectorizer()
         index = vectorizer.fit_transform([document.text for document in documents])
-        likeness = cosine_similarity(vectorizer.transform([question]), index)[0]
-        return tuple(documents[i] for i in likeness.argsort(kind="stable")[-DOCUMENTS:])
+        similarity = cosine_similarity(vectorizer.transform([query]), index)[0]
+        return tuple(documents[i] for i in similarity.argsort(kind="stable")[-DOCUMENTS:])
 
     def answer(self, context: tuple[Example, ...], query: str) -> str:
-        """What the model says to the question behind the retrieved documents."""
+        """The model's answer to the query, from the retrieved documents."""
         prompt = PROMPT.prompt(self.retrieve(context, query), Query(query))
         (text,) = self.model.answer([Complete(prompt, max_tokens=12)])
         return text

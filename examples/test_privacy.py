@@ -1,4 +1,4 @@
-"""What a test suite says of what a system leaks: pytest examples/test_privacy.py --privacy-live"""
+"""A test of what a system leaks: pytest examples/test_privacy.py --privacy-live"""
 
 import pytest
 from user_system import answer
@@ -7,6 +7,6 @@ ROWS = [(f"ticket {i}: the parcel is late", "delivery" if i % 2 else "refund") f
 
 
 @pytest.mark.privacy
-def test_answers_keep_epsilon_1(privacy_audit):
-    record = privacy_audit(rows=ROWS, system=answer, epsilon=1, pairs=40)
-    privacy_audit.check(record)
+def test_answers_satisfy_epsilon_1(privacy_audit):
+    result = privacy_audit(rows=ROWS, system=answer, epsilon=1, pairs=40)
+    privacy_audit.check(result)

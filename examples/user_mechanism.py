@@ -1,5 +1,6 @@
-"""A private mechanism of your own: the random ballot. One partition's vote is drawn, or now and
-then any answer at all.
+"""A private mechanism of your own: the random ballot.
+
+It draws the vote of one partition, or now and then any answer at all.
 
 python examples/user_mechanism.py
 """
@@ -13,9 +14,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from leakbound.errors import UsageError
 from leakbound.mechanisms import MechanismBase
 from leakbound.models import Complete, Model
-from leakbound.privacy import Guarantee, PureDP
+from leakbound.privacy import PureDP
 from leakbound.tasks import (
     Access,
     Aggregate,
@@ -35,21 +37,26 @@ from leakbound.testing import conform
 
 @dataclass(frozen=True, slots=True)
 class RandomBallot(MechanismBase):
-    """P(y) = (1 - g) votes(y)/T + g/K, over K classes: the query's answers and "none of them".
+    """P(y) = (1 - g) votes(y)/T + g/K, over K classes: the query's answers, and one for "none".
 
-    Replacing one example replaces one of T votes. The ratio of two neighbouring contexts is largest
-    where a vote is the only one for its answer: ((1 - g)/T + g/K) / (g/K). With
-    g = (K/T) / (e^epsilon - 1 + K/T) that is e^epsilon: epsilon-DP under replace_one.
+    Attributes:
+        epsilon: Of one answer, above 0.
+        partitions: T, the number of disjoint parts of the context.
+
+    Guarantee:
+        epsilon-DP under replace_one. Replacing one example replaces one of T votes. The ratio of
+        the two probabilities is largest where a vote is the only one for its answer:
+        ((1 - g)/T + g/K) / (g/K). With g = (K/T) / (e^epsilon - 1 + K/T) that is e^epsilon.
     """
 
     name: ClassVar[str] = "random_ballot"
     access: ClassVar[frozenset[Access]] = frozenset({"black_box"})
     needs: ClassVar[RequestKinds] = frozenset({Complete})
-    epsilon: float = 2.0  # an audit sets it to its claim
+    epsilon: float = 2.0
     partitions: int = 10
 
     @property
-    def guarantee(self) -> Guarantee:
+    def guarantee(self) -> PureDP:
         """epsilon-DP."""
         return PureDP(self.epsilon)
 
@@ -58,25 +65,26 @@ class RandomBallot(MechanismBase):
         return self.partitions
 
     def noise_in_collect(self, task: Task, query: Query) -> bool:
-        """The ballot is drawn in `release`, so votes may be reused for another epsilon."""
+        """Only `release` draws, so stored votes serve every epsilon."""
         return False
 
     def requests(self, task: Task, job: Job, draw: int) -> list[AnyRequest]:
         """One completion for each partition."""
+        if not task.answers(job.query):
+            raise UsageError("random_ballot chooses among given answers; use a query with answers.")
         parts = split_by_position(job.context, self.partitions)
         return [Complete(task.prompt(part, job.query), max_tokens=12, draw=draw) for part in parts]
 
     def collect(
         self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model
     ) -> list[Aggregate]:
-        """Count the votes; what cannot be read stays a vote, for none of the answers."""
+        """Count the votes; an answer that cannot be read stays a vote, for "none"."""
         return [self._count(task, job, draw, model) for job, draw in zip(jobs, draws, strict=True)]
 
     def _count(self, task: Task, job: Job, draw: int, model: Model) -> Votes:
         answers = task.answers(job.query)
-        votes = [
-            parse_answer(text, answers) for text in model.answer(self.requests(task, job, draw))
-        ]
+        texts = model.answer(self.requests(task, job, draw))
+        votes = [parse_answer(text, answers) for text in texts]
         return Votes(tuple(votes.count(i) for i in range(len(answers) + 1)))
 
     def release(self, aggregate: Votes, draws: int, rng: np.random.Generator) -> Outputs:
@@ -94,4 +102,4 @@ class RandomBallot(MechanismBase):
 
 if __name__ == "__main__":
     for check in conform(RandomBallot()):
-        print("kept  " if check.passed else "BROKEN", check.name, "-", check.detail)
+        print("passed" if check.passed else "BROKEN", check.name, "-", check.detail)

@@ -1,4 +1,4 @@
-"""A system of your own: any callable (context, query) -> str. This one looks its examples up word
+"""A system of your own: any callable (context, query) -> str. This one searches its examples word
 by word, and leaks.
 
 leakbound audit --system python:examples/user_system.py:answer --pairs 40
@@ -10,7 +10,7 @@ from leakbound import Example
 
 
 def answer(context: tuple[Example, ...], query: str) -> str:
-    """Says yes if a quoted text of the query stands in an example, else the label of the most
+    """Yes or no to a query with a quoted text: is it in an example? Else the label of the most
     similar example.
     """
     quoted = query.split('"')[1::2]
