@@ -103,7 +103,7 @@ def test_compare_shows_a_table_and_writes_a_page(desk: Path, tmp_path: Path) -> 
     done = cli("compare", run(desk, "leaky24"), run(desk, "sound24"), "--html", str(page), cwd=desk)
     assert done.returncode == 0, done.stderr
     assert "differs in" in done.stdout
-    assert "true-positive rate, B less A: -1.000" in done.stdout
+    assert "true-positive rate, B minus A: -1.000" in done.stdout
     assert "runs compared" in page.read_text()
     assert stat.S_IMODE(page.stat().st_mode) == 0o600
 

@@ -57,9 +57,9 @@ def test_a_stopped_sweep_keeps_its_points_and_goes_on_to_the_same_bytes(
     assert "Traceback" not in errors
     partly = json.loads((folder / "stopped" / "sweep.json").read_text())
     assert 1 <= len(partly["points"]) < 4
-    assert {one["why"] for one in partly["unmade"]} == {"not reached"}
+    assert {one["cause"] for one in partly["missing"]} == {"not_reached"}
     if code == 130:
-        assert "the same command goes on" in errors
+        assert "the same command resumes" in errors
     assert cli(folder, "sweep", *LEAKY, "--out", "stopped")[0] == 1
     assert cli(folder, "sweep", *LEAKY, "--out", "whole")[0] == 1
     one, other = (folder / out / "sweep.json" for out in ("stopped", "whole"))
@@ -71,7 +71,7 @@ def test_a_stopped_sweep_keeps_its_points_and_goes_on_to_the_same_bytes(
 def test_a_grid_of_a_file_asks_once_and_reports(folder: Path) -> None:
     pytest.importorskip("torch")
     (folder / "sweep.yaml").write_text(
-        "mechanism: report_noisy_max\npairs: 5\nshots: 4\npartitions: 2\nsimulations: 2000\n"
+        "mechanism: report_noisy_max\npairs: 5\nshots: 4\nmechanism.partitions: 2\nsimulations: 2000\n"
         "grid:\n  epsilon: [1, 2]\n  estimator: [e_process, joint_votes]\n"
     )
     command = (
@@ -87,12 +87,10 @@ def test_a_grid_of_a_file_asks_once_and_reports(folder: Path) -> None:
     )
     code, out, err = cli(folder, *command)
     assert code == 3, err
-    calls = re.search(r"Model calls made now: (\d+)\.", out)
+    calls = re.search(r"Model calls of this command: (\d+)\.", out)
     assert calls is not None
-    assert (
-        f"{calls[1]} model calls stand behind these points; each asking for itself would take "
-        f"{6 * int(calls[1])}." in out
-    )
+    shared = f"{calls[1]} model calls for all points; {6 * int(calls[1])} if points shared none."
+    assert shared in out
     assert re.search(r"point \d of 6, \d+ calls: 5/5 pairs", err)
     record = json.loads((folder / "found" / "sweep.json").read_text())
     assert [point["changes"]["epsilon"] for point in record["points"]] == [1, 1, 2, 2, 4, 4]
@@ -100,7 +98,7 @@ def test_a_grid_of_a_file_asks_once_and_reports(folder: Path) -> None:
 
     code, again, _ = cli(folder, *command)
     assert code == 3
-    assert "Model calls made now: 0." in again
+    assert "Model calls of this command: 0." in again
     page = (folder / "found" / "sweep.html").read_text()
     code, out, _ = cli(
         folder, "report", "found", "--out", "paper/sweep.html", "--figures", "svg,csv"
@@ -197,4 +195,4 @@ def test_points_whose_server_is_gone_are_reported_with_the_code_of_the_failure(
     assert out.count("failed: ε=") == 2
     assert "2 failed" in (folder / "gone" / "sweep.html").read_text()
     record = json.loads((folder / "gone" / "sweep.json").read_text())
-    assert (record["points"], len(record["unmade"])) == ([], 2)
+    assert (record["points"], len(record["missing"])) == ([], 2)
