@@ -35,7 +35,9 @@ def test_the_shipped_json_schema_is_that_of_the_result() -> None:
 
 
 def test_a_result_prints_its_verdict(result: AuditResult) -> None:
-    assert str(result).startswith("NO VIOLATION: no bound exceeds the claim or the guarantee; 40 ")
+    assert str(result).startswith(
+        "NO VIOLATION: no bound exceeds the guarantee, which implies the claim; 40 "
+    )
     assert result.verdict == "no_violation"
     assert result.reason is None
     assert result.findings == ()

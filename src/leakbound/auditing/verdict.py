@@ -18,6 +18,7 @@ __all__ = ["Claim", "Conclusion", "Reason", "Verdict", "conclude", "mu_bound", "
 
 Verdict = Literal["violation", "no_violation", "inconclusive"]
 Reason = Literal["too_few_trials"]
+GUARANTEED = "the guarantee, which implies the claim"
 ROUNDING = 1e-6  # a calibrated guarantee equals the claim but for this share
 
 
@@ -63,12 +64,12 @@ def rejections(design: TrialDesign, estimator: Estimator, bounds: Sequence[Estim
     Returns:
         A sentence for each rejection; none if nothing is rejected.
     """
-    found = []
-    for hypothesis in design.hypotheses:
+    found, mu = [], mu_bound(bounds)
+    for hypothesis in design.hypotheses if mu is not None else ("claim",):
         if hypothesis == "claim":
             above = _above_claim(design.claim, bounds[0])
         else:
-            above = _above_guarantee(design.guarantee_mu, mu_bound(bounds))
+            above = _above_guarantee(design.guarantee_mu, mu)
         if not above and not estimator.simultaneous:
             break
         found += above
@@ -100,7 +101,7 @@ def conclude(
     if found:
         return Conclusion("violation", None, tuple(found))
     if exceeds(largest, design):
-        against = "the claim" if design.hypotheses[0] == "claim" else "the guarantee"
+        against = GUARANTEED if design.hypotheses[0] == "guarantee" else "the claim"
         return Conclusion(
             "no_violation",
             None,

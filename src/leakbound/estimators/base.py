@@ -407,10 +407,11 @@ def exceeds(bounds: Bounds, design: TrialDesign) -> bool:
         design: Claim and guarantee.
 
     Returns:
-        Whether mu exceeds the guarantee, or epsilon the claim, whichever is tested first.
+        Whether mu exceeds the guarantee, or epsilon the claim, whichever is tested first; an
+        estimator without a bound on mu tests the claim alone.
     """
-    if design.hypotheses[0] == "guarantee":
-        return (bounds.mu or 0.0) > (design.guarantee_mu or 0.0)
+    if design.hypotheses[0] == "guarantee" and bounds.mu is not None:
+        return bounds.mu > (design.guarantee_mu or 0.0)
     return bounds.epsilon > design.claim.epsilon
 
 

@@ -85,8 +85,8 @@ class EProcess(Estimator):
         """Power against noise that is too small by `leak`, or against randomised response.
 
         Where a Gaussian guarantee is tested, one vote moves in every pair, and scores are exact
-        chances, so the answer is 0 or 1. Else the system answers as randomised response at `leak` times the
-        claimed epsilon does, in 100 simulated audits.
+        chances, so the answer is 0 or 1. Else the system answers as randomised response at `leak`
+        times the claimed epsilon does, in 100 simulated audits.
 
         Args:
             design: What is known beforehand.
