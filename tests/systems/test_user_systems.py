@@ -228,7 +228,7 @@ def test_scores_give_away_what_the_text_does_not(
     white = leakbound.audit(
         rows, system=Hints(size), out=tmp_path / "white", access="white_box", **given
     )
-    assert (black.verdict, white.verdict) == ("consistent", "violation")
+    assert (black.verdict, white.verdict) == ("no_violation", "violation")
     assert white.counts["simulated_outputs"] == 120
 
 
