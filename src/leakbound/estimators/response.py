@@ -15,6 +15,7 @@ __all__ = ["response_power"]
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 AUDITS = 100  # a standard error of at most 0.05: a plan needs no more
+CELLS = 500_000  # audits times pairs held at once: a MiB of answers
 CORNERS = (np.array([[0.0], [0.0], [1.0], [1.0]]), np.array([[0.0], [1.0], [0.0], [1.0]]))
 
 
@@ -31,19 +32,28 @@ def response_power(process: EProcess, pairs: int, wrong: float, seed: int = 0) -
         A share of 100 audits.
     """
     rule = StakeRule(process.lines, CORNERS, np.zeros(1), process.log_threshold, process.horizon)
-    right, wrongly = _answers(pairs, wrong, np.random.default_rng(seed))
-    past = Moments(np.repeat(Moments.of(np.ones((1, 1)), np.zeros((1, 1))).sums, AUDITS, 1))
-    now, rejected = np.zeros(AUDITS), 0
-    for start, stop in pairwise(_starts(pairs)):
-        x, y = (answers[:, start:stop].astype(float) for answers in (right, wrongly))
-        path = now[:, None] + _growth(rule, past, start, x, y)
-        going = path.max(1) < process.log_threshold
-        rejected += int((~going).sum())
-        if not going.any():
-            break
-        past, now = _added(past, x, y, going), path[going, -1]
-        right, wrongly = right[going], wrongly[going]
+    rng, rejected = np.random.default_rng(seed), 0
+    size = max(1, min(AUDITS, CELLS // max(1, pairs)))
+    for first in range(0, AUDITS, size):
+        audits = min(size, AUDITS - first)
+        rejected += _rejected(rule, process.log_threshold, *_answers(audits, pairs, wrong, rng))
     return rejected / AUDITS
+
+
+def _rejected(rule: StakeRule, level: float, member: Bools, nonmember: Bools) -> int:
+    """How many audits of (audits, pairs) answers reject; those that have are dropped."""
+    audits, pairs = member.shape
+    past = Moments(np.repeat(Moments.of(np.ones((1, 1)), np.zeros((1, 1))).sums, audits, 1))
+    now = np.zeros(audits)
+    for start, stop in pairwise(_starts(pairs)):
+        x, y = (answers[:, start:stop].astype(float) for answers in (member, nonmember))
+        path = now[:, None] + _growth(rule, past, start, x, y)
+        going = path.max(1) < level
+        if not going.any():
+            return audits
+        past, now = _added(past, x, y, going), path[going, -1]
+        member, nonmember = member[going], nonmember[going]
+    return audits - len(member)
 
 
 def _starts(pairs: int) -> list[int]:
@@ -56,10 +66,12 @@ def _starts(pairs: int) -> list[int]:
     return starts
 
 
-def _answers(pairs: int, wrong: float, rng: np.random.Generator) -> tuple[Bools, Bools]:
+def _answers(
+    audits: int, pairs: int, wrong: float, rng: np.random.Generator
+) -> tuple[Bools, Bools]:
     """(audits, pairs): "member" said in the canary-in and in the canary-out context."""
-    audits = [(rng.random(pairs) >= wrong, rng.random(pairs) < wrong) for _ in range(AUDITS)]
-    member, nonmember = zip(*audits, strict=True)
+    drawn = [(rng.random(pairs) >= wrong, rng.random(pairs) < wrong) for _ in range(audits)]
+    member, nonmember = zip(*drawn, strict=True)
     return np.stack(member), np.stack(nonmember)
 
 
