@@ -24,16 +24,20 @@ from leakbound.estimators.clopper_pearson import ClopperPearson
 from leakbound.estimators.e_process import EProcess
 from leakbound.estimators.exact import Exact
 from leakbound.estimators.joint_beta import JointBeta
+from leakbound.estimators.unconditional import Unconditional
 from leakbound.estimators.votes import JointVotes, VoteBand
 
 __all__ = [
     "ESTIMATORS", "REPORTED", "AccuracyBound", "AccuracyLogOdds", "Bounds", "Claim",
     "ClopperPearson", "EProcess", "Estimator", "Exact", "JointBeta", "JointVotes", "Observations",
-    "Observer", "PairedScores", "TrialDesign", "VoteBand", "require_deciding", "threshold_rule",
+    "Observer", "PairedScores", "TrialDesign", "Unconditional", "VoteBand", "require_deciding",
+    "threshold_rule",
 ]  # fmt: skip
 
 ESTIMATORS: Catalogue[Estimator] = Catalogue(
-    "the estimator", "leakbound.estimators", (EProcess, ClopperPearson, VoteBand, JointVotes)
+    "the estimator",
+    "leakbound.estimators",
+    (EProcess, ClopperPearson, VoteBand, JointVotes, Unconditional),
 )
 REPORTED: tuple[Estimator, ...] = (
     EProcess(), ClopperPearson(), AccuracyBound(), JointBeta(), AccuracyLogOdds(), VoteBand(),

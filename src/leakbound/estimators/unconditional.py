@@ -1,0 +1,147 @@
+"""Exact unconditional bounds on epsilon and mu, for a number of pairs fixed beforehand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from leakbound.errors import UsageError
+from leakbound.estimators.base import Bounds, Estimator, Reads, TrialDesign, require_fixed_size
+from leakbound.estimators.clopper_pearson import limit_confidence
+from leakbound.estimators.error_counts import TrialLog, counted_pairs
+from leakbound.stats import BestOnSameData, Bonferroni, Estimate, Kind, bonferroni
+from leakbound.stats.unconditional import unconditional, unconditional_mu, unconditional_power
+
+__all__ = ["Unconditional"]
+
+PRACTICAL = 12.0  # above this epsilon a rejection needs more than 100,000 pairs: no plan asks
+
+
+@dataclass(frozen=True, slots=True)
+class Unconditional(Estimator):
+    """Bounds on epsilon and mu from error counts, both error rates tested together.
+
+    Tighter than `clopper_pearson` at every number of pairs, which covers the rates one by one.
+
+    Guarantee: each bound holds with the stated confidence, whatever the mechanism is, for a number
+    of pairs fixed beforehand and a threshold not chosen on the tested trials.
+    Reference: Barnard 1947; Buehler 1957; Berger and Boos 1994.
+    """
+
+    name: ClassVar[str] = "unconditional"
+    kind: ClassVar[Kind] = "lower_bound"
+    anytime: ClassVar[bool] = False
+    simultaneous: ClassVar[bool] = False
+    reads: ClassVar[frozenset[Reads]] = frozenset({"trials"})
+
+    def check(self, design: TrialDesign) -> None:
+        """Refuse early stopping, and a threshold chosen on the tested trials.
+
+        Args:
+            design: What is known beforehand.
+
+        Raises:
+            UsageError: If the audit may stop early, or the rule is the best threshold of the tests.
+        """
+        require_fixed_size(self, design)
+        if isinstance(design.rule, BestOnSameData):
+            raise UsageError(
+                "a threshold chosen on the tested trials carries no bound; use --threshold split "
+                "or bonferroni."
+            )
+
+    def begin(self, design: TrialDesign) -> _Counts:
+        """An observer that counts errors.
+
+        Args:
+            design: What is known beforehand.
+
+        Returns:
+            An observer; its bounds are those on epsilon and on mu.
+        """
+        return _Counts(design)
+
+    def tested_pairs(self, design: TrialDesign, pairs: int) -> int:
+        """How many of so many pairs are counted.
+
+        Args:
+            design: What is known beforehand.
+            pairs: Collected pairs.
+
+        Returns:
+            Pairs without those that teach the score or choose its threshold.
+        """
+        return counted_pairs(design, pairs)
+
+    def largest_certifiable(self, design: TrialDesign, pairs: int) -> Bounds:
+        """The bounds where every guess is right.
+
+        Args:
+            design: What is known beforehand.
+            pairs: Collected pairs.
+
+        Returns:
+            Bounds; they grow with the number of pairs, without a limit.
+        """
+        tested = self.tested_pairs(design, pairs)
+        if tested < 1:
+            return Bounds(0.0, 0.0)
+        given = (tested, 0, 0, tested, design.claim.delta, limit_confidence(design))
+        return Bounds(unconditional(*given).epsilon or 0.0, unconditional_mu(*given).mu or 0.0)
+
+    def power(self, design: TrialDesign, pairs: int, leak: float) -> float:
+        """Power where the system leaks as randomised response does, and the attack is the best one.
+
+        Args:
+            design: What is known beforehand.
+            pairs: Collected pairs.
+            leak: True epsilon in units of the claimed one.
+
+        Returns:
+            Probability that the bound on epsilon exceeds the claim.
+        """
+        claim, tested = design.claim, self.tested_pairs(design, pairs)
+        true, each = leak * claim.epsilon, limit_confidence(design)
+        return unconditional_power(tested, true, claim.epsilon, claim.delta, each)
+
+    def pairs_needed(self, design: TrialDesign) -> int | None:
+        """Fewest tested pairs whose bound exceeds the claim where every guess is right.
+
+        Args:
+            design: What is known beforehand.
+
+        Returns:
+            A number of pairs; None for claims that no practical number of pairs rejects.
+        """
+        claim, each = design.claim, limit_confidence(design)
+        if claim.epsilon > PRACTICAL:
+            return None
+
+        def enough(pairs: int) -> bool:
+            best = unconditional(pairs, 0, 0, pairs, claim.delta, each).epsilon or 0.0
+            return best > claim.epsilon
+
+        low, high = 0, 1
+        while not enough(high):
+            low, high = high, 2 * high
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if enough(middle) else (middle, high)
+        return high
+
+
+class _Counts(TrialLog):
+    """Error counts, read by exact unconditional tests."""
+
+    def bounds(self) -> tuple[Estimate, ...]:
+        """On epsilon and on mu; none where no threshold could be chosen."""
+        claim, confidence, rule = self.design.claim, self.design.confidence, self.design.rule
+        if isinstance(rule, Bonferroni):
+            scores, tried = self.tested, rule.values or self.design.levels
+            found = (scores.member, scores.nonmember, tried, claim.delta, confidence)
+            return bonferroni(unconditional, *found), bonferroni(unconditional_mu, *found)
+        counts = self.counts()
+        if counts is None:
+            return ()
+        given = (*counts.cells, claim.delta, confidence, counts.threshold)
+        return unconditional(*given), unconditional_mu(*given)

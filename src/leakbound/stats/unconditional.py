@@ -1,0 +1,565 @@
+"""Exact unconditional bounds: what two error counts show when all their randomness is used.
+
+X of n canary-in trials and Y of m canary-out trials were called member, with the unknown rates p
+(TPR) and q (FPR). A claim allows the pairs (p, q) with q >= f(p), f non-decreasing. Clopper-Pearson
+limits cover p and q one at a time, each at half of the error; their corner is far less likely than
+the error that they spend. Here one set of pairs (p, q) is covered at once.
+
+Outcomes are ordered by an approximate limit: the smallest claim that a likelihood-ratio test does
+not reject. The region R of outcomes that say no less than the observed one does not depend on the
+claim, so the pairs that the test keeps are {(p, q): P(R) > alpha - beta} within Clopper-Pearson
+limits of both rates at beta (Berger and Boos), and the bound is the smallest claim that allows one
+of them. It is Buehler's bound of that order.
+
+The maximum over the nuisance rate is certified, not searched. R grows with X and shrinks with Y, so
+P(R) rises in p and falls in q. Between two points a < b of a grid of p, every kept pair lies below
+q(b), the last q kept at b; so no kept pair asks for a claim smaller than that of (a, q(b)). Cells
+are halved until the smallest such claim lies within `RESOLUTION` of one that is attained.
+
+References: Barnard (Biometrika 1947); Buehler (JASA 1957); Berger and Boos (JASA 1994); Lloyd and
+Kabaila (Statistics and Probability Letters 2003) for the order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import betainc, expit, gammaln, log_expit, log_ndtr, logit, ndtri, xlogy
+from scipy.stats import binom
+
+from leakbound._check import confidence_level, count, delta_value, epsilon_value
+from leakbound.privacy import gdp_epsilon
+from leakbound.stats.bounds import FRESH, IID, IMPLIED, error_counts
+from leakbound.stats.estimate import Estimate
+from leakbound.stats.intervals import binomial_lower, binomial_upper
+
+__all__ = ["unconditional", "unconditional_mu", "unconditional_power"]
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+NUISANCE_SHARE = 0.02  # of alpha for the nuisance rates: Berger and Boos use 0.001 of 0.05
+RESOLUTION = 5e-4  # of epsilon and mu; a bound is at most so far below the smallest kept claim
+CELLS = 4_000  # in which the search ends where it is; the bound then is lower, and still valid
+LARGEST = 40.0  # epsilon, mu or logit of a rate that no number of trials in use tells from more
+OUTWARDS = 1e-9  # margin of likelihood ratios and probabilities: 1,000 times their rounding error
+POINTS, LEVELS = 256, 17  # of a power: nuisance rates, and levels of each of three passes
+DOUBTFUL = 1e-3  # chance of an outcome from which on a power asks for its bound
+MOST_TRIALS = 2**62
+FINE = 1e-6  # of a logit of q: far below the resolution
+HALVINGS = 30  # of an interval with a maximum: to 1e-9 of its length, which is enough for its value
+
+
+def unconditional(
+    tp: int,
+    fn: int,
+    fp: int,
+    tn: int,
+    delta: float = 0.0,
+    confidence: float = 0.95,
+    threshold: str = "given",
+) -> Estimate:
+    """Lower bound on epsilon from an exact unconditional test of both error rates together.
+
+    Args:
+        tp: Canary-in trials called member.
+        fn: Canary-in trials called non-member.
+        fp: Canary-out trials called member.
+        tn: Canary-out trials called non-member.
+        delta: Failure probability at which epsilon is stated, in [0, 1).
+        confidence: Confidence of the bound, in (0, 1).
+        threshold: How the threshold was chosen, for the record.
+
+    Returns:
+        An estimate of kind `lower_bound`, for any mechanism.
+
+    Raises:
+        UsageError: If a count is negative, a context has no trial, or delta or confidence lies
+            outside its range.
+
+    Guarantee:
+        Exceeds the true epsilon(delta) with probability at most 1 - confidence, for numbers of
+        trials fixed beforehand, under the relation between the two contexts.
+
+    Reference:
+        Barnard (1947); Buehler (1957); Berger and Boos (1994).
+
+    Examples:
+        >>> round(unconditional(tp=100, fn=0, fp=0, tn=100).epsilon, 2)  # Clopper-Pearson: 3.28
+        4.19
+    """
+    counts = error_counts(tp, fn, fp, tn)
+    value = _bound(counts, _ApproxClaims(delta_value(delta)), confidence_level(confidence))
+    return Estimate(
+        "unconditional", "lower_bound", value, delta, confidence, counts, (IID, FRESH),
+        threshold=threshold,
+    )  # fmt: skip
+
+
+def unconditional_mu(
+    tp: int,
+    fn: int,
+    fp: int,
+    tn: int,
+    delta: float = 1e-5,
+    confidence: float = 0.95,
+    threshold: str = "given",
+) -> Estimate:
+    """Lower bound on mu from an exact unconditional test of both error rates together.
+
+    Args:
+        tp: Canary-in trials called member.
+        fn: Canary-in trials called non-member.
+        fp: Canary-out trials called member.
+        tn: Canary-out trials called non-member.
+        delta: Failure probability at which `details["implied_epsilon"]` is stated, in [0, 1).
+        confidence: Confidence of the bound, in (0, 1).
+        threshold: How the threshold was chosen, for the record.
+
+    Returns:
+        An estimate of kind `lower_bound` on mu; its `epsilon` is None.
+
+    Raises:
+        UsageError: If a count is negative, a context has no trial, or delta or confidence lies
+            outside its range.
+
+    Guarantee:
+        Exceeds the true mu of a mu-GDP mechanism with probability at most 1 - confidence, for
+        numbers of trials fixed beforehand.
+
+    Reference:
+        Barnard (1947); Buehler (1957); Berger and Boos (1994).
+
+    Examples:
+        >>> round(unconditional_mu(tp=90, fn=10, fp=10, tn=90).mu, 1)  # Clopper-Pearson: 1.86
+        2.1
+    """
+    counts = error_counts(tp, fn, fp, tn)
+    delta_value(delta)
+    mu = _bound(counts, _GaussianClaims(), confidence_level(confidence))
+    return Estimate(
+        "unconditional_mu", "lower_bound", None, delta, confidence, counts, (IID, FRESH, IMPLIED),
+        mu=mu, threshold=threshold, details={"implied_epsilon": gdp_epsilon(mu, delta)},
+    )  # fmt: skip
+
+
+def unconditional_power(
+    pairs: int, true_epsilon: float, epsilon: float, delta: float = 0.0, confidence: float = 0.95
+) -> float:
+    """Probability that `unconditional` rejects a claim.
+
+    The system is taken to leak as randomised response does, and the attack to be the best one:
+    both error rates are 1/(1 + e^true_epsilon). The sum runs over both counts, all but 1e-6 of
+    their mass. Whether an outcome rejects is read from a grid of nuisance rates; where the grid
+    leaves it open, the bound decides, or the outcome counts as none where its chance is below
+    `DOUBTFUL`.
+
+    Args:
+        pairs: Number of paired trials, at least 0.
+        true_epsilon: epsilon that the system leaks, at least 0; infinity is allowed.
+        epsilon: Claimed epsilon, at least 0.
+        delta: Claimed delta, in [0, 1).
+        confidence: Confidence of the bound, in (0, 1).
+
+    Returns:
+        The probability, in [0, 1].
+
+    Raises:
+        UsageError: If an argument lies outside its range.
+
+    Examples:
+        >>> round(unconditional_power(pairs=20, true_epsilon=3.0, epsilon=1.0), 2)
+        0.99
+    """
+    epsilon_value(true_epsilon)
+    epsilon_value(epsilon)
+    delta_value(delta)
+    confidence_level(confidence)
+    if count("pairs", pairs) == 0 or epsilon >= LARGEST:
+        return 0.0
+    wrong = 1 / (1 + math.exp(min(true_epsilon, 700.0)))  # e^700 is about the largest float
+    least, most = binom.ppf([5e-7, 1 - 5e-7], pairs, wrong).astype(np.int64)
+    ys = np.arange(least, most + 1)
+    xs, claims = pairs - ys[::-1], _ApproxClaims(delta)
+    sure, likely = _rejects(xs, ys, _Trials(pairs, pairs), claims, epsilon, confidence)
+    chances = np.outer(binom.pmf(xs, pairs, 1 - wrong), binom.pmf(ys, pairs, wrong))
+    total = float(chances[sure].sum())
+    for row, column in np.argwhere(likely & ~sure & (chances > DOUBTFUL)):
+        x, y = int(xs[row]), int(ys[column])
+        bound = unconditional(x, pairs - x, y, pairs - y, delta, confidence).epsilon or 0.0
+        total += float(chances[row, column]) * (bound > epsilon)
+    return min(1.0, total)
+
+
+@dataclass(frozen=True, slots=True)
+class _Trials:
+    """Numbers of trials; rates of "member" are p of the n canary-in and q of the m others."""
+
+    n: int
+    m: int
+
+
+class _Claims(Protocol):
+    """A family of claims, each weaker than those before; all curves are non-decreasing."""
+
+    def smallest(self, p: Floats, q: Floats) -> Floats:
+        """The strongest claim that allows rates, given as logits."""
+
+    def log_likelihood(self, x: Floats, y: Floats, trials: _Trials, claim: Floats) -> Floats:
+        """Largest log likelihood on the edge of a claim."""
+
+
+@dataclass(frozen=True, slots=True)
+class _ApproxClaims:
+    """(epsilon, delta)-DP for all epsilon."""
+
+    delta: float
+
+    def smallest(self, p: Floats, q: Floats) -> Floats:
+        """The larger epsilon of both directions; -inf where neither asks for any."""
+        return np.maximum(self._direction(p, q), self._direction(-q, -p))
+
+    def _direction(self, p: Floats, q: Floats) -> Floats:
+        above = expit(p) - self.delta
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(above > 0, np.log(above) - log_expit(q), -np.inf)
+
+    def log_likelihood(self, x: Floats, y: Floats, trials: _Trials, claim: Floats) -> Floats:
+        """The edge has two straight parts; each is the other with the two errors exchanged."""
+        n, m = trials.n, trials.m
+        return np.maximum(
+            self._part(x, n - x, y, m - y, claim), self._part(m - y, y, n - x, x, claim)
+        )
+
+    def edge(self, p: Floats, epsilon: float) -> Floats:
+        """The smallest q that a claim allows beside p, both as logits."""
+        first = math.exp(-epsilon) * (expit(p) - self.delta)
+        second_not = math.exp(epsilon) * expit(-p) + self.delta
+        q = np.where(second_not <= 1 - first, 1 - second_not, first)
+        q_not = np.where(second_not <= 1 - first, second_not, 1 - first)
+        tiny = expit(-LARGEST)
+        return np.log(np.maximum(q, tiny)) - np.log(np.maximum(q_not, tiny))
+
+    def _part(self, x: Floats, x_not: Floats, y: Floats, y_not: Floats, claim: Floats) -> Floats:
+        """On p = e^epsilon q + delta, up to the corner where p = 1 - q."""
+        slope = np.exp(claim)
+
+        def rise(q: Floats) -> Floats:
+            p = slope * q + self.delta
+            return slope * (x / p - x_not / (1 - p)) + y / q - y_not / (1 - q)
+
+        corner = (1 - self.delta) / (1 + slope)
+        q = _peak(rise, np.zeros(np.broadcast(x, y, claim).shape), corner)
+        p = slope * q + self.delta
+        return xlogy(x, p) + xlogy(x_not, 1 - p) + xlogy(y, q) + xlogy(y_not, 1 - q)
+
+
+@dataclass(frozen=True, slots=True)
+class _GaussianClaims:
+    """mu-GDP for all mu."""
+
+    def smallest(self, p: Floats, q: Floats) -> Floats:
+        """Phi^-1(p) - Phi^-1(q)."""
+        return _normal_quantile(p) - _normal_quantile(q)
+
+    def log_likelihood(self, x: Floats, y: Floats, trials: _Trials, claim: Floats) -> Floats:
+        """On p = Phi(a + mu), q = Phi(a)."""
+        x_not, y_not = trials.n - x, trials.m - y
+
+        def rise(a: Floats) -> Floats:
+            b = a + claim
+            return x * _mills(b) - x_not * _mills(-b) + y * _mills(a) - y_not * _mills(-a)
+
+        shape = np.broadcast(x, y, claim).shape
+        a = _peak(rise, np.full(shape, -LARGEST), LARGEST)
+        b = a + claim
+        return x * log_ndtr(b) + x_not * log_ndtr(-b) + y * log_ndtr(a) + y_not * log_ndtr(-a)
+
+
+def _normal_quantile(rate: Floats) -> Floats:
+    """Of a rate given as a logit, from its smaller tail."""
+    return np.copysign(ndtri(expit(-np.abs(rate))), rate)
+
+
+def _mills(a: Floats) -> Floats:
+    """Derivative of ln Phi."""
+    return np.exp(-a * a / 2 - log_ndtr(a)) / math.sqrt(2 * math.pi)
+
+
+def _peak(rise: Callable[[Floats], Floats], low: Floats, high: npt.ArrayLike) -> Floats:
+    """Where a decreasing derivative changes its sign, else the end that it points to."""
+    high = np.broadcast_to(np.asarray(high, float), low.shape)
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        up = rise(middle) > 0
+        low, high = np.where(up, middle, low), np.where(up, high, middle)
+    return (low + high) / 2
+
+
+def _bound(counts: dict[str, int], claims: _Claims, confidence: float) -> float:
+    """The smallest claim of the confidence set, rounded down; 0 where nothing is shown."""
+    x, y = counts["tp"], counts["fp"]
+    trials = _Trials(x + counts["fn"], y + counts["tn"])
+    spent = NUISANCE_SHARE * (1 - confidence)
+    kept = (1 - confidence - spent) * (1 - OUTWARDS) - OUTWARDS * spent
+    box = _box(x, y, trials, spent / 4)
+    limit = _approximate_limit(x, y, trials, claims, confidence)
+    if limit <= 0:
+        return 0.0
+    ys = _window(trials.m, box.q)
+    edge = _edge(ys, trials, claims, limit, confidence)
+    edge[ys <= y] = np.minimum(edge[ys <= y], x)  # whatever rounding says of the observed outcome
+    region = _Region(trials, ys, edge)
+    return max(0.0, _smallest_kept(region, claims, box, kept))
+
+
+def _log_likelihood_ratio(
+    x: Floats, y: Floats, trials: _Trials, claims: _Claims, claim: Floats
+) -> Floats:
+    """Twice the log likelihood ratio of all rates to those that a claim allows; 0 where it allows
+    the observed ones."""
+    n, m = trials.n, trials.m
+    free = _log_binomial(x, n) + _log_binomial(y, m)
+    with np.errstate(invalid="ignore"):
+        observed = claims.smallest(logit(x / n), logit(y / m))
+    inside = (x * m <= y * n) | (observed <= claim)
+    return np.where(inside, 0.0, 2 * (free - claims.log_likelihood(x, y, trials, claim)))
+
+
+def _log_binomial(x: Floats, n: int) -> Floats:
+    """Largest log likelihood of x of n, without the binomial coefficient."""
+    return np.asarray(xlogy(x, x / n) + xlogy(n - x, 1 - x / n))
+
+
+def _critical(confidence: float) -> float:
+    """Of the ratio; the order needs one, and its value cannot make a bound invalid."""
+    return float(ndtri(max(confidence, 0.75))) ** 2
+
+
+def _approximate_limit(
+    x: int, y: int, trials: _Trials, claims: _Claims, confidence: float
+) -> float:
+    """The largest claim that the likelihood ratio rejects, rounded down; 0 if there is none."""
+    low, high = 0.0, LARGEST
+    for _ in range(5):  # 64^5: to 1e-7 of the range
+        grid = np.linspace(low, high, 65)
+        ratio = _log_likelihood_ratio(
+            np.asarray(float(x)), np.asarray(float(y)), trials, claims, grid
+        )
+        rejected = int((ratio >= _critical(confidence)).sum())
+        if rejected == 0:
+            return low if low > 0 else 0.0
+        low, high = grid[rejected - 1], grid[min(rejected, 64)]
+    return low * (1 - OUTWARDS)
+
+
+@dataclass(frozen=True, slots=True)
+class _Box:
+    """Clopper-Pearson limits of both rates, as logits."""
+
+    p: tuple[float, float]
+    q: tuple[float, float]
+
+
+def _box(x: int, y: int, trials: _Trials, alpha: float) -> _Box:
+    """Four limits, each at alpha."""
+    p, q = (
+        (float(logit(binomial_lower(k, n, alpha))), float(logit(binomial_upper(k, n, alpha))))
+        for k, n in ((x, trials.n), (y, trials.m))
+    )
+    return _Box(p, q)
+
+
+def _window(m: int, q: tuple[float, float]) -> Ints:
+    """The counts whose probability is not negligible between two logits (Bernstein: 1e-20)."""
+    low, high = (float(expit(at)) * m for at in q)
+    far = [40 + 10 * math.sqrt(mean * (1 - mean / m)) for mean in (low, high)]
+    return np.arange(max(0, math.floor(low - far[0])), min(m, math.ceil(high + far[1])) + 1)
+
+
+def _edge(
+    ys: Ints,
+    trials: _Trials,
+    claims: _Claims,
+    level: float,
+    confidence: float,
+    least: npt.ArrayLike = 0,
+    most: npt.ArrayLike = MOST_TRIALS,
+) -> Ints:
+    """Per y, the smallest x of an outcome whose limit reaches a level; n + 1 if there is none.
+
+    Doubtful outcomes belong to the region, and gaps are filled: a larger region is valid.
+    `least` and `most` are edges of a lower and a higher level.
+    """
+    low = np.broadcast_to(np.asarray(least) - 1, ys.shape)
+    high = np.broadcast_to(np.minimum(most, trials.n + 1), ys.shape)
+    claim, enough = np.asarray(level), _critical(confidence) * (1 - OUTWARDS) - OUTWARDS
+    while (high - low > 1).any():
+        middle = (low + high) // 2
+        some = np.clip(middle, 0, trials.n).astype(float)
+        ratio = _log_likelihood_ratio(some, ys.astype(float), trials, claims, claim)
+        inside = (ratio >= enough) & (middle >= 0)
+        low, high = np.where(inside, low, middle), np.where(inside, middle, high)
+    return np.minimum.accumulate(high[::-1])[::-1]
+
+
+@dataclass(frozen=True, eq=False)
+class _Region:
+    """Outcomes with at least `edge` canary-in trials called member, for each y."""
+
+    trials: _Trials
+    ys: Ints
+    edge: Ints
+
+    def tails(self, p: Floats) -> Floats:
+        """(points, ys) probability of the canary-in counts of the region."""
+        n, edge = self.trials.n, self.edge
+        some = np.clip(edge, 1, n)
+        tails = betainc(some, n - some + 1, expit(p)[:, None])
+        return np.where(edge > n, 0.0, np.where(edge < 1, 1.0, tails))
+
+    def masses(self, q: Floats) -> Floats:
+        """(points, ys) probability of each canary-out count."""
+        m, y = self.trials.m, self.ys
+        ways = gammaln(m + 1) - gammaln(y + 1) - gammaln(m - y + 1)
+        q = q[:, None]
+        return np.exp(ways + y * log_expit(q) + (m - y) * log_expit(-q))
+
+    def improbable(self, tails: Floats, q: Floats, kept: float) -> Bools:
+        """Is the region too improbable, given its canary-in tails?"""
+        return np.asarray(np.einsum("py,py->p", tails, self.masses(q)) <= kept)
+
+    def last_kept(self, p: Floats, low: Floats, high: Floats, kept: float) -> Floats:
+        """Per p, a q in [low, high] from which on the region is too improbable, else `high`; -inf
+        if it is so from `low` on."""
+        tails = self.tails(p)
+        nowhere, somewhere = (self.improbable(tails, q, kept) for q in (low, high))
+        first, last = low, high
+        while (last - first).max() > FINE:
+            middle = (first + last) / 2
+            over = self.improbable(tails, middle, kept)
+            first, last = np.where(over, first, middle), np.where(over, middle, last)
+        return np.where(nowhere, -np.inf, np.where(somewhere, last, high))
+
+
+def _smallest_kept(region: _Region, claims: _Claims, box: _Box, kept: float) -> float:
+    """A lower bound on the claims of all kept rates: cells of p, halved where it may be too low."""
+    least, most = max(box.q[0], -LARGEST), min(box.q[1], LARGEST)
+    ends = _first_grid(box)
+
+    def last_kept(p: Floats, low: Floats, high: Floats) -> Floats:
+        found = region.last_kept(p, np.maximum(low, least), np.maximum(high, least), kept)
+        found = np.where(np.isneginf(found) & math.isinf(box.q[0]), least, found)
+        return np.where(found >= most, box.q[1], found)
+
+    q = last_kept(ends, np.full(ends.size, least), np.full(ends.size, most))
+    attained, done = float(_claim_of(claims, ends, q).min()), math.inf
+    a, b, low, high = ends[:-1], ends[1:], q[:-1], q[1:]
+    while True:
+        lower = _claim_of(claims, a, high)
+        unsure = lower < attained - RESOLUTION
+        done = min(done, float(lower[~unsure].min(initial=math.inf)))
+        if not unsure.any() or a.size > CELLS or attained <= 0:
+            return min(done, float(lower[unsure].min(initial=math.inf)))
+        a, b, low, high = a[unsure], b[unsure], low[unsure], high[unsure]
+        middle = np.where(np.isinf(b), a + 5.0, (a + b) / 2)
+        at = last_kept(middle, low, np.minimum(high, most))
+        attained = min(attained, float(_claim_of(claims, middle, at).min()))
+        a, b, low, high = np.r_[a, middle], np.r_[middle, b], np.r_[low, at], np.r_[at, high]
+
+
+def _claim_of(claims: _Claims, p: Floats, q: Floats) -> Floats:
+    """Infinite where no q is kept."""
+    with np.errstate(invalid="ignore"):
+        return np.where(np.isneginf(q), np.inf, claims.smallest(p, q))
+
+
+def _first_grid(box: _Box) -> Floats:
+    """Logits of p that span its limits."""
+    low, high = box.p
+    if math.isinf(high):
+        return np.r_[np.linspace(low, low + 20.0, 65), math.inf]
+    return np.linspace(low, high, 33)
+
+
+def _rejects(
+    xs: Ints, ys: Ints, trials: _Trials, claims: _ApproxClaims, epsilon: float, confidence: float
+) -> tuple[Bools, Bools]:
+    """(xs, ys): does the bound of an outcome exceed a claim, for sure or in all likelihood?
+
+    It does if the outcome's level exceeds, at each of the claim's edge points within its limits,
+    the smallest level whose region is improbable there. Limits that end between two points ask
+    both for sure, and the inner one in all likelihood.
+    """
+    spent = NUISANCE_SHARE * (1 - confidence)
+    kept = (1 - confidence - spent) * (1 - OUTWARDS)
+    boxes = [
+        [logit(limit(k, n, spent / 4)) for limit in (binomial_lower, binomial_upper)]
+        for k, n in ((xs, trials.n), (ys, trials.m))
+    ]
+    (p_low, p_high), (q_low, q_high) = boxes
+    p, q = _edge_points(claims, epsilon, boxes)
+    window = _window(trials.m, (float(q_low.min()), float(q_high.max())))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        observed = claims.smallest(logit(xs / trials.n)[:, None], logit(ys / trials.m))
+    sure = (xs[:, None] * trials.m > ys * trials.n) & (observed > epsilon)
+    likely = sure.copy()
+    for at, edge in _critical_edges(p, q, window, trials, claims, confidence, kept):
+        inside = xs[:, None] >= edge[np.searchsorted(window, ys)]
+        for found, margin in ((sure, 1), (likely, 0)):
+            below, above = np.maximum(at - margin, 0), np.minimum(at + margin, p.size - 1)
+            asked_p = (p_low[:, None] <= p[above]) & (p[below] <= p_high[:, None])
+            asked_q = (q_low[:, None] <= q[above]) & (q[below] <= q_high[:, None])
+            found &= inside | ~(asked_p.astype(np.float32) @ asked_q.astype(np.float32).T > 0)
+    return sure, likely
+
+
+def _edge_points(
+    claims: _ApproxClaims, epsilon: float, boxes: list[list[Floats]]
+) -> tuple[Floats, Floats]:
+    """Rates on the edge of a claim that some outcome's limits allow, as logits."""
+    (p_low, p_high), (q_low, q_high) = boxes
+    ends = np.clip([p_low.min(), p_high.max()], -LARGEST, LARGEST)
+    p = np.linspace(*ends, POINTS)
+    q = claims.edge(p, epsilon)
+    some = (q >= q_low.min()) & (q <= q_high.max())
+    return p[some], q[some]
+
+
+def _critical_edges(
+    p: Floats,
+    q: Floats,
+    window: Ints,
+    trials: _Trials,
+    claims: _Claims,
+    confidence: float,
+    kept: float,
+) -> Iterator[tuple[Ints, Ints]]:
+    """Groups of edge points with the largest region of a level that is improbable at all of them.
+
+    Levels are first spread over all that outcomes reach, then twice over those that points need.
+    """
+    low = np.zeros(p.size)
+    top = _approximate_limit(trials.n, 0, trials, claims, confidence)
+    high = np.full(p.size, top * (1 + FINE))  # which no outcome reaches
+    edges: dict[float, Ints] = {}
+    for _ in range(3):
+        for level in np.linspace(low.min(initial=0.0), high.max(initial=0.0), LEVELS):
+            below = max((at for at in edges if at <= level), default=None)
+            above = min((at for at in edges if at >= level), default=None)
+            least = 0 if below is None else edges[below]
+            most = MOST_TRIALS if above is None else edges[above]
+            edge = _edge(window, trials, claims, level, confidence, least, most)
+            edges[float(level)] = edge
+            open_ = np.flatnonzero((low < level) & (level < high))
+            region = _Region(trials, window, edge)
+            small = region.improbable(region.tails(p[open_]), q[open_], kept)
+            high[open_[small]], low[open_[~small]] = level, level
+    for level in np.unique(high):
+        nowhere = np.full(window.size, trials.n + 1)
+        yield np.flatnonzero(high == level), edges.get(float(level), nowhere)
