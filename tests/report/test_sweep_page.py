@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 from contrast import contrast
 
-from leakbound.report.sweep.figure_data import FigureData, Range, figure_csv, figures_of
-from leakbound.report.sweep.figures import figure_files
+from leakbound.report.sweep.figure_data import FigureData, Range, figures_of
+from leakbound.report.sweep.figures import figure_csv, figure_files
 from leakbound.report.sweep.page import sweep_page
 from leakbound.report.sweep.terminal import sweep_summary
 from leakbound.report.sweep.words import joint_confidence, tally, worst_sentences

@@ -28,14 +28,8 @@ __all__ = [
     "system_name",
 ]
 
-DESIGN_KEYS = (
-    "shots",
-    "query",
-    "canary",
-    "insertion",
-    "answers",
-    "threshold",
-)  # what makes contexts, and the guess from an answer
+# what makes contexts, and the guess from an answer
+DESIGN_KEYS = ("shots", "query", "canary", "insertion", "answers", "threshold")
 SOURCES = ("model", "model_fingerprint", "data_fingerprint", "leakbound")
 RATES = {"tpr": "true-positive rate", "fpr": "false-positive rate"}
 CAVEATS = (

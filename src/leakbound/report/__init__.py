@@ -1,6 +1,5 @@
 """Reports: pure functions from results to text, figures and HTML."""
 
-from leakbound.report.audit.page import page
-from leakbound.report.audit.terminal import comparison_table, summary
+from leakbound.report.audit import comparison_table, page, summary
 
 __all__ = ["comparison_table", "page", "summary"]

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
+
+from leakbound.report.sweep.names import key_name, setting_name
 
 if TYPE_CHECKING:
     from leakbound.sweeping import SweepPoint, SweepRecord
 
-__all__ = [
-    "FigureData", "FigurePoint", "Range", "Series", "figure_csv", "figures_of", "setting_name",
-]  # fmt: skip
-
+__all__ = ["REFERENCES", "FigureData", "FigurePoint", "Range", "Series", "figures_of"]
 Kind = Literal["bound", "exact", "claim", "utility", "zero_shot", "non_private"]
 REFERENCES = ("zero_shot", "non_private")
 MANY = 12  # settings that are named in a figure; more have the numbers of the table
@@ -109,39 +106,6 @@ class FigureData:
     ticks: tuple[str, ...] = ()
     left_out: int = 0
     connected: bool = True
-
-
-def setting_name(changes: Mapping[str, object], without: str | None = None) -> str:
-    """A setting in few words.
-
-    Args:
-        changes: What it changes, by key.
-        without: A key that is not named.
-
-    Returns:
-        Keys and values. Epsilon is written as its sign, an option of the mechanism by its own name.
-
-    Examples:
-        >>> setting_name({"epsilon": 4, "mechanism.partitions": 10})
-        'ε=4, partitions=10'
-    """
-    shown = {key: value for key, value in changes.items() if key != without}
-    return ", ".join(
-        f"{'ε' if key == 'epsilon' else key_name(key)}={'none' if value is None else value}"
-        for key, value in shown.items()
-    )
-
-
-def key_name(key: str) -> str:
-    """A key of a grid in few words.
-
-    Args:
-        key: Such as "mechanism.partitions".
-
-    Returns:
-        An option of the mechanism by its own name, any other key as it is.
-    """
-    return key.removeprefix("mechanism.")
 
 
 def figures_of(record: SweepRecord) -> list[FigureData]:
@@ -310,27 +274,3 @@ def _axis(record: SweepRecord) -> str | None:
 def _plain_number(value: object) -> float | None:
     number = isinstance(value, int | float) and not isinstance(value, bool)
     return float(value) if number else None  # type: ignore[arg-type]
-
-
-def figure_csv(figure: FigureData) -> str:
-    """The numbers of a figure.
-
-    Args:
-        figure: One figure.
-
-    Returns:
-        CSV with a row a point; low and high are the spread of the repeats.
-    """
-    file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow((
-        "series", "kind", "setting", "repeats", "x", "x_low", "x_high", "y", "y_low", "y_high",
-    ))  # fmt: skip
-    for series in figure.series:
-        for point in series.points:
-            x, y = point.x, point.y
-            writer.writerow((
-                series.name, series.kind, point.setting, point.repeats, x.middle, x.low, x.high,
-                y.middle, y.low, y.high,
-            ))  # fmt: skip
-    return file.getvalue()

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 import io
 from itertools import cycle
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypedDict
 
 from leakbound.report.figures import CLAIM, COLORS, INK, LINES, SVG, canvas, svg
-from leakbound.report.sweep.figure_data import (
-    REFERENCES,
-    FigureData,
-    Series,
-    figure_csv,
-    figures_of,
-)
+from leakbound.report.sweep.figure_data import REFERENCES, FigureData, Series, figures_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,7 +16,7 @@ if TYPE_CHECKING:
 
     from leakbound.sweeping import SweepRecord
 
-__all__ = ["FORMATS", "figure_files", "figure_svg"]
+__all__ = ["FORMATS", "figure_csv", "figure_files", "figure_svg"]
 
 FORMATS = ("svg", "pdf", "png", "csv")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "h", "p", "d", "8", "H")
@@ -105,6 +100,30 @@ def _file(data: FigureData, name: str) -> str | bytes:
             made, format=name, metadata=METADATA[name], dpi=PNG_DPI, facecolor="white"
         )
     return made.getvalue()
+
+
+def figure_csv(figure: FigureData) -> str:
+    """The numbers of a figure.
+
+    Args:
+        figure: One figure.
+
+    Returns:
+        CSV with a row a point; low and high are the spread of the repeats.
+    """
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow((
+        "series", "kind", "setting", "repeats", "x", "x_low", "x_high", "y", "y_low", "y_high",
+    ))  # fmt: skip
+    for series in figure.series:
+        for point in series.points:
+            x, y = point.x, point.y
+            writer.writerow((
+                series.name, series.kind, point.setting, point.repeats, x.middle, x.low, x.high,
+                y.middle, y.low, y.high,
+            ))  # fmt: skip
+    return file.getvalue()
 
 
 def _drawn(data: FigureData) -> Figure:

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from leakbound.report.pages import render, script_file
-from leakbound.report.sweep.figure_data import FigureData, figures_of, key_name, setting_name
+from leakbound.report.sweep.figure_data import FigureData, figures_of
 from leakbound.report.sweep.figures import figure_svg
+from leakbound.report.sweep.names import key_name, setting_name
 from leakbound.report.sweep.words import (
     calls_sentence,
     claims_sentence,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from leakbound.report.sweep.figure_data import key_name, setting_name
+from leakbound.report.sweep.names import key_name, setting_name
 from leakbound.report.sweep.words import (
     calls_sentence,
     joint_confidence,

@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from leakbound.report.sweep.figure_data import setting_name
+from leakbound.report.sweep.names import setting_name
 from leakbound.report.words import VERDICTS, verdict_text
 from leakbound.stats import cut
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from leakbound.reproduce.measures import contextleak, influence, poetry, tight
+from leakbound.reproduce.measures import contextleak, influence, poetry, tight, tight_exact
 from leakbound.reproduce.values import MeasuredValue
 
 __all__ = ["MEASURES", "Measure"]
@@ -36,11 +36,11 @@ MEASURES: Mapping[str, Measure] = {
         tight.temperatures,
         tight.models,
         tight.utility_by_partitions,
-        tight.signal_distances,
-        tight.signal_losses,
-        tight.voting_noise,
-        tight.vote_places,
-        tight.mean_sensitivity,
+        tight_exact.signal_distances,
+        tight_exact.signal_losses,
+        tight_exact.voting_noise,
+        tight_exact.vote_places,
+        tight_exact.mean_sensitivity,
         poetry.text_classification,
         poetry.accuracy_by_examples,
         poetry.vision,
