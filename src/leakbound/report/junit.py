@@ -1,4 +1,4 @@
-"""What a gate said, as JUnit XML: the format that continuous integration shows."""
+"""Results of a gate as JUnit XML: the format that continuous integration shows."""
 
 from __future__ import annotations
 
@@ -22,29 +22,31 @@ ILLEGAL = re.compile(
 )  # of XML 1.0, escaped or not
 
 
-def junit(passages: Sequence[GateResult]) -> str:
+def junit(results: Sequence[GateResult]) -> str:
     """One test case a run: a violation is a failure, an inconclusive run an error.
 
-    All text is escaped.
+    Args:
+        results: What the gate found of each run.
+
+    Returns:
+        XML; all text is escaped.
     """
-    outcomes = [passage.outcome for passage in passages]
+    outcomes = [result.outcome for result in results]
     failures, errors = str(outcomes.count("violation")), str(outcomes.count("inconclusive"))
     suite = tree.Element(
         "testsuite", name=SUITE, tests=str(len(outcomes)), failures=failures, errors=errors
     )
-    for passage in passages:
-        case = tree.SubElement(
-            suite, "testcase", classname="leakbound.gate", name=_legal(passage.run)
-        )
-        if passage.outcome in TAGS:
-            why = {"type": passage.outcome, "message": _legal(passage.why)}
-            tree.SubElement(case, TAGS[passage.outcome], why)
+    for result in results:
+        name = _legal(result.run)
+        case = tree.SubElement(suite, "testcase", classname="leakbound.gate", name=name)
+        if result.outcome in TAGS:
+            why = {"type": result.outcome, "message": _legal(result.why)}
+            tree.SubElement(case, TAGS[result.outcome], why)
     root = tree.Element("testsuites")
     root.append(suite)
     tree.indent(root)
-    return (
-        '<?xml version="1.0" encoding="utf-8"?>\n' + tree.tostring(root, encoding="unicode") + "\n"
-    )
+    xml = tree.tostring(root, encoding="unicode")
+    return f'<?xml version="1.0" encoding="utf-8"?>\n{xml}\n'
 
 
 def _legal(text: str) -> str:
