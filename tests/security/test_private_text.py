@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
+from leakbound._catalogue import options_of
 from leakbound.auditing import AuditSpec, make_spec, prepare, run_audit
 from leakbound.errors import LeakboundError, UsageError
-from leakbound.mechanisms import MECHANISMS
+from leakbound.mechanisms import MECHANISMS, option_names
 from leakbound.models import Model, Scripted
 from leakbound.report import page, summary
 from leakbound.tasks import Context, Example
@@ -37,15 +38,14 @@ def holds(folder: Path, text: str) -> list[str]:
 
 def spec_of(mechanism: str, keep: str, **more: Any) -> AuditSpec:
     small: dict[str, Any] = {
-        "pairs": 2,
-        "shots": 4,
-        "partitions": 2,
-        "simulations": 100,
-        "threshold": 0.5,
-        "store_text": keep,
-    }
+        "pairs": 2, "shots": 4, "simulations": 100, "threshold": 0.5, "store_text": keep
+    }  # fmt: skip
+    if "partitions" in option_names(MECHANISMS[mechanism]):
+        small |= {"mechanism.partitions": 2}
     if mechanism == "subsample_average":
         small |= {"insertion": "add"}
+    if "partitions" in option_names(MECHANISMS[mechanism]):
+        small |= {"mechanism.partitions": 2}
     return make_spec({**small, "mechanism": mechanism, **more})
 
 
@@ -61,7 +61,7 @@ def audited(spec: AuditSpec, rows: Context, model: Model, out: Path) -> tuple[st
         + repr(prepared.pairs)
         + repr(prepared.pairs[0])
     )
-    return shown, {prepared.pairs[i].canary.input for i in range(spec.pairs)}
+    return shown, {prepared.pairs[i].canary.input for i in range(spec.design.pairs)}
 
 
 @pytest.mark.parametrize("keep", ["none", "canary_only"])
@@ -106,12 +106,12 @@ def kept(folder: Path) -> set[str]:
     return set(re.findall(r"zweifel\d+\.", found))
 
 
-@pytest.mark.parametrize(("attack", "canary"), FREE)
+@pytest.mark.parametrize(("query", "canary"), FREE)
 def test_free_answers_keep_only_words_of_the_canary(
-    rows: Context, tmp_path: Path, attack: str, canary: str
+    rows: Context, tmp_path: Path, query: str, canary: str
 ) -> None:
     prepared = prepare(
-        spec_of("few_shot", "canary_only", attack=attack, canary=canary),
+        spec_of("few_shot", "canary_only", query=query, canary=canary),
         parrot(),
         rows=marked(rows),
     )
@@ -127,7 +127,7 @@ def test_what_is_glued_to_the_canary_is_not_kept(
         canary = re.search(r"Input: (\w{16})\n", prompt)
         return f'{{"note":"{canary[1] if canary else ""}","next":"{secret}"}}'
 
-    spec = spec_of("few_shot", "canary_only", attack="injection")
+    spec = spec_of("few_shot", "canary_only", query="injection")
     record, folder = run_audit(prepare(spec, Scripted(complete=glued), rows=rows), tmp_path)
     assert not holds(folder, secret)
     assert record.estimate("clopper_pearson").counts["tp"] > 0
@@ -136,7 +136,7 @@ def test_what_is_glued_to_the_canary_is_not_kept(
 def test_a_run_takes_over_no_text_that_it_may_not_keep(rows: Context, tmp_path: Path) -> None:
     for keep in ("all", "canary_only"):
         prepared = prepare(
-            spec_of("few_shot", keep, attack="injection"), parrot(), rows=marked(rows)
+            spec_of("few_shot", keep, query="injection"), parrot(), rows=marked(rows)
         )
         _, folder = run_audit(prepared, tmp_path)
         assert bool(kept(folder)) == (keep == "all")
@@ -153,7 +153,7 @@ def test_all_keeps_the_example_and_shows_it_nowhere_else(
 def test_the_text_of_a_given_canary_stands_in_the_configuration_so_none_is_refused(
     rows: Context,
 ) -> None:
-    given = {"canary": "given", "canary_text": "zweifel", "canary_label": "odd"}
+    given = {"canary": "given", "canary.text": "zweifel", "canary.label": "odd"}
     with pytest.raises(UsageError, match="use --store-text canary_only, or another canary"):
         prepare(spec_of("few_shot", "none", **given), parrot(), rows=rows)
 

@@ -389,7 +389,7 @@ def read_config(path: Path) -> Settings:
     if not path.is_file():
         raise UsageError(f"the configuration file {str(path)!r} does not exist.")
     try:
-        values = yaml.load(path.read_text(encoding="utf-8"), _UniqueKeys)
+        values = _UniqueKeys(path.read_text(encoding="utf-8")).get_single_data()
     except yaml.YAMLError as error:
         raise UsageError(
             f"the configuration file {str(path)!r} is not YAML: {str(error).splitlines()[0]}."

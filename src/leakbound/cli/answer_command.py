@@ -26,6 +26,7 @@ __all__ = ["answering_options", "command", "open_private"]
 ANSWER_KEYS = {
     "config",
     "assignments",
+    "address",
     "mechanism",
     "mechanism_options",
     "model",
