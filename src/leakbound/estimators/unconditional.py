@@ -21,7 +21,7 @@ PRACTICAL = 12.0  # above this epsilon a rejection needs more than 100,000 pairs
 class Unconditional(Estimator):
     """Bounds on epsilon and mu from error counts, both error rates tested together.
 
-    Tighter than `clopper_pearson` at every number of pairs, which covers the rates one by one.
+    Tighter than `clopper_pearson`, which covers the two rates one by one.
 
     Guarantee: each bound holds with the stated confidence, whatever the mechanism is, for a number
     of pairs fixed beforehand and a threshold not chosen on the tested trials.

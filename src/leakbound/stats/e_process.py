@@ -37,6 +37,9 @@ TANGENTS = np.array([0.0, 0.2, 0.5, 1.0, 2.0])
 GRID = np.concatenate([[0.0], 0.01 * 1.01 ** np.arange(765)])
 CHUNK = 64  # claims played at once: most scans end within the first chunks
 CELLS = 4_000_000  # claims times pairs held at once: some 100 MB of gains and paths
+# A smaller draw would reject without evidence, and all claims at once: at an e-value of 1 in 5 % of
+# audits. Raising a draw only raises the threshold, so results stay valid.
+LEAST_DRAW = 0.25
 PRIOR_PAIRS = 2.0  # weight of the expected pair: two observations outweigh it
 ASSUMES = ("pairs are independent, or drawn so that the claim holds for each given the past",)
 IMPLIED = "the implied epsilon holds only if the mechanism is Gaussian"
@@ -58,16 +61,24 @@ class EProcess:
             guides the first stakes and cannot make a result invalid.
         horizon: Planned number of pairs. Stakes then aim at the tightest bound there; it cannot
             make a result invalid.
+        uniform: A draw from (0, 1], independent of all pairs and fixed before the first one. At the
+            horizon, and only there, the e-value then needs to reach uniform/alpha instead of
+            1/alpha; draws below 0.25 count as 0.25. One draw serves all claims of a scan, of which
+            only one could err. The error is alpha on average over draws, so no draw may serve two
+            audits.
 
     Raises:
-        UsageError: If an argument lies outside its range, or the claim guarantees nothing.
+        UsageError: If an argument lies outside its range, the claim guarantees nothing, or there is
+            a `uniform` without a horizon.
 
     Guarantee:
         If the claim holds for every pair given the past, it is rejected with probability at most
         1 - confidence, at any stopping time.
 
     Reference:
-        Waudby-Smith and Ramdas (JRSS B 2024); Ramdas et al. (2023).
+        Waudby-Smith and Ramdas (JRSS B 2024); Ramdas et al. (2023); Ramdas and Manole, "Randomized
+        and exchangeable improvements of Markov's, Chebyshev's and Chernoff's inequalities" (2023)
+        for `uniform`.
 
     Examples:
         >>> from leakbound.privacy import PureDP
@@ -88,9 +99,11 @@ class EProcess:
         deltas: tuple[float, ...] = (1e-5,),
         expected: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
         horizon: int | None = None,
+        uniform: float | None = None,
     ) -> None:
         self.claim, self.confidence = claim, confidence_level(confidence)
         self.horizon = None if horizon is None else count("horizon", horizon)
+        self._credit = _credit(uniform, self.horizon)
         self.support, self.weights, self.expected = _pair(support), weights, _pair(expected)
         self.lines = _lines(claim, deltas)
         self._x: list[Floats] = []
@@ -128,6 +141,11 @@ class EProcess:
                 f"x has shape {xs.shape} and y {ys.shape}; they must be (pairs, thresholds), with "
                 "the same thresholds every time."
             )
+        if self._credit and self.horizon is not None and self.pairs + len(xs) > self.horizon:
+            raise UsageError(
+                f"there are {self.pairs + len(xs)} pairs, and the horizon is {self.horizon}; a "
+                "randomised test ends there. Plan more pairs, or leave `uniform` out."
+            )
         if self._running is None:
             rule = self._rule(self.lines, xs.shape[1])
             self._running = _Running(rule, self._prior(xs.shape[1]))
@@ -155,14 +173,24 @@ class EProcess:
 
     @property
     def rejected(self) -> bool:
-        """Has the e-value ever reached 1/alpha?"""
-        return self._running is not None and self._running.best >= self.log_threshold
+        """Has the e-value ever reached 1/alpha, or at the horizon uniform/alpha?"""
+        if self._running is None:
+            return False
+        best = max(self._running.best, self._running.now + self._last)
+        return best >= self.log_threshold
+
+    @property
+    def _last(self) -> float:
+        """What a randomised test adds to the logarithm now: nothing before the horizon."""
+        return self._credit if self.pairs == self.horizon else 0.0
 
     @property
     def rejected_at(self) -> int | None:
-        """Number of pairs after which the e-value first reached 1/alpha; None if it never did."""
+        """Number of pairs after which the claim was first rejected; None if it never was."""
         over = np.flatnonzero(self.log_e_values >= self.log_threshold)
-        return int(over[0]) + 1 if over.size else None
+        if over.size:
+            return int(over[0]) + 1
+        return self.pairs if self.rejected else None
 
     @property
     def log_threshold(self) -> float:
@@ -264,7 +292,7 @@ class EProcess:
         for start in range(0, GRID.size, size):
             claims = GRID[start : start + size]
             rule = self._rule(lines(claims), x.shape[1])
-            reached = rule.max_log_e_values(x, y, self._prior(x.shape[1]))
+            reached = rule.max_log_e_values(x, y, self._prior(x.shape[1]), self._last)
             yield claims, reached >= self.log_threshold
 
     def _rule(self, lines: Lines, thresholds: int) -> StakeRule:
@@ -318,6 +346,23 @@ def _scores(name: str, values: npt.ArrayLike) -> Floats:
             "and 1."
         )
     return array
+
+
+def _credit(uniform: float | None, horizon: int | None) -> float:
+    """-ln(uniform): what the e-value at the horizon gains."""
+    if uniform is None:
+        return 0.0
+    if not 0 < uniform <= 1:
+        raise UsageError(
+            f"uniform is {uniform!r}; it must be above 0 and at most 1. Draw it before the first "
+            "pair."
+        )
+    if horizon is None:
+        raise UsageError(
+            "uniform is given without a horizon; a randomised test needs a planned number of "
+            "pairs. Set horizon."
+        )
+    return -math.log(max(uniform, LEAST_DRAW))
 
 
 def _pair(values: tuple[npt.ArrayLike, npt.ArrayLike] | None) -> tuple[Floats, Floats] | None:

@@ -293,13 +293,14 @@ class StakeRule:
         stake = np.where(mean > 0, np.maximum(share, 0.0), 0.0)
         return stake, stake * (mean - stake * square / 2)
 
-    def max_log_e_values(self, x: Floats, y: Floats, prior: Moments) -> Floats:
+    def max_log_e_values(self, x: Floats, y: Floats, prior: Moments, last: float = 0.0) -> Floats:
         """Largest logarithm that each claim's e-value reached on a series of pairs.
 
         Args:
             x: (n, K) scores of the canary-in context, in the order of the pairs.
             y: (n, K) scores of the canary-out context.
             prior: Moments believed before the first pair, B = 1.
+            last: What is added to the logarithm after the last pair, at least 0.
 
         Returns:
             (C,) maxima over n of ln(e-value).
@@ -315,4 +316,4 @@ class StakeRule:
             gains[:, 0] += now
             path = gains.cumsum(1)
             now, best = path[:, -1], np.maximum(best, path.max(1))
-        return best
+        return np.maximum(best, now + last)

@@ -243,7 +243,7 @@ class _ApproxClaims:
         q = np.where(second_not <= 1 - first, 1 - second_not, first)
         q_not = np.where(second_not <= 1 - first, second_not, 1 - first)
         tiny = expit(-LARGEST)
-        return np.log(np.maximum(q, tiny)) - np.log(np.maximum(q_not, tiny))
+        return np.asarray(np.log(np.maximum(q, tiny)) - np.log(np.maximum(q_not, tiny)))
 
     def _part(self, x: Floats, x_not: Floats, y: Floats, y_not: Floats, claim: Floats) -> Floats:
         """On p = e^epsilon q + delta, up to the corner where p = 1 - q."""
@@ -256,7 +256,7 @@ class _ApproxClaims:
         corner = (1 - self.delta) / (1 + slope)
         q = _peak(rise, np.zeros(np.broadcast(x, y, claim).shape), corner)
         p = slope * q + self.delta
-        return xlogy(x, p) + xlogy(x_not, 1 - p) + xlogy(y, q) + xlogy(y_not, 1 - q)
+        return np.asarray(xlogy(x, p) + xlogy(x_not, 1 - p) + xlogy(y, q) + xlogy(y_not, 1 - q))
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,17 +278,19 @@ class _GaussianClaims:
         shape = np.broadcast(x, y, claim).shape
         a = _peak(rise, np.full(shape, -LARGEST), LARGEST)
         b = a + claim
-        return x * log_ndtr(b) + x_not * log_ndtr(-b) + y * log_ndtr(a) + y_not * log_ndtr(-a)
+        return np.asarray(
+            x * log_ndtr(b) + x_not * log_ndtr(-b) + y * log_ndtr(a) + y_not * log_ndtr(-a)
+        )
 
 
 def _normal_quantile(rate: Floats) -> Floats:
     """Of a rate given as a logit, from its smaller tail."""
-    return np.copysign(ndtri(expit(-np.abs(rate))), rate)
+    return np.asarray(np.copysign(ndtri(expit(-np.abs(rate))), rate))
 
 
 def _mills(a: Floats) -> Floats:
     """Derivative of ln Phi."""
-    return np.exp(-a * a / 2 - log_ndtr(a)) / math.sqrt(2 * math.pi)
+    return np.asarray(np.exp(-a * a / 2 - log_ndtr(a)) / math.sqrt(2 * math.pi))
 
 
 def _peak(rise: Callable[[Floats], Floats], low: Floats, high: npt.ArrayLike) -> Floats:
@@ -298,7 +300,7 @@ def _peak(rise: Callable[[Floats], Floats], low: Floats, high: npt.ArrayLike) ->
         middle = (low + high) / 2
         up = rise(middle) > 0
         low, high = np.where(up, middle, low), np.where(up, high, middle)
-    return (low + high) / 2
+    return np.asarray((low + high) / 2)
 
 
 def _bound(counts: dict[str, int], claims: _Claims, confidence: float) -> float:
@@ -428,7 +430,7 @@ class _Region:
         m, y = self.trials.m, self.ys
         ways = gammaln(m + 1) - gammaln(y + 1) - gammaln(m - y + 1)
         q = q[:, None]
-        return np.exp(ways + y * log_expit(q) + (m - y) * log_expit(-q))
+        return np.asarray(np.exp(ways + y * log_expit(q) + (m - y) * log_expit(-q)))
 
     def improbable(self, tails: Floats, q: Floats, kept: float) -> Bools:
         """Is the region too improbable, given its canary-in tails?"""
@@ -483,7 +485,7 @@ def _first_grid(box: _Box) -> Floats:
     """Logits of p that span its limits."""
     low, high = box.p
     if math.isinf(high):
-        return np.r_[np.linspace(low, low + 20.0, 65), math.inf]
+        return np.asarray(np.r_[np.linspace(low, low + 20.0, 65), math.inf])
     return np.linspace(low, high, 33)
 
 
@@ -524,8 +526,7 @@ def _edge_points(
 ) -> tuple[Floats, Floats]:
     """Rates on the edge of a claim that some outcome's limits allow, as logits."""
     (p_low, p_high), (q_low, q_high) = boxes
-    ends = np.clip([p_low.min(), p_high.max()], -LARGEST, LARGEST)
-    p = np.linspace(*ends, POINTS)
+    p = np.linspace(max(p_low.min(), -LARGEST), min(p_high.max(), LARGEST), POINTS)
     q = claims.edge(p, epsilon)
     some = (q >= q_low.min()) & (q <= q_high.max())
     return p[some], q[some]
