@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from leakbound._catalogue import options_of
 from leakbound.auditing import AuditSpec, make_spec, prepare, run_audit
 from leakbound.errors import LeakboundError, UsageError
 from leakbound.mechanisms import MECHANISMS, option_names
