@@ -17,7 +17,12 @@ from leakbound.reproduce.recipe import Needs, Recipe
 from leakbound.reproduce.tables import PaperTable
 from leakbound.reproduce.values import NO_NUMBERS, PrintedValue, Quantity
 
-__all__ = ["PAPERS", "load_recipes", "paper_tables"]
+try:
+    from yaml import CSafeLoader as Loader  # eight times as fast
+except ImportError:
+    from yaml import SafeLoader as Loader  # type: ignore[assignment]
+
+__all__ = ["PAPERS", "load_recipes", "paper_tables", "read_file"]
 
 PAPERS = ("contextleak", "influence", "tight", "poetry")  # the order in which recipes are listed
 
@@ -126,7 +131,7 @@ def read_file(file: Traversable) -> _File:
         DataError: If it is not as it must be.
     """
     try:
-        return _File.model_validate(yaml.safe_load(file.read_text(encoding="utf-8")))
+        return _File.model_validate(yaml.load(file.read_text(encoding="utf-8"), Loader))
     except (yaml.YAMLError, ValidationError) as error:
         reason = " ".join(str(error).split())
         raise DataError(f"the recipes in {file.name} cannot be read: {reason}.") from None
