@@ -51,7 +51,7 @@ def _part(seen: Observations, pairs: slice, reads: frozenset[Reads]) -> Observat
     def cut(scores: PairedScores | None, read: Reads) -> PairedScores | None:
         return scores.part(pairs) if scores is not None and read in reads else None
 
-    laws, texts = seen.distribution_pairs or (), seen.text_pairs or ()
+    known, texts = seen.distribution_pairs or (), seen.text_pairs or ()
     first, stop, _ = pairs.indices(seen.pairs)
     return Observations(
         seen.first + first,
@@ -59,7 +59,7 @@ def _part(seen: Observations, pairs: slice, reads: frozenset[Reads]) -> Observat
         cut(seen.trial_scores, "trials"),
         cut(seen.simulated_scores, "trials"),
         cut(seen.vote_margins, "votes"),
-        laws[pairs] if "distribution" in reads else None,
+        known[pairs] if "distribution" in reads else None,
         texts[pairs] if "text" in reads else None,
     )
 
@@ -229,7 +229,7 @@ def power(bench: _Bench) -> str:
     return f"{known[0]:.2f} to {known[-1]:.2f}"
 
 
-def tested_pairs(bench: _Bench) -> str:
+def used_pairs(bench: _Bench) -> str:
     """Pairs that enter the bounds are some of the collected ones."""
     estimator = bench.estimator
     design = replace(_designed(_readable(estimator)[0]), pilot=5)
@@ -242,7 +242,7 @@ def tested_pairs(bench: _Bench) -> str:
 
 ESTIMATOR_INVARIANTS: dict[str, Callable[[_Bench], str]] = {
     "members": members,
-    "tested_pairs": tested_pairs,
+    "tested_pairs": used_pairs,
     "early_stop": early_stop,
     "batches": batches,
     "coverage": coverage,

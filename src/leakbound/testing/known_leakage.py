@@ -74,8 +74,8 @@ class RandomizedResponse:
             )
             for _ in range(2)
         )
-        laws = tuple(CategoricalLaw(np.array([p, 1 - p])) for p in (1 - self.wrong, self.wrong))
-        return _observations(trial, simulated, None, (laws[0], laws[1]))
+        known = tuple(CategoricalLaw(np.array([p, 1 - p])) for p in (1 - self.wrong, self.wrong))
+        return _observations(trial, simulated, None, (known[0], known[1]))
 
 
 @dataclass(frozen=True)
@@ -149,11 +149,11 @@ class GaussianVotes:
         against = np.full(pairs, -float(self.voters))
         votes = PairedScores(against + 2 * (rng.random(pairs) < self.noticed), against)
         trial, simulated = (self._noisy(votes, draws, rng) for draws in (1, DRAWS))
-        laws = (
+        known = (
             GaussianLaw(np.array([1.0, self.voters - 1.0]), self.sigma),
             GaussianLaw(np.array([0.0, float(self.voters)]), self.sigma),
         )
-        return _observations(trial, simulated, votes, laws)
+        return _observations(trial, simulated, votes, known)
 
     def _noisy(self, votes: PairedScores, draws: int, rng: np.random.Generator) -> PairedScores:
         spread, shape = self.sigma * math.sqrt(2), (len(votes), draws)
@@ -168,7 +168,7 @@ def _observations(
     trial: PairedScores,
     simulated: PairedScores,
     votes: PairedScores | None,
-    laws: DistributionPair,
+    known: DistributionPair,
 ) -> Observations:
     """All parts of some pairs; a text says whether its score is above the middle."""
     said = tuple(
@@ -177,7 +177,7 @@ def _observations(
     )
     pairs = len(trial)
     flat = PairedScores(trial.member[:, 0], trial.nonmember[:, 0])
-    return Observations(0, pairs, flat, simulated, votes, (laws,) * pairs, said)
+    return Observations(0, pairs, flat, simulated, votes, (known,) * pairs, said)
 
 
 def perfect_observations(design: TrialDesign, pairs: int) -> Observations:
@@ -193,6 +193,6 @@ def perfect_observations(design: TrialDesign, pairs: int) -> Observations:
     top = FAR if design.voters is None else float(design.voters)
     edge = FAR * np.ones((pairs, 1))
     votes = PairedScores(np.full(pairs, top), np.full(pairs, -top))
-    laws = CategoricalLaw(np.array([1.0, 0.0])), CategoricalLaw(np.array([0.0, 1.0]))
+    known = CategoricalLaw(np.array([1.0, 0.0])), CategoricalLaw(np.array([0.0, 1.0]))
     scores = PairedScores(edge, -edge)
-    return _observations(scores, scores, votes, laws)
+    return _observations(scores, scores, votes, known)
