@@ -27,11 +27,12 @@ import leakbound.cli
 
 for module in pkgutil.iter_modules(leakbound.cli.__path__):
     importlib.import_module(f"leakbound.cli.{module.name}")
+import matplotlib.backends.backend_svg, matplotlib.figure
 try:
     from leakbound.models import open_model
     open_model("pocket")  # has the classes of transformers imported
-except ImportError:
-    pass
+except Exception:
+    pass  # without torch
 
 gc.freeze()
 while line := sys.stdin.readline():
