@@ -212,7 +212,8 @@ def target(name: str, a: float, b: float, mu: float, true: float) -> float | Non
 
 def cells(audits: int, shared: bool, seed: int) -> list[Cell]:
     print(
-        f"{audits} audits in each cell, {PAIRS} pairs each, T = {PARTITIONS}, delta = {DELTA:g}, 95 % "
+        f"{audits} audits in each cell, {PAIRS} pairs each, T = {PARTITIONS}, delta = {DELTA:g}, "
+        "95 % "
         "confidence"
     )
     print(

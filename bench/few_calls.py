@@ -7,9 +7,9 @@ reaches 90 % of the truth, with 95 % confidence; median and 90th percentile over
 Sigma is the exact
 calibration of the claim at delta = 1e-5. The score is the exact chance that the noisy margin
 "canary's answer less the other"
-exceeds a threshold, given the votes. "best": what the best single stake would need on average if the
-votes' law were known
-beforehand; an audit that gets there in not many more pairs leaves nothing to gain by betting
+exceeds a threshold, given the votes. "best": what the best single stake would need on average if
+the distribution of the votes were known beforehand; an audit that gets there in not many more pairs
+leaves nothing to gain by staking
 better. For comparison, the published
 audits of private voting draw 8,000,000 answers, or treat a few hundred as the whole population and
 lose the confidence.

@@ -1,4 +1,4 @@
-"""The error tree. Every message says what is wrong, what was got, what it must be, and what to do."""
+"""The error tree. A message says what is wrong, what was got, what it must be, what to do."""
 
 from __future__ import annotations
 

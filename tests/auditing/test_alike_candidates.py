@@ -18,8 +18,9 @@ pytest.importorskip("torch")
 from loopback.running import running
 from loopback.speaking import speaking
 
-SPEC = {"mechanism": "embedding_mean", "attack": "repeat", "canary": "natural", "pairs": 2, "shots": 4, "partitions": 2,
-        "simulations": 100, "insertion": "replace"}  # fmt: skip
+SPEC = {"mechanism": "embedding_mean", "query": "repeat", "canary": "natural", "pairs": 2,
+        "shots": 4, "mechanism.partitions": 2, "simulations": 100,
+        "insertion": "replace"}  # fmt: skip
 
 
 @pytest.mark.parametrize("ignores", [True, False])

@@ -42,7 +42,7 @@ def audited(model: Model, folder: Path, **values: Any) -> Any:
 def test_the_label_of_a_canary_gives_the_undefended_system_away(
     seeing: Model, tmp_path: Path
 ) -> None:
-    assert audited(seeing, tmp_path, attack="input_output").verdict == "violation"
+    assert audited(seeing, tmp_path, query="input_output").verdict == "violation"
 
 
 def test_product_of_experts_in_groups_is_not_refuted(seeing: Model, tmp_path: Path) -> None:
@@ -55,7 +55,7 @@ def test_product_of_experts_in_groups_is_not_refuted(seeing: Model, tmp_path: Pa
 
 @pytest.mark.parametrize("canary", ["marked", "natural"])
 def test_other_canaries_of_images_are_audited(canary: str, seeing: Model, tmp_path: Path) -> None:
-    record = audited(seeing, tmp_path, canary=canary, attack="input_output", pairs=10)
+    record = audited(seeing, tmp_path, canary=canary, query="input_output", pairs=10)
     assert record.counts["pairs"] == 10
 
 
@@ -89,7 +89,7 @@ def test_a_folder_of_images_is_audited_with_a_canary_of_ones_own(
     own = {
         "data": str(tmp_path / "data"),
         "canary": "given",
-        "canary_image": str(tmp_path / "own.png"),
+        "canary.image": str(tmp_path / "own.png"),
     }
     record = audited(seeing, tmp_path / "runs", task=None, shots=4, pairs=4, **own)
     assert record.counts["pairs"] == 4

@@ -24,7 +24,9 @@ def test_a_crash_ends_with_70_and_shows_no_message(tmp_path: Path) -> None:
         "listing.CATALOGUES = None\n"
         "main(['list'])\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True
+    )
     assert done.returncode == 70
     assert "internal error: TypeError in list_command.py" in done.stderr
     assert "not a verdict" in done.stderr

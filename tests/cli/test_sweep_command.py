@@ -71,7 +71,8 @@ def test_a_stopped_sweep_keeps_its_points_and_goes_on_to_the_same_bytes(
 def test_a_grid_of_a_file_asks_once_and_reports(folder: Path) -> None:
     pytest.importorskip("torch")
     (folder / "sweep.yaml").write_text(
-        "mechanism: report_noisy_max\npairs: 5\nshots: 4\nmechanism.partitions: 2\nsimulations: 2000\n"
+        "mechanism: report_noisy_max\npairs: 5\nshots: 4\nmechanism.partitions: 2\n"
+        "simulations: 2000\n"
         "grid:\n  epsilon: [1, 2]\n  estimator: [e_process, joint_votes]\n"
     )
     command = (

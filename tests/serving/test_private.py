@@ -156,7 +156,9 @@ def test_a_model_that_lacks_what_is_asked_is_refused_at_the_start(tmp_path: Path
 
 
 def test_any_callable_can_be_served_at_its_own_price(tmp_path: Path) -> None:
-    system = SystemMechanism(lambda context, query: f"{len(context)} rows", "mine", Gaussian(1.0, 2.0))
+    system = SystemMechanism(
+        lambda context, query: f"{len(context)} rows", "mine", Gaussian(1.0, 2.0)
+    )
     private = PrivateICL(
         system, ROWS, Task("g"), Scripted(), Ledger(tmp_path / "ledger", 3.0, DELTA)
     )

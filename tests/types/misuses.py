@@ -14,4 +14,4 @@ leakbound.audti()
 Hex(digits="8")
 ReportNoisyMax(sigma=1.0, partition=4)
 leakbound.gate("runs/one", max_epsilon="2")
-leakbound.audit([("a message", "a label")]).verdikt
+print(leakbound.audit([("a message", "a label")]).verdikt)

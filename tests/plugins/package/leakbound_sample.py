@@ -155,4 +155,3 @@ def open_sample(rest: str) -> Scripted:
 def open_system(rest: str) -> Any:
     """A system that answers the rest of its address."""
     return lambda context, query: rest
-
