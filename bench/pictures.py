@@ -41,7 +41,7 @@ def main(folder: Path) -> None:
         driver = browser(f"{made}/profile")
         try:
             photograph(
-                driver, Path(made, "demo/report.html"), folder / "audit-report.png", height=1040
+                driver, Path(made, "demo/report.html"), folder / "audit-report.png", height=980
             )
             photograph(
                 driver, Path(made, "note/influence.html"), folder / "influence.png", height=1010
