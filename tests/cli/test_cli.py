@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from commands import cli, launch
 
-from leakbound.auditing import AuditSpec
+from leakbound.auditing.spec import GROUPS
 
 pytest.importorskip("torch")
 
@@ -41,7 +41,7 @@ MISTAKES = [
     ),
     (("audit", "--data", "empty.jsonl"), 2, "holds no rows"),
     (("audit", "--data", "one.jsonl"), 2, "one and the same label"),
-    (("audit", "--attack", "inquirey"), 2, "Did you mean 'membership'"),
+    (("audit", "--query", "memberships"), 2, "Did you mean 'membership'"),
     (("audit", "--mechanism", "noisy_max"), 2, "Did you mean 'report_noisy_max'"),
     (("audit", "--canary", "hexx"), 2, "Did you mean 'hex'"),
     (("audit", "--model", "gpt"), 2, "must be one of pocket"),
@@ -66,7 +66,7 @@ MISTAKES = [
     (
         (
             "audit",
-            "--attack",
+            "--query",
             "input_output",
             "--canary",
             "given",
@@ -79,7 +79,7 @@ MISTAKES = [
         "--canary-label",
     ),
     (("report", "nowhere"), 2, "holds no record.json"),
-    (("list", "attack"), 2, "Did you mean 'attacks'"),
+    (("list", "querys"), 2, "Did you mean 'queries'"),
     (("adit",), 2, "Did you mean 'audit'"),
 ]
 
@@ -120,12 +120,10 @@ def test_mistakes_get_a_sentence(
 
 def test_help_names_every_option_and_the_exit_codes(tmp_path: Path) -> None:
     shown = cli("audit", "--help", cwd=tmp_path).stdout
-    names = [
-        name
-        for name, info in AuditSpec.model_fields.items()
-        if name != "options" and not info.exclude
-    ]
-    assert all(f"--{name.replace('_', '-')}" in shown for name in [*names, "option"])
+    fields = [field for kind in GROUPS.values() for field in kind.model_fields.items()]
+    names = ["system" if name == "address" else name for name, info in fields if not info.exclude]
+    flags = [f"--{name.replace('_', '-')}" for name in names]
+    assert [flag for flag in [*flags, "--option"] if f"  {flag} " not in shown] == []
     assert "130 interrupted" in " ".join(cli("--help", cwd=tmp_path).stdout.split())
 
 

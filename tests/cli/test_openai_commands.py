@@ -169,5 +169,5 @@ def test_an_interruption_is_a_sentence(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         told = process.communicate()[1]
     assert process.returncode == 130
-    assert "the same command goes on" in told
+    assert "the same command resumes" in told
     assert "Traceback" not in told
