@@ -4,6 +4,7 @@ forgetful.
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 from pathlib import Path
@@ -40,11 +41,12 @@ class Forgetful(Ledger):
 
 def server(kind: type[Ledger], folder: Path) -> Any:
     """Two partitions, so that a vote can turn the answer; one answer costs the whole total."""
-    made, seeded = iter(range(10_000)), random.Random(5)
+    made, seeded = itertools.count(), random.Random(5)
+    mechanism = ReportNoisyMax.calibrated(2.0, 1e-5, 2)
 
     def make(context: Context) -> Any:
-        mechanism = ReportNoisyMax.calibrated(2.0, 1e-5, 2)
-        ledger = kind(folder / f"{next(made)}.sqlite", 2.0, 1e-5)
+        name = "none" if kind is Forgetful else next(made)  # a file that nothing is written to
+        ledger = kind(folder / f"{name}.sqlite", 2.0, 1e-5)
         private = PrivateICL(mechanism, context, TASK, MODEL, ledger, randbits=seeded.getrandbits)
         return lambda query: private.answer(query).text
 
