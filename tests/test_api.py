@@ -1,16 +1,19 @@
-"""leakbound.audit: which runs are gone on with."""
+"""leakbound.audit: which runs are resumed, and how parts are named."""
 
 from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import leakbound
+from leakbound._catalogue import Component
 from leakbound.errors import UsageError
+from leakbound.mechanisms import ReportNoisyMax
 from leakbound.tasks import Context
 
 SMALL = {"pairs": 6, "shots": 4, "simulations": 1000}
@@ -99,3 +102,22 @@ def test_systems_of_one_name_and_file_are_not_taken_for_each_other(
             for one in pair
         )
         assert (sound.verdict, leaky.verdict) == ("no_violation", "violation")
+
+
+@dataclass(frozen=True, slots=True)
+class Titled:
+    """A component whose instances have names of their own."""
+
+    name: str = "mine"
+    size: int = 2
+
+
+class Renamed(ReportNoisyMax):
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        return "renamed"
+
+
+def test_a_component_has_the_name_of_its_object() -> None:
+    assert Component.of(Titled("yours"), {}).kind == "yours"
+    assert Component.of(Renamed(1.0), {}).kind == "renamed"

@@ -127,7 +127,7 @@ class Component(BaseModel):
         Returns:
             A component; with `python` set where the catalogue holds another class or none.
         """
-        name, kind = _name(type(thing)) or type(thing).__name__, type(thing)
+        name, kind = _name_of(thing), type(thing)
         listed = name in catalogue and catalogue[name] is kind
         fields = options_of(thing)
         where = None if listed and fields is not None else f"{kind.__module__}:{kind.__qualname__}"
@@ -217,14 +217,16 @@ def _unknown_option(name: str, option: str, known: Mapping[str, Any]) -> UsageEr
 
 
 def _name(kind: type[Any]) -> str:
-    return str(vars(kind).get("name", "")) or next(
-        (
-            str(vars(base)["name"])
-            for base in kind.__mro__
-            if isinstance(vars(base).get("name"), str)
-        ),
-        "",
-    )
+    """The class attribute `name`; "" where instances have names of their own, or none."""
+    found = next((vars(base)["name"] for base in kind.__mro__ if "name" in vars(base)), "")
+    return found if isinstance(found, str) else ""
+
+
+def _name_of(thing: Any) -> str:
+    """The name of an object; that of its class where it has none."""
+    kind = type(thing)
+    own = thing.name if hasattr(thing, "name") else ""
+    return own if isinstance(own, str) and own else kind.__name__
 
 
 def _tupled(value: Any) -> Any:

@@ -9,7 +9,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import CodeType, FunctionType
-from typing import Any, ClassVar, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
 
 from leakbound._catalogue import construct, option_types
 from leakbound.errors import UsageError
@@ -43,6 +43,10 @@ class MechanismBase(Mechanism):
     """
 
     __slots__ = ()
+    if TYPE_CHECKING:  # a subclass writes these as class variables, fields or properties
+        name: ClassVar[Any]
+        access: ClassVar[Any]
+        needs: ClassVar[Any]
     white_box_score: ClassVar[str | None] = None
 
     @property

@@ -53,7 +53,7 @@ class SystemMechanism(MechanismBase):
     needs: ClassVar[RequestKinds] = frozenset()
     white_box_score: ClassVar[str | None] = "score_margin"
     system: System | Answerer = field(repr=False)
-    name: str = "user_system"
+    name: str = "user_system"  # type: ignore[misc]  # a field here, of each system
     guarantee: Guarantee = field(default_factory=NonPrivate)
     scored: bool = False
     source: str = ""
