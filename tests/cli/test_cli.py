@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 
+import click
 import pytest
 from commands import cli, launch
 
@@ -175,3 +177,16 @@ def test_an_answer_takes_its_query_as_an_argument(tmp_path: Path) -> None:
     done = cli(*command, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()
+
+
+@dataclass(frozen=True)
+class WithoutBase:
+    """A registered mechanism that writes every member itself."""
+
+    pace: int = 3
+
+
+def test_a_mechanism_without_our_base_has_flags(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(options.COMPONENTS, "mechanism", {"without_base": WithoutBase})
+    command = click.command()(options.spec_options(lambda **_: None))
+    assert "--pace" in {flag for option in command.params for flag in option.opts}

@@ -16,6 +16,7 @@ from leakbound._catalogue import option_types
 from leakbound.auditing import AuditSpec, load_spec
 from leakbound.auditing.spec import COMPONENTS, GROUPS, KEYS, flat_keys, merge_keys
 from leakbound.errors import UsageError
+from leakbound.mechanisms import MechanismBase
 
 __all__ = ["SETTINGS", "overrides", "spec_from", "spec_options"]
 
@@ -96,7 +97,8 @@ def _options_of(component: str) -> dict[str, tuple[Any, list[str]]]:
 
 
 def _mechanism_types(kind: Any) -> dict[str, Any]:
-    return {**option_types(kind), **kind.option_types()}
+    calibrated = kind.option_types() if issubclass(kind, MechanismBase) else {}
+    return {**option_types(kind), **calibrated}
 
 
 def _taken(component: str, option: str) -> bool:
