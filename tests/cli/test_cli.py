@@ -11,6 +11,7 @@ import pytest
 from commands import cli, launch
 
 from leakbound.auditing.spec import GROUPS
+from leakbound.cli import options
 
 pytest.importorskip("torch")
 
