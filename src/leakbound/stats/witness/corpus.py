@@ -1,0 +1,81 @@
+"""The replies so far as arrays: strings become numbers once, and every refit reads the arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from leakbound.stats.witness.features import ReplyFeatures
+
+__all__ = ["KINDS", "Corpus", "EncodedReply"]
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+# kinds of strings; of strings that occur in the same replies the earlier kind is kept
+KINDS = ("tool", "tools", "finish", "argument", "word", "mark", "opening", "first", "last",
+         "bigram")  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class EncodedReply:
+    """Features of a reply, strings as numbers (PRIVATE).
+
+    Attributes:
+        scalars: (len(SCALARS),) numbers.
+        strings: Numbers of its strings.
+        words: Numbers of those that are words.
+        openings: Numbers of the openings of its sentences, in their order.
+        scores: The reply's own scores, by answer.
+    """
+
+    scalars: Floats
+    strings: Ints
+    words: Ints
+    openings: Ints
+    scores: Mapping[str, float]
+
+
+class Corpus:
+    """Replies in their order, canary-in and canary-out alternating."""
+
+    def __init__(self) -> None:
+        self.replies: list[EncodedReply] = []
+        self.names: list[str] = []
+        self.kinds: list[int] = []
+        self._numbers: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return len(self.replies)
+
+    def encode(self, reply: ReplyFeatures) -> EncodedReply:
+        """Number the strings of a reply; new strings get new numbers.
+
+        Args:
+            reply: Features of the reply.
+
+        Returns:
+            The same features with numbers for strings.
+        """
+        strings = [self._number(s) for s in reply.strings]
+        words = [n for n in strings if KINDS[self.kinds[n]] == "word"]
+        openings = [self._number(s) for s in reply.openings]
+        arrays = (np.array(v, np.int64) for v in (strings, words, openings))
+        return EncodedReply(reply.scalars, *arrays, reply.scores)
+
+    def counts(self) -> Ints:
+        """(strings,) in how many replies each string occurs."""
+        if not self.replies:
+            return np.zeros(len(self.names), np.int64)
+        every = np.concatenate([r.strings for r in self.replies])
+        return np.bincount(every, minlength=len(self.names))
+
+    def _number(self, string: str) -> int:
+        number = self._numbers.get(string)
+        if number is None:
+            number = self._numbers[string] = len(self.names)
+            self.names.append(string)
+            self.kinds.append(KINDS.index(string.partition(":")[0]))
+        return number

@@ -1,0 +1,250 @@
+"""What can be measured of one reply: a row of numbers, and the strings that it contains.
+
+Neither decides anything. A threshold on a number, or the presence of a string, becomes a witness:
+a function of the reply with values 0 and 1, on which an e-process may put a stake.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from leakbound.stats.witness.lexicon import LANGUAGES, PATTERNS, WORD_LISTS
+
+__all__ = ["SCALARS", "ReplyFacts", "ReplyFeatures", "features"]
+
+Floats = npt.NDArray[np.float64]
+MOST_ARGUMENTS = 8  # arguments of one tool call that become strings: a call may hold a document
+LONGEST_VALUE = 40  # characters of an argument that becomes a string
+MOST_COMPARED = 40  # sentences whose order is compared: the cost is quadratic
+_WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)*|\d+(?:[.,:]\d+)*")
+_SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
+_MARK = re.compile(r"[^\w\s]|\n")
+_ITEM = re.compile(r"^\s*(?:[-*•–+]|\d+[.)])\s*")
+_FOREIGN = tuple(code for code in LANGUAGES if code != "en")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ReplyFacts:
+    """What an auditor sees of one reply (PRIVATE).
+
+    Attributes:
+        text: The answer.
+        seconds: How long it took; None if nobody measured it.
+        tokens: Tokens that were generated; None if unknown.
+        finish_reason: Why the answer ended; None if unknown.
+        tool_calls: Names of the tools that were called, or mappings with a "name" and "arguments".
+        scores: A number for each answer that the query allows; None if the system shows none.
+
+    Examples:
+        >>> ReplyFacts("All good.", seconds=0.4)
+        ReplyFacts(<private>)
+    """
+
+    text: str
+    seconds: float | None = None
+    tokens: int | None = None
+    finish_reason: str | None = None
+    tool_calls: tuple[object, ...] = ()
+    scores: Mapping[str, float] | None = None
+
+    def __repr__(self) -> str:
+        return "ReplyFacts(<private>)"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ReplyFeatures:
+    """Measurements of one reply (PRIVATE).
+
+    Attributes:
+        scalars: (len(SCALARS),) numbers; NaN where the reply does not show them.
+        strings: What it contains, each once and with a prefix that names the kind, such as
+            "word:refund"; in the order of their first occurrence.
+        openings: For each sentence or list item, in their order, the string of its first two words.
+        scores: The reply's own scores, by answer.
+    """
+
+    scalars: Floats
+    strings: tuple[str, ...]
+    openings: tuple[str, ...]
+    scores: Mapping[str, float]
+
+
+def features(reply: ReplyFacts, canary: str = "") -> ReplyFeatures:
+    """Measure a reply.
+
+    Args:
+        reply: The reply.
+        canary: Text of the canary of this pair, the same for both of its replies.
+
+    Returns:
+        Its features.
+
+    Examples:
+        >>> "word:sorry" in features(ReplyFacts("Sorry, no.")).strings
+        True
+    """
+    parts = _Parts.of(reply.text)
+    tools = [_tool_name(call) for call in reply.tool_calls]
+    values = _values(reply, parts, tools, canary)
+    scalars = np.fromiter((values[name] for name in SCALARS), float, len(SCALARS))
+    strings = dict.fromkeys([*_strings(parts), *_tool_strings(reply, tools)])
+    openings = tuple(f"opening:{' '.join(words[:2])}" for words in parts.each)
+    return ReplyFeatures(scalars, tuple(strings), openings, dict(reply.scores or {}))
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """Sentences of a text and their words, in lower case; every numeral is the word "#"."""
+
+    text: str
+    sentences: list[str]
+    each: list[list[str]]
+    words: list[str]
+    marks: list[str]
+
+    @staticmethod
+    def of(text: str) -> _Parts:
+        found = (_ITEM.sub("", s).strip() for s in _SENTENCE.split(text))
+        sentences = [s for s in found if s]
+        each = [_words(s) for s in sentences]
+        return _Parts(text, sentences, each, [w for s in each for w in s], _MARK.findall(text))
+
+
+def _words(text: str) -> list[str]:
+    found = _WORD.findall(text.lower().replace("’", "'"))
+    return ["#" if word[0].isdigit() else word for word in found]
+
+
+def _values(
+    reply: ReplyFacts, parts: _Parts, tools: Sequence[str], canary: str
+) -> dict[str, float]:
+    return {
+        **_sizes(parts),
+        **_marks(parts),
+        **_wording(parts),
+        "order_alphabet": _rising([s.lower() for s in parts.sentences]),
+        "order_length": _rising([float(len(s)) for s in parts.sentences]),
+        "canary_words": _overlap(parts, canary),
+        **_metadata(reply, parts, tools),
+    }
+
+
+def _sizes(parts: _Parts) -> dict[str, float]:
+    lengths = [len(words) for words in parts.each] or [0]
+    count = len(parts.words)
+    return {
+        "chars": len(parts.text),
+        "words": count,
+        "sentences": len(parts.sentences),
+        "lines": parts.text.count("\n") + 1,
+        "word_length": sum(map(len, parts.words)) / max(count, 1),
+        "sentence_length": count / len(lengths),
+        "longest_sentence": max(lengths),
+        "first_sentence": lengths[0],
+        "last_sentence": lengths[-1],
+        "type_token_ratio": len(set(parts.words)) / max(count, 1),
+    }
+
+
+def _marks(parts: _Parts) -> dict[str, float]:
+    text, size = parts.text, max(len(parts.text), 1)
+    return {
+        **{name: len(pattern.findall(text)) for name, pattern in PATTERNS.items()},
+        "digits": sum(map(str.isdigit, text)) / size,
+        "upper_case": sum(map(str.isupper, text)) / size,
+        "capital_words": sum(word.isupper() and len(word) > 1 for word in text.split()),
+        "non_ascii": 0 if text.isascii() else sum(ord(c) > 127 for c in text),
+        "exclamations": text.count("!"),
+        "questions": text.count("?"),
+        "commas": text.count(",") / size,
+        "punctuation": len(parts.marks) / size,
+    }
+
+
+def _wording(parts: _Parts) -> dict[str, float]:
+    size = max(len(parts.words), 1)
+    lists = {name: sum(map(w.__contains__, parts.words)) for name, w in WORD_LISTS.items()}
+    share = {code: sum(map(w.__contains__, parts.words)) / size for code, w in LANGUAGES.items()}
+    return {
+        **lists,
+        **{f"stop_{code}": value for code, value in share.items()},
+        "foreign_less_english": max(share[code] for code in _FOREIGN) - share["en"],
+    }
+
+
+def _rising(values: Sequence[str] | Sequence[float]) -> float:
+    """Share of pairs in rising order, less that in falling order (Kendall's tau)."""
+    some = values[:MOST_COMPARED]
+    pairs = [(a, b) for i, b in enumerate(some) for a in some[:i]]
+    rising = sum((b > a) - (b < a) for a, b in pairs)  # type: ignore[operator]
+    return rising / max(len(pairs), 1)
+
+
+def _overlap(parts: _Parts, canary: str) -> float:
+    secret = set(_words(canary))
+    return len(secret & set(parts.words)) / len(secret) if secret else math.nan
+
+
+def _metadata(reply: ReplyFacts, parts: _Parts, tools: Sequence[str]) -> dict[str, float]:
+    seconds = math.nan if reply.seconds is None else float(reply.seconds)
+    tokens = math.nan if reply.tokens is None else float(reply.tokens)
+    return {
+        "seconds": seconds,
+        "tokens": tokens,
+        "seconds_per_token": seconds / max(tokens, 1.0),
+        "tokens_per_word": tokens / max(len(parts.words), 1),
+        "tools": len(tools),
+        "distinct_tools": len(set(tools)),
+    }
+
+
+def _strings(parts: _Parts) -> Iterator[str]:
+    words = parts.words
+    yield from (f"word:{w}" for w in words)
+    yield from (f"mark:{m}" for m in parts.marks)
+    yield from (f"bigram:{a} {b}" for a, b in pairwise(words))
+    for size in (1, 2):
+        yield from (f"opening:{' '.join(s[:size])}" for s in parts.each)
+        yield f"first:{' '.join(words[:size])}"
+        yield f"last:{' '.join(words[-size:])}"
+
+
+def _tool_strings(reply: ReplyFacts, tools: Sequence[str]) -> Iterator[str]:
+    yield from (f"tool:{name}" for name in tools)
+    yield f"tools:{'>'.join(tools)}"
+    yield f"finish:{reply.finish_reason}"
+    for name, call in zip(tools, reply.tool_calls, strict=True):
+        for key, value in list(_arguments(call).items())[:MOST_ARGUMENTS]:
+            yield f"argument:{name}.{key}"
+            yield f"argument:{name}.{key}={str(value)[:LONGEST_VALUE]}"
+
+
+def _inner(call: object) -> object:
+    return call.get("function", call) if isinstance(call, Mapping) else call
+
+
+def _tool_name(call: object) -> str:
+    inner = _inner(call)
+    return str(inner.get("name", "?") if isinstance(inner, Mapping) else inner)
+
+
+def _arguments(call: object) -> Mapping[object, object]:
+    inner = _inner(call)
+    found = inner.get("arguments", {}) if isinstance(inner, Mapping) else {}
+    if isinstance(found, str):
+        try:
+            found = json.loads(found)
+        except ValueError:
+            return {"text": found}
+    return found if isinstance(found, Mapping) else {"value": found}
+
+
+SCALARS = tuple(_values(ReplyFacts(""), _Parts.of(""), (), ""))  # names of the numbers

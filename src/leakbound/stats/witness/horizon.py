@@ -1,0 +1,140 @@
+"""How much to stake: a plan for a known number of pairs, made by dynamic programming.
+
+The plan plays a simple game. The payoff follows a witness, which is of a leak with some confidence
+and of noise otherwise. Each pair changes the e-value, and the confidence by Bayes' rule; besides,
+a witness of noise is in time replaced by a better one. The plan is only about power: an e-process
+stays valid whatever it stakes.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import csr_matrix
+
+__all__ = ["LARGEST", "Plan", "plan_stakes"]
+
+Floats = npt.NDArray[np.float64]
+LARGEST = 0.999  # share of the stake that could lose everything
+SHARES = np.array([0, .1, .2, .3, .35, .4, .45, .5, .55, .6, .7, .8, .9, 1])  # fmt: skip
+LOWEST, STEP = -5.0, 0.05  # grid of log e-values; below it nothing is left to plan for
+LOGITS = np.linspace(-3.0, 4.0, 11)  # grid of the confidence
+RATES = (0.28, 0.11)  # of a witness of a leak, at a claim of .25; other claims keep the margin
+MARGIN = math.log(RATES[0] / RATES[1]) - 0.25
+MOST = 0.9  # largest rate of a witness
+NOISE = 0.2  # rate of a witness of noise
+FOUND = 0.012  # chance a pair that a witness of noise gives way to that of the leak
+SOON, LATER = 0.6, 0.65  # a rejection after that share of the pairs is worth less: LATER, not 1
+PATIENCE = 0.999  # and each pair makes it worth that much less
+BEYOND = 0.5  # share after the planned number of pairs, at full confidence
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Shares of the largest stake.
+
+    Attributes:
+        log_e: (points,) grid of log e-values.
+        shares: (horizon + 1, points, len(LOGITS)) shares, by pairs left.
+    """
+
+    log_e: Floats
+    shares: Floats
+
+    def share(self, left: int, log_e: float, confidence: float) -> float:
+        """The share to stake now.
+
+        Args:
+            left: Pairs that are left of the horizon; 0 or less beyond it.
+            log_e: Log e-value now.
+            confidence: How sure it is that the witness is of a leak, in [0, 1].
+
+        Returns:
+            A share of the largest stake, in [0, 1].
+        """
+        if left <= 0:
+            return BEYOND * confidence
+        confidence = min(max(confidence, 1e-9), 1 - 1e-9)
+        table = self.shares[min(left, len(self.shares) - 1)]
+        at = np.interp(math.log(confidence / (1 - confidence)), LOGITS, np.arange(LOGITS.size))
+        low = min(int(at), LOGITS.size - 2)
+        column = table[:, low] * (1 - (at - low)) + table[:, low + 1] * (at - low)
+        return float(np.interp(log_e, self.log_e, column))
+
+
+@lru_cache(maxsize=32)
+def plan_stakes(horizon: int, epsilon: float, delta: float, level: float) -> Plan:
+    """Plan the stakes that reach a level likely and soon.
+
+    Args:
+        horizon: Number of pairs.
+        epsilon: Claimed epsilon.
+        delta: Claimed delta.
+        level: Log e-value that rejects.
+
+    Returns:
+        A plan.
+
+    Examples:
+        >>> plan = plan_stakes(50, 0.25, 1e-5, 3.0)
+        >>> plan.share(50, 0.0, 0.05) < plan.share(50, 0.0, 0.9)
+        True
+    """
+    points = np.append(np.arange(LOWEST, level, STEP), level)
+    payoffs, leak, noise = _outcomes(epsilon, delta)
+    moves = _moves(points, payoffs)
+    sure = 1 / (1 + np.exp(-LOGITS))[:, None]
+    chance = sure * leak + (1 - sure) * noise  # (confidence, outcomes)
+    after = sure * leak / chance
+    after += FOUND * (1 - after)
+    blends = [_blend(after[:, o]) * chance[:, o] for o in range(len(payoffs))]
+    shares = np.zeros((horizon + 1, points.size, LOGITS.size), np.float32)
+    value = np.zeros((points.size, LOGITS.size))
+    for left in range(1, horizon + 1):
+        value[-1] = 1.0 if left > (1 - SOON) * horizon else LATER
+        future = np.concatenate([value @ blend for blend in blends])
+        mean = PATIENCE * (moves @ future).reshape(SHARES.size, points.size, -1)
+        best = mean.argmax(0)
+        shares[left] = SHARES[best]
+        value = np.take_along_axis(mean, best[None], 0)[0]
+    return Plan(points, shares)
+
+
+def _outcomes(epsilon: float, delta: float) -> tuple[Floats, Floats, Floats]:
+    """Gains of the largest stake in the four outcomes; their chances under leak and noise."""
+    odds = math.exp(epsilon)
+    payoffs = LARGEST * (np.array([1.0, -odds, 1.0 - odds, 0.0]) - delta) / (odds + delta)
+    high = min(MOST, RATES[1] * math.exp(epsilon + MARGIN))
+    return payoffs, _pair(high, high / math.exp(epsilon + MARGIN)), _pair(NOISE, NOISE)
+
+
+def _pair(x: float, y: float) -> Floats:
+    return np.array([x * (1 - y), (1 - x) * y, x * y, (1 - x) * (1 - y)])
+
+
+def _moves(points: Floats, payoffs: Floats) -> csr_matrix:
+    """(shares * points, outcomes * points) interpolates a value at the next log e-values."""
+    reached = points[:, None] + np.log1p(SHARES[:, None, None] * payoffs)  # (S, n, O)
+    at = np.interp(reached, points, np.arange(points.size))
+    low = np.minimum(at.astype(int), points.size - 2)
+    inside = reached >= points[0]
+    rows = np.broadcast_to(np.arange(at[..., 0].size).reshape(*at.shape[:2], 1), at.shape)
+    columns = low + points.size * np.arange(payoffs.size)
+    weights = np.stack([(1 - (at - low)) * inside, (at - low) * inside])
+    entries = (np.stack([rows, rows]).ravel(), np.stack([columns, columns + 1]).ravel())
+    shape = (at[..., 0].size, payoffs.size * points.size)
+    return csr_matrix((weights.ravel(), entries), shape=shape)
+
+
+def _blend(confidence: Floats) -> Floats:
+    """(from, to) matrix that interpolates a value at each of the new confidences."""
+    logits = np.clip(np.log(confidence / (1 - confidence)), LOGITS[0], LOGITS[-1])
+    at = np.interp(logits, LOGITS, np.arange(LOGITS.size))
+    low = np.minimum(at.astype(int), LOGITS.size - 2)
+    blend, to = np.zeros((LOGITS.size, LOGITS.size)), np.arange(LOGITS.size)
+    blend[low, to], blend[low + 1, to] = 1 - (at - low), at - low
+    return blend

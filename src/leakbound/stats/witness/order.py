@@ -1,0 +1,131 @@
+"""Is the order of sentences unusual? A mixture of two orders, fitted without labels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from leakbound.stats.witness.corpus import EncodedReply
+
+__all__ = ["OrderModel"]
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+MOST_KEYS = 24  # openings whose order is compared: 276 pairs of them
+FEWEST = 4  # replies in which an opening must occur
+SHRINK = 6.0  # replies without an order that are added to each pair of openings
+RARE = 0.8  # quantile of the score from which a reply rather belongs to the rarer order
+SHARPNESS = 4.0  # slope of that membership, in standard deviations of the score
+ROUNDS = 4  # of fitting members and orders in turn; more change nothing
+SURE = 0.02  # least chance of either order of two openings
+
+
+@dataclass(frozen=True, slots=True)
+class OrderModel:
+    """Which of two openings usually comes first, overall and in the rarer of two orders.
+
+    Attributes:
+        keys: (K,) numbers of the openings.
+        mean: (pairs,) in all replies, share of "first before second" less that of the reverse.
+        odds: (2, pairs) log odds of the rarer order against the usual one where the first stands
+            before the second, and where it does not.
+    """
+
+    keys: Ints
+    mean: Floats
+    odds: Floats
+
+    @staticmethod
+    def fit(replies: Sequence[EncodedReply]) -> tuple[OrderModel, Floats]:
+        """Fit the model, and score each reply by a model of the others.
+
+        Args:
+            replies: The replies so far.
+
+        Returns:
+            The model and (replies, 2) scores.
+        """
+        keys = _frequent(replies)
+        if keys.size < 2:
+            none = np.zeros(0)
+            return OrderModel(none.astype(int), none, np.zeros((2, 0))), np.zeros((len(replies), 2))
+        signs = np.stack([_precedence(r, keys) for r in replies])
+        pairs = _Pairs(signs, np.abs(signs), np.sqrt(np.abs(signs).sum(1) + 1))
+        first = pairs.likeness(pairs.means(np.ones(len(signs))))
+        score, member = first, np.ones(len(signs))
+        for _ in range(ROUNDS):
+            member = _members(score)
+            score = pairs.ratio(_odds(pairs.means(member), pairs.means(1 - member)))
+        mean = pairs.mean(np.ones(len(signs)))
+        odds = _odds(pairs.mean(member), pairs.mean(1 - member))
+        return OrderModel(keys, mean, odds), np.column_stack([first, score])
+
+    def score(self, reply: EncodedReply) -> Floats:
+        """How much a new reply follows the common order more than usual, and the rarer order.
+
+        Args:
+            reply: The reply.
+
+        Returns:
+            (2,) scores.
+        """
+        if self.keys.size < 2:
+            return np.zeros(2)
+        signs = _precedence(reply, self.keys)[None]
+        pairs = _Pairs(signs, np.abs(signs), np.sqrt(np.abs(signs).sum(1) + 1))
+        return np.array([pairs.likeness(self.mean)[0], pairs.ratio(self.odds)[0]])
+
+
+@dataclass(frozen=True, slots=True)
+class _Pairs:
+    """(replies, pairs) signs: 1 first before second, -1 the reverse, 0 not both there."""
+
+    signs: Floats
+    there: Floats
+    size: Floats
+
+    def mean(self, weight: Floats) -> Floats:
+        return np.asarray(weight @ self.signs / (weight @ self.there + SHRINK))
+
+    def means(self, weight: Floats) -> Floats:
+        """(replies, pairs) the same without the reply's own share."""
+        own = weight[:, None]
+        mass = weight @ self.there - own * self.there
+        return np.asarray((weight @ self.signs - own * self.signs) / (mass + SHRINK))
+
+    def likeness(self, mean: Floats) -> Floats:
+        return np.asarray(((self.signs - mean) * mean * self.there).sum(1) / self.size)
+
+    def ratio(self, odds: Floats) -> Floats:
+        up, down = odds
+        return np.asarray(
+            (np.maximum(self.signs, 0) * up + np.maximum(-self.signs, 0) * down).sum(1) / self.size
+        )
+
+
+def _frequent(replies: Sequence[EncodedReply]) -> Ints:
+    every = np.concatenate([np.unique(r.openings) for r in replies])
+    count = np.bincount(every)
+    often = np.flatnonzero(count >= FEWEST)
+    return np.asarray(often[np.argsort(-count[often], kind="stable")][:MOST_KEYS])
+
+
+def _precedence(reply: EncodedReply, keys: Ints) -> Floats:
+    place = np.full(len(keys), np.nan)
+    for at, opening in reversed(list(enumerate(reply.openings))):  # its first place counts
+        place[keys == opening] = at
+    i, j = np.triu_indices(len(keys), 1)
+    return np.nan_to_num(np.sign(place[j] - place[i]))
+
+
+def _members(score: Floats) -> Floats:
+    distance = (score - np.quantile(score, RARE)) / (score.std() + 1e-9)
+    return np.asarray(1 / (1 + np.exp(-SHARPNESS * distance)))
+
+
+def _odds(rare: Floats, usual: Floats) -> Floats:
+    p, q = (np.clip((1 + m) / 2, SURE, 1 - SURE) for m in (rare, usual))
+    return np.stack([np.log(p / q), np.log((1 - p) / (1 - q))])

@@ -1,0 +1,257 @@
+"""The witnesses of a refit: thresholds on numbers and presences of strings, with their priors.
+
+Thresholds, vocabulary and priors depend on the replies so far, but not on which context each is of.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from leakbound.stats.witness.corpus import Corpus, EncodedReply
+from leakbound.stats.witness.features import SCALARS
+from leakbound.stats.witness.pool import POOL, PoolModel
+
+__all__ = ["Panel"]
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+FEWEST = 4  # replies with, and without, a string that becomes a witness
+MOST_STRINGS = 1500  # strings that become witnesses: bounds time for long replies
+MOST_SCORES = 20  # answers whose own scores become numbers
+COMPONENTS = 6  # principal components of the strings: words that come together, as in a paraphrase
+ROUNDS = 5  # of the subspace iteration that finds them
+FEW_VALUES = 8  # up to which every gap between values is a threshold
+LEVELS = np.linspace(0.05, 0.95, 19)  # quantiles that are thresholds of other numbers
+INNER = (0.03, 0.97)  # quantiles between which the two widest gaps are thresholds too
+CLEAR = (0.02, 2.0)  # least and largest gap, in standard deviations, that the prior tells apart
+CLARITY = 6.0  # power of the explained variance: a normal variable's best split has .64, two
+#                clear groups have .9, so this tells them apart by a factor of 8
+# prior of a number, divided between its thresholds: the usual channels first, others DENSE
+PRIORS = {
+    "chars": 2.0, "words": 1.0, "sentences": 2.0, "refusal": 4.0, "apology": 1.0, "seconds": 1.0,
+    "seconds_beyond_tokens": 4.0, "seconds_beyond_chars": 2.0, "tokens": 1.0,
+    "tokens_beyond_words": 3.0, "tokens_per_word": 1.0, "tools": 2.0, "distinct_tools": 1.0,
+    "citations": 4.0, "urls": 2.0, "foreign_less_english": 4.0, "non_ascii": 1.0, "hedges": 4.0,
+    "certainty": 3.0, "bullets": 3.0, "headings": 1.0, "bold": 1.0, "code": 1.0, "tables": 1.0,
+    "order": 1.0, "order_sharp": 3.0, "mean_idf": 2.0, "novelty": 1.0,
+}  # fmt: skip
+DENSE, COMPONENT, SCORE = 0.2, 1.0, 2.0  # prior of other numbers, of a component, of a score
+STRINGS, TOOLS = 2.5, 12.0  # prior of all strings together, and of those about tools
+COMMON = 0.25  # share of replies up to which a witness is the more plausible the more it occurs
+# a canary rather adds something than removes it: X over Y and Y over X on the rarer value of a
+# witness, then the same on the more common one, whose ratio can hardly exceed a claim
+DIRECTIONS = np.log([1.0, 0.35, 0.06, 0.04])
+_TOOL_KINDS = len(("tool", "tools", "finish", "argument"))  # the first of KINDS
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Panel:
+    """J witnesses, each 0 or 1 on a reply, 1 being the rarer value so far.
+
+    Attributes:
+        pool: What is usual among the replies so far.
+        columns: (strings,) column of each string that is looked at; -1 for others.
+        centre: (V,) share of replies with each of the V strings in a column.
+        loadings: (V, COMPONENTS) of the principal components.
+        answers: Answers whose own scores are numbers.
+        number: (thresholds,) which number each threshold is on.
+        threshold: (thresholds,) their values.
+        present: (presences,) columns of strings that are witnesses.
+        flip: (J,) whether a witness is 1 where its condition does not hold.
+        log_prior: (J, 4) logarithm of the prior of each witness in each of four directions.
+        names: What each witness is, for reports.
+    """
+
+    pool: PoolModel
+    columns: Ints
+    centre: Floats
+    loadings: Floats
+    answers: tuple[str, ...]
+    number: Ints
+    threshold: Floats
+    present: Ints
+    flip: Bools
+    log_prior: Floats
+    names: tuple[str, ...]
+
+    @staticmethod
+    def fit(corpus: Corpus) -> tuple[Panel, Bools]:
+        """Choose witnesses.
+
+        Args:
+            corpus: The replies so far, at least one pair.
+
+        Returns:
+            The panel, and (replies, J) values of its witnesses on the same replies.
+        """
+        return _fit(corpus)
+
+    def values(self, reply: EncodedReply) -> Bools:
+        """The witnesses on a later reply.
+
+        Args:
+            reply: The reply.
+
+        Returns:
+            (J,) values.
+        """
+        row = _row(reply.strings, self.columns, len(self.centre))
+        numbers = np.concatenate(
+            [reply.scalars, self.pool.features(reply), (row - self.centre) @ self.loadings]
+        )
+        numbers = np.append(numbers, _scores([reply], self.answers)[0])
+        above = numbers[self.number] > self.threshold  # NaN is never above
+        return np.asarray(np.concatenate([above, row[self.present]]) ^ self.flip)
+
+
+def _fit(corpus: Corpus) -> tuple[Panel, Bools]:
+    columns, kinds, strings = _vocabulary(corpus)
+    rows = np.stack([_row(r.strings, columns, len(strings)) for r in corpus.replies])
+    present = _distinct(rows, np.argsort(kinds, kind="stable"))
+    centre, loadings = _components(rows, present)
+    pool, pooled = PoolModel.fit(corpus)
+    answers = _answers(corpus.replies)
+    parts = [np.stack([r.scalars for r in corpus.replies]), pooled, (rows - centre) @ loadings]
+    numbers = np.column_stack([*parts, _scores(corpus.replies, answers)])
+    names = (*SCALARS, *POOL, *(f"component:{i}" for i in range(loadings.shape[1])),
+             *(f"score:{answer}" for answer in answers))  # fmt: skip
+    number, threshold, clear = _thresholds(numbers, names)
+    past = np.concatenate([numbers[:, number] > threshold, rows[:, present]], 1)
+    flip = past.mean(0) > 0.5
+    past ^= flip
+    prior = np.concatenate([clear, _string_prior(kinds[present] < _TOOL_KINDS)])
+    kept = _distinct(past, np.argsort(-prior, kind="stable"))
+    plausible = prior[kept] * np.minimum(past[:, kept].mean(0) + 0.005, COMMON)
+    said = [f"{names[j]} > {cut:.4g}" for j, cut in zip(number, threshold, strict=True)]
+    said += [strings[j] for j in present]
+    cuts, others = kept[kept < number.size], kept[kept >= number.size] - number.size
+    panel = Panel(
+        pool=pool, columns=columns, centre=centre, loadings=loadings, answers=answers,
+        number=number[cuts], threshold=threshold[cuts], present=present[others],
+        flip=flip[kept], log_prior=np.log(plausible)[:, None] + DIRECTIONS,
+        names=tuple(said[j] for j in kept),
+    )  # fmt: skip
+    return panel, past[:, kept]
+
+
+def _vocabulary(corpus: Corpus) -> tuple[Ints, Ints, list[str]]:
+    """Column of each string, kind of each column, string of each column."""
+    count = corpus.counts()
+    rarer = np.minimum(count, len(corpus) - count)
+    kept = np.flatnonzero(rarer >= FEWEST)
+    kept = np.sort(kept[np.argsort(-rarer[kept], kind="stable")][:MOST_STRINGS])
+    columns = np.full(len(corpus.names), -1)
+    columns[kept] = np.arange(kept.size)
+    return columns, np.asarray(corpus.kinds)[kept], [corpus.names[n] for n in kept]
+
+
+def _row(strings: Ints, columns: Ints, size: int) -> Bools:
+    """(size,) which columns a reply has; strings that are newer than the columns have none."""
+    at = columns[strings[strings < columns.size]]
+    row = np.zeros(size, bool)
+    row[at[at >= 0]] = True
+    return row
+
+
+def _distinct(rows: Bools, order: Ints) -> Ints:
+    """Of equal columns, the one that is first in `order`; in the order of columns."""
+    if not rows.shape[1]:
+        return np.zeros(0, np.int64)
+    packed = np.ascontiguousarray(np.packbits(rows, axis=0).T[order])
+    _, first = np.unique(packed.view(f"V{packed.shape[1]}").ravel(), return_index=True)
+    return np.sort(order[first])
+
+
+def _components(rows: Bools, present: Ints) -> tuple[Floats, Floats]:
+    """Centre of all columns, and loadings of the principal components of the distinct ones."""
+    centre = np.zeros(rows.shape[1])
+    some = rows[:, present].astype(float)
+    centre[present] = some.mean(0)
+    deviation = some.std(0) + 1e-9
+    scaled = (some - centre[present]) / deviation
+    count = min(COMPONENTS, *scaled.shape)
+    loadings = np.zeros((rows.shape[1], count))
+    if count:
+        basis = np.random.default_rng(0).normal(size=(len(scaled), min(count + 4, len(scaled))))
+        for _ in range(ROUNDS):
+            basis, _ = np.linalg.qr(scaled @ (scaled.T @ basis))
+        found = np.linalg.svd(basis.T @ scaled, full_matrices=False)[2][:count]
+        loadings[present, : len(found)] = found.T / deviation[:, None]
+    return centre, loadings
+
+
+def _answers(replies: Sequence[EncodedReply]) -> tuple[str, ...]:
+    count: dict[str, int] = {}
+    for reply in replies:
+        for answer in reply.scores:
+            count[answer] = count.get(answer, 0) + 1
+    often = [answer for answer, n in count.items() if n >= FEWEST]
+    return tuple(sorted(often, key=lambda answer: (-count[answer], answer))[:MOST_SCORES])
+
+
+def _scores(replies: Sequence[EncodedReply], answers: tuple[str, ...]) -> Floats:
+    rows = [[float(r.scores.get(answer, math.nan)) for answer in answers] for r in replies]
+    return np.array(rows).reshape(len(rows), len(answers))
+
+
+def _thresholds(numbers: Floats, names: Sequence[str]) -> tuple[Ints, Floats, Floats]:
+    """Which number each threshold is on, its value and its prior."""
+    which, cuts, priors = [np.zeros(0, np.int64)], [np.zeros(0)], [np.zeros(0)]
+    for j, name in enumerate(names):
+        values = numbers[:, j]
+        cut, clear = _cuts(values[np.isfinite(values)])
+        if cut.size:
+            which.append(np.full(cut.size, j))
+            cuts.append(cut)
+            priors.append(_base(name) * clear / clear.sum() * clear.max())
+    return np.concatenate(which), np.concatenate(cuts), np.concatenate(priors)
+
+
+def _base(name: str) -> float:
+    kinds = {"component": COMPONENT, "score": SCORE}
+    return PRIORS.get(name, kinds.get(name.partition(":")[0], DENSE))
+
+
+def _cuts(values: Floats) -> tuple[Floats, Floats]:
+    """Thresholds between the values, and how clearly each divides them into two groups."""
+    distinct = np.unique(values)
+    if distinct.size < 2:
+        return np.zeros(0), np.zeros(0)
+    at = np.arange(1, distinct.size)
+    if distinct.size > FEW_VALUES:
+        at = _chosen(values, distinct)
+    low, high = distinct[at - 1], distinct[at]
+    gap = np.clip((high - low) / (values.std() + 1e-12), *CLEAR)
+    middle = (low + high) / 2
+    return middle, gap * np.maximum(_explained(values, middle), 0.01) ** CLARITY
+
+
+def _chosen(values: Floats, distinct: Floats) -> Ints:
+    """Indices of the distinct values that quantiles, and the two widest gaps, begin at."""
+    low, high = np.quantile(values, INNER)
+    inner = np.flatnonzero((distinct[:-1] >= low) & (distinct[1:] <= high))
+    widest = inner[np.argsort(-np.diff(distinct)[inner], kind="stable")[:2]] + 1
+    at = np.searchsorted(distinct, np.quantile(values, LEVELS), side="right")
+    at = np.unique(np.concatenate([at, widest]))
+    return np.asarray(at[(at > 0) & (at < distinct.size)])
+
+
+def _explained(values: Floats, cuts: Floats) -> Floats:
+    """Share of the variance that lies between the two sides of each cut; outliers are cut off."""
+    ranked = np.sort(values)
+    below = np.searchsorted(ranked, cuts)
+    ranked = np.clip(ranked, *np.quantile(values, (0.01, 0.99)))
+    sums = np.concatenate([[0.0], ranked.cumsum()])
+    distance = sums[below] / below - sums[-1] / ranked.size
+    between = distance**2 * below / (ranked.size - below)
+    return np.asarray(np.clip(between / max(float(ranked.var()), 1e-12), 0, 1))
+
+
+def _string_prior(tools: Bools) -> Floats:
+    return np.where(tools, TOOLS / max(tools.sum(), 1), STRINGS / max((~tools).sum(), 1))

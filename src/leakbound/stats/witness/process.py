@@ -1,0 +1,263 @@
+"""The learned witness as an e-process over pairs of replies."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from leakbound._check import at_least, confidence_level, count, delta_value
+from leakbound.errors import UsageError
+from leakbound.privacy import ApproxDP, Guarantee
+from leakbound.stats.estimate import Estimate
+from leakbound.stats.witness.corpus import Corpus
+from leakbound.stats.witness.features import ReplyFacts, features
+from leakbound.stats.witness.horizon import BEYOND, LARGEST, Plan, plan_stakes
+from leakbound.stats.witness.panel import Panel
+from leakbound.stats.witness.stakes import Portfolio, Record
+
+__all__ = ["WitnessProcess"]
+
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+FIRST = 12  # pairs before the first stake: fewer show nothing
+# claims whose rejection bounds epsilon from below, beside the tested one
+SCAN = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0)
+LARGEST_EPSILON = 700.0  # e^700 is about the largest float
+ASSUMES = ("pairs are independent, or drawn so that the claim holds for each given the past",)
+
+
+class WitnessProcess:
+    """Anytime-valid test of a claim on whole replies; may be read and stopped after any pair.
+
+    For any function g of a reply with values in [0, 1], (epsilon, delta)-DP implies
+    E g(X) <= e^epsilon E g(Y) + delta for the replies X, Y of neighbouring contexts, and the same
+    with X and Y exchanged. The process stakes on many functions at once, single thresholds and
+    strings, and learns from earlier pairs which ones tell the contexts apart.
+
+    Args:
+        claim: Guarantee to be tested.
+        confidence: 1 - alpha, in (0, 1).
+        horizon: Planned number of pairs, at least 1. It sizes the stakes and cannot make a result
+            invalid.
+        delta: Failure probability in [0, 1) at which a claim that is not an `ApproxDP` is read.
+        scan: Larger and smaller claimed values of epsilon that are tested beside the claim; their
+            rejections make `epsilon_lower_bound`. They cost about as much time as the claim does.
+
+    Raises:
+        UsageError: If an argument lies outside its range, or the claim states nothing at delta.
+
+    Guarantee:
+        If the claim holds for every pair given the past, it is rejected with probability at most
+        1 - confidence, at any stopping time. Witnesses, weights and stakes of a pair are functions
+        of earlier pairs only.
+
+    Reference:
+        Ville (1939); Waudby-Smith and Ramdas (JRSS B 2024).
+
+    Examples:
+        A system that refuses whenever the canary is in its context:
+
+        >>> from leakbound.privacy import PureDP
+        >>> process = WitnessProcess(PureDP(0.5), horizon=60, scan=())
+        >>> for _ in range(60):
+        ...     process.observe(ReplyFacts("I cannot answer that."), ReplyFacts("It is 12."))
+        >>> process.rejected
+        True
+    """
+
+    def __init__(
+        self,
+        claim: Guarantee,
+        confidence: float = 0.95,
+        horizon: int = 200,
+        delta: float = 1e-5,
+        scan: tuple[float, ...] = SCAN,
+    ) -> None:
+        self.claim, self.confidence = claim, confidence_level(confidence)
+        self.horizon = max(1, count("horizon", horizon))
+        self.delta = claim.delta if isinstance(claim, ApproxDP) else float(delta_value(delta))
+        self.epsilon = _readable(claim, self.delta)
+        self.scan = tuple(sorted({self.epsilon, *map(float, at_least("scan", scan, 0.0))}))
+        plan = plan_stakes(self.horizon, self.epsilon, self.delta, self.log_threshold)
+        self._tests = {e: _Test(e, self.delta, None) for e in self.scan}
+        self._tests[self.epsilon].plan = plan
+        self._corpus = Corpus()
+        self._panel: Panel | None = None
+        self._record = Record(np.zeros((0, 0), bool), 0)
+        self._next_fit = FIRST
+
+    def observe(self, reply_in: ReplyFacts, reply_out: ReplyFacts, canary: str = "") -> None:
+        """Observe one pair.
+
+        Args:
+            reply_in: Reply of the canary-in context.
+            reply_out: Reply of the canary-out context to the same query.
+            canary: Text of the canary of this pair, chosen before the replies; it lets their
+                overlap with it be a feature.
+
+        Raises:
+            ArithmeticError: If an e-value would become negative, which no reply can bring about.
+        """
+        self._stake()
+        pair = [self._corpus.encode(features(r, canary)) for r in (reply_in, reply_out)]
+        if self._panel is not None:
+            x, y = (self._panel.values(reply) for reply in pair)
+            for test in self._tests.values():
+                test.settle(x, y)
+            self._record.add(x, y)
+        self._corpus.replies += pair
+        for test in self._tests.values():
+            test.path.append(test.log_e)
+
+    @property
+    def pairs(self) -> int:
+        """Pairs seen so far."""
+        return len(self._corpus) // 2
+
+    @property
+    def e_value(self) -> float:
+        """Evidence against the claim now; under the claim its expectation is at most 1."""
+        return math.exp(min(self.log_e_value, 700.0))  # e^700 is about the largest float
+
+    @property
+    def log_e_value(self) -> float:
+        """Logarithm of the e-value now."""
+        return self._tests[self.epsilon].log_e
+
+    @property
+    def log_e_values(self) -> Floats:
+        """(pairs,) logarithm of the e-value after each pair."""
+        return np.array(self._tests[self.epsilon].path)
+
+    @property
+    def log_threshold(self) -> float:
+        """ln(1/alpha): the logarithm of the e-value that rejects."""
+        return -math.log(1 - self.confidence)
+
+    @property
+    def rejected(self) -> bool:
+        """Has the e-value ever reached 1/alpha?"""
+        return self._reached(self.epsilon)
+
+    @property
+    def rejected_at(self) -> int | None:
+        """Number of pairs after which the e-value first reached 1/alpha; None if it never did."""
+        over = np.flatnonzero(self.log_e_values >= self.log_threshold)
+        return int(over[0]) + 1 if over.size else None
+
+    def rejects(self, claim: Guarantee) -> bool:
+        """Has the e-value of a claim ever reached 1/alpha?
+
+        Args:
+            claim: Any guarantee. It is read at the process's delta, and tested by the smallest
+                epsilon of `scan` that it implies.
+
+        Returns:
+            Whether it is rejected; False if it implies no epsilon of `scan`.
+        """
+        implied = [e for e in self.scan if e >= claim.epsilon(self.delta)]
+        return bool(implied) and self._reached(implied[0])
+
+    def scan_log_e_values(self) -> dict[float, Floats]:
+        """The e-processes of all claims that are tested at once, for combination with others.
+
+        Returns:
+            For each epsilon of `scan`, (pairs,) logarithms of the e-value after each pair.
+        """
+        return {epsilon: np.array(test.path) for epsilon, test in self._tests.items()}
+
+    def epsilon_lower_bound(self) -> Estimate:
+        """Largest epsilon of `scan` such that it and all smaller ones there are rejected.
+
+        Returns:
+            An estimate of kind `lower_bound` at the process's delta, for any mechanism.
+
+        Guarantee:
+            Exceeds the true epsilon(delta) with probability at most 1 - confidence, at any
+            stopping time: claims are nested, so to pass the truth it would have to reject the
+            smallest true claim of `scan`.
+        """
+        bound = 0.0
+        for epsilon in self.scan:
+            if not self._reached(epsilon):
+                break
+            bound = epsilon
+        return Estimate(
+            method="witness",
+            kind="lower_bound",
+            epsilon=bound,
+            delta=self.delta,
+            confidence=self.confidence,
+            counts={"pairs": self.pairs},
+            assumptions=ASSUMES,
+            threshold="chosen before each pair from earlier pairs",
+        )
+
+    def leaders(self, most: int = 5) -> tuple[tuple[str, float], ...]:
+        """The witnesses that carry most of the next stake against the claim.
+
+        Args:
+            most: How many at most.
+
+        Returns:
+            Name and share of the stake of each, the largest first; empty before the first stake.
+        """
+        if self._panel is None:
+            return ()
+        share = Portfolio.of(self._record, self._panel.log_prior, self.epsilon).weights.sum(1)
+        order = np.argsort(-share, kind="stable")[:most]
+        return tuple((self._panel.names[j], float(share[j])) for j in order)
+
+    def _reached(self, epsilon: float) -> bool:
+        return max(self._tests[epsilon].path, default=0.0) >= self.log_threshold
+
+    def _stake(self) -> None:
+        """Refit where it is time, and fix the stakes of the next pair."""
+        if self.pairs == self._next_fit:
+            self._next_fit = max(self.pairs + 4, round(1.2 * self.pairs))
+            self._panel, past = Panel.fit(self._corpus)
+            self._record = Record(past, self._next_fit)
+        if self._panel is not None:
+            for test in self._tests.values():
+                test.stake(self._record, self._panel.log_prior, self.horizon - self.pairs)
+
+
+class _Test:
+    """The e-process of one claimed epsilon."""
+
+    def __init__(self, epsilon: float, delta: float, plan: Plan | None) -> None:
+        self.odds, self.epsilon, self.delta, self.plan = math.exp(epsilon), epsilon, delta, plan
+        self.log_e, self.path = 0.0, list[float]()
+        self._portfolio: Portfolio | None = None
+        self._share = 0.0
+
+    def stake(self, record: Record, log_prior: Floats, left: int) -> None:
+        """Fix the stake of the next pair, from earlier pairs only."""
+        self._portfolio = Portfolio.of(record, log_prior, self.epsilon)
+        sure = self._portfolio.confidence
+        planned = self.plan.share(left, self.log_e, sure) if self.plan else BEYOND * sure
+        self._share = planned * LARGEST / (self.odds + self.delta)
+
+    def settle(self, x: Bools, y: Bools) -> None:
+        """Let the e-value grow or shrink by what the pair shows."""
+        if self._portfolio is None:
+            raise ArithmeticError("a pair came before its stake was fixed.")
+        factor = 1 + self._share * (self._portfolio.payoff(x, y, self.odds) - self.delta)
+        if not factor > 0:
+            raise ArithmeticError(
+                f"the e-value would be multiplied by {factor:g}; it must stay positive. A stake is "
+                "too large or a witness lies outside [0, 1]."
+            )
+        self.log_e += math.log(factor)
+
+
+def _readable(claim: Guarantee, delta: float) -> float:
+    epsilon = claim.epsilon(delta)
+    if not epsilon < LARGEST_EPSILON:
+        raise UsageError(
+            f"the claim ({claim.describe()}) states nothing at delta {delta:g} that a trial could "
+            f"reject; state an epsilon below {LARGEST_EPSILON:g}, or a larger delta."
+        )
+    return float(epsilon)
