@@ -7,15 +7,15 @@ component are written `canary: {kind: hex, digits: 8}` or `canary.digits: 8`.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from leakbound._catalogue import Catalogue, Component
 from leakbound.attacks import CANARIES, QUERIES, SCORES
+from leakbound.auditing.config_file import read_config
 from leakbound.errors import UsageError, unknown_name
 from leakbound.estimators import ESTIMATORS, threshold_rule
 from leakbound.mechanisms import MECHANISMS
@@ -25,7 +25,7 @@ from leakbound.tasks.named_tasks import NAMED_TASKS
 
 __all__ = [
     "COMPONENTS", "GROUPS", "KEYS", "AttackSpec", "AuditSpec", "Decision", "Design", "SystemSpec",
-    "flat_keys",    "load_spec", "make_spec", "merge_keys", "read_config",
+    "flat_keys",    "load_spec", "make_spec", "merge_keys",
 ]  # fmt: skip
 
 Settings = dict[str, Any]
@@ -357,45 +357,3 @@ def load_spec(path: str | None, overrides: Mapping[str, Any]) -> AuditSpec:
     """
     base = flat_keys(read_config(Path(path)), f"the file {path}") if path else {}
     return make_spec(merge_keys(base, flat_keys(overrides, "the command line")))
-
-
-class _UniqueKeys(yaml.SafeLoader):
-    """A YAML loader that refuses a key that stands twice."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        keys = [self.construct_object(key, deep) for key, _ in node.value]
-        twice = [key for at, key in enumerate(keys) if key in keys[:at]]
-        if twice:
-            line = node.start_mark.line + 1
-            raise UsageError(
-                f"the configuration gives {twice[0]!r} twice (in the part that begins on line "
-                f"{line}); leave it out once."
-            )
-        return super().construct_mapping(node, deep)
-
-
-def read_config(path: Path) -> Settings:
-    """The keys and values of a YAML file, unchecked.
-
-    Args:
-        path: The file.
-
-    Returns:
-        What it holds.
-
-    Raises:
-        UsageError: If it does not exist, is no YAML, is no mapping, or gives a key twice.
-    """
-    if not path.is_file():
-        raise UsageError(f"the configuration file {str(path)!r} does not exist.")
-    try:
-        values = _UniqueKeys(path.read_text(encoding="utf-8")).get_single_data()
-    except yaml.YAMLError as error:
-        raise UsageError(
-            f"the configuration file {str(path)!r} is not YAML: {str(error).splitlines()[0]}."
-        ) from None
-    if not isinstance(values, dict):
-        raise UsageError(
-            f"the configuration file {str(path)!r} must hold keys and values, such as 'epsilon: 1'."
-        )
-    return values

@@ -8,8 +8,9 @@ from typing import Any
 
 import click
 
+from leakbound.auditing.config_file import read_config
 from leakbound.auditing.prepare import open_models
-from leakbound.auditing.spec import flat_keys, merge_keys, read_config
+from leakbound.auditing.spec import flat_keys, merge_keys
 from leakbound.cli.collect_options import CollectOptions
 from leakbound.cli.endpoint_options import endpoint_options
 from leakbound.cli.local_options import local_options

@@ -23,18 +23,28 @@ Kabaila (Statistics and Probability Letters 2003) for the order.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import betainc, expit, gammaln, log_expit, log_ndtr, logit, ndtri, xlogy
+from scipy.special import betainc, expit, gammaln, log_expit, logit
 from scipy.stats import binom
 
 from leakbound._check import confidence_level, count, delta_value, epsilon_value
 from leakbound.privacy import gdp_epsilon
 from leakbound.stats.bounds import FRESH, IID, IMPLIED, error_counts
+from leakbound.stats.claim_families import (
+    LARGEST,
+    OUTWARDS,
+    ApproxClaims,
+    Claims,
+    GaussianClaims,
+    Trials,
+    approximate_limit,
+    critical,
+    log_likelihood_ratio,
+)
 from leakbound.stats.estimate import Estimate
 from leakbound.stats.intervals import binomial_lower, binomial_upper
 
@@ -46,13 +56,10 @@ Bools = npt.NDArray[np.bool_]
 NUISANCE_SHARE = 0.02  # of alpha for the nuisance rates: Berger and Boos use 0.001 of 0.05
 RESOLUTION = 5e-4  # of epsilon and mu; a bound is at most so far below the smallest kept claim
 CELLS = 4_000  # in which the search ends where it is; the bound then is lower, and still valid
-LARGEST = 40.0  # epsilon, mu or logit of a rate that no number of trials in use tells from more
-OUTWARDS = 1e-9  # margin of likelihood ratios and probabilities: 1,000 times their rounding error
 POINTS, LEVELS = 256, 17  # of a power: nuisance rates, and levels of each of three passes
 DOUBTFUL = 1e-3  # chance of an outcome from which on a power asks for its bound
 MOST_TRIALS = 2**62
 FINE = 1e-6  # of a logit of q: far below the resolution
-HALVINGS = 30  # of an interval with a maximum: to 1e-9 of its length, which is enough for its value
 
 
 def unconditional(
@@ -94,7 +101,7 @@ def unconditional(
         4.19
     """
     counts = error_counts(tp, fn, fp, tn)
-    value = _bound(counts, _ApproxClaims(delta_value(delta)), confidence_level(confidence))
+    value = _bound(counts, ApproxClaims(delta_value(delta)), confidence_level(confidence))
     return Estimate(
         "unconditional", "lower_bound", value, delta, confidence, counts, (IID, FRESH),
         threshold=threshold,
@@ -141,7 +148,7 @@ def unconditional_mu(
     """
     counts = error_counts(tp, fn, fp, tn)
     delta_value(delta)
-    mu = _bound(counts, _GaussianClaims(), confidence_level(confidence))
+    mu = _bound(counts, GaussianClaims(), confidence_level(confidence))
     return Estimate(
         "unconditional_mu", "lower_bound", None, delta, confidence, counts, (IID, FRESH, IMPLIED),
         mu=mu, threshold=threshold, details={"implied_epsilon": gdp_epsilon(mu, delta)},
@@ -185,8 +192,8 @@ def unconditional_power(
     wrong = 1 / (1 + math.exp(min(true_epsilon, 700.0)))  # e^700 is about the largest float
     least, most = binom.ppf([5e-7, 1 - 5e-7], pairs, wrong).astype(np.int64)
     ys = np.arange(least, most + 1)
-    xs, claims = pairs - ys[::-1], _ApproxClaims(delta)
-    sure, likely = _rejects(xs, ys, _Trials(pairs, pairs), claims, epsilon, confidence)
+    xs, claims = pairs - ys[::-1], ApproxClaims(delta)
+    sure, likely = _rejects(xs, ys, Trials(pairs, pairs), claims, epsilon, confidence)
     chances = np.outer(binom.pmf(xs, pairs, 1 - wrong), binom.pmf(ys, pairs, wrong))
     total = float(chances[sure].sum())
     for row, column in np.argwhere(likely & ~sure & (chances > DOUBTFUL)):
@@ -196,121 +203,14 @@ def unconditional_power(
     return min(1.0, total)
 
 
-@dataclass(frozen=True, slots=True)
-class _Trials:
-    """Numbers of trials; rates of "member" are p of the n canary-in and q of the m others."""
-
-    n: int
-    m: int
-
-
-class _Claims(Protocol):
-    """A family of claims, each weaker than those before; all curves are non-decreasing."""
-
-    def smallest(self, p: Floats, q: Floats) -> Floats:
-        """The strongest claim that allows rates, given as logits."""
-
-    def log_likelihood(self, x: Floats, y: Floats, trials: _Trials, claim: Floats) -> Floats:
-        """Largest log likelihood on the edge of a claim."""
-
-
-@dataclass(frozen=True, slots=True)
-class _ApproxClaims:
-    """(epsilon, delta)-DP for all epsilon."""
-
-    delta: float
-
-    def smallest(self, p: Floats, q: Floats) -> Floats:
-        """The larger epsilon of both directions; -inf where neither asks for any."""
-        return np.maximum(self._direction(p, q), self._direction(-q, -p))
-
-    def _direction(self, p: Floats, q: Floats) -> Floats:
-        above = expit(p) - self.delta
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(above > 0, np.log(above) - log_expit(q), -np.inf)
-
-    def log_likelihood(self, x: Floats, y: Floats, trials: _Trials, claim: Floats) -> Floats:
-        """The edge has two straight parts; each is the other with the two errors exchanged."""
-        n, m = trials.n, trials.m
-        return np.maximum(
-            self._part(x, n - x, y, m - y, claim), self._part(m - y, y, n - x, x, claim)
-        )
-
-    def edge(self, p: Floats, epsilon: float) -> Floats:
-        """The smallest q that a claim allows beside p, both as logits."""
-        first = math.exp(-epsilon) * (expit(p) - self.delta)
-        second_not = math.exp(epsilon) * expit(-p) + self.delta
-        q = np.where(second_not <= 1 - first, 1 - second_not, first)
-        q_not = np.where(second_not <= 1 - first, second_not, 1 - first)
-        tiny = expit(-LARGEST)
-        return np.asarray(np.log(np.maximum(q, tiny)) - np.log(np.maximum(q_not, tiny)))
-
-    def _part(self, x: Floats, x_not: Floats, y: Floats, y_not: Floats, claim: Floats) -> Floats:
-        """On p = e^epsilon q + delta, up to the corner where p = 1 - q."""
-        slope = np.exp(claim)
-
-        def rise(q: Floats) -> Floats:
-            p = slope * q + self.delta
-            return slope * (x / p - x_not / (1 - p)) + y / q - y_not / (1 - q)
-
-        corner = (1 - self.delta) / (1 + slope)
-        q = _peak(rise, np.zeros(np.broadcast(x, y, claim).shape), corner)
-        p = slope * q + self.delta
-        return np.asarray(xlogy(x, p) + xlogy(x_not, 1 - p) + xlogy(y, q) + xlogy(y_not, 1 - q))
-
-
-@dataclass(frozen=True, slots=True)
-class _GaussianClaims:
-    """mu-GDP for all mu."""
-
-    def smallest(self, p: Floats, q: Floats) -> Floats:
-        """Phi^-1(p) - Phi^-1(q)."""
-        return _normal_quantile(p) - _normal_quantile(q)
-
-    def log_likelihood(self, x: Floats, y: Floats, trials: _Trials, claim: Floats) -> Floats:
-        """On p = Phi(a + mu), q = Phi(a)."""
-        x_not, y_not = trials.n - x, trials.m - y
-
-        def rise(a: Floats) -> Floats:
-            b = a + claim
-            return x * _mills(b) - x_not * _mills(-b) + y * _mills(a) - y_not * _mills(-a)
-
-        shape = np.broadcast(x, y, claim).shape
-        a = _peak(rise, np.full(shape, -LARGEST), LARGEST)
-        b = a + claim
-        return np.asarray(
-            x * log_ndtr(b) + x_not * log_ndtr(-b) + y * log_ndtr(a) + y_not * log_ndtr(-a)
-        )
-
-
-def _normal_quantile(rate: Floats) -> Floats:
-    """Of a rate given as a logit, from its smaller tail."""
-    return np.asarray(np.copysign(ndtri(expit(-np.abs(rate))), rate))
-
-
-def _mills(a: Floats) -> Floats:
-    """Derivative of ln Phi."""
-    return np.asarray(np.exp(-a * a / 2 - log_ndtr(a)) / math.sqrt(2 * math.pi))
-
-
-def _peak(rise: Callable[[Floats], Floats], low: Floats, high: npt.ArrayLike) -> Floats:
-    """Where a decreasing derivative changes its sign, else the end that it points to."""
-    high = np.broadcast_to(np.asarray(high, float), low.shape)
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2
-        up = rise(middle) > 0
-        low, high = np.where(up, middle, low), np.where(up, high, middle)
-    return np.asarray((low + high) / 2)
-
-
-def _bound(counts: dict[str, int], claims: _Claims, confidence: float) -> float:
+def _bound(counts: dict[str, int], claims: Claims, confidence: float) -> float:
     """The smallest claim of the confidence set, rounded down; 0 where nothing is shown."""
     x, y = counts["tp"], counts["fp"]
-    trials = _Trials(x + counts["fn"], y + counts["tn"])
+    trials = Trials(x + counts["fn"], y + counts["tn"])
     spent = NUISANCE_SHARE * (1 - confidence)
     kept = (1 - confidence - spent) * (1 - OUTWARDS) - OUTWARDS * spent
     box = _box(x, y, trials, spent / 4)
-    limit = _approximate_limit(x, y, trials, claims, confidence)
+    limit = approximate_limit(x, y, trials, claims, confidence)
     if limit <= 0:
         return 0.0
     ys = _window(trials.m, box.q)
@@ -318,46 +218,6 @@ def _bound(counts: dict[str, int], claims: _Claims, confidence: float) -> float:
     edge[ys <= y] = np.minimum(edge[ys <= y], x)  # whatever rounding says of the observed outcome
     region = _Region(trials, ys, edge)
     return max(0.0, _smallest_kept(region, claims, box, kept))
-
-
-def _log_likelihood_ratio(
-    x: Floats, y: Floats, trials: _Trials, claims: _Claims, claim: Floats
-) -> Floats:
-    """Twice the log likelihood ratio of all rates to those that a claim allows; 0 where it allows
-    the observed ones."""
-    n, m = trials.n, trials.m
-    free = _log_binomial(x, n) + _log_binomial(y, m)
-    with np.errstate(invalid="ignore"):
-        observed = claims.smallest(logit(x / n), logit(y / m))
-    inside = (x * m <= y * n) | (observed <= claim)
-    return np.where(inside, 0.0, 2 * (free - claims.log_likelihood(x, y, trials, claim)))
-
-
-def _log_binomial(x: Floats, n: int) -> Floats:
-    """Largest log likelihood of x of n, without the binomial coefficient."""
-    return np.asarray(xlogy(x, x / n) + xlogy(n - x, 1 - x / n))
-
-
-def _critical(confidence: float) -> float:
-    """Of the ratio; the order needs one, and its value cannot make a bound invalid."""
-    return float(ndtri(max(confidence, 0.75))) ** 2
-
-
-def _approximate_limit(
-    x: int, y: int, trials: _Trials, claims: _Claims, confidence: float
-) -> float:
-    """The largest claim that the likelihood ratio rejects, rounded down; 0 if there is none."""
-    low, high = 0.0, LARGEST
-    for _ in range(5):  # 64^5: to 1e-7 of the range
-        grid = np.linspace(low, high, 65)
-        ratio = _log_likelihood_ratio(
-            np.asarray(float(x)), np.asarray(float(y)), trials, claims, grid
-        )
-        rejected = int((ratio >= _critical(confidence)).sum())
-        if rejected == 0:
-            return low if low > 0 else 0.0
-        low, high = grid[rejected - 1], grid[min(rejected, 64)]
-    return low * (1 - OUTWARDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -368,7 +228,7 @@ class _Box:
     q: tuple[float, float]
 
 
-def _box(x: int, y: int, trials: _Trials, alpha: float) -> _Box:
+def _box(x: int, y: int, trials: Trials, alpha: float) -> _Box:
     """Four limits, each at alpha."""
     p, q = (
         (float(logit(binomial_lower(k, n, alpha))), float(logit(binomial_upper(k, n, alpha))))
@@ -386,8 +246,8 @@ def _window(m: int, q: tuple[float, float]) -> Ints:
 
 def _edge(
     ys: Ints,
-    trials: _Trials,
-    claims: _Claims,
+    trials: Trials,
+    claims: Claims,
     level: float,
     confidence: float,
     least: npt.ArrayLike = 0,
@@ -400,11 +260,11 @@ def _edge(
     """
     low = np.broadcast_to(np.asarray(least) - 1, ys.shape)
     high = np.broadcast_to(np.minimum(most, trials.n + 1), ys.shape)
-    claim, enough = np.asarray(level), _critical(confidence) * (1 - OUTWARDS) - OUTWARDS
+    claim, enough = np.asarray(level), critical(confidence) * (1 - OUTWARDS) - OUTWARDS
     while (high - low > 1).any():
         middle = (low + high) // 2
         some = np.clip(middle, 0, trials.n).astype(float)
-        ratio = _log_likelihood_ratio(some, ys.astype(float), trials, claims, claim)
+        ratio = log_likelihood_ratio(some, ys.astype(float), trials, claims, claim)
         inside = (ratio >= enough) & (middle >= 0)
         low, high = np.where(inside, low, middle), np.where(inside, middle, high)
     return np.minimum.accumulate(high[::-1])[::-1]
@@ -414,7 +274,7 @@ def _edge(
 class _Region:
     """Outcomes with at least `edge` canary-in trials called member, for each y."""
 
-    trials: _Trials
+    trials: Trials
     ys: Ints
     edge: Ints
 
@@ -449,7 +309,7 @@ class _Region:
         return np.where(nowhere, -np.inf, np.where(somewhere, last, high))
 
 
-def _smallest_kept(region: _Region, claims: _Claims, box: _Box, kept: float) -> float:
+def _smallest_kept(region: _Region, claims: Claims, box: _Box, kept: float) -> float:
     """A lower bound on the claims of all kept rates: cells of p, halved where it may be too low."""
     least, most = max(box.q[0], -LARGEST), min(box.q[1], LARGEST)
     ends = _first_grid(box)
@@ -475,7 +335,7 @@ def _smallest_kept(region: _Region, claims: _Claims, box: _Box, kept: float) -> 
         a, b, low, high = np.r_[a, middle], np.r_[middle, b], np.r_[low, at], np.r_[at, high]
 
 
-def _claim_of(claims: _Claims, p: Floats, q: Floats) -> Floats:
+def _claim_of(claims: Claims, p: Floats, q: Floats) -> Floats:
     """Infinite where no q is kept."""
     with np.errstate(invalid="ignore"):
         return np.where(np.isneginf(q), np.inf, claims.smallest(p, q))
@@ -490,7 +350,7 @@ def _first_grid(box: _Box) -> Floats:
 
 
 def _rejects(
-    xs: Ints, ys: Ints, trials: _Trials, claims: _ApproxClaims, epsilon: float, confidence: float
+    xs: Ints, ys: Ints, trials: Trials, claims: ApproxClaims, epsilon: float, confidence: float
 ) -> tuple[Bools, Bools]:
     """(xs, ys): does the bound of an outcome exceed a claim, for sure or in all likelihood?
 
@@ -522,7 +382,7 @@ def _rejects(
 
 
 def _edge_points(
-    claims: _ApproxClaims, epsilon: float, boxes: list[list[Floats]]
+    claims: ApproxClaims, epsilon: float, boxes: list[list[Floats]]
 ) -> tuple[Floats, Floats]:
     """Rates on the edge of a claim that some outcome's limits allow, as logits."""
     (p_low, p_high), (q_low, q_high) = boxes
@@ -536,8 +396,8 @@ def _critical_edges(
     p: Floats,
     q: Floats,
     window: Ints,
-    trials: _Trials,
-    claims: _Claims,
+    trials: Trials,
+    claims: Claims,
     confidence: float,
     kept: float,
 ) -> Iterator[tuple[Ints, Ints]]:
@@ -546,7 +406,7 @@ def _critical_edges(
     Levels are first spread over all that outcomes reach, then twice over those that points need.
     """
     low = np.zeros(p.size)
-    top = _approximate_limit(trials.n, 0, trials, claims, confidence)
+    top = approximate_limit(trials.n, 0, trials, claims, confidence)
     high = np.full(p.size, top * (1 + FINE))  # which no outcome reaches
     edges: dict[float, Ints] = {}
     for _ in range(3):

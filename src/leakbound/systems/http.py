@@ -8,90 +8,24 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import re
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Literal
-from urllib.parse import urlsplit
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+from pydantic import JsonValue
 
-from leakbound.errors import TargetError, UsageError
+from leakbound.errors import TargetError
 from leakbound.models.content import join, text_only
 from leakbound.models.transport import HttpReply, Transport, TransportError, default_transport
 from leakbound.systems.callable import TOGETHER, as_reply
+from leakbound.systems.http_config import SLOT, HttpCall, HttpSystemConfig, read_http_config
 from leakbound.systems.protocol import AsyncSystem, Reply
 from leakbound.tasks import Context, Task
 
 __all__ = ["HttpCall", "HttpSession", "HttpSystem", "HttpSystemConfig", "load_http_system"]
 
-SLOT = re.compile(r"\{(context|rows|query)\}")
-VARIABLE = re.compile(r"\$\{(\w+)\}")
-SECRET = re.compile(r"authorization|cookie|key|token|secret", re.IGNORECASE)
-PORTS = {"http": 80, "https": 443}
 JSON_TYPE = {"content-type": "application/json"}
-
-
-class HttpCall(BaseModel):
-    """One HTTP request.
-
-    Attributes:
-        url: Absolute address.
-        method: HTTP method.
-        headers: Header fields; `${NAME}` stands for an environment variable.
-        body: JSON to send. In its texts, "{rows}" becomes a list of {input, label}, "{context}" the
-            rows as text, "{query}" the query. None sends no content.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    url: str
-    method: Literal["GET", "POST", "PUT", "PATCH", "DELETE"] = "POST"
-    headers: dict[str, str] = Field({}, repr=False)
-    body: JsonValue = None
-
-    @property
-    def origin(self) -> tuple[str, str | None, int | None]:
-        """Scheme, host and port."""
-        url = urlsplit(self.url)
-        return url.scheme, url.hostname, url.port or PORTS.get(url.scheme)
-
-    @property
-    def slots(self) -> set[str]:
-        """Names of the slots in the body; its keys stay as they are."""
-        return {name for text in _texts(self.body) for name in SLOT.findall(text)}
-
-    @property
-    def shown(self) -> str:
-        """The address for messages, without its query, which may hold a key."""
-        return urlsplit(self.url)._replace(query="", fragment="").geturl()
-
-
-class HttpSystemConfig(HttpCall):
-    """The request that asks, and those around it.
-
-    Attributes:
-        answer: Path of the answer in the reply, such as choices.0.message.content.
-        scores: Path of the scores in the reply; None if it has none.
-        timeout: Seconds for one request.
-        setup: Sent when a session opens, to put the context in place.
-        teardown: Sent when it closes, to take the context away, whatever happened.
-    """
-
-    answer: str
-    scores: str | None = None
-    timeout: float = Field(60.0, gt=0)
-    setup: HttpCall | None = None
-    teardown: HttpCall | None = None
-
-    @property
-    def calls(self) -> list[HttpCall]:
-        """All requests that there are, in order."""
-        return [one for one in (self.setup, self, self.teardown) if one is not None]
 
 
 class HttpSystem(AsyncSystem):
@@ -267,15 +201,6 @@ def _filled(template: JsonValue, values: Mapping[str, JsonValue]) -> JsonValue:
     return SLOT.sub(lambda slot: _text(values[slot[1]]), template)
 
 
-def _texts(template: JsonValue) -> Iterator[str]:
-    """The texts of a template that are filled."""
-    if isinstance(template, str):
-        yield template
-    elif isinstance(template, dict | list):
-        for value in template.values() if isinstance(template, dict) else template:
-            yield from _texts(value)
-
-
 def _text(value: JsonValue) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
@@ -313,92 +238,4 @@ def load_http_system(file: Path, transport: Transport | None = None) -> HttpSyst
     Raises:
         UsageError: With what is wrong in the file. It shows no header.
     """
-    try:
-        values = yaml.safe_load(file.read_text(encoding="utf-8"))
-        found = HttpSystemConfig(**values)
-    except (yaml.YAMLError, UnicodeDecodeError):
-        raise UsageError(f"the system file {str(file)!r} is not YAML.") from None
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise UsageError(
-            f"the system file {str(file)!r} is wrong at {'.'.join(map(str, first['loc']))!r}: "
-            f"{first['msg']}."
-        ) from None
-    except TypeError:
-        raise UsageError(
-            f"the system file {str(file)!r} must hold keys and values, such as 'url: http://...'."
-        ) from None
-    _check(found, str(file))
-    return HttpSystem(_with_secrets(found, str(file)), transport)
-
-
-def _check(config: HttpSystemConfig, file: str) -> None:
-    for call in config.calls:
-        _check_call(call, file)
-        if call.origin != config.origin:
-            raise UsageError(
-                f"setup and teardown of {file!r} must go to the same host and port as its url."
-            )
-    shown = config.slots | (config.setup.slots if config.setup else set())
-    if "query" not in config.slots or not shown & {"context", "rows"}:
-        raise UsageError(
-            f'{file!r} must have "{{query}}" in its body, and "{{context}}" or "{{rows}}" in its '
-            "body or in that of its setup."
-        )
-
-
-def _check_call(call: HttpCall, file: str) -> None:
-    if not _is_plain(call.url):
-        raise UsageError(
-            f"a url of {file!r} cannot be used; it must be http://host:port/path, without a name "
-            "or password."
-        )
-    if VARIABLE.search(call.url + json.dumps(call.body)):
-        raise UsageError(
-            f"{file!r} has ${{...}} outside of headers; only headers are filled from the "
-            "environment."
-        )
-    for name, value in call.headers.items():
-        if SECRET.search(name) and not VARIABLE.search(value):
-            raise UsageError(
-                f"the header {name} of {file!r} holds its secret; write ${{NAME}} and set NAME in "
-                "the environment."
-            )
-
-
-def _is_plain(text: str) -> bool:
-    """A web address that everybody reads alike, without a user."""
-    try:
-        url = urlsplit(text)
-        port = url.port
-    except ValueError:
-        return False
-    odd = "\\" in text or not text.isprintable() or any(map(str.isspace, text))
-    good = url.scheme in PORTS and url.hostname and port != 0
-    return bool(good) and not odd and "@" not in url.netloc
-
-
-def _with_secrets(config: HttpSystemConfig, file: str) -> HttpSystemConfig:
-    """The configuration with headers filled from the environment."""
-    around = {"setup": config.setup, "teardown": config.teardown}
-    filled = {
-        name: call.model_copy(update={"headers": _headers(call, file)})
-        for name, call in around.items()
-        if call is not None
-    }
-    return config.model_copy(update={"headers": _headers(config, file), **filled})
-
-
-def _headers(call: HttpCall, file: str) -> dict[str, str]:
-    for name in VARIABLE.findall("".join(call.headers.values())):
-        if name not in os.environ:
-            raise UsageError(f"{file!r} reads the environment variable {name}, which is not set.")
-        if not os.environ[name].isprintable():
-            raise UsageError(
-                f"{file!r} reads the environment variable {name}, which has characters that no "
-                "header has; set it again."
-            )
-    return {
-        key: VARIABLE.sub(lambda at: os.environ[at[1]], value)
-        for key, value in call.headers.items()
-    }
+    return HttpSystem(read_http_config(file), transport)

@@ -1,0 +1,57 @@
+"""Configuration files: YAML mappings in which each key stands once."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from leakbound.errors import UsageError
+
+__all__ = ["read_config"]
+
+Settings = dict[str, Any]
+
+
+class _UniqueKeys(yaml.SafeLoader):
+    """A YAML loader that refuses a key that stands twice."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        keys = [self.construct_object(key, deep) for key, _ in node.value]
+        twice = [key for at, key in enumerate(keys) if key in keys[:at]]
+        if twice:
+            line = node.start_mark.line + 1
+            raise UsageError(
+                f"the configuration gives {twice[0]!r} twice (in the part that begins on line "
+                f"{line}); leave it out once."
+            )
+        return super().construct_mapping(node, deep)
+
+
+def read_config(path: Path) -> Settings:
+    """The keys and values of a YAML file, unchecked.
+
+    Args:
+        path: The file.
+
+    Returns:
+        What it holds.
+
+    Raises:
+        UsageError: If it does not exist, is no YAML, is no mapping, or gives a key twice.
+    """
+    if not path.is_file():
+        raise UsageError(f"the configuration file {str(path)!r} does not exist.")
+    try:
+        values = _UniqueKeys(path.read_text(encoding="utf-8")).get_single_data()
+    except yaml.YAMLError as error:
+        raise UsageError(
+            f"the configuration file {str(path)!r} is not YAML: {str(error).splitlines()[0]}."
+        ) from None
+    if not isinstance(values, dict):
+        raise UsageError(
+            f"the configuration file {str(path)!r} must hold keys and values, such as 'epsilon: 1'."
+        )
+    return values
