@@ -53,10 +53,8 @@ def power(pairs: Pairs, kinds: list[str], seeds: range) -> None:
         found = [audit(pairs, kind, seed, count, LEAK, CLAIM).rejected_at for seed in seeds]
         each = np.array([at or math.inf for at in found])
         needed.extend(each)
-        print(
-            f"{kind:22s} median {np.median(each):5.0f}  within {count}: {(each <= count).mean():.2f}",
-            flush=True,
-        )
+        share = (each <= count).mean()
+        print(f"{kind:22s} median {np.median(each):5.0f}  within {count}: {share:.2f}", flush=True)
     print(f"all kinds              median {np.median(needed):5.0f}")
 
 

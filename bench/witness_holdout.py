@@ -32,8 +32,10 @@ PASSIVE = ("The flight to {c} was booked by {p} for {d}.",
            "On {d} the visit will be organized by {p}.", "In {c} visas are issued from {h} on.",
            "Platform {h} is left by the {c} train on {d}.",
            "Expenses of {n} francs were reported.",
-           "At gate {h}, {p} is met by the driver.", "The agenda was changed in {c}.",
-           "The transfer is organized in {c}.", "In {c} the rooms were checked by {p}.")  # fmt: skip
+           "At gate {h}, {p} is met by the driver.",
+           "The agenda was changed in {c}.",
+           "The transfer is organized in {c}.",
+           "In {c} the rooms were checked by {p}.")  # fmt: skip
 STEPS = ("Open the travel page", "Choose a date", "Enter the cost centre", "Attach the receipt",
          "Ask the manager", "Confirm the seat", "Print the voucher", "Call the hotel",
          "Save the form", "Check the passport", "Pack the badge")  # fmt: skip

@@ -42,7 +42,7 @@ def response_power(process: EProcess, pairs: int, wrong: float, seed: int = 0) -
 
 def _rejected(rule: StakeRule, level: float, member: Bools, nonmember: Bools) -> int:
     """How many audits of (audits, pairs) answers reject; those that have are dropped."""
-    audits, pairs = member.shape
+    audits, pairs = int(member.shape[0]), int(member.shape[1])
     past = Moments(np.repeat(Moments.of(np.ones((1, 1)), np.zeros((1, 1))).sums, audits, 1))
     now = np.zeros(audits)
     for start, stop in pairwise(_starts(pairs)):

@@ -316,4 +316,4 @@ class StakeRule:
             gains[:, 0] += now
             path = gains.cumsum(1)
             now, best = path[:, -1], np.maximum(best, path.max(1))
-        return np.maximum(best, now + last)
+        return np.asarray(np.maximum(best, now + last))

@@ -62,8 +62,13 @@ class Corpus:
         strings = [self._number(s) for s in reply.strings]
         words = [n for n in strings if KINDS[self.kinds[n]] == "word"]
         openings = [self._number(s) for s in reply.openings]
-        arrays = (np.array(v, np.int64) for v in (strings, words, openings))
-        return EncodedReply(reply.scalars, *arrays, reply.scores)
+        return EncodedReply(
+            scalars=reply.scalars,
+            strings=np.array(strings, np.int64),
+            words=np.array(words, np.int64),
+            openings=np.array(openings, np.int64),
+            scores=reply.scores,
+        )
 
     def counts(self) -> Ints:
         """(strings,) in how many replies each string occurs."""

@@ -183,9 +183,9 @@ def _wording(parts: _Parts) -> dict[str, float]:
 def _rising(values: Sequence[str] | Sequence[float]) -> float:
     """Share of pairs in rising order, less that in falling order (Kendall's tau)."""
     some = values[:MOST_COMPARED]
-    pairs = [(a, b) for i, b in enumerate(some) for a in some[:i]]
-    rising = sum((b > a) - (b < a) for a, b in pairs)  # type: ignore[operator]
-    return rising / max(len(pairs), 1)
+    ranks = np.unique(np.array(some), return_inverse=True)[1]
+    above = np.sign(ranks[None, :] - ranks[:, None])[np.triu_indices(len(some), 1)]
+    return float(above.sum() / max(above.size, 1))
 
 
 def _overlap(parts: _Parts, canary: str) -> float:

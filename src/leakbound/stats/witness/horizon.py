@@ -43,7 +43,7 @@ class Plan:
     """
 
     log_e: Floats
-    shares: Floats
+    shares: npt.NDArray[np.float32]
 
     def share(self, left: int, log_e: float, confidence: float) -> float:
         """The share to stake now.

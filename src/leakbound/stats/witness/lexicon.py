@@ -41,7 +41,8 @@ PATTERNS = {
         re.I),
     "refusal": re.compile(
         r"\b(?:can(?:no|['’])t|cannot|unable to|not able to|decline|won['’]t|"
-        r"not (?:allowed|permitted|going) to|against (?:our|my|the) polic|confidential|disclose|can not|may not)\b", re.I),
+        r"not (?:allowed|permitted|going) to|against (?:our|my|the) polic|"
+        r"confidential|disclose|can not|may not)\b", re.I),
     "bullets": re.compile(r"^\s*[-*•–+]\s", re.M),
     "numbering": re.compile(r"^\s*\d+[.)]\s", re.M),
     "headings": re.compile(r"^\s*#{1,6}\s|^[A-Z][^.!?\n]{0,60}:\s*$", re.M),

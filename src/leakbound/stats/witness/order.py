@@ -118,7 +118,7 @@ def _precedence(reply: EncodedReply, keys: Ints) -> Floats:
     for at, opening in reversed(list(enumerate(reply.openings))):  # its first place counts
         place[keys == opening] = at
     i, j = np.triu_indices(len(keys), 1)
-    return np.nan_to_num(np.sign(place[j] - place[i]))
+    return np.asarray(np.nan_to_num(np.sign(place[j] - place[i])))
 
 
 def _members(score: Floats) -> Floats:

@@ -254,4 +254,5 @@ def _explained(values: Floats, cuts: Floats) -> Floats:
 
 
 def _string_prior(tools: Bools) -> Floats:
-    return np.where(tools, TOOLS / max(tools.sum(), 1), STRINGS / max((~tools).sum(), 1))
+    each = TOOLS / max(int(tools.sum()), 1), STRINGS / max(int((~tools).sum()), 1)
+    return np.asarray(np.where(tools, *each))

@@ -143,12 +143,14 @@ def _with_one(scalars: Floats, columns: tuple[int, ...]) -> Floats:
 
 
 def _robust(x: Floats, y: Floats, least: float) -> Floats:
-    scale, weight = np.full(len(y), np.median(y)), np.ones(len(y))
-    slopes = np.zeros(x.shape[1])
+    scale: Floats = np.full(len(y), np.median(y))
+    slopes: Floats = np.zeros(x.shape[1])
+    weight: Floats = np.ones(len(y))
     for _ in range(ROUNDS):
         root = np.sqrt(weight) / scale
-        slopes = np.linalg.lstsq(x * root[:, None], y * root, rcond=None)[0]
+        slopes = np.asarray(np.linalg.lstsq(x * root[:, None], y * root, rcond=None)[0])
         scale = np.maximum(x @ slopes, least)
-        error = np.abs(y / scale - 1)
-        weight = 1 / np.maximum(error / max(float(np.median(error)), 1e-9), 1.0) ** 1.5
+        error = np.abs(y / scale - 1.0)
+        usual = max(float(np.median(error)), 1e-9)
+        weight = np.asarray(1 / np.maximum(error / usual, 1.0) ** 1.5)
     return slopes
