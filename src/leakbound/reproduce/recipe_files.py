@@ -131,7 +131,7 @@ def read_file(file: Traversable) -> _File:
         DataError: If it is not as it must be.
     """
     try:
-        return _File.model_validate(yaml.load(file.read_text(encoding="utf-8"), Loader))
+        return _File.model_validate(Loader(file.read_text(encoding="utf-8")).get_single_data())
     except (yaml.YAMLError, ValidationError) as error:
         reason = " ".join(str(error).split())
         raise DataError(f"the recipes in {file.name} cannot be read: {reason}.") from None
