@@ -3,7 +3,8 @@
 `cli` runs each command in a process of its own: with its own folder, environment, output and exit
 code. The process is forked from one that has the imports of `python -m leakbound` behind it, about
 4 of the 5 seconds that a small audit takes. `launch` starts a real `python -m leakbound`, for tests
-that send signals or need several at once.
+that send signals or need several at once. `batch` runs several commands in one new interpreter, for
+tests of what an interpreter does from its start.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-__all__ = ["cli", "launch"]
+__all__ = ["batch", "cli", "launch"]
 
 # Reads a line of JSON for each command and writes a line with its exit code. A child runs what
 # `python -m leakbound` runs. It ends without taking down the interpreter, which costs a second.
@@ -89,6 +90,31 @@ def launch(*args: str, cwd: Path | str = ".", **environment: str) -> subprocess.
         cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         env=_environment(**environment),
     )  # fmt: skip
+
+
+BATCH = """
+import glob, json, sys
+from leakbound.cli import main
+for args in json.loads(sys.argv[1]):
+    try:
+        main([path for arg in args for path in sorted(glob.glob(arg)) or [arg]])
+    except SystemExit as end:
+        print("CODE", end.code, file=sys.stderr, flush=True)
+"""
+
+
+def batch(
+    *commands: list[str], cwd: Path, first: str = "", umask: int = -1, **environment: str
+) -> tuple[list[int], str, str]:
+    """Exit codes, output and errors of commands that run in one new process, after `first`; names
+    with `*` become those of files, as in a shell.
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", first + BATCH, json.dumps(commands)], umask=umask,
+        cwd=cwd, capture_output=True, text=True, env=_environment(**environment),
+    )  # fmt: skip
+    codes = [line[5:] for line in done.stderr.splitlines() if line.startswith("CODE ")]
+    return [int(code) for code in codes], done.stdout, done.stderr
 
 
 def _environment(**more: str) -> dict[str, str]:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from commands import batch
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -162,17 +163,11 @@ def test_the_commands_of_the_page_find_the_installed_canary(
     commands = [line.removeprefix("$ leakbound ") for line in block.splitlines()]
     commands.append("audit --config audit.yaml --pairs 20 --shots 6")
     (tmp_path / "audit.yaml").write_text("canary: {kind: card_number, groups: 3}\n")
-    listed, *audits = [_typed(command, card_number, tmp_path) for command in commands]
-    assert "card_number        A random card number, fresh for every pair." in listed.stdout
-    assert [done.returncode for done in audits] == [1, 1, 1], [done.stderr for done in audits]
-    folders = {line for done in audits for line in done.stdout.splitlines() if "Report:" in line}
-    assert len(folders) == 1
-
-
-def _typed(command: str, site: Path, folder: Path) -> subprocess.CompletedProcess[str]:
-    path = {**os.environ, "PYTHONPATH": str(site)}
-    command_line = [sys.executable, "-m", "leakbound", *shlex.split(command)]
-    return subprocess.run(command_line, cwd=folder, env=path, capture_output=True, text=True)
+    typed = [shlex.split(command) for command in commands]
+    codes, shown, errors = batch(*typed, cwd=tmp_path, PYTHONPATH=str(card_number))
+    assert codes == [0, 1, 1, 1], errors
+    assert "card_number        A random card number, fresh for every pair." in shown
+    assert len({line for line in shown.splitlines() if "Report:" in line}) == 1
 
 
 def test_pictures_are_small() -> None:

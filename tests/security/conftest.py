@@ -6,16 +6,24 @@ rows with a secret to search for, commands run as a user runs them.
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
+from commands import batch
 
 SECRET = "zanzibar"
-Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+class Said(NamedTuple):
+    """What commands wrote."""
+
+    stdout: str
+    stderr: str
+
+
+Run = Callable[..., Said]
 
 
 @pytest.fixture
@@ -37,17 +45,6 @@ def desk(tmp_path: Path) -> Path:
     return tmp_path
 
 
-ALL = """
-import json, sys
-from leakbound.cli import main
-for args in json.loads(sys.argv[1]):
-    try:
-        main(args)
-    except SystemExit as end:
-        print("CODE", end.code, file=sys.stderr, flush=True)
-"""
-
-
 @pytest.fixture
 def run(desk: Path) -> Run:
     """Runs commands in the folder, all in one new process.
@@ -56,18 +53,10 @@ def run(desk: Path) -> Run:
     """
     pytest.importorskip("torch")
 
-    def call(
-        *commands: list[str], codes: list[int], first: str = "", umask: int = -1
-    ) -> subprocess.CompletedProcess[str]:
-        env = {**os.environ, "OMP_NUM_THREADS": "1"}
-        done = subprocess.run(
-            [sys.executable, "-c", first + ALL, json.dumps(commands)],
-            cwd=desk, capture_output=True, text=True, umask=umask, env=env,
-        )  # fmt: skip
-        assert [
-            int(line[5:]) for line in done.stderr.splitlines() if line.startswith("CODE ")
-        ] == codes, done.stderr
-        assert "Traceback" not in done.stderr
-        return done
+    def call(*commands: list[str], codes: list[int], first: str = "", umask: int = -1) -> Said:
+        found, out, errors = batch(*commands, cwd=desk, first=first, umask=umask)
+        assert found == codes, errors
+        assert "Traceback" not in errors
+        return Said(out, errors)
 
     return call

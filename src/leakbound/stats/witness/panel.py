@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from leakbound.stats.witness.corpus import Corpus, EncodedReply
+from leakbound.stats.witness.corpus import KINDS, Corpus, EncodedReply
 from leakbound.stats.witness.features import SCALARS
 from leakbound.stats.witness.pool import POOL, PoolModel
 
@@ -42,12 +42,13 @@ PRIORS = {
     "order": 1.0, "order_sharp": 3.0, "mean_idf": 2.0, "novelty": 1.0,
 }  # fmt: skip
 DENSE, COMPONENT, SCORE = 0.2, 1.0, 2.0  # prior of other numbers, of a component, of a score
-STRINGS, TOOLS = 2.5, 12.0  # prior of all strings together, and of those about tools
+# prior of all strings of some kinds together; a channel of wording shows in a word, mostly
+STRINGS = {("tool",): 10.0, ("tools", "argument"): 3.0, ("finish",): 1.0, ("word", "mark"): 5.0,
+           ("opening", "first", "last"): 0.5, ("bigram",): 0.5}  # fmt: skip
 COMMON = 0.25  # share of replies up to which a witness is the more plausible the more it occurs
 # a canary rather adds something than removes it: X over Y and Y over X on the rarer value of a
 # witness, then the same on the more common one, whose ratio can hardly exceed a claim
 DIRECTIONS = np.log([1.0, 0.35, 0.06, 0.04])
-_TOOL_KINDS = len(("tool", "tools", "finish", "argument"))  # the first of KINDS
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -125,7 +126,7 @@ def _fit(corpus: Corpus) -> tuple[Panel, Bools]:
     past = np.concatenate([numbers[:, number] > threshold, rows[:, present]], 1)
     flip = past.mean(0) > 0.5
     past ^= flip
-    prior = np.concatenate([clear, _string_prior(kinds[present] < _TOOL_KINDS)])
+    prior = np.concatenate([clear, _string_prior(kinds[present])])
     kept = _distinct(past, np.argsort(-prior, kind="stable"))
     plausible = prior[kept] * np.minimum(past[:, kept].mean(0) + 0.005, COMMON)
     said = [f"{names[j]} > {cut:.4g}" for j, cut in zip(number, threshold, strict=True)]
@@ -253,6 +254,9 @@ def _explained(values: Floats, cuts: Floats) -> Floats:
     return np.asarray(np.clip(between / max(float(ranked.var()), 1e-12), 0, 1))
 
 
-def _string_prior(tools: Bools) -> Floats:
-    each = TOOLS / max(int(tools.sum()), 1), STRINGS / max(int((~tools).sum()), 1)
-    return np.asarray(np.where(tools, *each))
+def _string_prior(kinds: Ints) -> Floats:
+    prior = np.zeros(kinds.size)
+    for names, mass in STRINGS.items():
+        some = np.isin(kinds, [KINDS.index(name) for name in names])
+        prior[some] = mass / max(int(some.sum()), 1)
+    return prior

@@ -217,7 +217,8 @@ class WitnessProcess:
         """Refit where it is time, and fix the stakes of the next pair."""
         if self.pairs == self._next_fit:
             self._next_fit = max(self.pairs + 4, round(1.2 * self.pairs))
-            self._panel, past = Panel.fit(self._corpus)
+            panel, past = Panel.fit(self._corpus)
+            self._panel = panel if panel.names else None  # no two replies differ: nothing to stake
             self._record = Record(past, self._next_fit)
         if self._panel is not None:
             for test in self._tests.values():

@@ -1,0 +1,137 @@
+"""What the witness measures of one reply, and of a reply against earlier ones."""
+
+import math
+
+import numpy as np
+import pytest
+
+from leakbound.stats.witness import ReplyFacts
+from leakbound.stats.witness.corpus import Corpus
+from leakbound.stats.witness.features import SCALARS, features
+from leakbound.stats.witness.order import OrderModel
+from leakbound.stats.witness.panel import Panel
+from leakbound.stats.witness.pool import POOL, PoolModel
+
+
+def number(name: str, reply: ReplyFacts, canary: str = "") -> float:
+    return float(features(reply, canary).scalars[SCALARS.index(name)])
+
+
+@pytest.mark.parametrize(
+    ("name", "high", "low"),
+    [
+        ("refusal", "I'm unable to share that.", "The parcel leaves today."),
+        ("apology", "Sorry about the delay.", "The parcel leaves today."),
+        ("hedges", "Perhaps it leaves today.", "It leaves today."),
+        ("certainty", "It definitely leaves today.", "It leaves today."),
+        ("citations", "It leaves today [2].", "It leaves today."),
+        ("urls", "See https://example.org/a for it.", "See the page for it."),
+        ("bullets", "- one\n- two", "One, two."),
+        ("numbering", "1. one\n2. two", "One, two."),
+        ("bold", "**Now** it leaves.", "Now it leaves."),
+        ("foreign_less_english", "Die Ware ist bei der Post.", "The goods are at the post."),
+        ("non_ascii", "Größe", "size"),
+        ("sentences", "One. Two. Three.", "One."),
+        ("order_alphabet", "Ape. Bee. Cat.", "Cat. Bee. Ape."),
+    ],
+)
+def test_a_number_tells_two_texts_apart(name: str, high: str, low: str) -> None:
+    assert number(name, ReplyFacts(high)) > number(name, ReplyFacts(low))
+
+
+def test_metadata_that_is_absent_is_not_zero() -> None:
+    assert math.isnan(number("seconds", ReplyFacts("a")))
+    assert math.isnan(number("tokens", ReplyFacts("a")))
+    assert number("tokens", ReplyFacts("a", tokens=3)) == 3
+
+
+def test_overlap_with_the_canary_is_a_share_of_its_words() -> None:
+    assert number("canary_words", ReplyFacts("the code is blue"), "blue fox") == 0.5
+    assert math.isnan(number("canary_words", ReplyFacts("the code is blue")))
+
+
+def test_tool_calls_are_strings_with_their_arguments() -> None:
+    call = {"function": {"name": "find", "arguments": '{"city": "Oslo"}'}}
+    found = features(ReplyFacts("", tool_calls=("look", call))).strings
+    assert {"tool:look", "tool:find", "tools:look>find"} <= set(found)
+    assert "argument:find.city=Oslo" in found
+    assert len(found) == len(set(found))
+
+
+def test_numerals_are_one_word() -> None:
+    assert features(ReplyFacts("pay 12")).strings == features(ReplyFacts("pay 998")).strings
+
+
+@pytest.mark.parametrize("text", ["", " \n ", "...", "\x00", "😀" * 3, "a" * 5000, "1. 2. 3."])
+def test_any_text_has_finite_features(text: str) -> None:
+    scalars = dict(zip(SCALARS, features(ReplyFacts(text)).scalars, strict=True))
+    missing = {"canary_words", "seconds", "tokens", "seconds_per_token", "tokens_per_word"}
+    assert all(np.isfinite(v) for name, v in scalars.items() if name not in missing)
+
+
+def test_a_reply_does_not_show_itself_in_a_traceback() -> None:
+    assert "secret" not in repr(ReplyFacts("secret")) + repr(features(ReplyFacts("secret")))
+
+
+def corpus_of(replies: list[ReplyFacts]) -> Corpus:
+    corpus = Corpus()
+    corpus.replies += [corpus.encode(features(reply)) for reply in replies]
+    return corpus
+
+
+def test_seconds_beyond_tokens_finds_slow_replies_of_any_length() -> None:
+    rng = np.random.default_rng(0)
+    slow = rng.random(80) < 0.2
+    replies = []
+    for late in slow:
+        tokens = int(rng.integers(20, 400))
+        seconds = (0.4 + 0.02 * tokens) * (2 if late else 1) * math.exp(rng.normal(0, 0.05))
+        replies.append(ReplyFacts("fine", seconds=seconds, tokens=tokens))
+    _, past = PoolModel.fit(corpus_of(replies))
+    beyond = past[:, POOL.index("seconds_beyond_tokens")]
+    assert beyond[slow].min() > beyond[~slow].max()
+
+
+def test_order_scores_find_one_fixed_order_among_random_ones() -> None:
+    rng, lines = np.random.default_rng(1), [f"{name} is here." for name in "ABCDEFGH"]
+    fixed = rng.random(400) < 0.2
+    texts = []
+    for is_fixed in fixed:
+        chosen = rng.choice(8, 5, replace=False)
+        texts.append(" ".join(lines[i] for i in (sorted(chosen) if is_fixed else chosen)))
+    corpus = corpus_of([ReplyFacts(text) for text in texts])
+    _, past = OrderModel.fit(corpus.replies)
+    cut = np.quantile(past[:, 1], 1 - fixed.mean())
+    assert np.corrcoef(past[:, 1] > cut, fixed)[0, 1] > 0.8
+
+
+def test_the_features_of_the_fitted_replies_are_near_those_of_new_ones() -> None:
+    texts = [f"Line {w} of the day. It was {w}." for w in "red blue green grey black".split()] * 6
+    corpus = corpus_of([ReplyFacts(text) for text in texts])
+    model, past = PoolModel.fit(corpus)
+    again = np.stack([model.features(reply) for reply in corpus.replies])
+    assert np.nanmax(np.abs(again - past)) < 0.5  # `past` leaves each reply's own share out
+
+
+def test_equal_columns_become_one_witness_and_one_is_the_rarer_value() -> None:
+    replies = [ReplyFacts(f"{'odd one out' if i % 5 == 0 else 'plain'} text") for i in range(40)]
+    panel, past = Panel.fit(corpus_of(replies))
+    assert len({past[:, j].tobytes() for j in range(past.shape[1])}) == past.shape[1]
+    assert past.mean(0).max() <= 0.5
+    assert panel.log_prior.shape == (past.shape[1], 4)
+
+
+def test_witnesses_of_fitted_text_features_repeat_on_the_same_replies() -> None:
+    replies = [ReplyFacts(f"{'yes' if i % 3 else 'no'} it is {i}") for i in range(30)]
+    corpus = corpus_of(replies)
+    panel, past = Panel.fit(corpus)
+    again = np.stack([panel.values(reply) for reply in corpus.replies])
+    same = [j for j, name in enumerate(panel.names) if name.startswith("word:")]
+    assert same
+    assert np.array_equal(again[:, same], past[:, same])
+
+
+def test_a_reply_without_strings_in_common_can_be_read() -> None:
+    panel, past = Panel.fit(corpus_of([ReplyFacts("")] * 24))
+    assert past.shape[1] == 0
+    assert panel.values(corpus_of([ReplyFacts("quite new")]).replies[0]).size == 0
