@@ -12,6 +12,10 @@ from leakbound.stats.witness.order import OrderModel
 from leakbound.stats.witness.panel import Panel
 from leakbound.stats.witness.pool import POOL, PoolModel
 
+pytestmark = pytest.mark.slow  # minutes; no audit uses the witness yet
+
+WORDS = ("red", "blue", "green", "grey", "black")
+
 
 def number(name: str, reply: ReplyFacts, canary: str = "") -> float:
     return float(features(reply, canary).scalars[SCALARS.index(name)])
@@ -106,7 +110,7 @@ def test_order_scores_find_one_fixed_order_among_random_ones() -> None:
 
 
 def test_the_features_of_the_fitted_replies_are_near_those_of_new_ones() -> None:
-    texts = [f"Line {w} of the day. It was {w}." for w in "red blue green grey black".split()] * 6
+    texts = [f"Line {w} of the day. It was {w}." for w in WORDS] * 6
     corpus = corpus_of([ReplyFacts(text) for text in texts])
     model, past = PoolModel.fit(corpus)
     again = np.stack([model.features(reply) for reply in corpus.replies])
@@ -122,11 +126,11 @@ def test_equal_columns_become_one_witness_and_one_is_the_rarer_value() -> None:
 
 
 def test_witnesses_of_fitted_text_features_repeat_on_the_same_replies() -> None:
-    replies = [ReplyFacts(f"{'yes' if i % 3 else 'no'} it is {i}") for i in range(30)]
+    replies = [ReplyFacts(f"it is {WORDS[i % 5]} and {WORDS[i * i % 5]}") for i in range(30)]
     corpus = corpus_of(replies)
     panel, past = Panel.fit(corpus)
     again = np.stack([panel.values(reply) for reply in corpus.replies])
-    same = [j for j, name in enumerate(panel.names) if name.startswith("word:")]
+    same = [j for j, name in enumerate(panel.names) if name.startswith(("word:", "last:"))]
     assert same
     assert np.array_equal(again[:, same], past[:, same])
 

@@ -230,6 +230,7 @@ def _cuts(values: Floats) -> tuple[Floats, Floats]:
     low, high = distinct[at - 1], distinct[at]
     gap = np.clip((high - low) / (values.std() + 1e-12), *CLEAR)
     middle = (low + high) / 2
+    middle = np.where(middle < high, middle, low)  # neighbours in floating point
     return middle, gap * np.maximum(_explained(values, middle), 0.01) ** CLARITY
 
 
@@ -246,7 +247,7 @@ def _chosen(values: Floats, distinct: Floats) -> Ints:
 def _explained(values: Floats, cuts: Floats) -> Floats:
     """Share of the variance that lies between the two sides of each cut; outliers are cut off."""
     ranked = np.sort(values)
-    below = np.searchsorted(ranked, cuts)
+    below = np.searchsorted(ranked, cuts, side="right")
     ranked = np.clip(ranked, *np.quantile(values, (0.01, 0.99)))
     sums = np.concatenate([[0.0], ranked.cumsum()])
     distance = sums[below] / below - sums[-1] / ranked.size
