@@ -75,5 +75,5 @@ def test_interrupting_ends_with_130(tmp_path: Path, data_file: Path) -> None:
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate()
     assert process.returncode == 130
-    assert "the same command goes on" in errors
+    assert "the same command resumes" in errors
     assert "Traceback" not in errors
