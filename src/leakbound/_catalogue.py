@@ -104,7 +104,7 @@ class Component(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _from_name(cls, value: Any) -> Any:
+    def _from_name(cls, value: object) -> object:
         if isinstance(value, str):
             return {"kind": value}
         if isinstance(value, Mapping) and "kind" not in value:
@@ -112,12 +112,12 @@ class Component(BaseModel):
         return value
 
     @property
-    def options(self) -> dict[str, Any]:
+    def options(self) -> dict[str, object]:
         """Options by name, without the defaults that were left out."""
         return dict(self.model_extra or {})
 
     @classmethod
-    def of(cls, thing: Any, catalogue: Mapping[str, type[Any]]) -> Component:
+    def of(cls, thing: object, catalogue: Mapping[str, type[object]]) -> Component:
         """The component that describes an object: its name and its plain fields.
 
         Args:
@@ -133,13 +133,13 @@ class Component(BaseModel):
         where = None if listed and fields is not None else f"{kind.__module__}:{kind.__qualname__}"
         return cls.model_validate({"kind": name, "python": where, **(fields or {})})
 
-    def to_config(self) -> dict[str, Any]:
+    def to_config(self) -> dict[str, object]:
         """Plain values for a YAML or JSON file; `python` only where it is set."""
         found = {"kind": self.kind, **self.options}
         return found if self.python is None else {**found, "python": self.python}
 
 
-def options_of(thing: Any) -> dict[str, Any] | None:
+def options_of(thing: object) -> dict[str, object] | None:
     """The fields of a dataclass as plain values.
 
     Args:
@@ -155,17 +155,17 @@ def options_of(thing: Any) -> dict[str, Any] | None:
     return {name: _plain(value) for name, value in found.items()} if plain else None
 
 
-def _is_plain(value: Any) -> bool:
+def _is_plain(value: object) -> bool:
     if isinstance(value, tuple):
         return all(map(_is_plain, value))
     return value is None or isinstance(value, str | int | float)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     return [_plain(one) for one in value] if isinstance(value, tuple) else value
 
 
-def option_types(make: Callable[..., Any]) -> dict[str, Any]:
+def option_types(make: Callable[..., object]) -> dict[str, object]:
     """Names and types of the options of a class or a function that makes one.
 
     Args:
@@ -178,7 +178,7 @@ def option_types(make: Callable[..., Any]) -> dict[str, Any]:
     return {name: hints.get(name, Any) for name in inspect.signature(make).parameters}
 
 
-def construct(make: Callable[..., T], options: Mapping[str, Any], name: str) -> T:
+def construct(make: Callable[..., T], options: Mapping[str, object], name: str) -> T:
     """Call `make` with options from a file or the command line.
 
     Args:
@@ -209,31 +209,31 @@ def construct(make: Callable[..., T], options: Mapping[str, Any], name: str) -> 
     return make(**{option: _tupled(value) for option, value in options.items()})
 
 
-def _unknown_option(name: str, option: str, known: Mapping[str, Any]) -> UsageError:
+def _unknown_option(name: str, option: str, known: Mapping[str, object]) -> UsageError:
     near = difflib.get_close_matches(option, known, n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     listed = ", ".join(known) or "none"
     return UsageError(f"{name} has no option {option!r}; its options are: {listed}.{hint}")
 
 
-def _name(kind: type[Any]) -> str:
+def _name(kind: type[object]) -> str:
     """The class attribute `name`; "" where instances have names of their own, or none."""
     found = next((vars(base)["name"] for base in kind.__mro__ if "name" in vars(base)), "")
     return found if isinstance(found, str) else ""
 
 
-def _name_of(thing: Any) -> str:
+def _name_of(thing: object) -> str:
     """The name of an object; that of its class where it has none."""
     kind = type(thing)
     own = thing.name if hasattr(thing, "name") else ""
     return own if isinstance(own, str) and own else kind.__name__
 
 
-def _tupled(value: Any) -> Any:
+def _tupled(value: object) -> object:
     return tuple(map(_tupled, value)) if isinstance(value, list) else value
 
 
-def _fits(value: Any, kind: Any) -> bool:
+def _fits(value: object, kind: object) -> bool:
     """Is a plain value of a type? What is no plain type is left to the class itself."""
     origin, inner = get_origin(kind), get_args(kind)
     if origin in (Union, types.UnionType):
@@ -252,7 +252,7 @@ def _fits(value: Any, kind: Any) -> bool:
     return True
 
 
-def _described(kind: Any) -> str:
+def _described(kind: object) -> str:
     origin, inner = get_origin(kind), get_args(kind)
     if origin in (Union, types.UnionType):
         return " or ".join(_described(one) for one in inner)
@@ -260,11 +260,16 @@ def _described(kind: Any) -> str:
         return "one of " + ", ".join(map(repr, inner))
     if origin is tuple:
         return f"a list, each {_described(inner[0])}" if inner else "a list"
-    named = {float: "a number", int: "a whole number", str: "a text", bool: "true or false"}
+    named: dict[object, str] = {
+        float: "a number",
+        int: "a whole number",
+        str: "a text",
+        bool: "true or false",
+    }
     return named.get(kind, "none" if kind is type(None) else str(kind))
 
 
-def opener_of(group: str, scheme: str) -> Callable[[str], Any] | None:
+def opener_of(group: str, scheme: str) -> Callable[[str], object] | None:
     """What another package registers to open addresses of a scheme.
 
     Args:
@@ -279,7 +284,7 @@ def opener_of(group: str, scheme: str) -> Callable[[str], Any] | None:
     """
     for entry in metadata.entry_points(group=group, name=scheme):
         try:
-            found: Callable[[str], Any] = entry.load()
+            found: Callable[[str], object] = entry.load()
         except Exception as error:
             raise UsageError(
                 f"the scheme {scheme!r}, registered as {entry.value!r}, cannot be imported "

@@ -25,7 +25,7 @@ def card(kind: str, record: object) -> str:
     return made
 
 
-def data_frame(rows: Iterable[Mapping[str, Any]]) -> Any:
+def data_frame(rows: Iterable[Mapping[str, object]]) -> Any:
     """A pandas DataFrame of rows. Raises UsageError where pandas is not installed."""
     try:
         pandas = importlib.import_module("pandas")

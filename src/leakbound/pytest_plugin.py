@@ -13,11 +13,12 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn, Unpack
 
 import pytest
 
 if TYPE_CHECKING:
+    from leakbound.api.parameters import AuditOptions, Rows, UserSystem
     from leakbound.auditing import AuditResult, AuditSpec
     from leakbound.auditing.collect import CollectionPlan
     from leakbound.models import Model
@@ -66,7 +67,12 @@ class PrivacyAudit:
         self.folder = root / FOLDER / f"{plain}-{_digest(test.encode())[:8]}"
         self._systems: dict[str, object] = {}
 
-    def __call__(self, rows: Any = None, system: Any = None, **options: Any) -> AuditResult:
+    def __call__(
+        self,
+        rows: Rows | None = None,
+        system: UserSystem | None = None,
+        **options: Unpack[AuditOptions],
+    ) -> AuditResult:
         """The record of an audit; it asserts nothing. Arguments are those of `leakbound.audit`,
         without `out`.
 
@@ -83,7 +89,9 @@ class PrivacyAudit:
         ) as error:  # a traceback of pytest's shows arguments, and these are private rows
             pytest.fail(str(error), pytrace=False)
 
-    def _record(self, rows: Any, system: Any, options: dict[str, Any]) -> AuditResult:
+    def _record(
+        self, rows: Rows | None, system: UserSystem | None, options: AuditOptions
+    ) -> AuditResult:
         from leakbound.api.audits import prepare_call
         from leakbound.auditing.collect import run_serial
         from leakbound.auditing.prepare import open_models

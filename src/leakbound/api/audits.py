@@ -6,12 +6,13 @@ import hashlib
 import inspect
 import marshal
 import uuid
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from types import FunctionType
+from typing import Literal, Unpack, cast
 
 from leakbound._catalogue import Component
+from leakbound.api.parameters import AuditParameters, Rows, UserSystem
 from leakbound.attacks import Attack, AuditQuery, Canary, Insertion, Score
 from leakbound.auditing import AuditResult, AuditSpec, Claim, run_audit
 from leakbound.auditing.build import Handed, open_models
@@ -20,21 +21,19 @@ from leakbound.auditing.plan import plan as plan_prepared
 from leakbound.auditing.prepare import Prepared, prepare
 from leakbound.auditing.spec import COMPONENTS, make_spec
 from leakbound.errors import UsageError
+from leakbound.estimators import Estimator
 from leakbound.models import Model
 from leakbound.privacy import Guarantee, NonPrivate
 from leakbound.systems import SystemMechanism, as_system
-from leakbound.tasks import Example, Mechanism, Task, as_context
+from leakbound.tasks import Mechanism, Task, as_context
 
 __all__ = ["audit", "plan", "prepare_call"]
-
-Rows = Iterable[Example | tuple[str, str]]
-Answerer = Callable[..., Any]
 
 
 def audit(
     rows: Rows | None = None,
     *,
-    system: Answerer | object | str | None = None,
+    system: UserSystem | None = None,
     mechanism: Mechanism | str | None = None,
     model: Model | str | None = None,
     attack: Attack | None = None,
@@ -49,7 +48,7 @@ def audit(
     epsilon: float = 1.0,
     delta: float = 1e-5,
     guarantee: Guarantee | None = None,
-    estimator: Any | str | None = None,
+    estimator: Estimator | str | None = None,
     threshold: str | float | None = None,
     confidence: float = 0.95,
     stop_when_rejected: bool = False,
@@ -60,7 +59,7 @@ def audit(
     store_text: Literal["none", "canary_only", "all"] = "canary_only",
     simulations: int = 400_000,
     batch_pairs: int = 8,
-    settings: Mapping[str, Any] | None = None,
+    settings: Mapping[str, object] | None = None,
     out: str | Path = "runs",
 ) -> AuditResult:
     """Audit a system over private rows; the run is kept under `out` and resumed from there.
@@ -122,11 +121,11 @@ def audit(
         'violation'
     """
     given = {key: value for key, value in locals().items() if key not in ("out", "rows")}
-    result, _ = run_audit(prepare_call(rows, **given), Path(out))
+    result, _ = run_audit(prepare_call(rows, **cast(AuditParameters, given)), Path(out))
     return result
 
 
-def plan(rows: Rows | None = None, **parameters: Any) -> Plan:
+def plan(rows: Rows | None = None, **parameters: Unpack[AuditParameters]) -> Plan:
     """What an audit will cost and can show; no model call is made.
 
     Args:
@@ -148,7 +147,7 @@ def prepare_call(
     *,
     source: str = "",
     opener: Callable[[AuditSpec], Model] = open_models,
-    **parameters: Any,
+    **parameters: Unpack[AuditParameters],
 ) -> Prepared:
     """The audit of a call, ready and not begun.
 
@@ -165,15 +164,14 @@ def prepare_call(
         LeakboundError: As `audit` does.
     """
     _require_known(parameters)
-    given = {**_DEFAULTS, **parameters}
-    handed, values = Handed(), dict(given.pop("settings") or {})
-    handed, values = _opened_attack(given, handed, values)
-    handed, values = _opened_system(given, handed, values, source)
-    claim = given.pop("claim")
-    if claim is not None:
-        _exclude("claim", given, ("epsilon", "delta"))
-        given.update(epsilon=claim.epsilon, delta=claim.delta)
-    handed, values = _components(given, handed, values)
+    given: _Values = {**_DEFAULTS, **parameters}
+    settings = dict(parameters.get("settings") or {})
+    del given["settings"], given["guarantee"]
+    _open_attack(given)
+    handed, address = _open_system(given, parameters.get("guarantee"), source)
+    _open_claim(given)
+    handed, named = _components(given, handed)
+    values = {**settings, **address, **named}
     _refuse_twice(given, values)
     rest = {key: value for key, value in given.items() if value != _DEFAULTS.get(key)}
     spec = make_spec({**values, **rest})
@@ -181,15 +179,15 @@ def prepare_call(
     return prepare(spec, rows=context, handed=handed, opener=opener)
 
 
-_DEFAULTS = {
+_Values = dict[str, object]  # of parameters, or of keys of a spec
+_DEFAULTS: _Values = {
     name: parameter.default
     for name, parameter in inspect.signature(audit).parameters.items()
     if name not in ("rows", "out")
 }
-Parts = tuple[Handed, dict[str, Any]]
 
 
-def _require_known(parameters: Mapping[str, Any]) -> None:
+def _require_known(parameters: Mapping[str, object]) -> None:
     from difflib import get_close_matches
 
     for name in parameters:
@@ -199,76 +197,92 @@ def _require_known(parameters: Mapping[str, Any]) -> None:
             raise UsageError(f"audit has no parameter {name!r}.{hint}")
 
 
-def _exclude(whole: str, given: Mapping[str, Any], parts: tuple[str, ...]) -> None:
+def _exclude(whole: str, given: Mapping[str, object], parts: tuple[str, ...]) -> None:
     both = [name for name in parts if given[name] != _DEFAULTS[name]]
     if both:
         raise UsageError(f"{whole} holds {both[0]}, and {both[0]} is given too; leave one out.")
 
 
-def _refuse_twice(given: Mapping[str, Any], values: Mapping[str, Any]) -> None:
+def _refuse_twice(given: Mapping[str, object], values: Mapping[str, object]) -> None:
     plain = {key.partition(".")[0] for key in values if "." not in key}
     both = [key for key in given if given[key] != _DEFAULTS.get(key) and key in plain]
     if both:
         raise UsageError(f"{both[0]} is given twice, also in settings; leave it out once.")
 
 
-def _opened_attack(given: dict[str, Any], handed: Handed, values: dict[str, Any]) -> Parts:
+def _open_attack(given: _Values) -> None:
     """An attack is its parts."""
     attack = given.pop("attack")
-    if attack is not None:
-        parts = ("query", "canary", "score", "insertion")
-        _exclude("attack", given, parts)
-        given.update({name: getattr(attack, name) for name in parts})
-    return handed, values
+    if attack is None:
+        return
+    if not isinstance(attack, Attack):
+        raise _wrong("attack", attack, "an Attack, such as Attack(Hex(16), Membership())")
+    parts = ("query", "canary", "score", "insertion")
+    _exclude("attack", given, parts)
+    given.update({name: getattr(attack, name) for name in parts})
 
 
-def _opened_system(
-    given: dict[str, Any], handed: Handed, values: dict[str, Any], source: str
-) -> Parts:
+def _open_claim(given: _Values) -> None:
+    """A claim is epsilon and delta."""
+    claim = given.pop("claim")
+    if claim is None:
+        return
+    if not isinstance(claim, Claim):
+        raise _wrong("claim", claim, "a Claim, such as Claim(1.0, 1e-5)")
+    _exclude("claim", given, ("epsilon", "delta"))
+    given.update(epsilon=claim.epsilon, delta=claim.delta)
+
+
+def _wrong(name: str, value: object, must: str) -> UsageError:
+    return UsageError(f"{name} is {type(value).__name__}; it must be {must}.")
+
+
+def _open_system(
+    given: _Values, guarantee: Guarantee | None, source: str
+) -> tuple[Handed, _Values]:
     """A callable becomes a mechanism; an address is a key of the spec."""
-    system, guarantee = given.pop("system"), given.pop("guarantee")
+    system = given.pop("system")
     if guarantee is not None and system is None:
         raise UsageError(
             "guarantee is what a system declares, and a mechanism brings its own; leave it out."
         )
     if system is None:
-        return handed, values
+        return Handed(), {}
     if given["mechanism"] is not None:
         raise UsageError("system is audited in place of a mechanism; leave one of them out.")
     if isinstance(system, str):
-        return handed, {**values, "address": system}
+        return Handed(), {"address": system}
     user = _user_system(system, guarantee, given["access"] == "white_box", source)
-    return replace(handed, mechanism=user), values
+    return Handed(mechanism=user), {}
 
 
-def _components(given: dict[str, Any], handed: Handed, values: dict[str, Any]) -> Parts:
+def _components(given: _Values, handed: Handed) -> tuple[Handed, _Values]:
     """Objects are handed over, and described in the spec; names are keys of the spec."""
+    values: _Values = {}
     for key in ("mechanism", "query", "canary", "score", "estimator", "model", "task"):
         thing = given.pop(key)
-        if thing is None or isinstance(thing, str):
-            values = values if thing is None else {**values, key: thing}
-            continue
-        handed = replace(handed, **{key: thing})
-        if key in COMPONENTS:
-            values = {**values, key: Component.of(thing, COMPONENTS[key])}
-        elif key == "model":
-            values = {**values, key: _model_name(thing)}
+        if isinstance(thing, str):
+            values[key] = thing
+        elif thing is not None:
+            handed = handed.including(key, thing)
+            if key in COMPONENTS:
+                values[key] = Component.of(thing, COMPONENTS[key])
+            elif key == "model":
+                values[key] = _model_name(thing)
     return handed, values
 
 
-def _model_name(model: Any) -> str:
-    if not isinstance(getattr(model, "name", None), str) or not callable(
-        getattr(model, "answer", None)
-    ):
+def _model_name(model: object) -> str:
+    if not isinstance(model, Model) or not isinstance(model.name, str):
         raise UsageError(
             f"model is {type(model).__name__}; it must be an address such as 'pocket', or a model "
             "as leakbound.open_model returns it."
         )
-    return str(model.name)
+    return model.name
 
 
 def _user_system(
-    system: Any, guarantee: Guarantee | None, scored: bool, source: str
+    system: object, guarantee: Guarantee | None, scored: bool, source: str
 ) -> SystemMechanism:
     name = getattr(system, "__name__", "system")
     return SystemMechanism(
@@ -276,29 +290,31 @@ def _user_system(
     )
 
 
-def _code_of(system: Any) -> str:
+def _code_of(system: object) -> str:
     """A hash of the file that defines a plain function or class and of its place there."""
-    if not _is_plain(system):
+    plain = _plain(system)
+    if plain is None:
         return uuid.uuid4().hex
     try:
-        code = Path(inspect.getsourcefile(system) or "").read_bytes()
+        code = Path(inspect.getsourcefile(plain) or "").read_bytes()
     except (TypeError, OSError):
-        plain = inspect.isfunction(system)
-        code = marshal.dumps(system.__code__) if plain else uuid.uuid4().bytes
-    return hashlib.sha256(code + _place(system).encode()).hexdigest()[:16]
+        code = uuid.uuid4().bytes
+        if isinstance(plain, FunctionType):
+            code = marshal.dumps(plain.__code__)
+    return hashlib.sha256(code + _place(plain).encode()).hexdigest()[:16]
 
 
-def _is_plain(system: Any) -> bool:
-    """Does its definition tell all that it can answer?"""
-    if inspect.isclass(system):
-        return "<locals>" not in system.__qualname__
-    held = inspect.isfunction(system) and (
-        system.__closure__ or system.__defaults__ or system.__kwdefaults__
-    )
-    return inspect.isfunction(system) and not held
+def _plain(system: object) -> FunctionType | type | None:
+    """A function or class whose definition tells all that it can answer; None for others."""
+    if isinstance(system, type):
+        return None if "<locals>" in system.__qualname__ else system
+    if not isinstance(system, FunctionType):
+        return None
+    held = system.__closure__ or system.__defaults__ or system.__kwdefaults__
+    return None if held else system
 
 
-def _place(system: Any) -> str:
+def _place(plain: FunctionType | type) -> str:
     """Tells functions of one file and name apart, such as two lambdas."""
-    places = system.__code__.co_positions() if inspect.isfunction(system) else ()
-    return repr([system.__qualname__, *places])
+    places = plain.__code__.co_positions() if isinstance(plain, FunctionType) else ()
+    return repr([plain.__qualname__, *places])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from leakbound.auditing import AuditResult, load_result, make_spec
 from leakbound.auditing.build import open_models
@@ -22,8 +21,8 @@ Result = AuditResult | str | Path
 
 
 def sweep(
-    grid: Mapping[str, Sequence[Any]],
-    settings: Mapping[str, Any] | None = None,
+    grid: Mapping[str, Sequence[object]],
+    settings: Mapping[str, object] | None = None,
     *,
     repeats: int = 1,
     queries: int = 0,
@@ -98,7 +97,7 @@ def gate(
 
 
 def tune(
-    settings: Mapping[str, Any] | None = None,
+    settings: Mapping[str, object] | None = None,
     *,
     max_calls: int = 2000,
     pairs: int = 20,

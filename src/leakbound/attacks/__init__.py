@@ -1,6 +1,6 @@
 """Attacks: small values that combine freely. Each catalogue holds its classes by name."""
 
-from leakbound.attacks.attack import Attack, Insertion
+from leakbound.attacks.attack import Attack, Insertion, ScoredAttack
 from leakbound.attacks.canaries import (
     CANARIES,
     FalseFact,
@@ -41,6 +41,6 @@ __all__ = [
     "ContainsCanary", "DistanceGap", "FalseFact", "Gap", "Given", "GivenQuery", "Hex",
     "IfThenExplicit", "IfThenImplicit", "Injection", "InputOutput", "Insertion", "LabelMargin",
     "Marked", "Membership", "Mislabeled", "Natural", "Overlap", "Patchwork", "PredictedMember",
-    "ReferenceDirection", "RenderedQuery", "Repeat", "Score", "ScoreMargin", "SignalPair",
-    "Unigram",
+    "ReferenceDirection", "RenderedQuery", "Repeat", "Score", "ScoreMargin", "ScoredAttack",
+    "SignalPair", "Unigram",
 ]  # fmt: skip

@@ -11,7 +11,7 @@ from leakbound.attacks.scores import Score
 from leakbound.errors import TargetError, UsageError
 from leakbound.tasks import Access, Mechanism
 
-__all__ = ["Attack", "Insertion"]
+__all__ = ["Attack", "Insertion", "ScoredAttack"]
 
 Insertion = Literal["replace", "append", "add"]
 
@@ -23,7 +23,8 @@ class Attack:
     Attributes:
         canary: Makes the record that is inserted.
         query: Renders what is asked, and names the answer that speaks for a member.
-        score: Turns outputs into numbers, higher for members.
+        score: Turns outputs into numbers, higher for members; None for the strongest score that
+            the access to the system allows, which the audit chooses.
         insertion: `replace` puts the canary in the place of a random example, `append` adds its
             text to the input of one (CL, Algorithm 1), `add` inserts it as one example more.
 
@@ -35,13 +36,13 @@ class Attack:
 
     canary: Canary
     query: AuditQuery
-    score: Score
+    score: Score | None = None
     insertion: Insertion = "replace"
 
     @property
-    def access(self) -> Access:
-        """What the score reads: `black_box` or `white_box`."""
-        return self.score.access
+    def access(self) -> Access | None:
+        """What the score reads: `black_box` or `white_box`; None before a score is chosen."""
+        return None if self.score is None else self.score.access
 
     def require(self, mechanism: Mechanism) -> None:
         """Refuse, before any model call, an attack that cannot work.
@@ -53,6 +54,8 @@ class Attack:
             UsageError: If the score reads another kind of answer than the query asks for.
             TargetError: If the score reads what the mechanism does not release.
         """
+        if self.score is None:
+            return
         if self.score.free != self.query.free:
             other = self.query.score or (
                 "predicted_member" if not self.query.free else "contains_canary"
@@ -62,8 +65,25 @@ class Attack:
                 f"the score {self.score.name} does not fit {self.query.name}, whose answer is "
                 f"{kind}; use --score {other}."
             )
-        if self.access not in mechanism.access:
+        if self.score.access not in mechanism.access:
             raise TargetError(
-                f"the score {self.score.name} needs {self.access} access, and {mechanism.name} "
-                f"offers only {', '.join(sorted(mechanism.access))}; use --score predicted_member."
+                f"the score {self.score.name} needs {self.score.access} access, and "
+                f"{mechanism.name} offers only {', '.join(sorted(mechanism.access))}; "
+                "use --score predicted_member."
             )
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredAttack(Attack):
+    """An attack whose score is chosen: what an audit runs.
+
+    Attributes:
+        score: Turns outputs into numbers, higher for members.
+    """
+
+    score: Score
+
+    @property
+    def access(self) -> Access:
+        """What the score reads: `black_box` or `white_box`."""
+        return self.score.access

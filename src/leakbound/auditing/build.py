@@ -6,11 +6,11 @@ here, before any model call.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, cast
 
 from leakbound._catalogue import Catalogue, Component
-from leakbound.attacks import CANARIES, QUERIES, SCORES, Attack, AuditQuery, Canary, Score
+from leakbound.attacks import CANARIES, QUERIES, SCORES, AuditQuery, Canary, Score, ScoredAttack
 from leakbound.auditing.spec import AttackSpec, AuditSpec
 from leakbound.errors import UsageError
 from leakbound.estimators import ESTIMATORS, Estimator
@@ -34,6 +34,18 @@ class Handed:
     canary: Canary | None = None
     score: Score | None = None
     estimator: Estimator | None = None
+
+    def including(self, name: str, thing: object) -> Handed:
+        """The same with one object more.
+
+        Args:
+            name: Its field.
+            thing: The object; what is wrong with it is found where it is used.
+
+        Returns:
+            A new value.
+        """
+        return replace(self, **cast("dict[str, Any]", {name: thing}))
 
     def names(self) -> tuple[str, ...]:
         """Which of them were handed over."""
@@ -111,7 +123,7 @@ def build_estimator(spec: AuditSpec, handed: Handed) -> Estimator:
     return handed.estimator or cast(Estimator, _built(spec.decision.estimator, ESTIMATORS))
 
 
-def build_attack(spec: AttackSpec, mechanism: Mechanism, handed: Handed) -> Attack:
+def build_attack(spec: AttackSpec, mechanism: Mechanism, handed: Handed) -> ScoredAttack:
     """The attack that a spec names; refused if the system does not release what it reads.
 
     Args:
@@ -134,7 +146,7 @@ def build_attack(spec: AttackSpec, mechanism: Mechanism, handed: Handed) -> Atta
             f"the score {score.name} needs white_box access, and access is black_box; "
             "use --score predicted_member."
         )
-    attack = Attack(canary, query, score, spec.insertion)
+    attack = ScoredAttack(canary, query, score, spec.insertion)
     attack.require(mechanism)
     return attack
 

@@ -24,13 +24,19 @@ Manifest = Settings
 def merge(
     folders: Sequence[Path], out: Path, opener: Callable[[AuditSpec], Model] = open_models
 ) -> tuple[AuditResult, Path]:
-    """Join the run folders of shards under `out` and compute the record; returns it with its
-    folder. No model is asked.
+    """Join the run folders of shards and compute the record. No model is asked.
 
-    folders: run folders, or folders (an --out) that hold one run and no other. A model is opened
-    only where its tokenizer made the canaries (unigram). Raises StoreError if the folders are not
-    of one run, if two disagree on a batch, if a shard is missing or not finished, or if data or
-    system have changed since.
+    Args:
+        folders: Run folders, or folders (an --out) that hold one run and no other.
+        out: Folder of the joined run.
+        opener: Opens the model of a spec, only where its tokenizer made the canaries (unigram).
+
+    Returns:
+        The record, and its run folder.
+
+    Raises:
+        StoreError: If the folders are not of one run, if two disagree on a batch, if a shard is
+            missing or not finished, or if data or system have changed since.
     """
     folders = [_run_in(folder) for folder in folders]
     manifest = _one_run(folders)
@@ -52,9 +58,18 @@ def merge(
 
 
 def kept_model(spec: AuditSpec, out: Path) -> Model:
-    """The model of a spec, not opened, as the runs under `out` know it.
+    """The model of a spec, not opened, as earlier runs know it.
 
-    Raises StoreError where they know none, or several.
+    Args:
+        spec: The parameters of an audit.
+        out: Folder of the runs.
+
+    Returns:
+        A model with a name and a fingerprint, which answers nothing.
+
+    Raises:
+        StoreError: If the runs know none, or several.
+        UsageError: If the canary is made with the tokenizer of the model.
     """
     if spec.attack.canary.kind == "unigram":
         raise UsageError(
@@ -159,11 +174,11 @@ def _require_same(prepared: Prepared, manifest: Manifest) -> None:
 def _require_whole(asked: CollectionPlan, store: RunStore) -> None:
     """Every batch is there; else the shards that lack some are named."""
     stored = store.batches()
-    missing = [at for at, first in enumerate(asked.batches()) if first not in stored]
+    missing = [first for first in asked.batches() if first not in stored]
     if not missing:
         return
     total = max((total for _, total in store.shards()), default=1)
-    names = sorted({at % total + 1 for at in missing})
+    names = sorted({first // asked.size % total + 1 if first >= 0 else 1 for first in missing})
     shards = " and ".join(f"{name}/{total}" for name in names)
     raise StoreError(
         f"{len(missing)} of {len(asked.batches())} batches are missing, of shard {shards}; "

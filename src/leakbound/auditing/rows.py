@@ -23,7 +23,18 @@ SYNTHETIC_ROWS = 400
 
 
 def load_data(design: Design) -> tuple[Context, Task]:
-    """The private rows and their task, checked. Raises UsageError or DataError with a sentence."""
+    """Read the private rows and find their task.
+
+    Args:
+        design: Where rows and task come from.
+
+    Returns:
+        Rows (PRIVATE) and task, which fit each other.
+
+    Raises:
+        UsageError: If rows are named twice, or not at all where the task needs some.
+        DataError: If they cannot be read, or their labels do not fit the task.
+    """
     _one_source(design)
     if design.task in NAMED_TASKS:
         rows = _named(design, NAMED_TASKS[design.task])
@@ -43,8 +54,17 @@ def load_data(design: Design) -> tuple[Context, Task]:
 
 
 def task_of(rows: Context, name: str | None) -> Task:
-    """The task of a name, or the one that the labels speak for; refused where they cannot be its
-    labels.
+    """Find the task of a name, or the one that the labels speak for.
+
+    Args:
+        rows: Examples (PRIVATE).
+        name: Name of a task; None to infer one.
+
+    Returns:
+        The task.
+
+    Raises:
+        DataError: If the rows have labels that the task does not know, or too few.
     """
     task = NAMED_TASKS[name].task if name in NAMED_TASKS else infer_task(rows, name)
     if task.labels and not {row.label for row in rows} <= set(task.labels):

@@ -51,7 +51,7 @@ MEANINGS = {
 }
 
 
-def answering_options(function: Callable[..., Any]) -> Callable[..., Any]:
+def answering_options(function: Callable[..., object]) -> Callable[..., object]:
     """The options of a spec that decide an answer, of an endpoint, and of the budget."""
     function = spec_options(endpoint_options(local_options(function)))
     options = function.__click_params__  # type: ignore[attr-defined]
@@ -124,7 +124,7 @@ def command(
     query: str,
     endpoint: Endpoint,
     local: Local,
-    **flags: Any,
+    **flags: object,
 ) -> int:
     """Answer QUERY from the private rows: the answer on standard output, what was spent on standard
     error.

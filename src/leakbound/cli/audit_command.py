@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -41,7 +40,7 @@ def command(
     fresh: bool,
     endpoint: Endpoint,
     local: Local,
-    **flags: Any,
+    **flags: object,
 ) -> int:
     """Audit one system: paired trials with and without a canary, a bound, a verdict on the claim.
 

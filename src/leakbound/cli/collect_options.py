@@ -140,7 +140,7 @@ OPTIONS = (
 )
 
 
-def cluster_options(function: Callable[..., Any]) -> Callable[..., Any]:
+def cluster_options(function: Callable[..., object]) -> Callable[..., object]:
     """--ray and --workers."""
     for option in reversed(ON_CLUSTER):
         function = option(function)
@@ -154,13 +154,13 @@ def cluster_of(ray: str | None, workers: int | None) -> Cluster | None:
     return None if ray is None else Cluster(ray, workers)
 
 
-def collect_options(function: Callable[..., Any]) -> Callable[..., Any]:
+def collect_options(function: Callable[..., object]) -> Callable[..., object]:
     """--out, --shard, --cache, --replay, --ray, --workers; the function gets `collecting` in their
     place.
     """
 
     @functools.wraps(function)
-    def with_collecting(ray: str | None, workers: int | None, **flags: Any) -> Any:
+    def with_collecting(ray: str | None, workers: int | None, **flags: Any) -> object:
         names = {name: flags.pop(name) for name in ("out", "shard", "cache", "replay")}
         return function(
             collecting=CollectOptions(**names, cluster=cluster_of(ray, workers)), **flags

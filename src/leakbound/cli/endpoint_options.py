@@ -83,14 +83,14 @@ NAMES = (
 )
 
 
-def endpoint_options(function: Callable[..., Any]) -> Callable[..., Any]:
+def endpoint_options(function: Callable[..., object]) -> Callable[..., object]:
     """The options; the function gets an `endpoint` in their place.
 
     One line tells at the end what was asked and spent.
     """
 
     @functools.wraps(function)
-    def with_endpoint(**flags: Any) -> Any:
+    def with_endpoint(**flags: Any) -> object:
         endpoint = _endpoint(**{name: flags.pop(name) for name in NAMES})
         try:
             return function(endpoint=endpoint, **flags)

@@ -116,7 +116,7 @@ def command(
     local: Local,
     ray: str | None,
     workers: int | None,
-    **flags: Any,
+    **flags: object,
 ) -> int:
     """Measure how each span of a context moved each token of a response, and write heat map, table
     and arrays.

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
@@ -29,6 +29,7 @@ from leakbound.models import Model
 __all__ = ["addresses", "attributed", "draw_options", "sampling", "numbers", "stopping"]
 
 SUFFIX = ".partial.jsonl"  # of files with the finished contexts of an unfinished run
+T = TypeVar("T")
 OPTIONS = (
     click.option(
         "--max-tokens",
@@ -61,7 +62,7 @@ OPTIONS = (
 )
 
 
-def draw_options(function: Callable[..., Any]) -> Callable[..., Any]:
+def draw_options(function: Callable[..., object]) -> Callable[..., object]:
     """How responses are sampled, apart from lambda and temperature."""
     for option in reversed(OPTIONS):
         function = option(function)
@@ -80,7 +81,7 @@ def sampling(flags: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def numbers(name: str, text: str, kind: Callable[[str], Any]) -> tuple[Any, ...]:
+def numbers(name: str, text: str, kind: Callable[[str], T]) -> tuple[T, ...]:
     """The numbers of an option, with commas between them."""
     try:
         return tuple(kind(part) for part in text.split(",") if part.strip())

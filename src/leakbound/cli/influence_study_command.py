@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -100,7 +99,7 @@ def command(
     factkb_model: str | None,
     out: Path | None,
     local: Local,
-    **flags: Any,
+    **flags: object,
 ) -> int:
     """Measure how context influence and the utility of responses change with one factor: means over
     contexts, 95 % intervals.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from typing import Any
 
 import click
 
@@ -20,7 +19,7 @@ SYSTEMS = {
     "python:file.py:object": "a callable (context, query), or an object with a method answer",
     "http:file.yaml": "an HTTP service that takes a context",
 }
-CATALOGUES: dict[str, Mapping[str, Any]] = {
+CATALOGUES: dict[str, Mapping[str, object]] = {
     "mechanisms": COMPONENTS["mechanism"],
     "queries": COMPONENTS["query"],
     "canaries": COMPONENTS["canary"],
@@ -56,7 +55,7 @@ def _registered(name: str) -> dict[str, str]:
     return {f"{scheme}{mark}...": f"from {where}" for scheme, where in found.items()}
 
 
-def _line(value: Any) -> str:
+def _line(value: object) -> str:
     if isinstance(value, NamedTask):
         return f"{value.about} [{', '.join(value.task.labels) or 'generation'}]"
     return value if isinstance(value, str) else (inspect.getdoc(value) or "").split("\n")[0]

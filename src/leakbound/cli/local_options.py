@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable
-from typing import Any
 
 import click
 
@@ -55,11 +54,11 @@ OPTIONS = (
 )
 
 
-def local_options(function: Callable[..., Any]) -> Callable[..., Any]:
+def local_options(function: Callable[..., object]) -> Callable[..., object]:
     """--memory, --dtype, --device; the function gets a `local` in their place."""
 
     @functools.wraps(function)
-    def with_local(memory: int | None, dtype: str, device: str, **flags: Any) -> Any:
+    def with_local(memory: int | None, dtype: str, device: str, **flags: object) -> object:
         return function(local=Local(memory, dtype, device), **flags)
 
     for option in reversed(OPTIONS):

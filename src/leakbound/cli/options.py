@@ -22,8 +22,9 @@ __all__ = ["SETTINGS", "overrides", "spec_from", "spec_options"]
 
 SETTINGS = {"auto_envvar_prefix": "LEAKBOUND", "help_option_names": ["-h", "--help"]}
 FLAGS = {"address": "--system"}  # flags that are not named as their key
-Command = Callable[..., Any]
+Command = Callable[..., object]
 Options = list[Callable[[Command], Command]]
+Kind = type | click.ParamType  # type: ignore[type-arg, unused-ignore]
 
 
 def spec_options(function: Command) -> Command:
@@ -79,16 +80,16 @@ def _component_options() -> Options:
             if kind is bool:
                 flag = f"{flag}/--no-{flag[2:]}"
             text = f"{component} option of {', '.join(owners)}"
-            typed = {} if kind is bool else {"type": kind}
+            type_ = None if kind is bool else kind
             found.append(
-                click.option(flag, f"{component}__{option}", default=None, help=text, **typed)
+                click.option(flag, f"{component}__{option}", default=None, help=text, type=type_)
             )
     return found
 
 
-def _options_of(component: str) -> dict[str, tuple[Any, list[str]]]:
+def _options_of(component: str) -> dict[str, tuple[Kind, list[str]]]:
     """Options of all classes of a catalogue: their type on the command line, and whose they are."""
-    found: dict[str, tuple[Any, list[str]]] = {}
+    found: dict[str, tuple[Kind, list[str]]] = {}
     for name, kind in COMPONENTS[component].items():
         types = _mechanism_types(kind) if component == "mechanism" else option_types(kind)
         for option, annotation in types.items():
@@ -96,7 +97,7 @@ def _options_of(component: str) -> dict[str, tuple[Any, list[str]]]:
     return {option: one for option, one in found.items() if not _taken(component, option)}
 
 
-def _mechanism_types(kind: Any) -> dict[str, Any]:
+def _mechanism_types(kind: type[object]) -> dict[str, object]:
     calibrated = kind.option_types() if issubclass(kind, MechanismBase) else {}
     return {**option_types(kind), **calibrated}
 
@@ -112,7 +113,7 @@ class _YamlValue(click.ParamType):  # type: ignore[type-arg, unused-ignore]
     name = "value"
 
     def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> object:
         """The parsed value; text that is no YAML stays as it is."""
         try:
@@ -121,7 +122,7 @@ class _YamlValue(click.ParamType):  # type: ignore[type-arg, unused-ignore]
             return value
 
 
-def _kind(annotation: Any) -> Any:
+def _kind(annotation: object) -> Kind:
     """The click type of an annotation: its plain type, with None left out."""
     kinds = [part for part in (get_args(annotation) or (annotation,)) if part is not type(None)]
     plain = next((part for part in kinds if part in (bool, int, float)), None)
@@ -133,7 +134,7 @@ def _kind(annotation: Any) -> Any:
 
 
 def spec_from(
-    config: str | None, assignments: tuple[str, ...], flags: Mapping[str, Any]
+    config: str | None, assignments: tuple[str, ...], flags: Mapping[str, object]
 ) -> AuditSpec:
     """The spec of a command: flags over --set over environment (click's) over file.
 
@@ -151,7 +152,7 @@ def spec_from(
     return load_spec(config, overrides(assignments, flags))
 
 
-def overrides(assignments: tuple[str, ...], flags: Mapping[str, Any]) -> dict[str, Any]:
+def overrides(assignments: tuple[str, ...], flags: Mapping[str, Any]) -> dict[str, object]:
     """What the command line says, as flat keys.
 
     Args:
@@ -182,7 +183,7 @@ def _require_once(keys: list[str]) -> None:
         raise UsageError(f"the option {name} is given twice; leave it out once.")
 
 
-def _assignment(text: str, flag: str) -> tuple[str, Any]:
+def _assignment(text: str, flag: str) -> tuple[str, object]:
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
         example = "partitions=5" if flag == "--option" else "pairs=200"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import Any
 
 import click
 
@@ -23,7 +22,7 @@ __all__ = ["command"]
 @spec_options
 @endpoint_options
 def command(
-    config: str | None, assignments: tuple[str, ...], endpoint: Endpoint, **flags: Any
+    config: str | None, assignments: tuple[str, ...], endpoint: Endpoint, **flags: object
 ) -> int:
     """What an audit will cost and can show:
 

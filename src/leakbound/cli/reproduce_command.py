@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import click
 
@@ -30,6 +30,7 @@ from leakbound.reproduce import (
 
 __all__ = ["command"]
 
+T = TypeVar("T")
 SIZES = ("pairs", "repeats", "queries", "contexts", "tokens")
 USUAL = Scale()
 
@@ -126,7 +127,7 @@ def command(
     return 0
 
 
-def _given(**options: Any) -> dict[str, Any]:
+def _given(**options: T | None) -> dict[str, T]:
     """The options that were given."""
     return {name: value for name, value in options.items() if value is not None}
 

@@ -46,7 +46,7 @@ def command(
     limit: int,
     endpoint: Endpoint,
     local: Local,
-    **flags: Any,
+    **flags: object,
 ) -> int:
     """Answer queries from the private rows over HTTP: an OpenAI-compatible /v1/chat/completions.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -91,7 +90,7 @@ def command(
     out: Path,
     endpoint: Endpoint,
     local: Local,
-    **flags: Any,
+    **flags: object,
 ) -> int:
     """Audit every combination of a grid. The model is asked once for all that differs in noise or
     in statistics only.

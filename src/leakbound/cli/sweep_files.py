@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -26,7 +25,7 @@ def _formats(ctx: click.Context, param: click.Parameter, text: str) -> tuple[str
     return names
 
 
-def figures_option(function: Callable[..., Any]) -> Callable[..., Any]:
+def figures_option(function: Callable[..., object]) -> Callable[..., object]:
     """--figures, as a tuple of formats."""
     text = f"also write the figures of a sweep as {', '.join(FORMATS)} (csv: their numbers)"
     return click.option("--figures", callback=_formats, default="", metavar="LIST", help=text)(

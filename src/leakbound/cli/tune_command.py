@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -70,7 +69,7 @@ def command(
     save: Path,
     out: Path,
     endpoint: Endpoint,
-    **flags: Any,
+    **flags: object,
 ) -> int:
     """Search for a better audit query: takes the options of `audit`, and leaves a file for its
     --config.

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, runtime_checkable
 
 from leakbound.errors import TargetError
 from leakbound.models.request import Request
 
-__all__ = ["Model", "require"]
+__all__ = ["GivesReasons", "Model", "Priced", "require"]
 
 R = TypeVar("R")
 
 
+@runtime_checkable
 class Model(Protocol):
     """Answers requests, batch first, order kept."""
 
@@ -49,6 +50,36 @@ class Model(Protocol):
         """
 
 
+@runtime_checkable
+class GivesReasons(Protocol):
+    """A model that can say why it answers no request of some kind."""
+
+    def why(self, kind: type[Request[object]]) -> str:
+        """Why, and what to do.
+
+        Args:
+            kind: Kind of requests that is not in `supports`.
+
+        Returns:
+            A clause for the end of a message, with its full stop.
+        """
+
+
+@runtime_checkable
+class Priced(Protocol):
+    """A model whose answers may cost money."""
+
+    def most_cost(self, requests: Sequence[Request[object]]) -> float | None:
+        """What requests cost at most.
+
+        Args:
+            requests: What is to be answered.
+
+        Returns:
+            US dollars, without retries; None where no price is known.
+        """
+
+
 def require(model: Model, needs: Iterable[type[Request[object]]], who: str) -> None:
     """Refuse a model that cannot answer what somebody needs.
 
@@ -58,11 +89,13 @@ def require(model: Model, needs: Iterable[type[Request[object]]], who: str) -> N
         who: Needs them; begins the message.
 
     Raises:
-        TargetError: If a kind is missing, with the model's own reason if it gives one (`why`).
+        TargetError: If a kind is missing; with the reason of a model that `GivesReasons`.
     """
     missing = sorted(set(needs) - model.supports, key=lambda kind: kind.__name__)
     if missing:
-        why = getattr(model, "why", lambda kind: "choose another mechanism or model.")(missing[0])
+        why = "choose another mechanism or model."
+        if isinstance(model, GivesReasons):
+            why = model.why(missing[0])
         raise TargetError(
             f"{who} needs {', '.join(kind.__name__ for kind in missing)} from its model, and "
             f"{model.name} answers only "

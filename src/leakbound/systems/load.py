@@ -35,7 +35,8 @@ def load_system(address: str, scored: bool = False) -> SystemMechanism:
     """
     scheme, _, rest = address.partition(":")
     if (opener := opener_of("leakbound.systems", scheme)) is not None:
-        return SystemMechanism(opener(rest), address, scored=scored, source=address)
+        opened = as_system(opener(rest), address)
+        return SystemMechanism(opened, address, scored=scored, source=address)
     path, _, attribute = rest.rpartition(":") if scheme == "python" else (rest, "", "")
     if scheme not in ("python", "http") or not path or (scheme == "python" and not attribute):
         raise UsageError(

@@ -48,7 +48,7 @@ class Journal:
             if isinstance(found, dict) and {"kind", "calls"} <= found.keys():
                 yield found
 
-    def add(self, kind: str, **values: Any) -> None:
+    def add(self, kind: str, **values: object) -> None:
         """Append a line durably, on a line of its own even where the last one was cut off."""
         try:
             with self.path.open("a+b") as file:

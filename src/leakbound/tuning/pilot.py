@@ -7,7 +7,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from leakbound.attacks import SCORES
 from leakbound.attacks.queries import GivenQuery
@@ -18,7 +18,7 @@ from leakbound.auditing.release import trials
 from leakbound.auditing.store import EvidenceRow
 from leakbound.errors import LeakboundError, UsageError
 from leakbound.models import Counted, Distinct, Model, Request
-from leakbound.tasks import Context, Job
+from leakbound.tasks import AnyRequest, Context, Job
 from leakbound.tuning.journal import Journal
 from leakbound.tuning.streams import draw_pairs, tuning_root
 
@@ -177,7 +177,7 @@ class Pilot:
         jobs, draws = self._jobs(pairs)
         if not self.prepared.mechanism.needs:
             return len(jobs)
-        requests: set[Request[Any]] = set()
+        requests: set[AnyRequest] = set()
         for job, draw in zip(jobs, draws, strict=True):
             requests.update(self.prepared.mechanism.requests(self.prepared.task, job, draw))
         return len(requests)

@@ -9,7 +9,7 @@ import hashlib
 import importlib
 import importlib.util
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from leakbound._install import install_hint
 from leakbound.errors import LeakboundError, UsageError
@@ -21,6 +21,8 @@ from leakbound.tuning.words import REFLECTION
 
 __all__ = ["Adapter", "Reflection", "require_gepa", "search_by_reflection"]
 
+P = ParamSpec("P")
+T = TypeVar("T")
 PART = "query_text"
 REPLY_TOKENS = 256
 MINIBATCH = 3
@@ -47,7 +49,7 @@ class Reflection:
         self.model, self.pilot = Metered(model, pilot.budget), pilot
         self.asked = 0
 
-    def __call__(self, prompt: Any) -> str:
+    def __call__(self, prompt: object) -> str:
         """One proposal; each has a random draw of its own, so that an unchanged prompt still gets
         new ideas.
         """
@@ -75,12 +77,12 @@ class Adapter:
 
     propose_new_texts: None = None
 
-    def __init__(self, pilot: Pilot, batch: Callable[..., Any]) -> None:
+    def __init__(self, pilot: Pilot, batch: Callable[..., object]) -> None:
         self.pilot, self.batch = pilot, batch
 
     def evaluate(
         self, batch: list[int], candidate: dict[str, str], capture_traces: bool = False
-    ) -> Any:
+    ) -> object:
         """Accuracy of a candidate on each of some pairs: 0, a half or 1."""
         found = self.pilot.outcomes(candidate[PART], batch)
         traces = list(zip(batch, found, strict=True)) if capture_traces else None
@@ -90,7 +92,7 @@ class Adapter:
 
     def make_reflective_dataset(
         self, candidate: dict[str, str], eval_batch: Any, components_to_update: list[str]
-    ) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+    ) -> Mapping[str, Sequence[Mapping[str, object]]]:
         """Two records a pair, one for each context."""
         text = candidate[PART]
         refusal = self.pilot.refusal(text)
@@ -133,13 +135,13 @@ class _Stop:
     def __call__(self, state: Any) -> bool:
         return self.failed is not None or self.pilot.perfect() or state.i >= self.pilot.budget.limit
 
-    def guard(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def guard(self, function: Callable[P, T]) -> Callable[P, T]:
         """The function, with what it raises kept:
 
         the optimiser passes over failures of its parts, and must not here.
         """
 
-        def guarded(*args: Any, **kwargs: Any) -> Any:
+        def guarded(*args: P.args, **kwargs: P.kwargs) -> T:
             try:
                 return function(*args, **kwargs)
             except (OutOfCalls, LeakboundError) as error:

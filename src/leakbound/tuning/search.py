@@ -124,7 +124,7 @@ def open_pilot(
     return pilot
 
 
-def _given(spec: AuditSpec, text: str) -> dict[str, Any]:
+def _given(spec: AuditSpec, text: str) -> dict[str, object]:
     """The query 'given' with this wording; whose answers it asks for stays as it was."""
     return {"kind": "given", "text": text, "labelled": labelled(spec)}
 
@@ -252,8 +252,8 @@ def _result(pilot: Pilot, start: str, ended: str, reflector: Model | None) -> Tu
 def attack_file(tuned: Tuned) -> str:
     """The tuned query as configuration of an audit, under a header that says how it was found."""
     spec = tuned.prepared.spec
-    query: dict[str, Any] = {"kind": "given", "text": tuned.best}
-    values: dict[str, Any] = {"query": {**query, "labelled": True} if labelled(spec) else query}
+    query: dict[str, object] = {"kind": "given", "text": tuned.best}
+    values: dict[str, object] = {"query": {**query, "labelled": True} if labelled(spec) else query}
     header = [
         (
             f"An audit query tuned by leakbound {__version__} on {tuned.prepared.mechanism.name} "
@@ -303,7 +303,7 @@ def dspy_metric(pilot: Pilot) -> Callable[..., float]:
     again. Raises OutOfCalls when the budget is spent.
     """
 
-    def metric(example: Any, prediction: Any, *_: Any, **__: Any) -> float:
+    def metric(example: Any, prediction: Any, *_: object, **__: object) -> float:
         (found,) = pilot.outcomes(str(prediction.query_text), [int(example.pair)])
         return sum(found) / 2
 
