@@ -149,8 +149,8 @@ def test_a_replay_is_the_running_e_value() -> None:
     x, y = (rng.random((90, 2)) < 0.8).astype(float), (rng.random((90, 2)) < 0.3).astype(float)
     process = EProcess(PureDP(0.4))
     process.extend(x, y)
-    reached = process._rule(process.lines, 2).max_log_e_values(x, y, process._prior(2))
-    assert reached[0] == pytest.approx(process._running.best)  # type: ignore[union-attr]
+    replayed = process._rule(process.lines, 2).log_e_values(x, y, process._prior(2))
+    assert replayed[0] == pytest.approx(process.log_e_values)
 
 
 def test_a_bound_grows_with_evidence_and_with_lower_confidence() -> None:

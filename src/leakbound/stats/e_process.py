@@ -17,15 +17,14 @@ anytime-valid inference" (Statistical Science 2023).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
 
 import numpy as np
 import numpy.typing as npt
 
-from leakbound._check import confidence_level, count, delta_value
+from leakbound._check import confidence_level, count
 from leakbound.errors import UsageError
-from leakbound.privacy import ApproxDP, Gaussian, Guarantee, gdp_delta, gdp_epsilon
-from leakbound.stats.estimate import Estimate
+from leakbound.privacy import ApproxDP, Gaussian, Guarantee, gdp_delta
+from leakbound.stats.anytime import AnytimeTest
 from leakbound.stats.stakes import Lines, Moments, StakeRule, restake_points
 
 __all__ = ["EProcess"]
@@ -33,19 +32,13 @@ __all__ = ["EProcess"]
 Floats = npt.NDArray[np.float64]
 # epsilon of the tangent lines of a mu-GDP claim, in units of mu: from total variation to the tail
 TANGENTS = np.array([0.0, 0.2, 0.5, 1.0, 2.0])
-# the claims that a bound scans: 1 % apart, up to 20; no number of pairs in use certifies more
-GRID = np.concatenate([[0.0], 0.01 * 1.01 ** np.arange(765)])
-CHUNK = 64  # claims played at once: most scans end within the first chunks
-CELLS = 4_000_000  # claims times pairs held at once: some 100 MB of gains and paths
 # A smaller draw would reject without evidence, and all claims at once: at an e-value of 1 in 5 % of
 # audits. Raising a draw only raises the threshold, so results stay valid.
 LEAST_DRAW = 0.25
 PRIOR_PAIRS = 2.0  # weight of the expected pair: two observations outweigh it
-ASSUMES = ("pairs are independent, or drawn so that the claim holds for each given the past",)
-IMPLIED = "the implied epsilon holds only if the mechanism is Gaussian"
 
 
-class EProcess:
+class EProcess(AnytimeTest):
     """Anytime-valid test of `claim`; may be read and stopped after any pair.
 
     Args:
@@ -160,140 +153,45 @@ class EProcess:
         return sum(map(len, self._x))
 
     @property
-    def e_value(self) -> float:
-        """Evidence against the claim now; under the claim its expectation is at most 1."""
-        # e^700 is about the largest float
-        return math.exp(min(self._running.now, 700.0)) if self._running else 1.0
-
-    @property
     def log_e_values(self) -> Floats:
         """(pairs,) logarithm of the e-value after each pair."""
-        path = self._running.path if self._running else []
-        return np.concatenate(path) if path else np.zeros(0)
-
-    @property
-    def rejected(self) -> bool:
-        """Has the e-value ever reached 1/alpha, or at the horizon uniform/alpha?"""
-        if self._running is None:
-            return False
-        best = max(self._running.best, self._running.now + self._last)
-        return best >= self.log_threshold
+        return self._running.joined() if self._running else np.zeros(0)
 
     @property
     def _last(self) -> float:
         """What a randomised test adds to the logarithm now: nothing before the horizon."""
         return self._credit if self.pairs == self.horizon else 0.0
 
-    @property
-    def rejected_at(self) -> int | None:
-        """Number of pairs after which the claim was first rejected; None if it never was."""
-        over = np.flatnonzero(self.log_e_values >= self.log_threshold)
-        if over.size:
-            return int(over[0]) + 1
-        return self.pairs if self.rejected else None
-
-    @property
-    def log_threshold(self) -> float:
-        """ln(1/alpha): the logarithm of the e-value that rejects."""
-        return -math.log(1 - self.confidence)
-
-    def epsilon_lower_bound(self, delta: float) -> Estimate:
-        """Largest epsilon such that it and all smaller ones are rejected at `delta`.
+    def epsilon_paths(self, epsilons: Floats, delta: float) -> Floats:
+        """Replay the pairs against claims of (epsilon, delta)-DP.
 
         Args:
-            delta: Failure probability in [0, 1).
+            epsilons: (C,) claimed values, at least 0.
+            delta: Failure probability of all of them, in [0, 1).
 
         Returns:
-            An estimate of kind `lower_bound`, for any mechanism.
-
-        Raises:
-            UsageError: If delta lies outside [0, 1).
-
-        Guarantee:
-            Exceeds the true epsilon(delta) with probability at most 1 - confidence, at any
-            stopping time.
+            (C, pairs) logarithms of the e-value of each claim after each pair.
         """
-        delta_value(delta)
-        value = self._scan(lambda eps: Lines.of(eps[:, None], np.full((eps.size, 1), delta)))
-        return self._estimate("e_process", value, delta, None, {}, ASSUMES)
+        return self._paths(Lines.of(epsilons[:, None], np.full((epsilons.size, 1), delta)))
 
-    def mu_lower_bound(self, delta: float = 1e-5) -> Estimate:
-        """Largest mu such that it and all smaller mu-GDP claims are rejected.
+    def mu_paths(self, mus: Floats) -> Floats:
+        """Replay the pairs against claims of mu-GDP.
 
         Args:
-            delta: Failure probability in (0, 1) at which `details["implied_epsilon"]` is stated.
+            mus: (C,) claimed values, at least 0.
 
         Returns:
-            An estimate of kind `lower_bound` on mu. Its `epsilon` is None: what mu implies is a
-            bound only if the mechanism is Gaussian.
-
-        Raises:
-            UsageError: If delta is 0, where every mu > 0 implies an infinite epsilon, or lies
-                outside [0, 1).
-
-        Guarantee:
-            Exceeds the true mu of a mu-GDP mechanism with probability at most 1 - confidence, at
-            any stopping time.
+            (C, pairs) logarithms of the e-value of each claim after each pair.
         """
-        if delta_value(delta) == 0:
-            raise UsageError(
-                "delta is 0; a bound on mu implies no finite epsilon there. Use a delta such as "
-                "1e-5."
-            )
-        mu = self._scan(_tangents)
-        implied = {"implied_epsilon": gdp_epsilon(mu, delta)}
-        return self._estimate("e_process_mu", None, delta, mu, implied, (*ASSUMES, IMPLIED))
+        return self._paths(_tangents(mus))
 
-    def _estimate(
-        self,
-        method: str,
-        epsilon: float | None,
-        delta: float,
-        mu: float | None,
-        details: dict[str, float],
-        assumptions: tuple[str, ...],
-    ) -> Estimate:
-        return Estimate(
-            method=method,
-            kind="lower_bound",
-            epsilon=epsilon,
-            delta=delta,
-            confidence=self.confidence,
-            counts={"pairs": self.pairs},
-            assumptions=assumptions,
-            mu=mu,
-            threshold="chosen before each pair from earlier pairs",
-            details=details,
-        )
-
-    def _scan(self, lines: Callable[[Floats], Lines]) -> float:
-        """The last rejected claim of a fixed grid before the first that stands.
-
-        It errs only if a true claim is rejected: the claims are nested, so the truth's upper
-        neighbour on the grid is a true claim, and to report more than the truth the scan would
-        have to pass it.
-        """
-        low = 0.0
-        for claims, rejected in self._chunks(lines):
-            stands = np.flatnonzero(~rejected)
-            if stands.size:
-                return float(claims[stands[0] - 1]) if stands[0] else low
-            low = float(claims[-1])
-        return low
-
-    def _chunks(
-        self, lines: Callable[[Floats], Lines]
-    ) -> Iterator[tuple[Floats, npt.NDArray[np.bool_]]]:
-        """Chunks of the grid of claims, and which of each the pairs so far reject."""
+    def _paths(self, lines: Lines) -> Floats:
         if not self._x:
-            return
-        x, y = np.concatenate(self._x), np.concatenate(self._y)
-        size = max(1, min(CHUNK, CELLS // len(x)))
-        for start in range(0, GRID.size, size):
-            claims = GRID[start : start + size]
-            rule = self._rule(lines(claims), x.shape[1])
-            reached = rule.max_log_e_values(x, y, self._prior(x.shape[1]), self._last)
-            yield claims, reached >= self.log_threshold
+            return np.zeros((len(lines.coefficients), 0))
+        self._x, self._y = [np.concatenate(self._x)], [np.concatenate(self._y)]
+        thresholds = self._x[0].shape[1]
+        rule = self._rule(lines, thresholds)
+        return rule.log_e_values(self._x[0], self._y[0], self._prior(thresholds))
 
     def _rule(self, lines: Lines, thresholds: int) -> StakeRule:
         prior = np.ones(thresholds) if self.weights is None else np.asarray(self.weights, float)
@@ -317,8 +215,7 @@ class _Running:
 
     def __init__(self, rule: StakeRule, prior: Moments) -> None:
         self.rule, self.past, self.seen = rule, prior, 0
-        self.now, self.best = 0.0, -math.inf
-        self.path: list[Floats] = []
+        self.now, self.path = 0.0, list[Floats]()
         self._points = restake_points()
         self._change = next(self._points)
 
@@ -329,12 +226,16 @@ class _Running:
                 self.stakes = self.rule.choose(self.past, np.array([self.seen]))
                 self._change = next(self._points)
             n = min(len(x), self._change - self.seen)
-            gains = self.stakes.gains(x[:n], y[:n], np.zeros(n, int))[0]
-            path = self.now + np.log1p(gains).cumsum()
-            self.now, self.best = float(path[-1]), max(self.best, float(path.max()))
-            self.path.append(path)
+            growth = self.stakes.growth(x[:n], y[:n], np.zeros(n, np.int64))[0]
+            self.path.append(self.now + growth.cumsum())
+            self.now = float(self.path[-1][-1])
             self.past, self.seen = self.past + Moments.of(x[:n], y[:n]).total(), self.seen + n
             x, y = x[n:], y[n:]
+
+    def joined(self) -> Floats:
+        """(pairs,) logarithms of the e-value."""
+        self.path = [np.concatenate(self.path)] if self.path else []
+        return self.path[0] if self.path else np.zeros(0)
 
 
 def _scores(name: str, values: npt.ArrayLike) -> Floats:

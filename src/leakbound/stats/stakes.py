@@ -176,6 +176,28 @@ class Stakes:
         a, b, c = np.moveaxis(self.payoff[:, moment], -1, 0)
         return np.asarray((a + b * x[row, at] + c * y[row, at]).sum(-1))
 
+    def growth(self, x: Floats, y: Floats, moment: Ints) -> Floats:
+        """Growth of the logarithm of the e-value with every pair.
+
+        Args:
+            x: (n, K) scores of the canary-in context.
+            y: (n, K) scores of the canary-out context.
+            moment: (n,) index of the point in time whose stakes apply to each pair.
+
+        Returns:
+            (C, n) logarithms of the factors.
+
+        Raises:
+            ArithmeticError: If a pair would make the e-value negative; a test is then no test.
+        """
+        gains = self.gains(x, y, moment)
+        if not bool((gains > -1).all()):
+            raise ArithmeticError(
+                "a pair would make the e-value zero or negative: it lies outside the support that "
+                "the stakes were chosen for."
+            )
+        return np.asarray(np.log1p(gains))
+
 
 class StakeRule:
     """The rule that turns the moments of the past into `Stakes`, for C claims at once.
@@ -293,27 +315,25 @@ class StakeRule:
         stake = np.where(mean > 0, np.maximum(share, 0.0), 0.0)
         return stake, stake * (mean - stake * square / 2)
 
-    def max_log_e_values(self, x: Floats, y: Floats, prior: Moments, last: float = 0.0) -> Floats:
-        """Largest logarithm that each claim's e-value reached on a series of pairs.
+    def log_e_values(self, x: Floats, y: Floats, prior: Moments) -> Floats:
+        """Logarithm of each claim's e-value after each of a series of pairs.
 
         Args:
             x: (n, K) scores of the canary-in context, in the order of the pairs.
             y: (n, K) scores of the canary-out context.
             prior: Moments believed before the first pair, B = 1.
-            last: What is added to the logarithm after the last pair, at least 0.
 
         Returns:
-            (C,) maxima over n of ln(e-value).
+            (C, n) logarithms of e-values.
+
+        Raises:
+            ArithmeticError: If a pair would make an e-value negative.
         """
         starts = np.fromiter(takewhile(lambda at: at < len(x), restake_points()), np.int64)
         stakes = self.choose(Moments.before(x, y, starts) + prior, starts)
         moment = np.searchsorted(starts, np.arange(len(x)), side="right") - 1
-        count = len(self.largest_stake)
-        now, best = np.zeros(count), np.full(count, -np.inf)
+        path = np.empty((len(self.largest_stake), len(x)))
         for first in range(0, len(x), BLOCK):
             block = slice(first, first + BLOCK)
-            gains = np.log1p(stakes.gains(x[block], y[block], moment[block]))
-            gains[:, 0] += now
-            path = gains.cumsum(1)
-            now, best = path[:, -1], np.maximum(best, path.max(1))
-        return np.asarray(np.maximum(best, now + last))
+            path[:, block] = stakes.growth(x[block], y[block], moment[block])
+        return np.asarray(path.cumsum(1))

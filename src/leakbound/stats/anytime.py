@@ -1,0 +1,238 @@
+"""What every anytime-valid test has: an e-value after each pair, and bounds from a scan of claims.
+
+A claim is rejected once its e-value reaches 1/alpha. The claims of a scan are nested, so a bound is
+the largest claim of a fixed grid such that it and all smaller ones are rejected.
+
+References: Ville (1939); Ramdas, Grünwald, Vovk and Shafer, "Game-theoretic statistics and safe
+anytime-valid inference" (Statistical Science 2023).
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from leakbound._check import delta_value
+from leakbound.errors import UsageError
+from leakbound.privacy import Guarantee, gdp_epsilon
+from leakbound.stats.estimate import Estimate
+
+__all__ = ["AnytimeTest", "Evidence"]
+
+Floats = npt.NDArray[np.float64]
+# the claims that a bound scans: 1 % apart, up to 20; no number of pairs in use certifies more
+GRID = np.concatenate([[0.0], 0.01 * 1.01 ** np.arange(765)])
+CHUNK = 64  # claims tested at once: most scans end within the first chunks
+CELLS = 4_000_000  # claims times pairs held at once: some 100 MB of gains and paths
+ASSUMES = ("pairs are independent, or drawn so that the claim holds for each given the past",)
+IMPLIED = "the implied epsilon holds only if the mechanism is Gaussian"
+
+
+class Evidence(Protocol):
+    """E-values against claims, pair by pair: what a mixture is made of."""
+
+    @property
+    def log_e_values(self) -> Floats:
+        """(pairs,) logarithm of the e-value against the tested claim after each pair."""
+
+    def epsilon_paths(self, epsilons: Floats, delta: float) -> Floats:
+        """Replay the pairs against claims of (epsilon, delta)-DP.
+
+        Args:
+            epsilons: (C,) claimed values, at least 0.
+            delta: Failure probability of all of them, in [0, 1).
+
+        Returns:
+            (C, pairs) logarithms of the e-value of each claim after each pair; 0 throughout where
+            nothing is known.
+        """
+
+    def mu_paths(self, mus: Floats) -> Floats:
+        """Replay the pairs against claims of mu-GDP.
+
+        Args:
+            mus: (C,) claimed values, at least 0.
+
+        Returns:
+            (C, pairs) logarithms of the e-value of each claim after each pair; 0 throughout where
+            nothing is known.
+        """
+
+
+class AnytimeTest(ABC):
+    """A test of one claim by an e-value; may be read and stopped after any pair.
+
+    Attributes:
+        claim: Guarantee that is tested.
+        confidence: 1 - alpha, in (0, 1).
+    """
+
+    claim: Guarantee
+    confidence: float
+
+    @property
+    @abstractmethod
+    def pairs(self) -> int:
+        """Pairs seen so far."""
+
+    @property
+    @abstractmethod
+    def log_e_values(self) -> Floats:
+        """(pairs,) logarithm of the e-value after each pair."""
+
+    @abstractmethod
+    def epsilon_paths(self, epsilons: Floats, delta: float) -> Floats:
+        """Replay the pairs against claims of (epsilon, delta)-DP.
+
+        Args:
+            epsilons: (C,) claimed values, at least 0.
+            delta: Failure probability of all of them, in [0, 1).
+
+        Returns:
+            (C, pairs) logarithms of the e-value of each claim after each pair.
+        """
+
+    @abstractmethod
+    def mu_paths(self, mus: Floats) -> Floats:
+        """Replay the pairs against claims of mu-GDP.
+
+        Args:
+            mus: (C,) claimed values, at least 0.
+
+        Returns:
+            (C, pairs) logarithms of the e-value of each claim after each pair.
+        """
+
+    @property
+    def e_value(self) -> float:
+        """Evidence against the claim now; under the claim its expectation is at most 1."""
+        path = self.log_e_values
+        return math.exp(min(float(path[-1]), 700.0)) if path.size else 1.0  # e^700: largest float
+
+    @property
+    def rejected(self) -> bool:
+        """Has the e-value ever reached 1/alpha?"""
+        path = self.log_e_values
+        if not path.size:
+            return False
+        return max(float(path.max()), float(path[-1]) + self._last) >= self.log_threshold
+
+    @property
+    def rejected_at(self) -> int | None:
+        """Number of pairs after which the claim was first rejected; None if it never was."""
+        over = np.flatnonzero(self.log_e_values >= self.log_threshold)
+        if over.size:
+            return int(over[0]) + 1
+        return self.pairs if self.rejected else None
+
+    @property
+    def log_threshold(self) -> float:
+        """ln(1/alpha): the logarithm of the e-value that rejects."""
+        return -math.log(1 - self.confidence)
+
+    @property
+    def _last(self) -> float:
+        """What is added to the logarithm after the last pair."""
+        return 0.0
+
+    def epsilon_lower_bound(self, delta: float) -> Estimate:
+        """Largest epsilon such that it and all smaller ones are rejected at `delta`.
+
+        Args:
+            delta: Failure probability in [0, 1).
+
+        Returns:
+            An estimate of kind `lower_bound`, for any mechanism.
+
+        Raises:
+            UsageError: If delta lies outside [0, 1).
+
+        Guarantee:
+            Exceeds the true epsilon(delta) with probability at most 1 - confidence, at any
+            stopping time.
+        """
+        delta_value(delta)
+        value = self._scan(lambda epsilons: self.epsilon_paths(epsilons, delta))
+        return self._estimate("e_process", value, delta, None, {}, ASSUMES)
+
+    def mu_lower_bound(self, delta: float = 1e-5) -> Estimate:
+        """Largest mu such that it and all smaller mu-GDP claims are rejected.
+
+        Args:
+            delta: Failure probability in (0, 1) at which `details["implied_epsilon"]` is stated.
+
+        Returns:
+            An estimate of kind `lower_bound` on mu. Its `epsilon` is None: what mu implies is a
+            bound only if the mechanism is Gaussian.
+
+        Raises:
+            UsageError: If delta is 0, where every mu > 0 implies an infinite epsilon, or lies
+                outside [0, 1).
+
+        Guarantee:
+            Exceeds the true mu of a mu-GDP mechanism with probability at most 1 - confidence, at
+            any stopping time.
+        """
+        if delta_value(delta) == 0:
+            raise UsageError(
+                "delta is 0; a bound on mu implies no finite epsilon there. Use a delta such as "
+                "1e-5."
+            )
+        mu = self._scan(self.mu_paths)
+        implied = {"implied_epsilon": gdp_epsilon(mu, delta)}
+        return self._estimate("e_process_mu", None, delta, mu, implied, (*ASSUMES, IMPLIED))
+
+    def _estimate(
+        self,
+        method: str,
+        epsilon: float | None,
+        delta: float,
+        mu: float | None,
+        details: dict[str, float],
+        assumptions: tuple[str, ...],
+    ) -> Estimate:
+        return Estimate(
+            method=method,
+            kind="lower_bound",
+            epsilon=epsilon,
+            delta=delta,
+            confidence=self.confidence,
+            counts={"pairs": self.pairs},
+            assumptions=assumptions,
+            mu=mu,
+            threshold="chosen before each pair from earlier pairs",
+            details=details,
+        )
+
+    def _scan(self, paths: Callable[[Floats], Floats]) -> float:
+        """The last rejected claim of a fixed grid before the first that stands.
+
+        It errs only if a true claim is rejected: the claims are nested, so the truth's upper
+        neighbour on the grid is a true claim, and to report more than the truth the scan would
+        have to pass it.
+        """
+        low = 0.0
+        for claims, rejected in self._chunks(paths):
+            stands = np.flatnonzero(~rejected)
+            if stands.size:
+                return float(claims[stands[0] - 1]) if stands[0] else low
+            low = float(claims[-1])
+        return low
+
+    def _chunks(
+        self, paths: Callable[[Floats], Floats]
+    ) -> Iterator[tuple[Floats, npt.NDArray[np.bool_]]]:
+        """Chunks of the grid of claims, and which of each the pairs so far reject."""
+        if not self.pairs:
+            return
+        size = max(1, min(CHUNK, CELLS // self.pairs))
+        for start in range(0, GRID.size, size):
+            claims = GRID[start : start + size]
+            path = paths(claims)
+            reached = np.maximum(path.max(1), path[:, -1] + self._last)
+            yield claims, reached >= self.log_threshold

@@ -1,0 +1,114 @@
+"""A weighted mean of e-processes: one test that is nearly as strong as the best of its parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import logsumexp
+
+from leakbound._check import confidence_level
+from leakbound.errors import UsageError
+from leakbound.privacy import Guarantee
+from leakbound.stats.anytime import AnytimeTest, Evidence
+
+__all__ = ["MixedEProcess"]
+
+Floats = npt.NDArray[np.float64]
+ROUNDING = 1e-12  # of the sum of the weights
+
+
+class MixedEProcess(AnytimeTest):
+    """Anytime-valid test of a claim by the weighted mean of e-values that see the same pairs.
+
+    Each part may look at another side of a pair. The mean is taken after each pair, of each claim
+    apart, and only then stopped or maximised: it is an e-process because its parts are, and a sum
+    of their maxima would be none. A part of weight w needs an e-value 1/w times as large as alone.
+
+    Args:
+        claim: Guarantee to be tested, the same as that of all parts.
+        parts: Evidence by name, each with its weight, above 0; together at most 1. Weights are
+            fixed before the first pair. The parts are fed by the caller and must have seen the same
+            number of pairs whenever the mixture is read.
+        confidence: 1 - alpha, in (0, 1).
+
+    Raises:
+        UsageError: If there is no part, or the weights are no weights.
+
+    Guarantee:
+        If the claim holds for every pair given the past, it is rejected with probability at most
+        1 - confidence, at any stopping time.
+
+    Reference:
+        Vovk and Wang, "E-values: calibration, combination and applications" (Annals of Statistics
+        2021).
+
+    Examples:
+        >>> from leakbound.privacy import PureDP
+        >>> from leakbound.stats import EProcess
+        >>> blind, seeing = EProcess(PureDP(0.5)), EProcess(PureDP(0.5))
+        >>> mixed = MixedEProcess(PureDP(0.5), {"blind": (0.9, blind), "seeing": (0.1, seeing)})
+        >>> blind.extend([[0.5]] * 40, [[0.5]] * 40)
+        >>> seeing.extend([[1.0]] * 40, [[0.0]] * 40)
+        >>> seeing.rejected_at, mixed.rejected_at
+        (8, 12)
+    """
+
+    def __init__(
+        self,
+        claim: Guarantee,
+        parts: Mapping[str, tuple[float, Evidence]],
+        confidence: float = 0.95,
+    ) -> None:
+        self.claim, self.confidence = claim, confidence_level(confidence)
+        self.parts = dict(parts)
+        weights = [weight for weight, _ in self.parts.values()]
+        if not weights or min(weights) <= 0 or sum(weights) > 1 + ROUNDING:
+            raise UsageError(
+                f"the weights of a mixture are {weights}; they must be above 0 and sum to at most "
+                "1."
+            )
+
+    @property
+    def pairs(self) -> int:
+        """Pairs seen so far."""
+        return int(self.log_e_values.size)
+
+    @property
+    def log_e_values(self) -> Floats:
+        """(pairs,) logarithm of the mean e-value after each pair."""
+        return self._mean(lambda part: part.log_e_values[None])[0]
+
+    def epsilon_paths(self, epsilons: Floats, delta: float) -> Floats:
+        """Replay the pairs against claims of (epsilon, delta)-DP.
+
+        Args:
+            epsilons: (C,) claimed values, at least 0.
+            delta: Failure probability of all of them, in [0, 1).
+
+        Returns:
+            (C, pairs) logarithms of the mean e-value of each claim after each pair.
+        """
+        return self._mean(lambda part: part.epsilon_paths(epsilons, delta))
+
+    def mu_paths(self, mus: Floats) -> Floats:
+        """Replay the pairs against claims of mu-GDP.
+
+        Args:
+            mus: (C,) claimed values, at least 0.
+
+        Returns:
+            (C, pairs) logarithms of the mean e-value of each claim after each pair.
+        """
+        return self._mean(lambda part: part.mu_paths(mus))
+
+    def _mean(self, paths: Callable[[Evidence], Floats]) -> Floats:
+        """(C, pairs) logarithms of the weighted mean."""
+        found = [(np.log(weight), paths(part)) for weight, part in self.parts.values()]
+        if len({path.shape for _, path in found}) > 1:
+            seen = {name: part.log_e_values.size for name, (_, part) in self.parts.items()}
+            raise UsageError(f"the parts of a mixture have seen {seen} pairs; give all to each.")
+        if len(found) == 1:
+            return np.asarray(found[0][0] + found[0][1])
+        return np.asarray(logsumexp([log + path for log, path in found], axis=0))
