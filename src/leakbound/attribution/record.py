@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, ValidationError
-from scipy import stats
+from scipy.special import stdtrit
 
 from leakbound._notebook import card, data_frame
 from leakbound._version import __version__
@@ -343,7 +343,7 @@ def interval(values: Floats, confidence: float = CONFIDENCE) -> dict[str, float]
     mean, count = float(values.mean()), len(values)
     if count < 2:
         return {"mean": mean, "low": 0.0, "high": float("inf")}
-    half = float(stats.t.ppf((1 + confidence) / 2, count - 1) * values.std(ddof=1) / np.sqrt(count))
+    half = float(stdtrit(count - 1, (1 + confidence) / 2) * values.std(ddof=1) / np.sqrt(count))
     return {"mean": mean, "low": max(0.0, mean - half), "high": mean + half}
 
 

@@ -29,7 +29,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 from scipy.special import betainc, expit, gammaln, log_expit, logit
-from scipy.stats import binom
 
 from leakbound._check import confidence_level, count, delta_value, epsilon_value
 from leakbound.privacy import gdp_epsilon
@@ -183,6 +182,8 @@ def unconditional_power(
         >>> round(unconditional_power(pairs=20, true_epsilon=3.0, epsilon=1.0), 2)
         0.99
     """
+    from scipy.stats import binom  # takes a second to import, and few audits need it
+
     epsilon_value(true_epsilon)
     epsilon_value(epsilon)
     delta_value(delta)
