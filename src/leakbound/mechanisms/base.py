@@ -55,6 +55,11 @@ class MechanismBase(Mechanism):
         return 0
 
     @property
+    def vote_sigma(self) -> float | None:
+        """None: no noisy votes are released."""
+        return None
+
+    @property
     def source(self) -> str:
         """Fingerprint of the files of the class and its bases; "" for those of this package."""
         return code_fingerprint(type(self))

@@ -103,6 +103,11 @@ class ReportNoisyMax(CalibratedMechanism):
         """mu-GDP with mu = sqrt(2)/sigma."""
         return Gaussian(SENSITIVITY, self.sigma)
 
+    @property
+    def vote_sigma(self) -> float:
+        """`sigma`."""
+        return self.sigma
+
     def voters(self, shots: int) -> int:
         """One vote for each partition.
 

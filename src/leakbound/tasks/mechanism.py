@@ -70,6 +70,13 @@ class Mechanism(Protocol):
 
     @property
     @abstractmethod
+    def vote_sigma(self) -> float | None:
+        """Standard deviation of the Gaussian noise on each count of votes, in votes; None where
+        other outputs than noisy counts are released. Estimators over votes read it.
+        """
+
+    @property
+    @abstractmethod
     def source(self) -> str:
         """Fingerprint of the code, so that changed code is another run; "" in this package."""
 
@@ -280,6 +287,12 @@ def _require_values(found: Mechanism, kind: str) -> None:
         raise UsageError(
             f"needs of {kind} is {found.needs!r}; it must be a frozenset of kinds of requests, "
             "such as frozenset({Complete})."
+        )
+    sigma = found.vote_sigma
+    if sigma is not None and not (isinstance(sigma, float | int) and sigma > 0):
+        raise UsageError(
+            f"vote_sigma of {kind} is {sigma!r}; it must be a number above 0, or None where no "
+            "noisy votes are released."
         )
     if "white_box" in access and not found.white_box_score:
         raise UsageError(
