@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,8 +13,11 @@ import pytest
 
 import leakbound
 from leakbound._catalogue import Component
+from leakbound.api.audits import prepare_call
+from leakbound.api.parameters import AuditParameters
+from leakbound.attacks import Attack, Hex, Membership, PredictedMember
 from leakbound.errors import UsageError
-from leakbound.mechanisms import ReportNoisyMax
+from leakbound.mechanisms import ReportNoisyMax, ZeroShot
 from leakbound.tasks import Context
 
 SMALL = {"pairs": 6, "shots": 4, "simulations": 1000}
@@ -121,3 +125,46 @@ class Renamed(ReportNoisyMax):
 def test_a_component_has_the_name_of_its_object() -> None:
     assert Component.of(Titled("yours"), {}).kind == "yours"
     assert Component.of(Renamed(1.0), {}).kind == "renamed"
+
+
+def test_the_type_of_the_parameters_names_those_of_audit() -> None:
+    parameters = set(inspect.signature(leakbound.audit).parameters)
+    assert set(AuditParameters.__annotations__) == parameters - {"rows", "out"}
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "access", "score"),
+    [
+        (ReportNoisyMax(1.0), None, "label_margin"),
+        (ReportNoisyMax(1.0), "black_box", "predicted_member"),
+        (ZeroShot(), None, "predicted_member"),
+    ],
+)
+def test_an_attack_without_a_score_gets_the_strongest_that_access_allows(
+    rows: Context, mechanism: Any, access: Any, score: str
+) -> None:
+    attack = Attack(Hex(16), Membership())
+    found = prepare_call(rows, mechanism=mechanism, attack=attack, access=access).attack
+    assert found.score.name == score
+    assert found.canary == Hex(16)
+
+
+def test_a_score_of_an_attack_is_kept(rows: Context) -> None:
+    attack = Attack(Hex(16), Membership(), PredictedMember())
+    found = prepare_call(rows, mechanism=ReportNoisyMax(1.0), attack=attack)
+    assert found.attack.score == PredictedMember()
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"attack": Hex()}, r"attack is Hex; it must be an Attack, such as Attack\(Hex\(16\)"),
+        ({"claim": 2.0}, r"claim is float; it must be a Claim, such as Claim\(1.0, 1e-5\)\."),
+        ({"model": 3}, "model is int; it must be an address such as 'pocket'"),
+    ],
+)
+def test_an_object_of_another_class_is_refused_in_a_sentence(
+    rows: Context, given: Any, sentence: str
+) -> None:
+    with pytest.raises(UsageError, match=sentence):
+        leakbound.plan(rows, **given)

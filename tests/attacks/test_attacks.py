@@ -76,3 +76,9 @@ def test_white_box_attacks_need_white_box_systems() -> None:
         TargetError, match="needs white_box access, and few_shot offers only black_box"
     ):
         attack.require(FewShot())
+
+
+def test_an_attack_may_leave_its_score_to_the_audit() -> None:
+    attack = Attack(Hex(), Membership())
+    assert (attack.score, attack.access) == (None, None)
+    attack.require(FewShot())

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
+from leakbound.api.audits import prepare_call
 from leakbound.errors import UsageError
 from leakbound.mechanisms import (
     MECHANISMS,
@@ -54,6 +55,13 @@ def test_a_plain_class_with_every_member_is_a_mechanism() -> None:
     assert require_mechanism(mechanism) is mechanism
     broken = [check for check in conform(mechanism, pairs=20) if not check.passed]
     assert not broken
+
+
+def test_estimators_read_the_noise_of_votes_of_any_class() -> None:
+    prepared = prepare_call(ROWS * 4, mechanism=plain(), pairs=20, estimator="joint_votes")
+    assert prepared.trial_design.sigma == 2.0
+    with pytest.raises(UsageError, match=r"vote_sigma of Plain is 0; it must be a number above 0"):
+        require_mechanism(plain(vote_sigma=0))
 
 
 @pytest.mark.parametrize("name", MEMBERS)

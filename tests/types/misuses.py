@@ -1,4 +1,4 @@
-"""Ten misuses of the public face; a type checker reports one error for each."""
+"""Twelve misuses of the public face; a type checker reports one error for each."""
 
 import leakbound
 from leakbound import Task
@@ -10,6 +10,8 @@ leakbound.audit(mechanism=3)
 leakbound.audit(canary=Task("mail", ("a", "b")))
 leakbound.audit(epsilon="1")
 leakbound.audit(insertion="remove")
+leakbound.plan(pairs="10")
+leakbound.plan(shot=4)
 leakbound.audti()
 Hex(digits="8")
 ReportNoisyMax(sigma=1.0, partition=4)

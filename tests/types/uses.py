@@ -20,6 +20,8 @@ leakbound.audit(task=Task("mail", ("work", "home")), claim=Claim(2.0, 1e-5), dat
 leakbound.audit(attack=Attack(Hex(16), Membership(), PredictedMember()), estimator="e_process")
 verdict: str = result.verdict
 leakbound.gate(result, max_epsilon=2.0, min_power=0.8)
+leakbound.audit(mechanism="report_noisy_max", attack=Attack(Hex(16), Membership()))
+leakbound.plan(ROWS, mechanism="report_noisy_max", pairs=100, settings={"canary.digits": 8})
 leakbound.compare([result, "runs/other"])
 leakbound.sweep({"epsilon": [1, 2]}, {"mechanism": "report_noisy_max"})
 leakbound.canaries.Hex(4)
