@@ -9,8 +9,9 @@ from typing import ClassVar, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from leakbound.attacks.chances import categorical_chances
 from leakbound.models.content import Content
-from leakbound.stats import ThresholdRule
+from leakbound.stats import CategoricalLaw, OutputDistribution, ThresholdRule
 from leakbound.tasks import Access, Context, Example, Outputs, Query, Task
 
 __all__ = ["AuditQuery", "Canary", "Floats", "RenderedQuery", "Score"]
@@ -177,3 +178,42 @@ class Score(Protocol):
         Raises:
             UsageError: If the outputs do not hold what the score reads.
         """
+
+    def noise_levels(self, voters: int, mu: float | None) -> Floats:
+        """Thresholds for a known scale of the noise; by default `levels`.
+
+        Args:
+            voters: How many answers the aggregate counts or averages.
+            mu: What one answer can move, in units of the noise; None where it is not known.
+
+        Returns:
+            (K,) thresholds, rising.
+        """
+        return self.levels(voters)
+
+    def chances(
+        self,
+        law: OutputDistribution,
+        outputs: Outputs,
+        rendered: RenderedQuery,
+        answers: tuple[str, ...],
+        levels: Floats,
+    ) -> Floats | None:
+        """Exact chances that the score of an output is at or above each level.
+
+        By default those of a mechanism that chooses among finitely many outputs.
+
+        Args:
+            law: Distribution of an output.
+            outputs: Some outputs of the same aggregate: what is public in them, such as points.
+            rendered: The query that was sent.
+            answers: The query's answers, in the order of their classes.
+            levels: (K,) thresholds.
+
+        Returns:
+            (K,) probabilities; None where they cannot be computed, so that they are estimated from
+            simulated outputs.
+        """
+        if not isinstance(law, CategoricalLaw):
+            return None
+        return categorical_chances(self, law, outputs, rendered, answers, levels)

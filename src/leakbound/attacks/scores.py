@@ -8,9 +8,11 @@ from typing import ClassVar
 import numpy as np
 
 from leakbound._catalogue import Catalogue
+from leakbound.attacks.chances import linear_chances, margin_chances
 from leakbound.attacks.protocols import Floats, RenderedQuery, Score
 from leakbound.errors import UsageError
-from leakbound.stats import Fixed, Split, ThresholdRule
+from leakbound.stats import Fixed, GaussianLaw, OutputDistribution, Split, ThresholdRule
+from leakbound.stats.votes import VoteScores
 from leakbound.tasks import Access, Outputs
 
 __all__ = [
@@ -36,6 +38,36 @@ class PredictedMember(Score):
     def score(self, outputs: Outputs, rendered: RenderedQuery, answers: tuple[str, ...]) -> Floats:
         """(draws,) is the answer in `outputs` the member answer of `rendered` among `answers`?"""
         return np.asarray(outputs.answers == answers.index(rendered.member), float)
+
+    def chances(
+        self,
+        law: OutputDistribution,
+        outputs: Outputs,
+        rendered: RenderedQuery,
+        answers: tuple[str, ...],
+        levels: Floats,
+    ) -> Floats | None:
+        """(K,) chances that the member answer is released, where the largest noisy vote is.
+
+        `law`, `outputs`, `rendered`, `answers` and `levels` as in `Score.chances`.
+        """
+        if not isinstance(law, GaussianLaw):
+            return Score.chances(self, law, outputs, rendered, answers, levels)
+        if not _releases_largest(outputs, answers):
+            return None
+        wins = margin_chances(law, answers.index(rendered.member), 1.0, np.zeros(1))
+        if wins is None:
+            return None
+        return np.where(levels > 1, 0.0, np.where(levels > 0, wins[0], 1.0))
+
+
+def _releases_largest(outputs: Outputs, answers: tuple[str, ...]) -> bool:
+    """Is the released answer the one with the largest noisy count?"""
+    noisy = outputs.noisy
+    if noisy is None or outputs.points is not None or outputs.choices:
+        return False
+    classes = noisy.shape[1] in (len(answers), len(answers) + 1)
+    return classes and bool(np.array_equal(outputs.answers, noisy.argmax(1)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +107,39 @@ class LabelMargin(Score):
         others = np.delete(noisy, member, axis=1)
         return np.asarray(noisy[:, member] - others.max(1))
 
+    def noise_levels(self, voters: int, mu: float | None) -> Floats:
+        """Between votes, and up to 4.5 noise scales of `mu` beyond those of `voters`."""
+        return _wide_margins(voters, mu)
+
+    def chances(
+        self,
+        law: OutputDistribution,
+        outputs: Outputs,
+        rendered: RenderedQuery,
+        answers: tuple[str, ...],
+        levels: Floats,
+    ) -> Floats | None:
+        """(K,) chances of the difference of two noisy votes, or of one and the best other one.
+
+        `law`, `outputs`, `rendered`, `answers` and `levels` as in `Score.chances`.
+        """
+        if not isinstance(law, GaussianLaw):
+            return None
+        member = answers.index(rendered.member)
+        if rendered.nonmember is None:
+            return margin_chances(law, member, outputs.scale, levels)
+        weights = np.zeros(law.mean.size)
+        weights[member], weights[answers.index(rendered.nonmember)] = outputs.scale, -outputs.scale
+        return linear_chances(law, weights, 0.0, levels)
+
 
 def _margins(voters: int) -> Floats:
     return np.arange(-voters - float(BEYOND), voters + BEYOND + 1.0)
+
+
+def _wide_margins(voters: int, mu: float | None) -> Floats:
+    """A moved vote changes a margin by 2, which is `mu` noise scales."""
+    return VoteScores(-voters, voters, 2 / mu, 2).thresholds if mu else _margins(voters)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +155,10 @@ class ScoreMargin(LabelMargin):
         """Zero, and both signs of 1, 2 and 5 from hundredths to hundreds, for any `voters`."""
         sizes = np.outer(10.0 ** np.arange(-2, 3), [1, 2, 5]).ravel()
         return np.concatenate([-sizes[::-1], [0.0], sizes])
+
+    def noise_levels(self, voters: int, mu: float | None) -> Floats:
+        """The same, for any number of `voters` and any `mu`: the unit is not known."""
+        return self.levels(voters)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +200,33 @@ class DistanceGap(Score):
         points = [outputs.points[answers.index(o)] for o in others if o != rendered.member]
         gaps = [_gap(outputs.noisy, member, other, outputs.scale) for other in points]
         return np.asarray(np.min(gaps, 0))
+
+    def noise_levels(self, voters: int, mu: float | None) -> Floats:
+        """Between votes, and up to 4.5 noise scales of `mu` beyond those of `voters`."""
+        return _wide_margins(voters, mu)
+
+    def chances(
+        self,
+        law: OutputDistribution,
+        outputs: Outputs,
+        rendered: RenderedQuery,
+        answers: tuple[str, ...],
+        levels: Floats,
+    ) -> Floats | None:
+        """(K,) chances of the gap to one other answer; of several, they are simulated.
+
+        `law`, `outputs`, `rendered`, `answers` and `levels` as in `Score.chances`.
+        """
+        if outputs.points is None or rendered.nonmember is None:
+            return None
+        one = outputs.points[answers.index(rendered.member)]
+        other = outputs.points[answers.index(rendered.nonmember)]
+        square = float((one - other) @ (one - other))
+        if not isinstance(law, GaussianLaw) or square == 0:
+            return None
+        unit = 2 * outputs.scale / square
+        offset = unit * float(one @ one - other @ other) / 2
+        return linear_chances(law, unit * (one - other), offset, levels)
 
 
 def _gap(z: Floats, one: Floats, other: Floats, votes: float) -> Floats:
@@ -217,6 +310,22 @@ class FittedReferenceDirection(ReferenceDirection):
         if outputs.noisy is None:
             raise UsageError("reference_direction needs a noisy mean; use predicted_member.")
         return np.asarray(outputs.noisy @ np.asarray(self.direction) - self.centre)
+
+    def chances(
+        self,
+        law: OutputDistribution,
+        outputs: Outputs,
+        rendered: RenderedQuery,
+        answers: tuple[str, ...],
+        levels: Floats,
+    ) -> Floats | None:
+        """(K,) chances of the projection; `law` and `levels` as in `Score.chances`.
+
+        `outputs`, `rendered` and `answers` are not used.
+        """
+        if not isinstance(law, GaussianLaw):
+            return None
+        return linear_chances(law, np.asarray(self.direction), self.centre, levels)
 
 
 def output_texts(outputs: Outputs) -> list[str]:

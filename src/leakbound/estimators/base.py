@@ -26,6 +26,7 @@ from leakbound.stats import (
     Split,
     ThresholdRule,
 )
+from leakbound.stats.votes import KnownScores
 
 __all__ = [
     "MOST_PAIRS", "Bounds", "Claim", "Distribution", "DistributionPair", "Estimator",
@@ -38,7 +39,7 @@ MOST_PAIRS = 4096  # up to which a plan looks for a rejection: enough for any cl
 RULES = "a number, 'split', 'split:0.3', 'bonferroni' or 'best'"
 T = TypeVar("T")
 Floats = npt.NDArray[np.float64]
-Reads = Literal["trials", "votes", "distribution", "text"]
+Reads = Literal["trials", "chances", "votes", "distribution", "text"]
 Distribution = GaussianLaw | CategoricalLaw | None
 DistributionPair = tuple[Distribution, Distribution]
 
@@ -97,6 +98,12 @@ class TrialDesign:
             releases no noisy votes.
         voters: Answers that an aggregate counts; None where it counts none.
         two_answers: Whether the query has one answer for each of the two contexts.
+        known: Scores whose chances are known exactly given the votes, with the pairs of chances
+            that the design allows; None where votes are not all that a score depends on.
+        noise_levels: Thresholds of the e-process, which reach as far as the noise does; empty for
+            `levels`.
+        served: Whether outputs are drawn by the mechanism's own release, so that they are also
+            audited one by one, as they are served.
     """
 
     claim: Claim
@@ -111,6 +118,16 @@ class TrialDesign:
     sigma: float | None = None
     voters: int | None = None
     two_answers: bool = True
+    known: KnownScores | None = None
+    noise_levels: tuple[float, ...] = ()
+    served: bool = False
+
+    @property
+    def thresholds(self) -> Floats:
+        """(K,) thresholds of the e-process."""
+        if self.known is not None:
+            return self.known.thresholds
+        return np.asarray(self.noise_levels or self.levels, float)
 
     @property
     def claim_is_guaranteed(self) -> bool:
@@ -212,6 +229,10 @@ class Observations:
         vote_margins: (pairs,) votes for the canary-in answer less those for the canary-out answer.
         distribution_pairs: Output distributions of both contexts of each pair, None where unknown.
         text_pairs: What the output of each trial says, of both contexts of each pair (PRIVATE).
+        level_chances: (pairs, K) exact chances of the score at the thresholds of the e-process;
+            rows of NaN where they are not known.
+        corrected_scores: (pairs,) scores of the outputs of a trial, less the noise of the output
+            that was released before the pair; NaN where that is not known.
     """
 
     first: int
@@ -221,6 +242,8 @@ class Observations:
     vote_margins: PairedScores | None = None
     distribution_pairs: tuple[DistributionPair, ...] | None = None
     text_pairs: tuple[tuple[str, str], ...] | None = None
+    level_chances: PairedScores | None = None
+    corrected_scores: PairedScores | None = None
 
     @property
     def trials(self) -> PairedScores:

@@ -1,8 +1,21 @@
-"""The e-process: anytime-valid bounds from e-values, one pair after the other; the default."""
+"""The e-process: anytime-valid bounds from e-values, one pair after the other; the default.
+
+It is a mixture of up to three e-processes that see the same pairs:
+
+- "exact": the chance, by the declared output distribution, that the score is at or above each
+  threshold. Nothing is sampled but the votes. It takes the noise as declared.
+- "simulated": the share of many outputs of the mechanism's own release at or above each threshold.
+- "served": single outputs, each from a call of its own, as production makes them.
+
+The last two find what a broken release does to a correct declaration. Where a distribution is not
+known, the shares of simulated outputs take its place, and of a system that is asked once, its one
+answer.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -16,15 +29,23 @@ from leakbound.estimators.base import (
     Bounds,
     Estimator,
     Observations,
+    PairedScores,
     Reads,
     TrialDesign,
 )
 from leakbound.estimators.response import response_power
+from leakbound.estimators.served import ServedColumns
 from leakbound.stats import Estimate, Kind
+from leakbound.stats.mixture import MixedEProcess
+from leakbound.stats.votes import KnownScores
 
-__all__ = ["EProcess", "EValues"]
+__all__ = ["EProcess", "EValues", "plain_test"]
 
 Floats = npt.NDArray[np.float64]
+Played = tuple[Floats, Floats]
+# Weight of what is released beside what is declared: the exact part gives up ln(1/0.9) = 0.1 of the
+# 3.0 that a rejection at 95 % takes, and a part of 0.05 rejects with an e-value of 400.
+RELEASED = 0.1
 SPREAD = 1.5  # thresholds of a power calculation lie within so many noise scales of the middle
 
 
@@ -32,7 +53,7 @@ SPREAD = 1.5  # thresholds of a power calculation lie within so many noise scale
 class EProcess(Estimator):
     """Tests a Gaussian guarantee that implies the claim, else the claim, by e-values over levels.
 
-    The score of a pair at a level is the share of its simulated outputs at or above it.
+    The score of a pair at a threshold is the chance that an output lies at or above it.
 
     Guarantee: each bound holds with the stated confidence at any stopping time.
     Reference: Waudby-Smith and Ramdas 2023; Ville's inequality.
@@ -42,7 +63,7 @@ class EProcess(Estimator):
     kind: ClassVar[Kind] = "lower_bound"
     anytime: ClassVar[bool] = True
     simultaneous: ClassVar[bool] = False
-    reads: ClassVar[frozenset[Reads]] = frozenset({"trials"})
+    reads: ClassVar[frozenset[Reads]] = frozenset({"trials", "chances"})
 
     def check(self, design: TrialDesign) -> None:
         """Refuse a claim that no trial could reject.
@@ -77,16 +98,17 @@ class EProcess(Estimator):
             Bounds of an e-process whose canary-in scores are all 1 and others all 0.
         """
         perfect = self.begin(design)
-        perfect.extend(*_constant(design, 1.0, 0.0, self.tested_pairs(design, pairs)))
+        perfect.play(self.tested_pairs(design, pairs), *_perfect(design))
         epsilon, mu = perfect.bounds()
         return Bounds(epsilon.epsilon or 0.0, mu.mu or 0.0)
 
     def power(self, design: TrialDesign, pairs: int, leak: float) -> float:
         """Power against noise that is too small by `leak`, or against randomised response.
 
-        Where a Gaussian guarantee is tested, one vote moves in every pair, and scores are exact
-        chances, so the answer is 0 or 1. Else the system answers as randomised response at `leak`
-        times the claimed epsilon does, in 100 simulated audits.
+        Where a Gaussian guarantee is tested, one vote moves in every pair, outputs have less noise
+        than is declared, and scores are exact chances, so the answer is 0 or 1. Else the system
+        answers as randomised response at `leak` times the claimed epsilon does, in 100 simulated
+        audits.
 
         Args:
             design: What is known beforehand.
@@ -98,12 +120,13 @@ class EProcess(Estimator):
         """
         tested = self.tested_pairs(design, pairs)
         if design.hypotheses[0] == "guarantee":
+            mu = design.guarantee_mu or 0.0
+            declared = _shifted(design, mu) if design.known is None else design.known.expected()
             noisy = self.begin(design)
-            at = np.linspace(-SPREAD, SPREAD, len(design.levels))
-            half = leak * (design.guarantee_mu or 0.0) / 2
-            return float(noisy.rejected_within(tested, ndtr(half + at), ndtr(-half + at)))
+            found = noisy.rejected_at(tested, _shifted(design, leak * mu), declared)
+            return float(found is not None)
         true = min(leak * design.claim.epsilon, 700.0)  # exp overflows above 709
-        return response_power(self.begin(design).process, tested, 1 / (1 + math.exp(true)))
+        return response_power(plain_test(design), tested, 1 / (1 + math.exp(true)))
 
     def pairs_needed(self, design: TrialDesign) -> int | None:
         """Fewest tested pairs with which a perfect attack rejects what is tested.
@@ -114,18 +137,28 @@ class EProcess(Estimator):
         Returns:
             A number of pairs; None beyond a few thousand.
         """
-        perfect = self.begin(replace(design, early_stop=True))
-        perfect.extend(*_constant(design, 1.0, 0.0, MOST_PAIRS))
-        return perfect.process.rejected_at
+        early = replace(design, early_stop=True)
+        return self.begin(early).rejected_at(MOST_PAIRS, *_perfect(design))
 
 
-def _constant(design: TrialDesign, member: float, nonmember: float, pairs: int) -> list[Floats]:
-    shape = (pairs, len(design.levels))
-    return [np.full(shape, member), np.full(shape, nonmember)]
+def _perfect(design: TrialDesign) -> tuple[Played, Played]:
+    """All outputs tell the contexts apart, and the declared distribution as far as it can."""
+    size = design.thresholds.size
+    released = np.ones(size), np.zeros(size)
+    return released, released if design.known is None else design.known.expected()
+
+
+def _shifted(design: TrialDesign, mu: float) -> Played:
+    """Gaussian scores that lie mu apart, at thresholds around their middle."""
+    at = np.linspace(-SPREAD, SPREAD, design.thresholds.size)
+    return ndtr(mu / 2 + at), ndtr(-mu / 2 + at)
 
 
 class EValues:
-    """The e-process of one audit.
+    """The e-process of one audit: a mixture of what the distribution says and what was released.
+
+    Which parts there are is known with the first pair: it depends on what the mechanism declares,
+    and on no value.
 
     Args:
         design: What is known beforehand. Where the audit uses all planned pairs, stakes aim at the
@@ -133,12 +166,17 @@ class EValues:
     """
 
     def __init__(self, design: TrialDesign) -> None:
-        self.design, self._levels = design, np.asarray(design.levels, float)
-        horizon = None if design.early_stop else design.pairs
-        deltas = (design.claim.delta,)
-        self.process = stats.EProcess(
-            design.tested, design.confidence, deltas=deltas, horizon=horizon
-        )
+        self.design = design
+        self.process = self._mixture({"score": 1.0})
+        self._columns = ServedColumns(design.thresholds, np.asarray(design.levels, float))
+
+    def _mixture(self, weights: Mapping[str, float]) -> MixedEProcess:
+        parts = {name: (weight, self._part(name)) for name, weight in weights.items()}
+        return MixedEProcess(self.design.tested, parts, self.design.confidence)
+
+    def _part(self, name: str) -> stats.EProcess:
+        known = self.design.known if name == "exact" else None
+        return plain_test(self.design, known)
 
     def observe(self, observations: Observations) -> None:
         """Update the e-value with the next pairs; pilot pairs take no part.
@@ -146,23 +184,64 @@ class EValues:
         Args:
             observations: Pairs in their order.
         """
-        scores = observations.simulated.part(observations.after(self.design.pilot))
-        if len(scores):
-            self.extend(self._shares(scores.member), self._shares(scores.nonmember))
+        pairs = observations.after(self.design.pilot)
+        simulated = observations.simulated.part(pairs)
+        if not len(simulated):
+            return
+        chances, trial = observations.level_chances, observations.trial_scores
+        chances = None if chances is None else chances.part(pairs)
+        if not self.process.pairs:
+            draws = simulated.member[0].size
+            self.process = self._mixture(_weights(self.design, chances, trial, draws))
+        shares = PairedScores(self._shares(simulated.member), self._shares(simulated.nonmember))
+        self._feed("score", shares)
+        self._feed("simulated", shares)
+        if chances is not None:
+            self._feed("exact", _filled(chances, shares))
+        if "served" in self.process.parts and trial is not None:
+            less = observations.corrected_scores
+            corrected = None if less is None else less.part(pairs)
+            self._feed("served", PairedScores(*self._columns.of(trial.part(pairs), corrected)))
+
+    def _feed(self, name: str, scores: PairedScores) -> None:
+        if name in self.process.parts:
+            self._process(name).extend(scores.member, scores.nonmember)
+
+    def _process(self, name: str) -> stats.EProcess:
+        _, part = self.process.parts[name]
+        if not isinstance(part, stats.EProcess):
+            raise TypeError(f"{name} is {type(part).__name__}, and is fed elsewhere.")
+        return part
 
     def extend(self, member: Floats, nonmember: Floats) -> None:
-        """Update the e-value with pairs whose scores at each level are known.
+        """Update the e-value with pairs of which every part sees the same.
 
         Args:
-            member: (pairs, levels) chances in [0, 1] of the canary-in context.
+            member: (pairs, thresholds) chances in [0, 1] of the canary-in context.
             nonmember: The same of the canary-out context.
         """
         if len(member):
-            self.process.extend(member, nonmember)
+            self._feed("score", PairedScores(member, nonmember))
+
+    def play(self, pairs: int, released: Played, declared: Played) -> None:
+        """Update the e-value with equal pairs of an imagined mechanism.
+
+        Args:
+            pairs: Number of pairs.
+            released: (x, y), each (thresholds,): what its outputs show.
+            declared: The same of the output distribution that it declares.
+        """
+        if not pairs:
+            return
+        if not self.process.pairs:
+            self.process = self._mixture(_planned(self.design))
+        for name in self.process.parts:
+            x, y = declared if name == "exact" else released
+            self._feed(name, PairedScores(np.tile(x, (pairs, 1)), np.tile(y, (pairs, 1))))
 
     def _shares(self, scores: Floats) -> Floats:
-        """(pairs, levels) from (pairs, draws)."""
-        return np.stack([(scores >= level).mean(1) for level in self._levels], 1)
+        """(pairs, thresholds) from (pairs, draws)."""
+        return np.stack([(scores >= level).mean(1) for level in self.design.thresholds], 1)
 
     @property
     def rejected(self) -> bool:
@@ -182,20 +261,75 @@ class EValues:
             self.process.mu_lower_bound(max(delta, least)),
         )
 
-    def rejected_within(self, pairs: int, member: Floats, nonmember: Floats) -> bool:
-        """Do so many equal pairs reject?
+    def rejected_at(self, pairs: int, released: Played, declared: Played) -> int | None:
+        """After how many equal pairs of an imagined mechanism is it rejected?
 
         Args:
-            pairs: Number of pairs.
-            member: (levels,) chances of the canary-in context.
-            nonmember: The same of the canary-out context.
+            pairs: The most pairs.
+            released: (x, y), each (thresholds,): what its outputs show.
+            declared: The same of the output distribution that it declares.
 
         Returns:
-            Whether the e-value reaches 1/alpha.
+            A number of pairs; None if so many do not reject.
         """
         left = pairs
         while left and not self.rejected:
             some = min(left, 512)  # few enough that a rejection ends the calculation early
-            self.extend(np.tile(member, (some, 1)), np.tile(nonmember, (some, 1)))
+            self.play(some, released, declared)
             left -= some
-        return self.rejected
+        return self.process.rejected_at
+
+
+def plain_test(design: TrialDesign, known: KnownScores | None = None) -> stats.EProcess:
+    """One e-process of what a design tests.
+
+    Args:
+        design: What is known beforehand.
+        known: Scores whose chances are known, for their support; None: any chances.
+
+    Returns:
+        An e-process that has seen no pair.
+    """
+    return stats.EProcess(
+        design.tested,
+        design.confidence,
+        support=None if known is None else known.support(),
+        expected=None if known is None else known.expected(),
+        deltas=(design.claim.delta,),
+        horizon=None if design.early_stop else design.pairs,
+    )
+
+
+def _weights(
+    design: TrialDesign, chances: PairedScores | None, trial: PairedScores | None, draws: int
+) -> dict[str, float]:
+    """Of the parts that these pairs have; they sum to 1."""
+    exact = chances is not None and not np.isnan(chances.member[0]).any()
+    served = design.served and trial is not None
+    if exact:
+        released = {"simulated": draws > 1, "served": served}
+        names = [name for name, there in released.items() if there and design.served]
+        main = "exact"
+    else:
+        names, main = ["served"] if served and draws > 1 else [], "score"
+    each = {name: RELEASED / len(names) for name in names}
+    return {main: 1 - sum(each.values()), **each}
+
+
+def _planned(design: TrialDesign) -> dict[str, float]:
+    """The weights that a design will have, as far as it is known beforehand."""
+    if not design.served:
+        return {"score": 1.0} if design.known is None else {"exact": 1.0}
+    return {"exact": 1 - RELEASED, "simulated": RELEASED / 2, "served": RELEASED / 2}
+
+
+def _filled(chances: PairedScores, shares: PairedScores) -> PairedScores:
+    """Exact chances, and simulated shares in the rows where they are not known."""
+    member, nonmember = (
+        np.where(np.isnan(known), share, known)
+        for known, share in (
+            (chances.member, shares.member),
+            (chances.nonmember, shares.nonmember),
+        )
+    )
+    return PairedScores(member, nonmember)

@@ -5,6 +5,7 @@ from leakbound.stats.curves import auroc, auroc_standard_error, roc, tpr_at_fpr
 from leakbound.stats.e_process import EProcess
 from leakbound.stats.estimate import Estimate, Kind, cut
 from leakbound.stats.intervals import binomial_lower, binomial_upper
+from leakbound.stats.mixture import MixedEProcess
 from leakbound.stats.noise_fit import NoiseFit, noise_goodness_of_fit
 from leakbound.stats.one_run import one_run
 from leakbound.stats.output_distributions import (
@@ -20,6 +21,7 @@ from leakbound.stats.power import (
     largest_certifiable_epsilon,
     pairs_to_reject,
 )
+from leakbound.stats.rank_test import rank_test, sign_test
 from leakbound.stats.resampled import resampled
 from leakbound.stats.thresholds import (
     BestOnSameData,
@@ -41,6 +43,7 @@ __all__ = [
     "Fixed",
     "GaussianLaw",
     "Kind",
+    "MixedEProcess",
     "NoiseFit",
     "OutputDistribution",
     "RocBand",
@@ -67,9 +70,11 @@ __all__ = [
     "one_run",
     "pairs_to_reject",
     "privacy_profile",
+    "rank_test",
     "resampled",
     "roc",
     "roc_band",
+    "sign_test",
     "tpr_at_fpr",
     "vote_band",
 ]

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -24,13 +25,15 @@ from leakbound.stats.e_process import EProcess
 from leakbound.stats.estimate import Estimate
 from leakbound.stats.intervals import binomial_lower, binomial_upper
 
-__all__ = ["RocBand", "VoteScores", "joint_votes", "roc_band", "vote_band"]
+__all__ = ["KnownScores", "RocBand", "VoteScores", "joint_votes", "roc_band", "vote_band"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
-# thresholds around both ends of the votes, in noise scales: the canary moves one vote there, and
-# the best threshold for a small claim lies near the end, for a large one some scales beyond it
-SHIFTS = (-1.5, -1.0, -0.5, -0.2, 0.0, 0.2, 0.5, 1.0, 1.5)
+# Thresholds around both ends of the votes, in noise scales. The canary moves one vote there: for mu
+# the best threshold lies near the end, for epsilon at a small delta up to 4.5 scales beyond it.
+SHIFTS = (
+    -4.5, -3.5, -2.5, -1.5, -1.0, -0.5, -0.2, 0.0, 0.2, 0.5, 1.0, 1.5, 2.5, 3.5, 4.5,
+)  # fmt: skip
 POINTS = 801  # thresholds of a band: finer than a hundredth of the noise for up to 8 partitions
 REACH = 4.0  # noise scales beyond both ends of the votes: 3e-5 of the noise lies farther out
 ASSUMES = (
@@ -199,6 +202,23 @@ def _whole_votes(name: str, votes: npt.ArrayLike, top: int) -> Ints:
     return numbers.astype(np.int64)
 
 
+class KnownScores(Protocol):
+    """Scores whose chances are known exactly, and the values that a pair of them can take."""
+
+    @property
+    def thresholds(self) -> Floats:
+        """(K,) thresholds of the score, fixed before any output is seen."""
+
+    def support(self) -> tuple[Floats, Floats] | None:
+        """(xs, ys), each (states, K): chances whose convex hull holds those of every pair.
+
+        None where any pair of chances is allowed for.
+        """
+
+    def expected(self) -> tuple[Floats, Floats]:
+        """(x, y), each (K,): a typical pair, believed before the data."""
+
+
 @dataclass(frozen=True, slots=True)
 class VoteScores:
     """Exact scores of votes for an e-process: P(value + N(0, sigma^2) > threshold).
@@ -324,8 +344,16 @@ class VoteScores:
         Raises:
             UsageError: If an argument lies outside its range.
         """
-        expected = self.exceedance(self.low + (self.move or 1)), self.exceedance(self.low)
-        return EProcess(claim, confidence, self.support(), expected=expected, horizon=horizon)
+        return EProcess(
+            claim, confidence, self.support(), expected=self.expected(), horizon=horizon
+        )
+
+    def expected(self) -> tuple[Floats, Floats]:
+        """(x, y), each (K,): a canary that one partition notices while the others vote against it.
+
+        It guides the first stakes.
+        """
+        return self.exceedance(self.low + (self.move or 1)), self.exceedance(self.low)
 
 
 def joint_votes(

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -61,6 +62,8 @@ def _part(seen: Observations, pairs: slice, reads: frozenset[Reads]) -> Observat
         cut(seen.vote_margins, "votes"),
         known[pairs] if "distribution" in reads else None,
         texts[pairs] if "text" in reads else None,
+        cut(seen.level_chances, "chances"),
+        cut(seen.corrected_scores, "chances"),
     )
 
 
@@ -106,7 +109,7 @@ def members(bench: _Bench) -> str:
     estimator = bench.estimator
     if not estimator.name or hash(estimator) != hash(estimator):
         raise Broken("it has no name")
-    strange = set(estimator.reads) - {"trials", "votes", "distribution", "text"}
+    strange = set(estimator.reads) - set(get_args(Reads))
     if strange:
         raise Broken(f"it reads {', '.join(sorted(strange))}, which no observation has")
     if estimator.kind not in ("lower_bound", "point_estimate", "credible"):

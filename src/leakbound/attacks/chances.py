@@ -1,0 +1,87 @@
+"""The exact chance that the score of an output lies at or above a level."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import ndtr
+
+from leakbound.stats import CategoricalLaw, GaussianLaw
+from leakbound.stats.best_votes import best_chance
+from leakbound.tasks import Outputs
+
+if TYPE_CHECKING:
+    from leakbound.attacks.protocols import RenderedQuery, Score
+
+__all__ = ["categorical_chances", "linear_chances", "margin_chances"]
+
+Floats = npt.NDArray[np.float64]
+
+
+def categorical_chances(
+    score: Score,
+    law: CategoricalLaw,
+    outputs: Outputs,
+    rendered: RenderedQuery,
+    answers: tuple[str, ...],
+    levels: Floats,
+) -> Floats | None:
+    """Chances of a mechanism that chooses among finitely many outputs.
+
+    Args:
+        score: Scores one output of each kind.
+        law: Their probabilities.
+        outputs: Some outputs of the same aggregate, which say what is chosen from.
+        rendered: The query that was sent.
+        answers: The query's answers, in the order of their classes.
+        levels: (K,) thresholds of the score.
+
+    Returns:
+        (K,) probabilities; None where an output is more than one choice.
+    """
+    kinds = len(law.probabilities)
+    if outputs.noisy is not None or outputs.picked is not None or outputs.points is not None:
+        return None
+    if kinds > len(outputs.choices or answers) + 1:  # the last one: none of them
+        return None
+    each = score.score(Outputs(np.arange(kinds), choices=outputs.choices), rendered, answers)
+    total = law.probabilities.sum()  # a float32 softmax sums to 1 but for rounding
+    return np.asarray((each[:, None] >= levels).T @ (law.probabilities / total))
+
+
+def linear_chances(law: GaussianLaw, weights: Floats, offset: float, levels: Floats) -> Floats:
+    """Chances of the score `noisy @ weights - offset`.
+
+    Args:
+        law: Distribution of the noisy aggregate.
+        weights: (dim,) weights.
+        offset: What is taken off.
+        levels: (K,) thresholds of the score.
+
+    Returns:
+        (K,) probabilities.
+    """
+    middle, spread = float(law.mean @ weights) - offset, law.sigma * float(np.linalg.norm(weights))
+    if spread == 0:
+        return np.asarray(middle >= levels, float)
+    return np.asarray(ndtr((middle - levels) / spread))
+
+
+def margin_chances(law: GaussianLaw, one: int, scale: float, levels: Floats) -> Floats | None:
+    """Chances of a noisy entry less the largest other one.
+
+    Args:
+        law: Distribution of the noisy aggregate.
+        one: Index of the entry.
+        scale: What entries are multiplied by.
+        levels: (K,) thresholds of the difference.
+
+    Returns:
+        (K,) probabilities; None without noise.
+    """
+    if law.sigma == 0 or law.mean.size < 2:
+        return None
+    others = np.delete(law.mean, one)
+    return best_chance(law.mean[[one]], others[None], law.sigma, levels / scale)[0]
