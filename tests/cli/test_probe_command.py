@@ -15,7 +15,7 @@ import pytest
 from leakbound.attacks import QUERIES, SCORES
 from leakbound.cli import main
 from leakbound.mechanisms import MECHANISMS
-from leakbound.models.probe import Finding, ProbeRecord
+from leakbound.models.probe import ProbeFinding, ProbeRecord
 from leakbound.report.probe_terminal import consequences, probe_table
 
 pytest.importorskip("torch")
@@ -135,7 +135,8 @@ def record(
     *supports: str, base_url: str | None = "http://127.0.0.1/v1", **holds: bool | None
 ) -> ProbeRecord:
     findings = tuple(
-        Finding(check=check, holds=value, detail=f"told {check}") for check, value in holds.items()
+        ProbeFinding(check=check, holds=value, detail=f"told {check}")
+        for check, value in holds.items()
     )  # type: ignore[arg-type]
     return ProbeRecord(
         address="openai/x", base_url=base_url, requests=1, findings=findings, supports=supports

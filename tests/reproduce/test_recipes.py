@@ -30,7 +30,7 @@ from leakbound.reproduce import (
 )
 from leakbound.reproduce.measures import MEASURES
 from leakbound.reproduce.recipe_files import read_file
-from leakbound.reproduce.utility import Group, repeats_of, utility
+from leakbound.reproduce.utility import NoiseGroup, repeats_of, utility
 
 RECIPES = load_recipes()
 NAMES = {
@@ -235,7 +235,7 @@ def test_utility_of_real_rows(tmp_path: Path, data_file: Path) -> None:
     context = RecipeContext(
         tmp_path, source={"data": str(data_file)}, scale=Scale(repeats=2, queries=3)
     )
-    (row,) = utility(context, 4, [Group.of("no DP", FewShot())])
+    (row,) = utility(context, 4, [NoiseGroup.of("no DP", FewShot())])
     right = []
     for repeat in repeats_of(context, 4):
         for aggregate, label in zip(repeat.collect(FewShot(), context), repeat.truth, strict=True):

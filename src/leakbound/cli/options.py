@@ -24,7 +24,7 @@ SETTINGS = {"auto_envvar_prefix": "LEAKBOUND", "help_option_names": ["-h", "--he
 FLAGS = {"address": "--system"}  # flags that are not named as their key
 Command = Callable[..., object]
 Options = list[Callable[[Command], Command]]
-Kind = type | click.ParamType  # type: ignore[type-arg, unused-ignore]
+OptionType = type | click.ParamType  # type: ignore[type-arg, unused-ignore]
 
 
 def spec_options(function: Command) -> Command:
@@ -87,9 +87,9 @@ def _component_options() -> Options:
     return found
 
 
-def _options_of(component: str) -> dict[str, tuple[Kind, list[str]]]:
+def _options_of(component: str) -> dict[str, tuple[OptionType, list[str]]]:
     """Options of all classes of a catalogue: their type on the command line, and whose they are."""
-    found: dict[str, tuple[Kind, list[str]]] = {}
+    found: dict[str, tuple[OptionType, list[str]]] = {}
     for name, kind in COMPONENTS[component].items():
         types = _mechanism_types(kind) if component == "mechanism" else option_types(kind)
         for option, annotation in types.items():
@@ -122,7 +122,7 @@ class _YamlValue(click.ParamType):  # type: ignore[type-arg, unused-ignore]
             return value
 
 
-def _kind(annotation: object) -> Kind:
+def _kind(annotation: object) -> OptionType:
     """The click type of an annotation: its plain type, with None left out."""
     kinds = [part for part in (get_args(annotation) or (annotation,)) if part is not type(None)]
     plain = next((part for part in kinds if part in (bool, int, float)), None)

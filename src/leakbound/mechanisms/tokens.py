@@ -18,7 +18,7 @@ Floats = npt.NDArray[np.float64]
 IMPOSSIBLE = 1e30  # magnitude of a score that is infinite: finite, and beyond any clip or noise
 
 
-class Tokenizer(Protocol):
+class ShowsTokens(Protocol):
     """What a model that shows its tokens offers beside answers."""
 
     def encode(self, text: Prompt, /) -> Sequence[int]:
@@ -78,7 +78,7 @@ class TokenDecoder:
         return self._tokenizer.text(self._response).strip()
 
 
-def find_tokenizer(model: object) -> Tokenizer:
+def find_tokenizer(model: object) -> ShowsTokens:
     """The model behind all wrappers that shows its tokens.
 
     Args:
@@ -98,7 +98,7 @@ def find_tokenizer(model: object) -> Tokenizer:
             f"{cast(Model, model).name} shows no tokens, and a free answer is made token by token; "
             "use a local model (pocket or hf/...), or a query with given answers."
         )
-    return cast(Tokenizer, inner)
+    return cast(ShowsTokens, inner)
 
 
 def public_tokens(logits: Floats, count: int) -> npt.NDArray[np.int64]:

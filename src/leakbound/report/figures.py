@@ -18,11 +18,11 @@ COLORS = ("#d55e00", "#0072b2", "#8a6d00", "#a0459a", "#00735c")  # told apart b
 LINES = ("-", "--", ":")
 MEMBER, NONMEMBER, CLAIM = COLORS[:3]
 TEXT_COLORS = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")
-Settings = dict[Any, Any]  # of matplotlib
-SVG: Settings = {  # text as text; equal data, equal bytes
+Style = dict[Any, Any]  # of matplotlib
+SVG: Style = {  # text as text; equal data, equal bytes
     "svg.fonttype": "none", "svg.hashsalt": "leakbound",
 }  # fmt: skip
-CANVAS: Settings = {**dict.fromkeys(TEXT_COLORS, INK), **SVG, "font.size": 9}
+CANVAS: Style = {**dict.fromkeys(TEXT_COLORS, INK), **SVG, "font.size": 9}
 
 
 def canvas(x: str, y: str) -> tuple[Figure, Axes]:

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict
 
 __all__ = ["Cell", "PaperTable"]
 
-Number = int | float
+TableNumber = int | float
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,7 @@ class Cell:
 
     row: str
     column: str
-    values: Mapping[str, Number]
+    values: Mapping[str, TableNumber]
 
 
 class PaperTable(BaseModel):
@@ -34,7 +34,7 @@ class PaperTable(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
     fields: tuple[str, ...]
     columns: tuple[str, ...]
-    rows: dict[str, tuple[tuple[Number, ...] | Number | None, ...]]
+    rows: dict[str, tuple[tuple[TableNumber, ...] | TableNumber | None, ...]]
 
     def cells(self, rows: Sequence[str] = ()) -> Iterator[Cell]:
         """Cells with numbers, row by row.

@@ -16,7 +16,7 @@ from leakbound.tasks import Aggregate, Context, Example, Job, Mechanism, Query, 
 from leakbound.tasks.synthetic import HELP_DESK, QUEUES, TOPICS, help_desk, message
 from leakbound.utility import rouge
 
-__all__ = ["Group", "Metric", "Repeat", "mean_with_error", "repeats_of", "utility"]
+__all__ = ["NoiseGroup", "Metric", "Repetition", "mean_with_error", "repeats_of", "utility"]
 
 Metric = Literal["accuracy", "rouge1", "rougeL"]
 QUANTITIES: Mapping[Metric, Quantity] = {
@@ -27,7 +27,7 @@ BUNDLED_ROWS = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class NoiseGroup:
     """Mechanisms that differ in noise only.
 
     Attributes:
@@ -39,7 +39,7 @@ class Group:
     settings: Mapping[str, Mechanism]
 
     @classmethod
-    def of(cls, setting: str, mechanism: Mechanism) -> Group:
+    def of(cls, setting: str, mechanism: Mechanism) -> NoiseGroup:
         """A mechanism by itself.
 
         Args:
@@ -53,7 +53,7 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Repeat:
+class Repetition:
     """A context (PRIVATE) with queries and their right answers.
 
     Attributes:
@@ -127,7 +127,7 @@ class Repeat:
         return float(np.mean([score[metric].f1 for score in scores]))
 
 
-def repeats_of(context: RecipeContext, shots: int, free: bool = False) -> Iterator[Repeat]:
+def repeats_of(context: RecipeContext, shots: int, free: bool = False) -> Iterator[Repetition]:
     """Contexts with queries about other rows.
 
     The bundled help desk draws its own routing of topics to queues for each repeat, so that only
@@ -152,17 +152,19 @@ def repeats_of(context: RecipeContext, shots: int, free: bool = False) -> Iterat
             yield _drawn(rows, task, seed, shots, context.scale.queries, free)
 
 
-def _help_desk(seed: int, shots: int, queries: int) -> Repeat:
+def _help_desk(seed: int, shots: int, queries: int) -> Repetition:
     rows = help_desk(max(BUNDLED_ROWS, shots + queries), np.random.default_rng([seed, 7]))
     return _drawn(rows, HELP_DESK, seed, shots, queries, False)
 
 
-def _drawn(rows: Context, task: Task, seed: int, shots: int, queries: int, free: bool) -> Repeat:
+def _drawn(
+    rows: Context, task: Task, seed: int, shots: int, queries: int, free: bool
+) -> Repetition:
     _check_rows(len(rows), task, shots, queries, free)
     chosen = np.random.default_rng([seed, shots]).choice(len(rows), shots + queries, replace=False)
     context, asked = tuple(rows[i] for i in chosen[:shots]), [rows[i] for i in chosen[shots:]]
     jobs = [Job(context, Query(row.input)) for row in asked]
-    return Repeat(task, jobs, [row.label for row in asked], seed)
+    return Repetition(task, jobs, [row.label for row in asked], seed)
 
 
 def _check_rows(rows: int, task: Task, shots: int, queries: int, free: bool) -> None:
@@ -180,7 +182,7 @@ def _check_rows(rows: int, task: Task, shots: int, queries: int, free: bool) -> 
         )
 
 
-def _sentences(seed: int, shots: int, queries: int) -> Repeat:
+def _sentences(seed: int, shots: int, queries: int) -> Repetition:
     """Contexts whose examples share a sentence; the query is its first half."""
     rng, jobs, truth = np.random.default_rng([seed, 11]), [], []
     for _ in range(queries):
@@ -192,11 +194,11 @@ def _sentences(seed: int, shots: int, queries: int) -> Repeat:
         half = len(words) // 2
         jobs.append(Job(context, Query(REPEAT.format(prefix=" ".join(words[:half])), free=True)))
         truth.append(" ".join(words[half:]))
-    return Repeat(HELP_DESK, jobs, truth, seed)
+    return Repetition(HELP_DESK, jobs, truth, seed)
 
 
 def utility(
-    context: RecipeContext, shots: int, groups: Sequence[Group], metric: Metric = "accuracy"
+    context: RecipeContext, shots: int, groups: Sequence[NoiseGroup], metric: Metric = "accuracy"
 ) -> list[MeasuredValue]:
     """The mean utility of each setting over repeats.
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from leakbound.privacy import Guarantee
 from leakbound.stats import CategoricalLaw, EProcess, GaussianLaw, exact_privacy_loss
 
-__all__ = ["Finding", "Fixture", "by_distribution", "by_pairs", "spread", "worst"]
+__all__ = ["AuditorFinding", "Fixture", "by_distribution", "by_pairs", "spread", "worst"]
 
 Floats = npt.NDArray[np.float64]
 Rng = np.random.Generator
@@ -19,7 +19,7 @@ Release = Callable[[Floats, int, Rng], Floats]
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class AuditorFinding:
     """What an audit found.
 
     Attributes:
@@ -54,7 +54,7 @@ class Fixture:
 
 def by_pairs(
     fixture: Fixture, rng: Rng, budget: int, outputs: int = 100, confidence: float = 0.95
-) -> Finding:
+) -> AuditorFinding:
     """Audit a fixture by paired trials, with a test that is valid at any time.
 
     Args:
@@ -77,10 +77,10 @@ def by_pairs(
         )
         process.update(x, y)
         if process.rejected:
-            return Finding(
+            return AuditorFinding(
                 True, pair, f"e-process above {1 / (1 - confidence):.0f} after {pair} pairs"
             )
-    return Finding(False, budget, f"not rejected in {budget} pairs")
+    return AuditorFinding(False, budget, f"not rejected in {budget} pairs")
 
 
 def _shares(scores: Floats, levels: Floats) -> Floats:
@@ -92,7 +92,7 @@ def by_distribution(
     nonmember: GaussianLaw | CategoricalLaw,
     claim: Guarantee,
     delta: float,
-) -> Finding:
+) -> AuditorFinding:
     """Audit two output distributions exactly, without sampling.
 
     Args:
@@ -109,7 +109,7 @@ def by_distribution(
         claim.epsilon(delta),
     )
     evidence = f"exact ε(δ={delta:g}) = {found:.4g}, claimed {claimed:.4g}"
-    return Finding(found > claimed * (1 + 1e-6), 0, evidence)  # the factor is for rounding
+    return AuditorFinding(found > claimed * (1 + 1e-6), 0, evidence)  # the factor is for rounding
 
 
 def spread(low: float, high: float, count: int = 9) -> tuple[float, ...]:
@@ -126,7 +126,7 @@ def spread(low: float, high: float, count: int = 9) -> tuple[float, ...]:
     return tuple(np.linspace(low, high, count).tolist())
 
 
-def worst(findings: Sequence[Finding]) -> Finding:
+def worst(findings: Sequence[AuditorFinding]) -> AuditorFinding:
     """The first finding that rejects, else the last one.
 
     Args:

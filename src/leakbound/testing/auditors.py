@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from leakbound.stats import accuracy_bound, best_threshold, clopper_pearson
-from leakbound.testing.auditor import Finding, Floats, Rng
+from leakbound.testing.auditor import AuditorFinding, Floats, Rng
 
 __all__ = ["first_token_drop", "index_shift", "resample_then_cp", "threshold_reuse"]
 
@@ -14,17 +14,17 @@ __all__ = ["first_token_drop", "index_shift", "resample_then_cp", "threshold_reu
 AUDITS, LIMIT = 200, 0.05
 
 
-def _false_alarms(name: str, found: int) -> Finding:
+def _false_alarms(name: str, found: int) -> AuditorFinding:
     """Defective: finds leakage where there is none far more often than it says."""
     share = found / AUDITS
-    return Finding(
+    return AuditorFinding(
         share > 2 * LIMIT,
         0,
         f"{name}: leakage found in {share:.0%} of {AUDITS} audits of a system without any",
     )
 
 
-def threshold_reuse(broken: bool, rng: Rng) -> Finding:
+def threshold_reuse(broken: bool, rng: Rng) -> AuditorFinding:
     """The threshold is picked on the tested scores; the correct auditor picks it on others."""
     found = 0
     for _ in range(AUDITS):
@@ -45,7 +45,7 @@ def _bound(member: Floats, nonmember: Floats, tau: float) -> bool:
     return (clopper_pearson(tp, len(member) - tp, fp, len(nonmember) - fp).epsilon or 0.0) > 0
 
 
-def resample_then_cp(broken: bool, rng: Rng) -> Finding:
+def resample_then_cp(broken: bool, rng: Rng) -> AuditorFinding:
     """400,000 noisy trials from 200 collected votes count as independent (XL's bootstrap)."""
     found = 0
     for _ in range(AUDITS):
@@ -65,7 +65,7 @@ TABLE = np.log(
 )  # with and without the context
 
 
-def index_shift(broken: bool, rng: Rng) -> Finding:
+def index_shift(broken: bool, rng: Rng) -> AuditorFinding:
     """Token 0 is banned; removing its column before indexing reads the neighbour's probability."""
     token = 1
     want = abs(_banned(TABLE[0])[token] - _banned(TABLE[1])[token])
@@ -74,7 +74,7 @@ def index_shift(broken: bool, rng: Rng) -> Finding:
         got = abs(short[0][token] - short[1][token])
     else:
         got = abs(_banned(TABLE[0])[token] - _banned(TABLE[1])[token])
-    return Finding(abs(got - want) > 1e-6, 0, f"τ = {got:.4f}, by hand {want:.4f}")
+    return AuditorFinding(abs(got - want) > 1e-6, 0, f"τ = {got:.4f}, by hand {want:.4f}")
 
 
 def _banned(row: Floats) -> Floats:
@@ -82,11 +82,11 @@ def _banned(row: Floats) -> Floats:
     return np.asarray(masked - np.log(np.exp(masked).sum()))
 
 
-def first_token_drop(broken: bool, rng: Rng) -> Finding:
+def first_token_drop(broken: bool, rng: Rng) -> AuditorFinding:
     """The first response token is dropped as if it were a start token: its influence is lost."""
     response = [3, 1, 2]
     each = [abs(float(TABLE[0][t] - TABLE[1][t])) for t in response]
     got = sum(each[1:]) if broken else sum(each)
-    return Finding(
+    return AuditorFinding(
         abs(got - sum(each)) > 1e-6, 0, f"τ of the response = {got:.4f}, by hand {sum(each):.4f}"
     )

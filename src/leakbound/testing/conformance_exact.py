@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leakbound.privacy import BoundedRange, Gaussian, Guarantee
-from leakbound.stats import CategoricalLaw, GaussianLaw, exact_privacy_loss
+from leakbound.stats import CategoricalLaw, GaussianLaw, OutputDistribution, exact_privacy_loss
 from leakbound.tasks import Aggregate, Job, Mechanism
 from leakbound.testing.conformance_parts import (
     TWO,
@@ -25,7 +25,6 @@ from leakbound.testing.conformance_parts import (
 __all__ = ["loss", "sensitivity", "tightness"]
 
 Floats = npt.NDArray[np.float64]
-Distribution = GaussianLaw | CategoricalLaw
 SLACK = 1 + 1e-9  # for rounding
 DELTAS = (0.0, 1e-6, 1e-3)  # where the loss is compared: pure DP, and two that audits use
 # Sizes of the crowd, in units of `size_of`: at a small epsilon the worst case needs many voters.
@@ -100,7 +99,9 @@ def _noised(mechanism: Mechanism, family: Family) -> Floats | None:
     return np.stack(rows) if rows else None
 
 
-def _shown(mechanism: Mechanism, aggregate: Aggregate, found: Distribution | None) -> Floats | None:
+def _shown(
+    mechanism: Mechanism, aggregate: Aggregate, found: OutputDistribution | None
+) -> Floats | None:
     """Numbers that must be finite: probabilities, what is noised, or a noisy output."""
     numbers = values_of(aggregate)
     if isinstance(found, CategoricalLaw):
@@ -142,7 +143,9 @@ def loss(bench: Bench) -> str:
     return f"{count} pairs lose at most {largest:.2%} of what is declared"
 
 
-def _distributions(mechanism: Mechanism, aggregates: Sequence[Aggregate]) -> list[Distribution]:
+def _distributions(
+    mechanism: Mechanism, aggregates: Sequence[Aggregate]
+) -> list[OutputDistribution]:
     found = [mechanism.output_distribution(aggregate) for aggregate in aggregates]
     known = [one for one in found if one is not None]
     if len(known) < len(found):
@@ -150,11 +153,11 @@ def _distributions(mechanism: Mechanism, aggregates: Sequence[Aggregate]) -> lis
     return known
 
 
-def _probabilities(found: Sequence[Distribution]) -> Floats:
+def _probabilities(found: Sequence[OutputDistribution]) -> Floats:
     return np.stack([one.probabilities for one in found if isinstance(one, CategoricalLaw)])
 
 
-def _worst(found: Sequence[Distribution], pairs: npt.NDArray[np.int64]) -> int:
+def _worst(found: Sequence[OutputDistribution], pairs: npt.NDArray[np.int64]) -> int:
     """The pair whose means lie farthest apart, or whose log-probabilities do."""
     means = [one.mean for one in found if isinstance(one, GaussianLaw)]
     rows = np.stack(means) if means else np.log(_probabilities(found))
@@ -201,7 +204,7 @@ def tightness(bench: Bench) -> str:
     raise Broken(f"loose: the worst pair loses {found:.6g} at δ={delta:g}, declared {declared:.6g}")
 
 
-def _worst_pair(bench: Bench, factor: int) -> tuple[Distribution, Distribution]:
+def _worst_pair(bench: Bench, factor: int) -> tuple[OutputDistribution, OutputDistribution]:
     """Outputs of a crowd that agrees, and of one in which the last voter turns or is missing."""
     task, query = TWO
     jobs = [bench.job(query, factor=factor), bench.job(query, flip=True, factor=factor)]

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from functools import partial
 
 from leakbound.testing import auditors, noisy, wiring
-from leakbound.testing.auditor import Finding, Rng
+from leakbound.testing.auditor import AuditorFinding, Rng
 from leakbound.testing.leaks import event
 
 __all__ = ["DEFECTS", "Defect"]
 
-Check = Callable[[bool, Rng], Finding]
+DefectCheck = Callable[[bool, Rng], AuditorFinding]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,15 +29,15 @@ class Defect:
 
     id: str
     what: str
-    check: Check
+    check: DefectCheck
     repeats: int = 0
 
 
-def _described(check: Check) -> str:
+def _described(check: DefectCheck) -> str:
     return (check.__doc__ or "").split("\n")[0]
 
 
-def _noisy(name: str, check: Check, repeats: int) -> Defect:
+def _noisy(name: str, check: DefectCheck, repeats: int) -> Defect:
     return Defect(name, _described(check), check, repeats)
 
 

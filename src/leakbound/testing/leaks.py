@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from leakbound.privacy import ApproxDP
-from leakbound.testing.auditor import Finding, Fixture, Floats, Rng, by_pairs
+from leakbound.testing.auditor import AuditorFinding, Fixture, Floats, Rng, by_pairs
 
 __all__ = ["EVENTS", "event"]
 
@@ -20,7 +20,7 @@ NOISE = 1 / CLAIM.value  # Laplace scale of a count at epsilon 1
 Release = Callable[[Floats, int, Rng], Floats]
 
 
-def event(name: str, broken: bool, rng: Rng) -> Finding:
+def event(name: str, broken: bool, rng: Rng) -> AuditorFinding:
     """Audit one of EVENTS: the claim is (1, 1e-5); the aggregate is 1 with the canary, else 0."""
     release = EVENTS[name](broken)
     return by_pairs(Fixture(np.ones(1), np.zeros(1), release, CLAIM, (0.5,)), rng, 49, outputs=20)

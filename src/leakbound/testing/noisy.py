@@ -20,7 +20,7 @@ from leakbound.privacy import (
 )
 from leakbound.stats import CategoricalLaw, GaussianLaw
 from leakbound.testing.auditor import (
-    Finding,
+    AuditorFinding,
     Fixture,
     Floats,
     Rng,
@@ -67,7 +67,7 @@ def _vote_fixture(sigma: float, claim: Guarantee, moved: int = 1) -> Fixture:
     return Fixture(member, VOTES[1], margins(sigma), claim, spread(-12, -8 + 2 * moved))  # type: ignore[arg-type]
 
 
-def half_noise(broken: bool, rng: Rng, outputs: int = 100, budget: int = 60) -> Finding:
+def half_noise(broken: bool, rng: Rng, outputs: int = 100, budget: int = 60) -> AuditorFinding:
     """Half of the declared noise, at ε = 4."""
     sigma = calibrate_gaussian(4, DELTA, ROOT2)
     return by_pairs(
@@ -75,12 +75,12 @@ def half_noise(broken: bool, rng: Rng, outputs: int = 100, budget: int = 60) -> 
     )
 
 
-def half_noise_releases_only(broken: bool, rng: Rng) -> Finding:
+def half_noise_releases_only(broken: bool, rng: Rng) -> AuditorFinding:
     """The same, seeing one output of each context."""
     return half_noise(broken, rng, 1, 600)
 
 
-def one_class_noise(broken: bool, rng: Rng) -> Finding:
+def one_class_noise(broken: bool, rng: Rng) -> AuditorFinding:
     """Noise on the first class only: the attacker reads the other count."""
     sigma = calibrate_gaussian(1, DELTA, ROOT2)
 
@@ -91,7 +91,7 @@ def one_class_noise(broken: bool, rng: Rng) -> Finding:
     return by_pairs(fixture, rng, 60)
 
 
-def l1_as_l2(broken: bool, rng: Rng) -> Finding:
+def l1_as_l2(broken: bool, rng: Rng) -> AuditorFinding:
     """Sensitivity 1 for the vote histogram in the place of sqrt(2), at ε = 1."""
     sigma = calibrate_gaussian(1, DELTA, ROOT2)
     used = calibrate_gaussian(1, DELTA, 1.0) if broken else sigma
@@ -101,7 +101,7 @@ def l1_as_l2(broken: bool, rng: Rng) -> Finding:
     return pairs if exact.rejected else worst((exact, pairs))
 
 
-def antipodal_embeddings(broken: bool, rng: Rng) -> Finding:
+def antipodal_embeddings(broken: bool, rng: Rng) -> AuditorFinding:
     """Unit sensitivity for the sum of unit embeddings: two antipodal answers move it by 2."""
     sigma = calibrate_gaussian(2, DELTA, 2.0)
     used = sigma / 2 if broken else sigma
@@ -119,7 +119,7 @@ def antipodal_embeddings(broken: bool, rng: Rng) -> Finding:
     return worst((exact, pairs))
 
 
-def monotone_experts(broken: bool, rng: Rng) -> Finding:
+def monotone_experts(broken: bool, rng: Rng) -> AuditorFinding:
     """Product of experts with lambda = ε/C: replacing an expert moves scores by 2C (2ε)."""
     epsilon, clip = 1.0, 2.0
     rate = epsilon / (clip if broken else 2 * clip)
@@ -131,7 +131,7 @@ def monotone_experts(broken: bool, rng: Rng) -> Finding:
     return by_distribution(outputs[0], outputs[1], PureDP(epsilon), 0.0)
 
 
-def exponential_votes(broken: bool, rng: Rng) -> Finding:
+def exponential_votes(broken: bool, rng: Rng) -> AuditorFinding:
     """Exponential mechanism on votes with the monotone curve: a moved vote changes two counts."""
     epsilon = 1.0
     rate = epsilon if broken else epsilon / 2
@@ -144,7 +144,7 @@ def _exponential(scores: Floats) -> CategoricalLaw:
     return CategoricalLaw(weights / weights.sum())
 
 
-def public_seed(broken: bool, rng: Rng) -> Finding:
+def public_seed(broken: bool, rng: Rng) -> AuditorFinding:
     """Amplification by a subsample with a public seed: the attacker asks when the canary is in."""
     base, rate = 2.0, 0.1
     claim = PureDP(math.log1p(rate * math.expm1(base)))
@@ -158,7 +158,7 @@ def public_seed(broken: bool, rng: Rng) -> Finding:
     return by_pairs(Fixture(np.ones(1), np.zeros(1), release, claim, (0.5,)), rng, 100)
 
 
-def same_sample(broken: bool, rng: Rng) -> Finding:
+def same_sample(broken: bool, rng: Rng) -> AuditorFinding:
     """One subsample for 200 queries, claimed as 200 fresh ones: all answers may see the canary."""
     queries, base, rate = 200, 0.5, 0.05
     fresh = math.log1p(rate * math.expm1(base))
@@ -175,7 +175,7 @@ def same_sample(broken: bool, rng: Rng) -> Finding:
     return by_pairs(Fixture(np.ones(1), np.zeros(1), release, claim, (100.0,)), rng, 1500)
 
 
-def retry_until(broken: bool, rng: Rng) -> Finding:
+def retry_until(broken: bool, rng: Rng) -> AuditorFinding:
     """Retrying until the answer is not empty conditions it on private text: the loss doubles."""
     epsilon, rare, common = 1.0, 0.002, 0.2
     out = np.array([rare, common, 1 - rare - common])
@@ -185,7 +185,7 @@ def retry_until(broken: bool, rng: Rng) -> Finding:
     return by_distribution(outputs[0], outputs[1], PureDP(epsilon), 0.0)
 
 
-def shared_records(broken: bool, rng: Rng) -> Finding:
+def shared_records(broken: bool, rng: Rng) -> AuditorFinding:
     """A record in two partitions (overlap, or sampling with replacement) moves two votes."""
     sigma = calibrate_gaussian(2, DELTA, ROOT2)
     claim = Gaussian(ROOT2, sigma)

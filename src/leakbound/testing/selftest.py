@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from leakbound.testing.auditor import Finding
+from leakbound.testing.auditor import AuditorFinding
 from leakbound.testing.defects import DEFECTS, Defect
 
 __all__ = ["Row", "passed", "selftest"]
@@ -29,7 +29,7 @@ class Row:
 
     id: str
     what: str
-    finding: Finding
+    finding: AuditorFinding
     false_alarms: int
     reference_runs: int
 

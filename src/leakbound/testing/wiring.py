@@ -9,7 +9,7 @@ import numpy as np
 from leakbound.privacy import ApproxDP, calibrate_gaussian, compose, gaussian_epsilon
 from leakbound.tasks import Context, Example
 from leakbound.tasks.partition import split_by_position
-from leakbound.testing.auditor import Finding, Rng
+from leakbound.testing.auditor import AuditorFinding, Rng
 
 __all__ = [
     "classical_sigma",
@@ -21,28 +21,28 @@ __all__ = [
 ]
 
 
-def classical_sigma(broken: bool, rng: Rng) -> Finding:
+def classical_sigma(broken: bool, rng: Rng) -> AuditorFinding:
     """The classical Gaussian formula at (10, 1e-5) and (8, 1e-3): exact epsilon 10.39 and 8.18."""
     method = "classical" if broken else "analytic"
     claims = ((10.0, 1e-5), (8.0, 1e-3))
     exact = [gaussian_epsilon(calibrate_gaussian(e, d, 1.0, method), 1.0, d) for e, d in claims]  # type: ignore[arg-type]
     wrong = any(found > e * (1 + 1e-6) for found, (e, _) in zip(exact, claims, strict=True))
-    return Finding(wrong, 0, f"exact ε {exact[0]:.2f} and {exact[1]:.2f}, claimed 10 and 8")
+    return AuditorFinding(wrong, 0, f"exact ε {exact[0]:.2f} and {exact[1]:.2f}, claimed 10 and 8")
 
 
-def delta_once(broken: bool, rng: Rng) -> Finding:
+def delta_once(broken: bool, rng: Rng) -> AuditorFinding:
     """delta counted once for 100 queries: they hold at 100 delta and guarantee nothing below."""
     composed = compose([ApproxDP(0.1, 1e-7)] * 100)
     claimed = 1e-7 if broken else 100 * 1e-7
     held = composed.epsilon(claimed) <= 10.0 * (1 + 1e-9)
-    return Finding(
+    return AuditorFinding(
         not held,
         0,
         f"composition of 100 queries at δ={claimed:g}: ε = {composed.epsilon(claimed):g}",
     )
 
 
-def seeded_noise(broken: bool, rng: Rng) -> Finding:
+def seeded_noise(broken: bool, rng: Rng) -> AuditorFinding:
     """The noise generator is seeded anew on every call: the same query gives the same output."""
 
     def call() -> float:
@@ -50,10 +50,12 @@ def seeded_noise(broken: bool, rng: Rng) -> Finding:
         return float(noise.normal(0.0, 1.0))
 
     same = len({call() for _ in range(5)}) == 1
-    return Finding(same, 0, "five outputs of one query are identical" if same else "outputs differ")
+    return AuditorFinding(
+        same, 0, "five outputs of one query are identical" if same else "outputs differ"
+    )
 
 
-def positional_split(broken: bool, rng: Rng) -> Finding:
+def positional_split(broken: bool, rng: Rng) -> AuditorFinding:
     """A Poisson sample split by position: removing a record moves every later one."""
     rows: Context = tuple(Example(f"row {i}", "a") for i in range(40))
     if broken:
@@ -68,21 +70,23 @@ def positional_split(broken: bool, rng: Rng) -> Finding:
             for kept in (set(rows), set(rows[1:]))
         )
     changed = sum(a != b for a, b in zip(before, after, strict=True))
-    return Finding(changed > 1, 0, f"{changed} of 8 partitions change when one record is removed")
+    return AuditorFinding(
+        changed > 1, 0, f"{changed} of 8 partitions change when one record is removed"
+    )
 
 
-def clip_to_zero(broken: bool, rng: Rng) -> Finding:
+def clip_to_zero(broken: bool, rng: Rng) -> AuditorFinding:
     """Log-probabilities below -C set to 0 instead: the impossible candidate gets the best score."""
     clip, experts = 2.0, 8
     logs = np.log(np.array([0.7, 0.3, 1e-9]))
     outside = np.where(logs < -clip, 0.0, logs) if broken else np.clip(logs, -clip, 0.0)
     wins = int(np.argmax(experts * outside)) == 2
-    return Finding(
+    return AuditorFinding(
         wins, 0, f"utility: the candidate with p = 1e-9 {'wins' if wins else 'does not win'}"
     )
 
 
-def padding(broken: bool, rng: Rng) -> Finding:
+def padding(broken: bool, rng: Rng) -> AuditorFinding:
     """Left padding without a mask: a long example changes the other prompts' logits."""
     from leakbound.models import NextLogits, open_model
 
@@ -95,7 +99,7 @@ def padding(broken: bool, rng: Rng) -> Finding:
         else model.answer([NextLogits(short), NextLogits(long)])[0][-1]
     )
     moved = float(np.abs(batch - alone).max())
-    return Finding(
+    return AuditorFinding(
         moved > 1e-2, 0, f"logits of the short prompt move by {moved:.2g} beside a long one"
     )
 

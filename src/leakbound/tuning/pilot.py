@@ -22,12 +22,12 @@ from leakbound.tasks import AnyRequest, Context, Job
 from leakbound.tuning.journal import Journal
 from leakbound.tuning.streams import draw_pairs, tuning_root
 
-__all__ = ["PERFECT", "SPENT", "Budget", "Metered", "OutOfCalls", "Pilot", "require_start"]
+__all__ = ["PERFECT", "SPENT", "CallBudget", "Metered", "OutOfCalls", "Pilot", "require_start"]
 
 PERFECT = "a query was right on every pilot pair"
 SPENT = "the next step did not fit the budget"
 R = TypeVar("R")
-Outcome = tuple[bool, bool]  # were the canary-in and the canary-out context called right?
+PairOutcome = tuple[bool, bool]  # were the canary-in and the canary-out context called right?
 
 
 class OutOfCalls(Exception):
@@ -35,7 +35,7 @@ class OutOfCalls(Exception):
 
 
 @dataclasses.dataclass(slots=True)
-class Budget:
+class CallBudget:
     """Model calls that may be spent, over all commands that worked in one folder."""
 
     limit: int
@@ -55,7 +55,7 @@ class Budget:
 class Metered(Counted):
     """Counts the requests that reach the model, and sends none that the budget does not cover."""
 
-    def __init__(self, model: Model, budget: Budget) -> None:
+    def __init__(self, model: Model, budget: CallBudget) -> None:
         super().__init__(model)
         self.budget = budget
 
@@ -78,8 +78,8 @@ class Pilot:
         self.prepared, self.rare_common = prepared, label_order(rows)
         self.root = tuning_root(prepared.spec.design.seed)
         self.pairs = draw_pairs(prepared, rows, pairs)
-        self.journal, self.budget = Journal(folder), Budget(max_calls)
-        self.known: dict[str, dict[int, Outcome]] = {}
+        self.journal, self.budget = Journal(folder), CallBudget(max_calls)
+        self.known: dict[str, dict[int, PairOutcome]] = {}
         self.proposals: dict[str, str] = {}
         self._refused: dict[str, str] = {}
         self._remember()
@@ -123,7 +123,7 @@ class Pilot:
         member, nonmember = (Job(job.context, asked.query) for job in (pair.member, pair.nonmember))
         return dataclasses.replace(pair, asked=asked, member=member, nonmember=nonmember)
 
-    def outcomes(self, text: str, places: Sequence[int]) -> list[Outcome]:
+    def outcomes(self, text: str, places: Sequence[int]) -> list[PairOutcome]:
         """Was each context of these pairs called right?
 
         Asks what is not known, and only if the budget covers all of it.

@@ -13,8 +13,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 from transformers.utils.logging import disable_progress_bar
 
 from leakbound.errors import TargetError
-from leakbound.models.local.hugging_face import Classifier as ClassifierModel
-from leakbound.models.local.hugging_face import Tokenizer
+from leakbound.models.local.hugging_face import SequenceClassifier, Tokenizer
 
 __all__ = ["Classifier", "load_classifier"]
 
@@ -32,7 +31,7 @@ class Classifier:
         name: Name for records and messages.
     """
 
-    def __init__(self, model: ClassifierModel, tokenizer: Tokenizer, name: str) -> None:
+    def __init__(self, model: SequenceClassifier, tokenizer: Tokenizer, name: str) -> None:
         self.model, self.tokenizer, self.name = model, tokenizer, name
         # positions of these models start behind padding
         extra = 2 if model.config.model_type in ("roberta", "xlm-roberta", "camembert") else 0

@@ -10,7 +10,7 @@ from torch import nn
 
 __all__ = [
     "CausalModel",
-    "Classifier",
+    "SequenceClassifier",
     "KeysAndValues",
     "ModelConfig",
     "ModelOutput",
@@ -76,7 +76,7 @@ class ClassifierConfig(Protocol):
     num_labels: int
 
 
-class Classifier(Protocol):
+class SequenceClassifier(Protocol):
     """A sequence classifier."""
 
     config: ClassifierConfig
@@ -85,13 +85,13 @@ class Classifier(Protocol):
     def __call__(self, **inputs: object) -> ModelOutput: ...
 
 
-class Batch(Protocol):
+class ModelInputs(Protocol):
     """What a tokenizer or a processor makes of texts and images, by name."""
 
     def __getitem__(self, name: str, /) -> object: ...
     def items(self) -> Iterable[tuple[str, object]]: ...
     def keys(self) -> Iterable[str]: ...
-    def to(self, device: torch.device, dtype: torch.dtype | None = ...) -> Batch: ...
+    def to(self, device: torch.device, dtype: torch.dtype | None = ...) -> ModelInputs: ...
 
 
 class Tokenizer(Protocol):
@@ -100,7 +100,7 @@ class Tokenizer(Protocol):
     bos_token_id: int | None
     eos_token_id: int | None
 
-    def __call__(self, text: object, *more: object, **options: object) -> Batch: ...
+    def __call__(self, text: object, *more: object, **options: object) -> ModelInputs: ...
     def apply_chat_template(self, turns: object, **options: object) -> str: ...
     def convert_tokens_to_ids(self, token: str) -> int: ...
     def decode(self, ids: Sequence[int], **options: object) -> str: ...
@@ -112,7 +112,7 @@ class Processor(Protocol):
     image_token: str
     tokenizer: Tokenizer
 
-    def __call__(self, **inputs: object) -> Batch: ...
+    def __call__(self, **inputs: object) -> ModelInputs: ...
     def apply_chat_template(self, turns: object, **options: object) -> str: ...
 
 

@@ -20,8 +20,8 @@ from leakbound.models.local.budget import Budget, logit_bytes, token_bytes
 from leakbound.models.local.hugging_face import CausalModel
 from leakbound.models.local.prefixes import (
     SHARE,
-    Found,
     Ids,
+    PrefixMatch,
     PrefixStore,
     State,
     alike,
@@ -122,7 +122,7 @@ class Passes:
             return [group]
         return [Group(group.prefix, [group.rows[a] for a in part]) for part in parts]
 
-    def _cost(self, prefix: Ids, own: list[Ids], found: list[Found]) -> tuple[int, int]:
+    def _cost(self, prefix: Ids, own: list[Ids], found: list[PrefixMatch]) -> tuple[int, int]:
         """Tokens to run from each row's own stored beginning, and from the common prefix."""
         alone = len(own) * max(len(row) - f.length for row, f in zip(own, found, strict=True))
         if len(own) == 1:

@@ -19,7 +19,17 @@ from transformers.cache_utils import DynamicLayer
 
 from leakbound.models.local.hugging_face import CausalModel, KeysAndValues, ModelConfig
 
-__all__ = ["SHARE", "Found", "Ids", "PrefixStore", "Row", "State", "alike", "assemble", "reusable"]
+__all__ = [
+    "SHARE",
+    "PrefixMatch",
+    "Ids",
+    "PrefixStore",
+    "KeptRow",
+    "State",
+    "alike",
+    "assemble",
+    "reusable",
+]
 
 Ids = tuple[int, ...]
 SHARE = 16  # a common prefix shorter than this is not worth a pass or a look-up of its own
@@ -102,7 +112,7 @@ class State:
 
 
 @dataclass(repr=False, eq=False)
-class Row:
+class KeptRow:
     """A row that is kept (PRIVATE).
 
     Attributes:
@@ -115,7 +125,7 @@ class Row:
 
 
 @dataclass(repr=False)
-class Found:
+class PrefixMatch:
     """What was found for the beginning of a row.
 
     Attributes:
@@ -123,7 +133,7 @@ class Found:
         length: How many of its first tokens are those of the row that was looked for.
     """
 
-    row: Row | None = None
+    row: KeptRow | None = None
     length: int = 0
 
 
@@ -145,8 +155,8 @@ class PrefixStore:
 
     def clear(self) -> None:
         """Throw everything out."""
-        self._rows: OrderedDict[Row, None] = OrderedDict()
-        self._marked: dict[int, dict[Row, None]] = {}
+        self._rows: OrderedDict[KeptRow, None] = OrderedDict()
+        self._marked: dict[int, dict[KeptRow, None]] = {}
         self._states: list[tuple[State, int]] = []  # with the bytes of each
         self._row_bytes = self._state_bytes = 0
 
@@ -157,7 +167,7 @@ class PrefixStore:
 
     # --- rows
 
-    def find(self, ids: Ids, limit: int) -> Found:
+    def find(self, ids: Ids, limit: int) -> PrefixMatch:
         """The stored row with the longest common beginning, to one block exactly.
 
         Args:
@@ -171,14 +181,14 @@ class PrefixStore:
         for mark in reversed(list(_marks(ids)) if self._rows else []):
             rows = islice(reversed(self._marked.get(mark, {})), LOOK)
             best = max(
-                (Found(row, alike(ids, row.ids)) for row in rows),
+                (PrefixMatch(row, alike(ids, row.ids)) for row in rows),
                 key=lambda f: f.length,
-                default=Found(),
+                default=PrefixMatch(),
             )
             if best.row is not None and best.length >= SHARE:
                 self._rows.move_to_end(best.row)
                 return best
-        return Found()
+        return PrefixMatch()
 
     def put(self, state: State) -> None:
         """Keep rows that are mostly new, or that a stored row has grown into.
@@ -192,7 +202,7 @@ class PrefixStore:
             length = min(len(ids), fits)
             if self._wanted(ids[:length]):
                 self._shrink(length * each)
-                self._add(Row(ids[:length], state.block(at, length)))
+                self._add(KeptRow(ids[:length], state.block(at, length)))
 
     def _wanted(self, ids: Ids) -> bool:
         """Whether a row is mostly new, or holds a stored row, which is dropped then."""
@@ -205,13 +215,13 @@ class PrefixStore:
             self._drop(found.row)
         return True
 
-    def _add(self, row: Row) -> None:
+    def _add(self, row: KeptRow) -> None:
         self._rows[row] = None
         self._row_bytes += row.block.nbytes
         for mark in _marks(row.ids):
             self._marked.setdefault(mark, {})[row] = None
 
-    def _drop(self, row: Row) -> None:
+    def _drop(self, row: KeptRow) -> None:
         del self._rows[row]
         self._row_bytes -= row.block.nbytes
         for mark in _marks(row.ids):
@@ -275,7 +285,7 @@ class PrefixStore:
         return state
 
 
-def assemble(config: ModelConfig, found: list[Found], device: torch.device) -> State:
+def assemble(config: ModelConfig, found: list[PrefixMatch], device: torch.device) -> State:
     """A left-padded batch of stored beginnings, in which each row sees its own.
 
     Args:
@@ -299,7 +309,7 @@ def assemble(config: ModelConfig, found: list[Found], device: torch.device) -> S
     return State(kept, cache, mask, lengths)
 
 
-def _joined(found: list[Found], part: int, width: int, like: torch.Tensor) -> torch.Tensor:
+def _joined(found: list[PrefixMatch], part: int, width: int, like: torch.Tensor) -> torch.Tensor:
     """(rows, heads, width, dim): the keys, or the values, of one layer."""
     _, heads, _, dim = like.shape
     out = like.new_zeros(len(found), heads, width, dim)

@@ -30,7 +30,7 @@ from leakbound.models.request import (
 __all__ = ["OpenAIModel"]
 
 R = TypeVar("R")
-Answer = str | npt.NDArray[np.float32]
+AnswerValue = str | npt.NDArray[np.float32]
 
 
 class OpenAIModel:
@@ -196,13 +196,13 @@ class OpenAIModel:
     def _scores_whole_labels(self, request: ScoreLabels) -> bool:
         return self.can.scores and not isinstance(request.prompt, Parts)
 
-    def _combine(self, request: Request[object], answers: list[Answer]) -> Answer:
+    def _combine(self, request: Request[object], answers: list[AnswerValue]) -> AnswerValue:
         if isinstance(request, ScoreLabels) and self._scores_whole_labels(request):
             scores = [np.asarray(one, np.float64).sum() for one in answers]
             return np.array(scores, np.float32)
         return answers[0]
 
-    def http_request(self, request: Request[object]) -> HttpRequest[Answer]:
+    def http_request(self, request: Request[object]) -> HttpRequest[AnswerValue]:
         """What is sent for a request.
 
         Args:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from leakbound.models.probe.record import Check, Finding
+from leakbound.models.probe.record import CheckName, ProbeFinding
 from leakbound.models.probe.replies import ScoredText, read_chat, read_completion
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class EndpointProbe:
     client: Sender
     model: str
     requests: int = 0
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[ProbeFinding] = field(default_factory=list)
     failed: str = ""
 
     def ask(self, path: str, fields: Mapping[str, object]) -> dict[str, JsonValue]:
@@ -139,7 +139,7 @@ class EndpointProbe:
         return next(map(read_chat, self.choices("/chat/completions", wanted)), None)
 
     def note(
-        self, check: Check, holds: bool | None, detail: str, value: float | None = None
+        self, check: CheckName, holds: bool | None, detail: str, value: float | None = None
     ) -> bool:
         """Keep a finding.
 
@@ -152,7 +152,7 @@ class EndpointProbe:
         Returns:
             Whether it holds.
         """
-        self.findings.append(Finding(check=check, holds=holds, detail=detail, value=value))
+        self.findings.append(ProbeFinding(check=check, holds=holds, detail=detail, value=value))
         return holds is True
 
     @property

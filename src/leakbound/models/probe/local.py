@@ -11,7 +11,7 @@ from leakbound.errors import TargetError
 from leakbound.models.model import Model
 from leakbound.models.probe.contract import NUMERICS, SLACK
 from leakbound.models.probe.endpoint_probe import HOT, ONE, OTHER, TOKENS
-from leakbound.models.probe.record import Check, Finding
+from leakbound.models.probe.record import CheckName, ProbeFinding
 from leakbound.models.request import Complete, Embed, NextLogits, Request, ScoreTokens
 
 __all__ = ["ModelProbe", "examine"]
@@ -34,7 +34,7 @@ class ModelProbe:
     def __init__(self, model: Model) -> None:
         self.model = model
         self.requests = 0
-        self.findings: list[Finding] = []
+        self.findings: list[ProbeFinding] = []
 
     def answer(self, request: Request[R]) -> R:
         """The answer to one request.
@@ -49,7 +49,7 @@ class ModelProbe:
         return self.model.answer([request])[0]
 
     def note(
-        self, check: Check, holds: bool | None, detail: str, value: float | None = None
+        self, check: CheckName, holds: bool | None, detail: str, value: float | None = None
     ) -> None:
         """Keep a finding.
 
@@ -59,7 +59,7 @@ class ModelProbe:
             detail: What was seen.
             value: The number, where it is one.
         """
-        self.findings.append(Finding(check=check, holds=holds, detail=detail, value=value))
+        self.findings.append(ProbeFinding(check=check, holds=holds, detail=detail, value=value))
 
 
 def examine(model: Model) -> ModelProbe:
@@ -141,7 +141,7 @@ def _embeddings(probe: ModelProbe) -> None:
     probe.note("embeddings", good, f"{vector.size} numbers for a text")
 
 
-CHECKS: tuple[tuple[type[Request[object]], Check, Callable[[ModelProbe], None]], ...] = (
+CHECKS: tuple[tuple[type[Request[object]], CheckName, Callable[[ModelProbe], None]], ...] = (
     (Complete, "completions", _texts),
     (ScoreTokens, "logprobs", _scores),
     (NextLogits, "vocabulary", _logits),

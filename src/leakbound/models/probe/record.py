@@ -10,16 +10,16 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 from leakbound._version import __version__
 from leakbound.errors import UsageError
 
-__all__ = ["Check", "Finding", "ProbeRecord", "load_probe"]
+__all__ = ["CheckName", "ProbeFinding", "ProbeRecord", "load_probe"]
 
-Check = Literal[
+CheckName = Literal[
     "completions", "chat", "batches", "token_ids", "embeddings", "logprobs", "chat_logprobs",
     "logprobs_valid", "top_k", "echo", "echo_aligned", "echo_length", "prompt_logprobs",
     "prompt_logprobs_aligned", "vocabulary", "repeats", "temperature", "seed",
 ]  # fmt: skip
 
 
-class Finding(BaseModel):
+class ProbeFinding(BaseModel):
     """One check.
 
     Attributes:
@@ -31,7 +31,7 @@ class Finding(BaseModel):
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
-    check: Check
+    check: CheckName
     holds: bool | None
     detail: str = Field(validation_alias=AliasChoices("detail", "told"))
     value: float | None = None
@@ -56,10 +56,10 @@ class ProbeRecord(BaseModel):
     address: str
     base_url: str | None = None
     requests: int
-    findings: tuple[Finding, ...]
+    findings: tuple[ProbeFinding, ...]
     supports: tuple[str, ...]
 
-    def finding(self, check: Check) -> Finding:
+    def finding(self, check: CheckName) -> ProbeFinding:
         """The finding of a check.
 
         Args:
@@ -68,10 +68,12 @@ class ProbeRecord(BaseModel):
         Returns:
             What was found; where the check was not made, a finding that says so.
         """
-        missing = Finding(check=check, holds=None, detail="not checked: nothing to check it on")
+        missing = ProbeFinding(
+            check=check, holds=None, detail="not checked: nothing to check it on"
+        )
         return next((finding for finding in self.findings if finding.check == check), missing)
 
-    def holds(self, check: Check) -> bool:
+    def holds(self, check: CheckName) -> bool:
         """Whether a check was made and holds.
 
         Args:

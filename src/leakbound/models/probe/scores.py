@@ -13,7 +13,7 @@ from leakbound.models.probe.endpoint_probe import (
     TOP,
     EndpointProbe,
 )
-from leakbound.models.probe.record import Check
+from leakbound.models.probe.record import CheckName
 from leakbound.models.probe.replies import ScoredText, read_prompt
 
 __all__ = ["ask_echo", "ask_logprobs", "ask_prompt_logprobs"]
@@ -29,7 +29,7 @@ PLACES = {
     "unclear": "cannot be determined: too few tokens agree, or their values do not tell positions "
     "apart",
 }
-Answers = Sequence[tuple[str, ScoredText]]
+ScoredTexts = Sequence[tuple[str, ScoredText]]
 
 
 def ask_logprobs(
@@ -62,7 +62,7 @@ def ask_logprobs(
     return (first, fields) if first is not None and first.tokens else (None, {})
 
 
-def _note_presence(probe: EndpointProbe, check: Check, answer: ScoredText | None) -> None:
+def _note_presence(probe: EndpointProbe, check: CheckName, answer: ScoredText | None) -> None:
     there = answer is not None and any(token.logprob is not None for token in answer.tokens)
     ignored = "ignores log-probabilities: answered without them"
     missing = probe.refused if answer is None else ignored
@@ -86,7 +86,7 @@ def _one_token(probe: EndpointProbe, k: int, completes: bool) -> ScoredText | No
     return probe.chat(ONE, max_tokens=1, logprobs=True, top_logprobs=k)
 
 
-def ask_echo(probe: EndpointProbe, answers: Answers) -> None:
+def ask_echo(probe: EndpointProbe, answers: ScoredTexts) -> None:
     """Echo each answer behind its prompt, and see where its log-probabilities stand.
 
     Args:
@@ -115,7 +115,10 @@ def _note_echo(probe: EndpointProbe, whole: ScoredText | None) -> bool:
 
 
 def _place(
-    probe: EndpointProbe, check: Check, answers: Answers, echoes: Sequence[ScoredText | None]
+    probe: EndpointProbe,
+    check: CheckName,
+    answers: ScoredTexts,
+    echoes: Sequence[ScoredText | None],
 ) -> None:
     """The worst clear place decides."""
     found = [
@@ -149,7 +152,7 @@ def _echo_length(probe: EndpointProbe) -> None:
     probe.note("echo_length", not refused, detail, float(longest))
 
 
-def ask_prompt_logprobs(probe: EndpointProbe, answers: Answers) -> None:
+def ask_prompt_logprobs(probe: EndpointProbe, answers: ScoredTexts) -> None:
     """Compare vLLM's log-probabilities of a prompt with those of the tokens as generated.
 
     Args:

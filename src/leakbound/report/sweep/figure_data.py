@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from leakbound.sweeping import SweepPoint, SweepRecord
 
 __all__ = ["REFERENCES", "FigureData", "FigurePoint", "Range", "Series", "figures_of"]
-Kind = Literal["bound", "exact", "claim", "utility", "zero_shot", "non_private"]
+SeriesKind = Literal["bound", "exact", "claim", "utility", "zero_shot", "non_private"]
 REFERENCES = ("zero_shot", "non_private")
 MANY = 12  # settings that are named in a figure; more have the numbers of the table
 UTILITY = {"accuracy": "accuracy", "rougeL": "ROUGE-L F1"}
@@ -77,7 +77,7 @@ class Series:
     """
 
     name: str
-    kind: Kind
+    kind: SeriesKind
     points: tuple[FigurePoint, ...]
 
 
@@ -197,7 +197,7 @@ class _Sweep:
             found.setdefault(name, []).append(at)
         return found
 
-    def _series(self, kind: Kind, word: str, y: Value) -> list[Series]:
+    def _series(self, kind: SeriesKind, word: str, y: Value) -> list[Series]:
         made = {name: self._points(members, y) for name, members in self._groups().items()}
         return [
             Series(f"{word}; {name}" if name else word, kind, points)
@@ -205,7 +205,7 @@ class _Sweep:
             if points
         ]
 
-    def _merged(self, kind: Kind, word: str, y: Value) -> list[Series]:
+    def _merged(self, kind: SeriesKind, word: str, y: Value) -> list[Series]:
         """Series over the same places with the same values are one."""
         series = self._series(kind, word, y)
         values = {tuple((p.x, p.y) for p in one.points): one for one in reversed(series)}

@@ -12,7 +12,7 @@ from leakbound.mechanisms import FewShot, ZeroShot
 from leakbound.reproduce.context import AuditKeys, RecipeContext
 from leakbound.reproduce.metrics import accuracy_leak, percent
 from leakbound.reproduce.tables import PaperTable
-from leakbound.reproduce.utility import Group, Metric, mean_with_error, utility
+from leakbound.reproduce.utility import Metric, NoiseGroup, mean_with_error, utility
 from leakbound.reproduce.values import MeasuredValue, Quantity
 from leakbound.stats import accuracy_bound, accuracy_log_odds, cut
 from leakbound.tuning import tune
@@ -142,10 +142,10 @@ def leakage_by_epsilon(context: RecipeContext, audit: AuditKeys) -> Iterator[Mea
     yield from accuracy_leak(INFINITE, context.audit(audit, UNDEFENDED))
 
 
-def _calibrated(context: RecipeContext, *keys: AuditKeys) -> Group:
+def _calibrated(context: RecipeContext, *keys: AuditKeys) -> NoiseGroup:
     """The mechanism of an audit at each ε."""
     made = {f"ε = {e}": context.mechanism(*keys, {"epsilon": e}) for e in EPSILONS}
-    return Group(made["ε = 1"], made)
+    return NoiseGroup(made["ε = 1"], made)
 
 
 def privacy_and_utility(
@@ -162,7 +162,8 @@ def privacy_and_utility(
         Utility of each setting, then leakage.
     """
     groups = [
-        Group.of("0-shot", ZeroShot()), _calibrated(context, audit), Group.of(INFINITE, FewShot()),
+        NoiseGroup.of("0-shot", ZeroShot()), _calibrated(context, audit),
+        NoiseGroup.of(INFINITE, FewShot()),
     ]  # fmt: skip
     yield from utility(context, SHOTS, groups, metric)
     yield from leakage_by_epsilon(context, audit)
@@ -202,7 +203,7 @@ def examples_and_partitions(
     for setting, size in sizes.items():
         shots = size["shots"]
         keys = {"shots": shots, "mechanism": {"partitions": size["partitions"]}}
-        groups = [_calibrated(context, audit, keys), Group.of(INFINITE, FewShot())]
+        groups = [_calibrated(context, audit, keys), NoiseGroup.of(INFINITE, FewShot())]
         for row in utility(context, shots, groups, "rouge1"):
             yield replace(row, setting=f"{setting}, {row.setting}")
         for epsilon in (min(EPSILONS), max(EPSILONS)):

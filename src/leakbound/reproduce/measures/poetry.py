@@ -26,7 +26,7 @@ from leakbound.models import ScoreLabels
 from leakbound.models.wrappers import Counted
 from leakbound.reproduce.context import RecipeContext
 from leakbound.reproduce.metrics import exact_epsilon, percent
-from leakbound.reproduce.utility import Group, Repeat, repeats_of, utility
+from leakbound.reproduce.utility import NoiseGroup, Repetition, repeats_of, utility
 from leakbound.reproduce.values import MeasuredValue, Quantity
 from leakbound.stats import auroc, auroc_standard_error
 from leakbound.tasks import CategoricalLaw, Mechanism, Vector
@@ -43,30 +43,30 @@ NO_DP, SOFT, HARD, ZERO = "no DP", "soft, no noise", "hard, no noise", "zero-sho
 Floats = npt.NDArray[np.float64]
 
 
-def _published_and_ours(epsilon: float, group_size: int = 1) -> Group:
+def _published_and_ours(epsilon: float, group_size: int = 1) -> NoiseGroup:
     """PoE in both calibrations; both release the same aggregates."""
     ours = ProductOfExperts(epsilon, group_size=group_size)
-    return Group(ours, {POE: ours, PUBLISHED: replace(ours, calibration="paper")})
+    return NoiseGroup(ours, {POE: ours, PUBLISHED: replace(ours, calibration="paper")})
 
 
-def _cheap(epsilon: float, shots: int, group_size: int = 1) -> list[Group]:
+def _cheap(epsilon: float, shots: int, group_size: int = 1) -> list[NoiseGroup]:
     """What asks once for each group of examples, and both ends of every trade-off."""
     votes = ReportNoisyMax.calibrated(epsilon, DELTA, shots // group_size)
     return [
-        _published_and_ours(epsilon, group_size), Group.of(RNM, votes),
-        Group.of(NO_DP, FewShot()), Group.of(ZERO, ZeroShot()),
+        _published_and_ours(epsilon, group_size), NoiseGroup.of(RNM, votes),
+        NoiseGroup.of(NO_DP, FewShot()), NoiseGroup.of(ZERO, ZeroShot()),
     ]  # fmt: skip
 
 
-def _noiseless(shots: int, group_size: int) -> list[Group]:
+def _noiseless(shots: int, group_size: int) -> list[NoiseGroup]:
     """Soft and hard votes with next to no noise."""
     soft = ProductOfExperts(1e9, group_size=group_size)
     hard = ReportNoisyMax(1e-9, shots // group_size)
-    return [Group.of(SOFT, soft), Group.of(HARD, hard)]
+    return [NoiseGroup.of(SOFT, soft), NoiseGroup.of(HARD, hard)]
 
 
 def _with_examples(
-    context: RecipeContext, shots: int, groups: Sequence[Group]
+    context: RecipeContext, shots: int, groups: Sequence[NoiseGroup]
 ) -> Iterator[MeasuredValue]:
     """Accuracy with J examples; the setting says J."""
     for row in utility(context, shots, groups):
@@ -86,8 +86,8 @@ def text_classification(context: RecipeContext) -> Iterator[MeasuredValue]:
     """
     samples = SubsampleAverage.calibrated(4, DELTA)
     for shots in (8, 25):
-        yield from _with_examples(context, shots, [*_cheap(4, shots), Group.of(PBS, samples)])
-        synthetic = Group.of(SYNTHETIC, SyntheticShots.calibrated(4, DELTA, shots))
+        yield from _with_examples(context, shots, [*_cheap(4, shots), NoiseGroup.of(PBS, samples)])
+        synthetic = NoiseGroup.of(SYNTHETIC, SyntheticShots.calibrated(4, DELTA, shots))
         few = context.limited(queries=4, repeats=2)
         yield from _with_examples(few, shots, [synthetic])
 
@@ -121,7 +121,7 @@ def vision(context: RecipeContext) -> Iterator[MeasuredValue]:
     for shots in (4, 8, 20):
         yield from _with_examples(context, shots, [*_noiseless(shots, 2), *_cheap(1, shots, 2)])
     for size in (1, 2, 4):
-        group = Group.of(f"{POE}, groups of {size}", ProductOfExperts(1, group_size=size))
+        group = NoiseGroup.of(f"{POE}, groups of {size}", ProductOfExperts(1, group_size=size))
         yield from _with_examples(context, 8, [group])
 
 
@@ -136,7 +136,9 @@ def clipping_bounds(context: RecipeContext) -> Iterator[MeasuredValue]:
     """
     yield percent("C = 2", Quantity.LEAST_KEPT, math.exp(-CLIP))
     for clip in (0.5, 1.0, 2.0, 4.0, 8.0):
-        yield from utility(context, 8, [Group.of(f"C = {clip:g}", ProductOfExperts(4, clip=clip))])
+        yield from utility(
+            context, 8, [NoiseGroup.of(f"C = {clip:g}", ProductOfExperts(4, clip=clip))]
+        )
 
 
 def expert_likelihoods(context: RecipeContext) -> Iterator[MeasuredValue]:
@@ -161,7 +163,7 @@ def expert_likelihoods(context: RecipeContext) -> Iterator[MeasuredValue]:
         yield percent(name, Quantity.LARGEST_CHANGE, float(abs(p - votes).max(1).mean()))
 
 
-def _one_expert(context: RecipeContext, repeat: Repeat) -> tuple[Floats, list[int]]:
+def _one_expert(context: RecipeContext, repeat: Repetition) -> tuple[Floats, list[int]]:
     """Probabilities (queries, labels) of an expert with one example, and the right labels."""
     task = repeat.task
     prompts = [task.prompt(job.context, job.query) for job in repeat.jobs]

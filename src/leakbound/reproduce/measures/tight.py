@@ -14,7 +14,7 @@ from leakbound.models import Complete, Model, Request
 from leakbound.models.wrappers import Wrapper
 from leakbound.reproduce.context import AuditKeys, RecipeContext
 from leakbound.reproduce.metrics import gaussian_leak
-from leakbound.reproduce.utility import Group, Metric, utility
+from leakbound.reproduce.utility import Metric, NoiseGroup, utility
 from leakbound.reproduce.values import MeasuredValue, Quantity
 from leakbound.stats import gdp
 
@@ -217,8 +217,8 @@ def utility_by_partitions(
         keys = _sized(parts)
         made = {f"ε = {e}": context.mechanism(audit, keys, {"epsilon": e}) for e in EPSILONS}
         groups = [
-            Group(made["ε = 1"], made), Group.of("0-shot", ZeroShot()),
-            Group.of("no privacy", FewShot()),
+            NoiseGroup(made["ε = 1"], made), NoiseGroup.of("0-shot", ZeroShot()),
+            NoiseGroup.of("no privacy", FewShot()),
         ]  # fmt: skip
         for row in utility(context, parts * PER_PARTITION, groups, metric):
             yield replace(row, setting=f"T = {parts}, {row.setting}")

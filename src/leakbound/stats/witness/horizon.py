@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_matrix
 
-__all__ = ["LARGEST", "Plan", "plan_stakes"]
+__all__ = ["LARGEST", "StakePlan", "plan_stakes"]
 
 Floats = npt.NDArray[np.float64]
 LARGEST = 0.999  # share of the stake that could lose everything
@@ -34,7 +34,7 @@ BEYOND = 0.5  # share after the planned number of pairs, at full confidence
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class StakePlan:
     """Shares of the largest stake.
 
     Attributes:
@@ -67,7 +67,7 @@ class Plan:
 
 
 @lru_cache(maxsize=32)
-def plan_stakes(horizon: int, epsilon: float, delta: float, level: float) -> Plan:
+def plan_stakes(horizon: int, epsilon: float, delta: float, level: float) -> StakePlan:
     """Plan the stakes that reach a level likely and soon.
 
     Args:
@@ -101,7 +101,7 @@ def plan_stakes(horizon: int, epsilon: float, delta: float, level: float) -> Pla
         best = mean.argmax(0)
         shares[left] = SHARES[best]
         value = np.take_along_axis(mean, best[None], 0)[0]
-    return Plan(points, shares)
+    return StakePlan(points, shares)
 
 
 def _outcomes(epsilon: float, delta: float) -> tuple[Floats, Floats, Floats]:

@@ -13,7 +13,7 @@ from leakbound.privacy import ApproxDP, Guarantee
 from leakbound.stats.estimate import Estimate
 from leakbound.stats.witness.corpus import Corpus
 from leakbound.stats.witness.features import ReplyFacts, features
-from leakbound.stats.witness.horizon import BEYOND, LARGEST, Plan, plan_stakes
+from leakbound.stats.witness.horizon import BEYOND, LARGEST, StakePlan, plan_stakes
 from leakbound.stats.witness.panel import Panel
 from leakbound.stats.witness.stakes import Portfolio, Record
 
@@ -228,7 +228,7 @@ class WitnessProcess:
 class _Test:
     """The e-process of one claimed epsilon."""
 
-    def __init__(self, epsilon: float, delta: float, plan: Plan | None) -> None:
+    def __init__(self, epsilon: float, delta: float, plan: StakePlan | None) -> None:
         self.odds, self.epsilon, self.delta, self.plan = math.exp(epsilon), epsilon, delta, plan
         self.log_e, self.path = 0.0, list[float]()
         self._portfolio: Portfolio | None = None
