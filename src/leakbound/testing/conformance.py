@@ -97,6 +97,7 @@ INVARIANTS: tuple[Invariant, ...] = (
     Invariant("request_count", behavior.request_count),
     Invariant("loss", exact.loss),
     Invariant("tightness", exact.tightness),
+    Invariant("vote_sigma", exact.vote_noise),
     Invariant("decode", behavior.decode),
     Invariant("reuse", conformance_reuse.reuse),
     Invariant("cost", conformance_cost.cost),

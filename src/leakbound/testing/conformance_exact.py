@@ -22,7 +22,7 @@ from leakbound.testing.conformance_parts import (
     values_of,
 )
 
-__all__ = ["loss", "sensitivity", "tightness"]
+__all__ = ["loss", "sensitivity", "tightness", "vote_noise"]
 
 Floats = npt.NDArray[np.float64]
 SLACK = 1 + 1e-9  # for rounding
@@ -141,6 +141,34 @@ def loss(bench: Bench) -> str:
                 )
             largest = max(largest, lost / limit if limit else 0.0)
     return f"{count} pairs lose at most {largest:.2%} of what is declared"
+
+
+def vote_noise(bench: Bench) -> str:
+    """Counts of votes are released with the Gaussian noise that `vote_sigma` states.
+
+    Args:
+        bench: The mechanism on trial.
+
+    Returns:
+        What was found.
+
+    Raises:
+        Broken: If the noise is another, or no Gaussian.
+        Skipped: If it releases no noisy votes, or there is no output distribution.
+    """
+    stated = bench.mechanism.vote_sigma
+    if stated is None:
+        raise Skipped("it releases no noisy votes")
+    found = [
+        one
+        for family in bench.families()
+        for one in _distributions(bench.mechanism, family.aggregates)
+    ]
+    drawn = {one.sigma if isinstance(one, GaussianLaw) else None for one in found}
+    if drawn != {stated}:
+        others = ", ".join("not Gaussian" if one is None else f"{one:g}" for one in drawn - {stated})
+        raise Broken(f"vote_sigma is {stated:g}, and the noise of an output is {others}")
+    return f"the noise of {len(found)} outputs is {stated:g}, as vote_sigma says"
 
 
 def _distributions(
