@@ -166,8 +166,9 @@ def vote_noise(bench: Bench) -> str:
     ]
     drawn = {one.sigma if isinstance(one, GaussianLaw) else None for one in found}
     if drawn != {stated}:
-        others = ", ".join("not Gaussian" if one is None else f"{one:g}" for one in drawn - {stated})
-        raise Broken(f"vote_sigma is {stated:g}, and the noise of an output is {others}")
+        other = (drawn - {stated}).pop()
+        noise = "not Gaussian" if other is None else f"{other:g}"
+        raise Broken(f"vote_sigma is {stated:g}, and the noise of an output is {noise}")
     return f"the noise of {len(found)} outputs is {stated:g}, as vote_sigma says"
 
 
