@@ -1,0 +1,150 @@
+"""The four groups of keys of an audit: system, attack, design, decision."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from leakbound._catalogue import Component
+
+__all__ = ["AttackSpec", "Decision", "Design", "FrozenSpec", "SystemSpec"]
+
+
+class FrozenSpec(BaseModel):
+    """Values that never change; an unknown key is an error."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class SystemSpec(FrozenSpec):
+    """What is audited: a mechanism over a model, or an application at an address."""
+
+    mechanism: Component = Field(
+        default=Component(kind="few_shot"), description="how answers are made from the context"
+    )
+    address: str | None = Field(
+        default=None,
+        description="application to audit in place of a mechanism and model: "
+        "python:file.py:object or http:file.yaml",
+    )
+    model: str = Field(
+        default="pocket", description="model address: pocket, hf/<folder or id>, or openai/<model>"
+    )
+    embedder: str | None = Field(
+        default=None,
+        description="sentence-transformers id or folder for embeddings; "
+        "none: the model's own mean hidden states",
+    )
+    trust_remote_code: bool = Field(
+        default=False, description="run Python code that a model's folder or repository brings"
+    )
+
+
+class AttackSpec(FrozenSpec):
+    """What the attacker inserts, asks and reads."""
+
+    query: Component = Field(
+        default=Component(kind="membership"), description="what the attacker asks"
+    )
+    canary: Component = Field(
+        default=Component(kind="hex"), description="the record that is inserted"
+    )
+    score: Component | None = Field(
+        default=None,
+        description="how outputs are scored; none: the strongest that the access allows",
+    )
+    insertion: Literal["replace", "append", "add"] = Field(
+        default="replace",
+        description="how the canary enters the context: in place of an example, "
+        "in its text, or as one more",
+    )
+    access: Literal["black_box", "white_box"] | None = Field(
+        default=None, description="what the attacker sees; none: all there is"
+    )
+
+
+class Design(FrozenSpec):
+    """Which contexts are compared: the rows, their number, and the seed of every choice."""
+
+    data: str | None = Field(
+        default=None,
+        description="private examples: a .jsonl, .csv or .parquet file, a folder of images, "
+        "or hf:<id or folder>[:split]; none: the bundled help-desk task",
+    )
+    rows: Any = Field(  # never dumped: a result must not hold them
+        default=None,
+        exclude=True,
+        repr=False,
+        description="the examples themselves (in a file only)",
+    )
+    data_dir: str | None = Field(
+        default=None,
+        description="folder of the rows of named tasks: <name>/train.jsonl; none: the hub",
+    )
+    input_field: str | None = Field(
+        default=None, description="name of the field that holds the input"
+    )
+    input_template: str | None = Field(
+        default=None,
+        description="an input made of several fields, such as '{title}\\n{text}', "
+        "in place of input_field",
+    )
+    label_field: str | None = Field(
+        default=None, description="name of the field that holds the label"
+    )
+    task: str | None = Field(
+        default=None,
+        description="classification, generation, or a task by name (list tasks); "
+        "none: inferred from the data",
+    )
+    pairs: int = Field(default=100, ge=1, description="paired trials (canary in, canary out)")
+    shots: int = Field(default=20, ge=1, description="examples in a context")
+    answers: int = Field(
+        default=1,
+        ge=1,
+        description="outputs of one context that a trial sees; the claim is composed over them",
+    )
+    controls: int = Field(
+        default=8,
+        ge=0,
+        description="control pairs (canary everywhere, canary nowhere) that show whether the "
+        "attack sees anything; 0: none, and then no audit says no_violation",
+    )
+    state_check: float | None = Field(
+        default=None,
+        ge=0,
+        le=1,
+        description="share of the pairs whose first query is asked again, to find a system that "
+        "remembers; none: all, or a quarter where a system says that it keeps no state",
+    )
+    seed: int = Field(default=0, ge=0, description="root of all randomness")
+    store_text: Literal["none", "canary_only", "all"] = Field(
+        default="canary_only", description="which texts the run may keep"
+    )
+    batch_pairs: int = Field(
+        default=8,
+        ge=1,
+        description="paired trials collected at once; what an interruption can lose",
+    )
+
+
+class Decision(FrozenSpec):
+    """What decides: the claim, and how it is tested."""
+
+    epsilon: float = Field(
+        default=1.0, gt=0, description="the claim, and what a noisy mechanism is calibrated to"
+    )
+    delta: float = Field(default=1e-5, ge=0, lt=1, description="delta of the claim")
+    confidence: float = Field(default=0.95, gt=0, lt=1, description="confidence of every bound")
+    estimator: Component = Field(default=Component(kind="e_process"), description="what decides")
+    threshold: str | float | None = Field(
+        default=None,
+        description="a number, split, split:0.3, bonferroni or best; none: the score's own rule",
+    )
+    stop_when_rejected: bool = Field(
+        default=False, description="stop collecting once the e-process has rejected the claim"
+    )
+    simulations: int = Field(
+        default=400_000, ge=0, description="simulated outputs for the curves (they enter no bound)"
+    )
