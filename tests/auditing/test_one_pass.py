@@ -23,6 +23,7 @@ from leakbound.models import Scripted
 from leakbound.tasks import Context, GaussianLaw, Outputs, Votes
 
 PAIRS, SIMULATIONS = 24, 4800
+CONTROLS = 8  # pairs, beside the tested ones
 SIZE = 4  # pairs of a batch
 SEEN: Counter[str] = Counter()
 
@@ -82,12 +83,13 @@ def ready(rows: Context, model: Scripted, kind: type[Counting], **values: Any) -
 
 def assert_each_once(result: AuditResult, designed: set[int]) -> None:
     """The first pair names the run too, so it may be designed again for that."""
-    aggregates = 2 * result.counts["pairs"]
-    assert SEEN["decoded"] == aggregates
+    aggregates, draws = 2 * result.counts["pairs"], SIMULATIONS // (2 * PAIRS)
+    assert SEEN["decoded"] == aggregates + 2 * CONTROLS
     assert SEEN["distributions"] == aggregates
-    assert SEEN["releases"] == 2 * aggregates, "once for the trial, once for the simulated outputs"
-    assert SEEN["outputs"] == aggregates * (1 + SIMULATIONS // (2 * PAIRS))
-    assert result.counts["simulated_outputs"] == SEEN["outputs"] - aggregates
+    once = 2 * aggregates  # for the trial, and for the simulated outputs
+    assert SEEN["releases"] == once + 2 * CONTROLS
+    assert SEEN["outputs"] == aggregates * (1 + draws) + 2 * CONTROLS * draws
+    assert result.counts["simulated_outputs"] == aggregates * draws
     assert {SEEN[f"pair {index}"] for index in designed if index} == {1}
 
 
@@ -118,7 +120,7 @@ def test_a_resumed_run_does_everything_once(
     prepared = ready(rows, leaky, Counting)
     alone, _ = run_audit(prepared, tmp_path / "alone")
     store = RunStore(tmp_path / prepared.name, prepared.manifest)
-    for first in stored:
+    for first in (-CONTROLS, -CONTROLS + SIZE, *stored):
         batch = collection_plan(prepared).ask(first, leaky)
         store.add(batch.first, batch.rows, batch.calls)
     SEEN.clear()
@@ -138,9 +140,9 @@ def test_a_resumed_run_that_ends_early_reads_nothing_beyond_its_end(
     result, _ = run_audit(early, tmp_path)
     used = 2 * result.counts["pairs"]
     assert result.counts["pairs"] < PAIRS
-    assert SEEN["releases"] == 2 * used
+    assert SEEN["releases"] == 2 * used + 2 * CONTROLS
     assert SEEN["distributions"] == used
-    assert SEEN["decoded"] <= 2 * PAIRS
+    assert SEEN["decoded"] <= 2 * (PAIRS + CONTROLS)
 
 
 @pytest.mark.parametrize("partitions", [2, 4])
@@ -154,7 +156,8 @@ def test_what_is_reported_is_read_from_the_mechanism_that_ran(
         rows, mechanism=mechanism, model=leaky, epsilon=4.0, estimator=estimator, pairs=40,
         settings={"simulations": 4000, "batch_pairs": 8}, out=tmp_path,
     )  # fmt: skip
-    assert result.counts["model_calls"] == 40 * (partitions + 1)
+    # a control pair: partitions full of the canary are alike, and none of the others has it
+    assert result.counts["model_calls"] == (40 + CONTROLS) * (partitions + 1)
     assert result.counts["answers"] == 40 * 2 * partitions
     assert result.spec["mechanism"]["partitions"] == partitions
     assert result.guarantee.mu == pytest.approx(mechanism.guarantee.mu)
@@ -179,6 +182,6 @@ def test_pilot_pairs_are_read_once_and_held_until_the_score_is_fitted(
     SEEN.clear()
     result, _ = run_audit(prepared, tmp_path)
     assert prepared.trial_design.pilot == 4
-    assert SEEN["decoded"] == 2 * 20
+    assert SEEN["decoded"] == 2 * (20 + CONTROLS)
     assert result.tested_pairs == 16
     assert result.counts["simulated_outputs"] == 2000

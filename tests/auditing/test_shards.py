@@ -83,7 +83,7 @@ def test_shards_part_the_batches(pairs: int, size: int, total: int) -> None:
 def test_what_cannot_be_merged_gets_a_sentence(tmp_path: Path, data_file: Path) -> None:
     made = prepare(spec(tmp_path))
     one, two = (run_shard(made, (i, 2), tmp_path / f"s{i}") for i in (1, 2))
-    with pytest.raises(StoreError, match=r"5 of 11 batches are missing, of shard 2/2"):
+    with pytest.raises(StoreError, match=r"5 of 15 batches are missing, of shard 2/2"):
         merge([one], tmp_path / "out")
     other = run_shard(prepare(spec(tmp_path, seed=1)), (2, 2), tmp_path / "other")
     with pytest.raises(StoreError, match=r"is not of the same run as .*: seed differs"):
@@ -110,7 +110,7 @@ def test_a_shard_that_was_cut_short_is_named(tmp_path: Path, data_file: Path) ->
     with closing(sqlite3.connect(two / "trials.sqlite")) as db, db:
         db.execute("DELETE FROM batches WHERE first = 6")
         db.execute("DELETE FROM evidence WHERE pair IN (6, 7)")
-    with pytest.raises(StoreError, match="1 of 11 batches are missing, of shard 2/2"):
+    with pytest.raises(StoreError, match="1 of 15 batches are missing, of shard 2/2"):
         merge([one, two], tmp_path / "out")
     run_shard(made, (2, 2), tmp_path / "s2")
     assert merge([one, two], tmp_path / "out")[0] == run_audit(made, tmp_path / "whole")[0]
@@ -129,4 +129,4 @@ def test_a_merged_run_is_a_run(tmp_path: Path, data_file: Path) -> None:
     again, same = run_audit(made, tmp_path / "out")
     assert (again, same) == (record, folder)
     assert json.loads((folder / "manifest.json").read_text())["spec"]["pairs"] == 21
-    assert len(collection_plan(made).batches()) == 11
+    assert len(collection_plan(made).batches()) == 11 + 4

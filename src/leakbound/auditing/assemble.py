@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
-from leakbound.attacks import Attack
+from leakbound.attacks import ScoredAttack
 from leakbound.auditing.design import Pair
+from leakbound.auditing.obstacles import obstacles, state_sentence
 from leakbound.auditing.one_pass import OnePass, Tally
 from leakbound.auditing.prepare import Prepared
 from leakbound.auditing.result import (
@@ -19,6 +20,7 @@ from leakbound.auditing.result import (
     path_of,
     provenance,
 )
+from leakbound.auditing.state_check import StateCheck
 from leakbound.auditing.verdict import conclude
 from leakbound.estimators import Estimator, TrialDesign
 from leakbound.estimators.e_process import EValues
@@ -46,7 +48,9 @@ def assemble(seen: OnePass, calls: int) -> AuditResult:
     found, used = seen.estimates(), seen.seen
     bounds, tested = found[estimator], estimator.tested_pairs(design, used)
     largest = estimator.largest_certifiable(design, used)
-    conclusion = conclude(design, estimator, bounds, _exact(found), tested, largest)
+    controls, state = seen.controls(), seen.state()
+    against = obstacles(prepared.attack, seen.tally, controls, state)
+    conclusion = conclude(design, estimator, bounds, _exact(found), tested, largest, against)
     simulated = seen.tally.simulated()
     return AuditResult(
         name=prepared.name,
@@ -60,8 +64,8 @@ def assemble(seen: OnePass, calls: int) -> AuditResult:
             "pairs": used,
             "tested_pairs": tested,
             "model_calls": calls,
-            "answers": seen.tally.answers,
-            "unparsable_answers": seen.tally.unparsable,
+            "answers": sum(seen.tally.answers),
+            "unparsable_answers": sum(seen.tally.unreadable),
             "simulated_outputs": int(simulated.member.size + simulated.nonmember.size),
         },
         decided_by=tuple(bound.method for bound in bounds),
@@ -73,8 +77,10 @@ def assemble(seen: OnePass, calls: int) -> AuditResult:
         profile=seen.profile(),
         curves=curves_of(simulated.member, simulated.nonmember),
         example_prompt=_example(prepared, seen.first[0]),
-        findings=tuple(Finding("unsupported_claim", one) for one in prepared.warnings),
-        warnings=(*_blind(seen.tally), *_alike(prepared.mechanism, seen.tally)),
+        controls=controls,
+        state=state,
+        findings=tuple(_findings(prepared, state)),
+        warnings=_alike(prepared.mechanism, seen.tally),
         handed=prepared.handed,
         spec=prepared.spec.flat(),
         provenance=provenance(
@@ -112,15 +118,12 @@ def _path(seen: OnePass) -> EValuePath | None:
     return None if process is None else path_of(process)
 
 
-def _blind(tally: Tally) -> tuple[str, ...]:
-    """Did the attack see anything at all?"""
-    if tally.low < tally.high:
-        return ()
-    return (
-        "every output had the same score, with the canary and without it: this attack saw nothing "
-        "at all. Either the system gives one answer to such a query, or its answers cannot be "
-        "read; try another query or score.",
-    )
+def _findings(prepared: Prepared, state: StateCheck | None) -> Iterator[Finding]:
+    """What was found beside the verdict."""
+    for warning in prepared.warnings:
+        yield Finding("unsupported_claim", warning)
+    if sentence := state_sentence(state):
+        yield Finding("stateful_system", sentence)
 
 
 def _alike(mechanism: Mechanism, tally: Tally) -> tuple[str, ...]:
@@ -135,7 +138,7 @@ def _alike(mechanism: Mechanism, tally: Tally) -> tuple[str, ...]:
     )
 
 
-def _describe(attack: Attack, mechanism: Mechanism) -> dict[str, str]:
+def _describe(attack: ScoredAttack, mechanism: Mechanism) -> dict[str, str]:
     return {
         "mechanism": mechanism.name,
         "canary": attack.canary.name,

@@ -22,14 +22,24 @@ __all__ = ["on_cluster"]
 
 Opener = Callable[[AuditSpec], Model]
 Tool = tuple[CollectionPlan, Model]
-Asked = tuple[Task, Sequence[Pair], int, bool]
+Asked = tuple[Task, Sequence[Pair], int, bool, Sequence[Pair]]
 
 
 def on_cluster(prepared: Prepared, cluster: Cluster, opener: Opener) -> BatchRunner:
-    """Asks batches on a cluster. Workers open the model and the system at their addresses, and
-    refuse any but the prepared ones.
+    """Make what asks batches on a cluster.
 
-    Raises UsageError for a system or model that has no address.
+    Workers open the model and the system at their addresses, and refuse any but the prepared ones.
+
+    Args:
+        prepared: The audit.
+        cluster: Ray workers.
+        opener: Opens the model of a spec, in each worker.
+
+    Returns:
+        What `collect` asks with.
+
+    Raises:
+        UsageError: For a system or a model that has no address.
     """
     if not prepared.mechanism.needs and prepared.spec.system.address is None:
         raise UsageError("workers open a system at its address; give it as python:file.py:object.")
@@ -37,7 +47,10 @@ def on_cluster(prepared: Prepared, cluster: Cluster, opener: Opener) -> BatchRun
 
     def ask(questions: CollectionPlan, model: Model, batches: Sequence[int]) -> Batches:
         wanted = (_source(prepared.mechanism), model.fingerprint)
-        asked = (questions.task, questions.pairs, questions.size, questions.keep_text)
+        asked = (
+            questions.task, questions.pairs, questions.size, questions.keep_text,
+            questions.controls,
+        )  # fmt: skip
         opened = partial(_tool, spec, asked, opener if prepared.mechanism.needs else None, wanted)
         for _, batch in spread(cluster, opened, _work, batches):
             yield batch
@@ -58,8 +71,8 @@ def _tool(spec: AuditSpec, asked: Asked, opener: Opener | None, wanted: tuple[st
             "machine of the cluster needs the same "
             "files at the same place, and models and systems must have an address."
         )
-    task, pairs, size, keep_text = asked
-    return CollectionPlan(task, mechanism, pairs, size, keep_text), model
+    task, pairs, size, keep_text, controls = asked
+    return CollectionPlan(task, mechanism, pairs, size, keep_text, controls), model
 
 
 def _work(tool: Tool, first: int) -> Batch:

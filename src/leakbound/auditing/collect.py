@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 
@@ -31,7 +31,7 @@ def check(task: Task, mechanism: Mechanism, pairs: Iterable[Pair], model: Model)
     """
     require(model, mechanism.needs, mechanism.name)
     for pair in pairs:
-        for job in (pair.member, pair.nonmember):
+        for job in pair.in_order:
             model.check(mechanism.requests(task, job, pair.draw))
 
 
@@ -51,7 +51,8 @@ class Batch:
 class CollectionPlan:
     """What a run asks, in batches of `size` pairs that always start at the same pairs (PRIVATE).
 
-    Without `keep_text`, of a free answer only the words that the canary has are kept.
+    Control pairs come first, in batches of their own. Without `keep_text`, of a free answer only
+    the words that the canary has are kept.
     """
 
     task: Task
@@ -59,6 +60,7 @@ class CollectionPlan:
     pairs: Sequence[Pair]
     size: int
     keep_text: bool = True
+    controls: Sequence[Pair] = ()
     _last: dict[int, tuple[Pair, ...]] = field(default_factory=dict, compare=False)
 
     def pairs_of(self, first: int) -> tuple[Pair, ...]:
@@ -72,33 +74,63 @@ class CollectionPlan:
             each pair once.
         """
         if first not in self._last:
-            pairs = tuple(self.pairs[first : first + self.size])
+            pairs = tuple(self._some(first))
             self._last.clear()
             self._last[first] = pairs
         return self._last[first]
 
-    def batches(self, shard: tuple[int, int] = (1, 1)) -> range:
-        """First pairs of the batches of shard i of N: every Nth batch."""
+    def _some(self, first: int) -> Sequence[Pair]:
+        """Those of a batch: of the controls below 0, of the pairs from 0 on."""
+        if first >= 0:
+            return self.pairs[first : first + self.size]
+        start = first + len(self.controls)
+        return self.controls[start : start + self.size]
+
+    def batches(self, shard: tuple[int, int] = (1, 1)) -> list[int]:
+        """First pairs of the batches of shard i of N: every Nth batch; the first has the controls.
+
+        Args:
+            shard: (i, N).
+
+        Returns:
+            Numbers of pairs; those below 0 are of control pairs.
+        """
         number, total = shard
-        return range((number - 1) * self.size, len(self.pairs), total * self.size)
+        controls = range(-len(self.controls), 0, self.size) if number == 1 else ()
+        return [*controls, *range((number - 1) * self.size, len(self.pairs), total * self.size)]
 
     def pairs_in(self, batches: Iterable[int]) -> int:
-        """How many pairs these batches have together."""
-        return sum(min(self.size, len(self.pairs) - first) for first in batches)
+        """How many pairs these batches have together, control pairs left out.
+
+        Args:
+            batches: First pairs of batches.
+
+        Returns:
+            A number of pairs.
+        """
+        return sum(min(self.size, len(self.pairs) - first) for first in batches if first >= 0)
 
     def ask(self, first: int, model: Model) -> Batch:
-        """Both contexts of the pairs of a batch; equal requests reach the model once."""
+        """Ask everything about the pairs of a batch; equal requests reach the model once.
+
+        Args:
+            first: First pair of the batch.
+            model: What is asked.
+
+        Returns:
+            Their aggregates, and the calls that these took.
+        """
         pairs = self.pairs_of(first)
         counted = Counted(model)
-        jobs: list[Job] = [job for pair in pairs for job in pair.in_order]
-        draws = [pair.draw for pair in pairs for _ in range(2)]
-        found = self.mechanism.collect(self.task, jobs, draws, Distinct(counted))
-        rows = map(self._row, pairs, zip(found[::2], found[1::2], strict=True))
+        jobs: list[Job] = [job for pair in pairs for job in pair.jobs]
+        draws = [pair.draw for pair in pairs for _ in pair.jobs]
+        found = iter(self.mechanism.collect(self.task, jobs, draws, Distinct(counted)))
+        rows = [self._row(pair, [next(found) for _ in pair.jobs]) for pair in pairs]
         return Batch(first, tuple(rows), counted.calls if self.mechanism.needs else len(jobs))
 
-    def _row(self, pair: Pair, found: tuple[Aggregate, Aggregate]) -> EvidenceRow:
-        member, nonmember = reversed(found) if pair.out_first else found
-        row = EvidenceRow(pair.index, member, nonmember)
+    def _row(self, pair: Pair, found: list[Aggregate]) -> EvidenceRow:
+        member, nonmember = reversed(found[:2]) if pair.out_first else found[:2]
+        row = EvidenceRow(pair.index, member, nonmember, found[-1] if pair.repeat else None)
         return row if self.keep_text else _masked(row, pair)
 
 
@@ -107,7 +139,16 @@ BatchRunner = Callable[[CollectionPlan, Model, Sequence[int]], Batches]
 
 
 def run_serial(questions: CollectionPlan, model: Model, batches: Sequence[int]) -> Batches:
-    """Ask the given model, one batch after the other."""
+    """Ask the given model, one batch after the other.
+
+    Args:
+        questions: What the run asks.
+        model: What is asked.
+        batches: First pairs of the batches to ask.
+
+    Returns:
+        The batches, each asked when it is read.
+    """
     return (questions.ask(first, model) for first in batches)
 
 
@@ -135,26 +176,38 @@ def collect(
     missing = [first for first in mine if first not in stored]
     done, total = questions.pairs_in(mine) - questions.pairs_in(missing), questions.pairs_in(mine)
     progress(done, total)
-    if not missing or stop():
-        return
-    with closing(ask(questions, model, missing)) as batches:
-        for batch in batches:
-            store.add(batch.first, batch.rows, batch.calls)
-            done += len(batch.rows)
-            progress(done, total)
-            if stop():
-                return
+    controls = [first for first in missing if first < 0]
+    for batch in _asked(ask, questions, model, controls):  # whenever the trials end
+        store.add(batch.first, batch.rows, batch.calls)
+    trials = missing[len(controls) :]
+    for batch in _asked(ask, questions, model, trials if trials and not stop() else []):
+        store.add(batch.first, batch.rows, batch.calls)
+        done += len(batch.rows)
+        progress(done, total)
+        if stop():
+            return
+
+
+def _asked(
+    ask: BatchRunner, questions: CollectionPlan, model: Model, batches: Sequence[int]
+) -> Iterator[Batch]:
+    """The batches as they come; what is under way is given up when nobody takes more."""
+    if batches:
+        with closing(ask(questions, model, batches)) as found:
+            yield from found
 
 
 def _masked(row: EvidenceRow, pair: Pair) -> EvidenceRow:
     """The row with every word of a free answer blotted out that has nothing of the canary in it."""
-    member, nonmember = (
-        GeneratedText(" ".join(_blot(word, pair.asked.target) for word in aggregate.text.split()))
-        if isinstance(aggregate, GeneratedText)
-        else aggregate
-        for aggregate in (row.member, row.nonmember)
-    )
-    return EvidenceRow(row.pair, member, nonmember)
+    target = pair.asked.target
+    again = None if row.again is None else _hidden(row.again, target)
+    return EvidenceRow(row.pair, _hidden(row.member, target), _hidden(row.nonmember, target), again)
+
+
+def _hidden(aggregate: Aggregate, target: str) -> Aggregate:
+    if not isinstance(aggregate, GeneratedText):
+        return aggregate
+    return GeneratedText(" ".join(_blot(word, target) for word in aggregate.text.split()))
 
 
 def _blot(word: str, target: str) -> str:

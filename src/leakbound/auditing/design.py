@@ -7,14 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import overload
 
+import numpy as np
+
 from leakbound.attacks import Attack, RenderedQuery
 from leakbound.auditing.seeds import generator
 from leakbound.errors import DataError, UsageError
-from leakbound.models.content import images_in, join
+from leakbound.models.content import images_in, join, readable
 from leakbound.privacy import Relation
 from leakbound.tasks import Context, Example, Job, Task
 
-__all__ = ["Pair", "Pairs", "design", "label_order", "relation_of"]
+__all__ = ["Controls", "Pair", "Pairs", "design", "label_order", "relation_of"]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -32,6 +34,8 @@ class Pair:
             that depends on what it was asked before for one that depends on its context.
         draw: Names the random draw of sampled answers. Both contexts share it, so parts that the
             canary does not touch are asked once.
+        repeat: Where the state check repeats the first query: neutral queries, then that query
+            again. Empty where it does not.
     """
 
     index: int
@@ -42,11 +46,17 @@ class Pair:
     position: int
     draw: int
     out_first: bool = False
+    repeat: tuple[Job, ...] = ()
 
     @property
     def in_order(self) -> tuple[Job, Job]:
         """Both queries in the order in which they are asked."""
         return (self.nonmember, self.member) if self.out_first else (self.member, self.nonmember)
+
+    @property
+    def jobs(self) -> tuple[Job, ...]:
+        """Everything that is asked of the pair, in its order."""
+        return (*self.in_order, *self.repeat)
 
     def __repr__(self) -> str:
         return f"Pair({self.index}, <private>)"
@@ -89,6 +99,7 @@ class Pairs(Sequence[Pair]):
         seed: Root of all randomness.
         labels: (rarest, most frequent) label.
         places: Numbers of the pairs.
+        repeated: Share of the pairs whose first query the state check repeats.
     """
 
     rows: Context
@@ -98,6 +109,7 @@ class Pairs(Sequence[Pair]):
     seed: int
     labels: tuple[str, str]
     places: range
+    repeated: float = 0.0
 
     def __len__(self) -> int:
         return len(self.places)
@@ -110,11 +122,56 @@ class Pairs(Sequence[Pair]):
         if isinstance(at, slice):
             return replace(self, places=self.places[at])
         return _pair(
-            self.places[at], self.rows, self.task, self.attack, self.shots, self.seed, *self.labels
-        )
+            self.places[at], self.rows, self.task, self.attack, self.shots, self.seed, *self.labels,
+            self.repeated,
+        )  # fmt: skip
+
+    def controls(self, number: int) -> Controls:
+        """Contexts that any attack which sees anything tells apart.
+
+        Args:
+            number: How many pairs of them.
+
+        Returns:
+            Pairs that are numbered from -number to -1.
+        """
+        return Controls(self, number)
 
 
-def design(rows: Context, task: Task, attack: Attack, pairs: int, shots: int, seed: int) -> Pairs:
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class Controls(Sequence[Pair]):
+    """Control pairs: the canary stands everywhere in one context, and nowhere in the other.
+
+    Attributes:
+        pairs: The pairs of the audit.
+        number: How many control pairs there are.
+    """
+
+    pairs: Pairs
+    number: int
+
+    def __len__(self) -> int:
+        return self.number
+
+    @overload
+    def __getitem__(self, at: int) -> Pair: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Pair]: ...
+    def __getitem__(self, at: int | slice) -> Pair | list[Pair]:
+        places = range(self.number)
+        if isinstance(at, slice):
+            return [self[one] for one in places[at]]
+        base = self.pairs
+        return _control(
+            places[at] - self.number, base.rows, base.task, base.attack, base.shots, base.seed,
+            *base.labels,
+        )  # fmt: skip
+
+
+def design(
+    rows: Context, task: Task, attack: Attack, pairs: int, shots: int, seed: int,
+    repeated: float = 0.0,
+) -> Pairs:  # fmt: skip
     """Independent pairs: contexts of rows drawn without replacement, a canary at a random place.
 
     Args:
@@ -124,6 +181,7 @@ def design(rows: Context, task: Task, attack: Attack, pairs: int, shots: int, se
         pairs: Number of pairs.
         shots: Examples in a context.
         seed: Root of all randomness.
+        repeated: Share of the pairs whose first query the state check repeats, from 0 to 1.
 
     Returns:
         The pairs, made when they are read.
@@ -136,7 +194,7 @@ def design(rows: Context, task: Task, attack: Attack, pairs: int, shots: int, se
             f"{shots} examples a context and one held-out row need {shots + 1} rows, and the data "
             f"has {len(rows)}; use fewer examples (--shots) or more data."
         )
-    return Pairs(rows, task, attack, shots, seed, label_order(rows), range(pairs))
+    return Pairs(rows, task, attack, shots, seed, label_order(rows), range(pairs), repeated)
 
 
 def _pair(
@@ -148,27 +206,68 @@ def _pair(
     seed: int,
     rare: str,
     common: str,
+    repeated: float = 0.0,
 ) -> Pair:
     rng = generator(seed, "design", index)
+    context, canary, asked = _asked(rows, task, attack, shots, rare, common, rng)
+    position = shots if attack.insertion == "add" else int(rng.integers(shots))
+    member = _insert(context, canary, position, attack.insertion)
+    out_first = bool(generator(seed, "order", index).integers(2))
+    pair = Pair(
+        index, Job(member, asked.query), Job(context, asked.query), asked, canary, position,
+        int(rng.integers(1 << 31)), out_first,
+    )  # fmt: skip
+    again = generator(seed, "state", index)
+    if again.random() >= repeated:
+        return pair
+    others = [_asked(rows, task, attack, shots, rare, common, again) for _ in range(_few(again))]
+    neutral = (Job(context, other.query) for _, _, other in others)
+    return replace(pair, repeat=(*neutral, pair.in_order[0]))
+
+
+def _few(rng: np.random.Generator) -> int:
+    """0, 1 or 2 neutral queries: after any fixed number, a system that takes turns would answer the
+    repeated query from the same replica."""
+    return int(rng.integers(3))
+
+
+def _control(
+    index: int,
+    rows: Context,
+    task: Task,
+    attack: Attack,
+    shots: int,
+    seed: int,
+    rare: str,
+    common: str,
+) -> Pair:
+    rng = generator(seed, "control", -index)
+    context, canary, asked = _asked(rows, task, attack, shots, rare, common, rng)
+    return Pair(
+        index, Job(_planted(context, canary), asked.query), Job(context, asked.query), asked,
+        canary, 0, int(rng.integers(1 << 31)), bool(rng.integers(2)),
+    )  # fmt: skip
+
+
+def _planted(context: Context, canary: Example) -> Context:
+    """The canary in place of every example, or of as many as leave the context no longer."""
+    size, room = len(readable(canary.input)), sum(len(readable(row.input)) for row in context)
+    copies = min(len(context), max(1, room // max(1, size)))
+    return (*(canary for _ in range(copies)), *context[copies:])
+
+
+def _asked(
+    rows: Context, task: Task, attack: Attack, shots: int, rare: str, common: str,
+    rng: np.random.Generator,
+) -> tuple[Context, Example, RenderedQuery]:  # fmt: skip
+    """A context without the canary, a canary, and the query about it."""
     *chosen, spare = rng.choice(len(rows), size=shots + 1, replace=False)
-    context = tuple(rows[i] for i in chosen)
     wrong = attack.canary.mislabels and rows[spare].label == rare
     canary = attack.canary.make(rows[spare], common if wrong else rare, rng)
     _require_form(canary, rows[spare], attack.canary.name)
-    position = shots if attack.insertion == "add" else int(rng.integers(shots))
     asked = attack.query.render(canary, task, rare, common)
     _require_answer(asked, task)
-    member = _insert(context, canary, position, attack.insertion)
-    return Pair(
-        index,
-        Job(member, asked.query),
-        Job(context, asked.query),
-        asked,
-        canary,
-        position,
-        int(rng.integers(1 << 31)),
-        bool(generator(seed, "order", index).integers(2)),
-    )
+    return tuple(rows[i] for i in chosen), canary, asked
 
 
 def _require_answer(asked: RenderedQuery, task: Task) -> None:

@@ -10,9 +10,11 @@ from dataclasses import replace
 import numpy as np
 
 from leakbound.auditing.collect import CollectionPlan
+from leakbound.auditing.controls import ControlCheck, check_controls
 from leakbound.auditing.design import Pair
 from leakbound.auditing.prepare import Prepared
 from leakbound.auditing.release import Releaser
+from leakbound.auditing.state_check import StateCheck
 from leakbound.auditing.store import EvidenceRow, RunStore
 from leakbound.auditing.verdict import rejections
 from leakbound.errors import UsageError
@@ -36,10 +38,13 @@ BLOCK = 512  # pairs read from the store at once
 
 
 class Tally:
-    """What is counted over all aggregates and simulated outputs."""
+    """What is counted over all aggregates and simulated outputs.
+
+    `answers` and `unreadable` are counted apart for canary-in and canary-out contexts.
+    """
 
     def __init__(self) -> None:
-        self.answers = self.unparsable = 0
+        self.answers, self.unreadable = [0, 0], [0, 0]
         self.candidates, self.alike = False, True
         self.low, self.high = math.inf, -math.inf
         self._simulated: list[PairedScores] = []
@@ -50,10 +55,10 @@ class Tally:
         Args:
             rows: Their aggregates.
         """
-        for aggregate in (one for row in rows for one in row.both):
+        for of, aggregate in (found for row in rows for found in enumerate(row.both)):
             if isinstance(aggregate, Votes):
-                self.unparsable += aggregate.counts[-1]
-                self.answers += sum(aggregate.counts)
+                self.unreadable[of] += aggregate.counts[-1]
+                self.answers[of] += sum(aggregate.counts)
             if isinstance(aggregate, Vector):
                 self.candidates = True
                 self.alike = self.alike and len(aggregate.choices) <= 1
@@ -97,7 +102,7 @@ class OnePass:
         self.design = prepared.trial_design
         self.observers = dict(_begun(prepared.estimator, self.design))
         self.tally, self.first = Tally(), list[Pair]()
-        self.seen, self.ended, self._next = 0, False, 0
+        self.seen, self.ended, self._next, self._observed = 0, False, 0, False
         known = any(isinstance(estimator, Exact) for estimator in self.observers)
         self._profile = ProfileSum(prepared.spec.decision.epsilon) if known else None
         self._releaser = _releaser(prepared, self.design, [*self.observers])
@@ -137,6 +142,7 @@ class OnePass:
             self._look()
 
     def _observe(self, observations: Observations) -> None:
+        self._observed = True
         self.tally.keep(observations.simulated)
         for observer in self.observers.values():
             observer.observe(observations)
@@ -150,6 +156,27 @@ class OnePass:
             return
         self.ended = bool(rejections(self.design, self.prepared.estimator, deciding.bounds()))
         self._next = self.seen + self.seen // REST
+
+    def controls(self) -> ControlCheck:
+        """What the stored control pairs show, by the fitted score.
+
+        Returns:
+            Whether the attack saw the positive control.
+        """
+        controls = self.prepared.controls
+        rows = self.store.controls() if controls else []
+        if len(rows) < len(controls) or not self._observed:
+            return check_controls(None, self.prepared.ignores_context)
+        scores = self._releaser.control_scores([*zip(controls, rows, strict=True)])
+        return check_controls(scores if len(rows) else None, self.prepared.ignores_context)
+
+    def state(self) -> StateCheck | None:
+        """What the state check shows.
+
+        Returns:
+            Its tests; None where a model is asked, whose requests carry the whole prompt.
+        """
+        return None if self.prepared.mechanism.needs else self._releaser.state.check()
 
     def profile(self) -> Profile | None:
         """The exact privacy profile of the pairs.
@@ -192,6 +219,7 @@ def _releaser(prepared: Prepared, design: TrialDesign, estimators: list[Estimato
         prepared.task, mechanism, prepared.attack.score, spec.design.seed, pilot=design.pilot,
         draws=draws, answers=design.answers,
         reads=frozenset().union(*(one.reads for one in estimators)),
+        thresholds=design.thresholds, served=design.served,
     )  # fmt: skip
 
 

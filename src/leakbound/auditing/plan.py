@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from leakbound.auditing.collect import CollectionPlan
 from leakbound.auditing.prepare import Prepared
+from leakbound.auditing.run import collection_plan
+from leakbound.models import Priced
 from leakbound.tasks import AnyRequest
 
 __all__ = ["Plan", "plan", "predicted_calls", "predicted_cost"]
@@ -97,27 +100,27 @@ def predicted_cost(prepared: Prepared) -> float | None:
 
 def _predicted(prepared: Prepared) -> tuple[int, float | None]:
     """(calls, US dollars) in one pass over the pairs."""
+    asked = collection_plan(prepared)
     if not prepared.mechanism.needs:
-        return 2 * len(prepared.pairs), None
-    most = getattr(prepared.model, "most_cost", lambda requests: None)
+        batches = asked.batches()
+        return sum(len(pair.jobs) for first in batches for pair in asked.pairs_of(first)), None
+    model = prepared.model
     calls, dollars = 0, 0.0
-    known = True
-    for requests in _batches(prepared):
-        cost = most(requests)
+    known = isinstance(model, Priced)
+    for requests in _batches(prepared, asked):
+        cost = model.most_cost(requests) if isinstance(model, Priced) else None
         known = known and cost is not None
         calls, dollars = calls + len(requests), dollars + (cost or 0.0)
     return calls, dollars if known else None
 
 
-def _batches(prepared: Prepared) -> Iterator[list[AnyRequest]]:
+def _batches(prepared: Prepared, asked: CollectionPlan) -> Iterator[list[AnyRequest]]:
     """The distinct requests of each batch."""
-    size = prepared.spec.design.batch_pairs
-    for start in range(0, len(prepared.pairs), size):
-        batch = prepared.pairs[start : start + size]
-        jobs = [(job, pair.draw) for pair in batch for job in (pair.member, pair.nonmember)]
+    for first in asked.batches():
         found = [
             request
-            for job, draw in jobs
-            for request in prepared.mechanism.requests(prepared.task, job, draw)
+            for pair in asked.pairs_of(first)
+            for job in pair.jobs
+            for request in prepared.mechanism.requests(prepared.task, job, pair.draw)
         ]
         yield list(dict.fromkeys(found))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 from leakbound._version import __version__
-from leakbound.attacks import Attack, Given
+from leakbound.attacks import Attack, Given, ScoredAttack
 from leakbound.auditing.build import (
     Handed,
     build_attack,
@@ -17,7 +18,8 @@ from leakbound.auditing.build import (
     open_models,
 )
 from leakbound.auditing.collect import check
-from leakbound.auditing.design import Pairs, design, relation_of
+from leakbound.auditing.design import Pair, Pairs, design, relation_of
+from leakbound.auditing.exact_scores import known_scores
 from leakbound.auditing.post_hoc import collection_settings
 from leakbound.auditing.rows import load_data, task_of
 from leakbound.auditing.spec import AuditSpec
@@ -26,11 +28,11 @@ from leakbound.auditing.verdict import Claim
 from leakbound.errors import UsageError
 from leakbound.estimators import Estimator, TrialDesign, require_deciding, threshold_rule
 from leakbound.estimators.base import ROUNDING
-from leakbound.mechanisms import ReportNoisyMax
 from leakbound.models import Model, Scripted
 from leakbound.models.address import is_address
 from leakbound.privacy import Gaussian, Guarantee, NonPrivate, self_compose
 from leakbound.stats import ThresholdRule
+from leakbound.systems import SystemMechanism
 from leakbound.tasks import Context, Example, Mechanism, Task, require_mechanism
 from leakbound.tasks.datasets import fingerprint
 
@@ -38,6 +40,7 @@ __all__ = ["Handed", "Prepared", "open_models", "prepare"]
 
 PLACES = frozenset({"data", "data_dir"})  # the rows themselves have a fingerprint
 SHOWN_ONLY = frozenset({"simulations"})  # changes figures, and no bound
+STATELESS_SHARE = 0.25  # enough to find a memory, and few calls where a system should have none
 MOST_PILOT = 200  # pairs that fit a score: they are held in memory, and more change no direction
 
 
@@ -60,7 +63,7 @@ class Prepared:
     spec: AuditSpec
     task: Task
     mechanism: Mechanism
-    attack: Attack
+    attack: ScoredAttack
     estimator: Estimator
     model: Model
     pairs: Pairs
@@ -95,6 +98,16 @@ class Prepared:
         return _warnings(self.spec, self_compose(self.cost, 1))  # equal Gaussians as one
 
     @property
+    def controls(self) -> Sequence[Pair]:
+        """The control pairs (PRIVATE)."""
+        return self.pairs.controls(0 if self.ignores_context else self.spec.design.controls)
+
+    @property
+    def ignores_context(self) -> bool:
+        """Whether the mechanism guarantees 0-DP: then no attack can see anything, and none has to."""
+        return self.cost.epsilon(0.0) == 0
+
+    @property
     def pilot(self) -> int:
         """Paired trials that only fit the score; they enter no bound."""
         pairs = self.spec.design.pairs
@@ -115,10 +128,17 @@ class Prepared:
             rule=self.rule,
             early_stop=spec.decision.stop_when_rejected,
             answers=spec.design.answers,
-            sigma=mechanism.sigma if isinstance(mechanism, ReportNoisyMax) else None,
+            sigma=mechanism.vote_sigma,
             voters=voters,
             two_answers=self.pairs[0].asked.nonmember is not None,
+            known=known_scores(mechanism, self.attack.score, self.pairs[0].asked, spec, self.task),
+            noise_levels=tuple(self._noise_levels(voters)),
+            served=bool(mechanism.needs) and not isinstance(self.cost, NonPrivate),
         )
+
+    def _noise_levels(self, voters: int) -> list[float]:
+        mu = self.cost.mu if isinstance(self.cost, Gaussian) else None
+        return list(self.attack.score.noise_levels(voters, mu).tolist())
 
     @property
     def identity(self) -> Settings:
@@ -194,15 +214,35 @@ def prepare(
     opened = _model(spec, given, mechanism, opener)
     attack = replace(attack, canary=attack.canary.fit(data, _tokenizer(opened)))
     shape = spec.design
-    pairs = design(data, task, attack, shape.pairs, shape.shots, shape.seed)
+    repeated = _repeated(shape.state_check, mechanism)
+    pairs = design(data, task, attack, shape.pairs, shape.shots, shape.seed, repeated)
     prepared = Prepared(
         spec, task, mechanism, attack, build_estimator(spec, given), opened, pairs,
         fingerprint(_sources_of(data, attack)), handed=_named(given, spec),
     )  # fmt: skip
     _require_relation(prepared)
-    check(task, mechanism, pairs, opened)
+    check(task, mechanism, chain(pairs, prepared.controls), opened)
     _require_evidence(prepared)
     return prepared
+
+
+def _repeated(share: float | None, mechanism: Mechanism) -> float:
+    """Share of pairs whose first query is repeated.
+
+    Requests to a model carry the whole prompt, and equal ones are asked once, so only systems of
+    the user are asked again.
+    """
+    if mechanism.needs:
+        if share:
+            raise UsageError(
+                f"state_check is {share:g}, and {mechanism.name} asks a model, which is asked an "
+                "equal request once; leave state_check out."
+            )
+        return 0.0
+    if share is not None:
+        return share
+    known = isinstance(mechanism, SystemMechanism) and mechanism.stateless
+    return STATELESS_SHARE if known else 1.0
 
 
 def _named(handed: Handed, spec: AuditSpec) -> tuple[str, ...]:

@@ -11,16 +11,20 @@ from leakbound.attacks import Score
 from leakbound.attacks.scores import output_texts
 from leakbound.auditing.design import Pair
 from leakbound.auditing.seeds import Purpose, generator
+from leakbound.auditing.served import ServedOutputs, corrected
+from leakbound.auditing.state_check import StateTally
 from leakbound.auditing.store import EvidenceRow
 from leakbound.errors import UsageError
 from leakbound.estimators import Observations, PairedScores
 from leakbound.estimators.base import DistributionPair, Reads
+from leakbound.stats import OutputDistribution
 from leakbound.tasks import Aggregate, Mechanism, Outputs, Task, Votes
 
 __all__ = ["Releaser", "trials"]
 
 Floats = npt.NDArray[np.float64]
-Batch = Sequence[tuple[Pair, EvidenceRow]]
+StoredBatch = Sequence[tuple[Pair, EvidenceRow]]
+CONTROL_DRAWS = 2000  # noisy outputs of one control context: enough to see through the noise
 PILOT_DRAWS = 200  # noisy means of one pilot pair: their mean is as good as the aggregate's
 NO_ANSWER = "(no answer)"
 
@@ -39,18 +43,29 @@ class Releaser:
         draws: Simulated outputs of each aggregate.
         answers: Outputs of one context that a trial sees.
         reads: What the estimators of the audit read; nothing else is computed.
+        thresholds: (K,) thresholds of the score whose exact chances are computed.
+        served: Whether outputs are drawn by the mechanism's own release, so that its noise is
+            followed from one output to the next.
+
+    Attributes:
+        state: What the state check reads, of a system that is asked as a whole.
+        served: The outputs of the trials, in the order of their calls.
     """
 
     def __init__(
         self, task: Task, mechanism: Mechanism, score: Score, seed: int, *, pilot: int, draws: int,
-        answers: int, reads: frozenset[Reads],
+        answers: int, reads: frozenset[Reads], thresholds: Floats | None = None,
+        served: bool = False,
     ) -> None:  # fmt: skip
         self._task, self._mechanism, self._score = task, mechanism, score
         self._seed, self._pilot, self._draws = seed, pilot, max(1, draws)
         self._answers, self._reads = answers, reads
         self._held: list[tuple[Pair, EvidenceRow]] = []
+        self._thresholds = thresholds
+        self.state = StateTally()
+        self.served = ServedOutputs(mechanism, seed, answers, served and "chances" in reads)
 
-    def observe(self, batch: Batch) -> Observations | None:
+    def observe(self, batch: StoredBatch) -> Observations | None:
         """Release the next pairs.
 
         Args:
@@ -67,7 +82,7 @@ class Releaser:
         held, self._held = self._held, []
         return self._released(held)
 
-    def _fit(self, pilot: Batch) -> Score:
+    def _fit(self, pilot: StoredBatch) -> Score:
         """The score's direction from canary-out to canary-in, from noisy means."""
         if not self._score.learns:
             return self._score
@@ -79,20 +94,37 @@ class Releaser:
         noisy = self._mechanism.release(row.both[context], PILOT_DRAWS, rng).noisy
         return np.zeros(1) if noisy is None else np.asarray(noisy.mean(0))
 
-    def _released(self, batch: Batch) -> Observations:
+    def _released(self, batch: StoredBatch) -> Observations:
         reads, first = self._reads, batch[0][0].index
-        trial, texts = self.trials(batch) if reads & {"trials", "text"} else (None, None)
+        laws = self._distributions(batch) if reads & {"distribution", "chances"} else None
+        trial, less, texts = None, None, None
+        if reads & {"trials", "text"}:
+            trial, less, texts = self._trials(batch, laws)
+        simulated, chances = self._simulated(batch, laws)
+        if trial is not None and not self._mechanism.needs:
+            self._note_state(batch, trial)
         return Observations(
             first=first,
             pairs=len(batch),
             trial_scores=trial,
-            simulated_scores=self._scores(batch, self._draws, "simulate"),
+            simulated_scores=simulated,
             vote_margins=_margins(self._task, batch) if "votes" in reads else None,
-            distribution_pairs=self._distributions(batch) if "distribution" in reads else None,
+            distribution_pairs=laws if "distribution" in reads else None,
             text_pairs=texts if "text" in reads else None,
+            level_chances=chances,
+            corrected_scores=less,
         )
 
-    def trials(self, batch: Batch) -> tuple[PairedScores, tuple[tuple[str, str], ...]]:
+    def _note_state(self, batch: StoredBatch, trial: PairedScores) -> None:
+        for (pair, row), member, nonmember in zip(
+            batch, trial.member, trial.nonmember, strict=True
+        ):
+            first = row.nonmember if pair.out_first else row.member
+            same = None if row.again is None else row.again == first
+            again = self._again_score(pair, row)
+            self.state.add(pair, float(member), float(nonmember), again, same)
+
+    def trials(self, batch: StoredBatch) -> tuple[PairedScores, tuple[tuple[str, str], ...]]:
         """What one trial of each context sees.
 
         Args:
@@ -101,32 +133,102 @@ class Releaser:
         Returns:
             The mean score of its outputs, and what the last of them says (PRIVATE).
         """
-        scores, texts = np.empty((2, len(batch))), []
-        for at, (pair, row) in enumerate(batch):
-            both = [self._outputs(pair, row, of, self._answers, "release") for of in (0, 1)]
-            answers = self._task.answers(pair.asked.query)
-            scores[:, at] = [self._score.score(o, pair.asked, answers).mean() for o in both]
-            texts.append((_text(both[0], answers), _text(both[1], answers)))
-        return PairedScores(scores[0], scores[1]), tuple(texts)
+        scores, _, texts = self._trials(batch, None)
+        return scores, texts
 
-    def _scores(self, batch: Batch, draws: int, purpose: Purpose) -> PairedScores:
+    def _trials(
+        self, batch: StoredBatch, laws: Sequence[DistributionPair] | None
+    ) -> tuple[PairedScores, PairedScores, tuple[tuple[str, str], ...]]:
+        """Scores, the same less the noise of the last output before the pair, and texts."""
+        scores, less, texts = np.empty((2, len(batch))), np.full((2, len(batch)), np.nan), []
+        for at, (pair, row) in enumerate(batch):
+            noise = self.served.before(pair)
+            both = self.served.pair(pair, row, laws[at] if laws else (None, None))
+            scores[:, at] = [self._mean_score(pair, outputs) for outputs in both]
+            less[:, at] = [self._corrected_score(pair, outputs, noise) for outputs in both]
+            answers = self._task.answers(pair.asked.query)
+            texts.append((_text(both[0][-1], answers), _text(both[1][-1], answers)))
+        return PairedScores(*scores), PairedScores(*less), tuple(texts)
+
+    def _mean_score(self, pair: Pair, outputs: Sequence[Outputs]) -> float:
+        answers = self._task.answers(pair.asked.query)
+        return float(np.mean([self._score.score(one, pair.asked, answers) for one in outputs]))
+
+    def _corrected_score(
+        self, pair: Pair, outputs: Sequence[Outputs], noise: Floats | None
+    ) -> float:
+        less = [corrected(one, noise) for one in outputs]
+        known = [one for one in less if one is not None]
+        return self._mean_score(pair, known) if known else np.nan
+
+    def _simulated(
+        self, batch: StoredBatch, laws: Sequence[DistributionPair] | None
+    ) -> tuple[PairedScores, PairedScores | None]:
+        """Scores of simulated outputs, and the exact chances of the score at each threshold."""
+        known = laws is not None and "chances" in self._reads and self._thresholds is not None
+        chances = np.full((2, len(batch), np.size(self._thresholds) if known else 0), np.nan)
+        out = np.empty((2, len(batch), self._draws))
+        for at, (pair, row) in enumerate(batch):
+            for of in (0, 1):
+                outputs = self._outputs(pair, row, of, self._draws * self._answers, "simulate")
+                out[of, at] = self._scored(pair, outputs)
+                law = laws[at][of] if laws is not None and known else None
+                if law is not None:
+                    chances[of, at] = self._chances(pair, law, outputs)
+        exact = PairedScores(*chances) if known and self._answers == 1 else None
+        return PairedScores(*out), exact
+
+    def _scored(self, pair: Pair, outputs: Outputs) -> Floats:
+        """(draws,) mean scores of `answers` outputs each."""
+        answers = self._task.answers(pair.asked.query)
+        scores = self._score.score(outputs, pair.asked, answers)
+        return np.asarray(scores.reshape(-1, self._answers).mean(1))
+
+    def _chances(self, pair: Pair, law: OutputDistribution, outputs: Outputs) -> Floats | float:
+        """(K,) chances; NaN where they are not known."""
+        answers = self._task.answers(pair.asked.query)
+        levels = np.zeros(0) if self._thresholds is None else self._thresholds
+        found = self._score.chances(law, outputs, pair.asked, answers, levels)
+        return np.nan if found is None else found
+
+    def control_scores(self, batch: StoredBatch) -> PairedScores:
+        """What the attack sees of control pairs, once its score is fitted.
+
+        Args:
+            batch: Control pairs with their aggregates.
+
+        Returns:
+            (pairs,) mean scores of the outputs of each context: the noise of a mechanism may hide
+            one output, and is no reason to call the attack blind.
+        """
+        found = self._scores(batch, min(self._draws, CONTROL_DRAWS), "control")
+        return PairedScores(found.member.mean(1), found.nonmember.mean(1))
+
+    def _again_score(self, pair: Pair, row: EvidenceRow) -> float | None:
+        """Score of one output of a repeated query."""
+        if row.again is None:
+            return None
+        rng = generator(self._seed, "state", pair.index, 1)
+        outputs = self._mechanism.release(row.again, 1, rng)
+        answers = self._task.answers(pair.asked.query)
+        return float(self._score.score(outputs, pair.asked, answers).mean())
+
+    def _scores(self, batch: StoredBatch, draws: int, purpose: Purpose) -> PairedScores:
         """(pairs, draws) mean scores of `answers` outputs each."""
         out = np.empty((2, len(batch), draws))
         for at, (pair, row) in enumerate(batch):
-            answers = self._task.answers(pair.asked.query)
             for of in (0, 1):
                 outputs = self._outputs(pair, row, of, draws * self._answers, purpose)
-                scores = self._score.score(outputs, pair.asked, answers)
-                out[of, at] = scores.reshape(draws, self._answers).mean(1)
+                out[of, at] = self._scored(pair, outputs)
         return PairedScores(out[0], out[1])
 
     def _outputs(
         self, pair: Pair, row: EvidenceRow, context: int, draws: int, purpose: Purpose
     ) -> Outputs:
-        rng = generator(self._seed, purpose, pair.index, context)
+        rng = generator(self._seed, purpose, abs(pair.index), context)
         return self._mechanism.release(row.both[context], draws, rng)
 
-    def _distributions(self, batch: Batch) -> tuple[DistributionPair, ...]:
+    def _distributions(self, batch: StoredBatch) -> tuple[DistributionPair, ...]:
         known = self._mechanism.output_distribution
         return tuple((known(row.member), known(row.nonmember)) for _, row in batch)
 
@@ -154,7 +256,7 @@ def trials(
     return found
 
 
-def _margins(task: Task, batch: Batch) -> PairedScores:
+def _margins(task: Task, batch: StoredBatch) -> PairedScores:
     """Votes for the canary-in answer less those for the canary-out answer, of both contexts."""
     out = np.empty((2, len(batch)))
     for at, (pair, row) in enumerate(batch):

@@ -17,7 +17,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from leakbound._notebook import card, data_frame
 from leakbound._version import __version__
+from leakbound.auditing.controls import ControlCheck
 from leakbound.auditing.old_results import upgraded
+from leakbound.auditing.state_check import StateCheck
 from leakbound.auditing.verdict import Claim, Reason, Verdict, mu_bound
 from leakbound.errors import StoreError
 from leakbound.estimators import Bounds
@@ -125,6 +127,10 @@ class AuditResult(_Frozen):
         reason: Why an audit is inconclusive, as a code.
         sentences: The sentences that carry the verdict.
         findings: What was found beside it.
+        controls: Whether the attack saw contexts that are full of the canary; None in results of
+            version 1.
+        state: Whether answers depend on what was asked before; None where a model is asked, and in
+            results of version 1.
         claim: What the operator states, for all outputs that a trial sees.
         guarantee: What the mechanism is proven to satisfy.
         attack: Names of mechanism, canary, query and score; access and insertion.
@@ -151,6 +157,8 @@ class AuditResult(_Frozen):
     reason: Reason | None = None
     sentences: tuple[str, ...]
     findings: tuple[Finding, ...] = ()
+    controls: ControlCheck | None = None
+    state: StateCheck | None = None
     claim: Claim
     guarantee: GuaranteeData
     attack: dict[str, str]

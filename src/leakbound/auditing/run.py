@@ -99,6 +99,7 @@ def collection_plan(prepared: Prepared) -> CollectionPlan:
         prepared.pairs,
         shape.batch_pairs,
         shape.store_text == "all",
+        prepared.controls,
     )
 
 

@@ -10,15 +10,27 @@ import numpy as np
 
 __all__ = ["Purpose", "generator"]
 
-Purpose = Literal["data", "design", "release", "simulate", "pilot", "tuning", "utility", "order"]
+Purpose = Literal[
+    "data", "design", "release", "simulate", "pilot", "tuning", "utility", "order", "control",
+    "state",
+]  # fmt: skip
 _STREAMS: dict[Purpose, int] = {
     "data": 0, "design": 1, "release": 2, "simulate": 3, "pilot": 4, "tuning": 5, "utility": 6,
-    "order": 7,
+    "order": 7, "control": 8, "state": 9,
 }  # fmt: skip
 
 
 def generator(root: int, purpose: Purpose, *index: int) -> np.random.Generator:
-    """A generator of its own for one purpose and index; different purposes never share a stream."""
+    """Make the generator of one purpose and index; no two of them share a stream.
+
+    Args:
+        root: Seed of the audit.
+        purpose: What is drawn.
+        *index: Which of them, such as the number of a pair.
+
+    Returns:
+        A fresh generator, at the start of its stream.
+    """
     return np.random.default_rng(
         np.random.SeedSequence(root, spawn_key=(_STREAMS[purpose], *index))
     )

@@ -26,26 +26,26 @@ __all__ = [
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS evidence (
-  pair INTEGER PRIMARY KEY, member TEXT NOT NULL, nonmember TEXT NOT NULL) STRICT;
+  pair INTEGER PRIMARY KEY, member TEXT NOT NULL, nonmember TEXT NOT NULL, again TEXT) STRICT;
 CREATE TABLE IF NOT EXISTS batches (first INTEGER PRIMARY KEY, calls INTEGER NOT NULL) STRICT;
 CREATE TABLE IF NOT EXISTS shards (
   number INTEGER NOT NULL, total INTEGER NOT NULL, PRIMARY KEY (number, total)) STRICT;
 """
 NEXT = (
-    "SELECT pair, member, nonmember FROM evidence WHERE pair >= ? AND pair < ? "
+    "SELECT pair, member, nonmember, again FROM evidence WHERE pair >= ? AND pair < ? "
     "ORDER BY pair LIMIT ?"
 )
 BLOCK = 512  # pairs read at once: a few MiB of aggregates, and few openings of the database
 DIFFER = {
     "evidence": "SELECT pair FROM evidence a JOIN other.evidence b USING (pair) "
-    "WHERE a.member <> b.member OR a.nonmember <> b.nonmember",
+    "WHERE a.member <> b.member OR a.nonmember <> b.nonmember OR a.again IS NOT b.again",
     "batches": "SELECT first FROM batches a JOIN other.batches b USING (first) "
     "WHERE a.calls <> b.calls",
 }
 Settings: TypeAlias = dict[str, Any]  # what a JSON or YAML file holds
 ALL = 1 << 62  # beyond any pair
 VERSION = 2  # of manifest and stored trials
-Packed = tuple[int, str, str]
+Packed = tuple[int, str, str, str | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +53,16 @@ class EvidenceRow:
     """The aggregates of a pair (PRIVATE; the folder is readable by its owner only).
 
     Args:
-        pair: Index of the pair.
+        pair: Index of the pair; below 0 for control pairs.
         member: Aggregate of the canary-in context.
         nonmember: Aggregate of the canary-out context.
+        again: Aggregate of the first query asked again, where the state check repeats it.
     """
 
     pair: int
     member: Aggregate
     nonmember: Aggregate
+    again: Aggregate | None = None
 
     @property
     def both(self) -> tuple[Aggregate, Aggregate]:
@@ -91,20 +93,37 @@ def _unpacked(text: str) -> Aggregate:
 
 
 def _unpacked_row(row: Packed) -> EvidenceRow:
-    pair, member, nonmember = row
-    return EvidenceRow(pair, _unpacked(member), _unpacked(nonmember))
+    pair, member, nonmember, again = row
+    repeated = None if again is None else _unpacked(again)
+    return EvidenceRow(pair, _unpacked(member), _unpacked(nonmember), repeated)
+
+
+def _packed_row(row: EvidenceRow) -> Packed:
+    again = None if row.again is None else _packed(row.again)
+    return row.pair, _packed(row.member), _packed(row.nonmember), again
 
 
 def run_id(name: str, identity: Settings) -> str:
-    """The same audit of the same data and model has the same id, so the same command goes on where
-    it stopped.
+    """Name a run, so that the same command finds it and resumes it.
+
+    Args:
+        name: Begins the id.
+        identity: Whatever makes two runs the same run, as JSON values.
+
+    Returns:
+        The name with a hash of the identity.
     """
     digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:10]
     return f"{name}-{digest}"
 
 
 def write_private(path: Path, text: str | bytes) -> None:
-    """Write a file that only its owner can read, whole or not at all."""
+    """Write a file that only its owner can read, whole or not at all.
+
+    Args:
+        path: The file.
+        text: Its content.
+    """
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "wb") as file:
@@ -115,7 +134,14 @@ def write_private(path: Path, text: str | bytes) -> None:
 
 
 def read_manifest(folder: Path) -> Settings:
-    """What a run folder says of itself; nothing if it is none."""
+    """Read what a run folder says of itself.
+
+    Args:
+        folder: The run folder.
+
+    Returns:
+        The manifest; nothing if the folder is no run.
+    """
     try:
         found = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -192,10 +218,14 @@ class RunStore:
             ) from None
 
     def adopt(self, batch: int, pairs: int) -> None:
-        """Take over the batches of other runs beside this one that asked the same, unless this run
-        has begun.
+        """Copy the batches of other runs beside this one that asked the same, unless this run has
+        begun.
 
         Every run folder keeps its own copy, so each stays whole if the others are deleted.
+
+        Args:
+            batch: Pairs in a batch.
+            pairs: Pairs of this run; batches beyond them are left out.
         """
         mine = read_manifest(self.folder).get("evidence")
         for other in sorted(self.folder.parent.iterdir()) if mine and not self.batches() else ():
@@ -222,8 +252,13 @@ class RunStore:
                 )
 
     def join(self, other: RunStore) -> None:
-        """Take over the batches of another store of the same run; what both hold must be the same
-        in both.
+        """Copy the batches of another store of the same run.
+
+        Args:
+            other: The other store.
+
+        Raises:
+            StoreError: If both hold a batch, with different answers.
         """
         with self._database() as db:
             db.execute("ATTACH ? AS other", (str(other.folder / "trials.sqlite"),))
@@ -238,7 +273,12 @@ class RunStore:
                 db.execute(f"INSERT OR IGNORE INTO {table} SELECT * FROM other.{table}")
 
     def belongs_to(self, number: int, total: int) -> None:
-        """Note that the folder holds the shard `number` of `total`."""
+        """Record that the folder holds a shard.
+
+        Args:
+            number: Number of the shard, from 1.
+            total: Number of shards.
+        """
         with self._database() as db:
             db.execute("INSERT OR IGNORE INTO shards VALUES (?, ?)", (number, total))
 
@@ -258,13 +298,21 @@ class RunStore:
             return {row[0] for row in db.execute("SELECT first FROM batches")}
 
     def add(self, first: int, rows: Iterable[EvidenceRow], calls: int) -> None:
-        """Store a batch with the model calls it took, in one transaction; a batch stored before
-        stays as it is.
+        """Store a batch in one transaction; a batch stored before stays as it is.
+
+        Args:
+            first: First pair of the batch.
+            rows: Its aggregates (PRIVATE).
+            calls: Model calls that it took.
         """
-        values = [(row.pair, _packed(row.member), _packed(row.nonmember)) for row in rows]
+        values = [_packed_row(row) for row in rows]
         with self._database() as db:
             if db.execute("INSERT OR IGNORE INTO batches VALUES (?, ?)", (first, calls)).rowcount:
-                db.executemany("INSERT INTO evidence VALUES (?, ?, ?)", values)
+                db.executemany("INSERT INTO evidence VALUES (?, ?, ?, ?)", values)
+
+    def controls(self) -> list[EvidenceRow]:
+        """The control pairs that are stored, in their order."""
+        return [_unpacked_row(row) for row in self._some(-ALL, 0, ALL)]
 
     def evidence(self, start: int = 0, stop: int = ALL) -> Iterator[EvidenceRow]:
         """The stored pairs in their order, read as they are needed.
@@ -298,7 +346,14 @@ class RunStore:
             return db.execute(NEXT, (start, stop, most)).fetchall()
 
     def calls(self, stop: int = ALL) -> int:
-        """Model calls that the stored batches of the pairs before `stop` took."""
+        """Count the model calls of the stored batches.
+
+        Args:
+            stop: Batches that begin at this pair or later are left out.
+
+        Returns:
+            A number of calls.
+        """
         with self._database() as db:
             found = db.execute(
                 "SELECT COALESCE(SUM(calls), 0) FROM batches WHERE first < ?", (stop,)
@@ -306,7 +361,15 @@ class RunStore:
         return int(found[0])
 
     def write(self, name: str, text: str) -> Path:
-        """Write a file of the run, whole or not at all."""
+        """Write a file of the run, whole or not at all.
+
+        Args:
+            name: Name of the file.
+            text: Its content.
+
+        Returns:
+            The file.
+        """
         path = self.folder / name
         write_private(path, text)
         return path

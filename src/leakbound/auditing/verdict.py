@@ -14,10 +14,20 @@ from leakbound.estimators.base import exceeds
 from leakbound.privacy import NonPrivate
 from leakbound.stats import Estimate, cut
 
-__all__ = ["Claim", "Conclusion", "Reason", "Verdict", "conclude", "mu_bound", "rejections"]
+__all__ = [
+    "Claim",
+    "Conclusion",
+    "Obstacle",
+    "Reason",
+    "Verdict",
+    "conclude",
+    "mu_bound",
+    "rejections",
+]
 
 Verdict = Literal["violation", "no_violation", "inconclusive"]
-Reason = Literal["too_few_trials"]
+Reason = Literal["too_few_trials", "attack_blind", "stateful_system", "unreadable_answers"]
+Obstacle = tuple[Reason, str]
 GUARANTEED = "the guarantee, which implies the claim"
 ROUNDING = 1e-6  # a calibrated guarantee equals the claim but for this share
 
@@ -78,7 +88,7 @@ def rejections(design: TrialDesign, estimator: Estimator, bounds: Sequence[Estim
 
 def conclude(
     design: TrialDesign, estimator: Estimator, bounds: Sequence[Estimate], exact: Estimate | None,
-    tested: int, largest: Bounds,
+    tested: int, largest: Bounds, obstacles: Sequence[Obstacle] = (),
 ) -> Conclusion:  # fmt: skip
     """The verdict of an audit.
 
@@ -93,6 +103,8 @@ def conclude(
         tested: Pairs that entered the bounds.
         largest: The largest certifiable bounds with so many pairs: no_violation is said only where
             a violation could have been seen.
+        obstacles: Why a rejection could not have been seen, or trials are not what they should be:
+            reason codes with their sentences. They overrule no rejection.
 
     Returns:
         Verdict, reason and sentences.
@@ -100,6 +112,8 @@ def conclude(
     found = rejections(design, estimator, bounds) + _exactly_above(design, exact)
     if found:
         return Conclusion("violation", None, tuple(found))
+    if obstacles:
+        return Conclusion("inconclusive", obstacles[0][0], tuple(why for _, why in obstacles))
     if exceeds(largest, design):
         against = GUARANTEED if design.hypotheses[0] == "guarantee" else "the claim"
         return Conclusion(

@@ -127,6 +127,8 @@ def _first(result: AuditResult) -> str:
 def _unshown(result: AuditResult, gate: Gate) -> str:
     """Why the run does not speak for the gate; empty if it does."""
     by_claim, most = _by_claim(result, gate), result.largest_certifiable.epsilon
+    if result.reason not in (None, "too_few_trials"):
+        return _first(result)
     if (by_claim or gate.no_violation) and result.verdict != "no_violation":
         return _first(result)
     if not by_claim and most <= gate.max_epsilon:

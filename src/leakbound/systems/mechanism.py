@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Self, cast
@@ -66,6 +67,11 @@ class SystemMechanism(MechanismBase):
         """Text for all; scores where they are asked for."""
         return frozenset({"black_box", "white_box"}) if self.scored else frozenset({"black_box"})
 
+    @property
+    def stateless(self) -> bool:
+        """Whether the system says that it keeps no state: it takes several sessions at once."""
+        return isinstance(self.system, AsyncSystem) and self.system.concurrency > 1
+
     def recalibrated(self, epsilon: float, delta: float) -> Self:
         """The mechanism itself: nobody knows how to change the noise of a system.
 
@@ -119,12 +125,14 @@ class SystemMechanism(MechanismBase):
     ) -> list[Aggregate]:
         """Ask the system, in a session for each job.
 
-        Sessions of an `AsyncSystem` run together, as many as it allows; others one after the other.
+        Jobs of one draw are asked in their order. Sessions of an `AsyncSystem` for different draws
+        run together, as many as it allows; others one after the other.
 
         Args:
             task: The task of the contexts.
             jobs: Contexts (PRIVATE) and queries.
-            draws: Not used: a system draws as it likes.
+            draws: Equal numbers name jobs that are asked one after the other; a system draws as it
+                likes.
             model: Not used: a system asks its own model.
 
         Returns:
@@ -135,15 +143,15 @@ class SystemMechanism(MechanismBase):
             TargetError: If the system raises an error, or answers with something else than it
                 must. An error is named by its type only: its message may hold private text.
         """
-        replies = self._replies(jobs)
+        replies = self._replies(jobs, draws)
         return [self._aggregate(task, job, reply) for job, reply in zip(jobs, replies, strict=True)]
 
-    def _replies(self, jobs: Sequence[Job]) -> list[Reply]:
+    def _replies(self, jobs: Sequence[Job], draws: Sequence[int]) -> list[Reply]:
         system = cast(System, self.system)
         asked = [(job, text_only(job.query.text, self.name)) for job in jobs]
         try:
             if isinstance(system, AsyncSystem):
-                return run_blocking(self._ask_together(system, asked))
+                return run_blocking(self._ask_together(system, asked, draws))
             return [self._ask(system, job, query) for job, query in asked]
         except LeakboundError:
             raise
@@ -161,9 +169,13 @@ class SystemMechanism(MechanismBase):
             session.close()
 
     async def _ask_together(
-        self, system: AsyncSystem, asked: Sequence[tuple[Job, str]]
+        self, system: AsyncSystem, asked: Sequence[tuple[Job, str]], draws: Sequence[int]
     ) -> list[Reply]:
+        """Jobs of one draw follow each other in their order; those of different draws may not."""
         free = asyncio.Semaphore(system.concurrency)
+        places: dict[int, list[int]] = defaultdict(list)
+        for at, draw in enumerate(draws):
+            places[0 if system.concurrency == 1 else draw].append(at)
 
         async def ask(job: Job, query: str) -> Reply:
             async with free:
@@ -173,9 +185,12 @@ class SystemMechanism(MechanismBase):
                 finally:
                     await session.close()
 
-        if system.concurrency == 1:  # nothing may start once a question has failed
-            return [await ask(job, query) for job, query in asked]
-        return list(await asyncio.gather(*(ask(job, query) for job, query in asked)))
+        async def in_order(group: list[int]) -> list[tuple[int, Reply]]:
+            return [(at, await ask(*asked[at])) for at in group]
+
+        found = await asyncio.gather(*map(in_order, places.values()))
+        replies = dict(one for group in found for one in group)
+        return [replies[at] for at in range(len(asked))]
 
     def _aggregate(self, task: Task, job: Job, reply: Reply) -> Aggregate:
         answers = task.answers(job.query)

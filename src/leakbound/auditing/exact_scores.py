@@ -1,0 +1,55 @@
+"""Which chances of a score are known given the votes, and which pairs of them a design allows."""
+
+from __future__ import annotations
+
+from leakbound.attacks import RenderedQuery, Score
+from leakbound.attacks.scores import LabelMargin, PredictedMember, ScoreMargin
+from leakbound.auditing.spec import AuditSpec
+from leakbound.mechanisms import ReportNoisyMax
+from leakbound.stats import VoteScores
+from leakbound.stats.best_votes import BestVotes
+from leakbound.stats.votes import KnownScores
+from leakbound.tasks import Mechanism, Task
+
+__all__ = ["known_scores"]
+
+
+def known_scores(
+    mechanism: Mechanism, score: Score, asked: RenderedQuery, spec: AuditSpec, task: Task
+) -> KnownScores | None:
+    """The scores of noisy votes.
+
+    Args:
+        mechanism: What answers.
+        score: Turns outputs into numbers.
+        asked: The query.
+        spec: The parameters of the audit.
+        task: The task of the rows.
+
+    Returns:
+        The scores; None where a trial sees several outputs, or the score depends on more than the
+        noisy votes.
+    """
+    if not isinstance(mechanism, ReportNoisyMax) or spec.design.answers > 1:
+        return None
+    votes, shared = mechanism.partitions, _shares_votes(mechanism, spec)
+    classes = len(task.answers(asked.query)) + 1  # the last one: none of them
+    if isinstance(score, PredictedMember):
+        return BestVotes(votes, classes, mechanism.sigma, shared=shared, wins=True)
+    if not isinstance(score, LabelMargin) or isinstance(score, ScoreMargin):
+        return None
+    if asked.nonmember is not None:
+        return VoteScores.margin(votes, mechanism.sigma, shared)
+    levels = tuple(score.levels(votes).tolist())
+    return BestVotes(votes, classes, mechanism.sigma, levels, shared)
+
+
+def _shares_votes(mechanism: ReportNoisyMax, spec: AuditSpec) -> bool:
+    """Do both contexts of a pair share every vote but one?
+
+    Partitions are taken by position, one example is replaced, and equal requests of a batch are
+    asked once. A class that asks in its own way may move any number of votes.
+    """
+    kind = type(mechanism)
+    own = kind.collect is ReportNoisyMax.collect and kind.requests is ReportNoisyMax.requests
+    return own and spec.attack.insertion != "add"

@@ -1,0 +1,105 @@
+"""Why an audit that rejected nothing says nothing: reason codes with their sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from leakbound.attacks import Attack
+from leakbound.auditing.controls import ControlCheck
+from leakbound.auditing.one_pass import Tally
+from leakbound.auditing.state_check import StateCheck
+from leakbound.auditing.verdict import Obstacle
+from leakbound.stats import rank_test
+
+__all__ = ["obstacles", "state_sentence"]
+
+UNREADABLE = 0.05  # share of answers that could not be read from which an attack counts as blind
+DIFFER = 0.05  # p-value below which unreadable answers themselves tell the contexts apart
+
+
+def obstacles(
+    attack: Attack, tally: Tally, controls: ControlCheck, state: StateCheck | None
+) -> tuple[Obstacle, ...]:
+    """What keeps an audit without a rejection from saying no_violation.
+
+    Args:
+        attack: Canary and query, for advice.
+        tally: Counts of answers.
+        controls: What the control pairs showed.
+        state: What the state check showed; None where there was none.
+
+    Returns:
+        Reason codes with sentences, the gravest first.
+    """
+    return (*_state(state), *_unreadable(attack, tally, controls), *_blind(attack, controls))
+
+
+def state_sentence(state: StateCheck | None) -> str | None:
+    """The finding of the state check.
+
+    Args:
+        state: What it showed; None where there was none.
+
+    Returns:
+        A sentence; None if nothing was found.
+    """
+    if state is None or state.found is None:
+        return None
+    found = state.found
+    return (
+        f"the system remembers: {found.name} (p = {found.p_value:.2g}; {len(state.tests)} tests, "
+        f"{state.level:g} for all). Trials are then not independent, and other users' contexts may "
+        "show in its answers."
+    )
+
+
+def _state(state: StateCheck | None) -> Iterator[Obstacle]:
+    if sentence := state_sentence(state):
+        yield "stateful_system", f"{sentence} Give every context a system of its own."
+
+
+def _unreadable(attack: Attack, tally: Tally, controls: ControlCheck) -> Iterator[Obstacle]:
+    answers, unreadable = sum(tally.answers), sum(tally.unreadable)
+    if controls.exempt or unreadable <= UNREADABLE * answers:
+        return
+    told_apart = [
+        [1.0] * unread + [0.0] * (all_ - unread)
+        for unread, all_ in zip(tally.unreadable, tally.answers, strict=True)
+    ]
+    if rank_test(*told_apart, two_sided=True) <= DIFFER:
+        return
+    yield (
+        "unreadable_answers",
+        f"{unreadable} of {answers} answers could not be read as an answer to the query, so this "
+        f"attack could not see a leak; {_advice(attack)}",
+    )
+
+
+def _blind(attack: Attack, controls: ControlCheck) -> Iterator[Obstacle]:
+    if controls.seen:
+        return
+    if controls.p_value is None:
+        yield (
+            "attack_blind",
+            "no control was asked, so nothing shows that this attack sees anything; leave "
+            "controls=0 out.",
+        )
+        return
+    yield (
+        "attack_blind",
+        f"contexts in which the canary stands everywhere scored no higher than contexts without it "
+        f"({controls.pairs} of each, p = {controls.p_value:.2g}): this attack saw nothing at all, "
+        f"so it could not see a leak; {_advice(attack)}",
+    )
+
+
+def _advice(attack: Attack) -> str:
+    """The attack that fits a system which answers another way."""
+    if attack.query.free:
+        return "try another --query, or --canary."
+    if attack.query.name == "input_output":
+        return "try --query membership, or a free query such as repeat."
+    return (
+        "for a system that answers a label whatever it is asked, use --query input_output "
+        "--canary mislabeled."
+    )

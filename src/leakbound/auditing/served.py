@@ -1,0 +1,117 @@
+"""Outputs made exactly as production makes them: one draw a call, a fresh generator for each."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from leakbound.auditing.design import Pair
+from leakbound.auditing.seeds import generator
+from leakbound.auditing.store import EvidenceRow
+from leakbound.estimators.base import Distribution, DistributionPair
+from leakbound.stats import GaussianLaw
+from leakbound.tasks import Aggregate, Mechanism, Outputs
+
+__all__ = ["ServedOutputs", "corrected"]
+
+Floats = npt.NDArray[np.float64]
+BETWEEN, DRAWN = 2, 3  # streams of a pair beside those of its two contexts
+MOST_BETWEEN = 3  # 0, 1 or 2 outputs between pairs: enough to leave any fixed period
+DIGITS = 9  # noise that agrees in so many decimals is the same noise
+
+
+class ServedOutputs:
+    """Releases the outputs of trials, in the order in which the contexts are asked.
+
+    Where the last output has noise that was used before, the last aggregate is released again, a
+    drawn number of times, before the next pair: a mechanism that uses each noise for so many
+    outputs must not always use it for both contexts of one pair, where no single output shows it.
+    Fresh noise never comes back, so a correct mechanism is called once for each output.
+
+    Args:
+        mechanism: What releases. The randomness of the process is left as it is.
+        seed: Root of the generators that are handed over.
+        answers: Outputs of one context that a trial sees.
+        watched: Whether to follow the noise from one output to the next.
+
+    Attributes:
+        sigma: Declared standard deviation of the noise; None where there is no one number.
+        noise: (dim,) noise of each output so far, as far as the aggregate's mean is known.
+    """
+
+    def __init__(self, mechanism: Mechanism, seed: int, answers: int, watched: bool) -> None:
+        self._mechanism, self._seed = mechanism, seed
+        self._answers, self._watched = answers, watched
+        self._last: tuple[Aggregate, Distribution] | None = None
+        self._used: set[bytes] = set()
+        self._repeated = False
+        self.sigma: float | None = None
+        self.noise: list[Floats] = []
+
+    def pair(
+        self, pair: Pair, row: EvidenceRow, laws: DistributionPair = (None, None)
+    ) -> tuple[list[Outputs], list[Outputs]]:
+        """The outputs that the trials of a pair see.
+
+        Args:
+            pair: The pair (PRIVATE).
+            row: Its aggregates.
+            laws: Their output distributions.
+
+        Returns:
+            Outputs of the canary-in and of the canary-out context, one a call.
+        """
+        found: list[list[Outputs]] = [[], []]
+        for of in (1, 0) if pair.out_first else (0, 1):
+            for k in range(self._answers):
+                found[of].append(self._call(row.both[of], laws[of], pair, of, k))
+        return found[0], found[1]
+
+    def before(self, pair: Pair) -> Floats | None:
+        """Perhaps release the last aggregate again.
+
+        Args:
+            pair: The pair that comes next (PRIVATE).
+
+        Returns:
+            (dim,) noise of the last output before the pair; None where it is not known.
+        """
+        if not self._watched or self._last is None:
+            return None
+        if self._repeated:
+            drawn = generator(self._seed, "release", abs(pair.index), DRAWN).integers(MOST_BETWEEN)
+            for k in range(int(drawn)):
+                self._call(*self._last, pair, BETWEEN, k)
+        return self.noise[-1] if self.noise else None
+
+    def _call(
+        self, aggregate: Aggregate, law: Distribution, pair: Pair, stream: int, k: int
+    ) -> Outputs:
+        index = (stream, k) if k else (stream,)
+        rng = generator(self._seed, "release", abs(pair.index), *index)
+        outputs = self._mechanism.release(aggregate, 1, rng)
+        self._last = aggregate, law
+        if isinstance(law, GaussianLaw) and outputs.noisy is not None:
+            self.sigma = law.sigma
+            self.noise.append(np.asarray(outputs.noisy[0] - law.mean))
+            key = (self.noise[-1].round(DIGITS) + 0.0).tobytes()
+            self._repeated = key in self._used
+            self._used.add(key)
+        return outputs
+
+
+def corrected(outputs: Outputs, noise: Floats | None) -> Outputs | None:
+    """Outputs less some noise.
+
+    Args:
+        outputs: What was released.
+        noise: (dim,) what is taken off; None where it is not known.
+
+    Returns:
+        The same outputs with other noisy aggregates; None where there are none of that size.
+    """
+    if noise is None or outputs.noisy is None or outputs.noisy.shape[1] != noise.size:
+        return None
+    return replace(outputs, noisy=outputs.noisy - noise)

@@ -1,0 +1,23 @@
+"""Whole systems with a known fault get the right verdict at claim 1 in 60 pairs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import leakbound
+from leakbound.tasks import Context
+from leakbound.testing.planted_systems import PLANTED, PlantedSystem
+
+
+@pytest.mark.parametrize("planted", PLANTED, ids=lambda planted: planted.id)
+@pytest.mark.parametrize("seed", range(2))
+def test_a_known_fault_gets_the_right_verdict(
+    planted: PlantedSystem, seed: int, rows: Context, tmp_path: Path
+) -> None:
+    result = leakbound.audit(
+        rows, system=planted.make(), pairs=60, epsilon=1.0, seed=seed, out=tmp_path,
+        simulations=0, settings=dict(planted.attack),
+    )  # fmt: skip
+    assert (result.reason or result.verdict) in planted.allowed, str(result)
