@@ -51,6 +51,18 @@ def test_import_is_light() -> None:
     assert done.stdout.strip() == "[]"
 
 
+def test_an_audit_loads_no_library_that_it_does_not_use() -> None:
+    """scipy.stats alone takes a second and 40 MB."""
+    code = (
+        "import sys, tempfile, leakbound; rows = [(str(i), 'ab'[i % 2]) for i in range(20)]; "
+        "leakbound.audit(rows, system=lambda context, query: 'no', pairs=4, shots=4, "
+        "simulations=10, out=tempfile.mkdtemp()); "
+        "print({'scipy.stats', 'scipy.optimize', 'matplotlib', 'pandas'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
+
+
 @cache
 def modules() -> dict[str, object]:
     """Every module by its name; those of the local engine need torch."""
