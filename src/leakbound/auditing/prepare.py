@@ -104,7 +104,7 @@ class Prepared:
 
     @property
     def ignores_context(self) -> bool:
-        """Whether the mechanism guarantees 0-DP: then no attack can see anything, and none has to."""
+        """Whether the mechanism guarantees 0-DP: then no attack can, or has to, see anything."""
         return self.cost.epsilon(0.0) == 0
 
     @property

@@ -31,7 +31,8 @@ def rank_test(high: Sequence[float], low: Sequence[float], two_sided: bool = Fal
         the normal approximation, corrected for ties. 1 if a sample is empty.
 
     Guarantee:
-        Where it is exact, it is at most p with probability at most p if all values are exchangeable.
+        Where it is exact, and all values are exchangeable, it is at most p with probability at
+        most p.
 
     Reference:
         Lehmann, "Nonparametrics" (1975); Fisher (1935).
