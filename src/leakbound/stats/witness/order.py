@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -52,7 +53,7 @@ class OrderModel:
         if keys.size < 2:
             none = np.zeros(0)
             return OrderModel(none.astype(int), none, np.zeros((2, 0))), np.zeros((len(replies), 2))
-        signs = np.stack([_precedence(r, keys) for r in replies])
+        signs = _precedence(replies, keys)
         pairs = _Pairs(signs, np.abs(signs), np.sqrt(np.abs(signs).sum(1) + 1))
         first = pairs.likeness(pairs.means(np.ones(len(signs))))
         score, member = first, np.ones(len(signs))
@@ -74,7 +75,7 @@ class OrderModel:
         """
         if self.keys.size < 2:
             return np.zeros(2)
-        signs = _precedence(reply, self.keys)[None]
+        signs = _precedence([reply], self.keys)
         pairs = _Pairs(signs, np.abs(signs), np.sqrt(np.abs(signs).sum(1) + 1))
         return np.array([pairs.likeness(self.mean)[0], pairs.ratio(self.odds)[0]])
 
@@ -113,12 +114,22 @@ def _frequent(replies: Sequence[EncodedReply]) -> Ints:
     return np.asarray(often[np.argsort(-count[often], kind="stable")][:MOST_KEYS])
 
 
-def _precedence(reply: EncodedReply, keys: Ints) -> Floats:
-    place = np.full(len(keys), np.nan)
-    for at, opening in reversed(list(enumerate(reply.openings))):  # its first place counts
-        place[keys == opening] = at
-    i, j = np.triu_indices(len(keys), 1)
-    return np.asarray(np.nan_to_num(np.sign(place[j] - place[i])))
+def _precedence(replies: Sequence[EncodedReply], keys: Ints) -> Floats:
+    """(replies, pairs of keys) signs; 0 where a reply lacks one of the two."""
+    column = {int(key): at for at, key in enumerate(keys)}
+    place = np.full((len(replies), len(keys)), np.nan)
+    for row, reply in zip(place, replies, strict=True):
+        for at in range(len(reply.openings) - 1, -1, -1):  # its first place counts
+            if (key := column.get(int(reply.openings[at]))) is not None:
+                row[key] = at
+    i, j = _both(len(keys))
+    signs = np.sign(place[:, j] - place[:, i])
+    return np.where(np.isnan(signs), 0.0, signs)
+
+
+@lru_cache(maxsize=MOST_KEYS)
+def _both(count: int) -> tuple[Ints, Ints]:
+    return np.triu_indices(count, 1)
 
 
 def _members(score: Floats) -> Floats:

@@ -62,7 +62,7 @@ class PoolModel:
         lines = tuple(Line.fit(scalars, *names) for names in EXPLAINED)
         order, scores = OrderModel.fit(replies)
         model = PoolModel(corpus.counts(), len(replies), lines, order)
-        words = [model._words(r, own=1) for r in replies]
+        words = model._words(replies, own=1)
         return model, np.column_stack([words, *[line.beyond(scalars) for line in lines], scores])
 
     def features(self, reply: EncodedReply) -> Floats:
@@ -75,17 +75,19 @@ class PoolModel:
             (len(POOL),) numbers.
         """
         beyond = [line.beyond(reply.scalars[None])[0] for line in self.lines]
-        return np.array([*self._words(reply, own=0), *beyond, *self.order.score(reply)])
+        return np.array([*self._words([reply], own=0)[0], *beyond, *self.order.score(reply)])
 
-    def _words(self, reply: EncodedReply, own: int) -> tuple[float, float]:
-        """Share of words that at most one other reply has, and the mean rarity of its words."""
-        if not reply.words.size:
-            return 0.0, 0.0
-        seen = np.zeros(reply.words.size)
-        known = reply.words < self.counts.size
-        seen[known] = self.counts[reply.words[known]] - own
+    def _words(self, replies: Sequence[EncodedReply], own: int) -> Floats:
+        """(replies, 2) share of words that at most one other reply has, and their mean rarity."""
+        sizes = np.array([reply.words.size for reply in replies])
+        every = np.concatenate([reply.words for reply in replies])
+        owner = np.repeat(np.arange(sizes.size), sizes)
+        seen = np.zeros(every.size)
+        known = every < self.counts.size
+        seen[known] = self.counts[every[known]] - own
         rarity = np.log((self.replies + 1) / (seen + 1))
-        return float((seen <= 1).mean()), float(rarity.mean())
+        sums = [np.bincount(owner, of, sizes.size) for of in (seen <= 1, rarity)]
+        return np.stack(sums, 1) / np.maximum(sizes, 1)[:, None]
 
 
 @dataclass(frozen=True, slots=True)
