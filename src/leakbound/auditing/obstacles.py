@@ -62,11 +62,11 @@ def _unreadable(attack: Attack, tally: Tally, controls: ControlCheck) -> Iterato
     answers, unreadable = sum(tally.answers), sum(tally.unreadable)
     if controls.exempt or unreadable <= UNREADABLE * answers:
         return
-    told_apart = [
+    member, nonmember = (
         [1.0] * unread + [0.0] * (all_ - unread)
         for unread, all_ in zip(tally.unreadable, tally.answers, strict=True)
-    ]
-    if rank_test(*told_apart, two_sided=True) <= DIFFER:
+    )
+    if rank_test(member, nonmember, two_sided=True) <= DIFFER:
         return
     yield (
         "unreadable_answers",

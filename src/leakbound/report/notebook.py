@@ -10,11 +10,17 @@ from typing import TYPE_CHECKING
 
 from leakbound.gating.compare import system_name
 from leakbound.report.audit.figures import e_value_figure, histogram_figure, roc_figure
-from leakbound.report.audit.words import bound_sentence, setup_sentence
+from leakbound.report.audit.words import (
+    bound_sentence,
+    check_sentence,
+    reason_sentences,
+    setup_sentence,
+    verdict_words,
+)
 from leakbound.report.influence.figures import position_figures
 from leakbound.report.influence.spans import decoding_name, readings_by_context, top_spans
 from leakbound.report.pages import render
-from leakbound.report.words import sentence, verdict_text
+from leakbound.report.words import sentence
 
 if TYPE_CHECKING:
     from leakbound.attribution import Attribution, InfluenceRecord
@@ -41,10 +47,9 @@ def audit_card(result: AuditResult) -> str:
     figures = [roc_figure(result), histogram_figure(result)]
     if result.e_values is not None and result.e_values.pairs:
         figures.append(e_value_figure(result.e_values, result.attack["mechanism"]))
-    findings = (finding.sentence for finding in result.findings)
-    tried = f"Tried: {setup_sentence(result)}"
-    lines = (bound_sentence(result), *result.sentences, *findings, *result.warnings, tried)
-    title = f"{verdict_text(result.verdict).upper()}: {system_name(result)}"
+    tried = f"Tried: {setup_sentence(result)} {check_sentence(result)}"
+    lines = (bound_sentence(result), *reason_sentences(result), *result.warnings, tried)
+    title = f"{verdict_words(result)}: {system_name(result)}"
     return _card(title, lines, (), figures)
 
 

@@ -17,11 +17,14 @@ from leakbound.report.audit.figures import (
 from leakbound.report.audit.words import (
     ESTIMATE_HEAD,
     bound_sentence,
+    check_sentence,
     estimate_row,
+    reason_sentences,
     setup_sentence,
+    verdict_words,
 )
 from leakbound.report.pages import render
-from leakbound.report.words import LIMITS, decimal, sentence, verdict_text
+from leakbound.report.words import LIMITS, decimal, verdict_text
 from leakbound.stats import cut
 
 if TYPE_CHECKING:
@@ -49,6 +52,8 @@ class _Section:
     name: str
     bound: str
     setup: str
+    checked: str
+    verdict: str
     reasons: tuple[str, ...]
     figures: tuple[tuple[str, str], ...]
     estimates: tuple[tuple[str, ...], ...]
@@ -75,13 +80,14 @@ def page(results: Sequence[AuditResult], title: str | None = None) -> str:
 
 
 def _section(result: AuditResult) -> _Section:
-    findings = (finding.sentence for finding in result.findings)
     return _Section(
         result=result,
         name=system_name(result),
         bound=bound_sentence(result),
         setup=setup_sentence(result),
-        reasons=tuple(map(sentence, (*result.sentences, *findings))),
+        checked=check_sentence(result),
+        verdict=verdict_words(result),
+        reasons=reason_sentences(result),
         figures=tuple(audit_figures(result)),
         estimates=tuple(map(estimate_row, result.estimates)),
         prompt=tuple(IMAGE.split(result.example_prompt)),

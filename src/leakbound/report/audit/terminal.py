@@ -6,9 +6,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from leakbound.gating.compare import system_name
-from leakbound.report.audit.words import bound_sentence, setup_sentence
+from leakbound.report.audit.words import (
+    bound_sentence,
+    check_sentence,
+    reason_sentences,
+    setup_sentence,
+    verdict_words,
+)
 from leakbound.report.text import aligned
-from leakbound.report.words import decimal, sentence, verdict_text
+from leakbound.report.words import decimal, verdict_text
 from leakbound.stats import cut
 
 if TYPE_CHECKING:
@@ -31,12 +37,11 @@ def summary(result: AuditResult) -> str:
     Returns:
         A few lines.
     """
-    verdict = verdict_text(result.verdict).upper()
-    lines = [f"{verdict}: {system_name(result)}", f"  {bound_sentence(result)}"]
-    lines += [f"  {sentence(one)}" for one in result.sentences]
-    lines += [f"  {sentence(finding.sentence)}" for finding in result.findings]
+    lines = [f"{verdict_words(result)}: {system_name(result)}", f"  {bound_sentence(result)}"]
+    lines += [f"  {one}" for one in reason_sentences(result)]
     lines += [f"  Warning: {warning}" for warning in result.warnings]
     lines += [f"  Tried: {setup_sentence(result)}"]
+    lines += [f"  {checked}"] if (checked := check_sentence(result)) else []
     unparsable, answers = result.counts["unparsable_answers"], result.counts["answers"]
     if unparsable:
         lines += [

@@ -7,19 +7,74 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from leakbound.report.words import KINDS
+from leakbound.report.words import KINDS, sentence, verdict_text
 from leakbound.stats import cut
 
 if TYPE_CHECKING:
     from leakbound.auditing import AuditResult
     from leakbound.stats import Estimate
 
-__all__ = ["ESTIMATE_HEAD", "bound_sentence", "estimate_row", "setup_sentence"]
+__all__ = [
+    "ESTIMATE_HEAD", "bound_sentence", "check_sentence", "estimate_row", "reason_sentences",
+    "setup_sentence", "verdict_words",
+]  # fmt: skip
 
 ESTIMATE_HEAD = (
     "Method", "ε", "μ", "Kind", "δ", "Confidence", "Counts", "Threshold", "Assumptions",
 )  # fmt: skip
 IMPLIED = "implied_epsilon"  # of an estimate of mu: no bound of its own
+
+
+def verdict_words(result: AuditResult) -> str:
+    """The verdict as a heading.
+
+    Args:
+        result: A finished audit.
+
+    Returns:
+        The verdict in capitals; of an inconclusive one, with its reason code.
+    """
+    reason = "" if result.reason is None else f" ({result.reason})"
+    return verdict_text(result.verdict).upper() + reason
+
+
+def reason_sentences(result: AuditResult) -> tuple[str, ...]:
+    """Why the verdict is what it is, and what else was found.
+
+    Args:
+        result: A finished audit.
+
+    Returns:
+        Sentences; none is said twice.
+    """
+    findings = [
+        finding.sentence
+        for finding in result.findings
+        if not any(reason.startswith(finding.sentence) for reason in result.sentences)
+    ]
+    return tuple(map(sentence, (*result.sentences, *findings)))
+
+
+def check_sentence(result: AuditResult) -> str:
+    """What was checked before the verdict: controls, and whether the system remembers.
+
+    Args:
+        result: A finished audit.
+
+    Returns:
+        One or two sentences; empty for results of version 1.
+    """
+    controls, state = result.controls, result.state
+    found = []
+    if controls is not None and controls.p_value is not None:
+        seen = "saw" if controls.seen else "did not see"
+        found.append(
+            f"The attack {seen} the canary where it stood everywhere ({controls.pairs} contexts "
+            f"each with and without it, p = {controls.p_value:.2g})."
+        )
+    if state is not None and state.found is None:
+        found.append(f"No sign that the system remembers ({state.repeats} queries asked again).")
+    return " ".join(found)
 
 
 def bound_sentence(result: AuditResult) -> str:
