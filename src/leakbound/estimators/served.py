@@ -23,8 +23,9 @@ class ServedColumns:
     """Turns served scores into the columns that an e-process reads.
 
     Plain thresholds see noise of a wrong scale, and noise that is the same for every output. The
-    same after the last noise was taken off see noise that is used again. The last column sees
-    outputs that come back: noise that depends on the data, or has few values.
+    same after the last noise was taken off see noise that is used again. The last columns see
+    scores that come back, of outputs as they are and less the last noise: noise that depends on the
+    data, has few values, or is used again.
 
     Args:
         thresholds: (K,) thresholds of the score.
@@ -37,13 +38,7 @@ class ServedColumns:
         middle = (levels[1:] + levels[:-1]) / 2
         at = np.linspace(0, max(len(middle) - 1, 0), MOST_CORRECTED).round().astype(int)
         self._corrected = middle[np.unique(at)] if middle.size else middle
-        self._seen: dict[float, int] = {}
-
-    @property
-    def count(self) -> int:
-        """Number of columns."""
-        more = self._corrected.size
-        return self._thresholds.size + (more + 1 if more else 0)
+        self._plain, self._less = _Recalled(), _Recalled()
 
     def of(self, scores: PairedScores, corrected: PairedScores | None) -> tuple[Floats, Floats]:
         """The columns of the next pairs, in their order.
@@ -53,28 +48,38 @@ class ServedColumns:
             corrected: The same, less the noise of the output that was served before the pair.
 
         Returns:
-            (x, y), each (pairs, count) in [0, 1].
+            (x, y), each (pairs, columns) in [0, 1].
         """
-        one = [_above(scores.member, self._thresholds), _above(scores.nonmember, self._thresholds)]
-        if not self._corrected.size:
-            return one[0], one[1]
-        less = corrected or PairedScores(scores.member + np.nan, scores.nonmember + np.nan)
-        other = [_above(values, self._corrected) for values in (less.member, less.nonmember)]
-        again = self._again(scores)
-        x, y = (np.hstack([one[i], other[i], again[i][:, None]]) for i in (0, 1))
-        return x, y
+        member, nonmember = (
+            [_above(values, self._thresholds)] for values in (scores.member, scores.nonmember)
+        )
+        if self._corrected.size:
+            unknown = np.full(len(scores), np.nan)
+            less = corrected or PairedScores(unknown, unknown)
+            for found, values in ((member, less.member), (nonmember, less.nonmember)):
+                found.append(_above(values, self._corrected))
+            for recalled, pairs in ((self._plain, scores), (self._less, less)):
+                for found, columns in zip((member, nonmember), recalled.of(pairs), strict=True):
+                    found.append(columns)
+        return np.hstack(member), np.hstack(nonmember)
 
-    def _again(self, scores: PairedScores) -> tuple[Floats, Floats]:
-        """1 where earlier canary-in outputs had this score more often, 0 where others had."""
-        found = np.full((2, len(scores)), 0.5)
-        for at, (member, nonmember) in enumerate(
-            zip(scores.member.round(DIGITS), scores.nonmember.round(DIGITS), strict=True)
-        ):
-            keys = float(member), float(nonmember)
-            found[:, at] = [(1 + np.sign(self._seen.get(key, 0))) / 2 for key in keys]
-            self._seen[keys[0]] = self._seen.get(keys[0], 0) + 1
-            self._seen[keys[1]] = self._seen.get(keys[1], 0) - 1
-        return found[0], found[1]
+
+class _Recalled:
+    """Was a score seen before, and in which context more often?"""
+
+    def __init__(self) -> None:
+        self._seen: dict[float, int] = {}
+
+    def of(self, scores: PairedScores) -> tuple[Floats, Floats]:
+        """(x, y), each (pairs, 2): 1 if more often in the canary-in context; 0 if in the other."""
+        member, nonmember = np.round(scores.member, DIGITS), np.round(scores.nonmember, DIGITS)
+        known = np.zeros((2, len(scores)))
+        for at, keys in enumerate(zip(member.tolist(), nonmember.tolist(), strict=True)):
+            known[:, at] = [self._seen.get(key, 0) for key in keys]
+            for key, more in zip(keys, (1, -1), strict=True):
+                self._seen[key] = self._seen.get(key, 0) + more
+        columns = [np.stack([one > 0, one >= 0], 1).astype(float) for one in known]
+        return columns[0], columns[1]
 
 
 def _above(scores: Floats, thresholds: Floats) -> Floats:

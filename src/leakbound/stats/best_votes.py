@@ -64,6 +64,8 @@ class BestVotes:
         levels: Thresholds of the difference to the best other class; 0 asks who wins.
         shared: Whether both contexts of a pair share the votes that the canary does not touch, so
             that one vote moves at most.
+        wins: Whether the score is 1 where the class wins, and 0 elsewhere: its threshold is then
+            one half.
 
     Raises:
         UsageError: If an argument lies outside its range.
@@ -79,6 +81,7 @@ class BestVotes:
     sigma: float
     levels: tuple[float, ...] = (0.0,)
     shared: bool = True
+    wins: bool = False
 
     def __post_init__(self) -> None:
         positive("sigma", self.sigma)
@@ -90,8 +93,8 @@ class BestVotes:
 
     @property
     def thresholds(self) -> Floats:
-        """(K,) thresholds."""
-        return np.asarray(self.levels, float)
+        """(K,) thresholds of the score."""
+        return np.full(1, 0.5) if self.wins else np.asarray(self.levels, float)
 
     def chances(self, histograms: npt.ArrayLike) -> Floats:
         """Chances of some vote counts.
@@ -103,7 +106,11 @@ class BestVotes:
             (n, K) probabilities.
         """
         votes = np.asarray(histograms, float)
-        return best_chance(votes[:, 0], votes[:, 1:], self.sigma, self.thresholds)
+        return best_chance(votes[:, 0], votes[:, 1:], self.sigma, self._margins)
+
+    @property
+    def _margins(self) -> Floats:
+        return np.zeros(1) if self.wins else self.thresholds
 
     def expected(self) -> tuple[Floats, Floats]:
         """(x, y), each (K,): one vote for the class while all others agree on another, and none."""

@@ -1,0 +1,70 @@
+"""Outputs are audited as they are served: noise that is fresh on average only is found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from leakbound.auditing import AuditResult, make_spec, prepare, run_audit
+from leakbound.auditing.build import Handed
+from leakbound.mechanisms import ReportNoisyMax
+from leakbound.models import Scripted
+from leakbound.tasks import Context, Outputs, Votes
+from leakbound.testing.served_defects import SERVED_DEFECTS, FreshNoise
+
+
+def audited(
+    rows: Context, model: Scripted, out: Path, kind: type[FreshNoise], **values: object
+) -> AuditResult:
+    given = {"pairs": 60, "shots": 20, "epsilon": 1, "simulations": 6000, **values}
+    mechanism = kind.calibrated(1.0, 1e-5, partitions=10)
+    ready = prepare(make_spec(given), model, rows=rows, handed=Handed(mechanism=mechanism))
+    return run_audit(ready, out)[0]
+
+
+@pytest.mark.parametrize("kind", SERVED_DEFECTS, ids=lambda kind: kind.name)
+def test_broken_noise_is_a_violation_within_60_pairs(
+    rows: Context, leaky: Scripted, tmp_path: Path, kind: type[FreshNoise]
+) -> None:
+    """The declared noise keeps the claim, and its mean over many outputs of a call may be right."""
+    result = audited(rows, leaky, tmp_path, kind, stop_when_rejected=True)
+    assert result.verdict == "violation"
+    assert result.e_values is not None
+    assert (result.e_values.rejected_at or 61) <= 60
+
+
+def test_fresh_noise_is_no_violation(rows: Context, leaky: Scripted, tmp_path: Path) -> None:
+    """One seeded audit; the defects above are rejected by the same one."""
+    result = audited(rows, leaky, tmp_path, FreshNoise)
+    assert result.verdict == "no_violation"
+    assert (result.bound.epsilon or 0.0) < 1.0
+
+
+CALLS: list[int] = []
+
+
+@dataclass(frozen=True, slots=True)
+class Recording(ReportNoisyMax):
+    """Notes how it is called, and that the randomness of the process is left alone."""
+
+    name: ClassVar[str] = "recording"
+
+    def release(self, aggregate: Votes, draws: int, rng: np.random.Generator) -> Outputs:
+        CALLS.append(draws)
+        return ReportNoisyMax(self.sigma, self.partitions).release(aggregate, draws, rng)
+
+
+def test_a_trial_of_several_outputs_makes_one_call_for_each(
+    rows: Context, leaky: Scripted, tmp_path: Path
+) -> None:
+    CALLS.clear()
+    mechanism = Recording.calibrated(4.0, 1e-5, partitions=4)
+    spec = make_spec({"pairs": 6, "shots": 8, "answers": 3, "epsilon": 4, "simulations": 120,
+                      "controls": 0})  # fmt: skip
+    run_audit(prepare(spec, leaky, rows=rows, handed=Handed(mechanism=mechanism)), tmp_path)
+    assert CALLS.count(1) == 6 * 2 * 3
+    assert len(CALLS) == 6 * 2 * 3 + 6 * 2, "and one call for the simulated outputs of a context"
