@@ -12,6 +12,7 @@ __all__ = ["rank_test", "sign_test"]
 
 Floats = npt.NDArray[np.float64]
 EXACT = 40  # values up to which the distribution of the rank sum is enumerated: milliseconds
+COUNTED = 2000  # values of two kinds up to which all choices are counted, in whole numbers
 CLOSE = 1e-9  # sums of ranks are multiples of a half
 
 
@@ -19,7 +20,7 @@ def rank_test(high: Sequence[float], low: Sequence[float], two_sided: bool = Fal
     """p-value against the hypothesis that two samples come from one distribution.
 
     The statistic is the sum of mid-ranks (Wilcoxon, Mann and Whitney) given all values, so ties are
-    taken into account. Values of two kinds only make it Fisher's exact test, at any size.
+    taken into account. Values of two kinds only make it Fisher's exact test.
 
     Args:
         high: (n,) values that should be larger under the alternative.
@@ -27,8 +28,8 @@ def rank_test(high: Sequence[float], low: Sequence[float], two_sided: bool = Fal
         two_sided: Whether `high` may be larger or smaller under the alternative.
 
     Returns:
-        The p-value: exact up to 40 values, or where there are two different values only; else by
-        the normal approximation, corrected for ties. 1 if a sample is empty.
+        The p-value: exact up to 40 values, or 2,000 of two kinds only; else by the normal
+        approximation, corrected for ties. 1 if a sample is empty.
 
     Guarantee:
         Where it is exact, and all values are exchangeable, it is at most p with probability at
@@ -87,11 +88,12 @@ def _upper_tail(ranks: Floats, chosen: int, found: float) -> float:
     kinds, counts = np.unique(ranks, return_counts=True)
     if len(kinds) == 1:
         return 1.0
-    if len(kinds) == 2:
+    if len(kinds) == 2 and len(ranks) <= COUNTED:
         return _fisher(kinds, counts, chosen, found)
     if len(ranks) <= EXACT:
         return _enumerated(ranks, chosen, found)
-    return _normal(ranks, counts, chosen, found)
+    step = float(np.diff(kinds).min())
+    return _normal(counts, chosen, found - step / 2)
 
 
 def _fisher(kinds: Floats, counts: npt.NDArray[np.int64], chosen: int, found: float) -> float:
@@ -117,10 +119,10 @@ def _enumerated(ranks: Floats, chosen: int, found: float) -> float:
     return float(ways[chosen, least:].sum() / ways[chosen].sum())
 
 
-def _normal(ranks: Floats, counts: npt.NDArray[np.int64], chosen: int, found: float) -> float:
-    """The normal approximation with its correction for ties and for whole steps."""
-    total = len(ranks)
+def _normal(counts: npt.NDArray[np.int64], chosen: int, found: float) -> float:
+    """The normal approximation with its correction for ties."""
+    total = int(counts.sum())
     ties = float((counts**3 - counts).sum())
     spread = chosen * (total - chosen) / 12 * (total + 1 - ties / (total * (total - 1)))
-    z = (found - chosen * (total + 1) / 2 - 0.5) / math.sqrt(spread)
+    z = (found - chosen * (total + 1) / 2) / math.sqrt(spread)
     return 0.5 * math.erfc(z / math.sqrt(2))
