@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from leakbound.testing import auditors, noisy, wiring
+from leakbound.testing import auditors, noisy, whole_audits, wiring
 from leakbound.testing.auditor import AuditorFinding, Rng
 from leakbound.testing.leaks import event
 
@@ -101,4 +101,6 @@ DEFECTS: tuple[Defect, ...] = (
     _noisy("resample-then-cp", auditors.resample_then_cp, 1),
     _noisy("index-shift", auditors.index_shift, 1),
     _noisy("first-token-drop", auditors.first_token_drop, 1),
+    _noisy("claim-not-tested", whole_audits.claim_not_tested, 3),
+    *(Defect(name, what, check, 1) for name, what, check in whole_audits.WHOLE),
 )

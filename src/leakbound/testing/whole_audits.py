@@ -1,0 +1,78 @@
+"""Known faults of whole systems, audited from end to end as a user would."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from functools import partial
+
+from leakbound.api import audit
+from leakbound.auditing import AuditResult
+from leakbound.privacy import Gaussian
+from leakbound.tasks import Context
+from leakbound.tasks.synthetic import help_desk
+from leakbound.testing.auditor import AuditorFinding, Rng
+from leakbound.testing.planted_systems import PLANTED, PlantedSystem, System, leaks
+
+__all__ = ["WHOLE", "claim_not_tested", "planted", "response"]
+
+PAIRS, SHOTS, CLAIM = 60, 8, 1.0
+TRUE = 0.5  # epsilon of the correct reference: below the claim
+WEAK = Gaussian(1.0, 1 / 8)  # a declared guarantee far above the claim
+
+
+def response(epsilon: float, rng: Rng) -> System:
+    """Randomised response: the right answer, flipped with probability 1/(1 + e^epsilon).
+
+    Args:
+        epsilon: True epsilon.
+        rng: Source of the flips.
+
+    Returns:
+        A system that keeps no state.
+    """
+    honest, flipped = leaks(), 1 / (1 + math.exp(epsilon))
+
+    def answer(context: Context, query: str) -> str:
+        said = honest(context, query)
+        return said if rng.random() >= flipped else {"yes": "no", "no": "yes"}[said]
+
+    return answer
+
+
+def planted(which: PlantedSystem, broken: bool, rng: Rng) -> AuditorFinding:
+    """Audit a planted system, or the correct reference by the same attack.
+
+    Args:
+        which: The planted system.
+        broken: Whether to audit it, not its reference.
+        rng: Source of the rows, the seed and the reference's flips.
+
+    Returns:
+        Whether the verdict is right; for the reference, whether it is accused.
+    """
+    system = which.make() if broken else response(TRUE, rng)
+    result = _audited(system, rng, dict(which.attack) if broken else {})
+    said = result.reason or result.verdict
+    accused = said in ("violation", "stateful_system")
+    return AuditorFinding(said in which.allowed if broken else accused, PAIRS, said)
+
+
+def claim_not_tested(broken: bool, rng: Rng) -> AuditorFinding:
+    """A system of true epsilon 5 declares a weaker guarantee than it claims."""
+    result = _audited(response(5.0 if broken else TRUE, rng), rng, {}, WEAK if broken else None)
+    return AuditorFinding(result.verdict == "violation", PAIRS, str(result))
+
+
+def _audited(
+    system: System, rng: Rng, settings: dict[str, object], guarantee: Gaussian | None = None
+) -> AuditResult:
+    rows, seed = help_desk(120, rng), int(rng.integers(1 << 31))
+    with tempfile.TemporaryDirectory() as out:
+        return audit(
+            rows, system=system, pairs=PAIRS, shots=SHOTS, epsilon=CLAIM, guarantee=guarantee,
+            seed=seed, simulations=0, settings=settings, out=out,
+        )  # fmt: skip
+
+
+WHOLE = tuple((one.id, one.what, partial(planted, one)) for one in PLANTED)
