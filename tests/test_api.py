@@ -20,7 +20,8 @@ from leakbound.errors import UsageError
 from leakbound.mechanisms import ReportNoisyMax, ZeroShot
 from leakbound.tasks import Context
 
-SMALL = {"pairs": 6, "shots": 4, "simulations": 1000}
+SMALL = {"pairs": 6, "shots": 4, "simulations": 1000, "controls": 0, "state_check": 0.0}
+CALLS = 12  # two contexts of each pair
 SYSTEM = """
 calls = []
 
@@ -51,13 +52,13 @@ def test_a_function_is_known_by_its_file(rows: Context, tmp_path: Path) -> None:
     file, out = tmp_path / "mine.py", tmp_path / "runs"
     first = loaded(file, SYSTEM)
     record = leakbound.audit(rows, system=first.leaky, out=out, **SMALL)
-    assert len(first.calls) == 12
+    assert len(first.calls) == CALLS
     again = loaded(file, SYSTEM)
     assert leakbound.audit(rows, system=again.leaky, out=out, **SMALL).to_json() == record.to_json()
     assert not again.calls
     changed = loaded(file, SYSTEM.replace('"yes"', '"no"'))
     leakbound.audit(rows, system=changed.leaky, out=out, **SMALL)
-    assert len(changed.calls) == 12
+    assert len(changed.calls) == CALLS
 
 
 def closing_over(said: str, calls: list[int]) -> Callable[[Any, str], str]:
@@ -72,7 +73,7 @@ def test_a_closure_is_never_taken_for_an_earlier_one(rows: Context, tmp_path: Pa
     for said in ("yes", "no"):
         calls: list[int] = []
         leakbound.audit(rows, system=closing_over(said, calls), out=tmp_path, **SMALL)
-        assert len(calls) == 12
+        assert len(calls) == CALLS
 
 
 ALIKE = """
@@ -105,7 +106,7 @@ def test_systems_of_one_name_and_file_are_not_taken_for_each_other(
             leakbound.audit(rows, system=one, out=tmp_path / "runs", **SMALL | {"pairs": 24})
             for one in pair
         )
-        assert (sound.verdict, leaky.verdict) == ("no_violation", "violation")
+        assert (sound.verdict, leaky.verdict) == ("inconclusive", "violation")
 
 
 @dataclass(frozen=True, slots=True)

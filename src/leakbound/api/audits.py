@@ -55,6 +55,8 @@ def audit(
     pairs: int = 100,
     shots: int = 20,
     answers: int = 1,
+    controls: int = 8,
+    state_check: float | None = None,
     seed: int = 0,
     store_text: Literal["none", "canary_only", "all"] = "canary_only",
     simulations: int = 400_000,
@@ -97,6 +99,10 @@ def audit(
         pairs: Paired trials.
         shots: Examples in a context.
         answers: Outputs of one context that a trial sees.
+        controls: Control pairs (canary everywhere, canary nowhere), which show whether the attack
+            sees anything; 0: none, and then the verdict is never no_violation.
+        state_check: Share of the pairs whose first query is asked again, to find a system that
+            remembers; None: all, or a quarter where a system says that it keeps no state.
         seed: Root of all randomness.
         store_text: Which texts the run may keep.
         simulations: Simulated outputs for the curves; they enter no bound.

@@ -43,6 +43,8 @@ class AuditOptions(TypedDict, total=False):
     pairs: int
     shots: int
     answers: int
+    controls: int
+    state_check: float | None
     seed: int
     store_text: Literal["none", "canary_only", "all"]
     simulations: int
