@@ -16,8 +16,8 @@ def leaky(context, query):
     return "yes" if any(row.input == canary for row in context) else "no"
 
 
-def sound(context, query):
-    return "no"
+def sound(context, query):  # no single example decides
+    return "yes" if sum(row.input == query.split('"')[1] for row in context) > 1 else "no"
 """
 
 

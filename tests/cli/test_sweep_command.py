@@ -25,7 +25,8 @@ def answer(context, query):
     return "yes" if any(e.input == canary for e in context) else "no"
 """
 LEAKY = ("--system", "python:system.py:answer", "--data", "rows.jsonl", "--pairs", "30", "--grid",
-         "shots=3,4,5,6", "--batch-pairs", "2")  # fmt: skip
+         "shots=3,4,5,6", "--batch-pairs", "2", "--controls", "0",
+         "--state-check", "0")  # fmt: skip
 
 
 def cli(cwd: Path, *args: str) -> tuple[int, str, str]:
@@ -73,7 +74,7 @@ def test_a_grid_of_a_file_asks_once_and_reports(folder: Path) -> None:
     (folder / "sweep.yaml").write_text(
         "mechanism: report_noisy_max\npairs: 5\nshots: 4\nmechanism.partitions: 2\n"
         "simulations: 2000\n"
-        "grid:\n  epsilon: [1, 2]\n  estimator: [e_process, joint_votes]\n"
+        "grid:\n  epsilon: [1, 2]\n  estimator: [e_process, vote_band]\n"
     )
     command = (
         "sweep",
@@ -120,14 +121,14 @@ def test_points_that_cannot_be_run_are_refused_or_listed(folder: Path) -> None:
         "--shots",
         "3",
         "--grid",
-        "estimator=e_process,joint_votes",
+        "estimator=e_process,vote_band",
         "--out",
         "some",
     )
     code, _, err = cli(folder, *grid)
     assert code == 2
     assert "1 of 2 points of the sweep cannot be run" in err
-    assert "estimator=joint_votes: joint_votes needs votes under Gaussian noise" in err
+    assert "estimator=vote_band: vote_band needs votes under Gaussian noise" in err
     assert not (folder / "calls.txt").exists()
     code, out, _ = cli(folder, *grid, "--skip-invalid")
     assert code == 1

@@ -151,8 +151,9 @@ LOOKUPS: dict[str, tuple[set[str], str]] = {
         "what a tested callable holds: functions, methods and objects have different parts",
     ),
     "systems/callable.py": (
-        {"*", "__self__", "answer", "stateful"}, "objects of users: callables and rich replies"
+        {"__self__", "answer", "stateful"}, "objects of users: callables, or with such members"
     ),
+    "systems/replies.py": ({"*"}, "objects of users: rich replies have the parts that they have"),
     "testing/conformance.py": ({"name"}, "names what lacks members in the report on what it lacks"),
     "testing/conformance_behavior.py": ({"*"}, "finds what a mechanism lacks"),
     "tuning/search.py": ({"name"}, "a reflection model is a model or any callable"),
