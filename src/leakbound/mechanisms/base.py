@@ -59,6 +59,17 @@ class MechanismBase(Mechanism):
         """None: no noisy votes are released."""
         return None
 
+    def disjoint_parts(self, shots: int) -> tuple[tuple[int, ...], ...]:
+        """Empty: no voters are known that share no example.
+
+        Args:
+            shots: Number of examples in the context.
+
+        Returns:
+            ().
+        """
+        return ()
+
     @property
     def source(self) -> str:
         """Fingerprint of the files of the class and its bases; "" for those of this package."""

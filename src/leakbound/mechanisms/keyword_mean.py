@@ -35,6 +35,7 @@ from leakbound.tasks import (
     Task,
     Vector,
 )
+from leakbound.tasks.partition import places_by_position
 
 __all__ = ["KeywordMean"]
 
@@ -163,6 +164,17 @@ class KeywordMean(CalibratedMechanism):
             `partitions`.
         """
         return self.partitions
+
+    def disjoint_parts(self, shots: int) -> tuple[tuple[int, ...], ...]:
+        """The partitions.
+
+        Args:
+            shots: Number of examples in the context.
+
+        Returns:
+            Places of the examples of each partition.
+        """
+        return places_by_position(shots, self.partitions)
 
     def noise_in_collect(self, task: Task, query: Query) -> bool:
         """Noise is drawn in `release` only.

@@ -35,7 +35,7 @@ from leakbound.tasks import (
     Task,
     Vector,
 )
-from leakbound.tasks.partition import split_by_position
+from leakbound.tasks.partition import places_by_position, split_by_position
 
 __all__ = ["ProductOfExperts"]
 
@@ -182,6 +182,17 @@ class ProductOfExperts(CalibratedMechanism):
             The number of groups, rounded up.
         """
         return -(-shots // self.group_size)
+
+    def disjoint_parts(self, shots: int) -> tuple[tuple[int, ...], ...]:
+        """The groups.
+
+        Args:
+            shots: Number of examples in the context.
+
+        Returns:
+            Places of the examples of each group.
+        """
+        return places_by_position(shots, self.voters(shots))
 
     def noise_in_collect(self, task: Task, query: Query) -> bool:
         """The tokens of a free answer are drawn while collecting.

@@ -113,6 +113,20 @@ class Mechanism(Protocol):
         """
 
     @abstractmethod
+    def disjoint_parts(self, shots: int) -> tuple[tuple[int, ...], ...]:
+        """Which examples each voter on the answer is shown, where no two voters share one.
+
+        An audit of answers reads it to place copies of the canary in other parts.
+
+        Args:
+            shots: Number of examples in the context.
+
+        Returns:
+            Places of the examples, from 0, for each voter; empty where voters share examples, where
+            the parts do not vote on the answer, and where they are not known.
+        """
+
+    @abstractmethod
     def noise_in_collect(self, task: Task, query: Query) -> bool:
         """Whether `collect` draws noise, or reads how much there is, for this query.
 

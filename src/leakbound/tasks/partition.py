@@ -5,7 +5,24 @@ from __future__ import annotations
 from leakbound.errors import UsageError
 from leakbound.tasks.example import Context
 
-__all__ = ["split_by_position"]
+__all__ = ["places_by_position", "split_by_position"]
+
+
+def places_by_position(shots: int, count: int) -> tuple[tuple[int, ...], ...]:
+    """Places of the examples of each part; example i goes to part i mod `count`.
+
+    Args:
+        shots: Number of examples.
+        count: Number of parts, at least 1.
+
+    Returns:
+        `count` tuples of places, from 0.
+
+    Examples:
+        >>> places_by_position(5, 2)
+        ((0, 2, 4), (1, 3))
+    """
+    return tuple(tuple(range(i, shots, count)) for i in range(count))
 
 
 def split_by_position(context: Context, count: int) -> list[Context]:
@@ -37,4 +54,5 @@ def split_by_position(context: Context, count: int) -> list[Context]:
             f"{count} partitions of {len(context)} examples leave some empty; use between 1 and "
             f"{len(context)} partitions."
         )
-    return [context[i::count] for i in range(count)]
+    parts = places_by_position(len(context), count)
+    return [tuple(context[i] for i in part) for part in parts]

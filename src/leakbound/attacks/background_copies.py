@@ -1,0 +1,187 @@
+"""How many partitions show the canary's text in both contexts of a pair: pure arithmetic.
+
+In a context of T partitions that all vote "no", one vote more does not change the winner. A
+guarantee holds for every pair of neighbouring contexts, so an attacker may choose a pair that one
+vote decides: the canary's text also stands in k other partitions, in both contexts.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from leakbound._check import positive
+from leakbound.errors import UsageError
+from leakbound.stats.best_votes import best_chance
+
+__all__ = ["VoteContexts", "edge_copies"]
+
+Floats = npt.NDArray[np.float64]
+LARGEST = 50.0  # epsilon beyond which no number of pairs in use certifies anything
+HALVINGS = 40  # of that interval: to 5e-11, finer than contexts differ
+STAKES = np.linspace(0.0, 0.99, 67)[1:]  # shares of the largest stake; neighbours differ by 1.5 %
+
+
+def edge_copies(partitions: int, member_first: bool = True) -> int:
+    """Copies with which one vote decides which of two answers has the most votes.
+
+    Args:
+        partitions: T, the number of partitions, at least 1.
+        member_first: Whether a tie without noise goes to the answer that speaks for a member, as an
+            argmax over votes does if that answer is listed first. It matters for even T only.
+
+    Returns:
+        (T - 1)/2 for odd T. For even T, a tie is one of both contexts: T/2 - 1 copies make it the
+        canary-in context, and T/2 the canary-out context, where the tie goes against a member.
+
+    Examples:
+        >>> edge_copies(11), edge_copies(10), edge_copies(10, member_first=False)
+        (5, 4, 5)
+    """
+    if partitions < 1:
+        raise UsageError(f"partitions is {partitions}; it must be at least 1.")
+    return (partitions - 1) // 2 + (partitions % 2 == 0 and not member_first)
+
+
+@dataclass(frozen=True, slots=True)
+class VoteContexts:
+    """Pairs of contexts of T votes: k + 1 votes for a member beside k, and all others against.
+
+    Every count of votes gets Gaussian noise, that of the classes without a vote too, and the class
+    with the largest is released.
+
+    Attributes:
+        partitions: T, at least 1.
+        sigma: Standard deviation of the noise on each count, in votes, above 0.
+        classes: Classes that a vote may be for, at least 2.
+
+    Raises:
+        UsageError: If an argument lies outside its range.
+
+    Examples:
+        >>> contexts = VoteContexts(partitions=11, sigma=1.0, classes=2)
+        >>> round(float(contexts.epsilons(delta=1e-5)[edge_copies(11)]), 3)
+        1.154
+    """
+
+    partitions: int
+    sigma: float
+    classes: int
+
+    def __post_init__(self) -> None:
+        positive("sigma", self.sigma)
+        if self.partitions < 1 or self.classes < 2:
+            raise UsageError(
+                f"there are {self.partitions} partitions and {self.classes} classes; there must be "
+                "at least 1 and 2."
+            )
+
+    def chances(self) -> tuple[Floats, Floats]:
+        """Exact chances that the answer that speaks for a member is released.
+
+        Returns:
+            (p, q), each (T,): of the canary-in and the canary-out context with 0, 1, ..., T - 1
+            copies.
+        """
+        own = np.arange(self.partitions + 1.0)
+        others = np.zeros((own.size, self.classes - 1))
+        others[:, 0] = self.partitions - own
+        wins = best_chance(own, others, self.sigma, np.zeros(1))[:, 0]
+        return wins[1:], wins[:-1]
+
+    def epsilons(self, delta: float) -> Floats:
+        """epsilon(delta) of one released answer.
+
+        Args:
+            delta: delta of the claim, in [0, 1).
+
+        Returns:
+            (T,) for 0, 1, ..., T - 1 copies: the larger of ln((p - delta)/q) and
+            ln((1 - q - delta)/(1 - p)); 0 where delta covers the difference.
+        """
+        found = [_loss(x, y, delta) for x, y in _both(*self.chances())]
+        return np.asarray(np.max(found, axis=0))
+
+    def certified(self, delta: float, pairs: int, confidence: float, exact: bool) -> Floats:
+        """epsilon that so many such pairs certify, by an e-process with the best constant stake.
+
+        Exact chances give the same growth in every pair; of single outputs, it is the expected
+        growth. The first needs contexts that differ often enough to outweigh the largest loss that
+        a stake allows for; the second also has to see the rare event.
+
+        Args:
+            delta: delta of the claim, in [0, 1).
+            pairs: Planned number of pairs, at least 1.
+            confidence: Of the bound, in (0, 1).
+            exact: Whether exact chances decide, not single outputs.
+
+        Returns:
+            (T,) for 0, 1, ..., T - 1 copies.
+        """
+        level = math.log(1 / (1 - confidence)) / positive("pairs", pairs)
+        growth = _exact_growth if exact else _single_growth
+        low, high = np.zeros(self.partitions), np.full(self.partitions, LARGEST)
+        sides = _both(*self.chances())
+        for _ in range(HALVINGS):
+            middle = (low + high) / 2
+            found = np.max([growth(x, y, np.exp(middle), delta) for x, y in sides], axis=0)
+            low, high = np.where(found > level, (middle, high), (low, middle))
+        return np.asarray(low)
+
+    def best_copies(
+        self, delta: float, pairs: int, confidence: float, exact: bool, member_first: bool = True
+    ) -> int:
+        """Copies with which so many pairs certify the largest epsilon.
+
+        Where mu of a Gaussian guarantee is tested, take `edge_copies`: mu is the same in every such
+        pair, and events that are neither rare nor nearly certain show it best.
+
+        Args:
+            delta: delta of the claim, in [0, 1).
+            pairs: Planned number of pairs, at least 1.
+            confidence: Of the bound, in (0, 1).
+            exact: Whether exact chances decide, not single outputs.
+            member_first: As in `edge_copies`.
+
+        Returns:
+            A number of copies; of equals, the nearest to `edge_copies`.
+
+        Examples:
+            >>> contexts = VoteContexts(partitions=10, sigma=0.85, classes=3)
+            >>> contexts.best_copies(1e-5, 200, 0.95, exact=False)
+            4
+        """
+        edge = edge_copies(self.partitions, member_first)
+        found = np.round(self.certified(delta, pairs, confidence, exact), 6)
+        best = np.flatnonzero(found == found.max())
+        return int(best[np.abs(best - edge).argmin()])
+
+
+def _both(p: Floats, q: Floats) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
+    """Both directions of a claim: of the answer, and of all other answers."""
+    return (p, q), (1 - q, 1 - p)
+
+
+def _loss(x: Floats, y: Floats, delta: float) -> Floats:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(x > y + delta, np.log((x - delta) / y), 0.0)
+
+
+def _exact_growth(x: Floats, y: Floats, odds: Floats, delta: float) -> Floats:
+    """ln of the factor of each pair. The most to lose is on a pair with chances of 1."""
+    gain = x - odds * y - delta
+    most = STAKES[-1] / (odds - 1 + delta + 1e-6)
+    return np.asarray(np.log1p(np.maximum(most * gain, 0.0)))
+
+
+def _single_growth(x: Floats, y: Floats, odds: Floats, delta: float) -> Floats:
+    """Largest expected ln of a factor over the stakes."""
+    stakes = STAKES[:, None] / (odds + delta)
+    found = np.zeros((STAKES.size, x.size))
+    for one, chance in ((1.0, x), (0.0, 1 - x)):
+        for other, at in ((1.0, y), (0.0, 1 - y)):
+            found += chance * at * np.log1p(stakes * (one - odds * other - delta))
+    return np.asarray(np.maximum(found, 0.0).max(0))
