@@ -38,6 +38,7 @@ class Desk(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.seen: list[tuple[str, str, dict[str, str], Any]] = []
         self.stored: Any = None
+        self.kept: list[Any] = []  # every upload to /memory
         self.cookies = False
 
     @property
@@ -55,7 +56,9 @@ class Desk(ThreadingHTTPServer):
         if path == "/docs":
             self.stored = body and body["rows"]
             return 200, {}
-        rows = body["rows"] if path == "/ask" else self.stored
+        if path == "/memory":
+            self.kept += body["rows"]
+        rows = {"/ask": body.get("rows"), "/memory": self.kept}.get(path, self.stored)
         found = any(row["input"] in body["messages"][0]["content"] for row in rows)
         said = {"message": {"content": "yes" if found else "no"}}
         return 200, {"choices": [said], "scores": {"yes": float(found), "no": float(not found)}}
@@ -184,7 +187,25 @@ def test_an_audit_of_a_leaking_service_refutes_its_claim(
     )
     record, _ = run_audit(prepare(spec, rows=rows), tmp_path / "runs")
     assert record.verdict == "violation"
-    assert record.counts["model_calls"] == 60
+    controls, trials, repeats = 16, 60, 30
+    assert record.state is not None
+    assert record.state.repeats == repeats, "it stores a context, so every first query is repeated"
+    known = controls + trials + repeats
+    assert known <= record.counts["model_calls"] <= known + 2 * repeats
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_service_that_keeps_every_upload_is_never_called_clean(
+    desk: Desk, tmp_path: Path, rows: Context, seed: int
+) -> None:
+    """On the old code: "consistent", without a warning."""
+    body = {"rows": "{rows}", **ASKING}
+    system(tmp_path, {"url": f"{desk.url}/memory", "answer": TEXT, "body": body})
+    spec = make_spec(
+        {"system": f"http:{tmp_path / 'desk.yaml'}", "pairs": 60, "shots": 4, "seed": seed}
+    )
+    record, _ = run_audit(prepare(spec, rows=rows), tmp_path / "runs")
+    assert record.verdict == "violation" or record.reason == "stateful_system"
 
 
 TROUBLE = [
@@ -360,7 +381,7 @@ def test_a_system_asks_through_the_transport_that_it_is_given(tmp_path: Path) ->
     transport = InMemory()
     one = SystemMechanism(load_http_system(tmp_path / "desk.yaml", transport))
     jobs = [job(), job("oar")] * 20
-    found = one.collect(TASK, jobs, [0] * 40, Scripted())
+    found = one.collect(TASK, jobs, range(40), Scripted())
     assert found == [Votes((1, 0, 0)), Votes((0, 1, 0))] * 20
     method, url, headers, _ = transport.sent[0]
     assert (method, url) == ("PUT", "http://127.0.0.1:9/ask")
