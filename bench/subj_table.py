@@ -35,7 +35,7 @@ def main() -> None:
         spec = make_spec({"data": sys.argv[1], "pairs": 40, "seed": 12, **kind})
         r, _ = run_audit(prepare(spec, model), Path("runs/subj"))
         mu = "none" if r.guarantee.mu is None else f"{r.guarantee.mu:.3f}"
-        votes = next((cut(e.mu, 3) for e in r.estimates if e.method == "joint_votes"), "–")
+        votes = next((cut(e.mu, 3) for e in r.estimates if e.method == "vote_band"), "–")
         print(
             f"| {system_name(r)} | {r.claim.epsilon:g} | {r.counts['pairs']} | "
             f"{r.counts['model_calls']} | "

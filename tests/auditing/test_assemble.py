@@ -61,7 +61,7 @@ def test_a_score_needs_a_pair_beside_those_that_teach_it() -> None:
         )
 
 
-@pytest.mark.parametrize("estimator", ["vote_band", "joint_votes"])
+@pytest.mark.parametrize("estimator", ["vote_band"])
 def test_bounds_of_one_release_are_refused_for_several(estimator: str) -> None:
     with pytest.raises(UsageError, match="--answers 1"):
         prepare(

@@ -178,7 +178,7 @@ def test_votes_and_laws_give_bounds_of_their_own(
     by_method = {e.method: e for e in record.estimates}
     assert by_method["exact"].mu == pytest.approx(mu)
     assert by_method["exact"].epsilon == pytest.approx(4)
-    assert 0.8 * mu < (by_method["joint_votes"].mu or 0) <= mu
+    assert 0.9 * mu < (by_method["e_process_mu"].mu or 0) <= mu
     assert 0.5 * mu < (by_method["vote_band"].mu or 0) <= mu
     assert record.profile is not None
     at_claim = record.profile.worst[record.profile.epsilon.index(4.0)]

@@ -19,7 +19,6 @@ from leakbound.estimators import (
     ClopperPearson,
     EProcess,
     JointBeta,
-    JointVotes,
     Observations,
     TrialDesign,
     VoteBand,
@@ -46,11 +45,11 @@ def changed(design: TrialDesign, **values: Any) -> TrialDesign:
 
 def test_the_catalogue_holds_what_may_decide() -> None:
     assert list(ESTIMATORS) == [
-        "e_process", "clopper_pearson", "vote_band", "joint_votes", "unconditional",
+        "e_process", "clopper_pearson", "vote_band", "unconditional",
     ]  # fmt: skip
     assert [one.name for one in REPORTED] == [
         "e_process", "clopper_pearson", "accuracy_bound", "joint_beta", "accuracy_log_odds",
-        "vote_band", "joint_votes", "exact",
+        "vote_band", "exact",
     ]  # fmt: skip
     assert all(kind() == kind() for kind in ESTIMATORS.values())
 
@@ -67,7 +66,7 @@ def test_an_unknown_name_is_refused_in_a_sentence() -> None:
         (VoteBand(), {"early_stop": True}, "stop_when_rejected needs an anytime-valid"),
         (ClopperPearson(), {"rule": BestOnSameData()}, "carries no bound; use --threshold split"),
         (VoteBand(), {}, "vote_band needs votes under Gaussian noise and a query with two answers"),
-        (JointVotes(), {"answers": 2}, "joint_votes speaks of one output; use --answers 1"),
+        (VoteBand(), {"answers": 2}, "vote_band speaks of one output; use --answers 1"),
         (JointBeta(), {}, "joint_beta gives a credible bound, and only a lower bound decides"),
         (AccuracyLogOdds(), {}, "accuracy_log_odds gives a point estimate, and only a lower bound"),
         (EProcess(), {"claim": Claim(800.0, 1e-5)}, "states nothing that a trial could reject"),
@@ -88,11 +87,11 @@ def test_a_design_needs_pairs_to_choose_on_and_to_test(pairs: int) -> None:
         changed(PLAIN, pairs=pairs, pilot=pairs).require_pairs()
 
 
-@pytest.mark.parametrize("estimator", [VoteBand(), JointVotes()], ids=lambda one: one.name)
+@pytest.mark.parametrize("estimator", [VoteBand()], ids=lambda one: one.name)
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0, 8.0])
 @pytest.mark.parametrize("partitions", [2, 10])
 def test_votes_that_keep_the_guarantee_are_not_inconclusive_for_ever(
-    estimator: VoteBand | JointVotes, epsilon: float, partitions: int
+    estimator: VoteBand, epsilon: float, partitions: int
 ) -> None:
     """One vote moves in every pair, all that a correct mechanism allows.
 

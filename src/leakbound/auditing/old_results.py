@@ -27,6 +27,7 @@ METHODS = {
     "vote_band": ("vote_band",),
     "joint_votes": ("joint_votes",),
 }
+RETIRED = {"joint_votes": "vote_band"}  # what it was the better of, at half of the error
 ONLY_MU = ("gdp", "e_process_mu")  # their epsilon is implied by mu, and no bound by itself
 PARTITIONED = ("report_noisy_max", "embedding_mean", "keyword_mean", "synthetic_shots")
 SAME = (
@@ -55,7 +56,8 @@ def upgraded(found: Json) -> Json:
     attack = {**found["attack"], "query": _query(found["attack"]["query"])}
     attack["score"] = NAMES.get(attack["score"], attack["score"])
     design = _design(found, spec, attack["score"])
-    estimator: Estimator = ESTIMATORS[old["estimator"]]()
+    name = old["estimator"]
+    estimator: Estimator = ESTIMATORS[RETIRED.get(name, name)]()
     used = found["counts"]["pairs"]
     largest = estimator.largest_certifiable(design, used)
     counts = {COUNTS.get(name, name): count for name, count in found["counts"].items()}

@@ -25,11 +25,11 @@ from leakbound.estimators.e_process import EProcess
 from leakbound.estimators.exact import Exact
 from leakbound.estimators.joint_beta import JointBeta
 from leakbound.estimators.unconditional import Unconditional
-from leakbound.estimators.votes import JointVotes, VoteBand
+from leakbound.estimators.votes import VoteBand
 
 __all__ = [
     "ESTIMATORS", "REPORTED", "AccuracyBound", "AccuracyLogOdds", "Bounds", "Claim",
-    "ClopperPearson", "EProcess", "Estimator", "Exact", "JointBeta", "JointVotes", "Observations",
+    "ClopperPearson", "EProcess", "Estimator", "Exact", "JointBeta", "Observations",
     "Observer", "PairedScores", "TrialDesign", "Unconditional", "VoteBand", "require_deciding",
     "threshold_rule",
 ]  # fmt: skip
@@ -37,9 +37,9 @@ __all__ = [
 ESTIMATORS: Catalogue[Estimator] = Catalogue(
     "the estimator",
     "leakbound.estimators",
-    (EProcess, ClopperPearson, VoteBand, JointVotes, Unconditional),
+    (EProcess, ClopperPearson, VoteBand, Unconditional),
 )
 REPORTED: tuple[Estimator, ...] = (
     EProcess(), ClopperPearson(), AccuracyBound(), JointBeta(), AccuracyLogOdds(), VoteBand(),
-    JointVotes(), Exact(),
+    Exact(),
 )  # fmt: skip  # every result holds what these say, each where it can read the design

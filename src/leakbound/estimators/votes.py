@@ -1,14 +1,14 @@
 """Bounds from vote counts before noise, whose noise is known: nothing is sampled (internal access).
 
 The statistic of a pair is the margin "votes for the canary-in answer less those for the canary-out
-answer". These estimators see votes, not the sampler: they take the noise as declared.
+answer". It sees votes, not the sampler: it takes the noise as declared.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -24,9 +24,9 @@ from leakbound.estimators.base import (
     require_fixed_size,
 )
 from leakbound.privacy import gdp_epsilon
-from leakbound.stats import Estimate, Kind, VoteScores, joint_votes, vote_band
+from leakbound.stats import Estimate, Kind, vote_band
 
-__all__ = ["JointVotes", "VoteBand"]
+__all__ = ["VoteBand"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -68,7 +68,7 @@ class VoteBand(Estimator):
         Returns:
             An observer; its one estimate bounds epsilon and mu.
         """
-        return _Margins(design, _band)
+        return _Margins(design)
 
     def tested_pairs(self, design: TrialDesign, pairs: int) -> int:
         """All pairs: votes need no threshold and teach no score.
@@ -95,93 +95,7 @@ class VoteBand(Estimator):
         Returns:
             Bounds of votes that are all for the canary-in answer or all against it.
         """
-        return _perfect(_band, design, pairs)
-
-
-@dataclass(frozen=True, slots=True)
-class JointVotes(Estimator):
-    """The better of `vote_band` and an e-process on exact chances, each at half of the error.
-
-    Guarantee: both bounds hold together with the stated confidence, for a number of pairs fixed
-    beforehand, where the noise is Gaussian of the declared scale.
-    Reference: leakbound; Waudby-Smith and Ramdas 2023 for the e-process.
-    """
-
-    name: ClassVar[str] = "joint_votes"
-    kind: ClassVar[Kind] = "lower_bound"
-    anytime: ClassVar[bool] = False
-    simultaneous: ClassVar[bool] = True
-    reads: ClassVar[frozenset[Reads]] = frozenset({"votes"})
-
-    def check(self, design: TrialDesign) -> None:
-        """Refuse what has no votes of two answers under known noise, and early stopping.
-
-        Args:
-            design: What is known beforehand.
-
-        Raises:
-            UsageError: If the design has several outputs a trial or no votes, or if no votes could
-                exceed the guarantee.
-        """
-        require_fixed_size(self, design)
-        _require_votes(self.name, design)
-
-    def begin(self, design: TrialDesign) -> _Margins:
-        """An observer that keeps the vote margins.
-
-        Args:
-            design: What is known beforehand.
-
-        Returns:
-            An observer; its one estimate bounds epsilon and mu.
-        """
-        return _Margins(design, joint_votes)
-
-    def tested_pairs(self, design: TrialDesign, pairs: int) -> int:
-        """All pairs: votes need no threshold and teach no score.
-
-        Args:
-            design: What is known beforehand.
-            pairs: Collected pairs.
-
-        Returns:
-            The same number.
-        """
-        return pairs
-
-    def largest_certifiable(self, design: TrialDesign, pairs: int) -> Bounds:
-        """The bounds where all votes flip with the canary, as without partitions.
-
-        Args:
-            design: What is known beforehand.
-            pairs: Collected pairs.
-
-        Returns:
-            Bounds of votes that are all for the canary-in answer or all against it.
-        """
-        return _perfect(joint_votes, design, pairs)
-
-
-class _Read(Protocol):
-    """From margins of pairs to one estimate."""
-
-    def __call__(
-        self,
-        member: Floats,
-        nonmember: Floats,
-        scores: VoteScores,
-        delta: float,
-        confidence: float,
-        /,
-    ) -> Estimate: ...
-
-
-def _band(
-    member: Floats, nonmember: Floats, scores: VoteScores, delta: float, confidence: float
-) -> Estimate:
-    top = scores.high - scores.low
-    votes = member - scores.low, nonmember - scores.low
-    return vote_band(*votes, top, scores.sigma, delta, confidence)
+        return _perfect(design, pairs)
 
 
 class _Margins:
@@ -189,8 +103,8 @@ class _Margins:
 
     rejected = False
 
-    def __init__(self, design: TrialDesign, read: _Read) -> None:
-        self._design, self._read = design, read
+    def __init__(self, design: TrialDesign) -> None:
+        self._design = design
         self._seen: list[PairedScores] = []
 
     def observe(self, observations: Observations) -> None:
@@ -203,23 +117,23 @@ class _Margins:
             return ()
         member = np.concatenate([part.member for part in self._seen])
         nonmember = np.concatenate([part.nonmember for part in self._seen])
-        return (_estimate(self._read, member, nonmember, self._design),)
+        return (_estimate(member, nonmember, self._design),)
 
 
-def _estimate(read: _Read, member: Floats, nonmember: Floats, design: TrialDesign) -> Estimate:
-    """One vote moves a margin by 2: pairs that lie further apart share no partitions."""
+def _estimate(member: Floats, nonmember: Floats, design: TrialDesign) -> Estimate:
     voters, sigma = _votes_of(design)
-    shared = bool(np.abs(member - nonmember).max() <= 2)
-    scores = VoteScores.margin(voters, sigma, shared=shared)
-    return read(member, nonmember, scores, design.claim.delta, design.confidence)
+    return vote_band(
+        member + voters, nonmember + voters, 2 * voters, sigma * math.sqrt(2),
+        design.claim.delta, design.confidence,
+    )  # fmt: skip
 
 
-def _perfect(read: _Read, design: TrialDesign, pairs: int) -> Bounds:
+def _perfect(design: TrialDesign, pairs: int) -> Bounds:
     if pairs < 1:
         return Bounds(0.0, 0.0)
     voters, _ = _votes_of(design)
     all_for, none_for = np.full(pairs, float(voters)), np.full(pairs, -float(voters))
-    found = _estimate(read, all_for, none_for, design)
+    found = _estimate(all_for, none_for, design)
     return Bounds(found.epsilon or 0.0, found.mu or 0.0)
 
 

@@ -32,7 +32,7 @@ from leakbound.stats.thresholds import (
     best_threshold,
     bonferroni,
 )
-from leakbound.stats.votes import RocBand, VoteScores, joint_votes, roc_band, vote_band
+from leakbound.stats.votes import RocBand, VoteScores, roc_band, vote_band
 
 __all__ = [
     "BestOnSameData",
@@ -64,7 +64,6 @@ __all__ = [
     "exact_privacy_loss",
     "gdp",
     "joint_beta",
-    "joint_votes",
     "largest_certifiable_epsilon",
     "noise_goodness_of_fit",
     "one_run",

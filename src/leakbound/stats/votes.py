@@ -20,12 +20,12 @@ from scipy.special import ndtr, ndtri
 
 from leakbound._check import confidence_level, delta_value, positive
 from leakbound.errors import UsageError
-from leakbound.privacy import Gaussian, Guarantee, gdp_epsilon
+from leakbound.privacy import Guarantee, gdp_epsilon
 from leakbound.stats.e_process import EProcess
 from leakbound.stats.estimate import Estimate
 from leakbound.stats.intervals import binomial_lower, binomial_upper
 
-__all__ = ["KnownScores", "RocBand", "VoteScores", "joint_votes", "roc_band", "vote_band"]
+__all__ = ["KnownScores", "RocBand", "VoteScores", "roc_band", "vote_band"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -354,52 +354,3 @@ class VoteScores:
         It guides the first stakes.
         """
         return self.exceedance(self.low + (self.move or 1)), self.exceedance(self.low)
-
-
-def joint_votes(
-    member: npt.ArrayLike,
-    nonmember: npt.ArrayLike,
-    scores: VoteScores,
-    delta: float = 1e-5,
-    confidence: float = 0.95,
-) -> Estimate:
-    """The better of `vote_band` and the e-process on exact scores, each at half of the error.
-
-    Never far below either: halving the error costs a few per cent.
-
-    Args:
-        member: (pairs,) values before noise in the canary-in context, counts or margins as
-            `scores` says, in the order of the pairs.
-        nonmember: (pairs,) values before noise in the canary-out context.
-        scores: The scores that the e-process takes.
-        delta: Failure probability at which epsilon is stated, in [0, 1).
-        confidence: Confidence of both bounds together, in (0, 1).
-
-    Returns:
-        An estimate of kind `lower_bound`, for a number of pairs fixed beforehand: epsilon for any
-        mechanism that releases the noisy value, mu if it is Gaussian DP.
-
-    Raises:
-        UsageError: If the numbers of values differ, or the values of a pair differ by more than
-            `scores.move`.
-
-    Guarantee:
-        Either bound exceeds the truth with probability at most 1 - confidence (Bonferroni).
-    """
-    half = (1 + confidence_level(confidence)) / 2
-    m, n = (np.asarray(values, float).ravel() for values in (member, nonmember))
-    if m.size != n.size:
-        raise UsageError(
-            f"there are {m.size} member and {n.size} non-member votes; pairs need as many of each."
-        )
-    width = scores.high - scores.low
-    band = vote_band(m - scores.low, n - scores.low, width, scores.sigma, delta, half)
-    process = scores.process(Gaussian(1.0, scores.sigma), half, horizon=m.size)
-    process.extend(scores.exceedance(m), scores.exceedance(n))
-    mu = max(band.mu or 0.0, process.mu_lower_bound(max(delta, 1e-300)).mu or 0.0)
-    epsilon = max(band.epsilon or 0.0, process.epsilon_lower_bound(delta).epsilon or 0.0)
-    return Estimate(
-        "joint_votes", "lower_bound", epsilon, delta, confidence, {"pairs": m.size}, ASSUMES, mu=mu,
-        threshold="all thresholds at once, or chosen before each pair from earlier pairs",
-        details={"implied_epsilon": gdp_epsilon(mu, delta)},
-    )  # fmt: skip
