@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from leakbound.attacks import ScoredAttack
+from leakbound.auditing.background import worst_case_sentence
 from leakbound.auditing.design import Pair
 from leakbound.auditing.obstacles import obstacles, state_sentence
 from leakbound.auditing.one_pass import OnePass, Tally
@@ -67,6 +68,7 @@ def assemble(seen: OnePass, calls: int) -> AuditResult:
             "answers": sum(seen.tally.answers),
             "unparsable_answers": sum(seen.tally.unreadable),
             "simulated_outputs": int(simulated.member.size + simulated.nonmember.size),
+            "background_copies": prepared.pairs.copies.count,
         },
         decided_by=tuple(bound.method for bound in bounds),
         estimates=tuple(one for each in found.values() for one in each),
@@ -124,6 +126,8 @@ def _findings(prepared: Prepared, state: StateCheck | None) -> Iterator[Finding]
         yield Finding("unsupported_claim", warning)
     if sentence := state_sentence(state):
         yield Finding("stateful_system", sentence)
+    if prepared.pairs.copies.count:
+        yield Finding("worst_case_context", worst_case_sentence(prepared.pairs.copies))
 
 
 def _alike(mechanism: Mechanism, tally: Tally) -> tuple[str, ...]:
@@ -162,8 +166,8 @@ def _example(prepared: Prepared, pair: Pair) -> str:
 
 def _redacted(pair: Pair, keep_canary: bool) -> Job:
     rows = []
-    for i, row in enumerate(pair.member.context):
-        shown = keep_canary and i == pair.position and row == pair.canary
+    for row in pair.member.context:
+        shown = keep_canary and row == pair.canary
         rows.append(row if shown else Example(f"[private, {measured(row.input)}]", "[private]"))
     query = pair.member.query
     if not keep_canary:

@@ -16,7 +16,7 @@ from leakbound.models.content import images_in, join, readable
 from leakbound.privacy import Relation
 from leakbound.tasks import Context, Example, Job, Task
 
-__all__ = ["Controls", "Pair", "Pairs", "design", "label_order", "relation_of"]
+__all__ = ["Controls", "Copies", "Pair", "Pairs", "design", "label_order", "relation_of"]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -62,6 +62,35 @@ class Pair:
         return f"Pair({self.index}, <private>)"
 
 
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """Copies of the canary's text that stand in both contexts of each pair.
+
+    Attributes:
+        count: Number of parts that hold one; the part of the tested canary is none of them.
+        parts: Places of the examples of each part.
+    """
+
+    count: int = 0
+    parts: tuple[tuple[int, ...], ...] = ()
+
+    def places(self, position: int, rng: np.random.Generator) -> list[int]:
+        """Where the copies of one pair stand.
+
+        Args:
+            position: Place of the tested canary.
+            rng: Chooses the parts, and one place in each.
+
+        Returns:
+            `count` places in distinct parts; nothing is drawn for none.
+        """
+        if not self.count:
+            return []
+        others = [part for part in self.parts if position not in part]
+        chosen = rng.choice(len(others), size=self.count, replace=False)
+        return [int(rng.choice(others[at])) for at in chosen]
+
+
 def relation_of(insertion: str) -> Relation:
     """How the two contexts of a pair differ.
 
@@ -100,6 +129,7 @@ class Pairs(Sequence[Pair]):
         labels: (rarest, most frequent) label.
         places: Numbers of the pairs.
         repeated: Share of the pairs whose first query the state check repeats.
+        copies: Where the canary's text stands in both contexts.
     """
 
     rows: Context
@@ -110,6 +140,7 @@ class Pairs(Sequence[Pair]):
     labels: tuple[str, str]
     places: range
     repeated: float = 0.0
+    copies: Copies = Copies()
 
     def __len__(self) -> int:
         return len(self.places)
@@ -123,7 +154,7 @@ class Pairs(Sequence[Pair]):
             return replace(self, places=self.places[at])
         return _pair(
             self.places[at], self.rows, self.task, self.attack, self.shots, self.seed, *self.labels,
-            self.repeated,
+            self.repeated, self.copies,
         )  # fmt: skip
 
     def controls(self, number: int) -> Controls:
@@ -170,7 +201,7 @@ class Controls(Sequence[Pair]):
 
 def design(
     rows: Context, task: Task, attack: Attack, pairs: int, shots: int, seed: int,
-    repeated: float = 0.0,
+    repeated: float = 0.0, copies: Copies = Copies(),
 ) -> Pairs:  # fmt: skip
     """Independent pairs: contexts of rows drawn without replacement, a canary at a random place.
 
@@ -182,6 +213,7 @@ def design(
         shots: Examples in a context.
         seed: Root of all randomness.
         repeated: Share of the pairs whose first query the state check repeats, from 0 to 1.
+        copies: Where the canary's text stands in both contexts.
 
     Returns:
         The pairs, made when they are read.
@@ -194,7 +226,7 @@ def design(
             f"{shots} examples a context and one held-out row need {shots + 1} rows, and the data "
             f"has {len(rows)}; use fewer examples (--shots) or more data."
         )
-    return Pairs(rows, task, attack, shots, seed, label_order(rows), range(pairs), repeated)
+    return Pairs(rows, task, attack, shots, seed, label_order(rows), range(pairs), repeated, copies)
 
 
 def _pair(
@@ -207,15 +239,19 @@ def _pair(
     rare: str,
     common: str,
     repeated: float = 0.0,
+    copies: Copies = Copies(),
 ) -> Pair:
     rng = generator(seed, "design", index)
     context, canary, asked = _asked(rows, task, attack, shots, rare, common, rng)
     position = shots if attack.insertion == "add" else int(rng.integers(shots))
+    draw = int(rng.integers(1 << 31))
+    for place in copies.places(position, rng):
+        context = _insert(context, canary, place, _copied(attack.insertion))
     member = _insert(context, canary, position, attack.insertion)
     out_first = bool(generator(seed, "order", index).integers(2))
     pair = Pair(
-        index, Job(member, asked.query), Job(context, asked.query), asked, canary, position,
-        int(rng.integers(1 << 31)), out_first,
+        index, Job(member, asked.query), Job(context, asked.query), asked, canary, position, draw,
+        out_first,
     )  # fmt: skip
     again = generator(seed, "state", index)
     if again.random() >= repeated:
@@ -289,6 +325,11 @@ def _require_form(canary: Example, row: Example, name: str) -> None:
         raise UsageError(
             f"the canary {name} is {kinds[0]}, and the rows hold {kinds[1]}; use --canary {fits}."
         )
+
+
+def _copied(insertion: str) -> str:
+    """How a copy enters both contexts: one example more would move those behind it."""
+    return "replace" if insertion == "add" else insertion
 
 
 def _insert(context: Sequence[Example], canary: Example, position: int, insertion: str) -> Context:

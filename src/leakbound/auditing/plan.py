@@ -33,6 +33,7 @@ class Plan:
             beyond a few thousand.
         power: (factor, probability of a rejection where the system leaks so many times what is
             tested); empty where no formula is known.
+        background_copies: Other partitions that show the canary's text in both contexts.
     """
 
     pairs: int
@@ -45,6 +46,7 @@ class Plan:
     guarantee_mu: float | None
     pairs_needed: int | None
     power: tuple[tuple[float, float], ...]
+    background_copies: int = 0
 
 
 def plan(prepared: Prepared) -> Plan:
@@ -71,6 +73,7 @@ def plan(prepared: Prepared) -> Plan:
         guarantee_mu=design.guarantee_mu,
         pairs_needed=estimator.pairs_needed(design),
         power=tuple((factor, chance) for factor, chance in chances if chance is not None),
+        background_copies=prepared.pairs.copies.count,
     )
 
 

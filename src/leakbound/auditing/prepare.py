@@ -10,6 +10,7 @@ from typing import Any
 
 from leakbound._version import __version__
 from leakbound.attacks import Attack, Given, ScoredAttack
+from leakbound.auditing.background import background_copies
 from leakbound.auditing.build import (
     Handed,
     build_attack,
@@ -163,6 +164,7 @@ class Prepared:
             return ""
         query = self.pairs[0].asked.query
         settings = collection_settings(self._settings(PLACES), self.mechanism, self.task, query)
+        settings |= {"background_copies": self.pairs.copies.count}
         return run_id("evidence", {"spec": settings, **self._sources})
 
     def _settings(self, without: frozenset[str]) -> Settings:
@@ -221,6 +223,8 @@ def prepare(
         fingerprint(_sources_of(data, attack)), handed=_named(given, spec),
     )  # fmt: skip
     _require_relation(prepared)
+    pairs = replace(pairs, copies=background_copies(prepared))
+    prepared = replace(prepared, pairs=pairs)
     check(task, mechanism, chain(pairs, prepared.controls), opened)
     _require_evidence(prepared)
     return prepared

@@ -134,7 +134,8 @@ class AuditResult(_Frozen):
         claim: What the operator states, for all outputs that a trial sees.
         guarantee: What the mechanism is proven to satisfy.
         attack: Names of mechanism, canary, query and score; access and insertion.
-        counts: pairs, tested_pairs, model_calls, answers, unparsable_answers, simulated_outputs.
+        counts: pairs, tested_pairs, model_calls, answers, unparsable_answers, simulated_outputs,
+            background_copies.
         decided_by: Methods of the deciding estimates, the one of epsilon first.
         estimates: All estimates.
         largest_certifiable: What a perfect attack would have certified with the tested pairs.

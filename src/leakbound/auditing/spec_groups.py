@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from leakbound._catalogue import Component
 
@@ -105,6 +105,11 @@ class Design(FrozenSpec):
         ge=1,
         description="outputs of one context that a trial sees; the claim is composed over them",
     )
+    background_copies: int | str | None = Field(
+        default=None,
+        description="other partitions that show the canary's text in both contexts, so that one "
+        "vote decides: a number, or auto; none: auto where only answers are seen, else 0",
+    )
     controls: int = Field(
         default=8,
         ge=0,
@@ -127,6 +132,15 @@ class Design(FrozenSpec):
         ge=1,
         description="paired trials collected at once; what an interruption can lose",
     )
+
+    @field_validator("background_copies", mode="before")
+    @classmethod
+    def _copies(cls, value: object) -> object:
+        if value in (None, "auto") or (type(value) is int and value >= 0):
+            return value
+        raise ValueError(
+            f"background_copies is {value!r}; it must be a whole number from 0 on, or auto."
+        )
 
 
 class Decision(FrozenSpec):

@@ -54,6 +54,11 @@ def _told(p: Plan, epsilon: float, delta: float) -> str:
             f"{delta:g}, or μ = {cut(p.largest_mu, 3)}"
         ),
     ]
+    if p.background_copies:
+        lines.append(
+            f"contexts: worst-case, the canary's text also stands in {p.background_copies} other "
+            "partitions of both"
+        )
     if p.guarantee_mu is not None:
         lines.append(
             f"the mechanism's own noise guarantees μ = {p.guarantee_mu:.3f}: "

@@ -47,7 +47,10 @@ def draw_pairs(prepared: Prepared, rows: Context, count: int) -> tuple[Pair, ...
     root, used = tuning_root(spec.design.seed), {pair.canary.input for pair in prepared.pairs}
     size = count
     while size <= LOOKED_AT * count:
-        drawn = design(rows, prepared.task, prepared.attack, size, spec.design.shots, root)
+        drawn = design(
+            rows, prepared.task, prepared.attack, size, spec.design.shots, root,
+            copies=prepared.pairs.copies,
+        )  # fmt: skip
         fresh = [pair for pair in drawn if pair.canary.input not in used][:count]
         if len(fresh) == count:
             require_disjoint(spec.design.seed, root, fresh, prepared.pairs)

@@ -5,6 +5,7 @@ A number never stands without its kind.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from leakbound.report.words import KINDS, sentence, verdict_text
@@ -108,9 +109,16 @@ def setup_sentence(result: AuditResult) -> str:
     attack, counts = result.attack, result.counts
     return (
         f"{counts['pairs']} paired trials with {result.spec['shots']} examples a context and a "
-        f"{attack['canary']} canary; query {attack['query']}, score {attack['score']} "
-        f"({attack['access'].replace('_', ' ')}); {counts['model_calls']} model calls."
+        f"{attack['canary']} canary{_copies(counts)}; query {attack['query']}, "
+        f"score {attack['score']} ({attack['access'].replace('_', ' ')}); "
+        f"{counts['model_calls']} model calls."
     )
+
+
+def _copies(counts: Mapping[str, int]) -> str:
+    """Results of earlier versions count none."""
+    copies = counts.get("background_copies", 0)
+    return f", which also stands in {copies} other partitions of both contexts" if copies else ""
 
 
 def estimate_row(estimate: Estimate) -> tuple[str, ...]:

@@ -1,0 +1,117 @@
+"""Which partitions show the canary's text in both contexts of a pair, read from what will run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from leakbound.attacks.background_copies import VoteContexts, edge_copies
+from leakbound.auditing.design import Copies
+from leakbound.errors import UsageError
+from leakbound.tasks import Votes
+
+if TYPE_CHECKING:
+    from leakbound.auditing.prepare import Prepared
+
+__all__ = ["background_copies", "worst_case_sentence"]
+
+PartitionIndices = tuple[tuple[int, ...], ...]
+
+
+def background_copies(prepared: Prepared) -> Copies:
+    """The copies of the canary's text in both contexts, chosen before any model call.
+
+    Args:
+        prepared: An audit without copies.
+
+    Returns:
+        As many as the spec says; by default `auto` where the attacker sees answers only, else none.
+        `auto` is none where no disjoint parts vote on the answer.
+
+    Raises:
+        UsageError: If there are fewer other parts than copies.
+    """
+    wanted, parts = prepared.spec.design.background_copies, _parts(prepared)
+    if isinstance(wanted, int):
+        _require_parts(wanted, parts, prepared.mechanism.name)
+        return Copies(wanted, parts)
+    black_box = prepared.attack.access == "black_box"
+    if len(parts) < 2 or prepared.attack.query.free or not (wanted or black_box):
+        return Copies()
+    return Copies(_chosen(prepared, parts), parts)
+
+
+def worst_case_sentence(copies: Copies) -> str:
+    """What a reader should know of contexts with copies.
+
+    Args:
+        copies: Of an audit, at least one.
+
+    Returns:
+        A sentence.
+    """
+    return (
+        "these are worst-case contexts, not typical ones: the canary's text also stands in "
+        f"{copies.count} of the {len(copies.parts) - 1} other partitions of both contexts. A "
+        "guarantee holds for these contexts too; without copies (--background-copies 0) an "
+        "attacker who sees answers learns less."
+    )
+
+
+def _parts(prepared: Prepared) -> PartitionIndices:
+    """Of the canary-in context, which has one example more if the canary is added."""
+    added = prepared.attack.insertion == "add"
+    return prepared.mechanism.disjoint_parts(prepared.spec.design.shots + added)
+
+
+def _require_parts(copies: int, parts: PartitionIndices, name: str) -> None:
+    if copies and not parts:
+        raise UsageError(
+            f"background_copies is {copies}, and {name} has no partitions that vote on the answer; "
+            "leave it out."
+        )
+    if copies and copies >= len(parts):
+        raise UsageError(
+            f"background_copies is {copies}, and {name} has {len(parts) - 1} partitions beside "
+            f"that of the canary; use at most {len(parts) - 1}, or auto."
+        )
+
+
+def _chosen(prepared: Prepared, parts: PartitionIndices) -> int:
+    """On edge where mu is tested or the noise is not known, else where epsilon is largest."""
+    trials, answers = prepared.trial_design, prepared.task.answers(prepared.pairs[0].asked.query)
+    first, sigma = _member_first(prepared, answers), _known_sigma(prepared, parts, answers)
+    if sigma is None or _tests_mu(prepared):
+        return edge_copies(len(parts), first)
+    reads = prepared.estimator.reads
+    return VoteContexts(len(parts), sigma, len(answers) + 1).best_copies(
+        trials.claim.delta,
+        max(1, trials.pairs - trials.pilot),
+        trials.confidence,
+        exact="chances" in reads and trials.known is not None,
+        member_first=first,
+    )
+
+
+def _member_first(prepared: Prepared, answers: tuple[str, ...]) -> bool:
+    asked = prepared.pairs[0].asked
+    if asked.nonmember is None:
+        return True
+    return answers.index(asked.member) < answers.index(asked.nonmember)
+
+
+def _known_sigma(
+    prepared: Prepared, parts: PartitionIndices, answers: tuple[str, ...]
+) -> float | None:
+    """The noise on each count, if the mechanism declares what it releases of counted votes."""
+    counts = (1, len(parts) - 1, *(0 for _ in answers[1:]))
+    if prepared.mechanism.vote_sigma is None:
+        return None
+    known = prepared.mechanism.output_distribution(Votes(counts))
+    return None if known is None else prepared.mechanism.vote_sigma
+
+
+def _tests_mu(prepared: Prepared) -> bool:
+    trials = prepared.trial_design
+    if trials.hypotheses[0] == "claim":
+        return False
+    return prepared.estimator.largest_certifiable(trials, 1 + trials.pilot).mu is not None
