@@ -9,9 +9,9 @@ from typing import Literal
 
 from leakbound.tasks import Context, Example
 
-__all__ = ["PLANTED", "PlantedSystem", "System"]
+__all__ = ["PLANTED", "PlantedSystem", "Planted"]
 
-System = Callable[[Context, str], str]
+Planted = Callable[[Context, str], str]
 QUOTED = re.compile(r'"([^"]*)"')
 YES, NO = "yes", "no"
 
@@ -30,7 +30,7 @@ class PlantedSystem:
 
     id: str
     what: str
-    make: Callable[[], System]
+    make: Callable[[], Planted]
     allowed: frozenset[
         Literal["violation", "no_violation", "attack_blind", "stateful_system",
                 "unreadable_answers"]
@@ -48,7 +48,7 @@ def _holds(context: Context, query: str) -> bool:
     return any(_asked_about(query) == row.input for row in context)
 
 
-def round_robin(replicas: int = 2) -> System:
+def round_robin(replicas: int = 2) -> Planted:
     """Replicas take turns, and each always gives its own answer: the context plays no part."""
     calls = 0
 
@@ -60,7 +60,7 @@ def round_robin(replicas: int = 2) -> System:
     return answer
 
 
-def memory() -> System:
+def memory() -> Planted:
     """Keeps every context that it was ever shown, and answers from all of them."""
     known: list[Example] = []
 
@@ -71,7 +71,7 @@ def memory() -> System:
     return answer
 
 
-def semantic_cache() -> System:
+def semantic_cache() -> Planted:
     """Answers a query that it has seen before without a look at the context."""
     cache: dict[str, str] = {}
 
@@ -83,7 +83,7 @@ def semantic_cache() -> System:
     return answer
 
 
-def drift(calls: int = 120) -> System:
+def drift(calls: int = 120) -> Planted:
     """Ignores its context, and changes its answer for good after some calls."""
     seen = 0
 
@@ -95,7 +95,7 @@ def drift(calls: int = 120) -> System:
     return answer
 
 
-def warm_up(calls: int = 10) -> System:
+def warm_up(calls: int = 10) -> Planted:
     """Ignores its context; its first answers differ from all later ones."""
     seen = 0
 
@@ -107,7 +107,7 @@ def warm_up(calls: int = 10) -> System:
     return answer
 
 
-def label_only() -> System:
+def label_only() -> Planted:
     """Classifies whatever it is asked, by the nearest example: it cannot say yes or no."""
 
     def answer(context: Context, query: str) -> str:
@@ -118,17 +118,17 @@ def label_only() -> System:
     return answer
 
 
-def constant() -> System:
+def constant() -> Planted:
     """Answers no to everything."""
     return lambda context, query: NO
 
 
-def refusal() -> System:
+def refusal() -> Planted:
     """Refuses everything."""
     return lambda context, query: "I cannot help with that."
 
 
-def leaks() -> System:
+def leaks() -> Planted:
     """Says whether it holds what it is asked about."""
     return lambda context, query: YES if _holds(context, query) else NO
 
