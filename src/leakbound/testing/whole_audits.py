@@ -12,7 +12,7 @@ from leakbound.privacy import Gaussian
 from leakbound.tasks import Context
 from leakbound.tasks.synthetic import help_desk
 from leakbound.testing.auditor import AuditorFinding, Rng
-from leakbound.testing.planted_systems import PLANTED, PlantedSystem, System, leaks
+from leakbound.testing.planted_systems import PLANTED, Planted, PlantedSystem, leaks
 
 __all__ = ["WHOLE", "claim_not_tested", "planted", "response"]
 
@@ -21,7 +21,7 @@ TRUE = 0.5  # epsilon of the correct reference: below the claim
 WEAK = Gaussian(1.0, 1 / 8)  # a declared guarantee far above the claim
 
 
-def response(epsilon: float, rng: Rng) -> System:
+def response(epsilon: float, rng: Rng) -> Planted:
     """Randomised response: the right answer, flipped with probability 1/(1 + e^epsilon).
 
     Args:
@@ -65,7 +65,7 @@ def claim_not_tested(broken: bool, rng: Rng) -> AuditorFinding:
 
 
 def _audited(
-    system: System, rng: Rng, settings: dict[str, object], guarantee: Gaussian | None = None
+    system: Planted, rng: Rng, settings: dict[str, object], guarantee: Gaussian | None = None
 ) -> AuditResult:
     rows, seed = help_desk(120, rng), int(rng.integers(1 << 31))
     with tempfile.TemporaryDirectory() as out:
