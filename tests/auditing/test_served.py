@@ -42,6 +42,28 @@ def test_fresh_noise_is_no_violation(rows: Context, leaky: Scripted, tmp_path: P
     result = audited(rows, leaky, tmp_path, FreshNoise)
     assert result.verdict == "no_violation"
     assert (result.bound.epsilon or 0.0) < 1.0
+    assert not [found for found in result.findings if found.code == "noise_misfit"]
+
+
+@dataclass(frozen=True, slots=True)
+class LoudNoise(FreshNoise):
+    """Adds twice the declared noise: it keeps the claim, and is not what was declared."""
+
+    name: ClassVar[str] = "loud_noise"
+
+    def noise(
+        self, shape: tuple[int, int], votes: Votes, rng: np.random.Generator
+    ) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+        return rng.normal(0.0, 2 * self.sigma, shape)
+
+
+def test_noise_that_is_not_as_declared_is_a_finding_and_no_verdict(
+    rows: Context, leaky: Scripted, tmp_path: Path
+) -> None:
+    result = audited(rows, leaky, tmp_path, LoudNoise)
+    assert result.verdict == "no_violation"
+    (found,) = [found for found in result.findings if found.code == "noise_misfit"]
+    assert "does NOT follow the declared distribution" in found.sentence
 
 
 CALLS: list[int] = []

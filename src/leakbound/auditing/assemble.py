@@ -26,7 +26,7 @@ from leakbound.auditing.verdict import conclude
 from leakbound.estimators import Estimator, TrialDesign
 from leakbound.estimators.e_process import EValues
 from leakbound.models.content import measured, readable, without
-from leakbound.stats import BestOnSameData, Bonferroni, Estimate, Split
+from leakbound.stats import BestOnSameData, Bonferroni, Estimate, NoiseFit, Split
 from leakbound.tasks import Example, Job, Mechanism
 
 __all__ = ["assemble"]
@@ -81,7 +81,7 @@ def assemble(seen: OnePass, calls: int) -> AuditResult:
         example_prompt=_example(prepared, seen.first[0]),
         controls=controls,
         state=state,
-        findings=tuple(_findings(prepared, state)),
+        findings=tuple(_findings(prepared, state, seen.noise_fit())),
         warnings=_alike(prepared.mechanism, seen.tally),
         handed=prepared.handed,
         spec=prepared.spec.flat(),
@@ -120,12 +120,16 @@ def _path(seen: OnePass) -> EValuePath | None:
     return None if process is None else path_of(process)
 
 
-def _findings(prepared: Prepared, state: StateCheck | None) -> Iterator[Finding]:
+def _findings(
+    prepared: Prepared, state: StateCheck | None, noise: NoiseFit | None
+) -> Iterator[Finding]:
     """What was found beside the verdict."""
     for warning in prepared.warnings:
         yield Finding("unsupported_claim", warning)
     if sentence := state_sentence(state):
         yield Finding("stateful_system", sentence)
+    if noise is not None and not noise.fits:
+        yield Finding("noise_misfit", f"{noise}. The exact bounds take the noise as declared.")
     if prepared.pairs.copies.count:
         yield Finding("worst_case_context", worst_case_sentence(prepared.pairs.copies))
 

@@ -28,7 +28,7 @@ from leakbound.estimators import (
     TrialDesign,
 )
 from leakbound.estimators.profile import Profile, ProfileSum
-from leakbound.stats import Estimate
+from leakbound.stats import Estimate, NoiseFit
 from leakbound.tasks import Vector, Votes
 
 __all__ = ["OnePass", "Tally"]
@@ -177,6 +177,14 @@ class OnePass:
             Its tests; None where a model is asked, whose requests carry the whole prompt.
         """
         return None if self.prepared.mechanism.needs else self._releaser.state.check()
+
+    def noise_fit(self) -> NoiseFit | None:
+        """Does the released noise follow the declared distribution?
+
+        Returns:
+            Tests of the noise; None where noise is not released beside known aggregates.
+        """
+        return self._releaser.served.noise_fit()
 
     def profile(self) -> Profile | None:
         """The exact privacy profile of the pairs.

@@ -11,7 +11,7 @@ from leakbound.auditing.design import Pair
 from leakbound.auditing.seeds import generator
 from leakbound.auditing.store import EvidenceRow
 from leakbound.estimators.base import Distribution, DistributionPair
-from leakbound.stats import GaussianLaw
+from leakbound.stats import GaussianLaw, NoiseFit, noise_goodness_of_fit
 from leakbound.tasks import Aggregate, Mechanism, Outputs
 
 __all__ = ["ServedOutputs", "corrected"]
@@ -19,6 +19,8 @@ __all__ = ["ServedOutputs", "corrected"]
 Floats = npt.NDArray[np.float64]
 BETWEEN, DRAWN = 2, 3  # streams of a pair beside those of its two contexts
 MOST_BETWEEN = 3  # 0, 1 or 2 outputs between pairs: enough to leave any fixed period
+NOISE_LEVEL = 0.001  # of the noise test, apart from the verdict's: one audit in 1,000 finds noise
+FEWEST = 8  # outputs below which the noise is not tested
 DIGITS = 9  # noise that agrees in so many decimals is the same noise
 
 
@@ -93,13 +95,29 @@ class ServedOutputs:
         rng = generator(self._seed, "release", abs(pair.index), *index)
         outputs = self._mechanism.release(aggregate, 1, rng)
         self._last = aggregate, law
-        if isinstance(law, GaussianLaw) and outputs.noisy is not None:
+        if not isinstance(law, GaussianLaw) or outputs.noisy is None:
+            return outputs
+        noise = np.asarray(outputs.noisy[0] - law.mean)
+        if np.isfinite(noise).all():
             self.sigma = law.sigma
-            self.noise.append(np.asarray(outputs.noisy[0] - law.mean))
-            key = (self.noise[-1].round(DIGITS) + 0.0).tobytes()
+            self.noise.append(noise)
+            key = (noise.round(DIGITS) + 0.0).tobytes()
             self._repeated = key in self._used
             self._used.add(key)
         return outputs
+
+    def noise_fit(self) -> NoiseFit | None:
+        """Does the noise of the outputs so far follow the declared distribution?
+
+        Returns:
+            Tests at their own level; None where no noisy aggregates are released beside known
+            ones, or too few.
+        """
+        if not self.sigma or len(self.noise) < FEWEST:
+            return None
+        same = len({noise.shape for noise in self.noise}) == 1
+        residuals = np.stack(self.noise) if same else np.concatenate(self.noise)
+        return noise_goodness_of_fit(residuals, self.sigma, NOISE_LEVEL)
 
 
 def corrected(outputs: Outputs, noise: Floats | None) -> Outputs | None:
