@@ -31,9 +31,7 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 # Thresholds around both ends of the votes, in noise scales. The canary moves one vote there: for mu
 # the best threshold lies near the end, for epsilon at a small delta up to 4.5 scales beyond it.
-SHIFTS = (
-    -4.5, -3.5, -2.5, -1.5, -1.0, -0.5, -0.2, 0.0, 0.2, 0.5, 1.0, 1.5, 2.5, 3.5, 4.5,
-)  # fmt: skip
+SHIFTS = tuple(np.sort([*np.arange(-4.5, 5.0, 0.5), -0.2, 0.2]).tolist())
 POINTS = 801  # thresholds of a band: finer than a hundredth of the noise for up to 8 partitions
 REACH = 4.0  # noise scales beyond both ends of the votes: 3e-5 of the noise lies farther out
 ASSUMES = (
