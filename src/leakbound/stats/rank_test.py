@@ -73,7 +73,7 @@ def sign_test(differences: Sequence[float]) -> float:
     up = sum(difference > 0 for difference in differences)
     down = sum(difference < 0 for difference in differences)
     tail = sum(math.comb(up + down, i) for i in range(min(up, down) + 1))
-    return min(1.0, 2 * tail / 2 ** (up + down))
+    return min(1.0, 2 * tail / (1 << (up + down)))
 
 
 def _mid_ranks(values: Floats) -> Floats:
