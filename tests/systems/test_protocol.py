@@ -208,7 +208,7 @@ def test_sessions_of_an_asynchronous_system_are_closed_when_another_fails() -> N
             return Waiting(opened[-1])
 
     with pytest.raises(TargetError, match="raised ValueError"):
-        SystemMechanism(Several()).collect(TASK, [JOB] * 3, [0] * 3, Scripted())
+        SystemMechanism(Several()).collect(TASK, [JOB] * 3, [0, 1, 2], Scripted())
     assert sorted(closed) == opened == [0, 1, 2]
 
 

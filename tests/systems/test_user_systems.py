@@ -72,7 +72,7 @@ def test_so_many_async_calls_at_once_and_no_more() -> None:
         return "a"
 
     assert (
-        SystemMechanism(later).collect(TASK, [JOB] * 300, [0] * 300, Scripted())
+        SystemMechanism(later).collect(TASK, [JOB] * 300, range(300), Scripted())
         == [Votes((1, 0, 0))] * 300
     )
     assert most == 64
@@ -148,7 +148,7 @@ def test_async_calls_run_together_and_stateful_ones_one_by_one() -> None:
 
     for kind, most in ((Together, 4), (Alone, 1)):
         system = kind()
-        SystemMechanism(system).collect(TASK, [JOB] * 4, [0] * 4, Scripted())
+        SystemMechanism(system).collect(TASK, [JOB] * 4, range(4), Scripted())
         assert system.most == most
 
 
@@ -193,7 +193,7 @@ REPLIES: list[tuple[Any, str]] = [
     ("a", "gave no scores"),
     ({"text": "a", "scores": {"a": 1}}, "a finite number for each of a, b"),
     ({"text": "a", "scores": {"a": 1, "b": float("nan")}}, "a finite number"),
-    (SimpleNamespace(text="a", scores=[1, 2]), "a finite number"),
+    (SimpleNamespace(text="a", scores=[1, 2]), "must be a mapping of answers to numbers"),
 ]
 
 
@@ -228,7 +228,8 @@ def test_scores_give_away_what_the_text_does_not(
     white = leakbound.audit(
         rows, system=Hints(size), out=tmp_path / "white", access="white_box", **given
     )
-    assert (black.verdict, white.verdict) == ("no_violation", "violation")
+    assert (black.verdict, white.verdict) == ("inconclusive", "violation")
+    assert black.reason == "attack_blind"
     assert white.counts["simulated_outputs"] == 120
 
 

@@ -4,24 +4,18 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias, cast
 
 from leakbound.errors import LeakboundError, TargetError
 from leakbound.systems.protocol import AsyncSystem, Reply, System
+from leakbound.systems.replies import as_reply
 from leakbound.tasks import Context
 
-__all__ = [
-    "Answerer",
-    "AsyncCallableSystem",
-    "CallableSystem",
-    "answerer",
-    "as_reply",
-    "as_system",
-]
+__all__ = ["Answerer", "AsyncCallableSystem", "CallableSystem", "answerer", "as_system"]
 
-# (context, query) -> a text, a mapping or object with `text`, or an awaitable of one of these
+# (context, query) -> a text, a mapping or object that `as_reply` takes, or an awaitable of one
 Answerer: TypeAlias = Callable[[Context, str], object]
 # async calls at once: each may hold a connection, and a process may open about a thousand files
 TOGETHER = 64
@@ -205,43 +199,6 @@ def answerer(thing: object, name: str) -> Answerer:
             "answer(context, query) or open(context)."
         )
     return cast(Answerer, found)
-
-
-def as_reply(answer: object, name: str, seconds: float | None = None) -> Reply:
-    """The reply that a callable's answer stands for.
-
-    Args:
-        answer: A `Reply`; a text; or a mapping or object with `text` and perhaps `scores`.
-        name: Of the system, for messages.
-        seconds: How long the answer took.
-
-    Returns:
-        The reply.
-
-    Raises:
-        TargetError: If there is no text.
-
-    Examples:
-        >>> as_reply({"text": "yes", "scores": {"yes": 0.9, "no": 0.1}}, "mine").scores["yes"]
-        0.9
-    """
-    if isinstance(answer, Reply):
-        return answer
-    text, scores = _part(answer, "text"), _part(answer, "scores")
-    if text is None and not isinstance(answer, Mapping):
-        text = answer
-    if not isinstance(text, str):
-        raise TargetError(
-            f"the system {name!r} returned {type(text).__name__}; it must return the answer as str."
-        )
-    return Reply(text, scores if isinstance(scores, Mapping) else None, seconds)
-
-
-def _part(answer: object, name: str) -> object:
-    """Of an answer that a user's own class may hold."""
-    if isinstance(answer, Mapping):
-        return answer.get(name)
-    return getattr(answer, name, None)
 
 
 def _instance(thing: object, name: str) -> object:

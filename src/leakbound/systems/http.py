@@ -11,6 +11,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
+from functools import reduce
 from pathlib import Path
 
 from pydantic import JsonValue
@@ -18,9 +19,10 @@ from pydantic import JsonValue
 from leakbound.errors import TargetError
 from leakbound.models.content import join, text_only
 from leakbound.models.transport import HttpReply, Transport, TransportError, default_transport
-from leakbound.systems.callable import TOGETHER, as_reply
+from leakbound.systems.callable import TOGETHER
 from leakbound.systems.http_config import SLOT, HttpCall, HttpSystemConfig, read_http_config
 from leakbound.systems.protocol import AsyncSystem, Reply
+from leakbound.systems.replies import as_reply
 from leakbound.tasks import Context, Task
 
 __all__ = ["HttpCall", "HttpSession", "HttpSystem", "HttpSystemConfig", "load_http_system"]
@@ -120,17 +122,21 @@ class HttpSession:
             query: What the user sends.
 
         Returns:
-            The text and the scores that the file points to.
+            What the file points to. Tokens, finish reason and tool calls are None where a reply
+            has nothing there.
 
         Raises:
             TargetError: If the service does not answer, or the reply holds no answer.
         """
         config, began = self._config, time.perf_counter()
         reply = _decode(await self._send(config, {**self._values, "query": query}), config)
+        seconds = time.perf_counter() - began
         found = {"text": _at(reply, config.answer, config)}
         if config.scores is not None:
             found["scores"] = _at(reply, config.scores, config)
-        return as_reply(found, config.shown, time.perf_counter() - began)
+        for name, path in config.paths.items():
+            found[name] = None if path is None else _at_or_none(reply, path)
+        return as_reply(found, config.shown, seconds)
 
     async def close(self) -> None:
         """Send `teardown`, if there is one, and let go of the transport.
@@ -215,6 +221,14 @@ def _at(reply: JsonValue, path: str, call: HttpCall) -> JsonValue:
                 f"the reply of {call.shown} has nothing at {path!r}; check `answer` and `scores`."
             ) from None
     return reply
+
+
+def _at_or_none(reply: JsonValue, path: str) -> JsonValue:
+    """Services leave out what a reply does not have, such as tool calls."""
+    try:
+        return reduce(_step, path.split("."), reply)
+    except (KeyError, IndexError, ValueError, TypeError):
+        return None
 
 
 def _step(reply: JsonValue, step: str) -> JsonValue:

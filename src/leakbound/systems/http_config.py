@@ -64,6 +64,10 @@ class HttpSystemConfig(HttpCall):
     Attributes:
         answer: Path of the answer in the reply, such as choices.0.message.content.
         scores: Path of the scores in the reply; None if it has none.
+        seconds: Path of the seconds that the service says it took; None to measure them.
+        tokens: Path of the number of generated tokens, such as usage.completion_tokens.
+        finish_reason: Path of the reason why the answer ended.
+        tool_calls: Path of the list of tool calls.
         timeout: Seconds for one request.
         setup: Sent when a session opens, to put the context in place.
         teardown: Sent when it closes, to take the context away, whatever happened.
@@ -71,9 +75,23 @@ class HttpSystemConfig(HttpCall):
 
     answer: str
     scores: str | None = None
+    seconds: str | None = None
+    tokens: str | None = None
+    finish_reason: str | None = None
+    tool_calls: str | None = None
     timeout: float = Field(60.0, gt=0)
     setup: HttpCall | None = None
     teardown: HttpCall | None = None
+
+    @property
+    def paths(self) -> dict[str, str | None]:
+        """Paths of what a reply may have beside its answer and its scores."""
+        return {
+            "seconds": self.seconds,
+            "tokens": self.tokens,
+            "finish_reason": self.finish_reason,
+            "tool_calls": self.tool_calls,
+        }
 
     @property
     def calls(self) -> list[HttpCall]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import math
+import time
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self, cast
 
 import numpy as np
@@ -18,8 +19,10 @@ from leakbound.models import Model
 from leakbound.models.blocking import run_blocking
 from leakbound.models.content import text_only
 from leakbound.privacy import Guarantee, NonPrivate
-from leakbound.systems.callable import Answerer, as_reply, as_system
+from leakbound.stats.witness import ReplyFacts
+from leakbound.systems.callable import Answerer, as_system
 from leakbound.systems.protocol import AsyncSystem, Reply, System
+from leakbound.systems.replies import as_reply
 from leakbound.tasks import (
     Access,
     Aggregate,
@@ -137,7 +140,7 @@ class SystemMechanism(MechanismBase):
 
         Returns:
             A vote or a text for each job; for a scored system with given answers the scores, then
-            the vote.
+            the vote. Each holds the reply as a user sees it.
 
         Raises:
             TargetError: If the system raises an error, or answers with something else than it
@@ -164,7 +167,9 @@ class SystemMechanism(MechanismBase):
     def _ask(self, system: System, job: Job, query: str) -> Reply:
         session = system.open(job.context)
         try:
-            return as_reply(session.ask(query), self.name)
+            began = time.perf_counter()
+            answer = session.ask(query)
+            return as_reply(answer, self.name, time.perf_counter() - began)
         finally:
             session.close()
 
@@ -181,7 +186,9 @@ class SystemMechanism(MechanismBase):
             async with free:
                 session = await system.open_async(job.context)
                 try:
-                    return as_reply(await session.ask(query), self.name)
+                    began = time.perf_counter()
+                    answer = await session.ask(query)
+                    return as_reply(answer, self.name, time.perf_counter() - began)
                 finally:
                     await session.close()
 
@@ -193,11 +200,22 @@ class SystemMechanism(MechanismBase):
         return [replies[at] for at in range(len(asked))]
 
     def _aggregate(self, task: Task, job: Job, reply: Reply) -> Aggregate:
-        answers = task.answers(job.query)
+        answers, seen = task.answers(job.query), self._seen(reply)
         if not (self.scored and answers):
-            return as_aggregate(task, job.query, reply.text)
+            return replace(as_aggregate(task, job.query, reply.text), reply=seen)
         votes = one_vote(reply.text, answers).counts
-        return Vector((*self._scores(reply, answers), *map(float, votes)))
+        return Vector((*self._scores(reply, answers), *map(float, votes)), reply=seen)
+
+    def _seen(self, reply: Reply) -> ReplyFacts:
+        """What a user sees of a reply: its scores only with white-box access."""
+        return ReplyFacts(
+            text=reply.text,
+            seconds=reply.seconds,
+            tokens=reply.tokens,
+            finish_reason=reply.finish_reason,
+            tool_calls=reply.tool_calls or (),
+            scores=reply.scores if self.scored else None,
+        )
 
     def _scores(self, reply: Reply, answers: Sequence[str]) -> list[float]:
         """A finite number for each answer, in their order."""

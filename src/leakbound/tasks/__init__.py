@@ -9,7 +9,16 @@ from leakbound.tasks.mechanism import (
     RequestKinds,
     require_mechanism,
 )
-from leakbound.tasks.outputs import Aggregate, GeneratedText, Job, Outputs, Vector, Votes
+from leakbound.tasks.outputs import (
+    Aggregate,
+    GeneratedText,
+    Job,
+    Outputs,
+    Vector,
+    Votes,
+    reply_of,
+)
+from leakbound.tasks.packing import packed, unpacked
 from leakbound.tasks.parse import parse_answer
 from leakbound.tasks.task import Query, Task
 
@@ -31,6 +40,9 @@ __all__ = [
     "Vector",
     "Votes",
     "as_context",
+    "packed",
     "parse_answer",
+    "reply_of",
     "require_mechanism",
+    "unpacked",
 ]

@@ -5,16 +5,17 @@ What is marked PRIVATE depends on the private context, and no repr shows it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from leakbound.stats.witness import ReplyFacts, StoredReply
 from leakbound.tasks.example import Context
 from leakbound.tasks.task import Query
 
-__all__ = ["Aggregate", "GeneratedText", "Job", "Outputs", "Vector", "Votes"]
+__all__ = ["Aggregate", "GeneratedText", "Job", "Outputs", "Vector", "Votes", "reply_of"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -41,9 +42,11 @@ class Votes:
 
     Attributes:
         counts: One count for each answer, and a last one for "none of them" (unparsable).
+        reply: The reply that was counted, where a user sees it, or what was kept of it.
     """
 
     counts: tuple[int, ...]
+    reply: StoredReply | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
         return "Votes(<private>)"
@@ -58,11 +61,13 @@ class Vector:
         choices: Public texts that the release chooses from; none for the query's own answers.
         points: (choices, dim) public embeddings of the choices, where the values live in their
             space.
+        reply: The reply that the values are of, where a user sees it, or what was kept of it.
     """
 
     values: tuple[float, ...]
     choices: tuple[str, ...] = ()
     points: tuple[tuple[float, ...], ...] = ()
+    reply: StoredReply | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
         return "Vector(<private>)"
@@ -74,15 +79,37 @@ class GeneratedText:
 
     Attributes:
         text: What the release will give.
+        reply: The reply with its metadata, or what was kept of it; None where there is the text
+            alone.
     """
 
     text: str
+    reply: StoredReply | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
         return "GeneratedText(<text>)"
 
 
 Aggregate: TypeAlias = Votes | Vector | GeneratedText
+
+
+def reply_of(aggregate: Aggregate) -> StoredReply | None:
+    """What a user saw of an answer, for the learned witness.
+
+    Args:
+        aggregate: A stored aggregate (PRIVATE).
+
+    Returns:
+        The reply, or what was kept of it; None if the release shows nothing but a choice or noisy
+        values.
+
+    Examples:
+        >>> reply_of(GeneratedText("Yes.")).text
+        'Yes.'
+    """
+    if aggregate.reply is None and isinstance(aggregate, GeneratedText):
+        return ReplyFacts(aggregate.text)
+    return aggregate.reply
 
 
 @dataclass(frozen=True, slots=True)

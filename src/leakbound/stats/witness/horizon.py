@@ -11,10 +11,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_matrix
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
 
 __all__ = ["LARGEST", "StakePlan", "plan_stakes"]
 
@@ -118,6 +121,8 @@ def _pair(x: float, y: float) -> Floats:
 
 def _moves(points: Floats, payoffs: Floats) -> csr_matrix:
     """(shares * points, outcomes * points) interpolates a value at the next log e-values."""
+    from scipy.sparse import csr_matrix  # an import of leakbound does not need it
+
     reached = points[:, None] + np.log1p(SHARES[:, None, None] * payoffs)  # (S, n, O)
     at = np.interp(reached, points, np.arange(points.size))
     low = np.minimum(at.astype(int), points.size - 2)

@@ -87,7 +87,7 @@ class PoolModel:
         seen[known] = self.counts[every[known]] - own
         rarity = np.log((self.replies + 1) / (seen + 1))
         sums = [np.bincount(owner, of, sizes.size) for of in (seen <= 1, rarity)]
-        return np.stack(sums, 1) / np.maximum(sizes, 1)[:, None]
+        return np.asarray(np.stack(sums, 1) / np.maximum(sizes, 1)[:, None])
 
 
 @dataclass(frozen=True, slots=True)

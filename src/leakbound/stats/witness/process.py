@@ -12,7 +12,7 @@ from leakbound.errors import UsageError
 from leakbound.privacy import ApproxDP, Guarantee
 from leakbound.stats.estimate import Estimate
 from leakbound.stats.witness.corpus import Corpus
-from leakbound.stats.witness.features import ReplyFacts, features
+from leakbound.stats.witness.features import ReplyFacts, ReplyFeatures, features
 from leakbound.stats.witness.horizon import BEYOND, LARGEST, StakePlan, plan_stakes
 from leakbound.stats.witness.panel import Panel
 from leakbound.stats.witness.stakes import Portfolio, Record
@@ -88,20 +88,25 @@ class WitnessProcess:
         self._record = Record(np.zeros((0, 0), bool), 0)
         self._next_fit = FIRST
 
-    def observe(self, reply_in: ReplyFacts, reply_out: ReplyFacts, canary: str = "") -> None:
+    def observe(
+        self,
+        reply_in: ReplyFacts | ReplyFeatures,
+        reply_out: ReplyFacts | ReplyFeatures,
+        canary: str = "",
+    ) -> None:
         """Observe one pair.
 
         Args:
-            reply_in: Reply of the canary-in context.
+            reply_in: Reply of the canary-in context, or what was kept of it by `masked`.
             reply_out: Reply of the canary-out context to the same query.
             canary: Text of the canary of this pair, chosen before the replies; it lets their
-                overlap with it be a feature.
+                overlap with it be a feature. Not read where a reply is masked.
 
         Raises:
             ArithmeticError: If an e-value would become negative, which no reply can bring about.
         """
         self._stake()
-        pair = [self._corpus.encode(features(r, canary)) for r in (reply_in, reply_out)]
+        pair = [self._corpus.encode(_measured(r, canary)) for r in (reply_in, reply_out)]
         if self._panel is not None:
             x, y = (self._panel.values(reply) for reply in pair)
             for test in self._tests.values():
@@ -252,6 +257,10 @@ class _Test:
                 "too large or a witness lies outside [0, 1]."
             )
         self.log_e += math.log(factor)
+
+
+def _measured(reply: ReplyFacts | ReplyFeatures, canary: str) -> ReplyFeatures:
+    return reply if isinstance(reply, ReplyFeatures) else features(reply, canary)
 
 
 def _readable(claim: Guarantee, delta: float) -> float:

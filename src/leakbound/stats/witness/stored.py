@@ -1,0 +1,102 @@
+"""What a run keeps of a reply: the whole, or what can be measured of it without its words.
+
+An interrupted run goes on with what it stored, so the witness never sees more than that. Without
+the text it sees the numbers, which are computed from the whole reply before it is dropped, and of
+the strings those that stand in public lists: words such as "sorry" and "the" of seven languages,
+ASCII punctuation, the usual finish reasons. Names of tools, other words, their order and anything
+made from them, hashes included, are not kept: a hash with a key that the run holds would confirm a
+guess.
+"""
+
+from __future__ import annotations
+
+import math
+import string
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from leakbound.stats.witness.features import SCALARS, ReplyFacts, ReplyFeatures, features
+from leakbound.stats.witness.lexicon import LANGUAGES, WORD_LISTS
+
+__all__ = ["FINISH_REASONS", "StoredReply", "masked", "reply_from_json", "reply_to_json"]
+
+StoredReply: TypeAlias = ReplyFacts | ReplyFeatures
+Json: TypeAlias = dict[str, Any]
+# of the common chat APIs; a reason outside of this list might hold private text
+FINISH_REASONS = frozenset({
+    "None", "stop", "length", "content_filter", "tool_calls", "function_call", "end_turn",
+    "max_tokens", "stop_sequence", "tool_use", "refusal", "pause_turn", "safety", "eos", "error",
+})  # fmt: skip
+OTHER_REASON = "finish:other"
+_WORDS = frozenset().union(*LANGUAGES.values(), *WORD_LISTS.values(), {"#"})
+PUBLIC = frozenset({
+    *(f"word:{word}" for word in _WORDS), *(f"mark:{mark}" for mark in (*string.punctuation, "\n")),
+    *(f"finish:{reason}" for reason in FINISH_REASONS),
+})  # fmt: skip
+
+
+def masked(reply: StoredReply, canary: str = "", answers: Sequence[str] = ()) -> ReplyFeatures:
+    """What may be kept of a reply when its text may not.
+
+    Args:
+        reply: The whole reply (PRIVATE); one that is masked already stays as it is.
+        canary: Text of the canary of its pair; the share of it that the reply repeats is kept.
+        answers: Public answers whose scores are kept; scores of other names are not.
+
+    Returns:
+        All numbers, and the strings of public lists.
+
+    Examples:
+        >>> masked(ReplyFacts("The code is 7, Mallory.")).strings
+        ('word:the', 'word:is', 'word:#', 'mark:,', 'mark:.', 'finish:None')
+    """
+    if isinstance(reply, ReplyFeatures):
+        return reply
+    whole = features(reply, canary)
+    kept = [_public(text) for text in whole.strings]
+    scores = {name: whole.scores[name] for name in answers if name in whole.scores}
+    return ReplyFeatures(whole.scalars, tuple(dict.fromkeys(s for s in kept if s)), (), scores)
+
+
+def _public(text: str) -> str | None:
+    if text in PUBLIC:
+        return text
+    return OTHER_REASON if text.startswith("finish:") else None
+
+
+def reply_to_json(reply: StoredReply) -> Json:
+    """A reply as JSON values.
+
+    Args:
+        reply: The reply (PRIVATE).
+
+    Returns:
+        An object that `reply_from_json` reads.
+    """
+    if isinstance(reply, ReplyFacts):
+        return {name: value for name, value in asdict(reply).items() if value not in (None, ())}
+    numbers = zip(SCALARS, reply.scalars.tolist(), strict=True)
+    return {
+        "numbers": {name: None if math.isnan(v) else v for name, v in numbers if v != 0},
+        "strings": list(reply.strings),
+        "scores": dict(reply.scores),
+    }
+
+
+def reply_from_json(found: Mapping[str, Any]) -> StoredReply:
+    """The reply that JSON values stand for.
+
+    Args:
+        found: What `reply_to_json` returned.
+
+    Returns:
+        The reply. A number that the store does not name is 0.
+    """
+    if "numbers" not in found:
+        return ReplyFacts(**{**found, "tool_calls": tuple(found.get("tool_calls", ()))})
+    numbers = [found["numbers"].get(name, 0.0) for name in SCALARS]
+    scalars = np.array([math.nan if value is None else value for value in numbers], float)
+    return ReplyFeatures(scalars, tuple(found["strings"]), (), dict(found["scores"]))

@@ -1,0 +1,69 @@
+"""Aggregates as the text of an evidence row.
+
+A list is votes, an object one of the other kinds or votes with the reply that was counted. Rows of
+earlier versions have no reply, and read as before.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, TypeAlias
+
+from leakbound.stats.witness import StoredReply, reply_from_json, reply_to_json
+from leakbound.tasks.outputs import Aggregate, GeneratedText, Vector, Votes
+
+__all__ = ["packed", "unpacked"]
+
+Json: TypeAlias = dict[str, Any]
+
+
+def packed(aggregate: Aggregate) -> str:
+    """An aggregate as JSON.
+
+    Args:
+        aggregate: What `collect` returned for one job (PRIVATE).
+
+    Returns:
+        Text that `unpacked` reads.
+
+    Examples:
+        >>> packed(Votes((3, 1, 0)))
+        '[3, 1, 0]'
+    """
+    if isinstance(aggregate, Votes) and aggregate.reply is None:
+        return json.dumps(aggregate.counts)
+    reply = {} if aggregate.reply is None else {"reply": reply_to_json(aggregate.reply)}
+    return json.dumps({**_values(aggregate), **reply})
+
+
+def _values(aggregate: Aggregate) -> Json:
+    if isinstance(aggregate, Votes):
+        return {"votes": aggregate.counts}
+    if isinstance(aggregate, GeneratedText):
+        return {"text": aggregate.text}
+    return {"values": aggregate.values, "choices": aggregate.choices, "points": aggregate.points}
+
+
+def unpacked(text: str) -> Aggregate:
+    """The aggregate of an evidence row.
+
+    Args:
+        text: What `packed` returned, in this version or an earlier one.
+
+    Returns:
+        The aggregate (PRIVATE).
+    """
+    found = json.loads(text)
+    if isinstance(found, list):
+        return Votes(tuple(found))
+    reply = _reply(found)
+    if "votes" in found:
+        return Votes(tuple(found["votes"]), reply)
+    if "text" in found:
+        return GeneratedText(found["text"], reply)
+    points = tuple(map(tuple, found["points"]))
+    return Vector(tuple(found["values"]), tuple(found["choices"]), points, reply)
+
+
+def _reply(found: Json) -> StoredReply | None:
+    return reply_from_json(found["reply"]) if "reply" in found else None

@@ -1,0 +1,210 @@
+"""What a system may reply beside its text: checked, kept with the evidence, read by the witness."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from leakbound.errors import TargetError
+from leakbound.models import Scripted
+from leakbound.stats.witness import ReplyFacts, ReplyFeatures, masked
+from leakbound.stats.witness.features import SCALARS
+from leakbound.systems import Reply, SystemMechanism
+from leakbound.systems.replies import METADATA, as_reply
+from leakbound.tasks import (
+    Context,
+    Example,
+    GeneratedText,
+    Job,
+    Query,
+    Task,
+    Vector,
+    Votes,
+    packed,
+    reply_of,
+    unpacked,
+)
+
+TASK = Task("t", ("a", "b"))
+JOB = Job((Example("private kite", "a"),), Query("q"))
+FREE = Job((Example("private kite", "a"),), Query("q", free=True))
+RICH: dict[str, Any] = {
+    "text": "a",
+    "scores": {"a": 0.25, "b": 0.75},
+    "seconds": 1.5,
+    "tokens": 3,
+    "finish_reason": "stop",
+    "tool_calls": ["find", {"name": "look", "arguments": {"city": "Oslo"}}],
+}
+
+
+def one(answer: object, scored: bool = False) -> Votes | Vector | GeneratedText:
+    mechanism = SystemMechanism(lambda context, query: answer, scored=scored)
+    return mechanism.collect(TASK, [JOB], [0], Scripted())[0]
+
+
+@pytest.mark.parametrize("shape", [dict, lambda **parts: SimpleNamespace(**parts), Reply])
+def test_every_part_of_a_reply_arrives(shape: Any) -> None:
+    found = reply_of(one(shape(**RICH)))
+    assert found == ReplyFacts(
+        "a", 1.5, 3, "stop", tuple(RICH["tool_calls"]), scores=None
+    )  # scores are shown with white-box access only
+
+
+def test_scores_are_part_of_what_a_user_with_white_box_access_sees() -> None:
+    found = one(RICH, scored=True)
+    assert found == Vector((0.25, 0.75, 1.0, 0.0, 0.0))
+    assert reply_of(found).scores == RICH["scores"]  # type: ignore[union-attr]
+
+
+def test_methods_of_an_object_are_no_metadata() -> None:
+    class Response:
+        text = "a"
+        tokens = 7
+
+        def scores(self) -> None:
+            raise AssertionError
+
+    assert as_reply(Response(), "mine") == Reply("a", tokens=7)
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    found = as_reply({"text": "a", "tokens": np.int64(3), "seconds": np.float32(0.5)}, "mine")
+    assert (found.tokens, found.seconds) == (3, 0.5)
+    assert type(found.tokens) is int
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_seconds_are_measured_where_they_are_not_given(asynchronous: bool) -> None:
+    class Session:
+        def ask(self, query: str) -> Any:
+            return self.later() if asynchronous else Reply("a")
+
+        async def later(self) -> Reply:
+            await asyncio.sleep(0)
+            return Reply("a")
+
+        def close(self) -> None: ...
+
+    async def called(context: Context, query: str) -> Any:
+        return await Session().later()
+
+    class Opens:
+        def open(self, context: Context) -> Session:
+            return Session()
+
+    system: Any = called if asynchronous else Opens()
+    found = reply_of(SystemMechanism(system).collect(TASK, [JOB], [0], Scripted())[0])
+    assert isinstance(found, ReplyFacts)
+    assert found.seconds is not None
+    assert found.seconds > 0
+
+
+WRONG: list[tuple[str, Any, str]] = [
+    ("scores", [1, 2], "returned scores as list; it must be a mapping of answers to numbers"),
+    ("scores", {"a": "kite"}, "returned scores as dict; it must be a mapping"),
+    ("scores", {1: 0.5}, "returned scores as dict"),
+    ("seconds", -1, "returned seconds as int; it must be a finite number of at least 0, or None"),
+    ("seconds", math.inf, "returned seconds as float"),
+    ("seconds", True, "returned seconds as bool"),
+    ("tokens", 2.5, "returned tokens as float; it must be a whole number"),
+    ("tokens", False, "returned tokens as bool"),
+    ("finish_reason", 7, "returned finish_reason as int; it must be a str"),
+    ("tool_calls", "kite", "returned tool_calls as str; it must be a list of tool names"),
+    ("tool_calls", [7], "returned tool_calls as list"),
+    ("tool_calls", [{"name": {"kite"}}], "returned tool_calls as list"),
+    ("tool_calls", [{"name": "x", "arguments": math.nan}], "returned tool_calls as list"),
+]
+
+
+@pytest.mark.parametrize(("part", "value", "sentence"), WRONG)
+def test_a_part_of_a_wrong_type_gets_a_sentence_without_its_value(
+    part: str, value: Any, sentence: str
+) -> None:
+    with pytest.raises(TargetError, match=sentence) as told:
+        one({"text": "a", part: value})
+    assert "kite" not in str(told.value)
+    assert part in METADATA
+
+
+def same(reply: object, other: object) -> bool:
+    if isinstance(reply, ReplyFeatures) and isinstance(other, ReplyFeatures):
+        equal = np.array_equal(reply.scalars, other.scalars, equal_nan=True)
+        return equal and (reply.strings, reply.scores) == (other.strings, other.scores)
+    return reply == other
+
+
+REPLIES = [ReplyFacts(**{**RICH, "tool_calls": tuple(RICH["tool_calls"])}), ReplyFacts(" \n")]
+
+
+@pytest.mark.parametrize("reply", [*REPLIES, *map(masked, REPLIES)])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda reply: Votes((1, 0, 0), reply),
+        lambda reply: Vector((0.1, 2.0), ("x", "y"), ((1.0,), (2.0,)), reply),
+        lambda reply: GeneratedText("a", reply),
+    ],
+)
+def test_stored_replies_read_back_as_they_were(make: Any, reply: Any) -> None:
+    aggregate = make(reply)
+    again = unpacked(packed(aggregate))
+    assert again == aggregate
+    assert same(reply_of(again), reply)
+    assert packed(again) == packed(aggregate)
+
+
+def test_evidence_of_earlier_versions_reads_as_before() -> None:
+    old = {
+        "[3, 1, 0]": Votes((3, 1, 0)),
+        '{"text": "yes"}': GeneratedText("yes"),
+        '{"values": [0.5], "choices": ["x"], "points": [[1.0]]}': Vector((0.5,), ("x",), ((1.0,),)),
+    }
+    for text, aggregate in old.items():
+        assert unpacked(text) == aggregate
+        assert packed(aggregate) == text
+    assert reply_of(unpacked('{"text": "yes"}')) == ReplyFacts("yes")
+    assert reply_of(unpacked("[3, 1, 0]")) is None
+
+
+def test_a_masked_reply_keeps_every_number_and_no_private_word() -> None:
+    whole = ReplyFacts(
+        "Sorry, the code of Kestrel is 7-Kestrel 😀!",
+        seconds=0.5,
+        tokens=9,
+        finish_reason="kestrel",
+        tool_calls=({"name": "find_kestrel", "arguments": {"kestrel": "kestrel"}},),
+        scores={"a": 0.5, "kestrel": 0.1},
+    )
+    kept = masked(whole, "kestrel 7", ("a", "b"))
+    text = packed(GeneratedText("", kept)).casefold()
+    assert "kestrel" not in text
+    assert "\\u" not in text
+    numbers = dict(zip(SCALARS, kept.scalars, strict=True))
+    assert (numbers["tools"], numbers["seconds"], numbers["apology"]) == (1, 0.5, 1)
+    assert numbers["canary_words"] == 1  # computed from the whole text, numerals as one word
+    assert {"word:sorry", "word:the", "finish:other"} <= set(kept.strings)
+    assert kept.scores == {"a": 0.5}
+    assert kept.openings == ()
+    assert masked(kept) is kept
+
+
+def test_metadata_of_free_answers_is_kept_and_the_text_released_as_before() -> None:
+    mechanism = SystemMechanism(lambda context, query: {**RICH, "text": " said \n"})
+    found = mechanism.collect(TASK, [FREE], [0], Scripted())[0]
+    assert found == GeneratedText("said")
+    assert mechanism.release(found, 1, np.random.default_rng(0)).choices == ("said",)
+    reply = reply_of(found)
+    assert isinstance(reply, ReplyFacts)
+    assert (reply.text, reply.tokens) == (" said \n", 3)  # the witness sees what a user sees
+
+
+def test_json_of_a_reply_holds_plain_values() -> None:
+    assert isinstance(json.loads(packed(one(RICH)))["reply"], Mapping)
