@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 from leakbound.auditing.design import Pair
 from leakbound.auditing.store import EvidenceRow, RunStore
 from leakbound.models import Counted, Distinct, Model, require
-from leakbound.tasks import Aggregate, GeneratedText, Job, Mechanism, Task
+from leakbound.stats.witness import masked
+from leakbound.tasks import Aggregate, GeneratedText, Job, Mechanism, Task, reply_of
 
 __all__ = ["BatchRunner", "Batch", "Batches", "CollectionPlan", "check", "collect", "run_serial"]
 
@@ -131,7 +133,9 @@ class CollectionPlan:
     def _row(self, pair: Pair, found: list[Aggregate]) -> EvidenceRow:
         member, nonmember = reversed(found[:2]) if pair.out_first else found[:2]
         row = EvidenceRow(pair.index, member, nonmember, found[-1] if pair.repeat else None)
-        return row if self.keep_text else _masked(row, pair)
+        if self.keep_text:
+            return row
+        return _masked(row, pair, self.task.answers(pair.asked.query))
 
 
 Batches = Generator[Batch, None, None]
@@ -197,17 +201,21 @@ def _asked(
             yield from found
 
 
-def _masked(row: EvidenceRow, pair: Pair) -> EvidenceRow:
+def _masked(row: EvidenceRow, pair: Pair, answers: tuple[str, ...]) -> EvidenceRow:
     """The row with every word of a free answer blotted out that has nothing of the canary in it."""
-    target = pair.asked.target
-    again = None if row.again is None else _hidden(row.again, target)
-    return EvidenceRow(row.pair, _hidden(row.member, target), _hidden(row.nonmember, target), again)
+    hide = partial(_hidden, target=pair.asked.target, answers=answers)
+    again = None if row.again is None else hide(row.again)
+    return EvidenceRow(row.pair, hide(row.member), hide(row.nonmember), again)
 
 
-def _hidden(aggregate: Aggregate, target: str) -> Aggregate:
+def _hidden(aggregate: Aggregate, target: str, answers: tuple[str, ...]) -> Aggregate:
+    """What the learned witness reads is measured before the words are gone."""
+    seen = reply_of(aggregate)
+    kept = None if seen is None else masked(seen, target, answers)
     if not isinstance(aggregate, GeneratedText):
-        return aggregate
-    return GeneratedText(" ".join(_blot(word, target) for word in aggregate.text.split()))
+        return replace(aggregate, reply=kept)
+    text = " ".join(_blot(word, target) for word in aggregate.text.split())
+    return GeneratedText(text, kept)
 
 
 def _blot(word: str, target: str) -> str:
