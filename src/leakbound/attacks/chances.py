@@ -84,4 +84,5 @@ def margin_chances(law: GaussianLaw, one: int, scale: float, levels: Floats) -> 
     if law.sigma == 0 or law.mean.size < 2:
         return None
     others = np.delete(law.mean, one)
-    return best_chance(law.mean[[one]], others[None], law.sigma, levels / scale)[0]
+    found = best_chance(law.mean[[one]], others[None], law.sigma, levels / scale)
+    return np.asarray(found[0])

@@ -61,7 +61,7 @@ class Releaser:
         self._seed, self._pilot, self._draws = seed, pilot, max(1, draws)
         self._answers, self._reads = answers, reads
         self._held: list[tuple[Pair, EvidenceRow]] = []
-        self._thresholds = thresholds
+        self._thresholds = np.zeros(0) if thresholds is None else thresholds
         self.state = StateTally()
         self.served = ServedOutputs(mechanism, seed, answers, served and "chances" in reads)
 
@@ -165,8 +165,8 @@ class Releaser:
         self, batch: StoredBatch, laws: Sequence[DistributionPair] | None
     ) -> tuple[PairedScores, PairedScores | None]:
         """Scores of simulated outputs, and the exact chances of the score at each threshold."""
-        known = laws is not None and "chances" in self._reads and self._thresholds is not None
-        chances = np.full((2, len(batch), np.size(self._thresholds) if known else 0), np.nan)
+        known = laws is not None and "chances" in self._reads and self._answers == 1
+        chances = np.full((2, len(batch), self._thresholds.size), np.nan)
         out = np.empty((2, len(batch), self._draws))
         for at, (pair, row) in enumerate(batch):
             for of in (0, 1):
@@ -175,8 +175,7 @@ class Releaser:
                 law = laws[at][of] if laws is not None and known else None
                 if law is not None:
                     chances[of, at] = self._chances(pair, law, outputs)
-        exact = PairedScores(*chances) if known and self._answers == 1 else None
-        return PairedScores(*out), exact
+        return PairedScores(*out), PairedScores(*chances) if known else None
 
     def _scored(self, pair: Pair, outputs: Outputs) -> Floats:
         """(draws,) mean scores of `answers` outputs each."""
@@ -187,8 +186,7 @@ class Releaser:
     def _chances(self, pair: Pair, law: OutputDistribution, outputs: Outputs) -> Floats | float:
         """(K,) chances; NaN where they are not known."""
         answers = self._task.answers(pair.asked.query)
-        levels = np.zeros(0) if self._thresholds is None else self._thresholds
-        found = self._score.chances(law, outputs, pair.asked, answers, levels)
+        found = self._score.chances(law, outputs, pair.asked, answers, self._thresholds)
         return np.nan if found is None else found
 
     def control_scores(self, batch: StoredBatch) -> PairedScores:

@@ -78,7 +78,7 @@ class MixedEProcess(AnytimeTest):
     @property
     def log_e_values(self) -> Floats:
         """(pairs,) logarithm of the mean e-value after each pair."""
-        return self._mean(lambda part: part.log_e_values[None])[0]
+        return np.asarray(self._mean(lambda part: part.log_e_values[None])[0])
 
     def epsilon_paths(self, epsilons: Floats, delta: float) -> Floats:
         """Replay the pairs against claims of (epsilon, delta)-DP.
