@@ -166,7 +166,7 @@ def _both(p: Floats, q: Floats) -> tuple[tuple[Floats, Floats], tuple[Floats, Fl
 
 
 def _loss(x: Floats, y: Floats, delta: float) -> Floats:
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         return np.where(x > y + delta, np.log((x - delta) / y), 0.0)
 
 
