@@ -22,6 +22,7 @@ from leakbound.cli.plan_command import command
 from leakbound.errors import UsageError
 from leakbound.mechanisms import ReportNoisyMax
 from leakbound.models import Scripted
+from leakbound.models.content import readable
 from leakbound.privacy import NonPrivate, calibrate_gaussian
 from leakbound.report.audit import page, summary
 from leakbound.tasks import Context, Outputs, Task, Votes
@@ -118,7 +119,9 @@ def test_the_choice_depends_on_pairs_and_on_what_decides() -> None:
 
 
 def places(pair: Pair, context: Context) -> set[int]:
-    return {at for at, row in enumerate(context) if pair.canary.input in row.input}
+    return {
+        at for at, row in enumerate(context) if readable(pair.canary.input) in readable(row.input)
+    }
 
 
 @pytest.mark.parametrize("insertion", ["replace", "append"])
