@@ -49,6 +49,7 @@ CATALOGUE: dict[str, Any] = {
     "bounded_cid": cm.BoundedCID(epsilon=2.0, tokens=3),
 }
 NO_GUARANTEE = ("few_shot", "prompt_defense", "judge_defense", "context_influence_decoding")
+PARTITIONED = ("report_noisy_max", "embedding_mean", "keyword_mean", "product_of_experts")
 NO_DISTRIBUTION = ("keyword_mean/joint/2", "subsample_average", "synthetic_shots")
 FINITE = tuple(pattern for pattern in PATTERNS if pattern != "broken")
 
@@ -84,6 +85,7 @@ def test_what_is_skipped_is_said() -> None:
     want |= {
         (name, check) for name in NO_DISTRIBUTION for check in ("sensitivity", "loss", "tightness")
     }
+    want |= {(name, "disjoint_parts") for name in CATALOGUE if not name.startswith(PARTITIONED)}
     want |= {(name, "vote_sigma") for name in CATALOGUE if name != "report_noisy_max"}
     found = {
         (name, check.name): seen.detail
@@ -91,7 +93,11 @@ def test_what_is_skipped_is_said() -> None:
         if (seen := check(CATALOGUE[name], pairs=20, patterns=FINITE)).skipped
     }
     assert set(found) == want
-    unknown = {found[key] for key in want if key[0] in NO_DISTRIBUTION and key[1] != "vote_sigma"}
+    unknown = {
+        found[name, check]
+        for name in NO_DISTRIBUTION
+        for check in ("sensitivity", "loss", "tightness")
+    }
     assert unknown == {"skipped: no output distribution"}
 
 
@@ -312,6 +318,14 @@ class OverstatedNoise(ReportNoisyMax):
         return 2 * self.sigma
 
 
+class Blocks(ReportNoisyMax):
+    """An audit would put a copy of the canary into its own partition."""
+
+    def disjoint_parts(self, shots: int) -> tuple[tuple[int, ...], ...]:
+        size = -(-shots // self.partitions)
+        return tuple(tuple(range(at, min(at + size, shots))) for at in range(0, shots, size))
+
+
 class OneTokenCost(cm.ProductOfExperts):
     """A free answer is said to cost what one choice costs."""
 
@@ -343,6 +357,7 @@ BROKEN: list[tuple[str, Any, Any]] = [
     ("loss", LessNoise(SIGMA), VOTES),
     ("loss", Crashing(SIGMA), VOTES),
     ("tightness", Loose(SIGMA), VOTES),
+    ("disjoint_parts", Blocks(SIGMA, 4), VOTES),
     ("vote_sigma", OverstatedNoise(SIGMA), VOTES),
     ("decode", Silent(SIGMA), VOTES),
     ("decode", Polishing(), FewShot()),

@@ -15,7 +15,7 @@ import numpy as np
 from leakbound.models import Model
 from leakbound.tasks import Mechanism
 from leakbound.testing import conformance_behavior as behavior
-from leakbound.testing import conformance_cost, conformance_reuse
+from leakbound.testing import conformance_cost, conformance_places, conformance_reuse
 from leakbound.testing import conformance_exact as exact
 from leakbound.testing.conformance_parts import PATTERNS, Bench, Broken, Skipped
 
@@ -95,6 +95,7 @@ INVARIANTS: tuple[Invariant, ...] = (
     Invariant("nothing_kept", behavior.nothing_kept),
     Invariant("requests", behavior.requests),
     Invariant("request_count", behavior.request_count),
+    Invariant("disjoint_parts", conformance_places.disjoint_parts),
     Invariant("loss", exact.loss),
     Invariant("tightness", exact.tightness),
     Invariant("vote_sigma", exact.vote_noise),
