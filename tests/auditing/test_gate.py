@@ -31,10 +31,15 @@ def tells(prompt: str) -> str:
     return "yes" if prompt.count(prompt.split('"')[-2]) > 1 else "no"
 
 
+def often(prompt: str) -> str:
+    """Sees a canary that stands in the context three times, and no single one."""
+    return "yes" if prompt.count(prompt.split('"')[-2]) > 3 else "no"
+
+
 def audited(out: Path, **options: Any) -> tuple[Prepared, AuditResult]:
-    blind = options.pop("blind", False)
+    model = Scripted(complete=often if options.pop("sound", False) else tells)
     spec = make_spec({"shots": 10, "simulations": 2_000, **options})
-    prepared = prepare(spec, Scripted(complete=(lambda p: "no") if blind else tells), rows=DATA)
+    prepared = prepare(spec, model, rows=DATA)
     return prepared, run_audit(prepared, out)[0]
 
 
@@ -43,13 +48,14 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Prepared, 
     out = tmp_path_factory.mktemp("runs")
     return {
         "leaky": audited(out, pairs=40),
-        "blind": audited(out / "blind", pairs=40, blind=True),
-        "few": audited(out / "blind", pairs=6, blind=True),
+        "sound": audited(out / "sound", pairs=40, sound=True),
+        "few": audited(out / "few", pairs=6, sound=True),
         "counted": audited(
-            out / "blind", pairs=40, blind=True, estimator="clopper_pearson", threshold="split:0.25"
+            out / "sound", pairs=40, sound=True, estimator="clopper_pearson", threshold="split:0.25"
         ),
-        "tried": audited(out / "blind", pairs=20, blind=True, **TRIED),
-        "thrice": audited(out / "blind", pairs=40, blind=True, answers=3, epsilon=0.1, **COUNTED),
+        "blind": audited(out / "blind", pairs=40, sound=True, mechanism="report_noisy_max"),
+        "tried": audited(out / "noisy", pairs=20, **TRIED),
+        "thrice": audited(out / "thrice", pairs=40, answers=3, epsilon=0.1, **COUNTED),
         "noisy": audited(out, pairs=60, mechanism="report_noisy_max", epsilon=4.0),
         "votes": audited(
             out, pairs=60, mechanism="report_noisy_max", epsilon=4.0, estimator="vote_band"
@@ -73,12 +79,14 @@ def outcome(runs: Runs, name: str, *args: Any, **options: Any) -> str:
 def test_outcomes(runs: Runs) -> None:
     assert outcome(runs, "leaky", 1.0) == "violation"
     assert outcome(runs, "leaky", 9.0) == "violation"  # its own claim is refuted
-    assert outcome(runs, "blind", 1.0) == "passed"
+    assert outcome(runs, "sound", 1.0) == "passed"
     assert outcome(runs, "few", 1.0) == "inconclusive"
     assert outcome(runs, "few", 100.0) == "inconclusive"
     assert outcome(runs, "few", 0.1) == "passed"  # six pairs certify 0.27 at most
     assert outcome(runs, "few", 0.1, no_violation=True) == "inconclusive"
     assert outcome(runs, "noisy", 4.0) == "passed"
+    for limit in (0.1, 1.0, 4.0):
+        assert outcome(runs, "blind", limit) == "inconclusive"  # the attack saw nothing
 
 
 def test_a_bound_above_the_gate_is_a_violation_although_the_claim_stands(runs: Runs) -> None:
@@ -110,7 +118,7 @@ def test_point_estimates_take_no_part(runs: Runs) -> None:
             )
 
 
-@pytest.mark.parametrize("name", ["blind", "few", "counted", "tried", "thrice", "noisy", "votes"])
+@pytest.mark.parametrize("name", ["sound", "few", "counted", "tried", "thrice", "noisy", "votes"])
 def test_power_and_largest_certifiable_are_those_of_the_plan(runs: Runs, name: str) -> None:
     prepared, record = runs[name]
     planned = plan(prepared)
@@ -121,7 +129,7 @@ def test_power_and_largest_certifiable_are_those_of_the_plan(runs: Runs, name: s
 
 
 def test_a_factor_that_the_result_lacks_takes_the_next_lower_one_and_says_so(runs: Runs) -> None:
-    record = runs["blind"][1]
+    record = runs["sound"][1]
     assert power(record, 2.9) == power(record, 2.0)
     assert power(record, 50.0) == power(record, 8.0)
     why = check_gate(record, Gate(1.0, min_power=0.999, factor=2.9)).why
@@ -138,11 +146,11 @@ def test_the_claim_of_several_answers_is_met_by_its_printed_value(runs: Runs) ->
 
 
 def test_too_little_power_is_inconclusive(runs: Runs) -> None:
-    _, chance = power(runs["blind"][1], 2.0) or (0.0, 0.0)
+    _, chance = power(runs["sound"][1], 2.0) or (0.0, 0.0)
     assert 0.2 < chance < 0.99
-    assert outcome(runs, "blind", 1.0, min_power=chance - 0.1) == "passed"
-    assert outcome(runs, "blind", 1.0, min_power=chance + 0.005) == "inconclusive"
-    assert outcome(runs, "blind", 1.0, min_power=0.9, factor=4.0) == "passed"
+    assert outcome(runs, "sound", 1.0, min_power=chance - 0.1) == "passed"
+    assert outcome(runs, "sound", 1.0, min_power=chance + 0.005) == "inconclusive"
+    assert outcome(runs, "sound", 1.0, min_power=0.9, factor=4.0) == "passed"
     assert outcome(runs, "leaky", 1.0, min_power=1.0) == "violation"
     assert power(runs["votes"][1], 2.0) is None
     assert outcome(runs, "votes", 4.0, min_power=0.5) == "inconclusive"
@@ -157,7 +165,7 @@ def test_what_makes_no_gate_is_refused(runs: Runs) -> None:
         with pytest.raises(UsageError, match="must be"):
             Gate(**wrong)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match=r"audit with --epsilon 0\.5"):
-        check_gate(runs["blind"][1], Gate(0.5, min_power=0.5))
+        check_gate(runs["sound"][1], Gate(0.5, min_power=0.5))
 
 
 @given(st.text(max_size=40), st.text(max_size=80))
