@@ -44,6 +44,7 @@ UNDEFENDED: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 PRIVATE = ("report_noisy_max", "embedding_mean", "keyword_mean", "product_of_experts")
 EPSILONS = (1, 2, 4, 8)
+SETTINGS = {"seed": 5, "simulations": 100_000, "background_copies": 0}  # typical contexts
 NOTES = (
     "The membership query (and if-then and the signals, which ask the same) is the strongest "
     "attack on votes and keywords at every claim. The classical baselines (gap, brainwash, repeat) "
@@ -67,7 +68,7 @@ def bound(values: dict[str, Any], model: Model, out: Path) -> AuditResult | None
     """The record of one audit, or None where the combination is refused."""
     try:
         return run_audit(
-            prepare(make_spec({"seed": 5, "simulations": 100_000, **values}), model), out
+            prepare(make_spec({**SETTINGS, **values}), model), out
         )[0]
     except LeakboundError:
         return None
