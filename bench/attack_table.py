@@ -67,9 +67,7 @@ EMBEDDERS = {"pocket": None} | (
 def bound(values: dict[str, Any], model: Model, out: Path) -> AuditResult | None:
     """The record of one audit, or None where the combination is refused."""
     try:
-        return run_audit(
-            prepare(make_spec({**SETTINGS, **values}), model), out
-        )[0]
+        return run_audit(prepare(make_spec({**SETTINGS, **values}), model), out)[0]
     except LeakboundError:
         return None
 
