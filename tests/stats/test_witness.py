@@ -6,6 +6,7 @@ Simulated systems and seeds are fixed, so every figure repeats.
 from __future__ import annotations
 
 import itertools
+import json
 import math
 from collections.abc import Iterator
 
@@ -16,14 +17,19 @@ from hypothesis import strategies as st
 
 from leakbound.errors import UsageError
 from leakbound.privacy import ApproxDP, Gaussian, NonPrivate, PureDP
-from leakbound.stats.witness import ReplyFacts, WitnessProcess
+from leakbound.stats.witness import (
+    ReplyFacts,
+    WitnessProcess,
+    masked,
+    reply_from_json,
+    reply_to_json,
+)
 from leakbound.stats.witness.horizon import RATES, plan_stakes
 from leakbound.stats.witness.process import FIRST, SCAN
 from leakbound.stats.witness.stakes import Portfolio, Record
 from leakbound.testing.channels import CHANNELS, reply_pairs
 
-pytestmark = pytest.mark.slow  # minutes; no audit uses the witness yet
-
+QUICK = ("refusal", "tool call", "latency")  # kinds of channel that make test looks at
 DELTA = 1e-5
 WORDS = ("red", "green", "blue", "sorry", "no", "42", "- item", "**x**", "ja und nein")
 
@@ -56,6 +62,7 @@ def small_audit(
     return observed(process, small_pairs(seed, pairs, rates))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("claim", [0.0, 0.25, 1.0])
 def test_the_mean_e_value_on_the_edge_of_the_claim_is_at_most_one(claim: float) -> None:
     """One-sided 5 sigma: a false alarm rate below 1e-6 if the e-values were normal."""
@@ -65,6 +72,7 @@ def test_the_mean_e_value_on_the_edge_of_the_claim_is_at_most_one(claim: float) 
     assert np.mean(final) <= 1 + 5 * np.std(final) / math.sqrt(len(final))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("claim", [0.0, 0.25])
 def test_a_system_on_the_edge_is_seldom_accused(claim: float) -> None:
     """At most 17 of 120: more have a probability below 1e-4 at 5 %, and the seeds are fixed."""
@@ -72,7 +80,7 @@ def test_a_system_on_the_edge_is_seldom_accused(claim: float) -> None:
     assert sum(small_audit(1000 + seed, claim, rates).rejected for seed in range(120)) <= 17
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(st.integers(0, 2**31), st.floats(0.0, 2.5), st.floats(0.0, 0.2))
 def test_one_step_is_a_supermartingale(seed: int, epsilon: float, delta: float) -> None:
     """Over replies from laws that keep the claim, the next factor's largest mean is at most 1.
@@ -121,7 +129,7 @@ def _laws(
     return (1 - delta) * law_in + delta * free, (1 - delta) * law_out + delta * free
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(st.integers(0, 2**31), st.integers(0, 39), st.text(max_size=40), st.booleans())
 def test_changing_a_pair_changes_nothing_before_it(
     seed: int, at: int, text: str, inside: bool
@@ -183,13 +191,11 @@ def test_a_stake_that_could_lose_more_than_everything_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "seed", "pairs"),
-    [(kind, 7, 200) for kind in CHANNELS if kind != "order"] + [("order", 7, 400)],
+    "kind", [pytest.param(k, marks=() if k in QUICK else pytest.mark.slow) for k in CHANNELS]
 )
-def test_a_channel_shifts_most_of_the_stake_to_witnesses_of_it(
-    kind: str, seed: int, pairs: int
-) -> None:
+def test_a_channel_shifts_most_of_the_stake_to_witnesses_of_it(kind: str) -> None:
     """With a channel that is on in .6 against .05 of replies, every kind is rejected quickly."""
+    seed, pairs = 7, 400 if kind == "order" else 200
     process = WitnessProcess(ApproxDP(0.25, DELTA), horizon=pairs, scan=())
     for one, other in reply_pairs(CHANNELS[kind], pairs, seed, rates=(0.6, 0.05)):
         process.observe(one, other)
@@ -218,7 +224,23 @@ def test_a_channel_that_no_feature_was_written_for_needs_no_code() -> None:
     for _ in range(120):
         process.observe(reply(0.6), reply(0.1))
     assert process.rejected
-    assert process.leaders(1)[0][0] == "argument:find.where=zone-7"
+    assert process.leaders(1)[0][1] > 0.5
+
+
+def test_a_process_over_masked_replies_repeats_from_the_store() -> None:
+    """What is kept of a reply without its text is enough to find a refusal and to replay."""
+    replies = list(reply_pairs(CHANNELS["refusal"], 60, 3, rates=(0.8, 0.05)))
+    paths = []
+    for stored in (False, True):
+        process = WitnessProcess(ApproxDP(0.25, DELTA), horizon=60, scan=())
+        for both in replies:
+            kept = [masked(reply) for reply in both]
+            text = [json.dumps(reply_to_json(reply)) for reply in kept]
+            again = [reply_from_json(json.loads(one)) for one in text]
+            process.observe(*(again if stored else kept))
+        paths.append(process.log_e_values)
+    assert process.rejected
+    assert np.array_equal(*paths)
 
 
 def test_the_canary_of_a_pair_may_be_a_feature() -> None:

@@ -12,8 +12,6 @@ from leakbound.stats.witness.order import OrderModel
 from leakbound.stats.witness.panel import Panel
 from leakbound.stats.witness.pool import POOL, PoolModel
 
-pytestmark = pytest.mark.slow  # minutes; no audit uses the witness yet
-
 WORDS = ("red", "blue", "green", "grey", "black")
 
 

@@ -61,7 +61,13 @@ class Desk(ThreadingHTTPServer):
         rows = {"/ask": body.get("rows"), "/memory": self.kept}.get(path, self.stored)
         found = any(row["input"] in body["messages"][0]["content"] for row in rows)
         said = {"message": {"content": "yes" if found else "no"}}
-        return 200, {"choices": [said], "scores": {"yes": float(found), "no": float(not found)}}
+        usage = {"completion_tokens": 2, "seconds": 1.5}
+        calls = {"tool_calls": [{"function": {"name": "find"}}]} if found else {}
+        return 200, {
+            "choices": [{**said, **calls, "finish_reason": "stop"}],
+            "scores": {"yes": float(found), "no": float(not found)},
+            "usage": usage,
+        }
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -319,6 +325,22 @@ def test_a_session_answers_several_queries_over_one_context(desk: Desk, tmp_path
     assert [reply.scores for reply in replies] == [{"yes": 1.0, "no": 0.0}, {"yes": 0.0, "no": 1.0}]
     assert all(reply.seconds is not None and reply.seconds > 0 for reply in replies)
     assert [method for method, _, _, _ in desk.seen] == ["PUT", "POST", "POST", "DELETE"]
+
+
+def test_metadata_of_a_reply_stands_where_the_file_says(desk: Desk, tmp_path: Path) -> None:
+    paths = {
+        "seconds": "usage.seconds",
+        "tokens": "usage.completion_tokens",
+        "finish_reason": "choices.0.finish_reason",
+        "tool_calls": "choices.0.tool_calls",
+    }
+    (tmp_path / "desk.yaml").write_text(yaml.safe_dump(stored(desk) | paths))
+    session = load_http_system(tmp_path / "desk.yaml").open((Example("kite", "a"),))
+    found, other = session.ask("is kite there"), session.ask("is nothing there")
+    session.close()
+    assert (found.seconds, found.tokens, found.finish_reason) == (1.5, 2, "stop")
+    assert found.tool_calls == ({"function": {"name": "find"}},)
+    assert other.tool_calls is None  # a service may leave out what there is not
 
 
 def test_sessions_work_where_an_event_loop_runs_already(desk: Desk, tmp_path: Path) -> None:
