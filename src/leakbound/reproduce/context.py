@@ -160,8 +160,8 @@ class RecipeContext:
     def spec(self, *keys: AuditKeys) -> AuditSpec:
         """The spec of such an audit.
 
-        A recipe takes the best threshold over all outputs, as the papers do, so that no pairs are
-        spent on one.
+        A recipe takes the best threshold over all outputs, so that no pairs are spent on one, and
+        typical contexts, without copies of the canary, as the papers do.
 
         Args:
             *keys: Keys of an AuditSpec; later ones win.
@@ -171,7 +171,8 @@ class RecipeContext:
         """
         flat = flat_keys({
             "model": self.models[0], "embedder": self.embedder, "threshold": "best",
-            "pairs": self.scale.pairs, "simulations": self.scale.simulations, **self.source,
+            "pairs": self.scale.pairs, "simulations": self.scale.simulations,
+            "background_copies": 0, **self.source,
         })  # fmt: skip
         for layer in keys:
             flat = merge_keys(flat, flat_keys(layer))
