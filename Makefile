@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 
 .PHONY: install quick check lint types layers laws test flaky demo bench bench-influence coverage findings utility \
 	attack-table canary-grid pocket-train pocket-eval vision-train vision-eval vision-table readme-table docs \
-	catalogue pictures clean
+	catalogue pictures witness clean
 
 install: $(VENV)/installed
 
@@ -72,6 +72,9 @@ bench-influence: install
 
 coverage: install
 	$(BIN)/python bench/coverage.py --write docs/coverage.md
+
+witness: install
+	$(BIN)/python bench/witness.py --write docs/witness.md
 
 findings: install
 	$(BIN)/python bench/findings.py docs/findings.md
