@@ -115,7 +115,8 @@ def test_free_answers_keep_only_words_of_the_canary(
         rows=marked(rows),
     )
     run_audit(prepared, tmp_path)
-    own = " ".join(prepared.pairs[i].canary.input for i in range(2))
+    pairs = [*prepared.controls, *(prepared.pairs[i] for i in range(2))]
+    own = " ".join(pair.canary.input for pair in pairs)
     assert kept(tmp_path) <= set(re.findall(r"zweifel\d+\.", own))
 
 
