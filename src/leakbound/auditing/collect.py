@@ -180,15 +180,13 @@ def collect(
     missing = [first for first in mine if first not in stored]
     done, total = questions.pairs_in(mine) - questions.pairs_in(missing), questions.pairs_in(mine)
     progress(done, total)
-    controls = [first for first in missing if first < 0]
-    for batch in _asked(ask, questions, model, controls):  # whenever the trials end
+    controls = {first for first in missing if first < 0}  # asked whenever the trials end
+    for batch in _asked(ask, questions, model, missing if not stop() else sorted(controls)):
         store.add(batch.first, batch.rows, batch.calls)
-    trials = missing[len(controls) :]
-    for batch in _asked(ask, questions, model, trials if trials and not stop() else []):
-        store.add(batch.first, batch.rows, batch.calls)
-        done += len(batch.rows)
+        controls.discard(batch.first)
+        done += questions.pairs_in([batch.first])
         progress(done, total)
-        if stop():
+        if not controls and stop():
             return
 
 

@@ -18,6 +18,8 @@ from leakbound.tasks import Context, Example, Job, Task
 
 __all__ = ["Controls", "Copies", "Pair", "Pairs", "design", "label_order", "relation_of"]
 
+ROOM = 2000  # characters that a control context may have however short the rows are
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Pair:
@@ -288,7 +290,7 @@ def _control(
 def _planted(context: Context, canary: Example) -> Context:
     """The canary in place of every example, or of as many as leave the context no longer."""
     size, room = len(readable(canary.input)), sum(len(readable(row.input)) for row in context)
-    copies = min(len(context), max(1, room // max(1, size)))
+    copies = min(len(context), max(1, max(room, ROOM) // max(1, size)))
     return (*(canary for _ in range(copies)), *context[copies:])
 
 
