@@ -6,15 +6,19 @@ import asyncio
 import json
 import math
 from collections.abc import Mapping
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+import leakbound
+from leakbound.auditing.store import RunStore
 from leakbound.errors import TargetError
 from leakbound.models import Scripted
-from leakbound.stats.witness import ReplyFacts, ReplyFeatures, masked
+from leakbound.privacy import PureDP
+from leakbound.stats.witness import ReplyFacts, ReplyFeatures, WitnessProcess, masked
 from leakbound.stats.witness.features import SCALARS
 from leakbound.systems import Reply, SystemMechanism
 from leakbound.systems.replies import METADATA, as_reply
@@ -208,3 +212,33 @@ def test_metadata_of_free_answers_is_kept_and_the_text_released_as_before() -> N
 
 def test_json_of_a_reply_holds_plain_values() -> None:
     assert isinstance(json.loads(packed(one(RICH)))["reply"], Mapping)
+
+
+class Talkative:
+    """Repeats a row of its context in the text, in the name of a tool and in a reason."""
+
+    def answer(self, context: Context, query: str) -> dict[str, Any]:
+        row = str(context[0].input)
+        tools = [{"name": row, "arguments": {"note": row}}]
+        return {"text": f"no, {row}", "tokens": 4, "finish_reason": row, "tool_calls": tools}
+
+
+@pytest.mark.parametrize("keep", ["canary_only", "all"])
+def test_a_run_keeps_metadata_and_private_words_only_if_it_may(tmp_path: Path, keep: str) -> None:
+    rows = [Example(f"zweifel{i} note", "ab"[i % 2]) for i in range(20)]
+    given: dict[str, Any] = {"pairs": 4, "shots": 4, "store_text": keep, "out": tmp_path}
+    leakbound.audit(rows, system=Talkative, **given)
+    (folder,) = (path.parent for path in tmp_path.rglob("trials.sqlite"))
+    stored = list(RunStore(folder, {}).evidence())
+    replies = [reply_of(aggregate) for row in stored for aggregate in row.both]
+    assert len(replies) == 8
+    if keep == "all":
+        assert all(isinstance(r, ReplyFacts) for r in replies)
+        assert any(b"zweifel" in path.read_bytes() for path in folder.iterdir())
+    else:
+        assert b"zweifel" not in b"".join(path.read_bytes() for path in folder.iterdir())
+        assert all(isinstance(r, ReplyFeatures) for r in replies)
+    process = WitnessProcess(PureDP(1.0), horizon=4, scan=())
+    for row in stored:
+        process.observe(*(reply_of(aggregate) or ReplyFacts("") for aggregate in row.both))
+    assert process.pairs == 4
