@@ -26,6 +26,11 @@ from leakbound.tasks import Example
 DATA = tuple(Example(f"row {i}", "ab"[i % 2]) for i in range(40))
 
 
+def often(prompt: str) -> str:
+    """Sees a canary that stands in the context three times, and no single one."""
+    return "yes" if prompt.count(prompt.split('"')[-2]) > 3 else "no"
+
+
 def tells(prompt: str) -> str:
     return "yes" if prompt.count(prompt.split('"')[-2]) > 1 else "no"
 
@@ -43,7 +48,7 @@ def leaky(tmp_path_factory: pytest.TempPathFactory) -> AuditResult:
 
 @pytest.fixture(scope="module")
 def blind(tmp_path_factory: pytest.TempPathFactory) -> AuditResult:
-    return audited(tmp_path_factory.mktemp("blind"), lambda prompt: "no", pairs=30, epsilon=2.0)
+    return audited(tmp_path_factory.mktemp("sound"), often, pairs=30, epsilon=2.0)
 
 
 def counted(record: AuditResult, tp: int, fp: int, n: int) -> AuditResult:
@@ -139,7 +144,7 @@ def test_rates_of_trials_that_ended_an_audit_early_have_no_interval(tmp_path: Pa
     assert found.runs[0].rates["tpr"].high is None
     assert not found.contrasts
     assert "ended the audit early" in found.not_compared[0]
-    whole = audited(tmp_path, lambda prompt: "no", pairs=60, stop_when_rejected=True, seed=1)
+    whole = audited(tmp_path, often, pairs=60, stop_when_rejected=True, seed=1)
     assert compare_results([whole, whole]).contrasts
 
 
