@@ -22,6 +22,8 @@ from collections import Counter
 from contextlib import closing
 from pathlib import Path
 
+from leakbound.auditing import load_result
+
 SYSTEM = """
 import time
 
@@ -92,7 +94,8 @@ def main() -> int:
         asked = Counter((folder / "calls.txt").read_text().split())
         start(folder, "whole", given.pairs).wait()
         one, other = (
-            next((folder / out).glob("*/record.json")).read_bytes() for out in ("whole", "killed")
+            load_result(next((folder / out).glob("*/record.json"))).results()
+            for out in ("whole", "killed")
         )
         grew = sum(b > a for a, b in zip([0, *stored], stored, strict=False))
         repeated = sum(times - 2 for times in asked.values())
@@ -102,7 +105,7 @@ def main() -> int:
             f"{repeated} calls repeated, at most {2 * BATCH} a kill": 0
             <= repeated
             <= 2 * BATCH * len(stored),
-            "the record has the bytes of an uninterrupted run": one == other,
+            "the results have the bytes of an uninterrupted run": one == other,
         }
     for what, good in held.items():
         print(f"{'yes' if good else 'NO':>4}  {what}")

@@ -1,14 +1,13 @@
-"""Shards: parts of one run, collected by processes of their own, joined to the bytes of an
+"""Shards: parts of one run, collected by processes of their own, joined to the results of an
 unsharded run.
 """
 
 from __future__ import annotations
 
 import json
-import shutil
-import sqlite3
 import subprocess
-from contextlib import closing
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +16,13 @@ from commands import cli, launch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leakbound.auditing import make_spec, prepare, run_audit
-from leakbound.auditing.collect import CollectionPlan
+from leakbound.auditing import load_result, make_spec, prepare, run_audit
+from leakbound.auditing.collect import Batches, CollectionPlan, run_serial
 from leakbound.auditing.merge import merge
 from leakbound.auditing.run import collection_plan, run_shard
 from leakbound.errors import StoreError, UsageError
+from leakbound.models import Model
+from leakbound.tasks import Votes
 
 SYSTEM = """
 import time
@@ -61,7 +62,7 @@ def test_processes_side_by_side_give_the_bytes_of_one(tmp_path: Path, data_file:
     merged = cli("merge", *parts, "--out", "merged", cwd=tmp_path)
     assert merged.returncode == 1, "the verdict of the whole"
     (one,), (other,) = (list((tmp_path / out).glob("*/record.json")) for out in ("whole", "merged"))
-    assert one.read_bytes() == other.read_bytes()
+    assert load_result(one).results() == load_result(other).results()
 
 
 def test_shards_may_share_a_folder(tmp_path: Path, data_file: Path) -> None:
@@ -80,6 +81,17 @@ def test_shards_part_the_batches(pairs: int, size: int, total: int) -> None:
     assert sum(map(asked.pairs_in, parts)) == pairs
 
 
+def unreadable(plan: CollectionPlan, model: Model, missing: Sequence[int]) -> Batches:
+    """What the canary-in context of pair 2 answers cannot be read."""
+    for batch in run_serial(plan, model, missing):
+        rows = [replace(r, member=Votes((0, 0, 1))) if r.pair == 2 else r for r in batch.rows]
+        yield replace(batch, rows=tuple(rows))
+
+
+def all_but_one(plan: CollectionPlan, model: Model, missing: Sequence[int]) -> Batches:
+    return run_serial(plan, model, [first for first in missing if first != 6])
+
+
 def test_what_cannot_be_merged_gets_a_sentence(tmp_path: Path, data_file: Path) -> None:
     made = prepare(spec(tmp_path))
     one, two = (run_shard(made, (i, 2), tmp_path / f"s{i}") for i in (1, 2))
@@ -92,9 +104,7 @@ def test_what_cannot_be_merged_gets_a_sentence(tmp_path: Path, data_file: Path) 
         merge([one, tmp_path], tmp_path / "out3")
     twice, _ = merge([one, two, one], tmp_path / "out4")
     assert twice.counts["pairs"] == 21
-    changed = shutil.copytree(two, tmp_path / "changed")
-    with closing(sqlite3.connect(changed / "trials.sqlite")) as db, db:
-        db.execute("UPDATE evidence SET member = '[0, 0, 1]' WHERE pair = 2")
+    changed = run_shard(made, (2, 2), tmp_path / "changed", ask=unreadable)
     with pytest.raises(StoreError, match="both hold pair 2, with different answers"):
         merge([one, two, changed], tmp_path / "out5")
     (tmp_path / "rows.jsonl").write_text(
@@ -106,14 +116,13 @@ def test_what_cannot_be_merged_gets_a_sentence(tmp_path: Path, data_file: Path) 
 
 def test_a_shard_that_was_cut_short_is_named(tmp_path: Path, data_file: Path) -> None:
     made = prepare(spec(tmp_path))
-    one, two = (run_shard(made, (i, 2), tmp_path / f"s{i}") for i in (1, 2))
-    with closing(sqlite3.connect(two / "trials.sqlite")) as db, db:
-        db.execute("DELETE FROM batches WHERE first = 6")
-        db.execute("DELETE FROM evidence WHERE pair IN (6, 7)")
+    one = run_shard(made, (1, 2), tmp_path / "s1")
+    two = run_shard(made, (2, 2), tmp_path / "s2", ask=all_but_one)
     with pytest.raises(StoreError, match="1 of 15 batches are missing, of shard 2/2"):
         merge([one, two], tmp_path / "out")
     run_shard(made, (2, 2), tmp_path / "s2")
-    assert merge([one, two], tmp_path / "out")[0] == run_audit(made, tmp_path / "whole")[0]
+    merged, whole = merge([one, two], tmp_path / "out")[0], run_audit(made, tmp_path / "whole")[0]
+    assert merged.results() == whole.results()
 
 
 def test_an_early_stop_has_no_shards(tmp_path: Path, data_file: Path) -> None:

@@ -69,6 +69,7 @@ def assemble(seen: OnePass, calls: int) -> AuditResult:
             "unparsable_answers": sum(seen.tally.unreadable),
             "simulated_outputs": int(simulated.member.size + simulated.nonmember.size),
             "background_copies": prepared.pairs.copies.count,
+            "looks": len(seen.looks),
         },
         decided_by=tuple(bound.method for bound in bounds),
         estimates=tuple(one for each in found.values() for one in each),
@@ -82,7 +83,7 @@ def assemble(seen: OnePass, calls: int) -> AuditResult:
         controls=controls,
         state=state,
         findings=tuple(_findings(prepared, state, seen.noise_fit())),
-        warnings=_alike(prepared.mechanism, seen.tally),
+        warnings=(*seen.looks.warnings(prepared), *_alike(prepared.mechanism, seen.tally)),
         handed=prepared.handed,
         spec=prepared.spec.flat(),
         provenance=provenance(
@@ -90,6 +91,7 @@ def assemble(seen: OnePass, calls: int) -> AuditResult:
             model_fingerprint=prepared.model.fingerprint,
             data_fingerprint=prepared.data,
             seed=str(prepared.spec.design.seed),
+            evidence=seen.store.head(used),
         ),
     )
 

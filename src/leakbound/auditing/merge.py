@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from leakbound.auditing.collect import CollectionPlan
+from leakbound.auditing.looks import Looks, earlier_looks
 from leakbound.auditing.one_pass import OnePass
 from leakbound.auditing.prepare import Prepared, open_models, prepare
 from leakbound.auditing.result import AuditResult
@@ -19,6 +20,7 @@ from leakbound.models import Model, Unopened
 __all__ = ["kept_model", "merge"]
 
 Manifest = Settings
+DERIVED = frozenset({"spec", "evidence", "questions"})  # differ where some other key does
 
 
 def merge(
@@ -36,7 +38,7 @@ def merge(
 
     Raises:
         StoreError: If the folders are not of one run, if two disagree on a batch, if a shard is
-            missing or not finished, or if data or system have changed since.
+            missing, not finished or edited, or if data or system have changed since.
     """
     folders = [_run_in(folder) for folder in folders]
     manifest = _one_run(folders)
@@ -54,7 +56,10 @@ def merge(
         store.join(RunStore(folder, manifest))
     asked = collection_plan(prepared)
     _require_whole(asked, store)
-    return write_result(OnePass(prepared, store, asked)), store.folder
+    looks = Looks(earlier_looks(store.folder, prepared))
+    looks.require_fixed_size(prepared)
+    store.note_looks(looks.pairs)
+    return write_result(OnePass(prepared, store, asked, looks)), store.folder
 
 
 def kept_model(spec: AuditSpec, out: Path) -> Model:
@@ -156,7 +161,7 @@ def _difference(one: Manifest, other: Manifest) -> str:
     return next(
         str(key)
         for key in flat[0] | flat[1]
-        if key != "spec" and flat[0].get(key) != flat[1].get(key)
+        if key not in DERIVED and flat[0].get(key) != flat[1].get(key)
     )
 
 

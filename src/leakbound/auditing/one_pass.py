@@ -12,6 +12,7 @@ import numpy as np
 from leakbound.auditing.collect import CollectionPlan
 from leakbound.auditing.controls import ControlCheck, check_controls
 from leakbound.auditing.design import Pair
+from leakbound.auditing.looks import Looks
 from leakbound.auditing.prepare import Prepared
 from leakbound.auditing.release import Releaser
 from leakbound.auditing.state_check import StateCheck
@@ -95,10 +96,13 @@ class OnePass:
         prepared: The audit.
         store: Where its batches are, or will be.
         plan: Names the pairs of a batch.
+        looks: Earlier results from these batches.
     """
 
-    def __init__(self, prepared: Prepared, store: RunStore, plan: CollectionPlan) -> None:
-        self.prepared, self.store, self._plan = prepared, store, plan
+    def __init__(
+        self, prepared: Prepared, store: RunStore, plan: CollectionPlan, looks: Looks
+    ) -> None:
+        self.prepared, self.store, self._plan, self.looks = prepared, store, plan, looks
         self.design = prepared.trial_design
         self.observers = dict(_begun(prepared.estimator, self.design))
         self.tally, self.first = Tally(), list[Pair]()
@@ -198,10 +202,12 @@ class OnePass:
         """What every estimator says of the pairs so far.
 
         Returns:
-            Estimates by estimator. Where what was seen ended the audit early, those for a number of
-            pairs fixed beforehand carry no confidence.
+            Estimates by estimator. Where what was seen ended the audit early, or an earlier result
+            was computed from another number of the pairs, those for a number of pairs fixed
+            beforehand carry no confidence.
         """
-        whole = self.seen == len(self.prepared.pairs)
+        planned = len(self.prepared.pairs)
+        whole = self.seen == planned and not self.looks.other_sizes(planned)
         found = {one: observer.bounds() for one, observer in self.observers.items()}
         return {
             one: _named(one, bounds if whole or one.anytime else tuple(map(_unbounded, bounds)))
@@ -246,8 +252,8 @@ def _unbounded(found: Estimate) -> Estimate:
     if found.kind == "point_estimate":
         return found
     note = (
-        "no bound: the audit ended early on what it saw, and this method needs a number of pairs "
-        "that is fixed beforehand"
+        "no bound: the number of pairs was chosen after a look at them (an early end, or an "
+        "earlier result), and this method needs one that is fixed beforehand"
     )
     return replace(
         found, kind="point_estimate", confidence=None, assumptions=(note, *found.assumptions)

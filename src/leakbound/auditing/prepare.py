@@ -155,13 +155,17 @@ class Prepared:
         """What the run folder says of itself: its identity, and what a merge needs beside it."""
         flat = self.spec.flat()
         beside = {key: flat[key] for key in sorted(PLACES | SHOWN_ONLY)}
-        return {**self.identity, "beside": beside, "handed": list(self.handed)}
+        named = {"questions": self.questions, "handed": list(self.handed)}
+        return {**self.identity, "beside": beside, **named}
 
     @property
     def evidence(self) -> str:
         """Names what is collected, so that runs over the same answers share them; empty: never."""
-        if not self.mechanism.needs:
-            return ""
+        return self.questions if self.mechanism.needs else ""
+
+    @property
+    def questions(self) -> str:
+        """Names what is asked, so that results from the same paired trials are counted."""
         query = self.pairs[0].asked.query
         settings = collection_settings(self._settings(PLACES), self.mechanism, self.task, query)
         settings |= {"background_copies": self.pairs.copies.count}

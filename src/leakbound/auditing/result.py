@@ -20,6 +20,7 @@ from leakbound._version import __version__
 from leakbound.auditing.controls import ControlCheck
 from leakbound.auditing.old_results import upgraded
 from leakbound.auditing.state_check import StateCheck
+from leakbound.auditing.store import read_manifest, require_intact
 from leakbound.auditing.verdict import Claim, Reason, Verdict, mu_bound
 from leakbound.errors import StoreError
 from leakbound.estimators import Bounds
@@ -135,7 +136,8 @@ class AuditResult(_Frozen):
         guarantee: What the mechanism is proven to satisfy.
         attack: Names of mechanism, canary, query and score; access and insertion.
         counts: pairs, tested_pairs, model_calls, answers, unparsable_answers, simulated_outputs,
-            background_copies.
+            background_copies; looks: how many results were computed from these paired trials
+            before.
         decided_by: Methods of the deciding estimates, the one of epsilon first.
         estimates: All estimates.
         largest_certifiable: What a perfect attack would have certified with the tested pairs.
@@ -149,7 +151,8 @@ class AuditResult(_Frozen):
         warnings: What a reader should know before believing the verdict.
         handed: Which parts the caller handed over as objects.
         spec: Every parameter by its flat key.
-        provenance: Versions and fingerprints.
+        provenance: Versions and fingerprints; evidence: the head of the chain of hashes of the
+            stored trials.
     """
 
     schema_version: Literal[2] = 2
@@ -229,7 +232,7 @@ class AuditResult(_Frozen):
         return self.model_dump_json(indent=2) + "\n"
 
     def results(self) -> str:
-        """The result without where the outputs came from: addresses, provenance, name.
+        """The result without where the outputs came from: addresses, provenance, looks, name.
 
         Returns:
             Stable text: equal outputs give equal bytes, whether they were collected in one process
@@ -243,6 +246,7 @@ class AuditResult(_Frozen):
                 "handed": True,
                 "spec": PLACES,
                 "attack": {"mechanism"},
+                "counts": {"looks"},
             },
         )
         return json.dumps(found, indent=2, sort_keys=True) + "\n"
@@ -292,7 +296,8 @@ def load_result(path: str | Path) -> AuditResult:
         The result.
 
     Raises:
-        StoreError: If there is none, or it cannot be read.
+        StoreError: If there is none, if it cannot be read, or if the trials that are stored beside
+            it are not those that it was computed from. A result without trials beside it loads.
     """
     file = Path(path) / "record.json" if Path(path).is_dir() else Path(path)
     if not file.is_file():
@@ -300,14 +305,63 @@ def load_result(path: str | Path) -> AuditResult:
             f"{str(path)!r} holds no record.json; give the folder of a finished run, or run the "
             "audit to its end."
         )
+    found = _parsed(file)
+    result = _validated(file, found)
+    if file.name == "record.json":
+        _require_beside(file.parent, found)
+    return result
+
+
+def _parsed(file: Path) -> dict[str, Any]:
+    """What a record.json holds, if its version is known."""
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
-        return AuditResult.model_validate_json(json.dumps(upgraded(found)))
-    except (ValidationError, ValueError, KeyError) as error:
-        why = str(error).splitlines()[0]
+    except ValueError as error:
         raise StoreError(
-            f"{str(file)!r} is not a result of schema version 1 or {VERSION}: {why}."
+            f"{str(file)!r} is damaged ({error}); it must be the JSON that an audit wrote. Run the "
+            "audit again: its trials are stored, and nothing is asked again."
         ) from None
+    version = found.get("schema_version") if isinstance(found, dict) else None
+    if isinstance(version, int) and version > VERSION:
+        raise StoreError(
+            f"{str(file)!r} was written by a newer version of leakbound (schema version {version}; "
+            f"this one reads 1 and {VERSION}); load it with that version."
+        )
+    if version not in (1, VERSION):
+        raise _no_result(file, f"its schema_version is {version!r}")
+    return dict(found)
+
+
+def _validated(file: Path, found: dict[str, Any]) -> AuditResult:
+    try:
+        return AuditResult.model_validate_json(json.dumps(upgraded(found)))
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        raise _no_result(file, f"{where}: {first['msg']}") from None
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise _no_result(file, " ".join(str(error).split())) from None
+
+
+def _no_result(file: Path, why: str) -> StoreError:
+    return StoreError(
+        f"{str(file)!r} is not a result of schema version 1 or {VERSION}: {why}. Restore it from a "
+        "copy, or run the audit again."
+    )
+
+
+def _require_beside(folder: Path, found: dict[str, Any]) -> None:
+    """Refuse a result whose manifest or stored trials are of another version, or were edited."""
+    version, manifest = found["schema_version"], read_manifest(folder)
+    if manifest and manifest["schema_version"] != version:
+        raise StoreError(
+            f"{str(folder)!r} holds a manifest.json of schema version {manifest['schema_version']} "
+            f"and a record.json of version {version}; both must be of one run. Restore them from a "
+            "copy, or run the audit again."
+        )
+    if version == VERSION:
+        head = found["provenance"].get("evidence", "")
+        require_intact(folder, found["counts"]["pairs"], head)
 
 
 def curves_of(member: Floats, nonmember: Floats) -> Curves:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from leakbound.auditing.assemble import assemble
 from leakbound.auditing.collect import Batches, BatchRunner, CollectionPlan, collect, run_serial
+from leakbound.auditing.looks import Looks, earlier_looks
 from leakbound.auditing.one_pass import OnePass
 from leakbound.auditing.prepare import Prepared
 from leakbound.auditing.result import AuditResult
@@ -25,6 +26,7 @@ def run_audit(
     progress: Progress = lambda done, total: None,
     reuse: bool = True,
     ask: BatchRunner = run_serial,
+    own_test: bool = False,
 ) -> tuple[AuditResult, Path]:
     """Collect what is missing, and compute the result in one pass.
 
@@ -35,15 +37,19 @@ def run_audit(
         reuse: Whether outputs that another run under `out` collected for the same questions are
             reused.
         ask: Asks the model; the result does not depend on it.
+        own_test: Whether the audit is one of several that were fixed beforehand, each a test of its
+            own, so that earlier results of the same paired trials are counted, and change nothing.
 
     Returns:
         The result, and the folder of the run.
 
     Raises:
-        LeakboundError: If the model cannot be asked, or the run cannot be stored.
+        LeakboundError: If the model cannot be asked, the run cannot be stored or was changed, or
+            the estimator needs a number of pairs that no earlier result has preceded.
     """
-    store, plan = _opened(prepared, out, reuse), collection_plan(prepared)
-    seen = OnePass(prepared, store, plan)
+    looks = Looks(earlier_looks(out / prepared.name, prepared), own_test)
+    store, plan = _opened(prepared, out, reuse, looks), collection_plan(prepared)
+    seen = OnePass(prepared, store, plan, looks)
     collect(plan, prepared.model, store, ask=ask, progress=progress, stop=seen)
     return write_result(seen), store.folder
 
@@ -77,7 +83,8 @@ def run_shard(
             "stop_when_rejected looks at all pairs in their order, and a shard sees every Nth "
             "batch; leave one of the two out."
         )
-    store = _opened(prepared, out, reuse)
+    looks = Looks(earlier_looks(out / prepared.name, prepared))
+    store = _opened(prepared, out, reuse, looks)
     collect(collection_plan(prepared), prepared.model, store, shard, ask, progress)
     store.belongs_to(*shard)
     return store.folder
@@ -114,6 +121,7 @@ def write_result(seen: OnePass) -> AuditResult:
     """
     seen()
     result = assemble(seen, seen.store.calls(seen.seen))
+    seen.store.note_looks({seen.prepared.name: seen.seen})
     seen.store.write("record.json", result.to_json())
     return result
 
@@ -135,8 +143,10 @@ def replay_only(plan: CollectionPlan, model: Model, batches: Sequence[int]) -> B
     )
 
 
-def _opened(prepared: Prepared, out: Path, reuse: bool) -> RunStore:
+def _opened(prepared: Prepared, out: Path, reuse: bool, looks: Looks) -> RunStore:
+    looks.require_fixed_size(prepared)
     store = RunStore(out / prepared.name, prepared.manifest)
+    store.note_looks(looks.pairs)
     if reuse:
         store.adopt(prepared.spec.design.batch_pairs, prepared.spec.design.pairs)
     return store

@@ -1,6 +1,6 @@
 """The run folder: manifest.json, trials.sqlite, record.json, report.html.
 
-A batch is committed whole or not at all.
+A batch is committed whole or not at all, and chained by hashes to the batches before it.
 """
 
 from __future__ import annotations
@@ -9,43 +9,54 @@ import hashlib
 import json
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from leakbound.auditing import chain
+from leakbound.auditing.chain import Packed
 from leakbound.errors import StoreError
-from leakbound.tasks import Aggregate, GeneratedText, Vector, Votes
+from leakbound.tasks import Aggregate
+from leakbound.tasks import packed as _packed
+from leakbound.tasks import unpacked as _unpacked
 
 __all__ = [
-    "VERSION", "EvidenceRow", "RunStore", "Settings", "read_manifest", "require_current", "run_id",
-    "write_private",
+    "VERSION", "EvidenceRow", "RunStore", "Settings", "is_run", "looks_of", "read_manifest",
+    "require_current", "require_intact", "run_id", "runs_beside", "write_private",
 ]  # fmt: skip
 
-SCHEMA = """
-CREATE TABLE IF NOT EXISTS evidence (
-  pair INTEGER PRIMARY KEY, member TEXT NOT NULL, nonmember TEXT NOT NULL, again TEXT) STRICT;
-CREATE TABLE IF NOT EXISTS batches (first INTEGER PRIMARY KEY, calls INTEGER NOT NULL) STRICT;
+VERSION = 2  # of manifest and stored trials
+SCHEMA = f"""
+BEGIN IMMEDIATE;
+{chain.SCHEMA}
 CREATE TABLE IF NOT EXISTS shards (
   number INTEGER NOT NULL, total INTEGER NOT NULL, PRIMARY KEY (number, total)) STRICT;
+CREATE TABLE IF NOT EXISTS looks (run TEXT PRIMARY KEY, pairs INTEGER NOT NULL) STRICT;
+PRAGMA user_version = {VERSION};
+COMMIT;
 """
 NEXT = (
     "SELECT pair, member, nonmember, again FROM evidence WHERE pair >= ? AND pair < ? "
     "ORDER BY pair LIMIT ?"
 )
 BLOCK = 512  # pairs read at once: a few MiB of aggregates, and few openings of the database
-DIFFER = {
-    "evidence": "SELECT pair FROM evidence a JOIN other.evidence b USING (pair) "
-    "WHERE a.member <> b.member OR a.nonmember <> b.nonmember OR a.again IS NOT b.again",
-    "batches": "SELECT first FROM batches a JOIN other.batches b USING (first) "
-    "WHERE a.calls <> b.calls",
-}
+DIFFER = (
+    "SELECT pair FROM evidence a JOIN other.evidence b USING (pair) WHERE a.digest <> b.digest",
+    "SELECT first FROM batches a JOIN other.batches b USING (first) WHERE a.calls <> b.calls",
+)
+LACKING = (
+    "SELECT first, calls, pairs, digest FROM other.batches "
+    "WHERE first < ? AND first NOT IN (SELECT first FROM main.batches) ORDER BY number"
+)
+ROWS = "INSERT INTO evidence SELECT * FROM other.evidence WHERE pair >= ? AND pair < ?"
+TRIALS = "trials.sqlite"
+ADVICE = "Restore the file from a copy, or collect again with --fresh or another --out."
+BESIDE = frozenset({"beside", "handed"})  # of a manifest: no part of what a run is
 Settings: TypeAlias = dict[str, Any]  # what a JSON or YAML file holds
 ALL = 1 << 62  # beyond any pair
-VERSION = 2  # of manifest and stored trials
-Packed = tuple[int, str, str, str | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,28 +79,6 @@ class EvidenceRow:
     def both(self) -> tuple[Aggregate, Aggregate]:
         """(canary-in, canary-out)."""
         return self.member, self.nonmember
-
-
-def _packed(aggregate: Aggregate) -> str:
-    """A list of votes, or an object for the other kinds."""
-    if isinstance(aggregate, Votes):
-        return json.dumps(aggregate.counts)
-    if isinstance(aggregate, GeneratedText):
-        return json.dumps({"text": aggregate.text})
-    return json.dumps(
-        {"values": aggregate.values, "choices": aggregate.choices, "points": aggregate.points}
-    )
-
-
-def _unpacked(text: str) -> Aggregate:
-    found = json.loads(text)
-    if isinstance(found, list):
-        return Votes(tuple(found))
-    if "text" in found:
-        return GeneratedText(found["text"])
-    return Vector(
-        tuple(found["values"]), tuple(found["choices"]), tuple(map(tuple, found["points"]))
-    )
 
 
 def _unpacked_row(row: Packed) -> EvidenceRow:
@@ -133,6 +122,18 @@ def write_private(path: Path, text: str | bytes) -> None:
     partial.replace(path)
 
 
+def is_run(folder: Path) -> bool:
+    """Whether a folder holds a run, whole or damaged.
+
+    Args:
+        folder: Any folder.
+
+    Returns:
+        Whether a manifest or stored trials are there.
+    """
+    return any((folder / name).is_file() for name in ("manifest.json", TRIALS))
+
+
 def read_manifest(folder: Path) -> Settings:
     """Read what a run folder says of itself.
 
@@ -140,13 +141,49 @@ def read_manifest(folder: Path) -> Settings:
         folder: The run folder.
 
     Returns:
-        The manifest; nothing if the folder is no run.
+        The manifest, of this or an earlier version; nothing if there is none.
+
+    Raises:
+        StoreError: If it is damaged, or of a newer version.
     """
-    try:
-        found = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    path = folder / "manifest.json"
+    if not path.is_file():
         return {}
-    return found if isinstance(found, dict) and isinstance(found.get("spec"), dict) else {}
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise _damaged(path, f"it cannot be read ({error})") from None
+    known = isinstance(found, dict) and isinstance(found.get("schema_version"), int)
+    if known and found["schema_version"] > VERSION:
+        raise _newer(path, found["schema_version"])
+    if not known or not isinstance(found.get("spec"), dict):
+        raise _damaged(path, f"it names no {'spec' if known else 'schema_version'}")
+    return dict(found)
+
+
+def runs_beside(folder: Path, key: str, value: str) -> Iterator[tuple[Path, Settings]]:
+    """Other runs of this version in the same folder whose manifests agree on a key.
+
+    Args:
+        folder: A run folder.
+        key: Key of the manifest.
+        value: Its value; runs without one agree with none.
+
+    Yields:
+        Folders and their manifests, by name; what is damaged is no run that can be reused.
+    """
+    folders = sorted(folder.parent.iterdir()) if value and folder.parent.is_dir() else []
+    for other in folders:
+        found = _manifest_or_nothing(other)
+        alike = found.get(key) == value and found["schema_version"] == VERSION
+        if other != folder and alike and (other / TRIALS).is_file():
+            yield other, found
+
+
+def _manifest_or_nothing(folder: Path) -> Settings:
+    with suppress(StoreError):
+        return read_manifest(folder)
+    return {}
 
 
 def require_current(manifest: Settings, folder: Path) -> None:
@@ -159,12 +196,138 @@ def require_current(manifest: Settings, folder: Path) -> None:
     Raises:
         StoreError: If the run is of an earlier version.
     """
-    if manifest and manifest.get("schema_version") != VERSION:
+    if manifest and manifest["schema_version"] != VERSION:
         raise StoreError(
-            f"{str(folder)!r} is a run of schema version {manifest.get('schema_version')}, and "
+            f"{str(folder)!r} is a run of schema version {manifest['schema_version']}, and "
             f"this version reuses outputs of version {VERSION} only. Its result still loads; run "
             "the audit again, without --replay, to collect new outputs."
         )
+
+
+def require_intact(folder: Path, pairs: int, head: str) -> None:
+    """Refuse a result whose evidence is not what it was computed from.
+
+    Args:
+        folder: The run folder; a result without stored trials beside it is not refused.
+        pairs: Pairs of the result.
+        head: Head of the chain that the result was computed from.
+
+    Raises:
+        StoreError: If a hash does not fit; it names the pair or the batch.
+    """
+    if not (folder / TRIALS).is_file():
+        return
+    with _reading(folder) as db:
+        if not _has_tables(db, folder):
+            raise _changed(folder, "pair 0 is missing")
+        _require_chain(db, folder, (pairs, head))
+
+
+def looks_of(folder: Path) -> dict[str, int]:
+    """Results that were computed from the evidence of a run.
+
+    Args:
+        folder: The run folder.
+
+    Returns:
+        Their pairs by the name of their run, the run itself included; nothing if there are no
+        trials.
+    """
+    if not (folder / TRIALS).is_file():
+        return {}
+    with _reading(folder) as db:
+        return dict(db.execute("SELECT * FROM looks")) if _has_tables(db, folder) else {}
+
+
+def _damaged(path: Path, why: str) -> StoreError:
+    return StoreError(
+        f"{str(path)!r} is damaged: {why}; it must be the file that an audit wrote. Restore it "
+        "from a copy, or move its folder away and run the audit again."
+    )
+
+
+def _newer(path: Path, version: int) -> StoreError:
+    return StoreError(
+        f"{str(path)!r} was written by a newer version of leakbound (schema version {version}; "
+        f"this one reads up to {VERSION}). Use that version, or another --out."
+    )
+
+
+def _changed(folder: Path, what: str) -> StoreError:
+    return StoreError(
+        f"the evidence of the run {str(folder)!r} is not what was stored: {what}. {ADVICE}"
+    )
+
+
+@contextmanager
+def _no_sqlite_errors(folder: Path) -> Iterator[None]:
+    """Whatever goes wrong with the file becomes a sentence."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise StoreError(
+            f"the trials of the run {str(folder)!r} cannot be read or written ({error}); nothing "
+            f"was half-written. Free disk space. {ADVICE}"
+        ) from None
+
+
+@contextmanager
+def _reading(folder: Path) -> Iterator[sqlite3.Connection]:
+    """One moment of the stored trials, also where nothing can be written."""
+    with _no_sqlite_errors(folder), closing(_readable(folder / TRIALS)) as db:
+        db.execute("BEGIN")
+        yield db
+
+
+def _readable(file: Path) -> sqlite3.Connection:
+    """A connection that has read; a log that was not merged cannot be left out."""
+    address = file.resolve().as_uri()
+    db = sqlite3.connect(f"{address}?mode=rw", timeout=30, uri=True)
+    try:
+        db.execute("SELECT * FROM sqlite_master").fetchone()
+    except sqlite3.Error:
+        db.close()
+        if file.with_name(f"{file.name}-wal").exists():
+            raise
+        db = sqlite3.connect(f"{address}?mode=ro&immutable=1", uri=True)
+    return db
+
+
+def _has_tables(db: sqlite3.Connection, folder: Path, schema: str = "main") -> bool:
+    """False for a file without tables; refuses tables of another version."""
+    (version,) = db.execute(f"PRAGMA {schema}.user_version").fetchone()
+    if not version and not db.execute(f"SELECT * FROM {schema}.sqlite_master").fetchone():
+        return False
+    if version > VERSION:
+        raise _newer(folder / TRIALS, version)
+    if version < VERSION:
+        require_current({"schema_version": version or 1}, folder)
+    return True
+
+
+def _require_chain(
+    db: sqlite3.Connection, folder: Path, result: tuple[int, str] | None, schema: str = "main"
+) -> None:
+    """Refuse evidence that is not as it was stored, or not what its result was computed from."""
+    if (what := chain.fault(db, schema)) is not None:
+        raise _changed(folder, what)
+    if result is not None and chain.head_of(db, result[0], schema) != result[1]:
+        raise _changed(folder, "its hashes fit each other, and not those of record.json")
+
+
+def _result_in(folder: Path) -> tuple[int, str] | None:
+    """Pairs, and the head of the chain, of the result in a run folder, if there is one."""
+    try:
+        found = json.loads((folder / "record.json").read_text(encoding="utf-8"))
+        return found["counts"]["pairs"], found["provenance"]["evidence"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _difference(one: Settings, other: Settings) -> str:
+    """The first key of a manifest that another disagrees on; empty if there is none."""
+    found = next((key for key in one if key not in BESIDE and one[key] != other.get(key)), "")
+    return _difference(one[found], other[found]) if found == "spec" else str(found)
 
 
 class RunStore:
@@ -175,10 +338,10 @@ class RunStore:
 
         Args:
             folder: Where it is.
-            identity: What the manifest of a new folder says; one that is there keeps its own.
+            identity: What the manifest of a new folder says; one that is there must agree.
 
         Raises:
-            StoreError: If the folder cannot be used.
+            StoreError: If the folder cannot be used, or holds something else than was stored.
         """
         self.folder = folder
         try:
@@ -194,28 +357,49 @@ class RunStore:
     def _manifest(self, identity: Settings) -> None:
         path = self.folder / "manifest.json"
         text = json.dumps({"schema_version": VERSION, **identity}, indent=2, sort_keys=True) + "\n"
-        if not path.exists():
-            write_private(path, text)
+        if path.exists():
+            return self._require_manifest(path, json.loads(text))
+        if (self.folder / TRIALS).exists():
+            raise _damaged(path, "it is missing, and stored trials are there")
+        write_private(path, text)
+
+    def _require_manifest(self, path: Path, mine: Settings) -> None:
+        found = read_manifest(self.folder)
+        require_current(found, self.folder)
+        if key := _difference(mine, found):
+            raise _damaged(path, f"its {key} is not that of the audit whose name the folder has")
 
     def _open(self) -> None:
-        os.close(os.open(self.folder / "trials.sqlite", os.O_RDWR | os.O_CREAT, 0o600))
+        os.close(os.open(self.folder / TRIALS, os.O_RDWR | os.O_CREAT, 0o600))
+        result = _result_in(self.folder)  # before the trials are read: they are never fewer
         with self._database() as db:
+            _has_tables(db, self.folder)
             db.executescript(SCHEMA)
+            db.execute("BEGIN")
+            _require_chain(db, self.folder, result)
 
     @contextmanager
     def _database(self) -> Iterator[sqlite3.Connection]:
-        """One transaction; whatever goes wrong with the file becomes a sentence."""
-        try:
-            with closing(sqlite3.connect(self.folder / "trials.sqlite", timeout=30)) as db, db:
-                db.execute("PRAGMA journal_mode=WAL")
-                db.execute("PRAGMA synchronous=FULL")
-                yield db
-        except sqlite3.Error as error:
-            raise StoreError(
-                f"the trials of the run {str(self.folder)!r} cannot be read or written ({error}); "
-                "nothing was half-written. "
-                "Free disk space, or collect again with --fresh."
-            ) from None
+        """One transaction."""
+        with (
+            _no_sqlite_errors(self.folder),
+            closing(sqlite3.connect(self.folder / TRIALS, timeout=30)) as db,
+            db,
+        ):
+            db.execute("PRAGMA journal_mode=WAL")
+            db.execute("PRAGMA synchronous=FULL")
+            yield db
+
+    def _attach(self, db: sqlite3.Connection, folder: Path) -> bool:
+        """Begin to write, with the intact trials of another run beside; False if it has none."""
+        db.execute("ATTACH ? AS other", (str(folder / TRIALS),))
+        result = _result_in(folder)
+        db.execute("BEGIN")
+        db.execute("UPDATE head SET link = link")  # nobody else writes between reading and writing
+        if not _has_tables(db, folder, "other"):
+            return False
+        _require_chain(db, folder, result, "other")
+        return True
 
     def adopt(self, batch: int, pairs: int) -> None:
         """Copy the batches of other runs beside this one that asked the same, unless this run has
@@ -227,29 +411,18 @@ class RunStore:
             batch: Pairs in a batch.
             pairs: Pairs of this run; batches beyond them are left out.
         """
-        mine = read_manifest(self.folder).get("evidence")
-        for other in sorted(self.folder.parent.iterdir()) if mine and not self.batches() else ():
-            theirs = read_manifest(other)
-            if (
-                other != self.folder
-                and theirs.get("evidence") == mine
-                and (other / "trials.sqlite").is_file()
-            ):
-                had = theirs["spec"]["pairs"]
-                self._copy(
-                    other / "trials.sqlite",
-                    pairs if had == pairs else min(had, pairs) // batch * batch,
-                )
+        mine = "" if self.batches() else read_manifest(self.folder).get("evidence", "")
+        for other, theirs in runs_beside(self.folder, "evidence", mine):
+            had = theirs["spec"].get("pairs", 0)
+            self._copy(other, pairs if had == pairs else min(had, pairs) // batch * batch)
 
-    def _copy(self, source: Path, limit: int) -> None:
-        """Whole batches of pairs below `limit`."""
+    def _copy(self, other: Path, limit: int) -> None:
+        """Whole batches of pairs below `limit`, at the end of the chain of this run."""
         with self._database() as db:
-            db.execute("ATTACH ? AS other", (str(source),))
-            for table, key in (("evidence", "pair"), ("batches", "first")):
-                db.execute(
-                    f"INSERT OR IGNORE INTO {table} SELECT * FROM other.{table} WHERE {key} < ?",
-                    (limit,),
-                )
+            lacking = db.execute(LACKING, (limit,)).fetchall() if self._attach(db, other) else []
+            for entry in lacking:
+                db.execute(ROWS, (entry[0], entry[0] + entry[2]))
+                chain.append(db, entry)
 
     def join(self, other: RunStore) -> None:
         """Copy the batches of another store of the same run.
@@ -261,16 +434,40 @@ class RunStore:
             StoreError: If both hold a batch, with different answers.
         """
         with self._database() as db:
-            db.execute("ATTACH ? AS other", (str(other.folder / "trials.sqlite"),))
-            for table in ("evidence", "batches"):
-                if found := db.execute(DIFFER[table]).fetchone():
+            self._attach(db, other.folder)
+            for query in DIFFER:
+                if found := db.execute(query).fetchone():
                     raise StoreError(
                         f"{str(other.folder)!r} and {str(self.folder)!r} both hold pair "
                         f"{found[0]}, with different answers; "
                         "leave one of them out."
                     )
-            for table in ("evidence", "batches", "shards"):
+            for table in ("shards", "looks"):
                 db.execute(f"INSERT OR IGNORE INTO {table} SELECT * FROM other.{table}")
+        self._copy(other.folder, ALL)
+
+    def note_looks(self, looks: Mapping[str, int]) -> None:
+        """Record results that were computed from this evidence.
+
+        Args:
+            looks: Their pairs by the name of their run.
+        """
+        with self._database() as db:
+            db.executemany("INSERT OR IGNORE INTO looks VALUES (?, ?)", looks.items())
+
+    def head(self, pairs: int) -> str:
+        """The head of the chain of the first pairs and the control pairs, in their order.
+
+        It does not depend on when, where and by whom the batches were stored.
+
+        Args:
+            pairs: Number of pairs.
+
+        Returns:
+            64 hexadecimal digits.
+        """
+        with self._database() as db:
+            return chain.head_of(db, pairs)
 
     def belongs_to(self, number: int, total: int) -> None:
         """Record that the folder holds a shard.
@@ -305,10 +502,14 @@ class RunStore:
             rows: Its aggregates (PRIVATE).
             calls: Model calls that it took.
         """
-        values = [_packed_row(row) for row in rows]
+        packed = [_packed_row(row) for row in rows]
+        digests = [chain.row_digest(row) for row in packed]
+        values = [(row[0], digest, *row[1:]) for row, digest in zip(packed, digests, strict=True)]
         with self._database() as db:
-            if db.execute("INSERT OR IGNORE INTO batches VALUES (?, ?)", (first, calls)).rowcount:
-                db.executemany("INSERT INTO evidence VALUES (?, ?, ?, ?)", values)
+            db.execute("BEGIN IMMEDIATE")
+            if not db.execute("SELECT 1 FROM batches WHERE first = ?", (first,)).fetchone():
+                db.executemany("INSERT INTO evidence VALUES (?, ?, ?, ?, ?)", values)
+                chain.append(db, (first, calls, len(values), chain.rows_digest(digests)))
 
     def controls(self) -> list[EvidenceRow]:
         """The control pairs that are stored, in their order."""

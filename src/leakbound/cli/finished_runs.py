@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from leakbound.auditing import AuditResult, load_result
-from leakbound.auditing.store import read_manifest
+from leakbound.auditing.store import is_run
 
 __all__ = ["finished"]
 
@@ -26,11 +26,7 @@ def finished(paths: Iterable[Path]) -> list[AuditResult]:
 
 def _runs(path: Path) -> list[Path]:
     """The path itself, or the runs in it."""
-    if not path.is_dir() or read_manifest(path):
+    if not path.is_dir() or is_run(path):
         return [path]
-    inside = [
-        one
-        for one in sorted(path.iterdir())
-        if read_manifest(one) and not SET_ASIDE.fullmatch(one.name)
-    ]
-    return inside or [path]
+    found = [one for one in sorted(path.iterdir()) if is_run(one)]
+    return [one for one in found if not SET_ASIDE.fullmatch(one.name)] or [path]

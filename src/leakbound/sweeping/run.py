@@ -99,6 +99,7 @@ class Sweep:
             self.out,
             lambda done, total: self._report(point, done),
             ask=self._counted(self.runner_of(prepared)),
+            own_test=True,
         )
         utility = self._utility(prepared, folder, meter) if meter.queries else None
         return point_of(result, point.changes, point.evidence, utility)

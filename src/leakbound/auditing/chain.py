@@ -1,0 +1,154 @@
+"""Stored evidence chained by hashes: what is read is what was stored.
+
+Each row has a digest. Each batch has a number in the order of storing, a digest of its rows, and a
+link: a hash of the link before it and of the batch. The last number and link are kept apart, so
+that a missing last batch shows too. The digests are plain hashes: they show an edit that does not
+rebuild the chain. Against an edit that rebuilds it, a result holds the head that it was computed
+from.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import TypeAlias
+
+__all__ = ["SCHEMA", "Entry", "Packed", "append", "fault", "head_of", "row_digest", "rows_digest"]
+
+Packed: TypeAlias = tuple[int, str, str, str | None]  # pair, canary-in, canary-out, asked again
+Entry: TypeAlias = tuple[int, int, int, str]  # first pair, model calls, pairs, digest of the rows
+START = hashlib.sha256(b"leakbound evidence").hexdigest()  # the link before the first batch
+SCHEMA = f"""
+CREATE TABLE IF NOT EXISTS evidence (
+  pair INTEGER PRIMARY KEY, digest TEXT NOT NULL,
+  member TEXT NOT NULL, nonmember TEXT NOT NULL, again TEXT) STRICT;
+CREATE TABLE IF NOT EXISTS batches (
+  first INTEGER PRIMARY KEY, calls INTEGER NOT NULL, pairs INTEGER NOT NULL, digest TEXT NOT NULL,
+  number INTEGER NOT NULL UNIQUE, link TEXT NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS head (
+  id INTEGER PRIMARY KEY CHECK (id = 1), number INTEGER NOT NULL, link TEXT NOT NULL) STRICT;
+INSERT OR IGNORE INTO head VALUES (1, 0, '{START}');
+"""
+
+
+def row_digest(row: Packed) -> str:
+    """The digest of a row.
+
+    Args:
+        row: Its pair, and its aggregates as they are stored (PRIVATE).
+
+    Returns:
+        64 hexadecimal digits.
+    """
+    return hashlib.sha256(json.dumps(row).encode()).hexdigest()
+
+
+def rows_digest(digests: Iterable[str]) -> str:
+    """The digest of the rows of a batch.
+
+    Args:
+        digests: Of the rows, in the order of their pairs.
+
+    Returns:
+        64 hexadecimal digits.
+    """
+    return hashlib.sha256("".join(digests).encode()).hexdigest()
+
+
+def append(db: sqlite3.Connection, entry: Entry) -> None:
+    """Add a batch at the end of the chain; its rows are stored in the same transaction.
+
+    Args:
+        db: A transaction that may write already.
+        entry: The batch.
+    """
+    number, before = db.execute("SELECT number, link FROM head").fetchone()
+    follows = (number + 1, _link(before, entry))
+    db.execute("INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?)", (*entry, *follows))
+    db.execute("UPDATE head SET number = ?, link = ?", follows)
+
+
+def head_of(db: sqlite3.Connection, stop: int, schema: str = "main") -> str:
+    """The head of the chain of some batches in the order of their pairs, whenever they came.
+
+    Args:
+        db: An open database.
+        stop: Batches that begin at this pair or later are left out.
+        schema: Name of the attached database.
+
+    Returns:
+        64 hexadecimal digits.
+    """
+    link, columns = START, "first, calls, pairs, digest"
+    query = f"SELECT {columns} FROM {schema}.batches WHERE first < ? ORDER BY first"
+    for entry in db.execute(query, (stop,)):
+        link = _link(link, entry)
+    return link
+
+
+def fault(db: sqlite3.Connection, schema: str = "main") -> str | None:
+    """Recompute every hash; no aggregate is decoded.
+
+    Args:
+        db: A transaction, so that nothing changes meanwhile.
+        schema: Name of the attached database.
+
+    Returns:
+        The first thing that is not as it was stored, as a clause; None if there is none.
+    """
+    return next(chain(_rows(db, schema), _links(db, schema)), None)
+
+
+def _link(before: str, entry: Entry) -> str:
+    return hashlib.sha256(json.dumps([before, *entry]).encode()).hexdigest()
+
+
+def _rows(db: sqlite3.Connection, schema: str) -> Iterator[str]:
+    """Rows against their own digests, and against those of their batches."""
+    rows = db.execute(
+        f"SELECT pair, member, nonmember, again, digest FROM {schema}.evidence ORDER BY pair"
+    )
+    batches = f"SELECT first, pairs, digest FROM {schema}.batches ORDER BY first"
+    for first, pairs, digest in db.execute(batches):
+        found = []
+        for pair in range(first, first + pairs):
+            row = rows.fetchone()
+            if (problem := _changed(row, pair)) is not None:
+                yield problem
+            found.append(row[-1])
+        if rows_digest(found) != digest:
+            yield f"pairs {first} to {first + pairs - 1} were replaced together"
+    if (row := rows.fetchone()) is not None:
+        yield f"pair {row[0]} belongs to no batch"
+
+
+def _changed(row: tuple[int, str, str, str | None, str] | None, pair: int) -> str | None:
+    """What is wrong with the row in the place of a pair."""
+    if row is None or row[0] > pair:
+        return f"pair {pair} is missing"
+    if row[0] < pair:
+        return f"pair {row[0]} belongs to no batch"
+    return f"pair {pair} was edited" if row_digest(row[:-1]) != row[-1] else None
+
+
+def _links(db: sqlite3.Connection, schema: str) -> Iterator[str]:
+    """Batches against the chain, in the order in which they were stored."""
+    number, link = 0, START
+    columns = "first, calls, pairs, digest, number, link"
+    for *entry, place, found in db.execute(
+        f"SELECT {columns} FROM {schema}.batches ORDER BY number"
+    ):
+        number += 1
+        if place != number:
+            yield f"batch number {number}, in the order of storing, is missing"
+        link = _link(link, tuple(entry))
+        if link != found:
+            yield f"the batch of pair {entry[0]}, or its number of model calls, was edited"
+    last = db.execute(f"SELECT number, link FROM {schema}.head").fetchone()
+    if last is not None and last[0] > number:
+        yield f"batch number {number + 1}, in the order of storing, is missing"
+    elif last != (number, link):
+        yield "the head of the chain was edited"

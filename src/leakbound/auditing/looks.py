@@ -1,0 +1,101 @@
+"""Looks: results that were computed from the evidence of a run before its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from leakbound.auditing.prepare import Prepared
+from leakbound.auditing.store import looks_of, runs_beside
+from leakbound.errors import UsageError
+
+__all__ = ["Looks", "earlier_looks"]
+
+
+@dataclass(frozen=True, slots=True)
+class Looks:
+    """Earlier results from the same evidence.
+
+    A bound for a number of pairs fixed beforehand is none where an earlier result was computed from
+    another number of the same pairs: whoever has seen that result may have chosen this number by
+    it. Bounds that are anytime-valid do not depend on how the number was chosen.
+
+    Args:
+        pairs: Pairs of each earlier result, by the name of its run.
+        own_test: Whether the audit is one of several that were fixed beforehand, each a test of its
+            own, as in a sweep: earlier results are then counted, and change no bound.
+    """
+
+    pairs: Mapping[str, int] = field(default_factory=dict)
+    own_test: bool = False
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+    def other_sizes(self, pairs: int) -> list[int]:
+        """Numbers of pairs of earlier results, other than that of this one.
+
+        Args:
+            pairs: Planned number of pairs.
+
+        Returns:
+            Numbers in their order; none for a test of its own.
+        """
+        return [] if self.own_test else sorted({*self.pairs.values()} - {pairs})
+
+    def require_fixed_size(self, prepared: Prepared) -> None:
+        """Refuse an estimator whose bounds need a number of pairs fixed before any look.
+
+        Args:
+            prepared: The audit.
+
+        Raises:
+            UsageError: If an earlier result was computed from another number of the same pairs.
+        """
+        sizes = self.other_sizes(len(prepared.pairs))
+        if sizes and not prepared.estimator.anytime:
+            raise UsageError(
+                f"{prepared.estimator.name} needs a number of pairs that is fixed before any "
+                f"result is seen; it is {len(prepared.pairs)} here, and a result was computed from "
+                f"{sizes[0]} of these pairs before. Use --estimator e_process, which holds at any "
+                "number of pairs, or another --seed, which asks about other pairs."
+            )
+
+    def warnings(self, prepared: Prepared) -> tuple[str, ...]:
+        """What to know of a bound that is one of several from the same pairs.
+
+        Args:
+            prepared: The audit.
+
+        Returns:
+            A sentence where an estimator for a fixed number of pairs decides after a look.
+        """
+        if not self.pairs or self.own_test or prepared.estimator.anytime:
+            return ()
+        results = "1 result was" if len(self) == 1 else f"{len(self)} results were"
+        return (
+            f"{results} computed from the same paired trials before: the confidence holds for this "
+            "result alone, not for the largest of several bounds.",
+        )
+
+
+def earlier_looks(folder: Path, prepared: Prepared) -> dict[str, int]:
+    """Results that were computed from the answers to the same questions before.
+
+    Those of runs beside this one count too, whether their answers are reused or asked for again:
+    a system may give the same answers again. Once the run has a result, no further ones are added,
+    so that the same command gives the same result.
+
+    Args:
+        folder: Folder of the run; it need not be there.
+        prepared: The audit.
+
+    Returns:
+        Pairs of each result, by the name of its run.
+    """
+    found = looks_of(folder)
+    others = () if prepared.name in found else runs_beside(folder, "questions", prepared.questions)
+    for other, _ in others:
+        found = looks_of(other) | found
+    return {name: pairs for name, pairs in found.items() if name != prepared.name}
