@@ -120,10 +120,15 @@ def test_vote_scores_are_the_chances_of_a_release() -> None:
 
 
 def test_support_holds_every_pair_that_a_moved_vote_can_make() -> None:
-    xs, ys = VoteScores.count(4, 1.0).support()
-    assert len(xs) == 13
-    assert len(VoteScores.margin(2, 1.0).support()[0]) == 5 + 2 * 4 + 2 * 3
-    assert xs.shape == ys.shape
+    scores = VoteScores.margin(3, 1.0)
+    xs, ys = scores.support()
+    for low in range(-3, 4):
+        for high in range(max(-3, low - 2), min(3, low + 2) + 1):
+            x, y = scores.exceedance(low), scores.exceedance(high)
+            same = xs == x  # of one value, the extremes of the other lie above and below
+            least = np.where(same, ys, np.inf).min(0)
+            most = np.where(same, ys, -np.inf).max(0)
+            assert ((least <= y) & (y <= most)).all()
 
 
 def test_the_corners_of_free_votes_bound_what_any_pair_of_them_can_lose() -> None:

@@ -35,6 +35,7 @@ from leakbound.estimators.base import (
 )
 from leakbound.estimators.response import response_power
 from leakbound.estimators.served import ServedColumns
+from leakbound.privacy import Guarantee
 from leakbound.stats import Estimate, Kind
 from leakbound.stats.mixture import MixedEProcess
 from leakbound.stats.votes import KnownScores
@@ -46,6 +47,7 @@ Played = tuple[Floats, Floats]
 # Weight of what is released beside what is declared: the exact part gives up ln(1/0.9) = 0.1 of the
 # 3.0 that a rejection at 95 % takes, and a part of 0.05 rejects with an e-value of 400.
 RELEASED = 0.1
+FEW = 15  # thresholds of what is released: enough to see noise that is not as declared
 SPREAD = 1.5  # thresholds of a power calculation lie within so many noise scales of the middle
 
 
@@ -121,12 +123,10 @@ class EProcess(Estimator):
         tested = self.tested_pairs(design, pairs)
         if design.hypotheses[0] == "guarantee":
             mu = design.guarantee_mu or 0.0
-            declared = _shifted(design, mu) if design.known is None else design.known.expected()
-            noisy = self.begin(design)
-            found = noisy.rejected_at(tested, _shifted(design, leak * mu), declared)
+            found = self.begin(design).rejected_at(tested, _shifted(leak * mu), None)
             return float(found is not None)
         true = min(leak * design.claim.epsilon, 700.0)  # exp overflows above 709
-        return response_power(plain_test(design), tested, 1 / (1 + math.exp(true)))
+        return response_power(plain_test(design, design.tested), tested, 1 / (1 + math.exp(true)))
 
     def pairs_needed(self, design: TrialDesign) -> int | None:
         """Fewest tested pairs with which a perfect attack rejects what is tested.
@@ -143,14 +143,13 @@ class EProcess(Estimator):
 
 def _perfect(design: TrialDesign) -> tuple[Played, Played]:
     """All outputs tell the contexts apart, and the declared distribution as far as it can."""
-    size = design.thresholds.size
-    released = np.ones(size), np.zeros(size)
+    released = np.ones(1), np.zeros(1)
     return released, released if design.known is None else design.known.expected()
 
 
-def _shifted(design: TrialDesign, mu: float) -> Played:
+def _shifted(mu: float) -> Played:
     """Gaussian scores that lie mu apart, at thresholds around their middle."""
-    at = np.linspace(-SPREAD, SPREAD, design.thresholds.size)
+    at = np.linspace(-SPREAD, SPREAD, FEW)
     return ndtr(mu / 2 + at), ndtr(-mu / 2 + at)
 
 
@@ -166,17 +165,18 @@ class EValues:
     """
 
     def __init__(self, design: TrialDesign) -> None:
-        self.design = design
+        self.design, self._tested = design, design.tested
         self.process = self._mixture({"score": 1.0})
-        self._columns = ServedColumns(design.thresholds, np.asarray(design.levels, float))
+        self._few = _thinned(design.thresholds)
+        self._columns = ServedColumns(self._few, np.asarray(design.levels, float))
 
     def _mixture(self, weights: Mapping[str, float]) -> MixedEProcess:
         parts = {name: (weight, self._part(name)) for name, weight in weights.items()}
-        return MixedEProcess(self.design.tested, parts, self.design.confidence)
+        return MixedEProcess(self._tested, parts, self.design.confidence)
 
     def _part(self, name: str) -> stats.EProcess:
         known = self.design.known if name == "exact" else None
-        return plain_test(self.design, known)
+        return plain_test(self.design, self._tested, known)
 
     def observe(self, observations: Observations) -> None:
         """Update the e-value with the next pairs; pilot pairs take no part.
@@ -193,11 +193,13 @@ class EValues:
         if not self.process.pairs:
             draws = simulated.member[0].size
             self.process = self._mixture(_weights(self.design, chances, trial, draws))
-        shares = PairedScores(self._shares(simulated.member), self._shares(simulated.nonmember))
-        self._feed("score", shares)
-        self._feed("simulated", shares)
-        if chances is not None:
-            self._feed("exact", _filled(chances, shares))
+        if "simulated" in self.process.parts:
+            self._feed("simulated", _shares(simulated, self._few))
+        if chances is None or np.isnan(chances.member).any() or "score" in self.process.parts:
+            shares = _shares(simulated, self.design.thresholds)
+            self._feed("score", shares)
+            chances = shares if chances is None else _filled(chances, shares)
+        self._feed("exact", chances)
         if "served" in self.process.parts and trial is not None:
             less = observations.corrected_scores
             corrected = None if less is None else less.part(pairs)
@@ -223,25 +225,25 @@ class EValues:
         if len(member):
             self._feed("score", PairedScores(member, nonmember))
 
-    def play(self, pairs: int, released: Played, declared: Played) -> None:
+    def play(self, pairs: int, released: Played, declared: Played | None) -> None:
         """Update the e-value with equal pairs of an imagined mechanism.
 
         Args:
             pairs: Number of pairs.
             released: (x, y), each (thresholds,): what its outputs show.
-            declared: The same of the output distribution that it declares.
+            declared: The same of the output distribution that it declares; None where that speaks
+                against no claim, which leaves its weight out.
         """
         if not pairs:
             return
         if not self.process.pairs:
-            self.process = self._mixture(_planned(self.design))
+            weights = _planned(self.design)
+            if declared is None and len(weights) > 1:
+                weights = {"simulated": RELEASED}
+            self.process = self._mixture(weights)
         for name in self.process.parts:
-            x, y = declared if name == "exact" else released
+            x, y = declared if name == "exact" and declared is not None else released
             self._feed(name, PairedScores(np.tile(x, (pairs, 1)), np.tile(y, (pairs, 1))))
-
-    def _shares(self, scores: Floats) -> Floats:
-        """(pairs, thresholds) from (pairs, draws)."""
-        return np.stack([(scores >= level).mean(1) for level in self.design.thresholds], 1)
 
     @property
     def rejected(self) -> bool:
@@ -261,13 +263,14 @@ class EValues:
             self.process.mu_lower_bound(max(delta, least)),
         )
 
-    def rejected_at(self, pairs: int, released: Played, declared: Played) -> int | None:
+    def rejected_at(self, pairs: int, released: Played, declared: Played | None) -> int | None:
         """After how many equal pairs of an imagined mechanism is it rejected?
 
         Args:
             pairs: The most pairs.
             released: (x, y), each (thresholds,): what its outputs show.
-            declared: The same of the output distribution that it declares.
+            declared: The same of the output distribution that it declares, if it speaks against
+                the claim.
 
         Returns:
             A number of pairs; None if so many do not reject.
@@ -280,24 +283,42 @@ class EValues:
         return self.process.rejected_at
 
 
-def plain_test(design: TrialDesign, known: KnownScores | None = None) -> stats.EProcess:
+def plain_test(
+    design: TrialDesign, tested: Guarantee, known: KnownScores | None = None
+) -> stats.EProcess:
     """One e-process of what a design tests.
 
     Args:
         design: What is known beforehand.
+        tested: Guarantee that is tested first.
         known: Scores whose chances are known, for their support; None: any chances.
 
     Returns:
         An e-process that has seen no pair.
     """
     return stats.EProcess(
-        design.tested,
+        tested,
         design.confidence,
         support=None if known is None else known.support(),
         expected=None if known is None else known.expected(),
         deltas=(design.claim.delta,),
         horizon=None if design.early_stop else design.pairs,
     )
+
+
+def _thinned(thresholds: Floats) -> Floats:
+    """At most `FEW` of the thresholds, evenly."""
+    at = np.linspace(0, thresholds.size - 1, min(FEW, thresholds.size)).round().astype(int)
+    return np.asarray(thresholds[at])
+
+
+def _shares(scores: PairedScores, thresholds: Floats) -> PairedScores:
+    """(pairs, thresholds) shares of (pairs, draws) scores."""
+    member, nonmember = (
+        np.stack([(drawn >= level).mean(1) for level in thresholds], 1)
+        for drawn in (scores.member, scores.nonmember)
+    )
+    return PairedScores(member, nonmember)
 
 
 def _weights(
@@ -320,7 +341,7 @@ def _planned(design: TrialDesign) -> dict[str, float]:
     """The weights that a design will have, as far as it is known beforehand."""
     if not design.served:
         return {"score": 1.0} if design.known is None else {"exact": 1.0}
-    return {"exact": 1 - RELEASED, "simulated": RELEASED / 2, "served": RELEASED / 2}
+    return {"exact": 1 - RELEASED, "simulated": RELEASED}  # what is served shows the same here
 
 
 def _filled(chances: PairedScores, shares: PairedScores) -> PairedScores:

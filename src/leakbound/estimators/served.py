@@ -16,7 +16,7 @@ __all__ = ["ServedColumns"]
 
 Floats = npt.NDArray[np.float64]
 DIGITS = 9  # outputs that agree in so many decimals are the same output
-MOST_CORRECTED = 24  # thresholds of a score less the last noise: between votes of up to 24 voters
+MOST_CORRECTED = 12  # thresholds of a score less the last noise
 
 
 class ServedColumns:

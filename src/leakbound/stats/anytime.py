@@ -22,9 +22,10 @@ from leakbound.errors import UsageError
 from leakbound.privacy import Guarantee, gdp_epsilon
 from leakbound.stats.estimate import Estimate
 
-__all__ = ["AnytimeTest", "Evidence"]
+__all__ = ["AnytimeTest", "Evidence", "Replay"]
 
 Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
 # the claims that a bound scans: 1 % apart, up to 20; no number of pairs in use certifies more
 GRID = np.concatenate([[0.0], 0.01 * 1.01 ** np.arange(765)])
 CHUNK = 64  # claims tested at once: most scans end within the first chunks
@@ -62,6 +63,9 @@ class Evidence(Protocol):
             (C, pairs) logarithms of the e-value of each claim after each pair; 0 throughout where
             nothing is known.
         """
+
+
+Replay = Callable[[Evidence, Floats], Floats]
 
 
 class AnytimeTest(ABC):
@@ -157,7 +161,7 @@ class AnytimeTest(ABC):
             stopping time.
         """
         delta_value(delta)
-        value = self._scan(lambda epsilons: self.epsilon_paths(epsilons, delta))
+        value = self._scan(lambda one, epsilons: one.epsilon_paths(epsilons, delta))
         return self._estimate("e_process", value, delta, None, {}, ASSUMES)
 
     def mu_lower_bound(self, delta: float = 1e-5) -> Estimate:
@@ -183,7 +187,7 @@ class AnytimeTest(ABC):
                 "delta is 0; a bound on mu implies no finite epsilon there. Use a delta such as "
                 "1e-5."
             )
-        mu = self._scan(self.mu_paths)
+        mu = self._scan(lambda one, mus: one.mu_paths(mus))
         implied = {"implied_epsilon": gdp_epsilon(mu, delta)}
         return self._estimate("e_process_mu", None, delta, mu, implied, (*ASSUMES, IMPLIED))
 
@@ -209,7 +213,7 @@ class AnytimeTest(ABC):
             details=details,
         )
 
-    def _scan(self, paths: Callable[[Floats], Floats]) -> float:
+    def _scan(self, paths: Replay) -> float:
         """The last rejected claim of a fixed grid before the first that stands.
 
         It errs only if a true claim is rejected: the claims are nested, so the truth's upper
@@ -224,15 +228,20 @@ class AnytimeTest(ABC):
             low = float(claims[-1])
         return low
 
-    def _chunks(
-        self, paths: Callable[[Floats], Floats]
-    ) -> Iterator[tuple[Floats, npt.NDArray[np.bool_]]]:
+    def _chunks(self, paths: Replay) -> Iterator[tuple[Floats, Bools]]:
         """Chunks of the grid of claims, and which of each the pairs so far reject."""
         if not self.pairs:
             return
         size = max(1, min(CHUNK, CELLS // self.pairs))
         for start in range(0, GRID.size, size):
             claims = GRID[start : start + size]
-            path = paths(claims)
-            reached = np.maximum(path.max(1), path[:, -1] + self._last)
-            yield claims, reached >= self.log_threshold
+            yield claims, self._rejects(paths, claims)
+
+    @abstractmethod
+    def _rejects(self, paths: Replay, claims: Floats) -> Bools:
+        """(C,) which claims the pairs so far reject."""
+
+    def _reaches(self, path: Floats) -> Bools:
+        """(C,) which of the (C, pairs) logarithms reach the threshold."""
+        reached = np.maximum(path.max(1), path[:, -1] + self._last)
+        return np.asarray(reached >= self.log_threshold)

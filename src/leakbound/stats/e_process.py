@@ -24,7 +24,7 @@ import numpy.typing as npt
 from leakbound._check import confidence_level, count
 from leakbound.errors import UsageError
 from leakbound.privacy import ApproxDP, Gaussian, Guarantee, gdp_delta
-from leakbound.stats.anytime import AnytimeTest
+from leakbound.stats.anytime import AnytimeTest, Replay
 from leakbound.stats.stakes import Lines, Moments, StakeRule, restake_points
 
 __all__ = ["EProcess"]
@@ -184,6 +184,9 @@ class EProcess(AnytimeTest):
             (C, pairs) logarithms of the e-value of each claim after each pair.
         """
         return self._paths(_tangents(mus))
+
+    def _rejects(self, paths: Replay, claims: Floats) -> npt.NDArray[np.bool_]:
+        return self._reaches(paths(self, claims))
 
     def _paths(self, lines: Lines) -> Floats:
         if not self._x:

@@ -11,7 +11,7 @@ from scipy.special import logsumexp
 from leakbound._check import confidence_level
 from leakbound.errors import UsageError
 from leakbound.privacy import Guarantee
-from leakbound.stats.anytime import AnytimeTest, Evidence
+from leakbound.stats.anytime import AnytimeTest, Evidence, Replay
 
 __all__ = ["MixedEProcess"]
 
@@ -102,6 +102,16 @@ class MixedEProcess(AnytimeTest):
             (C, pairs) logarithms of the mean e-value of each claim after each pair.
         """
         return self._mean(lambda part: part.mu_paths(mus))
+
+    def _rejects(self, paths: Replay, claims: Floats) -> npt.NDArray[np.bool_]:
+        """The mean is at least each part's share, so parts are left out once all is rejected."""
+        heaviest = sorted(self.parts.values(), key=lambda part: -part[0])
+        mean = np.full((claims.size, self.pairs), -np.inf)
+        for weight, part in heaviest:
+            mean = np.logaddexp(mean, np.log(weight) + paths(part, claims))
+            if self._reaches(mean).all():
+                break
+        return self._reaches(mean)
 
     def _mean(self, paths: Callable[[Evidence], Floats]) -> Floats:
         """(C, pairs) logarithms of the weighted mean."""

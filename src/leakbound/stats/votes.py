@@ -311,17 +311,18 @@ class VoteScores:
         """(xs, ys), each (states, K): scores whose convex hull holds those of every pair.
 
         Payoffs are linear in both scores, so where the values of a pair move freely, its four
-        corners say the least that a stake can gain.
+        corners say the least that a stake can gain. Else one value and the most by which the other
+        differs do: smaller differences lie between.
         """
         if self.move is None:
             ends = np.array([self.low, self.high])
             return self.exceedance(np.repeat(ends, 2)), self.exceedance(np.tile(ends, 2))
-        values, shifts = np.arange(self.low, self.high + 1), np.arange(-self.move, self.move + 1)
-        one, other = (
-            v.ravel() for v in np.broadcast_arrays(values[:, None], values[:, None] + shifts)
+        values = np.arange(self.low, self.high + 1)
+        least, most = (
+            np.clip(values + move, self.low, self.high) for move in (-self.move, self.move)
         )
-        inside = (other >= self.low) & (other <= self.high)
-        return self.exceedance(one[inside]), self.exceedance(other[inside])
+        x = self.exceedance(values)
+        return np.vstack([x, x]), np.vstack([self.exceedance(least), self.exceedance(most)])
 
     def process(
         self, claim: Guarantee, confidence: float = 0.95, horizon: int | None = None
