@@ -47,6 +47,10 @@ def start(folder: Path, out: str, pairs: int) -> subprocess.Popen[bytes]:
         "python:system.py:answer",
         "--pairs",
         str(pairs),
+        "--controls",
+        "0",
+        "--state-check",
+        "0",
     ]
     command += ["--batch-pairs", str(BATCH), "--out", out]
     return subprocess.Popen(

@@ -52,6 +52,7 @@ def answer(context, query):
     return "yes" if any(e.input == canary for e in context) else "no"
 """
 PAIRS, BATCH = 60, 2
+ONCE = ("--controls", "0", "--state-check", "0")  # each canary is asked about twice
 ENV = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0"}
 
 
@@ -60,7 +61,7 @@ def start(folder: Path, out: str, *options: str) -> subprocess.Popen[str]:
     workers = 3 if "--ray" in options else 1
     text = SYSTEM.format(log=str(folder / f"{out}.txt"), workers=workers)
     (folder / "system.py").write_text(text)
-    command = ("audit", "--system", "python:system.py:answer", "--pairs", str(PAIRS), "--data",
+    command = ("audit", "--system", "python:system.py:answer", "--pairs", str(PAIRS), *ONCE, "--data",
                "rows.jsonl", "--batch-pairs", str(BATCH), "--out", out, *options)  # fmt: skip
     return launch(*command, cwd=folder)
 
