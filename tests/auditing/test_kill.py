@@ -42,8 +42,7 @@ def answer(context, query):
     open("held", "w").close()
     time.sleep(600)
 """
-PAIRS, BATCH, KILLS, CONTROLS = 100, 2, 8, 8
-MOST = 5 * BATCH  # calls of a batch: both contexts, the first query again, up to 2 others before it
+PAIRS, BATCH, KILLS = 100, 2, 8
 ONCE = ("--controls", "0", "--state-check", "0")  # each canary is asked about twice
 AUDIT = ("audit", "--system", "python:system.py:answer", "--pairs", str(PAIRS), *ONCE, "--data",
          "rows.jsonl", "--batch-pairs", str(BATCH), "--out")  # fmt: skip
@@ -58,15 +57,15 @@ def test_killed_runs_resume_to_the_same_record(tmp_path: Path, data_file: Path) 
     assert cli(*AUDIT, "killed", cwd=tmp_path).returncode == 1
     asked = Counter((tmp_path / "calls.txt").read_text().split())
     assert cli(*AUDIT, "whole", cwd=tmp_path).returncode == 1
-    needed = Counter((tmp_path / "calls.txt").read_text().split()) - asked
     (one,), (other,) = (list((tmp_path / out).glob("*/record.json")) for out in ("whole", "killed"))
     assert load_result(one).results() == load_result(other).results()
     with closing(sqlite3.connect(other.parent / "trials.sqlite")) as db:
         assert [row[0] for row in db.execute("SELECT pair FROM evidence ORDER BY pair")] == list(
-            range(-CONTROLS, PAIRS)
+            range(PAIRS)
         )
-    assert needed <= asked
-    assert (asked - needed).total() <= MOST * KILLS, (
+    assert len(asked) == PAIRS
+    assert min(asked.values()) == 2
+    assert sum(asked.values()) <= 2 * PAIRS + 2 * BATCH * KILLS, (
         "a kill repeats at most the batch that it interrupted"
     )
 
