@@ -232,8 +232,9 @@ class AnytimeTest(ABC):
         """Chunks of the grid of claims, and which of each the pairs so far reject."""
         if not self.pairs:
             return
+        yield GRID[:1], self._rejects(paths, GRID[:1])  # neighbours share stakes; 0 has none
         size = max(1, min(CHUNK, CELLS // self.pairs))
-        for start in range(0, GRID.size, size):
+        for start in range(1, GRID.size, size):
             claims = GRID[start : start + size]
             yield claims, self._rejects(paths, claims)
 
