@@ -228,5 +228,5 @@ def test_the_catalogues_are_complete() -> None:
     }
     assert set(QUERIES) == {
         "membership", "input_output", "if_then_explicit", "if_then_implicit", "gap", "brainwash",
-        "signal_pair", "repeat", "injection", "given",
+        "signal_pair", "repeat", "injection", "either_text", "given",
     }  # fmt: skip

@@ -147,6 +147,7 @@ def test_fitted_parts_hide_what_they_learnt_and_are_no_options() -> None:
         (lambda: FalseFact(("x",), "facts.txt"), "leave one of them out"),
         (lambda: Given("x", image="x.png"), "has a text and an image"),
         (lambda: QUERIES["given"](), "needs a text that holds {canary}"),
+        (lambda: QUERIES["either_text"](), "needs a second text"),
     ],
 )
 def test_options_that_cannot_work_get_a_sentence(make: Any, sentence: str) -> None:

@@ -12,7 +12,7 @@ import pytest
 from scipy.special import ndtr
 
 import leakbound
-from leakbound.attacks import Attack, Hex, Membership
+from leakbound.attacks import Attack, EitherText, Hex, Membership
 from leakbound.attacks.background_copies import VoteContexts, edge_copies
 from leakbound.auditing import AuditResult, make_spec, prepare
 from leakbound.auditing.design import Copies, Pair, design
@@ -25,7 +25,7 @@ from leakbound.models import Scripted
 from leakbound.models.content import readable
 from leakbound.privacy import NonPrivate, calibrate_gaussian
 from leakbound.report.audit import page, summary
-from leakbound.tasks import Context, Outputs, Task, Votes
+from leakbound.tasks import Context, Example, Outputs, Task, Votes
 from leakbound.tasks.partition import places_by_position
 
 DELTA = 1e-5
@@ -305,3 +305,38 @@ def test_the_result_says_that_contexts_are_worst_case(
     assert typical.counts["background_copies"] == 0
     assert not typical.findings
     assert "worst-case" not in summary(typical)
+
+
+# A second text in place of copies.
+
+
+SECOND = "the ferry sails at nine"
+HALF = tuple(
+    Example(f"note {i}{f', {SECOND}' if i % 2 else ''}", "plain" if i % 3 else "odd")
+    for i in range(60)
+)
+
+
+def either(prompt: str) -> str:
+    canary, other = prompt.split('"')[-4], prompt.split('"')[-2]
+    return "yes" if prompt.count(canary) > 1 or prompt.count(other) > 1 else "no"
+
+
+def first_alone(prompt: str) -> str:
+    return "yes" if prompt.count(prompt.split('"')[-4]) > 1 else "no"
+
+
+@pytest.mark.parametrize(("model", "answered"), [(either, True), (first_alone, False)])
+def test_a_model_that_ignores_the_second_text_is_named(
+    tmp_path: Path, model: Any, answered: bool
+) -> None:
+    result = leakbound.audit(
+        HALF, mechanism=ReportNoisyMax.calibrated(4.0, DELTA, 10), query=EitherText(SECOND),
+        model=Scripted(model, name=model.__name__), access="black_box", epsilon=4.0, pairs=60,
+        shots=10, simulations=1000, out=tmp_path,
+    )  # fmt: skip
+    assert result.counts["background_copies"] == 0
+    assert ((result.bound.epsilon or 0) > 0.05) == answered
+    codes = [finding.code for finding in result.findings]
+    assert codes == ([] if answered else ["second_text_unanswered"])
+    assert ("does not answer a question about two texts" in summary(result)) != answered

@@ -15,6 +15,7 @@ from leakbound.attacks.protocols import AuditQuery, Canary, RenderedQuery, Score
 from leakbound.attacks.queries import (
     QUERIES,
     Brainwash,
+    EitherText,
     Gap,
     GivenQuery,
     IfThenExplicit,
@@ -38,7 +39,7 @@ from leakbound.attacks.scores import (
 
 __all__ = [
     "CANARIES", "QUERIES", "SCORES", "Attack", "AuditQuery", "Brainwash", "Canary",
-    "ContainsCanary", "DistanceGap", "FalseFact", "Gap", "Given", "GivenQuery", "Hex",
+    "ContainsCanary", "DistanceGap", "EitherText", "FalseFact", "Gap", "Given", "GivenQuery", "Hex",
     "IfThenExplicit", "IfThenImplicit", "Injection", "InputOutput", "Insertion", "LabelMargin",
     "Marked", "Membership", "Mislabeled", "Natural", "Overlap", "Patchwork", "PredictedMember",
     "ReferenceDirection", "RenderedQuery", "Repeat", "Score", "ScoreMargin", "ScoredAttack",

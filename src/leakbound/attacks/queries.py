@@ -18,8 +18,9 @@ from leakbound.models.content import images_in, join, text_only
 from leakbound.tasks import Access, Example, Query, Task
 
 __all__ = [
-    "QUERIES", "AuditQuery", "Brainwash", "Gap", "GivenQuery", "IfThenExplicit", "IfThenImplicit",
-    "Injection", "InputOutput", "Membership", "RenderedQuery", "Repeat", "SignalPair",
+    "QUERIES", "AuditQuery", "Brainwash", "EitherText", "Gap", "GivenQuery",
+    "IfThenExplicit", "IfThenImplicit", "Injection", "InputOutput", "Membership", "RenderedQuery",
+    "Repeat", "SignalPair",
 ]  # fmt: skip
 
 
@@ -59,6 +60,50 @@ class Membership(AuditQuery):
         """
         template = self.image_template if images_in(canary.input) else self.template
         text = fill_template(template, {"canary": canary.input})
+        return RenderedQuery(Query(text, ("yes", "no")), "yes", "no")
+
+
+@dataclass(frozen=True, slots=True)
+class EitherText(AuditQuery):
+    """Asks whether the canary or a second text is in the context, yes or no.
+
+    For data that cannot hold copies of the canary, such as a live store: where the second text
+    stands in about half of the partitions, one partition decides. It needs a model that says yes to
+    the second text alone. One that does not, such as the pocket model, votes as if only the canary
+    were asked about; the audit then says so.
+
+    Attributes:
+        other: The second text, which stands in about half of the partitions.
+        template: Wording; must hold {canary} and {other}.
+
+    Raises:
+        UsageError: If there is no second text, or the template lacks a place or holds another.
+
+    Examples:
+        >>> query = EitherText("Ann", "Is {canary} or {other} there?")
+        >>> query.render(Example("Bob", "x"), Task("note"), "", "").query.text
+        'Is Bob or Ann there?'
+    """
+
+    name: ClassVar[str] = "either_text"
+    other: str = ""
+    template: str = templates.EITHER
+
+    def __post_init__(self) -> None:
+        check_template(self.name, self.template, ("canary", "other"))
+        if not self.other.strip():
+            raise UsageError(
+                "the query either_text needs a second text, which stands in about half of the "
+                "partitions; give it with --query-other."
+            )
+
+    def render(self, canary: Example, task: Task, rare: str, common: str) -> RenderedQuery:
+        """Shows the input of `canary` and the second text; yes speaks for a member, no against.
+
+        `task`, `rare` and `common` are not used.
+        """
+        values = {"canary": text_only(canary.input, self.name), "other": self.other}
+        text = fill_template(self.template, values)
         return RenderedQuery(Query(text, ("yes", "no")), "yes", "no")
 
 
@@ -370,6 +415,6 @@ QUERIES: Catalogue[AuditQuery] = Catalogue(
     "leakbound.queries",
     (
         Membership, InputOutput, IfThenExplicit, IfThenImplicit, Gap, Brainwash, SignalPair, Repeat,
-        Injection, GivenQuery,
+        Injection, EitherText, GivenQuery,
     ),
 )  # fmt: skip

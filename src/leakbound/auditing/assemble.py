@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from leakbound.attacks import ScoredAttack
-from leakbound.auditing.background import worst_case_sentence
+from leakbound.auditing.background import second_text_sentence, worst_case_sentence
 from leakbound.auditing.design import Pair
 from leakbound.auditing.obstacles import obstacles, state_sentence
 from leakbound.auditing.one_pass import OnePass, Tally
@@ -82,7 +82,7 @@ def assemble(seen: OnePass, calls: int) -> AuditResult:
         example_prompt=_example(prepared, seen.first[0]),
         controls=controls,
         state=state,
-        findings=tuple(_findings(prepared, state, seen.noise_fit())),
+        findings=(*_findings(prepared, state, seen.noise_fit()), *_second_text(seen)),
         warnings=(*seen.looks.warnings(prepared), *_alike(prepared.mechanism, seen.tally)),
         handed=prepared.handed,
         spec=prepared.spec.flat(),
@@ -134,6 +134,13 @@ def _findings(
         yield Finding("noise_misfit", f"{noise}. The exact bounds take the noise as declared.")
     if prepared.pairs.copies.count:
         yield Finding("worst_case_context", worst_case_sentence(prepared.pairs.copies))
+
+
+def _second_text(seen: OnePass) -> Iterator[Finding]:
+    """Is the second text of a query answered?"""
+    controls = seen.store.controls() if seen.prepared.controls else ()
+    if sentence := second_text_sentence(seen.prepared, controls):
+        yield Finding("second_text_unanswered", sentence)
 
 
 def _alike(mechanism: Mechanism, tally: Tally) -> tuple[str, ...]:

@@ -1,20 +1,27 @@
-"""Which partitions show the canary's text in both contexts of a pair, read from what will run."""
+"""Which partitions show the canary's text in both contexts of a pair, read from what will run;
+and whether a second text, which takes the place of copies, is answered.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from leakbound.attacks import EitherText
 from leakbound.attacks.background_copies import VoteContexts, edge_copies
 from leakbound.auditing.design import Copies
 from leakbound.errors import UsageError
-from leakbound.tasks import Votes
+from leakbound.models.content import readable
+from leakbound.tasks import Context, Votes
 
 if TYPE_CHECKING:
     from leakbound.auditing.prepare import Prepared
+    from leakbound.auditing.store import EvidenceRow
 
-__all__ = ["background_copies", "worst_case_sentence"]
+__all__ = ["background_copies", "second_text_sentence", "worst_case_sentence"]
 
 PartitionIndices = tuple[tuple[int, ...], ...]
+ANSWERED = 0.5  # share of the partitions with the second text that have to say yes to it
 
 
 def background_copies(prepared: Prepared) -> Copies:
@@ -35,7 +42,9 @@ def background_copies(prepared: Prepared) -> Copies:
         _require_parts(wanted, parts, prepared.mechanism.name)
         return Copies(wanted, parts)
     black_box = prepared.attack.access == "black_box"
-    if len(parts) < 2 or prepared.attack.query.free or not (wanted or black_box):
+    query = prepared.attack.query
+    none = query.free or isinstance(query, EitherText)  # its second text takes their place
+    if len(parts) < 2 or none or not (wanted or black_box):
         return Copies()
     return Copies(_chosen(prepared, parts), parts)
 
@@ -55,6 +64,39 @@ def worst_case_sentence(copies: Copies) -> str:
         "guarantee holds for these contexts too; without copies (--background-copies 0) an "
         "attacker who sees answers learns less."
     )
+
+
+def second_text_sentence(prepared: Prepared, controls: Sequence[EvidenceRow]) -> str | None:
+    """Whether voters say yes to the second text of a query alone.
+
+    Args:
+        prepared: The audit.
+        controls: What its control pairs were answered (PRIVATE).
+
+    Returns:
+        A sentence if they do not, or if the text stands nowhere; None otherwise, and for queries
+        about one text.
+    """
+    query = prepared.attack.query
+    if not isinstance(query, EitherText) or not controls:
+        return None
+    pairs = prepared.controls
+    there = sum(_holding(prepared, pair.nonmember.context, query.other) for pair in pairs)
+    yes = sum(row.nonmember.counts[0] for row in controls if isinstance(row.nonmember, Votes))
+    if there and yes >= ANSWERED * there:
+        return None
+    return (
+        f"the second text stood in {there} partitions of the control contexts without the canary, "
+        f"and {yes} answered yes: this model does not answer a question about two texts, or its "
+        "context does not hold the second one. What the audit saw is the canary alone. Use --query "
+        "membership with --background-copies, or a model that was trained on such questions."
+    )
+
+
+def _holding(prepared: Prepared, context: Context, text: str) -> int:
+    """Partitions, or whole contexts where none are known, that hold a text."""
+    parts = prepared.mechanism.disjoint_parts(len(context)) or (tuple(range(len(context))),)
+    return sum(any(text in readable(context[at].input) for at in part) for part in parts)
 
 
 def _parts(prepared: Prepared) -> PartitionIndices:
