@@ -10,6 +10,8 @@ from xml.etree import ElementTree
 import pytest
 from commands import cli
 
+from leakbound.auditing import load_result
+
 SYSTEM = """
 def leaky(context, query):
     canary = query.split('"')[1]
@@ -115,7 +117,5 @@ def test_an_exported_configuration_makes_the_same_run(desk: Path) -> None:
     done = cli("audit", "--config", "again.yaml", "--out", "again", cwd=desk)
     assert done.returncode == 0, done.stderr
     assert Path(run(desk, "again")).name == Path(run(desk, "sound24")).name
-    first, again = (
-        Path(desk, run(desk, name), "record.json").read_bytes() for name in ("sound24", "again")
-    )
-    assert first == again
+    first, again = (load_result(desk / run(desk, name)) for name in ("sound24", "again"))
+    assert first.results() == again.results()
