@@ -1,7 +1,8 @@
 """Auditing: design, collect, release, estimate, record."""
 
+from leakbound.auditing.load import load_result
 from leakbound.auditing.prepare import prepare
-from leakbound.auditing.result import AuditResult, load_result
+from leakbound.auditing.result import AuditResult
 from leakbound.auditing.run import run_audit
 from leakbound.auditing.spec import AuditSpec, load_spec, make_spec
 from leakbound.auditing.verdict import Claim

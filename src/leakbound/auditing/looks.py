@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from leakbound.auditing.folder import runs_beside
+from leakbound.auditing.intact import looks_of
 from leakbound.auditing.prepare import Prepared
-from leakbound.auditing.store import looks_of, runs_beside
-from leakbound.errors import UsageError
+from leakbound.errors import StoreError, UsageError
 
 __all__ = ["Looks", "earlier_looks"]
 
@@ -97,5 +99,6 @@ def earlier_looks(folder: Path, prepared: Prepared) -> dict[str, int]:
     found = looks_of(folder)
     others = () if prepared.name in found else runs_beside(folder, "questions", prepared.questions)
     for other, _ in others:
-        found = looks_of(other) | found
+        with suppress(StoreError):  # of a damaged run, nothing is known
+            found = looks_of(other) | found
     return {name: pairs for name, pairs in found.items() if name != prepared.name}

@@ -7,13 +7,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from leakbound.auditing.collect import CollectionPlan
+from leakbound.auditing.folder import VERSION, Settings, read_manifest, require_current
 from leakbound.auditing.looks import Looks, earlier_looks
 from leakbound.auditing.one_pass import OnePass
 from leakbound.auditing.prepare import Prepared, open_models, prepare
 from leakbound.auditing.result import AuditResult
 from leakbound.auditing.run import collection_plan, write_result
 from leakbound.auditing.spec import AuditSpec, make_spec
-from leakbound.auditing.store import VERSION, RunStore, Settings, read_manifest, require_current
+from leakbound.auditing.store import RunStore
 from leakbound.errors import StoreError, UsageError
 from leakbound.models import Model, Unopened
 

@@ -5,30 +5,36 @@ A batch is committed whole or not at all, and chained by hashes to the batches b
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, TypeAlias
 
 from leakbound.auditing import chain
 from leakbound.auditing.chain import Packed
+from leakbound.auditing.folder import (
+    TRIALS,
+    VERSION,
+    Settings,
+    damaged,
+    read_manifest,
+    require_current,
+    run_id,
+    runs_beside,
+    write_private,
+)
+from leakbound.auditing.intact import has_tables, no_sqlite_errors, require_chain, result_in
 from leakbound.errors import StoreError
 from leakbound.tasks import Aggregate
 from leakbound.tasks import packed as _packed
 from leakbound.tasks import unpacked as _unpacked
 
-__all__ = [
-    "VERSION", "EvidenceRow", "RunStore", "Settings", "is_run", "looks_of", "read_manifest",
-    "require_current", "require_intact", "run_id", "runs_beside", "write_private",
-]  # fmt: skip
+__all__ = ["VERSION", "EvidenceRow", "RunStore", "Settings", "run_id", "write_private"]
 
-VERSION = 2  # of manifest and stored trials
 SCHEMA = f"""
 BEGIN IMMEDIATE;
 {chain.SCHEMA}
@@ -52,10 +58,7 @@ LACKING = (
     "WHERE first < ? AND first NOT IN (SELECT first FROM main.batches) ORDER BY number"
 )
 ROWS = "INSERT INTO evidence SELECT * FROM other.evidence WHERE pair >= ? AND pair < ?"
-TRIALS = "trials.sqlite"
-ADVICE = "Restore the file from a copy, or collect again with --fresh or another --out."
 BESIDE = frozenset({"beside", "handed"})  # of a manifest: no part of what a run is
-Settings: TypeAlias = dict[str, Any]  # what a JSON or YAML file holds
 ALL = 1 << 62  # beyond any pair
 
 
@@ -90,238 +93,6 @@ def _unpacked_row(row: Packed) -> EvidenceRow:
 def _packed_row(row: EvidenceRow) -> Packed:
     again = None if row.again is None else _packed(row.again)
     return row.pair, _packed(row.member), _packed(row.nonmember), again
-
-
-def run_id(name: str, identity: Settings) -> str:
-    """Name a run, so that the same command finds it and resumes it.
-
-    Args:
-        name: Begins the id.
-        identity: Whatever makes two runs the same run, as JSON values.
-
-    Returns:
-        The name with a hash of the identity.
-    """
-    digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:10]
-    return f"{name}-{digest}"
-
-
-def write_private(path: Path, text: str | bytes) -> None:
-    """Write a file that only its owner can read, whole or not at all.
-
-    Args:
-        path: The file.
-        text: Its content.
-    """
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(text.encode() if isinstance(text, str) else text)
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(path)
-
-
-def is_run(folder: Path) -> bool:
-    """Whether a folder holds a run, whole or damaged.
-
-    Args:
-        folder: Any folder.
-
-    Returns:
-        Whether a manifest or stored trials are there.
-    """
-    return any((folder / name).is_file() for name in ("manifest.json", TRIALS))
-
-
-def read_manifest(folder: Path) -> Settings:
-    """Read what a run folder says of itself.
-
-    Args:
-        folder: The run folder.
-
-    Returns:
-        The manifest, of this or an earlier version; nothing if there is none.
-
-    Raises:
-        StoreError: If it is damaged, or of a newer version.
-    """
-    path = folder / "manifest.json"
-    if not path.is_file():
-        return {}
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise _damaged(path, f"it cannot be read ({error})") from None
-    known = isinstance(found, dict) and isinstance(found.get("schema_version"), int)
-    if known and found["schema_version"] > VERSION:
-        raise _newer(path, found["schema_version"])
-    if not known or not isinstance(found.get("spec"), dict):
-        raise _damaged(path, f"it names no {'spec' if known else 'schema_version'}")
-    return dict(found)
-
-
-def runs_beside(folder: Path, key: str, value: str) -> Iterator[tuple[Path, Settings]]:
-    """Other runs of this version in the same folder whose manifests agree on a key.
-
-    Args:
-        folder: A run folder.
-        key: Key of the manifest.
-        value: Its value; runs without one agree with none.
-
-    Yields:
-        Folders and their manifests, by name; what is damaged is no run that can be reused.
-    """
-    folders = sorted(folder.parent.iterdir()) if value and folder.parent.is_dir() else []
-    for other in folders:
-        found = _manifest_or_nothing(other)
-        alike = found.get(key) == value and found["schema_version"] == VERSION
-        if other != folder and alike and (other / TRIALS).is_file():
-            yield other, found
-
-
-def _manifest_or_nothing(folder: Path) -> Settings:
-    with suppress(StoreError):
-        return read_manifest(folder)
-    return {}
-
-
-def require_current(manifest: Settings, folder: Path) -> None:
-    """Refuse a run whose stored outputs were collected under an earlier schema.
-
-    Args:
-        manifest: What `read_manifest` found; nothing is no run, and is not refused.
-        folder: The run folder.
-
-    Raises:
-        StoreError: If the run is of an earlier version.
-    """
-    if manifest and manifest["schema_version"] != VERSION:
-        raise StoreError(
-            f"{str(folder)!r} is a run of schema version {manifest['schema_version']}, and "
-            f"this version reuses outputs of version {VERSION} only. Its result still loads; run "
-            "the audit again, without --replay, to collect new outputs."
-        )
-
-
-def require_intact(folder: Path, pairs: int, head: str) -> None:
-    """Refuse a result whose evidence is not what it was computed from.
-
-    Args:
-        folder: The run folder; a result without stored trials beside it is not refused.
-        pairs: Pairs of the result.
-        head: Head of the chain that the result was computed from.
-
-    Raises:
-        StoreError: If a hash does not fit; it names the pair or the batch.
-    """
-    if not (folder / TRIALS).is_file():
-        return
-    with _reading(folder) as db:
-        if not _has_tables(db, folder):
-            raise _changed(folder, "pair 0 is missing")
-        _require_chain(db, folder, (pairs, head))
-
-
-def looks_of(folder: Path) -> dict[str, int]:
-    """Results that were computed from the evidence of a run.
-
-    Args:
-        folder: The run folder.
-
-    Returns:
-        Their pairs by the name of their run, the run itself included; nothing if there are no
-        trials.
-    """
-    if not (folder / TRIALS).is_file():
-        return {}
-    with _reading(folder) as db:
-        return dict(db.execute("SELECT * FROM looks")) if _has_tables(db, folder) else {}
-
-
-def _damaged(path: Path, why: str) -> StoreError:
-    return StoreError(
-        f"{str(path)!r} is damaged: {why}; it must be the file that an audit wrote. Restore it "
-        "from a copy, or move its folder away and run the audit again."
-    )
-
-
-def _newer(path: Path, version: int) -> StoreError:
-    return StoreError(
-        f"{str(path)!r} was written by a newer version of leakbound (schema version {version}; "
-        f"this one reads up to {VERSION}). Use that version, or another --out."
-    )
-
-
-def _changed(folder: Path, what: str) -> StoreError:
-    return StoreError(
-        f"the evidence of the run {str(folder)!r} is not what was stored: {what}. {ADVICE}"
-    )
-
-
-@contextmanager
-def _no_sqlite_errors(folder: Path) -> Iterator[None]:
-    """Whatever goes wrong with the file becomes a sentence."""
-    try:
-        yield
-    except sqlite3.Error as error:
-        raise StoreError(
-            f"the trials of the run {str(folder)!r} cannot be read or written ({error}); nothing "
-            f"was half-written. Free disk space. {ADVICE}"
-        ) from None
-
-
-@contextmanager
-def _reading(folder: Path) -> Iterator[sqlite3.Connection]:
-    """One moment of the stored trials, also where nothing can be written."""
-    with _no_sqlite_errors(folder), closing(_readable(folder / TRIALS)) as db:
-        db.execute("BEGIN")
-        yield db
-
-
-def _readable(file: Path) -> sqlite3.Connection:
-    """A connection that has read; a log that was not merged cannot be left out."""
-    address = file.resolve().as_uri()
-    db = sqlite3.connect(f"{address}?mode=rw", timeout=30, uri=True)
-    try:
-        db.execute("SELECT * FROM sqlite_master").fetchone()
-    except sqlite3.Error:
-        db.close()
-        if file.with_name(f"{file.name}-wal").exists():
-            raise
-        db = sqlite3.connect(f"{address}?mode=ro&immutable=1", uri=True)
-    return db
-
-
-def _has_tables(db: sqlite3.Connection, folder: Path, schema: str = "main") -> bool:
-    """False for a file without tables; refuses tables of another version."""
-    (version,) = db.execute(f"PRAGMA {schema}.user_version").fetchone()
-    if not version and not db.execute(f"SELECT * FROM {schema}.sqlite_master").fetchone():
-        return False
-    if version > VERSION:
-        raise _newer(folder / TRIALS, version)
-    if version < VERSION:
-        require_current({"schema_version": version or 1}, folder)
-    return True
-
-
-def _require_chain(
-    db: sqlite3.Connection, folder: Path, result: tuple[int, str] | None, schema: str = "main"
-) -> None:
-    """Refuse evidence that is not as it was stored, or not what its result was computed from."""
-    if (what := chain.fault(db, schema)) is not None:
-        raise _changed(folder, what)
-    if result is not None and chain.head_of(db, result[0], schema) != result[1]:
-        raise _changed(folder, "its hashes fit each other, and not those of record.json")
-
-
-def _result_in(folder: Path) -> tuple[int, str] | None:
-    """Pairs, and the head of the chain, of the result in a run folder, if there is one."""
-    try:
-        found = json.loads((folder / "record.json").read_text(encoding="utf-8"))
-        return found["counts"]["pairs"], found["provenance"]["evidence"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
 
 
 def _difference(one: Settings, other: Settings) -> str:
@@ -360,29 +131,29 @@ class RunStore:
         if path.exists():
             return self._require_manifest(path, json.loads(text))
         if (self.folder / TRIALS).exists():
-            raise _damaged(path, "it is missing, and stored trials are there")
+            raise damaged(path, "it is missing, and stored trials are there")
         write_private(path, text)
 
     def _require_manifest(self, path: Path, mine: Settings) -> None:
         found = read_manifest(self.folder)
         require_current(found, self.folder)
         if key := _difference(mine, found):
-            raise _damaged(path, f"its {key} is not that of the audit whose name the folder has")
+            raise damaged(path, f"its {key} is not that of the audit whose name the folder has")
 
     def _open(self) -> None:
         os.close(os.open(self.folder / TRIALS, os.O_RDWR | os.O_CREAT, 0o600))
-        result = _result_in(self.folder)  # before the trials are read: they are never fewer
+        result = result_in(self.folder)  # before the trials are read: they are never fewer
         with self._database() as db:
-            _has_tables(db, self.folder)
+            has_tables(db, self.folder)
             db.executescript(SCHEMA)
             db.execute("BEGIN")
-            _require_chain(db, self.folder, result)
+            require_chain(db, self.folder, result)
 
     @contextmanager
     def _database(self) -> Iterator[sqlite3.Connection]:
         """One transaction."""
         with (
-            _no_sqlite_errors(self.folder),
+            no_sqlite_errors(self.folder),
             closing(sqlite3.connect(self.folder / TRIALS, timeout=30)) as db,
             db,
         ):
@@ -393,12 +164,12 @@ class RunStore:
     def _attach(self, db: sqlite3.Connection, folder: Path) -> bool:
         """Begin to write, with the intact trials of another run beside; False if it has none."""
         db.execute("ATTACH ? AS other", (str(folder / TRIALS),))
-        result = _result_in(folder)
+        result = result_in(folder)
         db.execute("BEGIN")
         db.execute("UPDATE head SET link = link")  # nobody else writes between reading and writing
-        if not _has_tables(db, folder, "other"):
+        if not has_tables(db, folder, "other"):
             return False
-        _require_chain(db, folder, result, "other")
+        require_chain(db, folder, result, "other")
         return True
 
     def adopt(self, batch: int, pairs: int) -> None:

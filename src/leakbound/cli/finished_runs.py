@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from leakbound.auditing import AuditResult, load_result
-from leakbound.auditing.store import is_run
+from leakbound.auditing.folder import is_run
 
 __all__ = ["finished"]
 

@@ -1,0 +1,166 @@
+"""What a run folder says of itself: its name, its manifest, its version."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from leakbound.errors import StoreError
+
+__all__ = [
+    "TRIALS", "VERSION", "Settings", "damaged", "is_run", "newer", "read_manifest",
+    "require_current", "run_id", "runs_beside", "write_private",
+]  # fmt: skip
+
+VERSION = 2  # of manifest and stored trials
+TRIALS = "trials.sqlite"
+Settings: TypeAlias = dict[str, Any]  # what a JSON or YAML file holds
+
+
+def run_id(name: str, identity: Settings) -> str:
+    """Name a run, so that the same command finds it and resumes it.
+
+    Args:
+        name: Begins the id.
+        identity: Whatever makes two runs the same run, as JSON values.
+
+    Returns:
+        The name with a hash of the identity.
+    """
+    digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:10]
+    return f"{name}-{digest}"
+
+
+def write_private(path: Path, text: str | bytes) -> None:
+    """Write a file that only its owner can read, whole or not at all.
+
+    Args:
+        path: The file.
+        text: Its content.
+    """
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(text.encode() if isinstance(text, str) else text)
+        file.flush()
+        os.fsync(file.fileno())
+    partial.replace(path)
+
+
+def is_run(folder: Path) -> bool:
+    """Whether a folder holds a run, whole or damaged.
+
+    Args:
+        folder: Any folder.
+
+    Returns:
+        Whether a manifest or stored trials are there.
+    """
+    return any((folder / name).is_file() for name in ("manifest.json", TRIALS))
+
+
+def read_manifest(folder: Path) -> Settings:
+    """Read what a run folder says of itself.
+
+    Args:
+        folder: The run folder.
+
+    Returns:
+        The manifest, of this or an earlier version; nothing if there is none.
+
+    Raises:
+        StoreError: If it is damaged, or of a newer version.
+    """
+    path = folder / "manifest.json"
+    if not path.is_file():
+        return {}
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise damaged(path, f"it cannot be read ({error})") from None
+    known = isinstance(found, dict) and isinstance(found.get("schema_version"), int)
+    if known and found["schema_version"] > VERSION:
+        raise newer(path, found["schema_version"])
+    if not known or not isinstance(found.get("spec"), dict):
+        raise damaged(path, f"it names no {'spec' if known else 'schema_version'}")
+    return dict(found)
+
+
+def runs_beside(folder: Path, key: str, value: str) -> Iterator[tuple[Path, Settings]]:
+    """Other runs of this version in the same folder whose manifests agree on a key.
+
+    Args:
+        folder: A run folder.
+        key: Key of the manifest.
+        value: Its value; runs without one agree with none.
+
+    Yields:
+        Folders and their manifests, by name; what is damaged is no run that can be reused.
+    """
+    folders = sorted(folder.parent.iterdir()) if value and folder.parent.is_dir() else []
+    for other in folders:
+        found = _manifest_or_nothing(other)
+        alike = found.get(key) == value and found["schema_version"] == VERSION
+        if other != folder and alike and (other / TRIALS).is_file():
+            yield other, found
+
+
+def _manifest_or_nothing(folder: Path) -> Settings:
+    with suppress(StoreError):
+        return read_manifest(folder)
+    return {}
+
+
+def require_current(manifest: Settings, folder: Path) -> None:
+    """Refuse a run whose stored outputs were collected under an earlier schema.
+
+    Args:
+        manifest: What `read_manifest` found; nothing is no run, and is not refused.
+        folder: The run folder.
+
+    Raises:
+        StoreError: If the run is of an earlier version.
+    """
+    if manifest and manifest["schema_version"] != VERSION:
+        raise StoreError(
+            f"{str(folder)!r} is a run of schema version {manifest['schema_version']}, and "
+            f"this version reuses outputs of version {VERSION} only. Its result still loads; run "
+            "the audit again, without --replay, to collect new outputs."
+        )
+
+
+def damaged(path: Path, why: str) -> StoreError:
+    """What to say of a file that is not what an audit wrote.
+
+    Args:
+        path: The file.
+        why: What is wrong with it.
+
+    Returns:
+        An error to be raised.
+    """
+    return StoreError(
+        f"{str(path)!r} is damaged: {why}; it must be the file that an audit wrote. Restore it "
+        "from a copy, or move its folder away and run the audit again."
+    )
+
+
+def newer(path: Path, version: int) -> StoreError:
+    """What to say of a file that a newer version wrote.
+
+    Args:
+        path: The file.
+        version: Its schema version.
+
+    Returns:
+        An error to be raised.
+    """
+    return StoreError(
+        f"{str(path)!r} was written by a newer version of leakbound (schema version {version}; "
+        f"this one reads up to {VERSION}). Use that version, or another --out."
+    )

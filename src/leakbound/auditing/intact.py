@@ -1,0 +1,161 @@
+"""Stored trials read as they are: of a known version, and as they were stored, or not at all."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from leakbound.auditing import chain
+from leakbound.auditing.folder import TRIALS, VERSION, newer, require_current
+from leakbound.errors import StoreError
+
+__all__ = [
+    "has_tables", "looks_of", "no_sqlite_errors", "require_chain", "require_intact", "result_in",
+]  # fmt: skip
+
+ADVICE = "Restore the file from a copy, or collect again with --fresh or another --out."
+
+
+def require_intact(folder: Path, pairs: int, head: str) -> None:
+    """Refuse a result whose evidence is not what it was computed from.
+
+    Args:
+        folder: The run folder; a result without stored trials beside it is not refused.
+        pairs: Pairs of the result.
+        head: Head of the chain that the result was computed from.
+
+    Raises:
+        StoreError: If a hash does not fit; it names the pair or the batch.
+    """
+    if not (folder / TRIALS).is_file():
+        return
+    with _reading(folder) as db:
+        if not has_tables(db, folder):
+            raise _changed(folder, "pair 0 is missing")
+        require_chain(db, folder, (pairs, head))
+
+
+def looks_of(folder: Path) -> dict[str, int]:
+    """Results that were computed from the evidence of a run.
+
+    Args:
+        folder: The run folder.
+
+    Returns:
+        Their pairs by the name of their run, the run itself included; nothing if there are no
+        trials.
+    """
+    if not (folder / TRIALS).is_file():
+        return {}
+    with _reading(folder) as db:
+        return dict(db.execute("SELECT * FROM looks")) if has_tables(db, folder) else {}
+
+
+def _changed(folder: Path, what: str) -> StoreError:
+    return StoreError(
+        f"the evidence of the run {str(folder)!r} is not what was stored: {what}. {ADVICE}"
+    )
+
+
+@contextmanager
+def no_sqlite_errors(folder: Path) -> Iterator[None]:
+    """Whatever goes wrong with the stored trials becomes a sentence.
+
+    Args:
+        folder: The run folder.
+
+    Raises:
+        StoreError: For any error of the database.
+    """
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise StoreError(
+            f"the trials of the run {str(folder)!r} cannot be read or written ({error}); nothing "
+            f"was half-written. Free disk space. {ADVICE}"
+        ) from None
+
+
+@contextmanager
+def _reading(folder: Path) -> Iterator[sqlite3.Connection]:
+    """One moment of the stored trials, also where nothing can be written."""
+    with no_sqlite_errors(folder), closing(_readable(folder / TRIALS)) as db:
+        db.execute("BEGIN")
+        yield db
+
+
+def _readable(file: Path) -> sqlite3.Connection:
+    """A connection that has read; a log that was not merged cannot be left out."""
+    address = file.resolve().as_uri()
+    db = sqlite3.connect(f"{address}?mode=rw", timeout=30, uri=True)
+    try:
+        db.execute("SELECT * FROM sqlite_master").fetchone()
+    except sqlite3.Error:
+        db.close()
+        if file.with_name(f"{file.name}-wal").exists():
+            raise
+        db = sqlite3.connect(f"{address}?mode=ro&immutable=1", uri=True)
+    return db
+
+
+def has_tables(db: sqlite3.Connection, folder: Path, schema: str = "main") -> bool:
+    """Whether trials may be stored; refuses tables of another version.
+
+    Args:
+        db: An open database.
+        folder: The run folder.
+        schema: Name of the attached database.
+
+    Returns:
+        False for a file without tables.
+
+    Raises:
+        StoreError: If the tables are of another version.
+    """
+    (version,) = db.execute(f"PRAGMA {schema}.user_version").fetchone()
+    if not version and not db.execute(f"SELECT * FROM {schema}.sqlite_master").fetchone():
+        return False
+    if version > VERSION:
+        raise newer(folder / TRIALS, version)
+    if version < VERSION:
+        require_current({"schema_version": version or 1}, folder)
+    return True
+
+
+def require_chain(
+    db: sqlite3.Connection, folder: Path, result: tuple[int, str] | None, schema: str = "main"
+) -> None:
+    """Refuse evidence that is not as it was stored, or not what its result was computed from.
+
+    Args:
+        db: A transaction, so that nothing changes meanwhile.
+        folder: The run folder.
+        result: Pairs of its result, and the head of their chain; None if there is none.
+        schema: Name of the attached database.
+
+    Raises:
+        StoreError: If a hash does not fit.
+    """
+    if (what := chain.fault(db, schema)) is not None:
+        raise _changed(folder, what)
+    if result is not None and chain.head_of(db, result[0], schema) != result[1]:
+        raise _changed(folder, "its hashes fit each other, and not those of record.json")
+
+
+def result_in(folder: Path) -> tuple[int, str] | None:
+    """What the result in a run folder was computed from.
+
+    Args:
+        folder: The run folder.
+
+    Returns:
+        Its pairs, and the head of their chain; None if there is no result.
+    """
+    try:
+        found = json.loads((folder / "record.json").read_text(encoding="utf-8"))
+        return found["counts"]["pairs"], found["provenance"]["evidence"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

@@ -1,0 +1,95 @@
+"""Results from disk: those of earlier versions are upgraded, and stored trials must fit."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from leakbound.auditing.folder import read_manifest
+from leakbound.auditing.intact import require_intact
+from leakbound.auditing.old_results import upgraded
+from leakbound.auditing.result import VERSION, AuditResult
+from leakbound.errors import StoreError
+
+__all__ = ["load_result"]
+
+
+def load_result(path: str | Path) -> AuditResult:
+    """The result in a run folder, or in a record.json file.
+
+    Args:
+        path: A run folder, or a file. Results of schema version 1 are upgraded.
+
+    Returns:
+        The result.
+
+    Raises:
+        StoreError: If there is none, if it cannot be read, or if the trials that are stored beside
+            it are not those that it was computed from. A result without trials beside it loads.
+    """
+    file = Path(path) / "record.json" if Path(path).is_dir() else Path(path)
+    if not file.is_file():
+        raise StoreError(
+            f"{str(path)!r} holds no record.json; give the folder of a finished run, or run the "
+            "audit to its end."
+        )
+    found = _parsed(file)
+    result = _validated(file, found)
+    if file.name == "record.json":
+        _require_beside(file.parent, found)
+    return result
+
+
+def _parsed(file: Path) -> dict[str, Any]:
+    """What a record.json holds, if its version is known."""
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise StoreError(
+            f"{str(file)!r} is damaged ({error}); it must be the JSON that an audit wrote. Run the "
+            "audit again: its trials are stored, and nothing is asked again."
+        ) from None
+    version = found.get("schema_version") if isinstance(found, dict) else None
+    if isinstance(version, int) and version > VERSION:
+        raise StoreError(
+            f"{str(file)!r} was written by a newer version of leakbound (schema version {version}; "
+            f"this one reads 1 and {VERSION}); load it with that version."
+        )
+    if version not in (1, VERSION):
+        raise _no_result(file, f"its schema_version is {version!r}")
+    return dict(found)
+
+
+def _validated(file: Path, found: dict[str, Any]) -> AuditResult:
+    try:
+        return AuditResult.model_validate_json(json.dumps(upgraded(found)))
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        raise _no_result(file, f"{where}: {first['msg']}") from None
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise _no_result(file, " ".join(str(error).split())) from None
+
+
+def _no_result(file: Path, why: str) -> StoreError:
+    return StoreError(
+        f"{str(file)!r} is not a result of schema version 1 or {VERSION}: {why}. Restore it from a "
+        "copy, or run the audit again."
+    )
+
+
+def _require_beside(folder: Path, found: dict[str, Any]) -> None:
+    """Refuse a result whose manifest or stored trials are of another version, or were edited."""
+    version, manifest = found["schema_version"], read_manifest(folder)
+    if manifest and manifest["schema_version"] != version:
+        raise StoreError(
+            f"{str(folder)!r} holds a manifest.json of schema version {manifest['schema_version']} "
+            f"and a record.json of version {version}; both must be of one run. Restore them from a "
+            "copy, or run the audit again."
+        )
+    if version == VERSION:
+        head = found["provenance"].get("evidence", "")
+        require_intact(folder, found["counts"]["pairs"], head)
