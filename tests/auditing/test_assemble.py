@@ -27,7 +27,11 @@ VOTES: dict[str, Any] = {"mechanism": "report_noisy_max", "estimator": "clopper_
 
 
 def model() -> Scripted:
-    return Scripted(complete=lambda prompt: "no", embed=lambda text: [float(len(text)), 1.0])
+    """Sees the canary of its own partition; the noise hides it."""
+    return Scripted(
+        complete=lambda prompt: "yes" if prompt.count(prompt.split('"')[-2]) > 1 else "no",
+        embed=lambda text: [float(len(text)), 1.0],
+    )
 
 
 def audited(out: Path, **options: Any) -> AuditResult:
@@ -44,14 +48,14 @@ def test_pairs_that_taught_the_score_enter_no_bound(tmp_path: Path, threshold: A
 def test_what_pairs_could_have_shown_leaves_out_those_that_taught_the_score(tmp_path: Path) -> None:
     record = audited(tmp_path, pairs=20, **LEARNT)
     assert record.tested_pairs == 16
-    assert f"epsilon {cut(record.largest_certifiable.epsilon)}" in record.sentences[0]
+    assert f"epsilon {cut(record.largest_certifiable.epsilon)}" in record.sentences[-1]
 
 
 def test_what_pairs_could_have_shown_counts_the_thresholds_that_are_tried(tmp_path: Path) -> None:
     record = audited(tmp_path, pairs=20, threshold="bonferroni", **VOTES)
     perfect = clopper_pearson(20, 0, 0, 20, 1e-5, 1 - 0.05 / 29).epsilon
     assert record.largest_certifiable.epsilon == perfect
-    assert f"epsilon {cut(perfect)}" in record.sentences[0]
+    assert f"epsilon {cut(perfect)}" in record.sentences[-1]
 
 
 def test_a_score_needs_a_pair_beside_those_that_teach_it() -> None:

@@ -16,6 +16,7 @@ from leakbound.auditing import design as design_module
 from leakbound.auditing import store as store_module
 from leakbound.auditing.build import Handed
 from leakbound.auditing.prepare import Prepared
+from leakbound.auditing.release import CONTROL_DRAWS
 from leakbound.auditing.run import collection_plan
 from leakbound.auditing.store import RunStore
 from leakbound.mechanisms import ReportNoisyMax
@@ -88,7 +89,7 @@ def assert_each_once(result: AuditResult, designed: set[int]) -> None:
     assert SEEN["distributions"] == aggregates
     once = 2 * aggregates  # for the trial, and for the simulated outputs
     assert SEEN["releases"] == once + 2 * CONTROLS
-    assert SEEN["outputs"] == aggregates * (1 + draws) + 2 * CONTROLS * draws
+    assert SEEN["outputs"] == aggregates * (1 + draws) + 2 * CONTROLS * CONTROL_DRAWS
     assert result.counts["simulated_outputs"] == aggregates * draws
     assert {SEEN[f"pair {index}"] for index in designed if index} == {1}
 

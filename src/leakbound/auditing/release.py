@@ -199,7 +199,8 @@ class Releaser:
             (pairs,) mean scores of the outputs of each context: the noise of a mechanism may hide
             one output, and is no reason to call the attack blind.
         """
-        found = self._scores(batch, min(self._draws, CONTROL_DRAWS), "control")
+        draws = CONTROL_DRAWS if self._mechanism.needs else 1  # a system answers once
+        found = self._scores(batch, draws, "control")
         return PairedScores(found.member.mean(1), found.nonmember.mean(1))
 
     def _again_score(self, pair: Pair, row: EvidenceRow) -> float | None:

@@ -112,25 +112,23 @@ def conclude(
     found = rejections(design, estimator, bounds) + _exactly_above(design, exact)
     if found:
         return Conclusion("violation", None, tuple(found))
-    if obstacles:
-        return Conclusion("inconclusive", obstacles[0][0], tuple(why for _, why in obstacles))
-    if exceeds(largest, design):
-        against = GUARANTEED if design.hypotheses[0] == "guarantee" else "the claim"
-        return Conclusion(
-            "no_violation",
-            None,
-            (
-                f"no bound exceeds {against}; {_pairs(tested)} could have certified up to "
-                f"{_largest(largest)}. This attack found no violation; another might.",
-            ),
-        )
-    return Conclusion(
-        "inconclusive",
+    few = () if exceeds(largest, design) else (_too_few(design, tested, largest),)
+    against = (*obstacles, *few)
+    if against:
+        return Conclusion("inconclusive", against[0][0], tuple(why for _, why in against))
+    limit = GUARANTEED if design.hypotheses[0] == "guarantee" else "the claim"
+    sentence = (
+        f"no bound exceeds {limit}; {_pairs(tested)} could have certified up to "
+        f"{_largest(largest)}. This attack found no violation; another might."
+    )
+    return Conclusion("no_violation", None, (sentence,))
+
+
+def _too_few(design: TrialDesign, tested: int, largest: Bounds) -> Obstacle:
+    return (
         "too_few_trials",
-        (
-            f"{_pairs(tested)} can certify at most epsilon {cut(largest.epsilon)}, even with a "
-            f"perfect attack; the claim is {design.claim.epsilon:g}. Use more pairs.",
-        ),
+        f"{_pairs(tested)} can certify at most epsilon {cut(largest.epsilon)}, even with a "
+        f"perfect attack; the claim is {design.claim.epsilon:g}. Use more pairs.",
     )
 
 
