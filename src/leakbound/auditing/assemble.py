@@ -138,8 +138,7 @@ def _findings(
 
 def _second_text(seen: OnePass) -> Iterator[Finding]:
     """Is the second text of a query answered?"""
-    controls = seen.store.controls() if seen.prepared.controls else ()
-    if sentence := second_text_sentence(seen.prepared, controls):
+    if sentence := second_text_sentence(seen.prepared, seen.control_rows):
         yield Finding("second_text_unanswered", sentence)
 
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 
@@ -161,14 +162,18 @@ class OnePass:
         self.ended = bool(rejections(self.design, self.prepared.estimator, deciding.bounds()))
         self._next = self.seen + self.seen // REST
 
+    @cached_property
+    def control_rows(self) -> list[EvidenceRow]:
+        """The stored control pairs, decoded once."""
+        return self.store.controls() if self.prepared.controls else []
+
     def controls(self) -> ControlCheck:
         """What the stored control pairs show, by the fitted score.
 
         Returns:
             Whether the attack saw the positive control.
         """
-        controls = self.prepared.controls
-        rows = self.store.controls() if controls else []
+        controls, rows = self.prepared.controls, self.control_rows
         if len(rows) < len(controls) or not self._observed:
             return check_controls(None, self.prepared.ignores_context)
         scores = self._releaser.control_scores([*zip(controls, rows, strict=True)])
