@@ -60,9 +60,9 @@ def worst_case_sentence(copies: Copies) -> str:
     """
     return (
         "these are worst-case contexts, not typical ones: the canary's text also stands in "
-        f"{copies.count} of the {len(copies.parts) - 1} other partitions of both contexts. A "
-        "guarantee holds for these contexts too; without copies (--background-copies 0) an "
-        "attacker who sees answers learns less."
+        f"{copies.count} of the {len(copies.parts) - 1} other partitions of both contexts, so "
+        "that one vote may decide. A guarantee holds for these contexts too; --background-copies 0 "
+        "audits typical ones."
     )
 
 
