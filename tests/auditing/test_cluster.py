@@ -61,8 +61,9 @@ def start(folder: Path, out: str, *options: str) -> subprocess.Popen[str]:
     workers = 3 if "--ray" in options else 1
     text = SYSTEM.format(log=str(folder / f"{out}.txt"), workers=workers)
     (folder / "system.py").write_text(text)
-    command = ("audit", "--system", "python:system.py:answer", "--pairs", str(PAIRS), *ONCE, "--data",
-               "rows.jsonl", "--batch-pairs", str(BATCH), "--out", out, *options)  # fmt: skip
+    command = ("audit", "--system", "python:system.py:answer", "--pairs", str(PAIRS), *ONCE,
+               "--data", "rows.jsonl", "--batch-pairs", str(BATCH), "--out", out,
+               *options)  # fmt: skip
     return launch(*command, cwd=folder)
 
 

@@ -135,7 +135,15 @@ class Prepared:
             known=known_scores(mechanism, self.attack.score, self.pairs[0].asked, spec, self.task),
             noise_levels=tuple(self._noise_levels(voters)),
             served=bool(mechanism.needs) and not isinstance(self.cost, NonPrivate),
+            replies=self._shows_replies,
         )
+
+    @property
+    def _shows_replies(self) -> bool:
+        """Whether users see free texts, or metadata that a service sends beside its answer."""
+        if isinstance(self.mechanism, SystemMechanism):
+            return self.attack.query.free or self.mechanism.sends_metadata
+        return self.attack.query.free and isinstance(self.cost, NonPrivate)
 
     def _noise_levels(self, voters: int) -> list[float]:
         mu = self.cost.mu if isinstance(self.cost, Gaussian) else None
@@ -153,9 +161,8 @@ class Prepared:
     @property
     def manifest(self) -> Settings:
         """What the run folder says of itself: its identity, and what a merge needs beside it."""
-        flat = self.spec.flat()
+        flat, named = self.spec.flat(), {"questions": self.questions, "handed": list(self.handed)}
         beside = {key: flat[key] for key in sorted(PLACES | SHOWN_ONLY)}
-        named = {"questions": self.questions, "handed": list(self.handed)}
         return {**self.identity, "beside": beside, **named}
 
     @property

@@ -16,9 +16,9 @@ from leakbound.auditing.state_check import StateTally
 from leakbound.auditing.store import EvidenceRow
 from leakbound.errors import UsageError
 from leakbound.estimators import Observations, PairedScores
-from leakbound.estimators.base import DistributionPair, Reads
+from leakbound.estimators.base import DistributionPair, Reads, ReplyPair
 from leakbound.stats import OutputDistribution
-from leakbound.tasks import Aggregate, Mechanism, Outputs, Task, Votes
+from leakbound.tasks import Aggregate, Mechanism, Outputs, Task, Votes, reply_of
 
 __all__ = ["Releaser", "trials"]
 
@@ -113,6 +113,7 @@ class Releaser:
             text_pairs=texts if "text" in reads else None,
             level_chances=chances,
             corrected_scores=less,
+            reply_pairs=_replies(batch) if "replies" in reads else None,
         )
 
     def _note_state(self, batch: StoredBatch, trial: PairedScores) -> None:
@@ -253,6 +254,13 @@ def trials(
     released = Releaser(task, mechanism, score, seed, pilot=0, draws=1, answers=1, reads=reads)
     found, _ = released.trials([*zip(pairs, evidence, strict=True)])
     return found
+
+
+def _replies(batch: StoredBatch) -> tuple[tuple[ReplyPair, str], ...]:
+    """What users saw of both contexts' answers, and the canary of each pair."""
+    return tuple(
+        ((reply_of(row.member), reply_of(row.nonmember)), pair.asked.target) for pair, row in batch
+    )
 
 
 def _margins(task: Task, batch: StoredBatch) -> PairedScores:

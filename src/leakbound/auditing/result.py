@@ -22,7 +22,8 @@ from leakbound.auditing.verdict import Claim, Reason, Verdict, mu_bound
 from leakbound.estimators import Bounds
 from leakbound.estimators.profile import Profile
 from leakbound.privacy import Gaussian, Guarantee
-from leakbound.stats import EProcess, Estimate, roc
+from leakbound.stats import Estimate, roc
+from leakbound.stats.anytime import AnytimeTest
 
 __all__ = [
     "FACTORS", "VERSION", "AuditResult", "Curves", "EValuePath", "Finding", "GuaranteeData",
@@ -316,7 +317,7 @@ def _edges(member: Floats, nonmember: Floats) -> Floats:
     return np.linspace(low, high, BINS + 1)
 
 
-def path_of(process: EProcess) -> EValuePath:
+def path_of(process: AnytimeTest) -> EValuePath:
     """The path of an e-value.
 
     Args:

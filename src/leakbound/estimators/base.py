@@ -27,10 +27,11 @@ from leakbound.stats import (
     ThresholdRule,
 )
 from leakbound.stats.votes import KnownScores
+from leakbound.stats.witness import StoredReply
 
 __all__ = [
     "MOST_PAIRS", "Bounds", "Claim", "Distribution", "DistributionPair", "Estimator",
-    "Observations", "Observer", "PairedScores", "Reads", "TrialDesign", "exceeds",
+    "Observations", "Observer", "PairedScores", "Reads", "ReplyPair", "TrialDesign", "exceeds",
     "require_deciding", "require_fixed_size", "threshold_rule",
 ]  # fmt: skip
 
@@ -39,8 +40,9 @@ MOST_PAIRS = 4096  # up to which a plan looks for a rejection: enough for any cl
 RULES = "a number, 'split', 'split:0.3', 'bonferroni' or 'best'"
 T = TypeVar("T")
 Floats = npt.NDArray[np.float64]
-Reads = Literal["trials", "chances", "votes", "distribution", "text"]
+Reads = Literal["trials", "chances", "votes", "distribution", "text", "replies"]
 Distribution = GaussianLaw | CategoricalLaw | None
+ReplyPair = tuple[StoredReply | None, StoredReply | None]
 DistributionPair = tuple[Distribution, Distribution]
 
 
@@ -104,6 +106,8 @@ class TrialDesign:
             `levels`.
         served: Whether outputs are drawn by the mechanism's own release, so that they are also
             audited one by one, as they are served.
+        replies: Whether answers are free texts or carry metadata, so that a learned witness reads
+            whole replies beside the score.
     """
 
     claim: Claim
@@ -121,6 +125,7 @@ class TrialDesign:
     known: KnownScores | None = None
     noise_levels: tuple[float, ...] = ()
     served: bool = False
+    replies: bool = False
 
     @property
     def thresholds(self) -> Floats:
@@ -233,6 +238,8 @@ class Observations:
             rows of NaN where they are not known.
         corrected_scores: (pairs,) scores of the outputs of a trial, less the noise of the output
             that was released before the pair; NaN where that is not known.
+        reply_pairs: For each pair, the replies of both contexts, None where nothing is shown, and
+            the text of the canary (PRIVATE).
     """
 
     first: int
@@ -244,6 +251,7 @@ class Observations:
     text_pairs: tuple[tuple[str, str], ...] | None = None
     level_chances: PairedScores | None = None
     corrected_scores: PairedScores | None = None
+    reply_pairs: tuple[tuple[ReplyPair, str], ...] | None = None
 
     @property
     def trials(self) -> PairedScores:

@@ -1,15 +1,17 @@
 """The e-process: anytime-valid bounds from e-values, one pair after the other; the default.
 
-It is a mixture of up to three e-processes that see the same pairs:
+It is a mixture of e-processes that see the same pairs:
 
 - "exact": the chance, by the declared output distribution, that the score is at or above each
   threshold. Nothing is sampled but the votes. It takes the noise as declared.
 - "simulated": the share of many outputs of the mechanism's own release at or above each threshold.
 - "served": single outputs, each from a call of its own, as production makes them.
+- "witness": whole replies, free texts with their metadata, on which a witness is learned from
+  earlier pairs. It has half of the weight wherever there are such replies.
 
-The last two find what a broken release does to a correct declaration. Where a distribution is not
-known, the shares of simulated outputs take its place, and of a system that is asked once, its one
-answer.
+The second and third find what a broken release does to a correct declaration. Where a distribution
+is not known, the shares of simulated outputs take its place, and of a system that is asked once,
+its one answer.
 """
 
 from __future__ import annotations
@@ -35,6 +37,7 @@ from leakbound.estimators.base import (
 )
 from leakbound.estimators.response import response_power
 from leakbound.estimators.served import ServedColumns
+from leakbound.estimators.witness import WitnessEvidence
 from leakbound.privacy import Guarantee
 from leakbound.stats import Estimate, Kind
 from leakbound.stats.mixture import MixedEProcess
@@ -47,6 +50,7 @@ Played = tuple[Floats, Floats]
 # Weight of what is released beside what is declared: the exact part gives up ln(1/0.9) = 0.1 of the
 # 3.0 that a rejection at 95 % takes, and a part of 0.05 rejects with an e-value of 400.
 RELEASED = 0.1
+WITNESS = 0.5  # weight of the learned witness beside a score: nobody knows which will see more
 FEW = 15  # thresholds of what is released: enough to see noise that is not as declared
 SPREAD = 1.5  # thresholds of a power calculation lie within so many noise scales of the middle
 
@@ -65,7 +69,7 @@ class EProcess(Estimator):
     kind: ClassVar[Kind] = "lower_bound"
     anytime: ClassVar[bool] = True
     simultaneous: ClassVar[bool] = False
-    reads: ClassVar[frozenset[Reads]] = frozenset({"trials", "chances"})
+    reads: ClassVar[frozenset[Reads]] = frozenset({"trials", "chances", "replies"})
 
     def check(self, design: TrialDesign) -> None:
         """Refuse a claim that no trial could reject.
@@ -171,10 +175,12 @@ class EValues:
         self._columns = ServedColumns(self._few, np.asarray(design.levels, float))
 
     def _mixture(self, weights: Mapping[str, float]) -> MixedEProcess:
-        parts = {name: (weight, self._part(name)) for name, weight in weights.items()}
+        parts = {name: (weight, self._part(name, weight)) for name, weight in weights.items()}
         return MixedEProcess(self._tested, parts, self.design.confidence)
 
-    def _part(self, name: str) -> stats.EProcess:
+    def _part(self, name: str, weight: float) -> stats.EProcess | WitnessEvidence:
+        if name == "witness":
+            return WitnessEvidence(self.design, self._tested, weight)
         known = self.design.known if name == "exact" else None
         return plain_test(self.design, self._tested, known)
 
@@ -193,6 +199,7 @@ class EValues:
         if not self.process.pairs:
             draws = simulated.member[0].size
             self.process = self._mixture(_weights(self.design, chances, trial, draws))
+        self._read(observations, pairs)
         if "simulated" in self.process.parts:
             self._feed("simulated", _shares(simulated, self._few))
         if chances is None or np.isnan(chances.member).any() or "score" in self.process.parts:
@@ -204,6 +211,15 @@ class EValues:
             less = observations.corrected_scores
             corrected = None if less is None else less.part(pairs)
             self._feed("served", PairedScores(*self._columns.of(trial.part(pairs), corrected)))
+
+    def _read(self, observations: Observations, pairs: slice) -> None:
+        """Let the witness read the replies, if it is a part."""
+        if "witness" not in self.process.parts:
+            return
+        witness = self.process.parts["witness"][1]
+        if isinstance(witness, WitnessEvidence) and observations.reply_pairs is not None:
+            for replies, canary in observations.reply_pairs[pairs]:
+                witness.observe(replies, canary)
 
     def _feed(self, name: str, scores: PairedScores) -> None:
         if name in self.process.parts:
@@ -334,6 +350,8 @@ def _weights(
     else:
         names, main = ["served"] if served and draws > 1 else [], "score"
     each = {name: RELEASED / len(names) for name in names}
+    if design.replies:
+        each["witness"] = WITNESS if main == "score" else RELEASED
     return {main: 1 - sum(each.values()), **each}
 
 

@@ -102,5 +102,6 @@ DEFECTS: tuple[Defect, ...] = (
     _noisy("index-shift", auditors.index_shift, 1),
     _noisy("first-token-drop", auditors.first_token_drop, 1),
     _noisy("claim-not-tested", whole_audits.claim_not_tested, 3),
+    _noisy("free-text-channel", whole_audits.free_text, 1),
     *(Defect(name, what, check, 1) for name, what, check in whole_audits.WHOLE),
 )

@@ -12,11 +12,13 @@ from leakbound.privacy import Gaussian
 from leakbound.tasks import Context
 from leakbound.tasks.synthetic import help_desk
 from leakbound.testing.auditor import AuditorFinding, Rng
+from leakbound.testing.channel_system import ChannelSystem
 from leakbound.testing.planted_systems import PLANTED, Planted, PlantedSystem, leaks
 
-__all__ = ["WHOLE", "claim_not_tested", "planted", "response"]
+__all__ = ["WHOLE", "claim_not_tested", "free_text", "planted", "response"]
 
 PAIRS, SHOTS, CLAIM = 60, 8, 1.0
+CHANNEL_PAIRS = 400  # twice what most channels need, so that the self-test does not miss by chance
 TRUE = 0.5  # epsilon of the correct reference: below the claim
 WEAK = Gaussian(1.0, 1 / 8)  # a declared guarantee far above the claim
 
@@ -62,6 +64,19 @@ def claim_not_tested(broken: bool, rng: Rng) -> AuditorFinding:
     """A system of true epsilon 5 declares a weaker guarantee than it claims."""
     result = _audited(response(5.0 if broken else TRUE, rng), rng, {}, WEAK if broken else None)
     return AuditorFinding(result.verdict == "violation", PAIRS, str(result))
+
+
+def free_text(broken: bool, rng: Rng) -> AuditorFinding:
+    """Refusals are more frequent where the canary is, and nothing else gives it away."""
+    rates = (0.3, 0.1) if broken else (0.2, 0.2)
+    system = ChannelSystem("refusal", int(rng.integers(1 << 31)), rates)
+    rows, seed = help_desk(120, rng), int(rng.integers(1 << 31))
+    with tempfile.TemporaryDirectory() as out:
+        result = audit(
+            rows, system=system, query="repeat", pairs=CHANNEL_PAIRS, shots=SHOTS, epsilon=0.25,
+            stop_when_rejected=True, state_check=0.0, seed=seed, simulations=0, out=out,
+        )  # fmt: skip
+    return AuditorFinding(result.verdict == "violation", result.counts["pairs"], str(result))
 
 
 def _audited(

@@ -1,0 +1,91 @@
+"""The learned witness as a part of the deciding e-process: whole replies, beside their score."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from leakbound.estimators.base import ReplyPair, TrialDesign
+from leakbound.privacy import Guarantee, gdp_epsilon
+from leakbound.stats.witness import WitnessProcess
+
+__all__ = ["WitnessEvidence"]
+
+Floats = npt.NDArray[np.float64]
+
+
+class WitnessEvidence:
+    """E-values of a `WitnessProcess` against any claim.
+
+    A pair without a reply leaves them as they are. The process tests a few values of epsilon. A
+    smaller claim implies each larger one, so the e-value of the next larger one speaks against it.
+
+    Args:
+        design: What is known beforehand.
+        tested: Guarantee that is tested first.
+        weight: Of this part in the mixture. Its stakes aim at an e-value of 1/(weight alpha), with
+            which the mixture rejects.
+
+    Guarantee:
+        Under a claim, its e-values have an expectation of at most 1 at any stopping time.
+    """
+
+    def __init__(self, design: TrialDesign, tested: Guarantee, weight: float) -> None:
+        aim = 1 - weight * (1 - design.confidence)
+        self.process = WitnessProcess(tested, aim, horizon=design.pairs, delta=design.claim.delta)
+        self._seen: list[int] = []  # replies that the process had seen after each pair
+
+    def observe(self, replies: ReplyPair, canary: str) -> None:
+        """Take in a pair.
+
+        Args:
+            replies: Of the canary-in and the canary-out context; None where nothing is shown.
+            canary: The canary's text, for the overlap of replies with it (PRIVATE).
+        """
+        member, nonmember = replies
+        if member is not None and nonmember is not None:
+            self.process.observe(member, nonmember, canary)
+        self._seen.append(self.process.pairs)
+
+    @property
+    def log_e_values(self) -> Floats:
+        """(pairs,) logarithm of the e-value against the tested claim after each pair."""
+        return self._after_each(self.process.log_e_values)
+
+    def epsilon_paths(self, epsilons: Floats, delta: float) -> Floats:
+        """Replay the pairs against claims of (epsilon, delta)-DP.
+
+        Args:
+            epsilons: (C,) claimed values, at least 0.
+            delta: Failure probability of all of them, in [0, 1).
+
+        Returns:
+            (C, pairs) logarithms of the e-value of each claim after each pair; 0 where none of the
+            tested values is as large.
+        """
+        if delta > self.process.delta:  # such claims imply nothing at the delta of the process
+            return np.zeros((len(epsilons), len(self._seen)))
+        paths = self.process.scan_log_e_values()
+        known = np.array(sorted(paths))
+        found = [self._after_each(paths[one]) for one in known]
+        silent = np.zeros(len(self._seen))
+        at = np.searchsorted(known, epsilons - 1e-12)
+        return np.stack([found[i] if i < len(found) else silent for i in at])
+
+    def mu_paths(self, mus: Floats) -> Floats:
+        """Replay the pairs against claims of mu-GDP, by what they imply at the design's delta.
+
+        Args:
+            mus: (C,) claimed values, at least 0.
+
+        Returns:
+            (C, pairs) logarithms of the e-value of each claim after each pair.
+        """
+        delta = self.process.delta
+        if delta == 0:
+            return np.zeros((len(mus), len(self._seen)))
+        return self.epsilon_paths(np.array([gdp_epsilon(mu, delta) for mu in mus]), delta)
+
+    def _after_each(self, path: Floats) -> Floats:
+        """(pairs,) from the replies that were seen; 0 before the first."""
+        return np.concatenate([[0.0], path])[self._seen]

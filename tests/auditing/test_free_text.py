@@ -1,0 +1,36 @@
+"""Answers in free text: a witness learns what gives the canary away, beside the score."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import leakbound
+from leakbound.tasks import Context
+from leakbound.testing.channel_system import ChannelSystem
+
+SEED = 1  # fixed: three of four such audits reject within 200 pairs, nearly all within 300
+GIVEN: dict[str, Any] = {
+    "query": "repeat", "epsilon": 0.25, "pairs": 300, "shots": 6, "simulations": 0,
+    "stop_when_rejected": True, "state_check": 0.0,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("store_text", ["all", "canary_only"])
+def test_refusals_give_a_canary_away(rows: Context, tmp_path: Path, store_text: Any) -> None:
+    """On the old code: a bound of 0 in every run, whatever the seed."""
+    system = ChannelSystem("refusal", seed=SEED)
+    result = leakbound.audit(
+        rows, system=system, seed=SEED, store_text=store_text, out=tmp_path, **GIVEN
+    )
+    assert result.verdict == "violation", str(result)
+    assert (result.bound.epsilon or 0.0) > 0.25
+    assert (result.estimate("clopper_pearson").epsilon or 0.0) == 0.0  # the score sees nothing
+
+
+def test_a_silent_system_is_not_accused(rows: Context, tmp_path: Path) -> None:
+    system = ChannelSystem("refusal", seed=SEED, rates=(0.2, 0.2))
+    result = leakbound.audit(rows, system=system, seed=SEED, out=tmp_path, **GIVEN)
+    assert result.verdict != "violation"
