@@ -34,3 +34,21 @@ def test_a_silent_system_is_not_accused(rows: Context, tmp_path: Path) -> None:
     system = ChannelSystem("refusal", seed=SEED, rates=(0.2, 0.2))
     result = leakbound.audit(rows, system=system, seed=SEED, out=tmp_path, **GIVEN)
     assert result.verdict != "violation"
+
+
+class Longer:
+    """Writes three sentences where the canary stands everywhere, and one elsewhere."""
+
+    def answer(self, context: Context, query: str) -> str:
+        quoted = query.split('"')[1]
+        often = sum(row.text.startswith(quoted) for row in context) > 2
+        return "It is noted. We will see. Best wishes." if often else "Best wishes."
+
+
+def test_a_control_may_be_seen_by_more_than_the_score(rows: Context, tmp_path: Path) -> None:
+    given = {**GIVEN, "pairs": 30}
+    result = leakbound.audit(rows, system=Longer(), out=tmp_path, **given)
+    assert (result.verdict, result.reason) == ("no_violation", None)
+    assert result.controls is not None
+    assert (result.controls.p_value or 0.0) > 0.05
+    assert (result.controls.witness or 1.0) < 0.05

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+
 from leakbound.estimators import PairedScores
+from leakbound.estimators.base import ReplyPair
 from leakbound.stats import rank_test
+from leakbound.stats.witness import StoredReply
+from leakbound.stats.witness.features import ReplyFeatures, features
 
 __all__ = ["LEVEL", "ControlCheck", "check_controls"]
 
@@ -21,24 +28,31 @@ class ControlCheck:
         p_value: One-sided p-value of an exact rank test that scores are higher with the canary;
             None where no control was asked.
         exempt: Whether none is needed: the system guarantees 0-DP, so no attack can see anything.
+        witness: The same p-value of the measurement of whole replies that differs most, times the
+            number of measurements; None where no replies are read.
     """
 
     pairs: int
     p_value: float | None
     exempt: bool = False
+    witness: float | None = None
 
     @property
     def seen(self) -> bool:
         """Whether the attack saw the positive control."""
-        return self.exempt or (self.p_value is not None and self.p_value <= LEVEL)
+        known = (one for one in (self.p_value, self.witness) if one is not None)
+        return self.exempt or min(known, default=1.0) <= LEVEL
 
 
-def check_controls(scores: PairedScores | None, exempt: bool) -> ControlCheck:
+def check_controls(
+    scores: PairedScores | None, exempt: bool, replies: Sequence[ReplyPair] = ()
+) -> ControlCheck:
     """Compare the scores of the control pairs.
 
     Args:
         scores: (pairs,) mean scores of the outputs of both contexts; None without control pairs.
         exempt: Whether the system guarantees 0-DP.
+        replies: Replies of both contexts of each pair, where the audit reads them (PRIVATE).
 
     Returns:
         What they show.
@@ -46,4 +60,22 @@ def check_controls(scores: PairedScores | None, exempt: bool) -> ControlCheck:
     if scores is None or not len(scores):
         return ControlCheck(0, None, exempt)
     p_value = rank_test(scores.member.tolist(), scores.nonmember.tolist())
-    return ControlCheck(len(scores), p_value, exempt)
+    return ControlCheck(len(scores), p_value, exempt, _witness(replies))
+
+
+def _witness(replies: Sequence[ReplyPair]) -> float | None:
+    """The smallest two-sided p-value of all measurements, corrected for their number."""
+    known = [(_scalars(one), _scalars(other)) for one, other in replies if one and other]
+    if not known:
+        return None
+    member, nonmember = (np.stack(side) for side in zip(*known, strict=True))
+    told = [
+        rank_test(high.tolist(), low.tolist(), two_sided=True)
+        for high, low in zip(member.T, nonmember.T, strict=True)
+        if not (np.isnan(high).any() or np.isnan(low).any())
+    ]
+    return min(1.0, len(told) * min(told, default=1.0))
+
+
+def _scalars(reply: StoredReply) -> npt.NDArray[np.float64]:
+    return (reply if isinstance(reply, ReplyFeatures) else features(reply)).scalars

@@ -31,7 +31,7 @@ from leakbound.estimators import (
 )
 from leakbound.estimators.profile import Profile, ProfileSum
 from leakbound.stats import Estimate, NoiseFit
-from leakbound.tasks import Vector, Votes
+from leakbound.tasks import Vector, Votes, reply_of
 
 __all__ = ["OnePass", "Tally"]
 
@@ -177,7 +177,9 @@ class OnePass:
         if len(rows) < len(controls) or not self._observed:
             return check_controls(None, self.prepared.ignores_context)
         scores = self._releaser.control_scores([*zip(controls, rows, strict=True)])
-        return check_controls(scores if len(rows) else None, self.prepared.ignores_context)
+        shown = [(reply_of(row.member), reply_of(row.nonmember)) for row in rows]
+        replies = shown if self.design.replies else []
+        return check_controls(scores if rows else None, self.prepared.ignores_context, replies)
 
     def state(self) -> StateCheck | None:
         """What the state check shows.
