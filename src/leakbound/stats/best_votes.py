@@ -40,7 +40,8 @@ def best_chance(one: Floats, others: Floats, sigma: float, thresholds: Floats) -
         (n, K) probabilities, exact to about 1e-12.
 
     Examples:
-        >>> float(best_chance(np.array([3.0]), np.array([[3.0]]), 1.0, np.zeros(1))[0, 0])
+        >>> chances = best_chance(np.array([3.0]), np.array([[3.0]]), 1.0, np.zeros(1))
+        >>> round(float(chances[0, 0]), 9)
         0.5
     """
     found = np.empty((len(one), thresholds.size))
