@@ -18,7 +18,7 @@ from leakbound.testing.planted_systems import PLANTED, Planted, PlantedSystem, l
 __all__ = ["WHOLE", "claim_not_tested", "free_text", "planted", "response"]
 
 PAIRS, SHOTS, CLAIM = 60, 8, 1.0
-CHANNEL_PAIRS = 400  # twice what most channels need, so that the self-test does not miss by chance
+CHANNEL_PAIRS = 300
 TRUE = 0.5  # epsilon of the correct reference: below the claim
 WEAK = Gaussian(1.0, 1 / 8)  # a declared guarantee far above the claim
 
@@ -68,7 +68,7 @@ def claim_not_tested(broken: bool, rng: Rng) -> AuditorFinding:
 
 def free_text(broken: bool, rng: Rng) -> AuditorFinding:
     """Refusals are more frequent where the canary is, and nothing else gives it away."""
-    rates = (0.3, 0.1) if broken else (0.2, 0.2)
+    rates = (0.5, 0.1) if broken else (0.2, 0.2)  # true epsilon 1.6: no self-test misses it
     system = ChannelSystem("refusal", int(rng.integers(1 << 31)), rates)
     rows, seed = help_desk(120, rng), int(rng.integers(1 << 31))
     with tempfile.TemporaryDirectory() as out:
