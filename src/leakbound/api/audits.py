@@ -105,7 +105,8 @@ def audit(
             remembers; None: all, or a quarter where a system says that it keeps no state.
         seed: Root of all randomness.
         store_text: Which texts the run may keep.
-        simulations: Simulated outputs for the curves; they enter no bound.
+        simulations: Simulated outputs, for the curves and for the part of the e-process that looks
+            at noise of a wrong scale; they are no trials of their own.
         batch_pairs: Paired trials collected at once; what an interruption can lose.
         settings: Any other key of a configuration file, such as {"canary.digits": 8}.
         out: Folder of the runs.

@@ -67,7 +67,7 @@ class Canary(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class RenderedQuery:
     """A query as it is sent, with the answers that speak for and against a member.
 
@@ -82,6 +82,9 @@ class RenderedQuery:
     member: str
     nonmember: str | None
     target: str = ""
+
+    def __repr__(self) -> str:
+        return "RenderedQuery(<private>)"
 
 
 class AuditQuery(Protocol):

@@ -97,7 +97,8 @@ def assemble(seen: OnePass, calls: int) -> AuditResult:
 
 
 def _exact(found: Found) -> Estimate | None:
-    return next((one for each in found.values() for one in each if one.method == "exact"), None)
+    every = (one for each in found.values() for one in each)
+    return next((e for e in every if e.method == "exact" and e.kind == "lower_bound"), None)
 
 
 def _power(

@@ -17,6 +17,7 @@ __all__ = ["BatchRunner", "Batch", "Batches", "CollectionPlan", "check", "collec
 
 Progress = Callable[[int, int], None]
 BLOT = "█"
+FRAGMENT = 3  # characters: shorter words of other rows stand in many a canary by chance
 
 
 def check(task: Task, mechanism: Mechanism, pairs: Iterable[Pair], model: Model) -> None:
@@ -223,4 +224,5 @@ def _blot(word: str, target: str) -> str:
     """
     plain, known = word.casefold(), target.casefold()
     before, found, after = plain.partition(known) if known else (plain, "", "")
-    return word if plain in known else BLOT * len(before) + found + BLOT * len(after)
+    whole = plain in known.split() or (len(plain) >= FRAGMENT and plain in known)
+    return word if whole else BLOT * len(before) + found + BLOT * len(after)

@@ -12,11 +12,13 @@ from leakbound.estimators import PairedScores
 from leakbound.estimators.base import ReplyPair
 from leakbound.stats import rank_test
 from leakbound.stats.witness import StoredReply
-from leakbound.stats.witness.features import ReplyFeatures, features
+from leakbound.stats.witness.features import SCALARS, ReplyFeatures, features
 
 __all__ = ["LEVEL", "ControlCheck", "check_controls"]
 
-LEVEL = 0.05  # p-value at which the positive control counts as seen
+LEVEL = 0.05  # p-value at which the positive control counts as seen, shared by all tests of it
+# a control context differs in its length, which the time and the tokens of any answer may follow
+OF_LENGTH = ("seconds", "tokens")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +42,8 @@ class ControlCheck:
     @property
     def seen(self) -> bool:
         """Whether the attack saw the positive control."""
-        known = (one for one in (self.p_value, self.witness) if one is not None)
-        return self.exempt or min(known, default=1.0) <= LEVEL
+        known = [one for one in (self.p_value, self.witness) if one is not None]
+        return self.exempt or len(known) * min(known, default=1.0) <= LEVEL
 
 
 def check_controls(
@@ -78,4 +80,5 @@ def _witness(replies: Sequence[ReplyPair]) -> float | None:
 
 
 def _scalars(reply: StoredReply) -> npt.NDArray[np.float64]:
-    return (reply if isinstance(reply, ReplyFeatures) else features(reply)).scalars
+    found = (reply if isinstance(reply, ReplyFeatures) else features(reply)).scalars
+    return np.where([name.startswith(OF_LENGTH) for name in SCALARS], np.nan, found)

@@ -24,7 +24,8 @@ class Looks:
     it. Bounds that are anytime-valid do not depend on how the number was chosen.
 
     Args:
-        pairs: Pairs of each earlier result, by the name of its run.
+        pairs: Pairs of each earlier result, by the name of its run; below 0 where the audit ended
+            early, so that the results themselves chose the number.
         own_test: Whether the audit is one of several that were fixed beforehand, each a test of its
             own, as in a sweep: earlier results are then counted, and change no bound.
     """
@@ -60,8 +61,8 @@ class Looks:
             raise UsageError(
                 f"{prepared.estimator.name} needs a number of pairs that is fixed before any "
                 f"result is seen; it is {len(prepared.pairs)} here, and a result was computed from "
-                f"{sizes[0]} of these pairs before. Use --estimator e_process, which holds at any "
-                "number of pairs, or another --seed, which asks about other pairs."
+                f"{abs(sizes[0])} of these pairs before. Use --estimator e_process, which holds at "
+                "any number of pairs, or another --seed, which asks about other pairs."
             )
 
     def warnings(self, prepared: Prepared) -> tuple[str, ...]:

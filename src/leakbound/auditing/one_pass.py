@@ -216,6 +216,9 @@ class OnePass:
         planned = len(self.prepared.pairs)
         whole = self.seen == planned and not self.looks.other_sizes(planned)
         found = {one: observer.bounds() for one, observer in self.observers.items()}
+        for one in found:
+            if isinstance(one, Exact) and not self.prepared.exact_decides:
+                found[one] = tuple(map(_conditional, found[one]))
         return {
             one: _named(one, bounds if whole or one.anytime else tuple(map(_unbounded, bounds)))
             for one, bounds in found.items()
@@ -252,6 +255,16 @@ def _named(estimator: Estimator, bounds: tuple[Estimate, ...]) -> tuple[Estimate
         replace(bound, method=f"{estimator.name}:{bound.method}" if at else estimator.name)
         for at, bound in enumerate(bounds)
     )
+
+
+def _conditional(found: Estimate) -> Estimate:
+    """An exact loss given aggregates that the mechanism may have drawn."""
+    note = (
+        "no bound: it holds given the aggregates, which this mechanism collects in a way of its "
+        "own and may draw at random"
+    )
+    assumptions = (note, *found.assumptions)
+    return replace(found, kind="point_estimate", confidence=None, assumptions=assumptions)
 
 
 def _unbounded(found: Estimate) -> Estimate:

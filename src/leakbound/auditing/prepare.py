@@ -40,7 +40,6 @@ from leakbound.tasks.datasets import fingerprint
 __all__ = ["Handed", "Prepared", "open_models", "prepare"]
 
 PLACES = frozenset({"data", "data_dir"})  # the rows themselves have a fingerprint
-SHOWN_ONLY = frozenset({"simulations"})  # changes figures, and no bound
 STATELESS_SHARE = 0.25  # enough to find a memory, and few calls where a system should have none
 MOST_PILOT = 200  # pairs that fit a score: they are held in memory, and more change no direction
 
@@ -99,6 +98,15 @@ class Prepared:
         return _warnings(self.spec, self_compose(self.cost, 1))  # equal Gaussians as one
 
     @property
+    def exact_decides(self) -> bool:
+        """Whether equal contexts give equal aggregates, as far as it is known.
+
+        The exact loss of a pair is conditional on its aggregates. Where a mechanism of the user
+        draws them in a way of its own, the loss of the system is that of the mixture.
+        """
+        return type(self.mechanism).collect.__module__.startswith("leakbound.mechanisms.")
+
+    @property
     def controls(self) -> Sequence[Pair]:
         """The control pairs (PRIVATE)."""
         return self.pairs.controls(0 if self.ignores_context else self.spec.design.controls)
@@ -106,7 +114,8 @@ class Prepared:
     @property
     def ignores_context(self) -> bool:
         """Whether the mechanism guarantees 0-DP: then no attack can, or has to, see anything."""
-        return self.cost.epsilon(0.0) == 0
+        own = not isinstance(self.mechanism, SystemMechanism)  # nobody looked into a system
+        return own and self.cost.epsilon(0.0) == 0
 
     @property
     def pilot(self) -> int:
@@ -153,7 +162,7 @@ class Prepared:
     def identity(self) -> Settings:
         """What makes two runs the same run."""
         return {
-            "spec": self._settings(PLACES | SHOWN_ONLY),
+            "spec": self._settings(PLACES),
             "evidence": self.evidence,
             **self._sources,
         }
@@ -162,7 +171,7 @@ class Prepared:
     def manifest(self) -> Settings:
         """What the run folder says of itself: its identity, and what a merge needs beside it."""
         flat, named = self.spec.flat(), {"questions": self.questions, "handed": list(self.handed)}
-        beside = {key: flat[key] for key in sorted(PLACES | SHOWN_ONLY)}
+        beside = {key: flat[key] for key in sorted(PLACES)}
         return {**self.identity, "beside": beside, **named}
 
     @property

@@ -121,7 +121,8 @@ def write_result(seen: OnePass) -> AuditResult:
     """
     seen()
     result = assemble(seen, seen.store.calls(seen.seen))
-    seen.store.note_looks({seen.prepared.name: seen.seen})
+    whole = seen.seen == len(seen.prepared.pairs)
+    seen.store.note_looks({seen.prepared.name: seen.seen if whole else -seen.seen})
     seen.store.write("record.json", result.to_json())
     return result
 

@@ -160,5 +160,8 @@ class Decision(FrozenSpec):
         default=False, description="stop collecting once the e-process has rejected the claim"
     )
     simulations: int = Field(
-        default=400_000, ge=0, description="simulated outputs for the curves (they enter no bound)"
+        default=400_000,
+        ge=0,
+        description="simulated outputs, for the curves and for what the e-process sees of the "
+        "noise's scale",
     )

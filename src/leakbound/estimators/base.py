@@ -222,7 +222,7 @@ class PairedScores:
         return PairedScores(self.member[pairs], self.nonmember[pairs])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Observations:
     """What one batch of pairs shows; each part is computed once, and only if an estimator reads it.
 
@@ -252,6 +252,9 @@ class Observations:
     level_chances: PairedScores | None = None
     corrected_scores: PairedScores | None = None
     reply_pairs: tuple[tuple[ReplyPair, str], ...] | None = None
+
+    def __repr__(self) -> str:
+        return f"Observations(first={self.first}, pairs={self.pairs}, <private>)"
 
     @property
     def trials(self) -> PairedScores:

@@ -130,7 +130,8 @@ class EProcess(Estimator):
             found = self.begin(design).rejected_at(tested, _shifted(leak * mu), None)
             return float(found is not None)
         true = min(leak * design.claim.epsilon, 700.0)  # exp overflows above 709
-        return response_power(plain_test(design, design.tested), tested, 1 / (1 + math.exp(true)))
+        alone = plain_test(_as_scored(design), design.tested)
+        return response_power(alone, tested, 1 / (1 + math.exp(true)))
 
     def pairs_needed(self, design: TrialDesign) -> int | None:
         """Fewest tested pairs with which a perfect attack rejects what is tested.
@@ -143,6 +144,12 @@ class EProcess(Estimator):
         """
         early = replace(design, early_stop=True)
         return self.begin(early).rejected_at(MOST_PAIRS, *_perfect(design))
+
+
+def _as_scored(design: TrialDesign) -> TrialDesign:
+    """The design of the score alone, with the share of the error that its weight leaves it."""
+    weight = 1 - WITNESS if design.replies else 1.0
+    return replace(design, confidence=1 - weight * (1 - design.confidence))
 
 
 def _perfect(design: TrialDesign) -> tuple[Played, Played]:
@@ -357,6 +364,8 @@ def _weights(
 
 def _planned(design: TrialDesign) -> dict[str, float]:
     """The weights that a design will have, as far as it is known beforehand."""
+    if design.replies:
+        return {"score": 1 - WITNESS}  # what the witness would see comes on top
     if not design.served:
         return {"score": 1.0} if design.known is None else {"exact": 1.0}
     return {"exact": 1 - RELEASED, "simulated": RELEASED}  # what is served shows the same here

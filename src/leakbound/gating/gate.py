@@ -111,7 +111,8 @@ def _above(result: AuditResult, gate: Gate) -> str:
     """Why a lower bound forbids it; empty if none does."""
     if result.verdict == "violation":
         return _first(result)
-    exact = [e for e in result.estimates if e.method == "exact" and _guarantees(result)]
+    known = [e for e in result.estimates if e.method == "exact" and e.kind == "lower_bound"]
+    exact = known if _guarantees(result) else []
     for bound in (result.bound, *exact):
         if (bound.epsilon or 0.0) > gate.max_epsilon:
             found = f"{cut(bound.epsilon)} ({bound.method})"

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["METADATA", "as_reply"]
 
+MOST_TOKENS = 1 << 53  # whole numbers that a float holds; no reply is as long
 METADATA = ("scores", "seconds", "tokens", "finish_reason", "tool_calls")  # beside the text
 
 
@@ -106,7 +107,7 @@ def _seconds(value: object) -> float | None:
 
 def _tokens(value: object) -> int | None:
     whole = isinstance(value, Integral) and not isinstance(value, bool)
-    return int(cast(int, value)) if whole and cast(int, value) >= 0 else None
+    return int(cast(int, value)) if whole and 0 <= cast(int, value) < MOST_TOKENS else None
 
 
 def _text(value: object) -> str | None:
