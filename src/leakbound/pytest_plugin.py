@@ -137,11 +137,11 @@ class PrivacyAudit:
         """The model that the stored trials are of, not opened; one whose tokenizer makes canaries
         is opened, and not asked.
         """
-        from leakbound.auditing.merge import kept_model
+        from leakbound.auditing.merge import kept_model, needs_tokenizer
         from leakbound.auditing.prepare import open_models
         from leakbound.errors import StoreError
 
-        if spec.attack.canary.kind == "unigram":
+        if needs_tokenizer(spec):
             return open_models(spec)
         try:
             return kept_model(spec, self.folder)

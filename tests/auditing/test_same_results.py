@@ -110,7 +110,7 @@ def test_concurrent_answers_give_the_record_of_single_ones(rows: Context, tmp_pa
         return alone(context, query)
 
     one, other = (
-        leakbound.audit(rows, system=f, out=tmp_path, pairs=40, batch_pairs=20, settings=STATELESS)
+        leakbound.audit(rows, system=f, out=tmp_path, pairs=40, batch_pairs=20, **STATELESS)
         for f in (alone, together)
     )
     assert one.name != other.name
@@ -118,7 +118,7 @@ def test_concurrent_answers_give_the_record_of_single_ones(rows: Context, tmp_pa
     assert one.digest == other.digest
     assert (
         one.digest
-        != leakbound.audit(rows, system=alone, out=tmp_path, pairs=41, settings=STATELESS).digest
+        != leakbound.audit(rows, system=alone, out=tmp_path, pairs=41, **STATELESS).digest
     )
 
 

@@ -6,6 +6,7 @@ real processes, the official client, planted canaries.
 from __future__ import annotations
 
 import asyncio
+import importlib
 import json
 import os
 import re
@@ -18,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import click
 import httpx
 import pytest
 from commands import cli
@@ -407,3 +409,13 @@ def test_mistakes_get_a_sentence(
     assert done.returncode == code, (done.stdout, done.stderr)
     assert sentence in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("name", ["answer", "serve"])
+def test_what_an_audit_asks_is_no_option_of_a_private_answer(name: str) -> None:
+    """--answers, --query-text, --query-labelled and --canary-image were offered, and ignored."""
+    command: click.Command = importlib.import_module(f"leakbound.cli.{name}_command").command
+    offered = {flag for option in command.params for flag in option.opts}
+    assert offered
+    asks = ("--answers", "--query-text", "--query-labelled", "--canary-image", "--pairs")
+    assert not offered & {*asks, "--canary", "--score", "--estimator"}

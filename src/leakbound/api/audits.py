@@ -172,14 +172,13 @@ def prepare_call(
     """
     _require_known(parameters)
     given: _Values = {**_DEFAULTS, **parameters}
-    settings = dict(parameters.get("settings") or {})
+    settings = _other_keys(parameters.get("settings"))
     del given["settings"], given["guarantee"]
     _open_attack(given)
     handed, address = _open_system(given, parameters.get("guarantee"), source)
     _open_claim(given)
     handed, named = _components(given, handed)
     values = {**settings, **address, **named}
-    _refuse_twice(given, values)
     rest = {key: value for key, value in given.items() if value != _DEFAULTS.get(key)}
     spec = make_spec({**values, **rest})
     context = as_context(rows) if rows is not None else None
@@ -210,11 +209,17 @@ def _exclude(whole: str, given: Mapping[str, object], parts: tuple[str, ...]) ->
         raise UsageError(f"{whole} holds {both[0]}, and {both[0]} is given too; leave one out.")
 
 
-def _refuse_twice(given: Mapping[str, object], values: Mapping[str, object]) -> None:
-    plain = {key.partition(".")[0] for key in values if "." not in key}
-    both = [key for key in given if given[key] != _DEFAULTS.get(key) and key in plain]
-    if both:
-        raise UsageError(f"{both[0]} is given twice, also in settings; leave it out once.")
+def _other_keys(settings: object) -> _Values:
+    """The keys of `settings`; one that is a parameter would be given twice."""
+    if not isinstance(settings, Mapping | None):
+        raise _wrong("settings", settings, 'a mapping of keys, such as {"canary.digits": 8}')
+    found = {str(key): value for key, value in (settings or {}).items()}
+    for key in found:
+        if key in _DEFAULTS:
+            raise UsageError(
+                f"settings has {key}, which is a parameter of its own; give it as {key}=..."
+            )
+    return found
 
 
 def _open_attack(given: _Values) -> None:
@@ -271,12 +276,32 @@ def _components(given: _Values, handed: Handed) -> tuple[Handed, _Values]:
         if isinstance(thing, str):
             values[key] = thing
         elif thing is not None:
+            _require_members(key, thing)
             handed = handed.including(key, thing)
             if key in COMPONENTS:
                 values[key] = Component.of(thing, COMPONENTS[key])
             elif key == "model":
                 values[key] = _model_name(thing)
     return handed, values
+
+
+# what an object must have to stand for a component: enough to tell it from anything else
+_MEMBERS = {
+    "query": ("name", "render"),
+    "canary": ("name", "fit", "make"),
+    "score": ("name", "levels", "score"),
+    "estimator": ("name", "check", "begin"),
+    "task": ("name", "answers"),
+}
+
+
+def _require_members(key: str, thing: object) -> None:
+    members = _MEMBERS.get(key, ())
+    if isinstance(thing, type) and members:
+        made = f"{thing.__name__}(...)"
+        raise UsageError(f"{key} is the class {thing.__name__}; it must be a name, or {made}.")
+    if not all(hasattr(thing, member) for member in members):
+        raise _wrong(key, thing, f"a name, or an object with {', '.join(members)}")
 
 
 def _model_name(model: object) -> str:

@@ -197,6 +197,7 @@ class Unigram(Canary):
     """
 
     name: ClassVar[str] = "unigram"
+    needs_tokenizer: ClassVar[bool] = True
     length: int = 5
 
     def __post_init__(self) -> None:

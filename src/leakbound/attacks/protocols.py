@@ -29,10 +29,13 @@ class Canary(Protocol):
         name: Name in the catalogue, configuration files and records.
         mislabels: Whether the canary carries a label that is not its own, so that the design has
             to choose another one than that of the held-out row.
+        needs_tokenizer: Whether `fit` splits texts by the model's tokenizer, so that a replay must
+            open the model.
     """
 
     name: ClassVar[str]
     mislabels: ClassVar[bool] = False
+    needs_tokenizer: ClassVar[bool] = False
 
     @property
     def file_contents(self) -> tuple[Content, ...]:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from leakbound.attacks import CANARIES
 from leakbound.auditing.collect import CollectionPlan
 from leakbound.auditing.folder import VERSION, Settings, read_manifest, require_current
 from leakbound.auditing.looks import Looks, earlier_looks
@@ -18,7 +19,7 @@ from leakbound.auditing.store import RunStore
 from leakbound.errors import StoreError, UsageError
 from leakbound.models import Model, Unopened
 
-__all__ = ["kept_model", "merge"]
+__all__ = ["kept_model", "merge", "needs_tokenizer"]
 
 Manifest = Settings
 DERIVED = frozenset({"spec", "evidence", "questions"})  # differ where some other key does
@@ -46,7 +47,7 @@ def merge(
     spec = make_spec({**manifest["spec"], **manifest["beside"]})
     known = (
         opener
-        if spec.attack.canary.kind == "unigram"
+        if needs_tokenizer(spec)
         else lambda spec: Unopened(spec.system.model, manifest["model"])
     )
     _require_named(manifest)
@@ -63,6 +64,19 @@ def merge(
     return write_result(OnePass(prepared, store, asked, looks)), store.folder
 
 
+def needs_tokenizer(spec: AuditSpec) -> bool:
+    """Whether the canaries of an audit are made with the tokenizer of its model.
+
+    Args:
+        spec: The parameters of an audit.
+
+    Returns:
+        What the class of its canary says.
+    """
+    kind = spec.attack.canary.kind
+    return kind in CANARIES and CANARIES[kind].needs_tokenizer
+
+
 def kept_model(spec: AuditSpec, out: Path) -> Model:
     """The model of a spec, not opened, as earlier runs know it.
 
@@ -77,10 +91,10 @@ def kept_model(spec: AuditSpec, out: Path) -> Model:
         StoreError: If the runs know none, or several.
         UsageError: If the canary is made with the tokenizer of the model.
     """
-    if spec.attack.canary.kind == "unigram":
+    if needs_tokenizer(spec):
         raise UsageError(
-            "the canary unigram is made with the model's tokenizer, and --replay opens no model; "
-            "leave --replay out."
+            f"the canary {spec.attack.canary.kind} is made with the model's tokenizer, and "
+            "--replay opens no model; leave --replay out."
         )
     folders = sorted(out.iterdir()) if out.is_dir() else []
     address = (spec.system.model, spec.system.embedder)

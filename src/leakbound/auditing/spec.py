@@ -181,7 +181,7 @@ def _component(name: str, value: Any) -> Settings | None:
 def merge_keys(base: Mapping[str, Any], over: Mapping[str, Any]) -> Settings:
     """Flat keys of `base`, overridden by those of `over`.
 
-    Options of a component are merged, unless `over` names another kind.
+    Options of a component are merged, unless both name a kind, and not the same one.
 
     Args:
         base: Flat keys, as `flat_keys` returns them.
@@ -194,7 +194,7 @@ def merge_keys(base: Mapping[str, Any], over: Mapping[str, Any]) -> Settings:
     for key, value in over.items():
         old = found.get(key)
         if key in COMPONENTS and isinstance(value, Mapping) and isinstance(old, Mapping):
-            same = value.get("kind", old.get("kind")) == old.get("kind")
+            same = "kind" not in old or value.get("kind", old["kind"]) == old["kind"]
             value = {**old, **value} if same else dict(value)
         found[key] = value
     return found

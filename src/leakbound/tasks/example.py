@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from leakbound.errors import DataError
 from leakbound.models.content import Content, text_only
 
 __all__ = ["Context", "Example", "as_context"]
@@ -48,8 +49,25 @@ def as_context(rows: Iterable[Example | tuple[Content, str]]) -> Context:
     Returns:
         The examples, in their order.
 
+    Raises:
+        DataError: If they are something else.
+
     Examples:
         >>> as_context([("a fee", "work")])[0].label
         'work'
     """
-    return tuple(row if isinstance(row, Example) else Example(*row) for row in rows)
+    if isinstance(rows, str) or not isinstance(rows, Iterable):
+        raise DataError(
+            f"rows is {type(rows).__name__}; it must be a list of examples or (input, label) pairs."
+        )
+    return tuple(map(_example, rows))
+
+
+def _example(row: Example | tuple[Content, str]) -> Example:
+    if isinstance(row, Example):
+        return row
+    if not isinstance(row, Sequence) or isinstance(row, str) or len(row) != 2:
+        raise DataError(
+            f"a row is {type(row).__name__}; it must be an Example, or a pair (input, label)."
+        )
+    return Example(*row)

@@ -35,7 +35,7 @@ class PlantedSystem:
         Literal["violation", "no_violation", "attack_blind", "stateful_system",
                 "unreadable_answers"]
     ]  # fmt: skip
-    attack: tuple[tuple[str, object], ...] = ()
+    attack: tuple[tuple[str, str], ...] = ()
 
 
 def _asked_about(query: str) -> str:

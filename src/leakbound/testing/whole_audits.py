@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import tempfile
+from collections.abc import Mapping
 from functools import partial
 
 from leakbound.api import audit
@@ -80,13 +81,14 @@ def free_text(broken: bool, rng: Rng) -> AuditorFinding:
 
 
 def _audited(
-    system: Planted, rng: Rng, settings: dict[str, object], guarantee: Gaussian | None = None
+    system: Planted, rng: Rng, attack: Mapping[str, str], guarantee: Gaussian | None = None
 ) -> AuditResult:
     rows, seed = help_desk(120, rng), int(rng.integers(1 << 31))
     with tempfile.TemporaryDirectory() as out:
         return audit(
             rows, system=system, pairs=PAIRS, shots=SHOTS, epsilon=CLAIM, guarantee=guarantee,
-            seed=seed, simulations=0, settings=settings, out=out,
+            query=attack.get("query"), canary=attack.get("canary"), seed=seed, simulations=0,
+            out=out,
         )  # fmt: skip
 
 
