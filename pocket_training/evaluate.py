@@ -36,7 +36,7 @@ def line(name: str, right: int, n: int) -> str:
     return f"| {name} | {p:.3f} ± {math.sqrt(p * (1 - p) / n):.3f} | {n} |"
 
 
-def worlds(
+def contexts(
     rows: tuple[Example, ...], rng: Rng, shots: int
 ) -> tuple[tuple[Example, ...], tuple[Example, ...], Example]:
     chosen = [rows[i] for i in rng.choice(len(rows), shots, replace=False)]
@@ -67,7 +67,7 @@ def presence(
     prompts: list[tuple[str, str, tuple[str, ...], str]] = []
     labels = task.labels or ("A", "B")
     while len(prompts) < 5 * n:
-        member, other, canary = worlds(rows, rng, shots)
+        member, other, canary = contexts(rows, rng, shots)
         if natural:
             canary = member[int(rng.integers(shots))]
             other = tuple(r for r in rows[: shots * 3] if r != canary)[:shots]
@@ -145,7 +145,7 @@ def signals(model: Model, n: int) -> list[str]:
     rows = help_desk(200, rng)
     prompts, want, empty, pairs = [], [], [], []
     for _ in range(n):
-        member, other, canary = worlds(rows, rng, SHOTS)
+        member, other, canary = contexts(rows, rng, SHOTS)
         one, zero = sentence(rng), sentence(rng)
         text = templates.IF_THEN.format(canary=canary.input, member=one, nonmember=zero)
         prompts += [HELP_DESK.prompt(member, Query(text)), HELP_DESK.prompt(other, Query(text))]

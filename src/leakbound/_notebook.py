@@ -1,6 +1,6 @@
-"""What a notebook gets of a record.
+"""What a notebook shows of a record.
 
-Records stand below the report room, so its functions are named here, and found when first used.
+Records stand in a layer below the reports, so a card is imported when a notebook first asks for it.
 """
 
 from __future__ import annotations

@@ -61,14 +61,14 @@ class BudgetExhausted(LeakboundError):
 
 
 class Interrupted(LeakboundError):
-    """Stopped by the user; the same command goes on from here."""
+    """Stopped by the user; the same command resumes."""
 
     exit_code = 130
 
 
 class LimitReached(Interrupted):
-    """A limit on money or time that the user has set stopped the run; the same command goes on from
-    here.
+    """A limit on money or time that the user has set stopped the run; the same command
+    resumes.
     """
 
 

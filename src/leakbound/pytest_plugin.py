@@ -196,7 +196,7 @@ def _held(system: object) -> str:
     thing = getattr(system, "__self__", system)
     cells = [cell.cell_contents for cell in getattr(system, "__closure__", None) or ()]
     given = [getattr(system, name, None) for name in ("__defaults__", "__kwdefaults__")]
-    return json.dumps([_values(thing), given, cells], default=_told, skipkeys=True)
+    return json.dumps([_values(thing), given, cells], default=_described, skipkeys=True)
 
 
 def _values(thing: object) -> dict[str, object]:
@@ -207,7 +207,7 @@ def _values(thing: object) -> dict[str, object]:
     return {**slots, **getattr(thing, "__dict__", {})}
 
 
-def _told(value: object) -> object:
+def _described(value: object) -> object:
     kind = type(value).__qualname__
     return [kind, _values(value)] if is_dataclass(value) else kind
 

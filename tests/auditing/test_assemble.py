@@ -1,6 +1,6 @@
 """What a record rests on:
 
-which pairs enter a bound, and what flawless answers could have shown with them.
+which pairs enter a bound, and what a perfect attack could have shown with them.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from leakbound.auditing.run import collection_plan
 from leakbound.models import Priced
 from leakbound.tasks import AnyRequest
 
-__all__ = ["Plan", "plan", "predicted_calls", "predicted_cost"]
+__all__ = ["Plan", "plan"]
 
 FACTORS = (1.0, 1.5, 2.0, 4.0)  # of what is tested; 1 shows how often a true claim is rejected
 
@@ -75,30 +75,6 @@ def plan(prepared: Prepared) -> Plan:
         power=tuple((factor, chance) for factor, chance in chances if chance is not None),
         background_copies=prepared.pairs.copies.count,
     )
-
-
-def predicted_calls(prepared: Prepared) -> int:
-    """Model calls that an audit will make.
-
-    Args:
-        prepared: The audit.
-
-    Returns:
-        Distinct requests of every batch: exactly what `collect` will send.
-    """
-    return _predicted(prepared)[0]
-
-
-def predicted_cost(prepared: Prepared) -> float | None:
-    """What these calls cost at most.
-
-    Args:
-        prepared: The audit.
-
-    Returns:
-        US dollars, without retries; None where no price is known.
-    """
-    return _predicted(prepared)[1]
 
 
 def _predicted(prepared: Prepared) -> tuple[int, float | None]:

@@ -137,11 +137,11 @@ def command(
         config, assignments, budget, ledger, longest_query, endpoint, local, flags
     ).answer(query)
     say(answer.text)
-    click.echo(_told(answer), err=True)
+    click.echo(_described(answer), err=True)
     return 0
 
 
-def _told(answer: Answer) -> str:
+def _described(answer: Answer) -> str:
     """What was spent, rounded up, and what is left, rounded down."""
     spent, left = (
         "infinite" if math.isinf(value) else f"{turn(value * 1e4) / 1e4:g}"

@@ -63,12 +63,12 @@ def command(
     is asked.
     """
     gate = Gate(max_epsilon, min_power, factor, require == "no_violation")
-    passages = [check_gate(record, gate) for record in finished(runs)]
-    for passage in passages:
-        say(f"{passage.outcome.upper()}: {passage.run}: {passage.why}")
+    results = [check_gate(record, gate) for record in finished(runs)]
+    for result in results:
+        say(f"{result.outcome.upper()}: {result.run}: {result.why}")
     if target is not None:
         target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_private(target, junit(passages))
+        write_private(target, junit(results))
     return next(
-        code for outcome, code in EXIT.items() if any(p.outcome == outcome for p in passages)
+        code for outcome, code in EXIT.items() if any(p.outcome == outcome for p in results)
     )

@@ -31,7 +31,8 @@ def command(
     prepared = prepare(
         spec_from(config, assignments, flags), opener=partial(open_models, endpoint=endpoint)
     )
-    click.echo(_told(plan(prepared), prepared.spec.decision.epsilon, prepared.spec.decision.delta))
+    decision = prepared.spec.decision
+    click.echo(_described(plan(prepared), decision.epsilon, decision.delta))
     for warning in prepared.warnings:
         click.echo(f"Warning: {warning}")
     return 0
@@ -44,7 +45,7 @@ def _cost(most: float | None) -> str:
     return f"at most ${math.ceil(most * 1e4) / 1e4:.4f}, retries not counted"
 
 
-def _told(p: Plan, epsilon: float, delta: float) -> str:
+def _described(p: Plan, epsilon: float, delta: float) -> str:
     lines = [
         f"{p.pairs} pairs, {p.model_calls} model calls (cost: {_cost(p.cost)})",
         f"under test: {p.tested}, by {p.estimator}",

@@ -55,11 +55,11 @@ def command(
     """
     rows = read_generations(file, contexts, context_column, response_column, reference_column)
     counts = count_generations(rows)
-    click.echo(json.dumps(dataclasses.asdict(counts), indent=2) if as_json else _told(counts))
+    click.echo(json.dumps(dataclasses.asdict(counts), indent=2) if as_json else _described(counts))
     return 0
 
 
-def _told(counts: Counts) -> str:
+def _described(counts: Counts) -> str:
     lines = [f"{counts.generations} generations"]
     for name, means in MEANS.items():
         lines.append(

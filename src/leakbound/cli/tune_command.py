@@ -93,11 +93,11 @@ def command(
         endpoint=endpoint,
     )
     save_attack(tuned, save)
-    say(_told(tuned, save))
+    say(_described(tuned, save))
     return 0
 
 
-def _told(tuned: Tuned, save: Path) -> str:
+def _described(tuned: Tuned, save: Path) -> str:
     gain = "" if tuned.after > tuned.before else " (no query did better than the first)"
     return "\n".join(
         [

@@ -1,6 +1,6 @@
 """The random streams of tuning:
 
-its own pairs of worlds, which share no seed and no canary with the audit they serve.
+its own pairs of contexts, which share no seed and no canary with the audit they serve.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ def _states(root: int, pairs: Sequence[Pair]) -> Iterator[int]:
     """The state of every generator that collecting and releasing these pairs starts from."""
     for pair in pairs:
         yield _state(root, "design", pair.index)
-        for world in (0, 1):
-            yield from (_state(root, purpose, pair.index, world) for purpose in RELEASING)
+        for context in (0, 1):
+            yield from (_state(root, purpose, pair.index, context) for purpose in RELEASING)
 
 
 def _state(root: int, purpose: Purpose, *index: int) -> int:

@@ -255,7 +255,7 @@ def _first(value: object) -> dict[str, JsonValue]:
 
 
 def _logprobs(reply: dict[str, JsonValue], name: str) -> dict[str, JsonValue]:
-    """What is told of the next token."""
+    """What is known of the next token."""
     found = _choice(reply).get("logprobs")
     return _first(found.get(name) if isinstance(found, dict) else None)
 
