@@ -52,3 +52,17 @@ def test_a_control_may_be_seen_by_more_than_the_score(rows: Context, tmp_path: P
     assert result.controls is not None
     assert (result.controls.p_value or 0.0) > 0.05
     assert (result.controls.witness or 1.0) < 0.05
+
+
+class Wordy:
+    """Says no to everything, and needs more tokens for it where the canary is."""
+
+    def answer(self, context: Context, query: str) -> dict[str, object]:
+        there = any(row.text == query.split('"')[1] for row in context)
+        return {"text": "no", "tokens": 9 if there else 1}
+
+
+def test_metadata_beside_a_label_gives_a_canary_away(rows: Context, tmp_path: Path) -> None:
+    """On the old code: no violation, and a bound of 0."""
+    result = leakbound.audit(rows, system=Wordy(), pairs=60, shots=6, out=tmp_path, simulations=0)
+    assert result.verdict == "violation", str(result)

@@ -31,6 +31,8 @@ from leakbound.estimators import (
 )
 from leakbound.estimators.profile import Profile, ProfileSum
 from leakbound.stats import Estimate, NoiseFit
+from leakbound.stats.witness import shows_metadata
+from leakbound.systems import SystemMechanism
 from leakbound.tasks import Vector, Votes, reply_of
 
 __all__ = ["OnePass", "Tally"]
@@ -104,7 +106,7 @@ class OnePass:
         self, prepared: Prepared, store: RunStore, plan: CollectionPlan, looks: Looks
     ) -> None:
         self.prepared, self.store, self._plan, self.looks = prepared, store, plan, looks
-        self.design = prepared.trial_design
+        self.design, self._ready = prepared.trial_design, False
         self.observers = dict(_begun(prepared.estimator, self.design))
         self.tally, self.first = Tally(), list[Pair]()
         self.seen, self.ended, self._next, self._observed = 0, False, 0, False
@@ -127,10 +129,27 @@ class OnePass:
         return self.ended
 
     def _rows(self) -> list[EvidenceRow]:
-        """Whole batches; a batch is stored whole or not at all."""
+        """Whole batches; a batch is stored whole or not at all. Controls come before any pair."""
+        if not self._ready and not self._began():
+            return []
         size = self._plan.size
         stop = min(self.seen + max(1, BLOCK // size) * size, len(self.prepared.pairs))
         return self.store.without_gap(self.seen, stop) if stop > self.seen else []
+
+    def _began(self) -> bool:
+        """Whether the control pairs are stored; their replies say what the estimators will read."""
+        stored = self.store.batches()
+        self._ready = all(first in stored for first in self._plan.batches() if first < 0)
+        if self._ready and self._controls_show_metadata():
+            self.design = replace(self.design, replies=True)
+            self.observers = dict(_begun(self.prepared.estimator, self.design))
+        return self._ready
+
+    def _controls_show_metadata(self) -> bool:
+        if self.design.replies or not isinstance(self.prepared.mechanism, SystemMechanism):
+            return False
+        replies = (reply_of(one) for row in self.control_rows for one in row.both)
+        return any(map(shows_metadata, replies))
 
     def _batches(self, rows: list[EvidenceRow]) -> Iterator[list[EvidenceRow]]:
         for start in range(0, len(rows), self._plan.size):

@@ -299,8 +299,8 @@ def dspy_metric(pilot: Pilot) -> Callable[..., float]:
     dspy.MIPROv2(metric=dspy_metric(pilot), ...).compile(program, trainset=trainset)
 
     The metric is 0, a half or 1: the share of the pair's two contexts that were called right; 0 for
-    a wording that cannot be asked. Calls count in the pilot's budget, and what is known is not asked
-    again. Raises OutOfCalls when the budget is spent.
+    a wording that cannot be asked. Calls count in the pilot's budget, and what is known is not
+    asked again. Raises OutOfCalls when the budget is spent.
     """
 
     def metric(example: Any, prediction: Any, *_: object, **__: object) -> float:

@@ -21,7 +21,9 @@ import numpy as np
 from leakbound.stats.witness.features import SCALARS, ReplyFacts, ReplyFeatures, features
 from leakbound.stats.witness.lexicon import LANGUAGES, WORD_LISTS
 
-__all__ = ["FINISH_REASONS", "StoredReply", "masked", "reply_from_json", "reply_to_json"]
+__all__ = [
+    "FINISH_REASONS", "StoredReply", "masked", "reply_from_json", "reply_to_json", "shows_metadata",
+]  # fmt: skip
 
 StoredReply: TypeAlias = ReplyFacts | ReplyFeatures
 Json: TypeAlias = dict[str, Any]
@@ -59,6 +61,27 @@ def masked(reply: StoredReply, canary: str = "", answers: Sequence[str] = ()) ->
     kept = [_public(text) for text in whole.strings]
     scores = {name: whole.scores[name] for name in answers if name in whole.scores}
     return ReplyFeatures(whole.scalars, tuple(dict.fromkeys(s for s in kept if s)), (), scores)
+
+
+def shows_metadata(reply: StoredReply | None) -> bool:
+    """Whether a system sends more than a text: tokens, a finish reason or tool calls.
+
+    Args:
+        reply: A stored reply; None where nothing is shown.
+
+    Returns:
+        Whether it has any of them. Seconds do not count: an audit measures them itself.
+
+    Examples:
+        >>> [shows_metadata(ReplyFacts("yes", seconds=0.1, tokens=n)) for n in (None, 1)]
+        [False, True]
+    """
+    if reply is None:
+        return False
+    found = features(reply) if isinstance(reply, ReplyFacts) else reply
+    numbers = dict(zip(SCALARS, found.scalars, strict=True))
+    reasons = {text for text in found.strings if text.startswith("finish:")}
+    return not math.isnan(numbers["tokens"]) or numbers["tools"] > 0 or reasons != {"finish:None"}
 
 
 def _public(text: str) -> str | None:
