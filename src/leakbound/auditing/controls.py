@@ -43,7 +43,7 @@ class ControlCheck:
     def seen(self) -> bool:
         """Whether the attack saw the positive control."""
         known = [one for one in (self.p_value, self.witness) if one is not None]
-        return self.exempt or len(known) * min(known, default=1.0) <= LEVEL
+        return self.exempt or (bool(known) and len(known) * min(known) <= LEVEL)
 
 
 def check_controls(

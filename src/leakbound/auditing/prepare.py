@@ -24,6 +24,7 @@ from leakbound.auditing.exact_scores import known_scores
 from leakbound.auditing.post_hoc import collection_settings
 from leakbound.auditing.rows import load_data, task_of
 from leakbound.auditing.spec import AuditSpec
+from leakbound.auditing.state_check import repeated_share
 from leakbound.auditing.store import Settings, run_id
 from leakbound.auditing.verdict import Claim
 from leakbound.errors import UsageError
@@ -40,7 +41,6 @@ from leakbound.tasks.datasets import fingerprint
 __all__ = ["Handed", "Prepared", "open_models", "prepare"]
 
 PLACES = frozenset({"data", "data_dir"})  # the rows themselves have a fingerprint
-STATELESS_SHARE = 0.25  # enough to find a memory, and few calls where a system should have none
 MOST_PILOT = 200  # pairs that fit a score: they are held in memory, and more change no direction
 
 
@@ -99,11 +99,8 @@ class Prepared:
 
     @property
     def exact_decides(self) -> bool:
-        """Whether equal contexts give equal aggregates, as far as it is known.
-
-        The exact loss of a pair is conditional on its aggregates. Where a mechanism of the user
-        draws them in a way of its own, the loss of the system is that of the mixture.
-        """
+        """Whether aggregates are collected as here, not drawn at random in a way of their own: the
+        exact loss of a pair is conditional on them."""
         return type(self.mechanism).collect.__module__.startswith("leakbound.mechanisms.")
 
     @property
@@ -236,7 +233,7 @@ def prepare(
     opened = _model(spec, given, mechanism, opener)
     attack = replace(attack, canary=attack.canary.fit(data, _tokenizer(opened)))
     shape = spec.design
-    repeated = _repeated(shape.state_check, mechanism)
+    repeated = repeated_share(shape.state_check, mechanism)
     pairs = design(data, task, attack, shape.pairs, shape.shots, shape.seed, repeated)
     prepared = Prepared(
         spec, task, mechanism, attack, build_estimator(spec, given), opened, pairs,
@@ -248,25 +245,6 @@ def prepare(
     check(task, mechanism, chain(pairs, prepared.controls), opened)
     _require_evidence(prepared)
     return prepared
-
-
-def _repeated(share: float | None, mechanism: Mechanism) -> float:
-    """Share of pairs whose first query is repeated.
-
-    Requests to a model carry the whole prompt, and equal ones are asked once, so only systems of
-    the user are asked again.
-    """
-    if mechanism.needs:
-        if share:
-            raise UsageError(
-                f"state_check is {share:g}, and {mechanism.name} asks a model, which is asked an "
-                "equal request once; leave state_check out."
-            )
-        return 0.0
-    if share is not None:
-        return share
-    known = isinstance(mechanism, SystemMechanism) and mechanism.stateless
-    return STATELESS_SHARE if known else 1.0
 
 
 def _named(handed: Handed, spec: AuditSpec) -> tuple[str, ...]:

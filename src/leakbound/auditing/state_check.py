@@ -6,13 +6,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from leakbound.auditing.design import Pair
+from leakbound.errors import UsageError
 from leakbound.stats import rank_test, sign_test
+from leakbound.systems import SystemMechanism
+from leakbound.tasks import Mechanism
 
-__all__ = ["LEVEL", "StateCheck", "StateTally", "StateTest"]
+__all__ = ["LEVEL", "StateCheck", "StateTally", "StateTest", "repeated_share"]
 
 # Error of all tests of an audit together. A false alarm makes a correct system inconclusive, and
 # systems that remember are found at far smaller levels.
 LEVEL = 0.01
+
+
+STATELESS_SHARE = 0.25  # enough to find a memory, and few calls where a system should have none
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +55,36 @@ class StateCheck:
         if least is None or least.p_value > self.level / len(self.tests):
             return None
         return least
+
+
+def repeated_share(share: float | None, mechanism: Mechanism) -> float:
+    """Share of the pairs whose first query is asked again.
+
+    Requests to a model carry the whole prompt, and equal ones are asked once, so only systems of
+    the user are asked again.
+
+    Args:
+        share: What the user asks for, from 0 to 1; None: all pairs, or a quarter where a system
+            says that it keeps no state.
+        mechanism: What answers.
+
+    Returns:
+        A share from 0 to 1.
+
+    Raises:
+        UsageError: If a share is given for a mechanism that asks a model.
+    """
+    if mechanism.needs:
+        if share:
+            raise UsageError(
+                f"state_check is {share:g}, and {mechanism.name} asks a model, which is asked an "
+                "equal request once; leave state_check out."
+            )
+        return 0.0
+    if share is not None:
+        return share
+    known = isinstance(mechanism, SystemMechanism) and mechanism.stateless
+    return STATELESS_SHARE if known else 1.0
 
 
 @dataclass(frozen=True, slots=True)
