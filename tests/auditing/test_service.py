@@ -110,7 +110,7 @@ def test_more_answers_are_held_against_the_composed_claim(
     options: dict[str, Any] = {
         "mechanism": "report_noisy_max",
         "epsilon": 1,
-        "settings": {"simulations": 20_000},
+        "simulations": 20_000,
         "pairs": 60,
     }
     one = leakbound.audit(rows, model=leaky, out=tmp_path, **options)
@@ -140,7 +140,7 @@ def test_correlated_noise_over_answers_is_refuted(
     options: dict[str, Any] = {
         "mechanism": "report_noisy_max",
         "epsilon": 4,
-        "settings": {"simulations": 20_000},
+        "simulations": 20_000,
         "pairs": 60,
     }
     assert (
