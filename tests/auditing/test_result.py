@@ -20,6 +20,7 @@ from leakbound.tasks import Context
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 OLD = sorted((GOLDEN / "audit-1").glob("*.json"))
+CURRENT = sorted((GOLDEN / "audit-2").glob("*.json"))
 SCHEMA = Path(leakbound.__file__).parent / "auditing" / "record-2.schema.json"
 VERDICTS = {"violation", "no_violation", "inconclusive"}
 
@@ -44,6 +45,16 @@ def test_a_result_prints_its_verdict(result: AuditResult) -> None:
     assert [bound.method for bound in result.bounds] == ["e_process", "e_process_mu"]
     with pytest.raises(KeyError, match="has no estimate 'gpd'"):
         result.estimate("gpd")
+
+
+@pytest.mark.parametrize("file", CURRENT, ids=lambda file: file.stem)
+def test_results_of_version_2_stay_as_they_were_written(file: Path) -> None:
+    """Written once: a change of the schema that loses or renames a field fails here."""
+    result = load_result(file)
+    assert json.loads(result.to_json()) == json.loads(file.read_text())
+    assert summary(result)
+    assert result.verdict in page([result]).lower().replace(" ", "_")
+    assert check_gate(result, Gate(result.claim.epsilon)).run == result.name
 
 
 @pytest.mark.parametrize("file", OLD, ids=lambda file: file.stem)
