@@ -18,6 +18,6 @@ def test_a_known_fault_gets_the_right_verdict(
 ) -> None:
     result = leakbound.audit(
         rows, system=planted.make(), pairs=60, epsilon=1.0, seed=seed, out=tmp_path,
-        simulations=0, **dict(planted.attack),
+        simulations=0, query=planted.query, canary=planted.canary,
     )  # fmt: skip
     assert (result.reason or result.verdict) in planted.allowed, str(result)

@@ -5,6 +5,15 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from leakbound._catalogue import Catalogue
+from leakbound.api import parameters
+from leakbound.attacks import CANARIES, QUERIES, SCORES
+from leakbound.estimators import ESTIMATORS
+from leakbound.mechanisms import MECHANISMS
 
 PACKAGE = Path(__file__).parents[2] / "src" / "leakbound"
 
@@ -41,3 +50,18 @@ def test_a_name_of_a_type_has_one_meaning() -> None:
             meanings[name].add(what)
     shared = {name for name, found in meanings.items() if len(found) > 1}
     assert shared == SHARED.keys(), {name: meanings[name] for name in shared ^ SHARED.keys()}
+
+
+@pytest.mark.parametrize(
+    ("names", "catalogue"),
+    [
+        (parameters.MechanismName, MECHANISMS), (parameters.CanaryName, CANARIES),
+        (parameters.QueryName, QUERIES), (parameters.ScoreName, SCORES),
+        (parameters.EstimatorName, ESTIMATORS),
+    ],
+)  # fmt: skip
+def test_types_name_every_component_of_this_package(
+    names: object, catalogue: Catalogue[object]
+) -> None:
+    own = {name for name in catalogue if catalogue[name].__module__.startswith("leakbound.")}
+    assert {*get_args(names)} == own

@@ -1,4 +1,4 @@
-"""Twelve misuses of the public face; a type checker reports one error for each."""
+"""Fourteen misuses of the public face; a type checker reports one error for each."""
 
 import leakbound
 from leakbound import Task
@@ -7,6 +7,8 @@ from leakbound.mechanisms import ReportNoisyMax
 
 leakbound.audit(pair=10)
 leakbound.audit(mechanism=3)
+leakbound.audit(mechanism="report_noisy_mx")
+leakbound.plan(canary="hxe")
 leakbound.audit(canary=Task("mail", ("a", "b")))
 leakbound.audit(epsilon="1")
 leakbound.audit(insertion="remove")

@@ -12,7 +12,16 @@ from types import FunctionType
 from typing import Literal, Unpack, cast
 
 from leakbound._catalogue import Component
-from leakbound.api.parameters import AuditParameters, Rows, UserSystem
+from leakbound.api.parameters import (
+    AuditParameters,
+    CanaryName,
+    EstimatorName,
+    MechanismName,
+    QueryName,
+    Rows,
+    ScoreName,
+    UserSystem,
+)
 from leakbound.attacks import Attack, AuditQuery, Canary, Insertion, Score
 from leakbound.auditing import AuditResult, AuditSpec, Claim, run_audit
 from leakbound.auditing.build import Handed, open_models
@@ -34,12 +43,12 @@ def audit(
     rows: Rows | None = None,
     *,
     system: UserSystem | None = None,
-    mechanism: Mechanism | str | None = None,
+    mechanism: Mechanism | MechanismName | None = None,
     model: Model | str | None = None,
     attack: Attack | None = None,
-    query: AuditQuery | str | None = None,
-    canary: Canary | str | None = None,
-    score: Score | str | None = None,
+    query: AuditQuery | QueryName | None = None,
+    canary: Canary | CanaryName | None = None,
+    score: Score | ScoreName | None = None,
     insertion: Insertion = "replace",
     access: Literal["black_box", "white_box"] | None = None,
     task: Task | str | None = None,
@@ -48,7 +57,7 @@ def audit(
     epsilon: float = 1.0,
     delta: float = 1e-5,
     guarantee: Guarantee | None = None,
-    estimator: Estimator | str | None = None,
+    estimator: Estimator | EstimatorName | None = None,
     threshold: str | float | None = None,
     confidence: float = 0.95,
     stop_when_rejected: bool = False,

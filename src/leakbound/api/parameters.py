@@ -12,8 +12,32 @@ from leakbound.models import Model
 from leakbound.privacy import Guarantee
 from leakbound.tasks import Example, Mechanism, Task
 
-__all__ = ["AuditOptions", "AuditParameters", "Rows", "UserSystem"]
+__all__ = [
+    "AuditOptions", "AuditParameters", "CanaryName", "EstimatorName", "MechanismName", "QueryName",
+    "Rows", "ScoreName", "UserSystem",
+]  # fmt: skip
 
+# Names of this package, so that a type checker knows a misspelt one; those of other packages go
+# into settings, as {"mechanism.kind": name}.
+MechanismName = Literal[
+    "bounded_cid", "context_influence_decoding", "embedding_mean", "few_shot", "judge_defense",
+    "keyword_mean", "product_of_experts", "prompt_defense", "report_noisy_max",
+    "subsample_average", "synthetic_shots", "zero_shot",
+]  # fmt: skip
+CanaryName = Literal[
+    "false_fact", "given", "hex", "marked", "mislabeled", "natural", "patchwork", "unigram",
+]  # fmt: skip
+QueryName = Literal[
+    "brainwash", "either_text", "gap", "given", "if_then_explicit", "if_then_implicit",
+    "injection", "input_output", "membership", "repeat", "signal_pair",
+]  # fmt: skip
+ScoreName = Literal[
+    "contains_canary", "distance_gap", "label_margin", "overlap", "predicted_member",
+    "reference_direction", "score_margin",
+]  # fmt: skip
+EstimatorName = Literal[
+    "clopper_pearson", "e_process", "unconditional", "vote_band",
+]  # fmt: skip
 Rows = Iterable[Example | tuple[str, str]]
 # A function (context, query) -> answer, an object with such a method, a class of one, an address.
 UserSystem = Callable[..., object] | object | str
@@ -22,12 +46,12 @@ UserSystem = Callable[..., object] | object | str
 class AuditOptions(TypedDict, total=False):
     """Parameters of `leakbound.audit` but for rows, system and out; `audit` describes each."""
 
-    mechanism: Mechanism | str | None
+    mechanism: Mechanism | MechanismName | None
     model: Model | str | None
     attack: Attack | None
-    query: AuditQuery | str | None
-    canary: Canary | str | None
-    score: Score | str | None
+    query: AuditQuery | QueryName | None
+    canary: Canary | CanaryName | None
+    score: Score | ScoreName | None
     insertion: Insertion
     access: Literal["black_box", "white_box"] | None
     task: Task | str | None
@@ -36,7 +60,7 @@ class AuditOptions(TypedDict, total=False):
     epsilon: float
     delta: float
     guarantee: Guarantee | None
-    estimator: Estimator | str | None
+    estimator: Estimator | EstimatorName | None
     threshold: str | float | None
     confidence: float
     stop_when_rejected: bool

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from leakbound.api.parameters import CanaryName, QueryName
 from leakbound.tasks import Context, Example
 
 __all__ = ["PLANTED", "PlantedSystem", "Planted"]
@@ -25,7 +26,8 @@ class PlantedSystem:
         what: What is wrong, in a sentence.
         make: Makes a system that has seen nothing yet.
         allowed: Verdicts, or reason codes of an inconclusive audit, that are right.
-        attack: Settings of an attack other than the default one.
+        query: What the attack asks.
+        canary: What it inserts.
     """
 
     id: str
@@ -35,7 +37,8 @@ class PlantedSystem:
         Literal["violation", "no_violation", "attack_blind", "stateful_system",
                 "unreadable_answers"]
     ]  # fmt: skip
-    attack: tuple[tuple[str, str], ...] = ()
+    query: QueryName = "membership"
+    canary: CanaryName = "hex"
 
 
 def _asked_about(query: str) -> str:
@@ -133,7 +136,6 @@ def leaks() -> Planted:
     return lambda context, query: YES if _holds(context, query) else NO
 
 
-MISLABELED = (("query", "input_output"), ("canary", "mislabeled"))
 PLANTED: tuple[PlantedSystem, ...] = (
     PlantedSystem(
         "order-round-robin",
@@ -182,7 +184,8 @@ PLANTED: tuple[PlantedSystem, ...] = (
         "The same, asked for the label of the canary.",
         label_only,
         frozenset({"violation"}),
-        MISLABELED,
+        "input_output",
+        "mislabeled",
     ),
     PlantedSystem(
         "constant", "It answers no to everything.", constant, frozenset({"attack_blind"})

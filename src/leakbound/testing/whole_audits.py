@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Mapping
 from functools import partial
 
 from leakbound.api import audit
@@ -55,7 +54,7 @@ def planted(which: PlantedSystem, broken: bool, rng: Rng) -> AuditorFinding:
         Whether the verdict is right; for the reference, whether it is accused.
     """
     system = which.make() if broken else response(TRUE, rng)
-    result = _audited(system, rng, dict(which.attack) if broken else {})
+    result = _audited(system, rng, which if broken else None)
     said = result.reason or result.verdict
     accused = said in ("violation", "stateful_system")
     return AuditorFinding(said in which.allowed if broken else accused, PAIRS, said)
@@ -63,7 +62,7 @@ def planted(which: PlantedSystem, broken: bool, rng: Rng) -> AuditorFinding:
 
 def claim_not_tested(broken: bool, rng: Rng) -> AuditorFinding:
     """A system of true epsilon 5 declares a weaker guarantee than it claims."""
-    result = _audited(response(5.0 if broken else TRUE, rng), rng, {}, WEAK if broken else None)
+    result = _audited(response(5.0 if broken else TRUE, rng), rng, None, WEAK if broken else None)
     return AuditorFinding(result.verdict == "violation", PAIRS, str(result))
 
 
@@ -81,14 +80,14 @@ def free_text(broken: bool, rng: Rng) -> AuditorFinding:
 
 
 def _audited(
-    system: Planted, rng: Rng, attack: Mapping[str, str], guarantee: Gaussian | None = None
+    system: Planted, rng: Rng, attack: PlantedSystem | None, guarantee: Gaussian | None = None
 ) -> AuditResult:
     rows, seed = help_desk(120, rng), int(rng.integers(1 << 31))
     with tempfile.TemporaryDirectory() as out:
         return audit(
             rows, system=system, pairs=PAIRS, shots=SHOTS, epsilon=CLAIM, guarantee=guarantee,
-            query=attack.get("query"), canary=attack.get("canary"), seed=seed, simulations=0,
-            out=out,
+            query=attack.query if attack else None, canary=attack.canary if attack else None,
+            seed=seed, simulations=0, out=out,
         )  # fmt: skip
 
 
