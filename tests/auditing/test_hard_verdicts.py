@@ -1,0 +1,106 @@
+"""What a hostile reading of the verdicts found; each test failed before it was mended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+import leakbound
+from leakbound.auditing.collect import _blot
+from leakbound.errors import UsageError
+from leakbound.estimators import EProcess, Observations, TrialDesign
+from leakbound.estimators.base import Claim
+from leakbound.mechanisms import ReportNoisyMax
+from leakbound.models import Model, Scripted
+from leakbound.privacy import PureDP
+from leakbound.tasks import Context, Job, Task, Votes
+
+COINS = np.random.default_rng(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Coins(ReportNoisyMax):
+    """Every partition flips a coin and looks at no row: true epsilon 0."""
+
+    name: ClassVar[str] = "coins"
+
+    def collect(
+        self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model
+    ) -> list[Votes]:  # type: ignore[override]
+        yes = [int(COINS.binomial(self.partitions, 0.5)) for _ in jobs]
+        return [Votes((k, self.partitions - k, 0)) for k in yes]
+
+
+def test_an_exact_loss_given_random_votes_decides_nothing(
+    rows: Context, leaky: Scripted, tmp_path: Path
+) -> None:
+    """It was a violation, "exactly", at any claim."""
+    result = leakbound.audit(
+        rows, mechanism=Coins.calibrated(1.0, 1e-5, partitions=10), model=leaky, pairs=40,
+        simulations=4000, out=tmp_path,
+    )  # fmt: skip
+    assert result.verdict != "violation", str(result)
+    assert result.estimate("exact").kind == "point_estimate"
+
+
+def test_an_early_end_is_a_number_of_pairs_that_a_result_chose(
+    rows: Context, leaky: Scripted, tmp_path: Path
+) -> None:
+    given: dict[str, Any] = {"model": leaky, "shots": 4, "out": tmp_path, "simulations": 200}
+    early = leakbound.audit(rows, pairs=100, stop_when_rejected=True, **given)
+    assert early.counts["pairs"] < 100
+    with pytest.raises(UsageError, match="fixed before any result is seen"):
+        leakbound.audit(rows, pairs=early.counts["pairs"], estimator="unconditional", **given)
+
+
+def test_declaring_0_dp_spares_no_system_the_control(rows: Context, tmp_path: Path) -> None:
+    """120 of 120 answers unreadable: it was no violation, and every gate passed."""
+    result = leakbound.audit(
+        rows, system=lambda context, query: context[0].label, guarantee=PureDP(0.0), pairs=60,
+        shots=6, out=tmp_path, simulations=0,
+    )  # fmt: skip
+    assert result.reason == "unreadable_answers"
+
+
+class Slow:
+    """Says nothing, and takes the longer the longer its context is, as every model does."""
+
+    def answer(self, context: Context, query: str) -> dict[str, object]:
+        return {"text": "I cannot help.", "seconds": sum(len(row.text) for row in context) / 1000}
+
+
+def test_time_that_follows_the_length_of_a_context_is_no_sight(
+    rows: Context, tmp_path: Path
+) -> None:
+    result = leakbound.audit(
+        rows, system=Slow(), query="repeat", pairs=20, shots=6, out=tmp_path, simulations=0
+    )
+    assert result.verdict != "no_violation"
+    assert result.controls is not None
+    assert not result.controls.seen
+
+
+def test_a_design_with_replies_weighs_the_score_as_its_audit_does() -> None:
+    plain = TrialDesign(Claim(1.0, 1e-5), pairs=40)
+    replies = TrialDesign(Claim(1.0, 1e-5), pairs=40, replies=True)
+    estimator = EProcess()
+    alone, half = (estimator.pairs_needed(design) or 0 for design in (plain, replies))
+    assert alone < half
+    smaller, larger = (estimator.largest_certifiable(d, 40).epsilon for d in (replies, plain))
+    assert 0 < smaller < larger
+    assert estimator.power(replies, 40, 2.0) <= estimator.power(plain, 40, 2.0)
+
+
+def test_observations_and_queries_show_no_text() -> None:
+    shown = Observations(0, 1, text_pairs=(("HIV positive", "no"),))
+    assert "HIV" not in repr(shown)
+
+
+@pytest.mark.parametrize(("word", "kept"), [("7", "█"), ("e", "█"), ("4e71", "4e71")])
+def test_short_words_of_other_rows_are_no_part_of_a_canary(word: str, kept: str) -> None:
+    assert _blot(word, "94e71b3c7d") == kept
