@@ -71,12 +71,12 @@ def _witness(replies: Sequence[ReplyPair]) -> float | None:
     if not known:
         return None
     member, nonmember = (np.stack(side) for side in zip(*known, strict=True))
-    told = [
+    p_values = [
         rank_test(high.tolist(), low.tolist(), two_sided=True)
         for high, low in zip(member.T, nonmember.T, strict=True)
         if not (np.isnan(high).any() or np.isnan(low).any())
     ]
-    return min(1.0, len(told) * min(told, default=1.0))
+    return min(1.0, len(p_values) * min(p_values, default=1.0))
 
 
 def _scalars(reply: StoredReply) -> npt.NDArray[np.float64]:

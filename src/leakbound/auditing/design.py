@@ -154,10 +154,7 @@ class Pairs(Sequence[Pair]):
     def __getitem__(self, at: int | slice) -> Pair | Pairs:
         if isinstance(at, slice):
             return replace(self, places=self.places[at])
-        return _pair(
-            self.places[at], self.rows, self.task, self.attack, self.shots, self.seed, *self.labels,
-            self.repeated, self.copies,
-        )  # fmt: skip
+        return _pair(self.places[at], self)
 
     def controls(self, number: int) -> Controls:
         """Contexts that any attack which sees anything tells apart.
@@ -194,11 +191,7 @@ class Controls(Sequence[Pair]):
         places = range(self.number)
         if isinstance(at, slice):
             return [self[one] for one in places[at]]
-        base = self.pairs
-        return _control(
-            places[at] - self.number, base.rows, base.task, base.attack, base.shots, base.seed,
-            *base.labels,
-        )  # fmt: skip
+        return _control(places[at] - self.number, self.pairs)
 
 
 def design(
@@ -231,34 +224,23 @@ def design(
     return Pairs(rows, task, attack, shots, seed, label_order(rows), range(pairs), repeated, copies)
 
 
-def _pair(
-    index: int,
-    rows: Context,
-    task: Task,
-    attack: Attack,
-    shots: int,
-    seed: int,
-    rare: str,
-    common: str,
-    repeated: float = 0.0,
-    copies: Copies = Copies(),
-) -> Pair:
-    rng = generator(seed, "design", index)
-    context, canary, asked = _asked(rows, task, attack, shots, rare, common, rng)
-    position = shots if attack.insertion == "add" else int(rng.integers(shots))
+def _pair(index: int, pairs: Pairs) -> Pair:
+    rng, insertion = generator(pairs.seed, "design", index), pairs.attack.insertion
+    context, canary, asked = _asked(pairs, rng)
+    position = pairs.shots if insertion == "add" else int(rng.integers(pairs.shots))
     draw = int(rng.integers(1 << 31))
-    for place in copies.places(position, rng):
-        context = _insert(context, canary, place, _copied(attack.insertion))
-    member = _insert(context, canary, position, attack.insertion)
-    out_first = bool(generator(seed, "order", index).integers(2))
+    for place in pairs.copies.places(position, rng):
+        context = _insert(context, canary, place, _copied(insertion))
+    member = _insert(context, canary, position, insertion)
+    out_first = bool(generator(pairs.seed, "order", index).integers(2))
     pair = Pair(
         index, Job(member, asked.query), Job(context, asked.query), asked, canary, position, draw,
         out_first,
     )  # fmt: skip
-    again = generator(seed, "state", index)
-    if again.random() >= repeated:
+    again = generator(pairs.seed, "state", index)
+    if again.random() >= pairs.repeated:
         return pair
-    others = [_asked(rows, task, attack, shots, rare, common, again) for _ in range(_few(again))]
+    others = [_asked(pairs, again) for _ in range(_few(again))]
     neutral = (Job(context, other.query) for _, _, other in others)
     return replace(pair, repeat=(*neutral, pair.in_order[0]))
 
@@ -269,18 +251,9 @@ def _few(rng: np.random.Generator) -> int:
     return int(rng.integers(3))
 
 
-def _control(
-    index: int,
-    rows: Context,
-    task: Task,
-    attack: Attack,
-    shots: int,
-    seed: int,
-    rare: str,
-    common: str,
-) -> Pair:
-    rng = generator(seed, "control", -index)
-    context, canary, asked = _asked(rows, task, attack, shots, rare, common, rng)
+def _control(index: int, pairs: Pairs) -> Pair:
+    rng = generator(pairs.seed, "control", -index)
+    context, canary, asked = _asked(pairs, rng)
     return Pair(
         index, Job(_planted(context, canary), asked.query), Job(context, asked.query), asked,
         canary, 0, int(rng.integers(1 << 31)), bool(rng.integers(2)),
@@ -294,17 +267,15 @@ def _planted(context: Context, canary: Example) -> Context:
     return (*(canary for _ in range(copies)), *context[copies:])
 
 
-def _asked(
-    rows: Context, task: Task, attack: Attack, shots: int, rare: str, common: str,
-    rng: np.random.Generator,
-) -> tuple[Context, Example, RenderedQuery]:  # fmt: skip
+def _asked(pairs: Pairs, rng: np.random.Generator) -> tuple[Context, Example, RenderedQuery]:
     """A context without the canary, a canary, and the query about it."""
-    *chosen, spare = rng.choice(len(rows), size=shots + 1, replace=False)
+    rows, attack, (rare, common) = pairs.rows, pairs.attack, pairs.labels
+    *chosen, spare = rng.choice(len(rows), size=pairs.shots + 1, replace=False)
     wrong = attack.canary.mislabels and rows[spare].label == rare
     canary = attack.canary.make(rows[spare], common if wrong else rare, rng)
     _require_form(canary, rows[spare], attack.canary.name)
-    asked = attack.query.render(canary, task, rare, common)
-    _require_answer(asked, task)
+    asked = attack.query.render(canary, pairs.task, rare, common)
+    _require_answer(asked, pairs.task)
     return tuple(rows[i] for i in chosen), canary, asked
 
 

@@ -146,10 +146,9 @@ class Prepared:
 
     @property
     def _shows_replies(self) -> bool:
-        """Whether users see free texts, or metadata that a service sends beside its answer."""
-        if isinstance(self.mechanism, SystemMechanism):
-            return self.attack.query.free or self.mechanism.sends_metadata
-        return self.attack.query.free and isinstance(self.cost, NonPrivate)
+        """Whether users see free texts; metadata beside labels show in the control replies."""
+        system = isinstance(self.mechanism, SystemMechanism)
+        return self.attack.query.free and (system or isinstance(self.cost, NonPrivate))
 
     def _noise_levels(self, voters: int) -> list[float]:
         mu = self.cost.mu if isinstance(self.cost, Gaussian) else None

@@ -54,11 +54,6 @@ class HttpSystem(AsyncSystem):
         """1 for a service that stores a context, else 64."""
         return 1 if self._config.setup or self._config.teardown else TOGETHER
 
-    @property
-    def sends_metadata(self) -> bool:
-        """Whether the configuration names metadata beside the answer."""
-        return any(self._config.paths.values())
-
     async def open_async(self, context: Context) -> HttpSession:
         """Send `setup`, if there is one.
 

@@ -21,7 +21,6 @@ from leakbound.models.content import text_only
 from leakbound.privacy import Guarantee, NonPrivate
 from leakbound.stats.witness import ReplyFacts
 from leakbound.systems.callable import Answerer, as_system
-from leakbound.systems.http import HttpSystem
 from leakbound.systems.protocol import AsyncSystem, Reply, System
 from leakbound.systems.replies import as_reply
 from leakbound.tasks import (
@@ -75,11 +74,6 @@ class SystemMechanism(MechanismBase):
     def stateless(self) -> bool:
         """Whether the system says that it keeps no state: it takes several sessions at once."""
         return isinstance(self.system, AsyncSystem) and self.system.concurrency > 1
-
-    @property
-    def sends_metadata(self) -> bool:
-        """Whether its configuration names metadata beside the answer, such as tokens."""
-        return isinstance(self.system, HttpSystem) and self.system.sends_metadata
 
     def recalibrated(self, epsilon: float, delta: float) -> Self:
         """The mechanism itself: nobody knows how to change the noise of a system.
