@@ -5,7 +5,7 @@ VENV ?= .venv
 TORCH_PIP ?=
 BIN := $(VENV)/bin
 
-.PHONY: install quick check lint types layers laws test flaky demo bench bench-influence coverage findings utility \
+.PHONY: install quick check lint types layers laws test test-hosts flaky demo bench bench-influence coverage findings utility \
 	attack-table canary-grid pocket-train pocket-eval vision-train vision-eval vision-table readme-table docs \
 	catalogue pictures witness clean
 
@@ -27,7 +27,7 @@ demo: $(VENV)/installed-local
 
 # Under a minute on two cores: the tests that load no model and start no process.
 quick: install
-	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist loadfile -m "not slow and not torch and not process"
+	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist loadfile -m "not slow and not hosts and not torch and not process"
 
 check: install lint types layers laws
 
@@ -46,6 +46,10 @@ laws:
 
 test: install
 	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist loadfile
+
+# Tests marked `hosts`: clusters, servers and databases of others.
+test-hosts: install
+	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist loadfile -m hosts
 
 # The suite N times in random order, beside LOAD busy processes. TESTS: paths, or options of pytest.
 N ?= 10

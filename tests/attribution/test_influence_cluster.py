@@ -11,6 +11,8 @@ from commands import cli
 pytest.importorskip("ray", reason="Ray is not installed (the extra ray)")
 pytest.importorskip("torch")
 
+pytestmark = pytest.mark.hosts
+
 
 def test_influence_over_a_cluster_has_the_bytes_of_one_process(tmp_path: Path) -> None:
     lines = [

@@ -35,6 +35,8 @@ from leakbound.tasks import Context
 
 pytest.importorskip("ray", reason="Ray is not installed (the extra ray)")
 
+pytestmark = pytest.mark.hosts
+
 # Workers stop at 40 of 120 calls, until three have made calls: then one was killed and replaced.
 SYSTEM = """
 import os, time

@@ -112,6 +112,7 @@ def test_the_same_bytes(way: Callable[[Path], None], alone: str, tmp_path: Path)
     assert results(tmp_path) == alone
 
 
+@pytest.mark.hosts
 def test_the_same_bytes_on_a_cluster_of_two_nodes(alone: str, tmp_path: Path, address: str) -> None:
     audit(tmp_path, "--ray", address)
     assert results(tmp_path) == alone

@@ -61,6 +61,7 @@ def port() -> int:
     raise AssertionError("no port is free")
 
 
+@pytest.mark.hosts
 def test_transformers_serve_is_found_out(port: int) -> None:
     """It takes log-probability fields and temperatures, and does nothing with them."""
     pytest.importorskip("fastapi")

@@ -149,8 +149,11 @@ def rates() -> Floats:
     return np.unique(np.concatenate([inner, small, 1 - small]))
 
 
-@pytest.mark.parametrize("delta", [0.0, 1e-5, 0.1])
-@pytest.mark.parametrize(("n", "m"), [(1, 1), (5, 5), (10, 10), (7, 13), (20, 20)])
+@pytest.mark.parametrize(
+    ("n", "m", "delta"),
+    [*((n, m, d) for n, m in [(1, 1), (5, 5), (10, 10), (7, 13)] for d in (0.0, 1e-5, 0.1)),
+     (20, 20, 1e-5)],
+)  # fmt: skip
 def test_the_true_error_never_exceeds_what_is_allowed(n: int, m: int, delta: float) -> None:
     for epsilon in (0.0, 0.5, 1.0, 2.0, 4.0):
         edges = [(p, edge_q(p, epsilon, delta)) for p in rates()]
@@ -159,11 +162,12 @@ def test_the_true_error_never_exceeds_what_is_allowed(n: int, m: int, delta: flo
 
 @pytest.mark.slow
 @pytest.mark.parametrize("delta", [0.0, 1e-5, 0.1])
-def test_the_true_error_never_exceeds_what_is_allowed_at_50(delta: float) -> None:
-    test_the_true_error_never_exceeds_what_is_allowed(50, 50, delta)
+@pytest.mark.parametrize("n", [20, 50])
+def test_the_true_error_never_exceeds_what_is_allowed_at_more(n: int, delta: float) -> None:
+    test_the_true_error_never_exceeds_what_is_allowed(n, n, delta)
 
 
-@pytest.mark.parametrize(("n", "m"), [(5, 5), (7, 13), (20, 20)])
+@pytest.mark.parametrize(("n", "m"), [(5, 5), (7, 13), (13, 13)])
 def test_the_true_error_of_the_bound_on_mu(n: int, m: int) -> None:
     for mu in (0.0, 0.3, 1.0, 2.0, 4.0):
         edges = [(p, float(ndtr(ndtri(p) - mu))) for p in rates()[1:-1]]
@@ -208,7 +212,7 @@ def test_more_errors_never_raise_the_bound() -> None:
     assert (np.diff(values, axis=1) <= RESOLUTION).all()
 
 
-@pytest.mark.parametrize(("n", "claim", "delta"), [(5, 0.5, 0.0), (10, 1.0, 1e-5), (20, 1.0, 0.1)])
+@pytest.mark.parametrize(("n", "claim", "delta"), [(5, 0.5, 0.0), (10, 1.0, 1e-5), (20, 1.0, 1e-5)])
 @pytest.mark.parametrize("true", [1.0, 2.0, 4.0])
 def test_the_power_is_that_of_all_outcomes(n: int, claim: float, delta: float, true: float) -> None:
     wrong, k = 1 / (1 + math.exp(true)), np.arange(n + 1)

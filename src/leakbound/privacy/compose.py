@@ -156,6 +156,11 @@ def subsampled_gaussian_epsilon(sigma: float, rate: float, steps: int, delta: fl
     delta_value(delta)
     if whole_number("steps", steps) == 0 or rate == 0:
         return 0.0
+    return _subsampled_epsilon(sigma, rate, steps, delta)
+
+
+@lru_cache(1024)  # a PLD takes a third of a second, and a ledger asks for the same one each time
+def _subsampled_epsilon(sigma: float, rate: float, steps: int, delta: float) -> float:
     try:
         from dp_accounting.pld import privacy_loss_distribution as pld
     except ImportError:
