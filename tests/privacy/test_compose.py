@@ -52,13 +52,15 @@ def test_gaussian_composition_agrees_with_dp_accounting(
 
 @settings(max_examples=15, deadline=None)
 @given(st.floats(0.01, 2), st.floats(1e-8, 1e-3))
-def test_zcdp_is_never_below_the_renyi_accountant(rho: float, delta: float) -> None:
+def test_zcdp_agrees_with_the_renyi_accountant(rho: float, delta: float) -> None:
+    """It converts as tightly; its grid of orders costs it a thousandth."""
     accounting = pytest.importorskip("dp_accounting")
     accountant = pytest.importorskip("dp_accounting.rdp").RdpAccountant(
         np.linspace(1.01, 200, 2000)
     )
     accountant.compose(accounting.ZCDpEvent(rho))
-    assert zcdp_epsilon(rho, delta) >= accountant.get_epsilon(delta) - 1e-9
+    oracle = accountant.get_epsilon(delta)
+    assert oracle * (1 - 1e-3) <= zcdp_epsilon(rho, delta) <= oracle + 1e-9
 
 
 @given(st.floats(0.05, 3), st.integers(1, 100), DELTA, st.floats(1.0, 3.0))

@@ -7,7 +7,8 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from leakbound.mechanisms.tokens import finite
+from leakbound.mechanisms.tokens import finite, is_failed
+from leakbound.privacy import share_down, zcdp_rho
 from leakbound.stats import CategoricalLaw
 
 __all__ = [
@@ -56,7 +57,8 @@ def clipped_log_probabilities(scores: npt.ArrayLike, clip: float) -> Floats:
         clip: C, above 0.
 
     Returns:
-        ln of the probabilities over the last axis, clamped to [-C, 0].
+        ln of the probabilities over the last axis, clamped to [-C, 0]; -C throughout where every
+        candidate is impossible, as in a call that failed.
 
     Guarantee:
         Whatever the scores are, two rows differ by at most C in each entry.
@@ -68,7 +70,7 @@ def clipped_log_probabilities(scores: npt.ArrayLike, clip: float) -> Floats:
     raw = finite(scores)
     top = raw.max(-1, keepdims=True)
     log_p = raw - top - np.log(np.exp(raw - top).sum(-1, keepdims=True))
-    return np.asarray(np.clip(log_p, -clip, 0.0))
+    return np.where(is_failed(raw)[..., None], -clip, np.clip(log_p, -clip, 0.0))
 
 
 def epsilon_per_choice(epsilon: float, delta: float, count: int) -> float:
@@ -81,26 +83,22 @@ def epsilon_per_choice(epsilon: float, delta: float, count: int) -> float:
 
     Returns:
         The larger of epsilon/count (basic composition) and what zCDP allows: count e^2/8 = rho with
-        rho + 2 sqrt(rho ln(1/delta)) = epsilon, rounded down.
+        rho of `zcdp_rho`; rounded down.
 
     Guarantee:
         `count` mechanisms of that bounded range compose to (epsilon, delta)-DP under the relation
         of each.
 
     Reference:
-        Cesar and Rogers, "Bounding, concentrating, and truncating" (ALT 2021); Bun and Steinke
-        (TCC 2016), Proposition 1.3.
+        Cesar and Rogers, "Bounding, concentrating, and truncating" (ALT 2021); Canonne, Kamath and
+        Steinke (NeurIPS 2020), Proposition 12.
 
     Examples:
         >>> epsilon_per_choice(2.0, 0.0, 8)
         0.25
         >>> round(epsilon_per_choice(2.0, 1e-5, 8), 4)
-        0.2829
+        0.329
     """
-    basic = epsilon / count
-    if delta == 0:
-        return basic
-    log = math.log(1 / delta)
-    root = math.sqrt(log + epsilon) - math.sqrt(log)
     # the last factor outweighs rounding, so that the composition never exceeds epsilon
-    return max(basic, root * math.sqrt(8 / count) * (1 - 1e-12))
+    concentrated = math.sqrt(8 * zcdp_rho(epsilon, delta) / count) * (1 - 1e-12)
+    return max(share_down(epsilon, count), concentrated)

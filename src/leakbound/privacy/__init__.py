@@ -9,6 +9,7 @@ from leakbound.privacy.compose import (
     pure_composition_epsilon,
     subsampled_gaussian_epsilon,
 )
+from leakbound.privacy.concentrated import zcdp_epsilon, zcdp_rho
 from leakbound.privacy.gaussian import (
     calibrate_gaussian,
     gaussian_epsilon,
@@ -30,8 +31,8 @@ from leakbound.privacy.guarantee import (
     leaves,
     self_compose,
     trade_off,
-    zcdp_epsilon,
 )
+from leakbound.privacy.rounding import share_down, sum_up
 
 __all__ = [
     "ApproxDP",
@@ -54,7 +55,10 @@ __all__ = [
     "leaves",
     "pure_composition_epsilon",
     "self_compose",
+    "share_down",
     "subsampled_gaussian_epsilon",
+    "sum_up",
     "trade_off",
     "zcdp_epsilon",
+    "zcdp_rho",
 ]

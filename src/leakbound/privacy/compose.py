@@ -14,7 +14,9 @@ from leakbound._check import count as whole_number
 from leakbound._check import delta_value, epsilon_value, positive, within
 from leakbound._install import install_hint
 from leakbound.errors import UsageError
-from leakbound.privacy.guarantee import Relation, zcdp_epsilon
+from leakbound.privacy.concentrated import zcdp_epsilon
+from leakbound.privacy.guarantee import Relation
+from leakbound.privacy.rounding import ROUNDING
 
 __all__ = [
     "Subsampled",
@@ -68,15 +70,17 @@ def pure_composition_epsilon(epsilon: float, count: int, delta: float) -> float:
 
 
 def _response_profile(epsilon: float, n: int) -> Callable[[float], float]:
-    """delta(e) of randomised response, n times."""
+    """delta(e) of randomised response, n times, and what rounding may have lost."""
     k = np.arange(n + 1)
     loss = epsilon * (2 * k - n)
     choose = gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
     log_mass = choose + k * log_expit(epsilon) + (n - k) * log_expit(-epsilon)
 
+    lost = ROUNDING * (1 + gammaln(n + 1) - n * log_expit(-epsilon) + n * epsilon)
+
     def profile(e: float) -> float:
         above = loss > e
-        return float((np.exp(log_mass[above]) * -np.expm1(e - loss[above])).sum())
+        return float((np.exp(log_mass[above]) * (lost - np.expm1(e - loss[above]))).sum())
 
     return profile
 

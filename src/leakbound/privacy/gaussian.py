@@ -19,6 +19,7 @@ from scipy.special import log_ndtr, ndtr, ndtri
 
 from leakbound._check import at_least, delta_value, epsilon_value, positive
 from leakbound.errors import UsageError
+from leakbound.privacy.rounding import ROUNDING
 
 __all__ = ["calibrate_gaussian", "gaussian_epsilon", "gdp_delta", "gdp_epsilon", "gdp_trade_off"]
 
@@ -92,11 +93,11 @@ def gdp_epsilon(mu: float, delta: float) -> float:
     """
     at_least("mu", mu, 0.0)
     delta_value(delta)
-    if mu == 0 or gdp_delta(0.0, mu) <= delta:
+    if mu == 0 or _delta_above(0.0, mu) <= delta:
         return 0.0
     if delta == 0 or math.isinf(mu):
         return math.inf
-    return _smallest(lambda e: float(gdp_delta(e, mu)) <= delta)
+    return _smallest(lambda e: _delta_above(e, mu) <= delta)
 
 
 def gaussian_epsilon(sigma: float, sensitivity: float, delta: float) -> float:
@@ -173,7 +174,16 @@ def calibrate_gaussian(
         return sensitivity * math.sqrt(2 * math.log(1.25 / delta)) / epsilon
     if method != "analytic":
         raise UsageError(f"method is {method!r}; it must be 'analytic' or 'classical'.")
-    return sensitivity * _smallest(lambda s: float(gdp_delta(epsilon, 1 / s)) <= delta)
+    sigma = sensitivity * _smallest(lambda s: _delta_above(epsilon, 1 / s) <= delta)
+    return math.nextafter(sigma, math.inf)
+
+
+def _delta_above(epsilon: float, mu: float) -> float:
+    """`gdp_delta` and what rounding may have lost, so that bisections end on the safe side."""
+    m = min(mu, LARGEST_MU)
+    first, second = log_ndtr(m / 2 - epsilon / m), epsilon + log_ndtr(-m / 2 - epsilon / m)
+    lost = ROUNDING * (1 + abs(first) + abs(second) + epsilon)
+    return float(math.exp(first) * (lost - math.expm1(min(second - first, 0.0))))
 
 
 def gdp_trade_off(fpr: npt.ArrayLike, mu: float) -> Floats:

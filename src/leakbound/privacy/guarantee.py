@@ -12,7 +12,9 @@ import numpy.typing as npt
 
 from leakbound._check import at_least, delta_value, epsilon_value, positive, within
 from leakbound.errors import UsageError
+from leakbound.privacy.concentrated import zcdp_epsilon
 from leakbound.privacy.gaussian import Floats, gdp_epsilon, gdp_trade_off
+from leakbound.privacy.rounding import sum_up
 
 __all__ = [
     "ZCDP",
@@ -28,7 +30,6 @@ __all__ = [
     "leaves",
     "self_compose",
     "trade_off",
-    "zcdp_epsilon",
 ]
 
 Relation = Literal["replace_one", "add_remove"]
@@ -57,36 +58,6 @@ class Guarantee(Protocol):
 
     def describe(self) -> str:
         """One line for reports."""
-
-
-def zcdp_epsilon(rho: float, delta: float) -> float:
-    """epsilon(delta) of rho-zCDP: rho + 2 sqrt(rho ln(1/delta)).
-
-    Args:
-        rho: Parameter of zero-concentrated DP, at least 0.
-        delta: Failure probability in [0, 1).
-
-    Returns:
-        epsilon; 0 where rho = 0, infinity where delta = 0 < rho.
-
-    Raises:
-        UsageError: If rho is negative or delta lies outside [0, 1).
-
-    Guarantee:
-        A rho-zCDP mechanism is (epsilon, delta)-DP under the same relation.
-
-    Reference:
-        Bun and Steinke, "Concentrated differential privacy" (TCC 2016), Proposition 1.3.
-
-    Examples:
-        >>> round(zcdp_epsilon(0.1, 1e-5), 3)
-        2.246
-    """
-    at_least("rho", rho, 0.0)
-    delta_value(delta)
-    if rho == 0:
-        return 0.0
-    return math.inf if delta == 0 else rho + 2 * math.sqrt(rho * math.log(1 / delta))
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,6 +301,21 @@ class NonPrivate:
         return "no guarantee"
 
 
+Kinds = tuple[type, ...]
+# Which parts add in mu^2 and which in rho; the others add in epsilon.
+SUMS: tuple[tuple[Kinds, Kinds], ...] = (
+    ((Gaussian,), (ZCDP,)),
+    ((Gaussian,), (ZCDP, BoundedRange)),
+    ((), (ZCDP, BoundedRange, Gaussian)),
+)
+
+
+def _rho(part: Guarantee) -> float:
+    if isinstance(part, Gaussian):
+        return part.mu**2 / 2
+    return part.rho if isinstance(part, ZCDP | BoundedRange) else 0.0
+
+
 @dataclass(frozen=True, slots=True)
 class Composed:
     """Guarantee of several adaptively chosen releases over one context.
@@ -364,9 +350,9 @@ class Composed:
     def epsilon(self, delta: float) -> float:
         """epsilon of the composition.
 
-        Exact for Gaussian parts alone; otherwise the parts share delta evenly. Exponential
-        mechanisms are counted as pure or as zCDP, whichever gives less: both hold for tokens
-        chosen adaptively.
+        Exact for Gaussian parts alone; otherwise the parts share delta evenly. The least of three
+        sums is taken, each of which holds for parts that are chosen adaptively: exponential
+        mechanisms counted as pure, counted as zCDP, and Gaussian ones counted as zCDP, too.
 
         Args:
             delta: Failure probability in [0, 1).
@@ -375,22 +361,16 @@ class Composed:
             epsilon of all releases together.
         """
         delta_value(delta)
-        return min(self._epsilon(delta, ranged) for ranged in (False, True))
+        return min(self._epsilon(delta, gdp, zcdp) for gdp, zcdp in SUMS)
 
-    def _epsilon(self, delta: float, ranged: bool) -> float:
-        kinds = (Gaussian, ZCDP, BoundedRange) if ranged else (Gaussian, ZCDP)
-        mu = math.sqrt(sum(p.mu**2 for p in self.parts if isinstance(p, Gaussian)))
-        rho = sum(
-            p.rho for p in self.parts if isinstance(p, ZCDP | BoundedRange) and isinstance(p, kinds)
-        )
-        rest = [p for p in self.parts if not isinstance(p, kinds)]
+    def _epsilon(self, delta: float, gdp: Kinds, zcdp: Kinds) -> float:
+        mu = math.sqrt(2 * sum_up(_rho(p) for p in self.parts if isinstance(p, gdp)))
+        rho = sum_up(_rho(p) for p in self.parts if isinstance(p, zcdp))
+        rest = [p for p in self.parts if not isinstance(p, gdp + zcdp)]
         shares = (mu > 0) + (rho > 0) + sum(not isinstance(p, PureDP | BoundedRange) for p in rest)
         share = delta / max(1, shares)
-        return (
-            gdp_epsilon(mu, share)
-            + zcdp_epsilon(rho, share)
-            + sum(p.value if isinstance(p, BoundedRange) else p.epsilon(share) for p in rest)
-        )
+        values = (p.value if isinstance(p, BoundedRange) else p.epsilon(share) for p in rest)
+        return sum_up([gdp_epsilon(mu, share), zcdp_epsilon(rho, share), *values])
 
     def describe(self) -> str:
         """One line for reports."""

@@ -1,0 +1,103 @@
+"""Zero-concentrated differential privacy: its conversion to (epsilon, delta), and the inverse."""
+
+from __future__ import annotations
+
+import math
+
+from leakbound._check import at_least, delta_value, positive
+from leakbound.privacy.rounding import ROUNDING
+
+__all__ = ["zcdp_epsilon", "zcdp_rho"]
+
+HALVINGS = 200  # reach the last bit of a float from any bracket in use
+
+
+def zcdp_epsilon(rho: float, delta: float) -> float:
+    """epsilon(delta) of rho-zCDP, by the tight conversion.
+
+    The smallest value over orders a > 1 of a rho + ln(1 - 1/a) + (ln(1/delta) - ln a)/(a - 1). The
+    best order solves rho (a - 1)^2 + ln a = ln(1/delta), and any other one is valid, too.
+
+    Args:
+        rho: Parameter of zero-concentrated DP, at least 0.
+        delta: Failure probability in [0, 1).
+
+    Returns:
+        epsilon, rounded up; 0 where rho = 0, infinity where delta = 0 < rho.
+
+    Raises:
+        UsageError: If rho is negative or delta lies outside [0, 1).
+
+    Guarantee:
+        A rho-zCDP mechanism is (epsilon, delta)-DP under the same relation.
+
+    Reference:
+        Canonne, Kamath and Steinke, "The discrete Gaussian for differential privacy" (NeurIPS
+        2020), Proposition 12. It is 10 to 23 % below rho + 2 sqrt(rho ln(1/delta)) of Bun and
+        Steinke (TCC 2016) at budgets in use.
+
+    Examples:
+        >>> round(zcdp_epsilon(0.1, 1e-5), 3)
+        1.914
+    """
+    at_least("rho", rho, 0.0)
+    delta_value(delta)
+    if rho == 0:
+        return 0.0
+    if delta == 0 or math.isinf(rho):
+        return math.inf
+    log = -math.log(delta)
+    above = _best_order(rho, log)
+    terms = (rho, above * rho, -math.log1p(1 / above), log / above, -math.log1p(above) / above)
+    return max(0.0, math.fsum(terms) + ROUNDING * max(map(abs, terms)))
+
+
+def _best_order(rho: float, log: float) -> float:
+    """The best order less 1."""
+    low, high = 0.0, math.sqrt(log / rho)
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        if not low < middle < high:
+            break
+        small = rho * middle**2 + math.log1p(middle) < log
+        low, high = (middle, high) if small else (low, middle)
+    return high
+
+
+def zcdp_rho(epsilon: float, delta: float) -> float:
+    """The largest rho whose zCDP stays within (epsilon, delta): the inverse of `zcdp_epsilon`.
+
+    Args:
+        epsilon: Privacy parameter, above 0.
+        delta: Failure probability in [0, 1).
+
+    Returns:
+        rho, rounded down; 0 where delta = 0.
+
+    Raises:
+        UsageError: If epsilon is not a finite number above 0, or delta lies outside [0, 1).
+
+    Guarantee:
+        A mechanism that satisfies rho-zCDP is (epsilon, delta)-DP under the same relation.
+
+    Reference:
+        Canonne, Kamath and Steinke (NeurIPS 2020), Proposition 12.
+
+    Examples:
+        >>> rho = zcdp_rho(2.0, 1e-5)
+        >>> round(rho, 4), zcdp_epsilon(rho, 1e-5) <= 2.0
+        (0.1083, True)
+    """
+    positive("epsilon", epsilon)
+    delta_value(delta)
+    if delta == 0:
+        return 0.0
+    low, high = 0.0, epsilon
+    while zcdp_epsilon(high, delta) <= epsilon:
+        low, high = high, 2 * high
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        if not low < middle < high:
+            break
+        low, high = (middle, high) if zcdp_epsilon(middle, delta) <= epsilon else (low, middle)
+    return low

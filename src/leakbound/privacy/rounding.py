@@ -1,0 +1,61 @@
+"""Sums and shares of a budget whose rounding never promises more privacy than there is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from fractions import Fraction
+
+__all__ = ["ROUNDING", "share_down", "sum_up"]
+
+# What a logarithm of Phi, or a sum of a few floats, may lose, relative to its largest term: 16
+# units in the last place, several times what was ever seen against 50 digits.
+ROUNDING = 16 * 2.0**-53
+
+
+def sum_up(values: Iterable[float]) -> float:
+    """The smallest float that is no less than the exact sum.
+
+    Args:
+        values: Numbers of at least 0, such as the epsilons of releases; infinity is allowed.
+
+    Returns:
+        Their sum, rounded up.
+
+    Guarantee:
+        A budget that this sum fits into is never exceeded by rounding.
+
+    Examples:
+        >>> sum([0.1] * 10), sum_up([0.1] * 10)
+        (0.9999999999999999, 1.0000000000000002)
+    """
+    parts = list(values)
+    total = math.fsum(parts)
+    if math.isinf(total):
+        return total
+    return math.nextafter(total, math.inf) if math.fsum([*parts, -total]) > 0 else total
+
+
+def share_down(total: float, count: int) -> float:
+    """The largest float whose `count`-fold does not exceed a total.
+
+    Args:
+        total: What is shared, at least 0.
+        count: Number of shares, at least 1.
+
+    Returns:
+        One share, rounded down.
+
+    Guarantee:
+        `sum_up([share] * count)` never exceeds the total.
+
+    Examples:
+        >>> sum_up([share_down(0.1, 7)] * 7) <= 0.1
+        True
+    """
+    share = total / count
+    if math.isinf(share):
+        return share
+    while Fraction(share) * count > Fraction(total):
+        share = math.nextafter(share, 0.0)
+    return share
