@@ -11,9 +11,11 @@ from pathlib import Path
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
 
+import numpy as np
+
 from leakbound._catalogue import construct, option_types
-from leakbound.errors import UsageError
-from leakbound.models import Model, Request
+from leakbound.errors import TargetError, UsageError
+from leakbound.models import Model, Request, ScoreLabels
 from leakbound.privacy import Guarantee
 from leakbound.tasks import Mechanism, Outputs, Query, Task
 
@@ -231,7 +233,9 @@ def _plain(mechanism: object, name: str) -> object:
 
 
 def answer_each(model: Model, groups: Sequence[Sequence[Request[R]]]) -> list[list[R]]:
-    """Replies to several groups of requests, sent as one batch.
+    """Replies to several groups of requests, sent as one batch; a failure of one is raised.
+
+    A mechanism with a guarantee uses `total_calls.answer_total`, which gives a value for each.
 
     Args:
         model: Answers the requests.
@@ -239,9 +243,28 @@ def answer_each(model: Model, groups: Sequence[Sequence[Request[R]]]) -> list[li
 
     Returns:
         Replies in groups of the same sizes.
+
+    Raises:
+        TargetError: If the model fails, or does not show the score of a label.
     """
-    replies = iter(model.answer([request for group in groups for request in group]))
+    flat = [request for group in groups for request in group]
+    answers = model.answer(flat)
+    for request, answer in zip(flat, answers, strict=True):
+        if isinstance(request, ScoreLabels):
+            _require_shown(answer)
+    replies = iter(answers)
     return [[next(replies) for _ in group] for group in groups]
+
+
+def _require_shown(scores: object) -> None:
+    hidden = np.isnan(np.asarray(scores, float))
+    if hidden.any():
+        raise TargetError(
+            f"label number {int(hidden.argmax()) + 1} of {hidden.size} is not one of the next "
+            "tokens that the model shows, so it has no score; rename it to a word of one token, "
+            "state a higher top_logprobs if the endpoint allows it, or use a mechanism that reads "
+            "answers."
+        )
 
 
 def code_fingerprint(kind: type) -> str:

@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from leakbound._check import positive
-from leakbound.mechanisms.base import CalibratedMechanism, GaussianCalibration, answer_each
+from leakbound.mechanisms.base import CalibratedMechanism, GaussianCalibration
 from leakbound.mechanisms.single import answer_tokens, partition_requests
+from leakbound.mechanisms.total_calls import answer_total
 from leakbound.models import Complete, Embed, Model
 from leakbound.privacy import Gaussian, calibrate_gaussian
 from leakbound.tasks import (
@@ -173,15 +174,19 @@ class EmbeddingMean(CalibratedMechanism):
             model: Answers the requests.
 
         Returns:
-            The mean embedding of each job, with candidates and their embeddings.
+            The mean embedding of each job, with candidates and their embeddings. An answer that
+            cannot be embedded counts as zero.
         """
         each = [self.requests(task, job, draw) for job, draw in zip(jobs, draws, strict=True)]
-        texts = [text.strip() for group in answer_each(model, each) for text in group]
+        replies = answer_total(model, task, jobs, each)
+        texts = [text.strip() for group in replies for text in group]
         choices = [public_candidates(task, job.query, self.candidates, model) for job in jobs]
         public = list(dict.fromkeys(text for names in choices for text in names))
         # Every private answer is embedded, equal ones too: the number of requests must not depend
         # on how many differ.
-        points = [self._clipped(e) for e in model.answer([Embed(t) for t in (*texts, *public)])]
+        (found,) = answer_total(model, task, jobs, [[Embed(t) for t in (*texts, *public)]])
+        size = max(1, *(len(e) for e in found[len(texts) :]))  # that of the public ones
+        points = [self._clipped(e) if len(e) == size else np.zeros(size) for e in found]
         known = dict(zip(public, points[len(texts) :], strict=True))
         private = np.stack(points[: len(texts)]).reshape(len(jobs), self.partitions, -1)
         return [

@@ -14,9 +14,10 @@ from leakbound._check import at_least, positive
 from leakbound.mechanisms.base import MechanismBase, answer_each
 from leakbound.mechanisms.mixture import bounded_lambda, mixed
 from leakbound.mechanisms.single import release_unchanged
-from leakbound.mechanisms.tokens import TokenDecoder, finite
+from leakbound.mechanisms.tokens import TokenDecoder, finite, is_failed
+from leakbound.mechanisms.total_calls import answer_total
 from leakbound.models import Model, NextLogits, ScoreLabels
-from leakbound.privacy import Guarantee, NonPrivate, PureDP, compose
+from leakbound.privacy import Guarantee, NonPrivate, PureDP, compose, share_down
 from leakbound.tasks import (
     Access,
     Aggregate,
@@ -95,7 +96,7 @@ class _Decoding(MechanismBase):
         prompts = [task.prompt(context, job.query) for context in (job.context, ())]
         if answers := task.answers(job.query):
             return [ScoreLabels(prompt, answers) for prompt in prompts]
-        return [NextLogits(prompt, ()) for prompt in prompts]
+        return [NextLogits(prompt, (), self.tokens) for prompt in prompts]
 
     def collect(
         self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model
@@ -112,11 +113,15 @@ class _Decoding(MechanismBase):
             Scores with the context and then without it, or the generated text, of each job.
         """
         scored = [job for job in jobs if task.answers(job.query)]
-        replies = iter(answer_each(model, [self.requests(task, job, 0) for job in scored]))
+        each = [self.requests(task, job, 0) for job in scored]
+        if isinstance(self.guarantee, NonPrivate):
+            replies = iter(answer_each(model, each))
+        else:
+            replies = iter(answer_total(model, task, scored, each))
         found: list[Aggregate] = []
         for job, draw in zip(jobs, draws, strict=True):
             if answers := task.answers(job.query):
-                scores = np.concatenate([finite(reply) for reply in next(replies)])
+                scores = np.concatenate(_or_prior(*next(replies)))
                 found.append(Vector(tuple(scores.tolist()), answers))
             else:
                 found.append(self._generate(task, job, draw, model))
@@ -124,10 +129,11 @@ class _Decoding(MechanismBase):
 
     def _generate(self, task: Task, job: Job, draw: int, model: Model) -> GeneratedText:
         rng = np.random.default_rng(draw)
-        prompts = [task.prompt(context, job.query) for context in (job.context, ())]
+        prompts = [task.prompt(context, job.query) for context in ((), job.context)]
         decoder = TokenDecoder(model, prompts)
         for _ in range(self.tokens):
-            with_context, without = decoder.logits()
+            without, with_context = decoder.logits()
+            with_context, without = _or_prior(with_context, without)
             log_p = self.log_p(with_context, without, self.tokens)
             decoder.add(int((log_p + rng.gumbel(size=log_p.size)).argmax()))
             if decoder.ended:
@@ -168,6 +174,12 @@ class _Decoding(MechanismBase):
         if isinstance(aggregate, GeneratedText):
             return None
         return CategoricalLaw(self._probabilities(aggregate))
+
+
+def _or_prior(context: npt.ArrayLike, prior: npt.ArrayLike) -> tuple[Floats, Floats]:
+    """Both as finite numbers; where the call with the context failed, the context says nothing."""
+    without = finite(prior)
+    return (without if is_failed(context) else finite(context)), without
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,7 +299,7 @@ class BoundedCID(_Decoding):
         """
         if task.answers(query):
             return self.guarantee
-        return compose([PureDP(self.epsilon / self.tokens)] * self.tokens)
+        return compose([PureDP(share_down(self.epsilon, self.tokens))] * self.tokens)
 
     def log_p(self, context: Floats, prior: Floats, choices: int = 1) -> Floats:
         """The bounded mixture.

@@ -12,12 +12,13 @@ import numpy.typing as npt
 
 from leakbound._check import positive
 from leakbound.errors import UsageError
-from leakbound.mechanisms.base import CalibratedMechanism, GaussianCalibration, answer_each
+from leakbound.mechanisms.base import CalibratedMechanism, GaussianCalibration
 from leakbound.mechanisms.embedding_mean import public_candidates
 from leakbound.mechanisms.exponential import softmax_distribution
 from leakbound.mechanisms.keywords import mean_counts, word_shares, words_of
 from leakbound.mechanisms.single import partition_requests
 from leakbound.mechanisms.top_k import joint_range, joint_top_k
+from leakbound.mechanisms.total_calls import answer_total
 from leakbound.mechanisms.wording import SHOWN_KEYWORDS
 from leakbound.models import Complete, Model
 from leakbound.models.content import text_only
@@ -216,10 +217,11 @@ class KeywordMean(CalibratedMechanism):
             model: Answers the requests.
 
         Returns:
-            The mean counts of each job, with the domain or the answers.
+            The mean counts of each job, with the domain or the answers. A call that fails counts no
+            keyword.
         """
         each = [self.requests(task, job, draw) for job, draw in zip(jobs, draws, strict=True)]
-        replies = answer_each(model, each)
+        replies = answer_total(model, task, jobs, each)
         return [
             self._aggregate(task, job.query, texts, model)
             for job, texts in zip(jobs, replies, strict=True)
@@ -228,7 +230,8 @@ class KeywordMean(CalibratedMechanism):
     def _aggregate(self, task: Task, query: Query, texts: Sequence[str], model: Model) -> Vector:
         public = public_candidates(task, query, self.candidates, model)
         extra = () if task.answers(query) else (text_only(query.text, self.name),)
-        domain = tuple(dict.fromkeys(word for text in (*public, *extra) for word in words_of(text)))
+        words = dict.fromkeys(word for text in (*public, *extra) for word in words_of(text))
+        domain = tuple(words) or ("",)  # queries and answers may be made of signs alone
         counts = tuple(mean_counts(texts, domain, self.per_answer).tolist())
         if extra:
             return Vector(counts, domain)

@@ -10,7 +10,7 @@ import numpy as np
 
 from leakbound._check import positive
 from leakbound.errors import UsageError
-from leakbound.mechanisms.base import CalibratedMechanism, answer_each
+from leakbound.mechanisms.base import CalibratedMechanism
 from leakbound.mechanisms.exponential import (
     clipped_log_probabilities,
     epsilon_per_choice,
@@ -19,8 +19,9 @@ from leakbound.mechanisms.exponential import (
 )
 from leakbound.mechanisms.single import release_unchanged
 from leakbound.mechanisms.tokens import TokenDecoder, public_tokens
+from leakbound.mechanisms.total_calls import answer_total
 from leakbound.models import Model, NextLogits, ScoreLabels
-from leakbound.privacy import BoundedRange, Guarantee, Relation, compose
+from leakbound.privacy import BoundedRange, Guarantee, Relation, compose, share_down
 from leakbound.tasks import (
     Access,
     Aggregate,
@@ -48,7 +49,8 @@ class ProductOfExperts(CalibratedMechanism):
 
     An expert is a group of examples. Candidates y are the query's answers, with p_j normalised over
     them; for a free answer, token after token, the likeliest tokens of the model without examples.
-    The clip is a clamp: what lies below -C counts -C. Private: context, U. Public: query,
+    The clip is a clamp: what lies below -C counts -C, and so does a label that the model does not
+    show, and every candidate of an expert whose call failed. Private: context, U. Public: query,
     candidates, group size, C, epsilon.
 
     Attributes:
@@ -71,7 +73,8 @@ class ProductOfExperts(CalibratedMechanism):
         calibration says: replacing an example replaces one expert and moves U by a range of 2C,
         adding or removing an expert by C. "paper" is 2 epsilon-bounded range under replace_one,
         since replacing is not monotone. A free answer is the composition of `tokens` choices of
-        `token_epsilon`. Noisy scores are not covered: black box only.
+        `token_epsilon`: with `calibrated` the claim at its delta, and tokens token_epsilon, which
+        may be more, at delta = 0. Noisy scores are not covered: black box only.
 
     Reference:
         PoE Algorithm 1; Durfee and Rogers, "Practical differentially private top-k selection"
@@ -141,7 +144,9 @@ class ProductOfExperts(CalibratedMechanism):
 
     @property
     def _each(self) -> float:
-        return self.epsilon / self.tokens if self.token_epsilon is None else self.token_epsilon
+        if self.token_epsilon is not None:
+            return self.token_epsilon
+        return share_down(self.epsilon, self.tokens)
 
     @property
     def guarantee(self) -> BoundedRange:
@@ -166,7 +171,7 @@ class ProductOfExperts(CalibratedMechanism):
             >>> mechanism = ProductOfExperts.calibrated(2.0, 1e-5)
             >>> free = mechanism.cost(Task("reply"), Query("Summarise."))
             >>> round(free.epsilon(1e-5), 6), round(free.epsilon(0.0), 3)
-            (2.0, 2.263)
+            (2.0, 2.632)
         """
         if task.answers(query):
             return self.guarantee
@@ -220,7 +225,7 @@ class ProductOfExperts(CalibratedMechanism):
         prompts = [task.prompt(part, job.query) for part in self._experts(job.context)]
         if answers := task.answers(job.query):
             return [ScoreLabels(prompt, answers) for prompt in prompts]
-        return [NextLogits(prompt, ()) for prompt in prompts]
+        return [NextLogits(prompt, (), self.tokens) for prompt in prompts]
 
     def _experts(self, context: Context) -> list[Context]:
         """Groups by position: an example's group does not depend on the other examples."""
@@ -241,7 +246,8 @@ class ProductOfExperts(CalibratedMechanism):
             U of each job, or the generated text.
         """
         scored = [job for job in jobs if task.answers(job.query)]
-        replies = iter(answer_each(model, [self.requests(task, job, 0) for job in scored]))
+        each = [self.requests(task, job, 0) for job in scored]
+        replies = iter(answer_total(model, task, scored, each))
         found: list[Aggregate] = []
         for job, draw in zip(jobs, draws, strict=True):
             if answers := task.answers(job.query):

@@ -11,8 +11,9 @@ import numpy as np
 
 from leakbound._check import positive
 from leakbound.errors import UsageError
-from leakbound.mechanisms.base import CalibratedMechanism, GaussianCalibration, answer_each
+from leakbound.mechanisms.base import CalibratedMechanism, GaussianCalibration
 from leakbound.mechanisms.single import partition_requests
+from leakbound.mechanisms.total_calls import answer_total
 from leakbound.models import Complete, Model
 from leakbound.privacy import Gaussian, calibrate_gaussian
 from leakbound.tasks import (
@@ -39,9 +40,10 @@ SENSITIVITY = math.sqrt(2)  # one partition's vote moves: one count falls by 1, 
 class ReportNoisyMax(CalibratedMechanism):
     """Each of T partitions votes once; the answer with the largest noisy count is released.
 
-    The classes are the query's answers and one for "none of them", so an unparsable reply stays a
-    vote. Every count gets Gaussian noise. Private: context, votes. Public: query, answers, T,
-    sigma.
+    The classes are the query's answers and one for "none of them", so an unparsable reply and a
+    failed call stay votes. Every count gets Gaussian noise, that of the last class too: where it is
+    the largest, "(no answer)" is released, a public outcome at the price of any other. Private:
+    context, votes. Public: query, answers, T, sigma.
 
     Attributes:
         sigma: Standard deviation of the noise on each count, in votes.
@@ -176,10 +178,11 @@ class ReportNoisyMax(CalibratedMechanism):
             model: Answers the requests.
 
         Returns:
-            The votes of each job.
+            The votes of each job. A call that fails, or whose reply names none of the answers,
+            votes for the last class.
         """
         each = [self.requests(task, job, draw) for job, draw in zip(jobs, draws, strict=True)]
-        replies = answer_each(model, each)
+        replies = answer_total(model, task, jobs, each)
         return [
             _count(task.answers(job.query), texts) for job, texts in zip(jobs, replies, strict=True)
         ]

@@ -12,8 +12,9 @@ import numpy.typing as npt
 
 from leakbound._check import positive, within
 from leakbound.errors import UsageError
-from leakbound.mechanisms.base import CalibratedMechanism, answer_each
+from leakbound.mechanisms.base import CalibratedMechanism
 from leakbound.mechanisms.tokens import finite, log_softmax
+from leakbound.mechanisms.total_calls import answer_total
 from leakbound.models import Model, ScoreLabels
 from leakbound.privacy import Subsampled
 from leakbound.tasks import (
@@ -177,10 +178,11 @@ class SubsampleAverage(CalibratedMechanism):
             model: Answers the requests.
 
         Returns:
-            The mean probabilities of each job.
+            The mean probabilities of each job. A subsample whose call fails counts every answer
+            alike, and a label that the model does not show counts 0.
         """
         each = [self.requests(task, job, draw) for job, draw in zip(jobs, draws, strict=True)]
-        replies = answer_each(model, each)
+        replies = answer_total(model, task, jobs, each)
         return [
             _mean(scores, task.answers(job.query))
             for job, scores in zip(jobs, replies, strict=True)

@@ -13,8 +13,9 @@ from leakbound._check import positive
 from leakbound.mechanisms.base import CalibratedMechanism, GaussianCalibration
 from leakbound.mechanisms.single import answer_tokens, as_aggregate, release_unchanged
 from leakbound.mechanisms.tokens import TokenDecoder, log_softmax, public_tokens
+from leakbound.mechanisms.total_calls import answer_total
 from leakbound.models import Complete, Model, NextLogits
-from leakbound.models.content import text_only
+from leakbound.models.content import Content, text_only
 from leakbound.privacy import Gaussian, Guarantee, calibrate_gaussian, compose
 from leakbound.tasks import (
     Access,
@@ -41,7 +42,8 @@ class SyntheticShots(CalibratedMechanism):
     A prompt shows the examples of one label in one partition (by place in the context; none is as
     good as any) and asks for another. The mean of the M probability vectors over the likeliest
     tokens of a prompt without examples gets Gaussian noise, and the largest token is written. The
-    query is then answered from the synthetic examples. Every answer writes its own and pays for
+    query is then answered from the synthetic examples. In a partition whose call fails, all
+    candidates are alike. Every answer writes its own and pays for
     them. Private: context, votes. Public: labels, query, candidate tokens, M, sigma.
 
     Attributes:
@@ -152,7 +154,9 @@ class SyntheticShots(CalibratedMechanism):
         return True
 
     def requests(self, task: Task, job: Job, draw: int) -> list[AnyRequest]:
-        """The first tokens of the first label.
+        """The first tokens of every label, with room for a whole synthetic input.
+
+        Behind the prompts without examples there is room for the prompt of the answer too.
 
         Args:
             task: Renders the prompts.
@@ -160,13 +164,24 @@ class SyntheticShots(CalibratedMechanism):
             draw: Not used.
 
         Returns:
-            One request without examples, and one for each partition.
+            For each label one request without examples, and one for each partition.
 
         Raises:
             UsageError: If a partition would be empty.
         """
-        label = task.labels[0] if task.labels else ""
-        return [NextLogits(prompt, ()) for prompt in self._prompts(task, job.context, label)]
+        final = self._room(task, job.query)
+        found: list[AnyRequest] = []
+        for label in task.labels or ("",):
+            public, *private = self._prompts(task, job.context, label)
+            found.append(NextLogits(public, (), max(self.tokens, final)))
+            found += [NextLogits(prompt, (), self.tokens) for prompt in private]
+        return found
+
+    def _room(self, task: Task, query: Query) -> int:
+        """Tokens of synthetic examples, query and answer; a byte of public text is one at most."""
+        frames = [_bytes(task.block(Example("", label))) for label in task.labels or ("",)]
+        examples = self.shots * sum(size + self.tokens for size in frames)
+        return examples + _bytes(task.open_block(query.text)) + answer_tokens(task, query)
 
     def collect(
         self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model
@@ -187,14 +202,18 @@ class SyntheticShots(CalibratedMechanism):
             for job, draw in zip(jobs, draws, strict=True)
         ]
         requests = [
-            Complete(
-                task.prompt(rows, job.query), max_tokens=answer_tokens(task, job.query), draw=draw
-            )
+            [
+                Complete(
+                    task.prompt(rows, job.query),
+                    max_tokens=answer_tokens(task, job.query),
+                    draw=draw,
+                )
+            ]
             for rows, job, draw in zip(made, jobs, draws, strict=True)
         ]
+        replies = answer_total(model, task, jobs, requests)
         return [
-            as_aggregate(task, job.query, text)
-            for job, text in zip(jobs, model.answer(requests), strict=True)
+            as_aggregate(task, job.query, text) for job, (text,) in zip(jobs, replies, strict=True)
         ]
 
     def _write_all(self, task: Task, context: Context, draw: int, model: Model) -> Context:
@@ -245,6 +264,10 @@ class SyntheticShots(CalibratedMechanism):
             None.
         """
         return None
+
+
+def _bytes(text: Content) -> int:
+    return len(text_only(text, "synthetic_shots").encode())
 
 
 def _prompt(task: Task, part: Context, label: str) -> str:

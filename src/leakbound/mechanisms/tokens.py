@@ -9,10 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from leakbound.errors import TargetError
+from leakbound.mechanisms.total_calls import answered
 from leakbound.models import Model, NextLogits
 from leakbound.models.request import Prompt
 
-__all__ = ["TokenDecoder", "finite", "find_tokenizer", "log_softmax", "public_tokens"]
+__all__ = ["TokenDecoder", "finite", "find_tokenizer", "is_failed", "log_softmax", "public_tokens"]
 
 Floats = npt.NDArray[np.float64]
 IMPOSSIBLE = 1e30  # magnitude of a score that is infinite: finite, and beyond any clip or noise
@@ -36,7 +37,7 @@ class TokenDecoder:
 
     Args:
         model: A model that shows its tokens and answers `NextLogits`.
-        prompts: What stands before the response (PRIVATE).
+        prompts: What stands before the response: a public prompt first, then others (PRIVATE).
 
     Raises:
         TargetError: If the model shows no tokens.
@@ -52,20 +53,25 @@ class TokenDecoder:
         return "TokenDecoder(<private>)"
 
     def logits(self) -> list[Floats]:
-        """Logits of the next token.
+        """Logits of the next token; the response ends where the public prompt gets none.
 
         Returns:
-            (vocabulary,) for each prompt.
+            (vocabulary,) for each prompt; every token is impossible where a call failed.
         """
         requests = [NextLogits(prompt + self._response, ()) for prompt in self._prompts]
-        return [finite(reply[-1]) for reply in self._model.answer(requests)]
+        replies = answered(self._model, requests, requests[0])
+        size = replies[0].shape[-1]
+        self.ended = self.ended or size == 0
+        return [_last(reply, max(size, 1)) for reply in replies]
 
     def add(self, token: int) -> None:
         """Append a released token; an end token or a line break ends the response.
 
         Args:
-            token: Token id.
+            token: Token id; not used once the response has ended.
         """
+        if self.ended:
+            return
         ends = token in self._tokenizer.end_ids() or "\n" in self._tokenizer.text((token,))
         if ends:
             self.ended = True
@@ -76,6 +82,14 @@ class TokenDecoder:
     def text(self) -> str:
         """What has been released so far."""
         return self._tokenizer.text(self._response).strip()
+
+
+def _last(reply: npt.ArrayLike, size: int) -> Floats:
+    """Logits behind the whole prompt; a reply of another size is that of a failed call."""
+    table = np.asarray(reply, float)
+    if table.ndim != 2 or not len(table) or table.shape[-1] != size:
+        return np.full(size, -IMPOSSIBLE)
+    return finite(table[-1])
 
 
 def find_tokenizer(model: object) -> ShowsTokens:
@@ -128,6 +142,22 @@ def finite(scores: npt.ArrayLike) -> Floats:
             np.asarray(scores, float), nan=-IMPOSSIBLE, neginf=-IMPOSSIBLE, posinf=IMPOSSIBLE
         )
     )
+
+
+def is_failed(scores: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+    """Whether no candidate is possible: the call that should have scored them failed.
+
+    Args:
+        scores: (..., candidates) scores.
+
+    Returns:
+        (...) True where every score is minus infinity, NaN, or what `finite` makes of them.
+
+    Examples:
+        >>> is_failed([[0.0, float("nan")], [float("nan"), float("nan")]]).tolist()
+        [False, True]
+    """
+    return np.asarray((finite(scores) <= -IMPOSSIBLE).all(-1))
 
 
 def log_softmax(logits: Floats) -> Floats:

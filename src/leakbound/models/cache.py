@@ -253,7 +253,8 @@ def _content(fingerprint: str, request: Request[object]) -> bytes:
     """Everything that decides an answer."""
     if not dataclasses.is_dataclass(request):
         raise TypeError(f"{type(request).__name__} is no dataclass, so its answers have no key")
-    values = [getattr(request, field.name) for field in dataclasses.fields(request)]
+    deciding = (field.name for field in dataclasses.fields(request) if field.compare)
+    values = [getattr(request, name) for name in deciding]
     parts = [content_key(value) if isinstance(value, Parts) else value for value in values]
     return json.dumps([fingerprint, type(request).__name__, *parts]).encode()
 

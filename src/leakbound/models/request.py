@@ -7,7 +7,7 @@ them.
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -64,6 +64,8 @@ class Complete(Request[str]):
 class ScoreLabels(Request[Floats]):
     """(labels,) natural log-probability of each label as continuation of a prompt.
 
+    NaN for a label that the model does not show: an endpoint shows a few next tokens only.
+
     Attributes:
         prompt: The prompt.
         labels: Public texts to score.
@@ -95,10 +97,13 @@ class NextLogits(Request[Floats]):
     Attributes:
         prompt: The prompt.
         response: What follows it.
+        reserve: Number of tokens that later requests will put behind both. `Model.check` refuses
+            what leaves no room for them; it changes no answer.
     """
 
     prompt: Prompt
     response: Prompt = ()
+    reserve: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

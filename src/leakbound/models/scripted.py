@@ -35,7 +35,8 @@ class Scripted:
         next_logits: (prompt, response) to (tokens + 1, vocabulary) logits.
         embed: (text) to a vector.
         name: Name, and all that the fingerprint depends on.
-        window: Most words of a prompt; None for no limit.
+        window: Most words of a prompt, with the tokens that `NextLogits` reserves; None for no
+            limit.
     """
 
     def __init__(
@@ -80,6 +81,7 @@ class Scripted:
             return
         for request in requests:
             words = 0 if isinstance(request, Embed) else len(str(_arguments(request)[0]).split())
+            words += request.reserve if isinstance(request, NextLogits) else 0
             if words > self.window:
                 raise TargetError(
                     f"a prompt of {words} words does not fit the window of {self.window} of "

@@ -8,7 +8,7 @@ from typing import TypeVar
 from leakbound.models.model import Model
 from leakbound.models.request import Embed, Request
 
-__all__ = ["Counted", "Distinct", "WithEmbedder", "Wrapper"]
+__all__ = ["Counted", "Distinct", "WithEmbedder", "Wrapper", "innermost"]
 
 R = TypeVar("R")
 
@@ -45,6 +45,20 @@ class Wrapper:
             requests: What is to be answered.
         """
         self.model.check(requests)
+
+
+def innermost(model: Model) -> Model:
+    """The model inside all wrappers.
+
+    Args:
+        model: A model, or a wrapper of this module around one.
+
+    Returns:
+        The model that is no wrapper.
+    """
+    while isinstance(model, Wrapper):
+        model = model.model
+    return model
 
 
 class WithEmbedder(Wrapper):

@@ -2,10 +2,11 @@
 
 from leakbound.serving.http import ChatReply, application, chat, is_local
 from leakbound.serving.ledger import BudgetState, Ledger
-from leakbound.serving.private import Answer, PrivateICL
+from leakbound.serving.private import Answer, AnswerLost, PrivateICL
 
 __all__ = [
     "Answer",
+    "AnswerLost",
     "BudgetState",
     "ChatReply",
     "Ledger",

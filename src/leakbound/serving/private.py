@@ -8,13 +8,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from leakbound.errors import LeakboundError, TargetError, UsageError
-from leakbound.models import Model, require
+from leakbound.errors import BudgetExhausted, Interrupted, LeakboundError, TargetError, UsageError
+from leakbound.mechanisms.base import NO_ANSWER
+from leakbound.mechanisms.total_calls import TotalModel
+from leakbound.models import Embed, Model, require
 from leakbound.models.content import text_only
 from leakbound.serving.ledger import BudgetState, Ledger
 from leakbound.tasks import (
+    AnyRequest,
     Example,
     Job,
+    Manifest,
     Mechanism,
     Query,
     Task,
@@ -23,7 +27,7 @@ from leakbound.tasks import (
 )
 from leakbound.tasks.datasets import fingerprint
 
-__all__ = ["Answer", "PrivateICL"]
+__all__ = ["Answer", "AnswerLost", "PrivateICL"]
 
 LONGEST = 1000  # bytes of a query: a long paragraph, and little of any model's window
 # texts that tokenizers cut into few or into many tokens a byte
@@ -32,21 +36,36 @@ DRAW_BITS = 62  # of the number that names the random draws of a call: it fits a
 SEED_BITS = 128  # of the noise: no second answer ever shares it
 
 
+class AnswerLost(TargetError):
+    """An answer that was paid for and could not be made; what was spent stays spent.
+
+    A client that tries again pays again, so a server should say that it must not do so by itself
+    (`x-should-retry: false`). The message names the type of the failure only. Errors of any other
+    type that `PrivateICL.answer` raises were raised before the spend, and cost nothing.
+    """
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """What a user gets (PUBLIC).
 
     Attributes:
-        text: The released answer.
+        text: The released answer; "(no answer)", or no text at all, where `answered` is False.
         spent: epsilon spent so far at `delta`, over all answers.
         remaining: epsilon that remains of the budget, never overstated.
         delta: Failure probability of the budget.
+        answered: Whether the output is an answer. The other output, that there is none, is
+            released by the same noisy choice and costs the same.
+        manifest: Digest of the public facts that were fixed before a row was read, for the
+            operator.
     """
 
     text: str
     spent: float
     remaining: float
     delta: float
+    answered: bool = True
+    manifest: str = ""
 
 
 def _bytes(text: str) -> int:
@@ -62,9 +81,11 @@ class PrivateICL:
     """Answers queries over a private context through a mechanism, within the budget of a ledger.
 
     What is served is what is audited: the same `collect`, `release` and `decode`. Whether a query
-    is refused depends on public facts only (its length, the number of examples), so a refusal
-    costs nothing and reveals nothing. That the private rows fit the model beside the longest query
-    is checked here, once.
+    is refused depends on public facts only (its length, the number of examples, whether the model
+    answers it without private rows), so a refusal costs nothing and reveals nothing. That the
+    private rows fit the model beside the longest query and all new tokens is checked here, once.
+    Once an answer is paid for, a model call that fails counts as a value that the mechanism
+    declares (`TotalModel`), so that no row decides whether there is an answer.
 
     Args:
         mechanism: What answers; its parameters are public.
@@ -77,14 +98,17 @@ class PrivateICL:
         randbits: Gives an integer of so many random bits, by default of the operating system. Give
             another source in tests only: whoever can predict it can subtract the noise.
 
+    Attributes:
+        manifest: The public facts, fixed before a row was read.
+
     Raises:
         TargetError: If the model lacks what the mechanism needs, or the rows do not fit it.
         UsageError: If the ledger could never take what an answer costs.
 
     Guarantee:
         All answers together satisfy the budget of the ledger, under the neighbouring relation of
-        the mechanism's guarantee. Not covered: how long an answer takes, and the last bits of
-        floating-point noise.
+        the mechanism's guarantee. Not covered: how long an answer takes, the number of model calls,
+        and the last bits of floating-point noise.
     """
 
     def __init__(
@@ -100,6 +124,8 @@ class PrivateICL:
     ) -> None:
         self.mechanism, self.task, self.model, self.ledger = mechanism, task, model, ledger
         self.name, self.longest, self._randbits = name, longest, randbits
+        self.manifest = Manifest.of(task, require_mechanism(mechanism), model, longest)
+        self._exhausted = False
         self._context = as_context(context)
         self._key = fingerprint(self._context)
         self._ready()
@@ -137,11 +163,14 @@ class PrivateICL:
                 f"the query has {size} bytes; it must have text, and at most {self.longest} "
                 "bytes. Send another."
             )
-        blank = Example("-", self.task.labels[0] if self.task.labels else "-")
-        self.model.check(
-            self.mechanism.requests(self.task, Job((blank,) * len(self._context), checked), 0)
-        )
+        self.model.check(self._public_requests(checked))
         return checked
+
+    def _public_requests(self, query: Query) -> list[AnyRequest]:
+        """Those of a context in which every example is a blank one."""
+        blank = Example("-", self.task.labels[0] if self.task.labels else "-")
+        job = Job((blank,) * len(self._context), query)
+        return self.mechanism.requests(self.task, job, 0)
 
     def answer(self, query: str | Query) -> Answer:
         """One answer: check (free), spend (durable), collect, release once, decode.
@@ -154,25 +183,60 @@ class PrivateICL:
 
         Raises:
             BudgetExhausted: If the budget does not allow another answer.
-            LeakboundError: What `check` and the model raise; what was spent by then stays spent.
+            LeakboundError: What `check` raises, and what the model raises of the query without
+                private rows; nothing is spent then.
+            AnswerLost: If the mechanism fails after the spend; what was spent stays spent.
 
         Guarantee:
-            The mechanism's `cost` of the query, spent before the model is called.
+            The mechanism's `cost` of the query, spent before the model sees a private row.
         """
         checked = self.check(query)
-        paid = self.ledger.spend(self._key, self.mechanism.cost(self.task, checked))
+        if not self._exhausted:
+            self._require_answers(checked)
+        paid = self._spend(checked)
+        try:
+            text = self._made(checked)
+        except Interrupted:
+            raise
+        except Exception as error:
+            raise AnswerLost(
+                f"the answer was paid for and could not be made ({type(error).__name__}); what was "
+                "spent stays spent, and asking again costs as much again."
+            ) from error
+        answered = text not in ("", NO_ANSWER)
+        digest = self.manifest.digest
+        return Answer(text, paid.epsilon, paid.remaining, paid.delta, answered, digest)
+
+    def _require_answers(self, query: Query) -> None:
+        """One public request of each kind: an endpoint that is down, or refuses the query, costs
+        nothing.
+        """
+        kinds = {type(request): request for request in reversed(self._public_requests(query))}
+        if Embed in self.mechanism.needs:
+            kinds.setdefault(Embed, Embed("-"))
+        for request in kinds.values():
+            self.model.answer([request])
+
+    def _spend(self, query: Query) -> BudgetState:
+        """Pay for one answer to the query."""
+        try:
+            return self.ledger.spend(self._key, self.mechanism.cost(self.task, query))
+        except BudgetExhausted:
+            self._exhausted = True  # from now on, nobody makes the model work by asking
+            raise
+
+    def _made(self, query: Query) -> str:
+        """The answer that was paid for."""
+        model = TotalModel(self.model, self.task.prompt((), query))
         draw, seed = self._randbits(DRAW_BITS), self._randbits(SEED_BITS)
         rng = np.random.default_rng(seed)
-        (aggregate,) = self.mechanism.collect(
-            self.task, [Job(self._context, checked)], [draw], self.model
-        )
+        (aggregate,) = self.mechanism.collect(self.task, [Job(self._context, query)], [draw], model)
         outputs = self.mechanism.release(aggregate, 1, rng)
-        (text,) = self.mechanism.decode(self.task, checked, outputs, self.model)
-        return Answer(text, paid.epsilon, paid.remaining, paid.delta)
+        (text,) = self.mechanism.decode(self.task, query, outputs, model)
+        return text
 
     def _ready(self) -> None:
         """Everything that can be refused before the first query."""
-        require_mechanism(self.mechanism)
         require(self.model, self.mechanism.needs, self.mechanism.name)
         self.ledger.check(self.mechanism.cost(self.task, Query("-")))
         for filler in FILLERS:
@@ -180,9 +244,18 @@ class PrivateICL:
             requests = self.mechanism.requests(self.task, Job(self._context, query), 0)
             try:
                 self.model.check(requests)
-            except LeakboundError as error:
-                raise TargetError(
-                    f"beside these examples, a query of {self.longest} bytes may not fit the "
-                    f"model: {error} "
-                    "Or allow shorter queries only (--longest-query)."
-                ) from None
+            except LeakboundError:
+                raise TargetError(self._too_long(query)) from None
+
+    def _too_long(self, query: Query) -> str:
+        """Of public facts alone: how long the private rows are is none of them."""
+        reason, advice = "", "leave long rows out, show fewer examples (--shots), "
+        try:
+            self.model.check(self._public_requests(query))
+        except LeakboundError as error:
+            reason, advice = f" Even with blank examples, {error}", ""
+        return (
+            f"beside some of the examples, a query of {self.longest} bytes and all new tokens may "
+            f"not fit the model; {advice}allow fewer new tokens (--tokens) or shorter queries only "
+            f"(--longest-query), or use a model with a longer window.{reason}"
+        )

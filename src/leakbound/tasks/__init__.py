@@ -2,6 +2,7 @@
 
 from leakbound.stats import CategoricalLaw, GaussianLaw
 from leakbound.tasks.example import Context, Example, as_context
+from leakbound.tasks.manifest import Manifest
 from leakbound.tasks.mechanism import (
     Access,
     AnyRequest,
@@ -32,6 +33,7 @@ __all__ = [
     "GaussianLaw",
     "GeneratedText",
     "Job",
+    "Manifest",
     "Mechanism",
     "Outputs",
     "Query",

@@ -191,7 +191,9 @@ class TransformersModel:
             answers = [len(self.encode_response(label)) for label in request.labels]
             return len(self.encode(request.prompt)) + max(answers)
         if isinstance(request, ScoreTokens | NextLogits):
-            return len(self.encode(request.prompt)) + len(self.encode_response(request.response))
+            reserved = request.reserve if isinstance(request, NextLogits) else 0
+            scored = len(self.encode(request.prompt)) + len(self.encode_response(request.response))
+            return scored + reserved
         return len(self.encode(cast(Embed, request).text))
 
     # --- answers

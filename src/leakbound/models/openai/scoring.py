@@ -180,23 +180,14 @@ def first_token_scores(top: Mapping[str, object], labels: Sequence[str]) -> Floa
         labels: Labels to score.
 
     Returns:
-        (labels,) natural log-probabilities.
+        (labels,) natural log-probabilities; NaN for a label that is not shown.
 
     Raises:
-        TargetError: If a label is not shown.
         Fault: If a value is no log-probability.
     """
     tokens = [_shown_as(top, label) for label in labels]
-    if None in tokens:
-        raise TargetError(
-            f"label number {tokens.index(None) + 1} of {len(labels)} is not one of the next "
-            "tokens that the endpoint shows, so it has no score; rename it to a word of one token, "
-            "state a higher top_logprobs if the endpoint allows it, or use a mechanism that reads "
-            "answers."
-        )
-    return np.array(
-        [log_probability(top[token]) for token in tokens if token is not None], np.float32
-    )
+    scores = [math.nan if token is None else log_probability(top[token]) for token in tokens]
+    return np.array(scores, np.float32)
 
 
 def _shown_as(top: Mapping[str, object], label: str) -> str | None:

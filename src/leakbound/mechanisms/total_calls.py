@@ -1,0 +1,183 @@
+"""Total calls: every model call over private rows gives a value, whatever one row holds.
+
+A provider's content filter, a prompt that is too long, logits that are not numbers: each of them
+may be the work of one row, and an error would tell. The values that stand for a failed call read as
+"none of the answers", as impossible, or as zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TypeVar, cast
+
+import numpy as np
+
+from leakbound.errors import Interrupted, LimitReached, StoreError
+from leakbound.models import Complete, Embed, Model, NextLogits, Request, ScoreLabels
+from leakbound.models.request import Prompt
+from leakbound.models.wrappers import Wrapper
+from leakbound.tasks import Job, Task
+
+__all__ = ["TotalModel", "answer_total", "answered", "public_twin", "value_of_failure"]
+
+R = TypeVar("R")
+NOT_OF_A_ROW = (Interrupted, StoreError)  # what the operator or the disk does, not a row
+
+
+def answer_total(
+    model: Model, task: Task, jobs: Sequence[Job], groups: Sequence[Sequence[Request[R]]]
+) -> list[list[R]]:
+    """Replies to the requests of several jobs, sent as one batch, with a value for each failure.
+
+    Args:
+        model: Answers the requests.
+        task: Renders the prompt of the public twin.
+        jobs: The jobs; the query of the first is put to the model without examples if a request
+            fails.
+        groups: Requests of each job (PRIVATE).
+
+    Returns:
+        Replies in groups of the same sizes; `value_of_failure` where a request failed alone.
+
+    Raises:
+        Exception: What the model raises of the public twin: then it answers nobody, which is no
+            fact about a row.
+
+    Guarantee:
+        As long as the model answers the public twin, nothing is raised, whatever the rows hold.
+    """
+    flat = [request for group in groups for request in group]
+    if not flat:
+        return [[] for _ in groups]
+    twin = public_twin(flat[0], task.prompt((), jobs[0].query))
+    replies = iter(answered(model, flat, twin))
+    return [[next(replies) for _ in group] for group in groups]
+
+
+def public_twin(request: Request[object], prompt: Prompt) -> Request[object]:
+    """A request of the same kind without private text.
+
+    Args:
+        request: A request (PRIVATE).
+        prompt: A prompt without examples.
+
+    Returns:
+        The request with this prompt; an embedding of a public text.
+    """
+    if isinstance(request, Embed):
+        return Embed("-")
+    if isinstance(request, NextLogits):
+        return NextLogits(prompt)
+    return replace(cast(Complete, request), prompt=prompt)
+
+
+def value_of_failure(request: Request[R]) -> R:
+    """What stands for the reply to a request that failed.
+
+    Args:
+        request: The request.
+
+    Returns:
+        An empty text, which is none of the answers; NaN for every label; no logits; no embedding.
+
+    Examples:
+        >>> value_of_failure(ScoreLabels("...", ("yes", "no"))).tolist()
+        [nan, nan]
+    """
+    if isinstance(request, Complete):
+        return cast(R, "")
+    if isinstance(request, ScoreLabels):
+        return cast(R, np.full(len(request.labels), np.nan, np.float32))
+    return cast(R, np.zeros((1, 0) if isinstance(request, NextLogits) else 0, np.float32))
+
+
+class TotalModel(Wrapper):
+    """A model that was seen to answer: from now on every request gets a value.
+
+    A service asks it about private rows once an answer is paid for. Where even the public twin
+    fails, the endpoint is gone, and all requests of the batch get their values.
+
+    Args:
+        model: The model that is asked.
+        prompt: A prompt without examples, for public twins.
+    """
+
+    def __init__(self, model: Model, prompt: Prompt) -> None:
+        super().__init__(model)
+        self._prompt = prompt
+
+    def answer(self, requests: Sequence[Request[R]], /) -> list[R]:
+        """Answer requests; a limit on money or time that is reached is a failure like any other.
+
+        Args:
+            requests: What to answer.
+
+        Returns:
+            An answer or `value_of_failure` for each request, in order.
+        """
+        if not requests:
+            return []
+        try:
+            return answered(self.model, requests, public_twin(requests[0], self._prompt))
+        except Exception as error:
+            if isinstance(error, NOT_OF_A_ROW) and not isinstance(error, LimitReached):
+                raise
+            return [value_of_failure(request) for request in requests]
+
+
+def answered(model: Model, requests: Sequence[Request[R]], twin: Request[object]) -> list[R]:
+    """Replies to requests, with a value for each failure.
+
+    The twin is asked at the first failure, before any other try.
+
+    Args:
+        model: Answers the requests.
+        requests: At least one request (PRIVATE).
+        twin: A request without private text.
+
+    Returns:
+        A reply or `value_of_failure` for each request, in order.
+
+    Raises:
+        Exception: What the model raises of the twin.
+    """
+    try:
+        return _sound(requests, model.answer(requests))
+    except NOT_OF_A_ROW:
+        raise
+    except Exception:
+        model.answer([twin])
+    return _halves(model, requests)
+
+
+def _halves(model: Model, requests: Sequence[Request[R]]) -> list[R]:
+    """A batch that failed is asked in halves, so that a few bad requests spoil no other."""
+    if len(requests) == 1:
+        return [value_of_failure(requests[0])]
+    middle, found = len(requests) // 2, []
+    for part in (requests[:middle], requests[middle:]):
+        try:
+            found += _sound(part, model.answer(part))
+        except NOT_OF_A_ROW:
+            raise
+        except Exception:
+            found += _halves(model, part)
+    return found
+
+
+def _sound(requests: Sequence[Request[R]], replies: Sequence[R]) -> list[R]:
+    """Replies of the right kind and shape; any other is a failure of its request."""
+    return [
+        reply if _fits(request, reply) else value_of_failure(request)
+        for request, reply in zip(requests, replies, strict=True)
+    ]
+
+
+def _fits(request: Request[object], reply: object) -> bool:
+    if isinstance(request, Complete):
+        return isinstance(reply, str)
+    shape = np.shape(cast(float, reply))
+    if isinstance(request, ScoreLabels):
+        return len(shape) == 1 and shape[0] == len(request.labels)
+    return len(shape) == (2 if isinstance(request, NextLogits) else 1)
