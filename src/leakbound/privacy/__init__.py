@@ -32,9 +32,18 @@ from leakbound.privacy.guarantee import (
     self_compose,
     trade_off,
 )
+from leakbound.privacy.renyi import (
+    RDP,
+    compose_rdp,
+    renyi_divergence,
+    renyi_epsilon,
+    renyi_of_two_steps,
+    renyi_value,
+)
 from leakbound.privacy.rounding import share_down, sum_up
 
 __all__ = [
+    "RDP",
     "ApproxDP",
     "BoundedRange",
     "Composed",
@@ -47,6 +56,7 @@ __all__ = [
     "ZCDP",
     "calibrate_gaussian",
     "compose",
+    "compose_rdp",
     "exponential_composition_epsilon",
     "gaussian_epsilon",
     "gdp_delta",
@@ -54,6 +64,10 @@ __all__ = [
     "gdp_trade_off",
     "leaves",
     "pure_composition_epsilon",
+    "renyi_divergence",
+    "renyi_epsilon",
+    "renyi_of_two_steps",
+    "renyi_value",
     "self_compose",
     "share_down",
     "subsampled_gaussian_epsilon",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,8 @@ from leakbound._check import at_least, delta_value, epsilon_value, positive, wit
 from leakbound.errors import UsageError
 from leakbound.privacy.concentrated import zcdp_epsilon
 from leakbound.privacy.gaussian import Floats, gdp_epsilon, gdp_trade_off
+from leakbound.privacy.relation import Relation
+from leakbound.privacy.renyi import RDP, compose_rdp
 from leakbound.privacy.rounding import sum_up
 
 __all__ = [
@@ -32,7 +34,6 @@ __all__ = [
     "trade_off",
 ]
 
-Relation = Literal["replace_one", "add_remove"]
 # Where a trade-off curve is evaluated if the guarantee has no closed form: pure DP, and the orders
 # of magnitude of delta that matter for error rates that some hundred to a million trials resolve.
 DELTAS = (0.0, 1e-9, 1e-5, 1e-3, 0.01, 0.1)
@@ -320,7 +321,8 @@ def _rho(part: Guarantee) -> float:
 class Composed:
     """Guarantee of several adaptively chosen releases over one context.
 
-    Gaussian parts add in mu^2, zCDP parts in rho, the rest by basic composition.
+    Gaussian parts add in mu^2, zCDP parts in rho, RDP parts in their divergence, the rest by basic
+    composition.
 
     Attributes:
         parts: Guarantees of the releases, at least one, all under one relation.
@@ -366,7 +368,9 @@ class Composed:
     def _epsilon(self, delta: float, gdp: Kinds, zcdp: Kinds) -> float:
         mu = math.sqrt(2 * sum_up(_rho(p) for p in self.parts if isinstance(p, gdp)))
         rho = sum_up(_rho(p) for p in self.parts if isinstance(p, zcdp))
-        rest = [p for p in self.parts if not isinstance(p, gdp + zcdp)]
+        renyi = [p for p in self.parts if isinstance(p, RDP)]
+        rest = [p for p in self.parts if not isinstance(p, (RDP, *gdp, *zcdp))]
+        rest += [compose_rdp(renyi)] if renyi else []
         shares = (mu > 0) + (rho > 0) + sum(not isinstance(p, PureDP | BoundedRange) for p in rest)
         share = delta / max(1, shares)
         values = (p.value if isinstance(p, BoundedRange) else p.epsilon(share) for p in rest)

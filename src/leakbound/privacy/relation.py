@@ -1,0 +1,9 @@
+"""Neighbouring relations: which data sets differ in one record."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+__all__ = ["Relation"]
+
+Relation = Literal["replace_one", "add_remove"]
