@@ -29,6 +29,7 @@ from leakbound.tasks import (
     Query,
     RequestKinds,
     Task,
+    present,
 )
 from leakbound.tasks.partition import split_by_position
 
@@ -272,7 +273,7 @@ def _bytes(text: Content) -> int:
 
 def _prompt(task: Task, part: Context, label: str) -> str:
     """A prompt that shows inputs of one label and leaves the next one open."""
-    rows = [row for row in part if row.label == label or not label]
+    rows = [row for row in present(part) if row.label == label or not label]
     head = f"{task.label_name}: {label}\n" if label else ""
     blocks = "".join(
         f"{head}{task.input_name}: {text_only(row.input, 'synthetic_shots')}\n\n" for row in rows

@@ -1,7 +1,7 @@
 """Examples, contexts, tasks, and the protocol of mechanisms."""
 
 from leakbound.stats import CategoricalLaw, GaussianLaw
-from leakbound.tasks.example import Context, Example, as_context
+from leakbound.tasks.example import EMPTY_SLOT, Context, Example, as_context, present
 from leakbound.tasks.manifest import Manifest
 from leakbound.tasks.mechanism import (
     Access,
@@ -29,6 +29,7 @@ __all__ = [
     "AnyRequest",
     "CategoricalLaw",
     "Context",
+    "EMPTY_SLOT",
     "Example",
     "GaussianLaw",
     "GeneratedText",
@@ -44,6 +45,7 @@ __all__ = [
     "as_context",
     "packed",
     "parse_answer",
+    "present",
     "reply_of",
     "require_mechanism",
     "unpacked",

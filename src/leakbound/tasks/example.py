@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from leakbound.errors import DataError
 from leakbound.models.content import Content, text_only
 
-__all__ = ["Context", "Example", "as_context"]
+__all__ = ["EMPTY_SLOT", "Context", "Example", "as_context", "present"]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -37,6 +37,27 @@ class Example:
 
 
 Context = tuple[Example, ...]
+# What stands in the place of a record that takes no part any more, because its budget is spent.
+EMPTY_SLOT = Example("", "")
+
+
+def present(context: Context) -> Context:
+    """The examples of a context without its empty slots, as a prompt shows them.
+
+    Only what renders prompts leaves slots out. Partitions, divisors and thresholds count them, so
+    that nobody's part depends on whose budget is spent.
+
+    Args:
+        context: The examples (PRIVATE), among them perhaps `EMPTY_SLOT`.
+
+    Returns:
+        The examples that are there, in their order.
+
+    Examples:
+        >>> len(present((Example("a fee", "work"), EMPTY_SLOT)))
+        1
+    """
+    return tuple(example for example in context if example != EMPTY_SLOT)
 
 
 def as_context(rows: Iterable[Example | tuple[Content, str]]) -> Context:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from leakbound.models.content import Content, Parts, join
-from leakbound.tasks.example import Context, Example
+from leakbound.tasks.example import Context, Example, present
 
 __all__ = ["Query", "Task"]
 
@@ -109,7 +109,7 @@ class Task:
         return "".join(f"{part}\n\n" for part in parts)
 
     def prompt(self, context: Context, query: Query, preamble: str = "") -> str | Parts:
-        """The whole prompt for one query over one context or partition.
+        """The whole prompt for one query over one context or partition; empty slots show nothing.
 
         Args:
             context: The examples (PRIVATE).
@@ -119,7 +119,7 @@ class Task:
         Returns:
             A text, or parts where there is an image.
         """
-        blocks = (self.block(example) for example in context)
+        blocks = map(self.block, present(context))
         return join((self.head(preamble), *blocks, self.open_block(query.text)))
 
     def _instruction(self) -> str:
