@@ -38,6 +38,7 @@ class Puppet(Scripted):
         seed: Fixes the answers of scripts that look random.
         answers: The answers that the query allows.
         wide: Whether scores are of several magnitudes.
+        gap: How unlikely the second answer is without examples under "agree", in nats.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class Puppet(Scripted):
         seed: int = 0,
         answers: Sequence[str] = GIVEN[0].labels,
         wide: bool = False,
+        gap: float = 9.0,
     ) -> None:
         super().__init__(
             complete=self._complete,
@@ -55,6 +57,7 @@ class Puppet(Scripted):
             name=f"puppet/{pattern}/{seed}",
         )
         self.pattern, self.seed, self.answers, self.wide = pattern, seed, tuple(answers), wide
+        self.gap = gap
 
     def encode(self, text: str) -> tuple[int, ...]:
         """Bytes of a text."""
@@ -89,7 +92,8 @@ class Puppet(Scripted):
             return self._numbers(prompt, len(labels), scale)
         sure = np.full(len(labels), -1000.0)
         sure[int(FLIP in prompt)] = 0.0
-        return sure if PLANTED.search(prompt) else np.where(np.arange(len(labels)) == 0, 0.0, -9.0)
+        without = np.where(np.arange(len(labels)) == 0, 0.0, -self.gap)
+        return sure if PLANTED.search(prompt) else without
 
     def _numbers(self, text: str, count: int, scale: float) -> Floats:
         """Numbers of both signs, with the oddities of the pattern."""
