@@ -285,7 +285,8 @@ def renyi_of_two_steps(order: float, value: float) -> tuple[float, float]:
         UsageError: If the order is not above 1, or the value is negative.
 
     Guarantee:
-        D_b(P||Q) <= bound. Two Gaussians on either side of M reach 1 - 1/(2a - 1)^2 of it.
+        D_b(P||Q) <= bound. Distributions over two outcomes, one of them rare, come as near to it
+        as one likes; two Gaussians on either side of M reach 1 - 1/(2a - 1)^2 of it.
 
     Reference:
         Mironov (CSF 2017), Proposition 11 (weak triangle inequality).
