@@ -13,6 +13,7 @@ from leakbound.stats import CategoricalLaw, EProcess, GaussianLaw, exact_privacy
 
 __all__ = ["AuditorFinding", "Fixture", "by_distribution", "by_pairs", "spread", "worst"]
 
+CHUNK = 30  # paired trials looked at together; the e-value is read after each of them
 Floats = npt.NDArray[np.float64]
 Rng = np.random.Generator
 Release = Callable[[Floats, int, Rng], Floats]
@@ -69,22 +70,24 @@ def by_pairs(
         Rejected as soon as the e-value says so, else not rejected within the budget.
     """
     process = EProcess(fixture.claim, confidence)
-    levels = np.asarray(fixture.thresholds)
-    for pair in range(1, budget + 1):
-        x, y = (
-            _shares(fixture.release(aggregate, outputs, rng), levels)
-            for aggregate in (fixture.member, fixture.nonmember)
-        )
-        process.update(x, y)
-        if process.rejected:
-            return AuditorFinding(
-                True, pair, f"e-process above {1 / (1 - confidence):.0f} after {pair} pairs"
-            )
+    for done in range(0, budget, CHUNK):
+        process.extend(*_chunk(fixture, min(CHUNK, budget - done), outputs, rng))
+        if at := process.rejected_at:
+            evidence = f"e-process above {1 / (1 - confidence):.0f} after {at} pairs"
+            return AuditorFinding(True, at, evidence)
     return AuditorFinding(False, budget, f"not rejected in {budget} pairs")
 
 
-def _shares(scores: Floats, levels: Floats) -> Floats:
-    return np.asarray((scores[:, None] >= levels).mean(0), float)
+def _chunk(fixture: Fixture, pairs: int, outputs: int, rng: Rng) -> tuple[Floats, Floats]:
+    """(x, y), each (pairs, thresholds), of the next paired trials."""
+    levels = np.asarray(fixture.thresholds)
+    both = [
+        [fixture.release(aggregate, outputs, rng) for aggregate in (fixture.member,
+                                                                    fixture.nonmember)]
+        for _ in range(pairs)
+    ]  # fmt: skip
+    shares = (np.asarray(both)[..., None] >= levels).mean(2)
+    return shares[:, 0], shares[:, 1]
 
 
 def by_distribution(

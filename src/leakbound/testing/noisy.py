@@ -166,11 +166,13 @@ def same_sample(broken: bool, rng: Rng) -> AuditorFinding:
     truth = 1 / (1 + math.exp(-base))
 
     def release(bit: Floats, draws: int, rng: Rng) -> Floats:
-        shape = (draws, 1) if broken else (draws, queries)
-        hit = np.broadcast_to(rng.random(shape) < rate, (draws, queries)) & (bit[0] > 0)
-        return np.asarray(
-            (rng.random((draws, queries)) < np.where(hit, truth, 1 - truth)).sum(1), float
-        )
+        if broken:
+            hits = queries * (rng.random(draws) < rate)
+        else:
+            hits = rng.binomial(queries, rate, draws)
+        hits = np.where(bit[0] > 0, hits, 0)
+        found = rng.binomial(hits, truth) + rng.binomial(queries - hits, 1 - truth)
+        return np.asarray(found, float)
 
     return by_pairs(Fixture(np.ones(1), np.zeros(1), release, claim, (100.0,)), rng, 1500)
 
