@@ -55,11 +55,14 @@ class TokenDecoder:
     def logits(self) -> list[Floats]:
         """Logits of the next token; the response ends where the public prompt gets none.
 
+        The public prompt is asked alone, so that nothing of it depends on the others.
+
         Returns:
             (vocabulary,) for each prompt; every token is impossible where a call failed.
         """
         requests = [NextLogits(prompt + self._response, ()) for prompt in self._prompts]
-        replies = answered(self._model, requests, requests[0])
+        groups = [group for group in (requests[:1], requests[1:]) if group]
+        replies = [one for group in groups for one in answered(self._model, group, requests[0])]
         size = replies[0].shape[-1]
         self.ended = self.ended or size == 0
         return [_last(reply, max(size, 1)) for reply in replies]
