@@ -25,7 +25,7 @@ import leakbound
 from leakbound.auditing import AuditResult
 from leakbound.models import Scripted
 from leakbound.tasks import Context
-from leakbound.tasks.synthetic import help_desk
+from leakbound.tasks.synthetic import HELP_DESK, help_desk
 from leakbound.testing.channel_system import ChannelSystem
 from leakbound.testing.channels import CHANNELS
 from leakbound.testing.planted_systems import leaks
@@ -133,7 +133,7 @@ def audited(kind: str, claim: float, index: int, early: bool, seed: int) -> Accu
     rows, root = help_desk(120, rng), int(rng.integers(1 << 31))
     with tempfile.TemporaryDirectory() as out:
         result = leakbound.audit(
-            rows, epsilon=max(claim, LEAST), delta=DELTA, seed=root, out=out,
+            rows, task=HELP_DESK, epsilon=max(claim, LEAST), delta=DELTA, seed=root, out=out,
             stop_when_rejected=early,
             **_options(kind, claim, index, rng),  # type: ignore[arg-type]
         )  # fmt: skip

@@ -10,7 +10,7 @@ from leakbound.api import audit
 from leakbound.auditing import AuditResult
 from leakbound.privacy import Gaussian
 from leakbound.tasks import Context
-from leakbound.tasks.synthetic import help_desk
+from leakbound.tasks.synthetic import HELP_DESK, help_desk
 from leakbound.testing.auditor import AuditorFinding, Rng
 from leakbound.testing.channel_system import ChannelSystem
 from leakbound.testing.planted_systems import PLANTED, Planted, PlantedSystem, leaks
@@ -85,9 +85,9 @@ def _audited(
     rows, seed = help_desk(120, rng), int(rng.integers(1 << 31))
     with tempfile.TemporaryDirectory() as out:
         return audit(
-            rows, system=system, pairs=PAIRS, shots=SHOTS, epsilon=CLAIM, guarantee=guarantee,
-            query=attack.query if attack else None, canary=attack.canary if attack else None,
-            seed=seed, simulations=0, out=out,
+            rows, system=system, task=HELP_DESK, pairs=PAIRS, shots=SHOTS, epsilon=CLAIM,
+            guarantee=guarantee, query=attack.query if attack else None, canary=attack.canary if attack else None,
+            seed=seed, simulations=0, batch_pairs=PAIRS, out=out,
         )  # fmt: skip
 
 
