@@ -307,6 +307,8 @@ SMALL: dict[str, dict[str, Any]] = {
     "report_noisy_max": {"sigma": 1.0, "partitions": 4},
     "embedding_mean": {"sigma": 1.0, "partitions": 4, "candidates": 2},
     "keyword_mean": {"noise": 1.0, "partitions": 4, "candidates": 2},
+    "invisible_ink": {"clip": 1.0, "partitions": 4, "tokens": 2},
+    "dp_fusion": {"beta": 0.1, "tokens": 2},
 }  # fmt: skip
 ONLY_CHOICES = {"report_noisy_max", "subsample_average"}
 

@@ -47,9 +47,14 @@ CATALOGUE: dict[str, Any] = {
     "context_influence_decoding": cm.ContextInfluenceDecoding(tokens=3),
     "context_influence_decoding/0": cm.ContextInfluenceDecoding(lam=0.0, tokens=3),
     "bounded_cid": cm.BoundedCID(epsilon=2.0, tokens=3),
+    "invisible_ink": cm.InvisibleInk.calibrated(2, 1e-5, tokens=3),
+    "invisible_ink/add_remove": cm.InvisibleInk.calibrated(2, 1e-5, 12, 1.0, 3, 20, "add_remove"),
+    "dp_fusion": cm.DPFusion.calibrated(2, 1e-5, tokens=3),
 }
 NO_GUARANTEE = ("few_shot", "prompt_defense", "judge_defense", "context_influence_decoding")
-PARTITIONED = ("report_noisy_max", "embedding_mean", "keyword_mean", "product_of_experts")
+PARTITIONED = (
+    "report_noisy_max", "embedding_mean", "keyword_mean", "product_of_experts", "invisible_ink",
+)  # fmt: skip
 NO_DISTRIBUTION = ("keyword_mean/joint/2", "subsample_average", "synthetic_shots")
 FINITE = tuple(pattern for pattern in PATTERNS if pattern != "broken")
 
@@ -86,6 +91,7 @@ def test_what_is_skipped_is_said() -> None:
         (name, check) for name in NO_DISTRIBUTION for check in ("sensitivity", "loss", "tightness")
     }
     want |= {(name, "disjoint_parts") for name in CATALOGUE if not name.startswith(PARTITIONED)}
+    want.add(("invisible_ink/add_remove", "disjoint_parts"))  # refuses more examples than parts
     want |= {(name, "vote_sigma") for name in CATALOGUE if name != "report_noisy_max"}
     found = {
         (name, check.name): seen.detail

@@ -20,9 +20,9 @@ __all__ = [
 # Names of this package, so that a type checker knows a misspelt one; those of other packages go
 # into settings, as {"mechanism.kind": name}.
 MechanismName = Literal[
-    "bounded_cid", "context_influence_decoding", "embedding_mean", "few_shot", "judge_defense",
-    "keyword_mean", "product_of_experts", "prompt_defense", "report_noisy_max",
-    "subsample_average", "synthetic_shots", "zero_shot",
+    "bounded_cid", "context_influence_decoding", "dp_fusion", "embedding_mean", "few_shot",
+    "invisible_ink", "judge_defense", "keyword_mean", "product_of_experts", "prompt_defense",
+    "report_noisy_max", "subsample_average", "synthetic_shots", "zero_shot",
 ]  # fmt: skip
 CanaryName = Literal[
     "false_fact", "given", "hex", "marked", "mislabeled", "natural", "patchwork", "unigram",

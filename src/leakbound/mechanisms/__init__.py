@@ -2,9 +2,11 @@
 
 from leakbound.mechanisms.base import CalibratedMechanism, MechanismBase
 from leakbound.mechanisms.catalogue import MECHANISMS, build_mechanism, option_names
+from leakbound.mechanisms.dp_fusion import DPFusion
 from leakbound.mechanisms.embedding_mean import EmbeddingMean
 from leakbound.mechanisms.few_shot import FewShot, ZeroShot
 from leakbound.mechanisms.influence_decoding import BoundedCID, ContextInfluenceDecoding
+from leakbound.mechanisms.invisible_ink import InvisibleInk
 from leakbound.mechanisms.judge_defense import JudgeDefense
 from leakbound.mechanisms.keyword_mean import KeywordMean
 from leakbound.mechanisms.product_of_experts import ProductOfExperts
@@ -19,8 +21,10 @@ __all__ = [
     "BoundedCID",
     "CalibratedMechanism",
     "ContextInfluenceDecoding",
+    "DPFusion",
     "EmbeddingMean",
     "FewShot",
+    "InvisibleInk",
     "JudgeDefense",
     "KeywordMean",
     "Mechanism",
