@@ -2,83 +2,242 @@
 
 from __future__ import annotations
 
+import math
 import os
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
 from leakbound._install import install_hint
+from leakbound.auditing.build import build_mechanism
+from leakbound.auditing.rows import load_data
 from leakbound.cli.answer_command import answering_options, open_private
-from leakbound.cli.options import SETTINGS
+from leakbound.cli.options import SETTINGS, spec_from
+from leakbound.cli.screen import say
 from leakbound.errors import UsageError
 from leakbound.models import Endpoint, Local
-from leakbound.serving import application, is_local
+from leakbound.privacy import Guarantee
+from leakbound.serving import PrivateICL, ServiceState, Tenants, application, is_local, load_tenants
+from leakbound.serving.http.fields import ignorable_fields
+from leakbound.serving.http.prices import affordable_answers
+from leakbound.tasks import Mechanism, Query
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+
+    from leakbound.serving.http.server import Listener
 
 __all__ = ["command"]
+
+EXAMPLES = (1, 4, 16)  # budgets, in prices of one answer, whose answers a refusal counts
+TOKEN = "LEAKBOUND_TOKEN"
+ACCURACY = 1e-9  # relative accuracy of the accounting
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Who may ask, and over which connection."""
+
+    host: str
+    token: str | None
+    tenants: Path | None
+    certificate: Path | None
+    insecure: bool
+
+    def allowed(self) -> Tenants | None:
+        """The tenants of the file, if there is one; refuses what would let anybody in."""
+        if self.tenants is not None and self.token is not None:
+            raise UsageError(
+                f"there are --tenants and {TOKEN}; unset the variable, or leave --tenants out."
+            )
+        if not is_local(self.host):
+            self._require_protection()
+        return None if self.tenants is None else load_tenants(self.tenants)
+
+    def _require_protection(self) -> None:
+        if self.token is None and self.tenants is None:
+            raise UsageError(
+                f"--host {self.host} lets other machines in, and no token is set; put one into the "
+                f"environment variable {TOKEN} (clients send it as bearer token), name a file of "
+                "--tenants, or listen on 127.0.0.1."
+            )
+        if self.certificate is None and not self.insecure:
+            raise UsageError(
+                f"--host {self.host} would send tokens and answers over plain HTTP; give "
+                "--tls-cert and --tls-key, or --insecure where a proxy in front of this server "
+                "ends TLS."
+            )
+
+
+def _serving_options(function: Callable[..., object]) -> Callable[..., object]:
+    """The options of a server, in the order in which its help shows them."""
+    path = click.Path(path_type=Path)
+    options = (
+        click.option(
+            "--host", default="127.0.0.1", show_default=True, help="address to listen on"
+        ),
+        click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True,
+                     help="port; 0 takes a free one"),
+        click.option("--tenants", type=path, default=None,
+                     help="TOML or JSON file (mode 0600) of clients with tokens, caps and rates"),
+        click.option("--tls-cert", type=path, default=None, help="certificate chain (PEM)"),
+        click.option("--tls-key", type=path, default=None, help="key of the certificate (PEM)"),
+        click.option("--insecure", is_flag=True,
+                     help="plain HTTP beyond this machine, behind a proxy that ends TLS"),
+        click.option("--limit", type=click.IntRange(1), default=65_536, show_default=True,
+                     help="most bytes of a request"),
+        click.option("--request-timeout", type=click.FloatRange(0.1, 3600), default=10.0,
+                     show_default=True, help="seconds for headers, and for the body of a request"),
+        click.option("--state", type=path, default=None,
+                     help="file of tenants' accounts and idempotency keys [default: beside the "
+                     "ledger]"),
+        click.option("--ignore-field", "ignored", multiple=True,
+                     type=click.Choice(ignorable_fields()),
+                     help="ignore this field of requests, and say so in the reply"),
+    )  # fmt: skip
+    for option in reversed(options):
+        function = option(function)
+    return function
 
 
 @click.command(context_settings=SETTINGS)
 @answering_options
-@click.option("--host", default="127.0.0.1", show_default=True, help="address to listen on")
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    default=8000,
-    show_default=True,
-    help="port; 0 takes a free one",
-)
-@click.option(
-    "--limit",
-    type=click.IntRange(1),
-    default=65_536,
-    show_default=True,
-    help="most bytes of a request",
-)
+@_serving_options
 def command(
     config: str | None,
     assignments: tuple[str, ...],
     budget: float | None,
-    ledger: Path,
-    longest_query: int,
     host: str,
     port: int,
+    tenants: Path | None,
+    tls_cert: Path | None,
+    tls_key: Path | None,
+    insecure: bool,
     limit: int,
+    request_timeout: float,
+    state: Path | None,
+    ignored: tuple[str, ...],
     endpoint: Endpoint,
     local: Local,
+    ledger: Path,
+    longest_query: int,
     **flags: object,
 ) -> int:
-    """Answer queries from the private rows over HTTP: an OpenAI-compatible /v1/chat/completions.
+    """Answer queries from the private rows over HTTP, as the OpenAI API: /v1/chat/completions,
+    /v1/completions, /v1/responses, /v1/models.
 
-    Listens on this machine only. For any other --host, put a bearer token into the environment
-    variable LEAKBOUND_TOKEN; if it is set, it is required on this machine too. Only the last user
-    message is read. An exhausted budget is HTTP 403.
+    Needs a --budget: the total epsilon of all answers that it ever gives. Listens on this machine
+    only. For any other --host, give --tls-cert and --tls-key, and put a bearer token into the
+    environment variable LEAKBOUND_TOKEN, or name a file of --tenants. System and earlier messages
+    are part of the query. An exhausted budget is HTTP 403.
     """
-    token = os.environ.get("LEAKBOUND_TOKEN") or None
-    if token is None and not is_local(host):
-        raise UsageError(
-            f"--host {host} lets other machines in, and no token is set; put one into the "
-            "environment variable "
-            "LEAKBOUND_TOKEN (clients send it as bearer token), or listen on 127.0.0.1."
-        )
+    listening = _listener(host, port, tls_cert, tls_key, request_timeout)
+    token = os.environ.get(TOKEN) or None
+    allowed = Access(host, token, tenants, tls_cert, insecure).allowed()
+    _require_budget(budget, *_price(config, assignments, flags))
     private = open_private(
         config, assignments, budget, ledger, longest_query, endpoint, local, flags
     )
-    _listen(application(private, token, limit), host, port)
+    kept = ServiceState(_beside(ledger) if state is None else state)
+    app = application(private, token, limit, tenants=allowed, state=kept, ignored_fields=ignored,
+                      timeout=request_timeout)  # fmt: skip
+    _banner(private, allowed)
+    _listen(app, listening)
     return 0
 
 
-def _listen(app: Any, host: str, port: int) -> None:
+def _listener(host: str, port: int, certificate: Path | None, key: Path | None, timeout: float
+              ) -> Listener:  # fmt: skip
     try:
-        import uvicorn
+        from leakbound.serving.http.server import Listener
     except ImportError:
         raise UsageError(
-            f"serving needs uvicorn; install it with: {install_hint('serve')}."
+            f"serving needs starlette and uvicorn; install them with: {install_hint('serve')}."
         ) from None
-    try:
-        uvicorn.run(app, host=host, port=port, server_header=False)
-    except SystemExit:
+    return Listener(host, port, certificate, key, timeout)
+
+
+def _listen(app: Starlette, listener: Listener) -> None:
+    from leakbound.serving.http.server import listen
+
+    listen(app, listener)
+
+
+def _beside(ledger: Path) -> Path:
+    """The state file of a ledger; in this folder where the ledger is a database server's."""
+    name = str(ledger)
+    return Path("leakbound-service.sqlite" if ":" in name else f"{name}.service")
+
+
+# --- what the budget buys
+
+
+def _price(
+    config: str | None, assignments: tuple[str, ...], flags: dict[str, object]
+) -> tuple[Mechanism, Guarantee, float]:
+    """What one answer costs, before a model is opened or a ledger made; and its delta."""
+    spec = spec_from(config, assignments, flags)
+    _, task = load_data(spec.design)
+    mechanism = build_mechanism(spec)
+    return mechanism, mechanism.cost(task, Query("-")), spec.decision.delta
+
+
+def _require_budget(
+    budget: float | None, mechanism: Mechanism, price: Guarantee, delta: float
+) -> None:
+    """There is no default: how much the rows may lose is for their owner to say."""
+    one = price.epsilon(delta)
+    if budget is not None and not budget < one * (1 - ACCURACY):
+        return
+    what = "there is no --budget" if budget is None else f"--budget {budget:g} buys no answer"
+    if math.isinf(one):
         raise UsageError(
-            f"the server cannot listen on {host}, port {port}; choose another --port or --host "
-            "(--port 0 takes a free one)."
-        ) from None
+            f"{what}, and {mechanism.name} gives no guarantee: an answer costs an infinite "
+            "epsilon. Choose a private mechanism, or --budget inf."
+        )
+    bought = ", ".join(
+        f"--budget {_up(epsilon):g} buys {_count(affordable_answers(price, epsilon, delta))}"
+        for epsilon in (times * one for times in EXAMPLES)
+    )
+    raise UsageError(
+        f"{what}: it is the total epsilon of all answers that this service ever gives. One answer "
+        f"of {mechanism.name} costs epsilon {_up(one):g} at delta {delta:g}; {bought}. Choose one "
+        "of these or another, or inf."
+    )
+
+
+def _banner(private: PrivateICL, tenants: Tenants | None) -> None:
+    """What an answer costs, what the budget buys, and who may ask: on standard error."""
+    price = private.mechanism.cost(private.task, Query("-"))
+    ledger, given = private.ledger, private.state.answers
+    bought = affordable_answers(price, ledger.epsilon, ledger.delta)
+    say(f"{private.name}: {private.mechanism.name}. One answer costs epsilon "
+        f"{_up(price.epsilon(ledger.delta)):g} at delta {ledger.delta:g}.", err=True)  # fmt: skip
+    say(f"The budget of epsilon {ledger.epsilon:g} buys {_count(bought)}; {given} given so far.",
+        err=True)  # fmt: skip
+    if bought is not None and given >= bought:
+        say("The budget is spent: every further query gets HTTP 403. A larger budget needs a new "
+            "--ledger.", err=True)  # fmt: skip
+    for tenant in () if tenants is None else tenants.all:
+        limits = {"answers": tenant.answers, "epsilon": tenant.epsilon,
+                  "requests a minute": tenant.rate}  # fmt: skip
+        caps = ", ".join(f"{value:g} {name}" for name, value in limits.items() if value is not None)
+        say(f"Tenant {tenant.name}: {f'at most {caps}' if caps else 'no limit of its own'}.",
+            err=True)  # fmt: skip
+
+
+def _count(answers: int | None) -> str:
+    if answers is None:
+        return "any number of answers"
+    return f"{answers:,} answer{'' if answers == 1 else 's'}"
+
+
+def _up(epsilon: float) -> float:
+    """Rounded up to four digits."""
+    if not 0 < epsilon < math.inf:
+        return epsilon
+    unit = 10.0 ** (math.floor(math.log10(epsilon)) - 3)
+    return math.ceil(epsilon / unit - 1e-6) * unit

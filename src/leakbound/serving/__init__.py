@@ -1,6 +1,13 @@
 """Answers for real users within a privacy budget, and an HTTP application over them."""
 
-from leakbound.serving.http import ChatReply, application, chat, is_local
+from leakbound.serving.http import (
+    ServiceState,
+    Tenant,
+    Tenants,
+    application,
+    is_local,
+    load_tenants,
+)
 from leakbound.serving.ledger import BudgetState, Ledger
 from leakbound.serving.private import Answer, AnswerLost, PrivateICL
 
@@ -8,10 +15,12 @@ __all__ = [
     "Answer",
     "AnswerLost",
     "BudgetState",
-    "ChatReply",
     "Ledger",
     "PrivateICL",
+    "ServiceState",
+    "Tenant",
+    "Tenants",
     "application",
-    "chat",
     "is_local",
+    "load_tenants",
 ]

@@ -1,0 +1,242 @@
+"""The ASGI application: access, size and time limits of requests, one answer at a time."""
+
+from __future__ import annotations
+
+import json
+import logging
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
+
+import anyio
+from anyio import to_thread
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from leakbound.serving.http.address import is_local
+from leakbound.serving.http.calls import Call, ServiceCalls, ServiceReply, refusal, request_digest
+from leakbound.serving.http.fields import Payload
+from leakbound.serving.http.formats import FORMATS, AnswerFormat
+from leakbound.serving.http.state_file import ServiceState
+from leakbound.serving.http.tenants import Tenant, Tenants
+from leakbound.serving.private import PrivateICL
+
+__all__ = ["ServiceApp", "starlette_app"]
+
+LOG = logging.getLogger("leakbound.serving")
+LONGEST_KEY = 255  # characters of an idempotency key, as at Stripe
+CLOSE = {"connection": "close"}
+PATHS = (
+    "there is only POST /v1/chat/completions, /v1/completions and /v1/responses, GET /v1/models, "
+    "/v1/models/NAME and /health; use one of these."
+)
+
+
+class ServiceApp:
+    """The endpoints over one `PrivateICL`.
+
+    Args:
+        private: The service.
+        tenants: Who may ask; None for anybody on this machine.
+        state: Tenants' accounts and idempotency keys.
+        ignored: Fields that the operator lets the service ignore.
+        limit: The most bytes of a request.
+        timeout: Seconds within which a request must have arrived.
+    """
+
+    def __init__(
+        self,
+        private: PrivateICL,
+        tenants: Tenants | None,
+        state: ServiceState,
+        ignored: Iterable[str],
+        limit: int,
+        timeout: float,
+    ) -> None:
+        self.private, self.tenants, self.limit, self.timeout = private, tenants, limit, timeout
+        self._calls = ServiceCalls(private, state, ignored)
+        self._anybody = Tenant("anybody", secrets.token_hex())
+        self._one_at_a_time = anyio.Semaphore(1)
+        self._started = int(time.time())
+
+    def routes(self) -> list[Route]:
+        """Every path that there is.
+
+        Returns:
+            Routes for Starlette.
+        """
+        answers = [
+            Route(one.path, self._guarded(partial(self._answer, one)), methods=["POST"])
+            for one in FORMATS
+        ]
+        return [
+            *answers,
+            Route("/v1/models", self._guarded(self._models), methods=["GET"]),
+            Route("/v1/models/{name:path}", self._guarded(self._model), methods=["GET"]),
+            Route("/health", self.health, methods=["GET"]),
+            Route("/healthz", self.health, methods=["GET"]),
+        ]
+
+    async def health(self, request: Request) -> Response:
+        """GET /health: that the server is up; nothing else.
+
+        Args:
+            request: The HTTP request.
+
+        Returns:
+            The HTTP response.
+        """
+        return JSONResponse({"status": "ok"})
+
+    async def not_found(self, request: Request, error: Exception) -> Response:
+        """Any unknown path or method.
+
+        Args:
+            request: The HTTP request.
+            error: What Starlette raised of it.
+
+        Returns:
+            The HTTP response.
+        """
+        status = error.status_code if isinstance(error, HTTPException) else 404
+        return _response(ServiceReply(status, refusal(404, PATHS).body))
+
+    def _guarded(
+        self, handle: Callable[[Request, Tenant], Awaitable[Response]]
+    ) -> Callable[[Request], Awaitable[Response]]:
+        """A handler that only those with access reach, and that never shows an exception."""
+
+        async def endpoint(request: Request) -> Response:
+            try:
+                found = self._tenant(request)
+                if isinstance(found, ServiceReply):
+                    return _response(found)
+                return await handle(request, found)
+            except Exception as error:
+                LOG.error("a request failed: %s", type(error).__name__)
+                return _response(refusal(500, "the server could not answer."))
+
+        return endpoint
+
+    def _tenant(self, request: Request) -> Tenant | ServiceReply:
+        """Who asks, or why a request is not allowed."""
+        if self.tenants is None:
+            if is_local(request.url.hostname or ""):
+                return self._anybody
+            sentence = (
+                "without a token this server answers to the name of this machine only, such as "
+                "127.0.0.1."
+            )
+            return refusal(401, sentence)
+        scheme, _, given = request.headers.get("authorization", "").partition(" ")
+        found = self.tenants.find(given.strip())
+        if scheme.lower() == "bearer" and found is not None:
+            return found
+        return refusal(
+            401,
+            "the bearer token is missing or wrong; send Authorization: Bearer and your token.",
+            {"www-authenticate": "Bearer"},
+        )
+
+    # --- models
+
+    async def _models(self, request: Request, tenant: Tenant) -> Response:
+        return JSONResponse({"object": "list", "data": [self._entry()]})
+
+    async def _model(self, request: Request, tenant: Tenant) -> Response:
+        if request.path_params["name"] == self.private.name:
+            return JSONResponse(self._entry())
+        reply = refusal(404, f"there is one model here; use {self.private.name}.")
+        return _response(reply)
+
+    def _entry(self) -> Payload:
+        return {
+            "id": self.private.name,
+            "object": "model",
+            "created": self._started,
+            "owned_by": "leakbound",
+        }
+
+    # --- answers
+
+    async def _answer(self, form: AnswerFormat, request: Request, tenant: Tenant) -> Response:
+        key = request.headers.get("idempotency-key", "").strip()
+        if len(key) > LONGEST_KEY or not key.isprintable():
+            sentence = f"Idempotency-Key must be a text of at most {LONGEST_KEY} characters."
+            return _response(refusal(400, sentence))
+        try:
+            payload = await self._payload(request)
+        except ClientDisconnect:
+            return Response(status_code=400)
+        if isinstance(payload, ServiceReply):
+            return _response(payload)
+        retried = request.headers.get("x-stainless-retry-count", "0") != "0"
+        call = Call(tenant, form, payload, request_digest(form, payload), key, retried)
+        reply = await self._in_turn(request, call)
+        return _response(reply, form, payload)
+
+    async def _in_turn(self, request: Request, call: Call) -> ServiceReply:
+        """One answer at a time. Who went away while waiting is not charged; who went away later
+        gets the same answer again when the client says that it retries.
+        """
+        async with self._one_at_a_time:
+            if await request.is_disconnected():
+                return refusal(408, "the client went away before its turn; nothing was spent.")
+            reply = await to_thread.run_sync(self._calls.answer, call)
+            if await request.is_disconnected():
+                self._calls.keep_undelivered(call, reply)
+            return reply
+
+    async def _payload(self, request: Request) -> Payload | ServiceReply:
+        """The decoded body, or why it is refused; never reads more or longer than allowed."""
+        if not request.headers.get("content-type", "").lower().startswith("application/json"):
+            sentence = "the content type is not application/json; send the request as JSON."
+            return refusal(400, sentence)
+        body = b""
+        with anyio.move_on_after(self.timeout) as waiting:
+            async for piece in request.stream():
+                body += piece
+                if len(body) > self.limit:
+                    sentence = f"the request is larger than {self.limit} bytes; send a shorter one."
+                    return refusal(413, sentence)
+        if waiting.cancelled_caught:
+            sentence = f"the request did not arrive within {self.timeout:g} seconds; send it again."
+            return refusal(408, sentence, CLOSE)
+        return _decoded(body)
+
+
+def _decoded(body: bytes) -> Payload | ServiceReply:
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError):
+        return refusal(400, "the request is not JSON; send an object.")
+    if isinstance(found, dict):
+        return found
+    sentence = f"the request is a JSON {type(found).__name__}; it must be an object with messages."
+    return refusal(400, sentence)
+
+
+def _response(
+    reply: ServiceReply, form: AnswerFormat | None = None, payload: Payload | None = None
+) -> Response:
+    headers = dict(reply.headers)
+    if form is None or payload is None or reply.answer is None or payload.get("stream") is not True:
+        return JSONResponse(reply.body, reply.status, headers)
+    events = "".join(form.events(reply.answer, payload))
+    return Response(events, reply.status, headers, "text/event-stream")
+
+
+def starlette_app(app: ServiceApp) -> Starlette:
+    """As an ASGI application.
+
+    Args:
+        app: The endpoints.
+
+    Returns:
+        An application for any ASGI server.
+    """
+    return Starlette(routes=app.routes(), exception_handlers={HTTPException: app.not_found})

@@ -1,0 +1,284 @@
+"""From one request to one reply: fields, query, account, answer. Nothing here knows HTTP.
+
+Nothing private is written anywhere: replies hold the released text and the budget, errors a
+sentence made of public facts, and the log the type of an exception alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import math
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from leakbound.errors import BudgetExhausted, LeakboundError, StoreError, TargetError, UsageError
+from leakbound.serving.http.conversation import query_text
+from leakbound.serving.http.fields import Payload, check_fields, longest_answer
+from leakbound.serving.http.formats import AnswerFormat, ServedAnswer
+from leakbound.serving.http.state_file import ServiceState
+from leakbound.serving.http.tenants import RequestRate, Tenant
+from leakbound.serving.private import AnswerLost, PrivateICL
+from leakbound.tasks import Query
+
+__all__ = ["Call", "ServiceCalls", "ServiceReply", "refusal", "request_digest"]
+
+LOG = logging.getLogger("leakbound.serving")
+ERROR_TYPES = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    403: "insufficient_quota",
+    404: "invalid_request_error",
+    405: "invalid_request_error",
+    408: "timeout_error",
+    409: "idempotency_error",
+    413: "invalid_request_error",
+    422: "idempotency_error",
+    429: "rate_limit_error",
+    500: "server_error",
+}  # as the OpenAI API names them
+NO_RETRY: Mapping[str, str] = {"x-should-retry": "false"}  # the official clients obey it
+SPENT = "the server could not answer; what was paid for it stays spent. Do not send it again."
+UNSPENT = "the server could not answer; nothing was spent."
+UNDELIVERED = 1000  # answers whose clients went away: about 1 MB
+UNDELIVERED_SECONDS = 600.0  # the official client gives up after ten minutes
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request of one tenant.
+
+    Attributes:
+        tenant: Who asks.
+        format: The endpoint.
+        payload: The decoded JSON.
+        digest: Of endpoint and payload; see `request_digest`.
+        key: Its idempotency key; "" for none.
+        retried: Whether the client says that it has sent this request before.
+    """
+
+    tenant: Tenant
+    format: AnswerFormat
+    payload: Payload
+    digest: str
+    key: str = ""
+    retried: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceReply:
+    """What a request gets.
+
+    Attributes:
+        status: HTTP status code.
+        body: The JSON object of the response.
+        headers: Further headers.
+        answer: The released answer, where there is one.
+    """
+
+    status: int
+    body: Payload
+    headers: Mapping[str, str] = field(default_factory=dict)
+    answer: ServedAnswer | None = None
+
+
+def request_digest(form: AnswerFormat, payload: Payload) -> str:
+    """What tells requests apart.
+
+    Args:
+        form: The endpoint.
+        payload: The decoded JSON.
+
+    Returns:
+        64 hex digits; equal for equal requests.
+    """
+    text = json.dumps([form.path, payload], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def refusal(status: int, sentence: str, headers: Mapping[str, str] | None = None) -> ServiceReply:
+    """An error in the shape of the OpenAI API.
+
+    Args:
+        status: HTTP status code.
+        sentence: What is wrong, and what to do; public.
+        headers: Further headers.
+
+    Returns:
+        The reply.
+    """
+    error = {"message": sentence, "type": ERROR_TYPES[status], "param": None, "code": None}
+    return ServiceReply(status, {"error": error}, headers or {})
+
+
+class ServiceCalls:
+    """Answers calls over one `PrivateICL`, one at a time.
+
+    Args:
+        private: The service.
+        state: Tenants' accounts and idempotency keys.
+        ignored: Fields that the operator lets the service ignore.
+
+    Guarantee:
+        What is returned depends on the private rows only through released answers, the guarantee
+        of which was spent before. Status, headers and price are functions of public facts and of
+        the released text, as long as the mechanism answers whatever one row holds.
+    """
+
+    def __init__(
+        self, private: PrivateICL, state: ServiceState, ignored: Iterable[str] = ()
+    ) -> None:
+        self.private, self.state, self.ignored = private, state, tuple(ignored)
+        self._rates: dict[str, RequestRate] = {}
+        self._undelivered: OrderedDict[tuple[str, str], tuple[float, ServiceReply]] = OrderedDict()
+
+    def answer(self, call: Call) -> ServiceReply:
+        """Answer one call. Raises nothing.
+
+        Args:
+            call: What is asked.
+
+        Returns:
+            200 with the answer. 400 for what cannot be served as asked, 409 and 422 for an
+            idempotency key that is in use, 429 where a tenant asks too often, 403 where a budget
+            is spent: none of them costs anything. 500 where the answer failed.
+        """
+        try:
+            query, ignored = self._query(call)
+            return self._once(call, query, ignored)
+        except StoreError as error:
+            return self._failure(error, UNSPENT)
+        except LeakboundError as error:
+            return refusal(400, str(error))
+        except Exception as error:
+            return self._failure(error, UNSPENT)
+
+    def _query(self, call: Call) -> tuple[Query, tuple[str, ...]]:
+        """The query, checked; and the fields that are ignored."""
+        longest = longest_answer(self.private.task, self.private.mechanism)
+        ignored = check_fields(call.payload, call.format.fields, longest, self.ignored)
+        text = query_text(call.format.messages(call.payload))
+        return self.private.check(text), ignored
+
+    # --- retries
+
+    def _once(self, call: Call, query: Query, ignored: tuple[str, ...]) -> ServiceReply:
+        """A retry gets what the first try got, and is not charged."""
+        if not call.key:
+            earlier = self._delivered_late(call) if call.retried else None
+            return earlier or self._paid(call, query, ignored)
+        found = self.state.begin(call.tenant.name, call.key, call.digest)
+        if found is None:
+            return self._kept(call, self._paid(call, query, ignored))
+        if found.kind == "other":
+            return refusal(
+                422, "this Idempotency-Key was used for another request; use a new one.", NO_RETRY
+            )
+        return self._again(call, found.outcome)
+
+    def _again(self, call: Call, outcome: str | None) -> ServiceReply:
+        if outcome is None:
+            return refusal(
+                409,
+                "an earlier request with this Idempotency-Key has not ended: another server is at "
+                "it, or it was interrupted after it was paid for. Nothing was charged now; use a "
+                "new key for a new answer.",
+                NO_RETRY,
+            )
+        if not outcome:
+            return refusal(500, SPENT, NO_RETRY)
+        return _released(call, ServedAnswer.from_json(outcome))
+
+    def _kept(self, call: Call, reply: ServiceReply) -> ServiceReply:
+        """Store how a key ended; forget it where nothing was spent.
+
+        A key that cannot be stored stays begun, so a retry is not charged.
+        """
+        try:
+            if reply.answer is not None or reply.status == 500:
+                outcome = reply.answer.to_json() if reply.answer else ""
+                self.state.end(call.tenant.name, call.key, outcome)
+            else:
+                self.state.forget(call.tenant.name, call.key)
+        except StoreError as error:
+            LOG.error("an idempotency key could not be stored: %s", type(error).__name__)
+        return reply
+
+    def keep_undelivered(self, call: Call, reply: ServiceReply) -> None:
+        """Keep the reply to a client that went away, for the case that it asks again.
+
+        Args:
+            call: What was asked.
+            reply: What it would have got. Refusals are not kept.
+        """
+        if call.key or (reply.answer is None and reply.status != 500):
+            return
+        self._undelivered[call.tenant.name, call.digest] = (time.monotonic(), reply)
+        while len(self._undelivered) > UNDELIVERED:
+            self._undelivered.popitem(last=False)
+
+    def _delivered_late(self, call: Call) -> ServiceReply | None:
+        since, reply = self._undelivered.pop((call.tenant.name, call.digest), (0.0, None))
+        return reply if time.monotonic() - since <= UNDELIVERED_SECONDS else None
+
+    # --- payment
+
+    def _paid(self, call: Call, query: Query, ignored: tuple[str, ...]) -> ServiceReply:
+        """Rate, the tenant's account, then the ledger and the answer."""
+        name, tenant = call.tenant.name, call.tenant
+        wait = self._rates.setdefault(name, RequestRate(tenant.rate)).take()
+        if wait:
+            sentence = f"this token may send {tenant.rate:g} requests a minute; wait, and retry."
+            return refusal(429, sentence, {"retry-after": str(math.ceil(wait))})
+        try:
+            price = self.private.mechanism.cost(self.private.task, query)
+            number = self.state.spend(tenant, price, self.private.ledger.delta)
+        except BudgetExhausted as error:
+            return refusal(403, str(error), NO_RETRY)
+        try:
+            answer = self.private.answer(query)
+        except BudgetExhausted as error:
+            self.state.refund(number)
+            return refusal(403, str(error), NO_RETRY)
+        except (TargetError, UsageError) as error:
+            return self._not_answered(error, number)
+        except Exception as error:
+            return self._failure(error, SPENT)
+        served = ServedAnswer(
+            secrets.token_hex(12),
+            int(time.time()),
+            self.private.name,
+            answer.text,
+            _finite(answer.spent),
+            _finite(answer.remaining),
+            answer.delta,
+            answer.answered,
+            ignored,
+        )
+        return _released(call, served.cut_before(call.payload.get("stop")))
+
+    def _not_answered(self, error: LeakboundError, number: int) -> ServiceReply:
+        """What `PrivateICL.answer` raises: `AnswerLost` after the spend, others before it."""
+        if isinstance(error, AnswerLost | StoreError):
+            return self._failure(error, SPENT)
+        self.state.refund(number)
+        return self._failure(error, UNSPENT)
+
+    def _failure(self, error: Exception, sentence: str) -> ServiceReply:
+        """The reply is the same whatever failed: the type of an exception may depend on a row."""
+        cause = f" ({type(error.__cause__).__name__})" if error.__cause__ else ""
+        LOG.error("a request failed: %s%s", type(error).__name__, cause)
+        return refusal(500, sentence, NO_RETRY)
+
+
+def _released(call: Call, answer: ServedAnswer) -> ServiceReply:
+    return ServiceReply(200, call.format.body(answer, call.payload), {}, answer)
+
+
+def _finite(value: float) -> float | None:
+    """JSON has no infinity: null."""
+    return value if math.isfinite(value) else None

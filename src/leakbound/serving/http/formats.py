@@ -1,0 +1,319 @@
+"""The three answer endpoints of the OpenAI API: how a request is read, how an answer is written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+
+from leakbound.errors import UsageError
+from leakbound.serving.http.conversation import Message, message_from, text_of
+from leakbound.serving.http.fields import (
+    CHAT_FIELDS,
+    COMPLETION_FIELDS,
+    RESPONSE_FIELDS,
+    FieldRule,
+    Payload,
+)
+
+__all__ = ["FORMATS", "AnswerFormat", "ServedAnswer"]
+
+# Token counts: the length of a prompt is private, and the released text is not cut into tokens.
+NO_COUNTS = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
+UNANSWERED = "There is no answer to this query. Its price is that of an answer."
+
+
+@dataclass(frozen=True, slots=True)
+class ServedAnswer:
+    """A released answer as a client receives it (PUBLIC).
+
+    Attributes:
+        id: Random, the same whenever this answer is sent again.
+        created: Seconds since 1970.
+        model: Name of the service.
+        text: The released text.
+        epsilon_spent: epsilon of all answers of the service so far; None for infinity.
+        epsilon_remaining: What remains of the budget; None for infinity.
+        delta: Failure probability of the budget.
+        answered: Whether the output is an answer; the output that there is none costs the same.
+        ignored: Fields of the request that the operator lets the service ignore.
+    """
+
+    id: str
+    created: int
+    model: str
+    text: str
+    epsilon_spent: float | None
+    epsilon_remaining: float | None
+    delta: float
+    answered: bool = True
+    ignored: tuple[str, ...] = ()
+
+    def to_json(self) -> str:
+        """As a JSON object, for a store.
+
+        Returns:
+            All fields.
+        """
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> ServedAnswer:
+        """Back from `to_json`.
+
+        Args:
+            text: A JSON object.
+
+        Returns:
+            The same answer.
+        """
+        found = json.loads(text)
+        return cls(**{**found, "ignored": tuple(found["ignored"])})
+
+    def cut_before(self, stop: object) -> ServedAnswer:
+        """The answer up to the first stop sequence: a function of the released text.
+
+        Args:
+            stop: A text or texts; anything else cuts nothing.
+
+        Returns:
+            The answer with the text before the first of them.
+        """
+        texts = [stop] if isinstance(stop, str) else stop if isinstance(stop, list) else []
+        places = [self.text.find(str(one)) for one in texts]
+        ends = [place for place in places if place >= 0]
+        return replace(self, text=self.text[: min(ends)]) if ends else self
+
+    @property
+    def refusal(self) -> str | None:
+        """What a client reads in the field `refusal`: None for an answer."""
+        return None if self.answered else UNANSWERED
+
+    def price(self) -> Payload:
+        """What the answer says about the budget.
+
+        Returns:
+            The object `leakbound` of a reply.
+        """
+        shown: Payload = {
+            "epsilon_spent": self.epsilon_spent,
+            "epsilon_remaining": self.epsilon_remaining,
+            "delta": self.delta,
+            "answered": self.answered,
+        }
+        return {**shown, "ignored_fields": list(self.ignored)} if self.ignored else shown
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerFormat:
+    """One endpoint.
+
+    Attributes:
+        path: Its path.
+        fields: The rule of each field of a request.
+        messages: The conversation that a request holds.
+        body: The JSON object of a reply.
+        events: The server-sent events of a reply.
+    """
+
+    path: str
+    fields: Mapping[str, FieldRule]
+    messages: Callable[[Payload], list[Message]]
+    body: Callable[[ServedAnswer, Payload], Payload]
+    events: Callable[[ServedAnswer, Payload], Iterator[str]]
+
+
+def _event(body: object, name: str = "") -> str:
+    text = body if isinstance(body, str) else json.dumps(body)
+    return f"event: {name}\ndata: {text}\n\n" if name else f"data: {text}\n\n"
+
+
+def _with_usage(payload: Payload) -> bool:
+    options = payload.get("stream_options")
+    return isinstance(options, dict) and options.get("include_usage") is True
+
+
+def _chunks(head: Payload, choices: list[Payload], answer: ServedAnswer, payload: Payload
+            ) -> Iterator[str]:  # fmt: skip
+    """Chunks of chat and completions; the last one before the usage holds the price."""
+    usage: Payload = {"usage": None} if _with_usage(payload) else {}
+    for number, choice in enumerate(choices):
+        last = number == len(choices) - 1
+        price: Payload = {"leakbound": answer.price()} if last else {}
+        yield _event({**head, "choices": [{"index": 0, "logprobs": None, **choice}], **usage,
+                      **price})  # fmt: skip
+    if usage:
+        yield _event({**head, "choices": [], "usage": NO_COUNTS})
+    yield _event("[DONE]")
+
+
+# --- chat
+
+
+def _chat_messages(payload: Payload) -> list[Message]:
+    messages = payload.get("messages")
+    if not isinstance(messages, list) or not all(isinstance(one, dict) for one in messages):
+        raise UsageError(
+            "messages is missing or no list of objects; it must be a list of {role, content}."
+        )
+    return [message_from(one) for one in messages]
+
+
+def _chat_head(answer: ServedAnswer, kind: str) -> Payload:
+    return {
+        "id": f"chatcmpl-{answer.id}",
+        "object": kind,
+        "created": answer.created,
+        "model": answer.model,
+    }
+
+
+def _chat_body(answer: ServedAnswer, payload: Payload) -> Payload:
+    message = {"role": "assistant", "content": answer.text, "refusal": answer.refusal}
+    return {
+        **_chat_head(answer, "chat.completion"),
+        "choices": [{"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}],
+        "usage": NO_COUNTS,
+        "leakbound": answer.price(),
+    }
+
+
+def _chat_events(answer: ServedAnswer, payload: Payload) -> Iterator[str]:
+    delta: Payload = {"role": "assistant", "content": answer.text}
+    delta |= {"refusal": answer.refusal} if answer.refusal else {}
+    choices: list[Payload] = [
+        {"delta": delta, "finish_reason": None},
+        {"delta": {}, "finish_reason": "stop"},
+    ]
+    return _chunks(_chat_head(answer, "chat.completion.chunk"), choices, answer, payload)
+
+
+# --- completions
+
+
+def _prompt_messages(payload: Payload) -> list[Message]:
+    prompt = payload.get("prompt")
+    texts = prompt if isinstance(prompt, list) else [prompt]
+    if len(texts) != 1 or not isinstance(texts[0], str):
+        raise UsageError(
+            "prompt is no text; it must be one text, or a list of one text: every answer is paid "
+            "for on its own, and tokens are not those of a model of yours."
+        )
+    return [Message("user", texts[0])]
+
+
+def _completion_head(answer: ServedAnswer) -> Payload:
+    return {
+        "id": f"cmpl-{answer.id}",
+        "object": "text_completion",
+        "created": answer.created,
+        "model": answer.model,
+    }
+
+
+def _completion_body(answer: ServedAnswer, payload: Payload) -> Payload:
+    choice = {"index": 0, "text": answer.text, "finish_reason": "stop", "logprobs": None}
+    return {
+        **_completion_head(answer),
+        "choices": [choice],
+        "usage": NO_COUNTS,
+        "leakbound": answer.price(),
+    }
+
+
+def _completion_events(answer: ServedAnswer, payload: Payload) -> Iterator[str]:
+    choices: list[Payload] = [
+        {"text": answer.text, "finish_reason": None},
+        {"text": "", "finish_reason": "stop"},
+    ]
+    return _chunks(_completion_head(answer), choices, answer, payload)
+
+
+# --- responses
+
+
+def _input_messages(payload: Payload) -> list[Message]:
+    found, instructions = payload.get("input"), payload.get("instructions")
+    if not isinstance(found, str | list):
+        raise UsageError("input is missing; it must be a text or a list of messages.")
+    asked = [Message("user", found)] if isinstance(found, str) else [*map(message_from, found)]
+    if not isinstance(instructions, str) or not instructions:
+        return asked
+    return [Message("system", text_of(instructions)), *asked]
+
+
+def _response_message(answer: ServedAnswer, done: bool = True) -> Payload:
+    part = {"type": "output_text", "text": answer.text, "annotations": [], "logprobs": []}
+    return {
+        "type": "message",
+        "id": f"msg_{answer.id}",
+        "status": "completed" if done else "in_progress",
+        "role": "assistant",
+        "content": [part] if done else [],
+    }
+
+
+def _response_body(answer: ServedAnswer, payload: Payload, done: bool = True) -> Payload:
+    usage: Payload = {
+        "input_tokens": 0,
+        "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+        "output_tokens": 0,
+        "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": 0,
+    }
+    return {
+        "id": f"resp_{answer.id}",
+        "object": "response",
+        "created_at": answer.created,
+        "status": "completed" if done else "in_progress",
+        "error": None,
+        "incomplete_details": None,
+        "instructions": payload.get("instructions"),
+        "metadata": payload.get("metadata") or {},
+        "model": answer.model,
+        "output": [_response_message(answer)] if done else [],
+        "parallel_tool_calls": payload.get("parallel_tool_calls") is not False,
+        "previous_response_id": None,
+        "store": False,
+        "temperature": 1.0,
+        "text": {"format": {"type": "text"}},
+        "tool_choice": payload.get("tool_choice") or "auto",
+        "tools": [],
+        "top_p": 1.0,
+        "truncation": "disabled",
+        "usage": usage if done else None,
+        "user": payload.get("user"),
+        **({"leakbound": answer.price()} if done else {}),
+    }
+
+
+def _response_events(answer: ServedAnswer, payload: Payload) -> Iterator[str]:
+    started, ended = (_response_body(answer, payload, done) for done in (False, True))
+    place: Payload = {"output_index": 0, "item_id": f"msg_{answer.id}", "content_index": 0}
+    text: Payload = {"text": answer.text, "logprobs": []}
+    part = {"type": "output_text", "annotations": [], **text}
+    events: list[tuple[str, Payload]] = [
+        ("created", {"response": started}),
+        ("in_progress", {"response": started}),
+        ("output_item.added", {"output_index": 0, "item": _response_message(answer, False)}),
+        ("content_part.added", {**place, "part": {**part, "text": ""}}),
+        ("output_text.delta", {**place, "delta": answer.text, "logprobs": []}),
+        ("output_text.done", {**place, **text}),
+        ("content_part.done", {**place, "part": part}),
+        ("output_item.done", {"output_index": 0, "item": _response_message(answer)}),
+        ("completed", {"response": ended}),
+    ]
+    for number, (name, body) in enumerate(events):
+        kind = f"response.{name}"
+        yield _event({"type": kind, "sequence_number": number, **body}, kind)
+
+
+FORMATS: tuple[AnswerFormat, ...] = (
+    AnswerFormat("/v1/chat/completions", CHAT_FIELDS, _chat_messages, _chat_body, _chat_events),
+    AnswerFormat(
+        "/v1/completions", COMPLETION_FIELDS, _prompt_messages, _completion_body,
+        _completion_events,
+    ),
+    AnswerFormat("/v1/responses", RESPONSE_FIELDS, _input_messages, _response_body,
+                 _response_events),
+)  # fmt: skip

@@ -1,0 +1,155 @@
+"""The server process: uvicorn, TLS, and time limits of connections."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+import h11
+import uvicorn
+from starlette.applications import Starlette
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from leakbound.errors import UsageError
+
+__all__ = ["Listener", "listen"]
+
+CONNECTIONS = 256  # far above the clients of a service that answers one at a time
+GRACE = 2.0  # seconds to send a refusal, or to take in the rest of a refused body
+KEEP_ALIVE = 5  # seconds that a connection may idle between two requests
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """Where and how a server listens.
+
+    Attributes:
+        host: Address or name.
+        port: Port; 0 takes a free one.
+        certificate: File of the TLS certificate chain (PEM); None for plain HTTP.
+        key: File of its private key (PEM).
+        timeout: Seconds for the headers of a request, and for its body.
+
+    Raises:
+        UsageError: If there is only one of certificate and key, or they cannot be used.
+    """
+
+    host: str
+    port: int
+    certificate: Path | None = None
+    key: Path | None = None
+    timeout: float = 10.0
+
+    def __post_init__(self) -> None:
+        if (self.certificate is None) != (self.key is None):
+            raise UsageError(
+                "TLS needs a certificate and its key; give both --tls-cert and --tls-key, or "
+                "neither."
+            )
+        if self.certificate is None or self.key is None:
+            return
+        try:
+            ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(
+                self.certificate, self.key, password=""
+            )
+        except (OSError, ValueError) as error:
+            raise UsageError(
+                f"{self.certificate} and {self.key} cannot be used ({error}); they must be a "
+                "certificate chain and its key in PEM form, without a passphrase."
+            ) from None
+
+
+class TimedProtocol(H11Protocol):
+    """HTTP/1.1 that closes connections on which a request does not arrive in time."""
+
+    timeout: ClassVar[float] = 10.0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to wait for headers.
+
+        Args:
+            transport: The connection.
+        """
+        super().connection_made(transport)
+        self._phase, self._deadline = "", None
+        self._watch()
+
+    def data_received(self, data: bytes) -> None:
+        """Read what came, and see what is awaited next.
+
+        Args:
+            data: The bytes.
+        """
+        super().data_received(data)
+        self._watch()
+
+    def on_response_complete(self) -> None:
+        """See whether a body still arrives that nobody reads."""
+        super().on_response_complete()
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop waiting.
+
+        Args:
+            exc: Why it was lost.
+        """
+        super().connection_lost(exc)
+        self._await_within("", 0.0)
+
+    def _watch(self) -> None:
+        """Headers and body have `timeout` each; the rest of a refused body has `GRACE`."""
+        state = self.conn.their_state
+        answered = self.cycle is not None and self.cycle.response_complete
+        if state is h11.IDLE:
+            self._await_within("headers", self.timeout)
+        elif state is h11.SEND_BODY and answered:
+            self._await_within("rest", GRACE)
+        elif state is h11.SEND_BODY:
+            self._await_within("body", self.timeout + GRACE)
+        else:
+            self._await_within("", 0.0)
+
+    _phase: str
+    _deadline: asyncio.TimerHandle | None
+
+    def _await_within(self, phase: str, seconds: float) -> None:
+        """One deadline for each phase, however many pieces arrive in it."""
+        if phase == self._phase:
+            return
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._phase = phase
+        self._deadline = self.loop.call_later(seconds, self._late) if phase else None
+
+    def _late(self) -> None:
+        if not self.transport.is_closing():
+            self.transport.close()
+
+
+def listen(app: Starlette, listener: Listener) -> None:
+    """Serve until interrupted.
+
+    Args:
+        app: The application.
+        listener: Where and how.
+
+    Raises:
+        UsageError: If the address cannot be used.
+    """
+    protocol = type("ServiceProtocol", (TimedProtocol,), {"timeout": listener.timeout})
+    try:
+        uvicorn.run(
+            app, host=listener.host, port=listener.port, http=protocol, ws="none",
+            server_header=False, proxy_headers=False, limit_concurrency=CONNECTIONS,
+            timeout_keep_alive=KEEP_ALIVE, ssl_certfile=listener.certificate,
+            ssl_keyfile=listener.key,
+        )  # fmt: skip
+    except SystemExit:
+        raise UsageError(
+            f"the server cannot listen on {listener.host}, port {listener.port}; choose another "
+            "--port or --host (--port 0 takes a free one)."
+        ) from None

@@ -1,0 +1,268 @@
+"""What a service remembers beside the ledger: tenants' accounts, and answers by idempotency key.
+
+One SQLite file, readable by its owner only; in memory where there is no file. It holds released
+answers and prices, and nothing that depends on private rows in another way. What is written here is
+durable before the model is asked, so a crash never gives a tenant budget back, and a retry of an
+interrupted request never buys a second answer.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from leakbound.errors import BudgetExhausted, StoreError
+from leakbound.privacy import Guarantee
+from leakbound.serving.http.prices import composed_epsilon, price_from_json, price_to_json
+from leakbound.serving.http.tenants import Tenant
+
+__all__ = ["Earlier", "ServiceState"]
+
+KEPT_KEYS = 10_000  # idempotency keys: about 10 MB of answers of 1 kB
+KEPT_SECONDS = 86_400.0  # a day, as long as Stripe keeps them
+WAIT = 30.0  # seconds to wait for another process: a write takes milliseconds
+ACCURACY = 1e-9  # relative accuracy of the accounting, as that of the ledger
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS spends (
+    number INTEGER PRIMARY KEY, tenant TEXT NOT NULL, price TEXT NOT NULL) STRICT;
+CREATE INDEX IF NOT EXISTS by_tenant ON spends (tenant, price);
+CREATE TABLE IF NOT EXISTS keys (
+    number INTEGER PRIMARY KEY, tenant TEXT NOT NULL, key TEXT NOT NULL, digest TEXT NOT NULL,
+    since REAL NOT NULL, outcome TEXT, UNIQUE (tenant, key)) STRICT;
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """An earlier request with the same idempotency key.
+
+    Attributes:
+        kind: `ended`: its outcome is known; `begun`: it did not end; `other`: it was another
+            request.
+        outcome: What was stored of it; None unless it ended.
+    """
+
+    kind: Literal["ended", "begun", "other"]
+    outcome: str | None = None
+
+
+class ServiceState:
+    """Tenants' accounts and idempotency keys.
+
+    Args:
+        path: The file; None for memory, which ends with the process.
+        kept: The most idempotency keys; the oldest are forgotten first.
+        seconds: How long a key is kept.
+        clock: Gives seconds since 1970.
+
+    Raises:
+        StoreError: If the file cannot be used.
+
+    Guarantee:
+        What `spend` grants to a tenant stays within its caps, whichever processes share the file.
+    """
+
+    def __init__(
+        self,
+        path: str | Path | None = None,
+        kept: int = KEPT_KEYS,
+        seconds: float = KEPT_SECONDS,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.path = None if path is None else Path(path)
+        self._kept, self._seconds, self._clock = kept, seconds, clock
+        self._lock = threading.Lock()
+        self._db = self._open()
+
+    def __repr__(self) -> str:
+        return f"ServiceState({str(self.path) if self.path else None!r})"
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
+
+    # --- tenants
+
+    def spend(self, tenant: Tenant, price: Guarantee, delta: float) -> int:
+        """Pay for one answer from a tenant's account, before the ledger is asked.
+
+        Args:
+            tenant: Who pays.
+            price: What the answer costs.
+            delta: Failure probability of the budget.
+
+        Returns:
+            The number of the payment, for `refund`.
+
+        Raises:
+            BudgetExhausted: If the tenant's caps do not allow another answer; nothing is spent.
+            StoreError: If the file cannot be read or written.
+        """
+        with self._transaction() as db:
+            paid = self._account(db, tenant)
+            answers = sum(times for _, times in paid)
+            if tenant.answers is not None and answers >= tenant.answers:
+                raise BudgetExhausted(
+                    f"this token is allowed {tenant.answers} answers, and has had {answers}. "
+                    "Nothing was spent; ask the operator of the service."
+                )
+            self._check_epsilon(tenant, [*paid, (price, 1)], delta)
+            row = (tenant.name, price_to_json(price))
+            found = db.execute("INSERT INTO spends (tenant, price) VALUES (?, ?)", row).lastrowid
+        return found or 0
+
+    def refund(self, number: int) -> None:
+        """Undo a payment for an answer that the ledger refused, so that none was made.
+
+        Args:
+            number: What `spend` returned.
+
+        Raises:
+            StoreError: If the file cannot be written.
+        """
+        with self._transaction() as db:
+            db.execute("DELETE FROM spends WHERE number = ?", (number,))
+
+    def answers(self, tenant: Tenant) -> int:
+        """How many answers a tenant has paid for.
+
+        Args:
+            tenant: The tenant.
+
+        Returns:
+            Their number.
+
+        Raises:
+            StoreError: If the file cannot be read.
+        """
+        with self._transaction() as db:
+            return sum(times for _, times in self._account(db, tenant))
+
+    def _account(self, db: sqlite3.Connection, tenant: Tenant) -> list[tuple[Guarantee, int]]:
+        """Prices, and how many answers of each were paid for."""
+        rows = db.execute(
+            "SELECT price, COUNT(*) FROM spends WHERE tenant = ? GROUP BY price", (tenant.name,)
+        ).fetchall()
+        return [(price_from_json(text), times) for text, times in rows]
+
+    def _check_epsilon(
+        self, tenant: Tenant, paid: list[tuple[Guarantee, int]], delta: float
+    ) -> None:
+        if tenant.epsilon is None:
+            return
+        epsilon = composed_epsilon(paid, delta)
+        if epsilon > tenant.epsilon * (1 + ACCURACY):
+            raise BudgetExhausted(
+                f"this token may spend epsilon {tenant.epsilon:.4g} at delta {delta:g}, and "
+                f"another answer would make it {epsilon:.4g}. Nothing was spent; ask the operator "
+                "of the service."
+            )
+
+    # --- idempotency keys
+
+    def begin(self, tenant: str, key: str, digest: str) -> Earlier | None:
+        """Begin the request of a key, unless it was begun before.
+
+        Args:
+            tenant: Name of the tenant; keys of other tenants are other keys.
+            key: The idempotency key.
+            digest: Of the whole request.
+
+        Returns:
+            None for a new key, which is then stored as begun; else what is known of the earlier
+            request.
+
+        Raises:
+            StoreError: If the file cannot be read or written.
+        """
+        with self._transaction() as db:
+            self._forget_old(db)
+            found = db.execute(
+                "SELECT digest, outcome FROM keys WHERE tenant = ? AND key = ?", (tenant, key)
+            ).fetchone()
+            if found is None:
+                row = (tenant, key, digest, self._clock())
+                db.execute("INSERT INTO keys (tenant, key, digest, since) VALUES (?, ?, ?, ?)", row)
+                return None
+        if found[0] != digest:
+            return Earlier("other")
+        return Earlier("begun") if found[1] is None else Earlier("ended", found[1])
+
+    def end(self, tenant: str, key: str, outcome: str) -> None:
+        """Store how the request of a key ended.
+
+        Args:
+            tenant: Name of the tenant.
+            key: The idempotency key.
+            outcome: What a retry is answered with.
+
+        Raises:
+            StoreError: If the file cannot be written.
+        """
+        with self._transaction() as db:
+            row = (outcome, tenant, key)
+            db.execute("UPDATE keys SET outcome = ? WHERE tenant = ? AND key = ?", row)
+
+    def forget(self, tenant: str, key: str) -> None:
+        """Forget a key of which nothing was spent.
+
+        Args:
+            tenant: Name of the tenant.
+            key: The idempotency key.
+
+        Raises:
+            StoreError: If the file cannot be written.
+        """
+        with self._transaction() as db:
+            db.execute("DELETE FROM keys WHERE tenant = ? AND key = ?", (tenant, key))
+
+    def _forget_old(self, db: sqlite3.Connection) -> None:
+        db.execute("DELETE FROM keys WHERE since < ?", (self._clock() - self._seconds,))
+        db.execute(
+            "DELETE FROM keys WHERE number <= (SELECT MAX(number) FROM keys) - ?", (self._kept - 1,)
+        )
+
+    # --- the file
+
+    def _open(self) -> sqlite3.Connection:
+        try:
+            if self.path is not None:
+                os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
+            db = sqlite3.connect(
+                self.path or ":memory:", timeout=WAIT, isolation_level=None, check_same_thread=False
+            )
+            db.execute("PRAGMA synchronous=EXTRA")
+            db.executescript(SCHEMA)
+        except (OSError, sqlite3.Error) as error:
+            raise self._unusable(error) from None
+        return db
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        """One transaction, durable when the block is left without an error, undone otherwise."""
+        try:
+            with self._lock:
+                self._db.execute("BEGIN IMMEDIATE")
+                try:
+                    yield self._db
+                except BaseException:
+                    self._db.execute("ROLLBACK")
+                    raise
+                self._db.execute("COMMIT")
+        except (OSError, sqlite3.Error, KeyError, TypeError, json.JSONDecodeError) as error:
+            raise self._unusable(error) from None
+
+    def _unusable(self, error: Exception) -> StoreError:
+        return StoreError(
+            f"the file {str(self.path)!r} of tenants' accounts and idempotency keys cannot be "
+            f"read or written ({error}). It must be one that this service made: restore it from a "
+            "backup, or name another with --state."
+        )

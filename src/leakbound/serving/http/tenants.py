@@ -1,0 +1,219 @@
+"""Tenants: who may ask, how much, and how often.
+
+Each tenant has a token and may have caps on answers, on epsilon and on requests a minute. They lie
+beneath the budget of the data: a tenant that has answers left still gets none once the data has
+spent its budget, and no tenant can take more than its share.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import re
+import secrets
+import stat
+import time
+import tomllib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+
+from leakbound.errors import UsageError
+
+__all__ = ["RequestRate", "Tenant", "Tenants", "load_tenants"]
+
+SHORTEST = 16  # characters of a token: a random one of 16 hex digits has 64 bits
+NAME = re.compile(r"[\w.-]{1,64}", re.ASCII)
+MINUTE = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    """A client of the service.
+
+    Attributes:
+        name: Its name, for accounts and the log.
+        token: What it sends as bearer token. Secret.
+        answers: The most answers that it gets, ever; None for no cap of its own.
+        epsilon: The most that its answers may spend at the delta of the budget; None for no cap.
+        rate: The most requests a minute; None for no limit.
+
+    Raises:
+        UsageError: If a value cannot be used.
+    """
+
+    name: str
+    token: str = field(repr=False)
+    answers: int | None = None
+    epsilon: float | None = None
+    rate: float | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not NAME.fullmatch(self.name):
+            raise UsageError(
+                f"a tenant has the name {self.name!r}; it must have 1 to 64 letters, digits, "
+                "dots, dashes or underscores."
+            )
+        for name, lowest in (("answers", 0.0), ("epsilon", 0.0), ("rate", math.ulp(0.0))):
+            self._check_number(name, lowest)
+
+    def _check_number(self, name: str, lowest: float) -> None:
+        found = {"answers": self.answers, "epsilon": self.epsilon, "rate": self.rate}[name]
+        if found is None:
+            return
+        kinds = (int,) if name == "answers" else (int, float)
+        if type(found) not in kinds or not lowest <= found < math.inf:
+            raise UsageError(
+                f"{name} of the tenant {self.name} is {found!r}; it must be a "
+                f"{'whole ' if name == 'answers' else ''}number "
+                f"{'above' if name == 'rate' else 'of at least'} 0, or left out."
+            )
+
+
+class Tenants:
+    """The tenants of a service, found by their tokens.
+
+    Args:
+        tenants: All of them.
+
+    Raises:
+        UsageError: If two have one name or one token.
+    """
+
+    def __init__(self, tenants: Iterable[Tenant]) -> None:
+        self.all = tuple(tenants)
+        self._digests = [(_digest(one.token), one) for one in self.all]
+        for what, values in (
+            ("name", [one.name for one in self.all]),
+            ("token", [one.token for one in self.all]),
+        ):
+            if len(set(values)) < len(values):
+                raise UsageError(f"two tenants have the same {what}; give each its own.")
+
+    def find(self, token: str) -> Tenant | None:
+        """The tenant of a token.
+
+        Args:
+            token: What a client sent.
+
+        Returns:
+            The tenant, or None. Every token is compared, by digests of equal length, so that the
+            time taken does not depend on which one is nearly right.
+        """
+        given, found = _digest(token), None
+        for digest, tenant in self._digests:
+            if secrets.compare_digest(digest, given):
+                found = tenant
+        return found
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
+
+
+class RequestRate:
+    """How often one tenant may ask: a bucket that holds a minute's requests and refills evenly.
+
+    Args:
+        rate: Requests a minute; None for no limit.
+        clock: Gives seconds.
+    """
+
+    def __init__(self, rate: float | None, clock: Callable[[], float] = time.monotonic) -> None:
+        self.rate, self._clock = rate, clock
+        self._size = max(1.0, rate or 1.0)
+        self._left, self._since = self._size, clock()
+
+    def take(self) -> float:
+        """Take one request.
+
+        Returns:
+            0 if it is allowed; else the seconds until one is.
+        """
+        if self.rate is None:
+            return 0.0
+        now = self._clock()
+        refilled = (now - self._since) * self.rate / MINUTE
+        self._left, self._since = min(self._size, self._left + refilled), now
+        if self._left < 1:
+            return (1 - self._left) * MINUTE / self.rate
+        self._left -= 1
+        return 0.0
+
+
+def load_tenants(path: str | Path) -> Tenants:
+    """The tenants of a TOML or JSON file.
+
+    Args:
+        path: The file, which only its owner may read: a table `tenants` with one table for each
+            name, holding `token` and any of `answers`, `epsilon` and `rate`.
+
+    Returns:
+        The tenants.
+
+    Raises:
+        UsageError: If others may read the file, or it has another form. No error repeats a token.
+    """
+    path = Path(path)
+    found = _decoded(path, _owner_only(path))
+    tables = found.get("tenants") if isinstance(found, dict) and len(found) == 1 else None
+    if not isinstance(tables, dict) or not tables:
+        raise UsageError(
+            f"{path} has no tenants; it must hold one table for each, such as [tenants.support] "
+            'with token = "..." and, as you like, answers, epsilon and rate.'
+        )
+    return Tenants(_tenant(path, name, table) for name, table in tables.items())
+
+
+def _tenant(path: Path, name: str, table: object) -> Tenant:
+    known = [one.name for one in fields(Tenant)][1:]
+    unknown = sorted(set(table) - set(known)) if isinstance(table, dict) else ["a value"]
+    if not isinstance(table, dict) or unknown or "token" not in table:
+        raise UsageError(
+            f"the tenant {name} in {path} must be a table with token and any of "
+            f"{', '.join(known[1:])}; correct its keys ({', '.join(unknown) or 'no token'})."
+        )
+    if not _strong(table["token"]):
+        raise UsageError(
+            f"the token of the tenant {name} in {path} must be a text of at least {SHORTEST} "
+            "visible ASCII characters; make one with: openssl rand -hex 32."
+        )
+    return Tenant(name, **table)
+
+
+def _strong(token: object) -> bool:
+    """Long enough, and nothing that a header cannot hold."""
+    if not isinstance(token, str) or len(token) < SHORTEST:
+        return False
+    return token.isascii() and token.isprintable() and " " not in token
+
+
+def _owner_only(path: Path) -> bytes:
+    """The content of a file that nobody but its owner may read."""
+    try:
+        with path.open("rb") as file:
+            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+            if os.name == "posix" and mode & 0o077:
+                raise UsageError(
+                    f"{path} has the mode {mode:04o}, and it holds tokens; only its owner may "
+                    f"read it. Run: chmod 600 {path}"
+                )
+            return file.read()
+    except OSError as error:
+        raise UsageError(
+            f"{path} cannot be read ({error.strerror}); name a readable file."
+        ) from None
+
+
+def _decoded(path: Path, content: bytes) -> object:
+    try:
+        text = content.decode()
+        return json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+    except ValueError:
+        kind = "JSON" if path.suffix == ".json" else "TOML"
+        raise UsageError(
+            f"{path} is no {kind}; it must hold tables such as [tenants.support] (the suffix "
+            ".json means JSON, any other TOML)."
+        ) from None

@@ -1,0 +1,78 @@
+"""A private service over a scripted model, and ways to ask it: without a socket, or over one."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from leakbound.mechanisms import ReportNoisyMax
+from leakbound.models import Scripted
+from leakbound.serving import PrivateICL, application
+from leakbound.serving.ledger import Ledger
+from leakbound.tasks import Example, Mechanism, Task
+
+__all__ = ["ASK", "BASE", "CHAT", "ROWS", "TASK", "TOKEN", "private", "running", "send"]
+
+BASE = "http://127.0.0.1:8000"
+CHAT = "/v1/chat/completions"
+TOKEN = "a-token-of-some-length"
+ROWS = tuple(Example(f"zanzibar-4417 row {i}", ("plain", "odd")[i % 2]) for i in range(20))
+TASK = Task("classification", labels=("odd", "plain"))
+ASK = {"model": "any", "messages": [{"role": "user", "content": "what is this"}]}
+
+
+def private(
+    folder: Path,
+    budget: float = 1.0,
+    mechanism: Mechanism | None = None,
+    complete: Callable[[str], str] = lambda prompt: "odd",
+    **options: Any,
+) -> PrivateICL:
+    """A service whose answers cost epsilon 1 at delta 1e-5 each."""
+    chosen = mechanism or ReportNoisyMax.calibrated(1.0, 1e-5)
+    ledger = Ledger(folder / "ledger", budget, 1e-5)
+    model = Scripted(complete=complete)
+    return PrivateICL(chosen, ROWS, TASK, model, ledger, "support-desk", **options)
+
+
+def send(served: Any, *requests: dict[str, Any], **options: Any) -> list[httpx.Response]:
+    """Requests to the application without a socket, all at once."""
+    app = application(served, **options) if isinstance(served, PrivateICL) else served
+
+    async def all_of_them() -> list[httpx.Response]:
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url=BASE) as client:
+            wanted = ({"method": "POST", "url": CHAT, **request} for request in requests)
+            return list(await asyncio.gather(*(client.request(**request) for request in wanted)))
+
+    return asyncio.run(all_of_them())
+
+
+@contextmanager
+def running(app: Any, timeout: float = 10.0, **options: Any) -> Iterator[str]:
+    """The application behind a real server on a free port of this machine; gives its address."""
+    import uvicorn
+
+    from leakbound.serving.http.server import TimedProtocol
+
+    protocol = type("Protocol", (TimedProtocol,), {"timeout": timeout})
+    config = uvicorn.Config(app, port=0, http=protocol, ws="none", log_level="error",
+                            lifespan="off", **options)  # fmt: skip
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        while not server.started and thread.is_alive():
+            time.sleep(0.01)
+        port = server.servers[0].sockets[0].getsockname()[1]
+        yield f"{'https' if 'ssl_certfile' in options else 'http'}://127.0.0.1:{port}"
+    finally:
+        server.should_exit = True
+        thread.join()
