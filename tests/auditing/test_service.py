@@ -7,6 +7,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from leakbound.mechanisms import ReportNoisyMax
 from leakbound.models import Scripted
 from leakbound.privacy import ApproxDP, Guarantee
 from leakbound.serving import PrivateICL
-from leakbound.serving.ledger import BudgetState, Ledger
+from leakbound.serving.ledger import BudgetState, Ledger, Spend
 from leakbound.stats import EProcess
 from leakbound.tasks import Context, Example, Query, Task, parse_answer
 
@@ -35,8 +36,9 @@ TOTAL = ApproxDP(2.0, 1e-5)
 class Forgetful(Ledger):
     """Writes nothing down: every answer is the first."""
 
-    def spend(self, context: str, guarantee: Guarantee) -> BudgetState:
-        return BudgetState(0.0, self.epsilon, self.delta, 0)
+    def spend(self, records: Sequence[str], guarantee: Guarantee, dataset: str = "") -> Spend:
+        state = BudgetState(0.0, self.epsilon, self.delta, 0)
+        return Spend(state, (True,) * len(records))
 
 
 def server(kind: type[Ledger], folder: Path) -> Any:

@@ -23,7 +23,6 @@ from leakbound.serving import PrivateICL
 from leakbound.serving.ledger import Ledger
 from leakbound.systems import SystemMechanism
 from leakbound.tasks import Aggregate, Example, Job, Query, Task, Votes
-from leakbound.tasks.datasets import fingerprint
 
 DELTA = 1e-5
 TASK = Task("classification", labels=("plain", "odd"))
@@ -72,7 +71,7 @@ def test_payment_comes_before_the_model_is_asked(tmp_path: Path) -> None:
 
     def watch(prompt: str) -> str:
         if CANARY in prompt:
-            states.append(ledger.state(fingerprint(ROWS)).epsilon)
+            states.append(ledger.state().epsilon)
         return "plain"
 
     private = make(tmp_path, Scripted(complete=watch))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,9 +13,11 @@ from leakbound.mechanisms.base import NO_ANSWER
 from leakbound.mechanisms.total_calls import TotalModel
 from leakbound.models import Embed, Model, require
 from leakbound.models.content import text_only
-from leakbound.serving.ledger import BudgetState, Ledger
+from leakbound.serving.ledger import DATASET, BudgetState, Ledger, Spend, record_names
 from leakbound.tasks import (
+    EMPTY_SLOT,
     AnyRequest,
+    Context,
     Example,
     Job,
     Manifest,
@@ -25,7 +27,6 @@ from leakbound.tasks import (
     as_context,
     require_mechanism,
 )
-from leakbound.tasks.datasets import fingerprint
 
 __all__ = ["Answer", "AnswerLost", "PrivateICL"]
 
@@ -97,6 +98,9 @@ class PrivateICL:
         longest: The most bytes (UTF-8) of a query.
         randbits: Gives an integer of so many random bits, by default of the operating system. Give
             another source in tests only: whoever can predict it can subtract the noise.
+        dataset: Name of the data set (public): the budget refuses by the number of its answers.
+        record_ids: An id for each example (PRIVATE), which its account in the ledger belongs to;
+            None where accounts belong to contents.
 
     Attributes:
         manifest: The public facts, fixed before a row was read.
@@ -121,13 +125,15 @@ class PrivateICL:
         name: str = "leakbound",
         longest: int = LONGEST,
         randbits: Callable[[int], int] = secrets.randbits,
+        dataset: str = DATASET,
+        record_ids: Sequence[str] | None = None,
     ) -> None:
         self.mechanism, self.task, self.model, self.ledger = mechanism, task, model, ledger
         self.name, self.longest, self._randbits = name, longest, randbits
         self.manifest = Manifest.of(task, require_mechanism(mechanism), model, longest)
         self._exhausted = False
         self._context = as_context(context)
-        self._key = fingerprint(self._context)
+        self.dataset, self._records = dataset, record_names(self._context, record_ids)
         self._ready()
 
     def __repr__(self) -> str:
@@ -138,8 +144,8 @@ class PrivateICL:
 
     @property
     def state(self) -> BudgetState:
-        """What this context has spent, and what remains."""
-        return self.ledger.state(self._key)
+        """What was answered from this data set, and what remains."""
+        return self.ledger.state(self.dataset)
 
     def check(self, query: str | Query) -> Query:
         """The query, if it can be answered; free, and decided without the private rows.
@@ -193,9 +199,10 @@ class PrivateICL:
         checked = self.check(query)
         if not self._exhausted:
             self._require_answers(checked)
-        paid = self._spend(checked)
+        spend = self._spend(checked)
+        paid = spend.state
         try:
-            text = self._made(checked)
+            text = self._made(checked, self._taking_part(spend))
         except Interrupted:
             raise
         except Exception as error:
@@ -217,20 +224,26 @@ class PrivateICL:
         for request in kinds.values():
             self.model.answer([request])
 
-    def _spend(self, query: Query) -> BudgetState:
+    def _spend(self, query: Query) -> Spend:
         """Pay for one answer to the query."""
+        cost = self.mechanism.cost(self.task, query)
         try:
-            return self.ledger.spend(self._key, self.mechanism.cost(self.task, query))
+            return self.ledger.spend(self._records, cost, self.dataset)
         except BudgetExhausted:
             self._exhausted = True  # from now on, nobody makes the model work by asking
             raise
 
-    def _made(self, query: Query) -> str:
+    def _taking_part(self, spend: Spend) -> Context:
+        """The context; the slot of a record whose budget is spent stays empty."""
+        each = zip(self._context, spend.takes_part, strict=True)
+        return tuple(example if there else EMPTY_SLOT for example, there in each)
+
+    def _made(self, query: Query, context: Context) -> str:
         """The answer that was paid for."""
         model = TotalModel(self.model, self.task.prompt((), query))
         draw, seed = self._randbits(DRAW_BITS), self._randbits(SEED_BITS)
         rng = np.random.default_rng(seed)
-        (aggregate,) = self.mechanism.collect(self.task, [Job(self._context, query)], [draw], model)
+        (aggregate,) = self.mechanism.collect(self.task, [Job(context, query)], [draw], model)
         outputs = self.mechanism.release(aggregate, 1, rng)
         (text,) = self.mechanism.decode(self.task, query, outputs, model)
         return text

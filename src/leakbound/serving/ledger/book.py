@@ -1,0 +1,406 @@
+"""The ledger: a budget for each record, whoever asks, whatever the data is called."""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import compress
+from pathlib import Path
+
+from leakbound._check import delta_value, epsilon_value
+from leakbound.errors import BudgetExhausted, StoreError, UsageError
+from leakbound.privacy import Guarantee, NonPrivate, leaves
+from leakbound.serving.ledger import tables
+from leakbound.serving.ledger.keys import KeyFile, Mark, keyed
+from leakbound.serving.ledger.postgres import PostgresStorage
+from leakbound.serving.ledger.storage import Database, SqliteStorage, Storage, unusable
+from leakbound.serving.ledger.units import (
+    ACCURACY,
+    Unit,
+    Unlimited,
+    affordable_answers,
+    choose_unit,
+    composed_epsilon,
+    from_json,
+    to_json,
+    unit_named,
+)
+
+__all__ = ["DATASET", "BudgetState", "Ledger", "Spend", "open_storage"]
+
+DATASET = "default"  # the data set of an operator who names none
+KEY_CHECK = "leakbound ledger"  # what is keyed to see that a key file belongs to a ledger
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetState:
+    """What was answered from a data set (PUBLIC: it follows from the number of answers).
+
+    Attributes:
+        epsilon: Spent so far at `delta`, over all answers from the data set.
+        remaining: What is left of the budget, never overstated.
+        delta: Failure probability of the budget.
+        answers: Number of answers.
+    """
+
+    epsilon: float
+    remaining: float
+    delta: float
+    answers: int
+
+
+@dataclass(frozen=True, slots=True)
+class Spend:
+    """An answer that was paid for.
+
+    Attributes:
+        state: What was answered from the data set afterwards (PUBLIC).
+        takes_part: For each record, whether it may be shown to the model (PRIVATE). The slot of a
+            record that may not stays empty.
+    """
+
+    state: BudgetState
+    takes_part: tuple[bool, ...]
+
+
+def open_storage(address: str | Path) -> Storage:
+    """Where a ledger is kept.
+
+    Args:
+        address: A file, or an address that begins with `postgresql://` or `postgres://`.
+
+    Returns:
+        The storage.
+
+    Raises:
+        UsageError: If the extra `postgres` is needed and not installed.
+    """
+    text = str(address)
+    if text.startswith(("postgresql://", "postgres://")):
+        return PostgresStorage(text)
+    return SqliteStorage(Path(address))
+
+
+class Ledger:
+    """A budget of (epsilon, delta) for each private record, in an SQLite file or on PostgreSQL.
+
+    Each answer is charged to every record that takes part in it. A record that cannot pay takes no
+    further part, by a rule that looks at nothing but its own account. Clients are refused by public
+    facts alone: the number of answers given from a data set, and their prices. So nobody gains by
+    reordering, padding or dropping rows.
+
+    The ledger is made on first use, readable by its owner only. Its first answer fixes the budget,
+    the neighbouring relation and the unit of its accounts. A key file outside it holds the secret
+    of the record keys, and the number of the newest answer.
+
+    Args:
+        path: The file, or `postgresql://user@host/database`.
+        epsilon: Budget of each record, at least 0; with infinity everything is granted, and still
+            counted.
+        delta: Failure probability of the budget, in [0, 1).
+        key: The key file; None for `PATH.key` beside an SQLite file, `leakbound-ledger.key` in the
+            working folder for PostgreSQL.
+
+    Raises:
+        UsageError: If epsilon or delta lies outside its range, or the ledger has another budget.
+        StoreError: If the ledger or its key file cannot be used, or the ledger is an old copy.
+
+    Guarantee:
+        All answers together satisfy (epsilon, delta) with respect to each record, under the
+        neighbouring relation of their guarantees: whichever processes and hosts share the ledger,
+        whenever one of them is killed, however the next query is chosen.
+
+    Reference:
+        Feldman and Zrnic, "Individual privacy accounting via a Renyi filter" (NeurIPS 2021).
+
+    Examples:
+        >>> import tempfile
+        >>> from leakbound.privacy import PureDP
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> ledger = Ledger(f"{folder.name}/ledger.sqlite", epsilon=1.0, delta=0.0)
+        >>> ledger.spend(["alice", "bob"], PureDP(0.75), "monday").takes_part
+        (True, True)
+        >>> ledger.spend(["bob", "carol"], PureDP(0.75), "tuesday").takes_part
+        (False, True)
+        >>> ledger.state("tuesday").remaining < 0.25 + 1e-9
+        True
+        >>> folder.cleanup()
+    """
+
+    def __init__(
+        self, path: str | Path, epsilon: float, delta: float, key: str | Path | None = None
+    ) -> None:
+        self.epsilon, self.delta = float(epsilon_value(epsilon)), float(delta_value(delta))
+        self._storage = open_storage(path)
+        self.address = self._storage.address
+        self.key_file = KeyFile(Path(key) if key is not None else self._storage.key_file)
+        self._create()
+        with self._storage.transaction(write=True) as db:
+            values = self._same_budget(db, fresh=tables.head(db) == 0)
+            self._require_key(values)
+            self._require_newest(db, values)
+
+    def __repr__(self) -> str:
+        return f"Ledger({self.address!r}, epsilon={self.epsilon:g}, delta={self.delta:g})"
+
+    def spend(self, records: Sequence[str], guarantee: Guarantee, dataset: str = DATASET) -> Spend:
+        """Pay for one answer, durably, before it is made.
+
+        Args:
+            records: Names of the records of the context (PRIVATE), each once; see `record_names`.
+            guarantee: What the answer costs.
+            dataset: The data set, as the operator names it (public).
+
+        Returns:
+            What was answered from the data set afterwards, and which records take part.
+
+        Raises:
+            BudgetExhausted: If all answers from the data set and this one would exceed the budget;
+                nothing is spent then.
+            UsageError: If the guarantee cannot be counted in this ledger.
+            StoreError: If the ledger cannot be read or written, or is an old copy.
+
+        Guarantee:
+            On disk before this returns. A record never takes part beyond the budget, and whether
+            it does depends on its own account alone.
+        """
+        text = self._acceptable(guarantee)
+        keys = self._keys(records)
+        with self._storage.transaction(write=True) as db:
+            values = self._same_budget(db)
+            self._require_newest(db, values)
+            unit = self._unit(db, values, guarantee)
+            price = self._price(unit, guarantee)
+            self._require_budget(db, values, unit, price, dataset)
+            able = self._able(db, values, price, keys)
+            tables.charge(db, list(compress(keys, able)), price)
+            counts = sum(able), len(able) - sum(able)
+            number, tag = tables.add_answer(db, dataset, text, price, *counts)
+            state = self._state(db, values, unit, dataset)
+        self.key_file.raise_to(Mark(values["ledger"], self.address, number, tag))
+        return Spend(state, able)
+
+    def state(self, dataset: str = DATASET) -> BudgetState:
+        """What was answered from a data set, and what is left.
+
+        Args:
+            dataset: The data set, as the operator names it.
+
+        Returns:
+            Its state; zero without an answer.
+
+        Raises:
+            StoreError: If the ledger cannot be read.
+        """
+        with self._storage.transaction(write=False) as db:
+            values = tables.total(db)
+            unit = unit_named(values["unit"]) if "unit" in values else Unlimited()
+            return self._state(db, values, unit, dataset)
+
+    def check(self, guarantee: Guarantee) -> None:
+        """Refuse a guarantee that this ledger could never take; spends nothing.
+
+        Args:
+            guarantee: What an answer costs.
+
+        Raises:
+            UsageError: As `spend` does.
+            StoreError: If the ledger cannot be read.
+        """
+        self._acceptable(guarantee)
+        with self._storage.transaction(write=False) as db:
+            values = tables.total(db)
+            self._same_relation(values, guarantee)
+            if "unit" in values:
+                self._price(unit_named(values["unit"]), guarantee)
+
+    def answers_left(self, guarantee: Guarantee, dataset: str = DATASET) -> int | None:
+        """How many more answers the budget buys from a data set.
+
+        Args:
+            guarantee: What each of them costs.
+            dataset: The data set, as the operator names it.
+
+        Returns:
+            The number of answers; None where it has no limit.
+
+        Raises:
+            UsageError: If the guarantee cannot be counted in this ledger.
+            StoreError: If the ledger cannot be read.
+        """
+        with self._storage.transaction(write=False) as db:
+            values, (_, spent) = tables.total(db), tables.dataset(db, dataset)
+        unit = unit_named(values["unit"]) if "unit" in values else None
+        return affordable_answers(guarantee, self.epsilon, self.delta, spent, unit)
+
+    def describe(self, guarantee: Guarantee, dataset: str = DATASET) -> str:
+        """What the budget buys, in one sentence for operators.
+
+        Args:
+            guarantee: What each answer costs.
+            dataset: The data set, as the operator names it.
+
+        Returns:
+            A sentence, such as for the first lines of a server.
+        """
+        left, state = self.answers_left(guarantee, dataset), self.state(dataset)
+        if left is None:
+            return f"No budget limits the answers; {state.answers} were given from {dataset!r}."
+        return (
+            f"A budget of ε = {self.epsilon:g} at δ = {self.delta:g} buys {state.answers + left} "
+            f"answers from the data set {dataset!r}; {state.answers} were given, {left} are left."
+        )
+
+    # --- accounting
+
+    def _acceptable(self, guarantee: Guarantee) -> str:
+        text = to_json(guarantee)
+        if math.isfinite(self.epsilon) and any(
+            isinstance(part, NonPrivate) for part in leaves(guarantee)
+        ):
+            affordable_answers(guarantee, self.epsilon, self.delta)  # says why
+        return text
+
+    def _unit(self, db: Database, values: dict[str, str], guarantee: Guarantee) -> Unit:
+        """The unit of all accounts; the first answer chooses it, and fixes the relation."""
+        self._same_relation(values, guarantee)
+        if "unit" in values:
+            return unit_named(values["unit"])
+        unit = choose_unit(guarantee, self.epsilon, self.delta)
+        values["unit"] = unit.name
+        values["capacity"] = repr(unit.capacity(self.epsilon, self.delta))
+        values["relation"] = guarantee.relation
+        rows = [(name, values[name]) for name in ("unit", "capacity", "relation")]
+        db.run_each("INSERT INTO leakbound_total VALUES (?, ?)", rows)
+        return unit
+
+    def _price(self, unit: Unit, guarantee: Guarantee) -> float:
+        price = unit.price(guarantee)
+        if price is None:
+            raise UsageError(
+                f"the ledger {self.address!r} counts in {unit.name.partition(':')[0]}, which its "
+                "first answer chose, and the price of this one cannot be expressed in it: "
+                f"{guarantee.describe()}. Use another ledger (--ledger)."
+            )
+        return price
+
+    def _able(
+        self, db: Database, values: dict[str, str], price: float, keys: Sequence[str]
+    ) -> tuple[bool, ...]:
+        """Whether each record can pay; opens accounts for new records."""
+        most = float(values["capacity"]) * (1 + ACCURACY)
+        spent = tables.spent_by(db, keys)
+        tables.open_accounts(db, [key for key in keys if key not in spent])
+        return tuple(spent.get(key, 0.0) + price <= most for key in keys)
+
+    def _require_budget(
+        self, db: Database, values: dict[str, str], unit: Unit, price: float, dataset: str
+    ) -> None:
+        """Refuse by public facts: the number of answers from the data set, and their prices."""
+        before = self._state(db, values, unit, dataset)
+        _, spent = tables.dataset(db, dataset)
+        if spent + price <= float(values["capacity"]) * (1 + ACCURACY):
+            return
+        raise BudgetExhausted(
+            f"the privacy budget of the data set {dataset!r} does not allow another answer: "
+            f"{before.answers} so far cost epsilon {before.epsilon:.4g} at delta {self.delta:g}, "
+            f"this one would make it {unit.epsilon(spent + price, self.delta):.4g}, and the budget "
+            f"is {self.epsilon:.4g}. Nothing was released; ask the owner of the data for a larger "
+            "budget in a new ledger."
+        )
+
+    def _state(self, db: Database, values: dict[str, str], unit: Unit, dataset: str) -> BudgetState:
+        answers, spent = tables.dataset(db, dataset)
+        if math.isinf(self.epsilon):
+            counts = [(from_json(text), times) for text, times in tables.guarantees(db, dataset)]
+            epsilon = composed_epsilon(counts, self.delta)
+            return BudgetState(epsilon, math.inf, self.delta, answers)
+        epsilon = unit.epsilon(spent, self.delta) if answers else 0.0
+        left = max(0.0, math.nextafter(self.epsilon - epsilon, -math.inf))
+        return BudgetState(epsilon, left, self.delta, answers)
+
+    # --- the storage
+
+    def _create(self) -> None:
+        if not self._storage.exists():
+            self.key_file.create()
+            self._require_not_lost()
+            check = keyed(self.key_file.secret(), KEY_CHECK)
+            values = {
+                "schema_version": tables.VERSION,
+                "ledger": secrets.token_hex(16),
+                "key_check": check,
+                "epsilon": repr(self.epsilon),
+                "delta": repr(self.delta),
+            }
+            self._storage.create(lambda db: tables.fill(db, values))
+        tables.refuse_first_schema(self._storage)
+        if damage := self._storage.damage():
+            raise unusable(self.address, ValueError(damage))
+
+    def _require_not_lost(self) -> None:
+        """No new ledger in the place of one that answered: that would give the budget back."""
+        lost = [m for m in self.key_file.marks() if m.address == self.address]
+        if lost and not self._storage.exists():
+            raise StoreError(
+                f"there is no ledger at {self.address!r}, and the key file "
+                f"{str(self.key_file.path)!r} knows one there with {lost[0].number} answers. "
+                "Restore it from a backup that holds all of them, or name another ledger (--ledger)"
+                " with another key file (--ledger-key)."
+            )
+
+    def _require_key(self, values: dict[str, str]) -> None:
+        self._secret = self.key_file.secret()
+        if keyed(self._secret, KEY_CHECK) != values["key_check"]:
+            raise StoreError(
+                f"the key file {str(self.key_file.path)!r} belongs to another ledger than "
+                f"{self.address!r}; no record would find its account. Name the right one "
+                "(--ledger-key)."
+            )
+
+    def _require_newest(self, db: Database, values: dict[str, str]) -> None:
+        """Every answer that was ever released from here stands in the ledger."""
+        found = [m for m in self.key_file.marks() if m.ledger == values["ledger"]]
+        if found and tables.tag_of(db, found[0].number) != found[0].tag:
+            raise StoreError(
+                f"the ledger {self.address!r} is an old or another copy: its newest answer is "
+                f"number {tables.head(db)}, and the key file {str(self.key_file.path)!r} knows an "
+                f"answer number {found[0].number} that is not in it. What is missing was spent. "
+                "Nothing was released; restore the newest copy."
+            )
+
+    def _keys(self, records: Sequence[str]) -> list[str]:
+        """Keys of the accounts, which confirm no guess about a record."""
+        if isinstance(records, str):
+            raise UsageError("records is one text; it must be a list of names of records.")
+        keys = [keyed(self._secret, name) for name in records]
+        if len(set(keys)) != len(keys):
+            raise UsageError("a record stands twice in one context; name each record once.")
+        return keys
+
+    def _same_budget(self, db: Database, fresh: bool = False) -> dict[str, str]:
+        """What holds for the whole ledger; its budget may change until the first answer."""
+        if fresh:
+            rows = [(repr(self.epsilon), "epsilon"), (repr(self.delta), "delta")]
+            db.run_each("UPDATE leakbound_total SET value = ? WHERE name = ?", rows)
+        values = tables.total(db)
+        epsilon, delta = float(values["epsilon"]), float(values["delta"])
+        if (epsilon, delta) != (self.epsilon, self.delta):
+            raise UsageError(
+                f"the ledger {self.address!r} has a budget of epsilon {epsilon:g} at delta "
+                f"{delta:g}, and was opened with epsilon {self.epsilon:g} at delta {self.delta:g}; "
+                "once spent from, a budget never changes. Use its own (--budget "
+                f"{epsilon:g}, --delta {delta:g}), or another ledger (--ledger)."
+            )
+        return values
+
+    def _same_relation(self, values: dict[str, str], guarantee: Guarantee) -> None:
+        first = values.get("relation", guarantee.relation)
+        if first != guarantee.relation:
+            raise UsageError(
+                f"the ledger {self.address!r} counts under the neighbouring relation {first}, "
+                f"and this guarantee is stated under {guarantee.relation}; the two do not add up. "
+                "Use another ledger (--ledger)."
+            )

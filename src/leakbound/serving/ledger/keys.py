@@ -1,0 +1,179 @@
+"""The key file of a ledger: the secret of its record keys, and its high-water mark.
+
+It lies outside the ledger. So whoever holds a copy of the ledger cannot confirm a guess about a
+record, and a ledger that was put back to an older state is detected.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import secrets
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from leakbound.errors import DataError, StoreError
+from leakbound.models.content import content_key
+from leakbound.serving.ledger.storage import Database, SqliteStorage
+from leakbound.tasks import Context
+
+__all__ = ["KeyFile", "Mark", "keyed", "record_names"]
+
+SCHEMA = (
+    "CREATE TABLE secret (value TEXT NOT NULL) STRICT",
+    "CREATE TABLE marks (ledger TEXT PRIMARY KEY, address TEXT NOT NULL, number INTEGER NOT NULL, "
+    "tag TEXT NOT NULL) STRICT",
+)
+DIGITS = 32  # hexadecimal, of a record key: two records of a billion share one below 1e-19
+
+
+def record_names(context: Context, ids: Sequence[str] | None = None) -> tuple[str, ...]:
+    """The name under which the ledger keeps the account of each record.
+
+    Args:
+        context: The examples (PRIVATE).
+        ids: One record id for each example (PRIVATE); None where the data has none.
+
+    Returns:
+        A text for each example (PRIVATE): made of its id, else of its content and of how many equal
+        examples stand before it.
+
+    Raises:
+        DataError: If there are not as many ids as examples, or two ids are equal.
+
+    Guarantee:
+        With ids, replacing an example changes no account. Without, accounts follow contents, and
+        guarantees hold for data sets without equal rows.
+    """
+    if ids is not None:
+        return tuple(json.dumps(["id", one]) for one in _distinct(ids, len(context)))
+    seen: Counter[str] = Counter()
+    names = []
+    for row in context:
+        content = json.dumps([content_key(row.input), row.label])
+        names.append(json.dumps(["content", content, seen[content]]))
+        seen[content] += 1
+    return tuple(names)
+
+
+def _distinct(ids: Sequence[str], count: int) -> Sequence[str]:
+    if len(ids) != count:
+        raise DataError(
+            f"there are {len(ids)} record ids and {count} examples; give one id for each example."
+        )
+    if len(set(ids)) != count:
+        raise DataError(
+            f"{count - len(set(ids))} of the {count} record ids stand more than once; each record "
+            "has one account, so its id must be its own. Name a column of distinct values "
+            "(--record-id)."
+        )
+    return ids
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """The newest answer of a ledger that was ever released.
+
+    Attributes:
+        ledger: Id of the ledger.
+        address: Where the ledger was.
+        number: Number of the answer, from 1.
+        tag: Random text that the ledger keeps with that answer.
+    """
+
+    ledger: str
+    address: str
+    number: int
+    tag: str
+
+
+class KeyFile:
+    """A secret and the high-water marks of ledgers, in a file that only its owner can read.
+
+    Args:
+        path: The file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._storage = SqliteStorage(path)
+
+    def create(self) -> None:
+        """Make the file with a new secret, unless it is there.
+
+        Raises:
+            StoreError: If it cannot be made.
+        """
+        self._storage.create(_fill)
+
+    def exists(self) -> bool:
+        """Whether the file is there."""
+        return self._storage.exists()
+
+    def secret(self) -> bytes:
+        """The secret of the record keys.
+
+        Returns:
+            32 bytes.
+
+        Raises:
+            StoreError: If the file is missing or damaged.
+        """
+        if not self.exists():
+            raise StoreError(
+                f"the key file {str(self.path)!r} of the ledger is missing; without it no record "
+                "finds its account, so nothing can be answered. Restore it, or name its place with "
+                "--ledger-key."
+            )
+        with self._storage.transaction(write=False) as db:
+            return bytes.fromhex(str(db.run("SELECT value FROM secret")[0][0]))
+
+    def marks(self) -> list[Mark]:
+        """All high-water marks.
+
+        Returns:
+            One for each ledger.
+        """
+        with self._storage.transaction(write=False) as db:
+            rows = db.run("SELECT ledger, address, number, tag FROM marks")
+        return [Mark(str(a), str(b), int(c), str(d)) for a, b, c, d in rows]
+
+    def raise_to(self, mark: Mark) -> None:
+        """Put a mark in the place of a lower one, durably.
+
+        Args:
+            mark: The answer that is about to be made.
+        """
+        with self._storage.transaction(write=True) as db:
+            db.run(
+                "INSERT INTO marks VALUES (?, ?, ?, ?) ON CONFLICT (ledger) DO UPDATE SET "
+                "address = excluded.address, number = excluded.number, tag = excluded.tag "
+                "WHERE excluded.number > marks.number",
+                (mark.ledger, mark.address, mark.number, mark.tag),
+            )
+
+
+def _fill(db: Database) -> None:
+    for statement in SCHEMA:
+        db.run(statement)
+    db.run("INSERT INTO secret VALUES (?)", (secrets.token_hex(32),))
+
+
+def keyed(secret: bytes, text: str) -> str:
+    """A key that confirms no guess without the secret.
+
+    Args:
+        secret: Of the key file.
+        text: What is keyed.
+
+    Returns:
+        Hexadecimal digits of HMAC-SHA256.
+
+    Examples:
+        >>> keyed(b"secret", "alice") == keyed(b"other", "alice")
+        False
+    """
+    return hmac.new(secret, text.encode(), hashlib.sha256).hexdigest()[:DIGITS]

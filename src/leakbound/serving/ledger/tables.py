@@ -1,0 +1,267 @@
+"""The tables of a ledger, the same on every storage."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from leakbound.errors import StoreError
+from leakbound.serving.ledger.storage import Database, SqliteStorage, Storage, Value
+
+__all__ = [
+    "VERSION", "GivenAnswer", "add_answer", "charge", "dataset", "fill", "given", "guarantees",
+    "head", "open_accounts", "refuse_first_schema", "spent_by", "tag_of", "total",
+]  # fmt: skip
+
+VERSION = "2"
+SCHEMA = (
+    "CREATE TABLE leakbound_total (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
+    "CREATE TABLE leakbound_datasets (name TEXT PRIMARY KEY, answers BIGINT NOT NULL, "
+    "spent DOUBLE PRECISION NOT NULL)",
+    "CREATE TABLE leakbound_accounts (record TEXT PRIMARY KEY, answers BIGINT NOT NULL, "
+    "spent DOUBLE PRECISION NOT NULL)",
+    "CREATE TABLE leakbound_answers (number BIGINT PRIMARY KEY, tag TEXT NOT NULL, "
+    "dataset TEXT NOT NULL, guarantee TEXT NOT NULL, price DOUBLE PRECISION NOT NULL, "
+    "records BIGINT NOT NULL, left_out BIGINT NOT NULL, at TEXT NOT NULL)",
+)
+CHUNK = 500  # values of one statement: SQLite takes 999 in its older versions
+
+
+@dataclass(frozen=True, slots=True)
+class GivenAnswer:
+    """One answer, as the ledger keeps it (for operators).
+
+    Attributes:
+        number: From 1.
+        dataset: The data set that the operator named.
+        guarantee: What it cost, as JSON.
+        price: The same in the unit of the ledger.
+        records: Number of records that took part, each of which paid the price.
+        left_out: Number of records whose budget was spent, so that their slots were empty.
+        at: When it was paid for, in UTC.
+    """
+
+    number: int
+    dataset: str
+    guarantee: str
+    price: float
+    records: int
+    left_out: int
+    at: str
+
+
+def fill(db: Database, values: dict[str, str]) -> None:
+    """Make the tables.
+
+    Args:
+        db: A transaction.
+        values: First values of the table of totals.
+    """
+    for statement in SCHEMA:
+        db.run(statement)
+    rows = list(values.items())
+    db.run_each("INSERT INTO leakbound_total VALUES (?, ?)", rows)
+
+
+def refuse_first_schema(storage: Storage) -> None:
+    """Refuse a file whose accounts belong to lists of rows.
+
+    Args:
+        storage: Where the ledger is.
+
+    Raises:
+        StoreError: If it has schema 1.
+    """
+    if not isinstance(storage, SqliteStorage):
+        return
+    with storage.transaction(write=False) as db:
+        names = {str(name) for (name,) in db.run("SELECT name FROM sqlite_master")}
+        if not {"total", "spends"} <= names:
+            return
+        values = {str(name): value for name, value in db.run("SELECT name, value FROM total")}
+        answers, lists = db.run("SELECT COUNT(*), COUNT(DISTINCT context) FROM spends")[0]
+    raise StoreError(
+        f"the ledger {storage.address!r} was written by an earlier release (schema 1), whose "
+        f"accounts belong to lists of rows and not to records. What it granted stays spent: "
+        f"{answers} answers from {lists} lists of rows, each list with a budget of epsilon "
+        f"{float(values['epsilon']):g} at delta {float(values['delta']):g}. Keep the file, and "
+        "open another ledger (--ledger) with what the owner of the data still allows on top."
+    )
+
+
+def total(db: Database) -> dict[str, str]:
+    """What holds for the whole ledger.
+
+    Args:
+        db: A transaction.
+
+    Returns:
+        Values by name.
+
+    Raises:
+        StoreError: If the tables are of another version.
+    """
+    rows = db.run("SELECT name, value FROM leakbound_total")
+    found = {str(name): str(value) for name, value in rows}
+    if found["schema_version"] != VERSION:
+        raise StoreError(
+            f"the ledger has schema {found['schema_version']}, and this release reads "
+            f"{VERSION}; use the release that wrote it."
+        )
+    return found
+
+
+def head(db: Database) -> int:
+    """Number of the newest answer; 0 before the first."""
+    return int(db.run("SELECT COALESCE(MAX(number), 0) FROM leakbound_answers")[0][0])
+
+
+def tag_of(db: Database, number: int) -> str | None:
+    """Tag of an answer.
+
+    Args:
+        db: A transaction.
+        number: Number of the answer.
+
+    Returns:
+        The tag, or None if there is no such answer.
+    """
+    rows = db.run("SELECT tag FROM leakbound_answers WHERE number = ?", (number,))
+    return str(rows[0][0]) if rows else None
+
+
+def dataset(db: Database, name: str) -> tuple[int, float]:
+    """What was answered from a data set.
+
+    Args:
+        db: A transaction.
+        name: Name of the data set.
+
+    Returns:
+        Number of answers, and the sum of their prices.
+    """
+    rows = db.run("SELECT answers, spent FROM leakbound_datasets WHERE name = ?", (name,))
+    return (int(rows[0][0]), float(rows[0][1])) if rows else (0, 0.0)
+
+
+def guarantees(db: Database, name: str) -> list[tuple[str, int]]:
+    """What all answers from a data set cost.
+
+    Args:
+        db: A transaction.
+        name: Name of the data set.
+
+    Returns:
+        Guarantees as JSON, and the number of answers of each.
+    """
+    sql = (
+        "SELECT guarantee, COUNT(*) FROM leakbound_answers WHERE dataset = ? GROUP BY guarantee "
+        "ORDER BY guarantee"
+    )
+    return [(str(text), int(times)) for text, times in db.run(sql, (name,))]
+
+
+def _chunks(records: Sequence[str]) -> Iterator[tuple[Sequence[str], str]]:
+    """Parts of a list, each with its question marks."""
+    for first in range(0, len(records), CHUNK):
+        part = records[first : first + CHUNK]
+        yield part, ", ".join("?" * len(part))
+
+
+def spent_by(db: Database, records: Sequence[str]) -> dict[str, float]:
+    """What records have spent.
+
+    Args:
+        db: A transaction.
+        records: Keys of records.
+
+    Returns:
+        Sums of prices, by key; nothing of records without an account.
+    """
+    found: dict[str, float] = {}
+    for part, marks in _chunks(records):
+        sql = f"SELECT record, spent FROM leakbound_accounts WHERE record IN ({marks})"
+        found.update((str(record), float(spent)) for record, spent in db.run(sql, part))
+    return found
+
+
+def open_accounts(db: Database, records: Sequence[str]) -> None:
+    """Open accounts for records that have none.
+
+    Args:
+        db: A transaction.
+        records: Keys of records.
+    """
+    sql = "INSERT INTO leakbound_accounts VALUES (?, 0, 0.0)"
+    db.run_each(sql, [(record,) for record in records])
+
+
+def charge(db: Database, records: Sequence[str], price: float) -> None:
+    """Charge accounts, all of which exist.
+
+    Args:
+        db: A transaction.
+        records: Keys of records.
+        price: What each of them pays.
+    """
+    for part, marks in _chunks(records):
+        sql = (
+            "UPDATE leakbound_accounts SET answers = answers + 1, spent = spent + ? "
+            f"WHERE record IN ({marks})"
+        )
+        db.run(sql, (price, *part))
+
+
+def add_answer(
+    db: Database, name: str, guarantee: str, price: float, records: int, left_out: int
+) -> tuple[int, str]:
+    """Write an answer down, and charge its data set.
+
+    Args:
+        db: A transaction.
+        name: Name of the data set.
+        guarantee: What the answer costs, as JSON.
+        price: The same in the unit of the ledger.
+        records: Number of records that take part.
+        left_out: Number of records that do not.
+
+    Returns:
+        Number and tag of the answer.
+    """
+    db.run(
+        "INSERT INTO leakbound_datasets VALUES (?, 1, ?) ON CONFLICT (name) DO UPDATE SET "
+        "answers = leakbound_datasets.answers + 1, "
+        "spent = leakbound_datasets.spent + excluded.spent",
+        (name, price),
+    )
+    number, tag = head(db) + 1, secrets.token_hex(8)
+    at = datetime.now(UTC).isoformat(timespec="seconds")
+    row = (number, tag, name, guarantee, price, records, left_out, at)
+    db.run("INSERT INTO leakbound_answers VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+    return number, tag
+
+
+def given(db: Database, last: int | None = None) -> list[GivenAnswer]:
+    """Answers in their order.
+
+    Args:
+        db: A transaction.
+        last: At most so many, the newest ones; None for all.
+
+    Returns:
+        The answers.
+    """
+    sql = (
+        "SELECT number, dataset, guarantee, price, records, left_out, at FROM leakbound_answers "
+        "WHERE number > ? ORDER BY number"
+    )
+    return [_answer(row) for row in db.run(sql, (0 if last is None else head(db) - last,))]
+
+
+def _answer(row: tuple[Value, ...]) -> GivenAnswer:
+    number, name, guarantee, price, records, left_out, at = row
+    return GivenAnswer(
+        int(number), str(name), str(guarantee), float(price), int(records), int(left_out), str(at)
+    )

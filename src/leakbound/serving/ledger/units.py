@@ -1,0 +1,451 @@
+"""Units in which a ledger counts, and what one answer costs in each.
+
+An individual privacy filter adds up what each record has spent in one unit that is fixed before the
+first answer: mu^2 of Gaussian noise, rho of zCDP, the divergence of RDP at one order, pure epsilon,
+or shares of (epsilon, delta) by basic composition. Everything else is counted in equal answers, the
+number of which is fixed beforehand.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import ClassVar, Protocol
+
+from leakbound.errors import UsageError
+from leakbound.privacy import (
+    RDP,
+    ZCDP,
+    ApproxDP,
+    BoundedRange,
+    Gaussian,
+    Guarantee,
+    NonPrivate,
+    PureDP,
+    Subsampled,
+    calibrate_gaussian,
+    compose,
+    gdp_epsilon,
+    leaves,
+    renyi_epsilon,
+    renyi_value,
+    sum_up,
+    zcdp_epsilon,
+    zcdp_rho,
+)
+
+__all__ = [
+    "ACCURACY", "Unit", "affordable_answers", "choose_unit", "composed_epsilon", "from_json",
+    "to_json", "unit_named",
+]  # fmt: skip
+
+Kept = ApproxDP | BoundedRange | Gaussian | NonPrivate | PureDP | RDP | Subsampled | ZCDP
+KINDS: dict[str, type[Kept]] = {
+    kind.__name__: kind
+    for kind in (ApproxDP, BoundedRange, Gaussian, NonPrivate, PureDP, RDP, ZCDP, Subsampled)
+}
+# relative accuracy of the accounting: calibrating to an epsilon and reading it back differ by less
+ACCURACY = 1e-9
+TINY = 1e-300  # in the place of a price of 0, which no division takes
+MOST_EQUAL = 1 << 20  # equal answers that are ever counted up to: a search of 20 compositions
+
+
+def to_json(guarantee: Guarantee) -> str:
+    """A guarantee as JSON, by kinds and public fields.
+
+    Args:
+        guarantee: What an answer costs.
+
+    Returns:
+        A list of its leaves.
+
+    Raises:
+        UsageError: If a leaf is of a kind that cannot be read back.
+    """
+    found = [
+        {"kind": type(part).__name__, **asdict(part)} for part in map(_kept, leaves(guarantee))
+    ]
+    return json.dumps(found, sort_keys=True)
+
+
+def from_json(text: str) -> Guarantee:
+    """The guarantee that `to_json` wrote.
+
+    Args:
+        text: JSON.
+
+    Returns:
+        The guarantee.
+    """
+    return compose([KINDS[part.pop("kind")](**part) for part in json.loads(text)])
+
+
+def _kept(part: Guarantee) -> Kept:
+    """A guarantee of a kind that the ledger knows how to read back."""
+    kind = KINDS.get(type(part).__name__)
+    if kind is None or not isinstance(part, Kept) or type(part) is not kind:
+        raise UsageError(
+            f"the ledger cannot keep a guarantee of the kind {type(part).__name__}; it must be one "
+            f"of {', '.join(KINDS)} or a composition of them. State the guarantee as one of these."
+        )
+    return part
+
+
+def composed_epsilon(counts: Sequence[tuple[Guarantee, int]], delta: float) -> float:
+    """epsilon(delta) of several answers of each of several guarantees.
+
+    Args:
+        counts: Guarantees, and the number of answers of each.
+        delta: Failure probability in [0, 1).
+
+    Returns:
+        epsilon; 0 of no answer.
+    """
+    parts = [part for guarantee, times in counts for part in leaves(guarantee) * times]
+    return compose(_merged(parts)).epsilon(delta) if parts else 0.0
+
+
+def _merged(parts: list[Guarantee]) -> list[Guarantee]:
+    """Subsampled Gaussians of one noise and rate as one guarantee of all their steps.
+
+    This holds because each answer draws fresh samples.
+    """
+    steps: Counter[tuple[float, float]] = Counter()
+    for part in parts:
+        if isinstance(part, Subsampled):
+            steps[part.sigma, part.rate] += part.steps
+    rest = [part for part in parts if not isinstance(part, Subsampled)]
+    return rest + [Subsampled(sigma, rate, total) for (sigma, rate), total in steps.items()]
+
+
+class Unit(Protocol):
+    """A unit of a budget (epsilon, delta) in which prices of adaptively chosen answers add up."""
+
+    @property
+    def name(self) -> str:
+        """As the ledger keeps it: the kind, and its parameter behind a colon."""
+
+    def capacity(self, epsilon: float, delta: float) -> float:
+        """What a budget is in this unit, rounded down.
+
+        Args:
+            epsilon: Of the budget, at least 0.
+            delta: Of the budget in [0, 1).
+
+        Returns:
+            The most that one record may spend; 0 if this unit cannot express the budget.
+        """
+
+    def price(self, guarantee: Guarantee) -> float | None:
+        """What one answer costs.
+
+        Args:
+            guarantee: Of the answer.
+
+        Returns:
+            The price, rounded up, or None if this unit cannot express it.
+        """
+
+    def epsilon(self, spent: float, delta: float) -> float:
+        """epsilon(delta) of what was spent.
+
+        Args:
+            spent: A sum of prices.
+            delta: Failure probability in [0, 1).
+
+        Returns:
+            epsilon, rounded up.
+        """
+
+
+def _sum(prices: Sequence[float | None]) -> float | None:
+    known = [price for price in prices if price is not None]
+    return sum_up(known) if len(known) == len(prices) else None
+
+
+def _rho(part: Guarantee) -> float | None:
+    """rho-zCDP of a leaf, by Propositions 1.4 and 1.6 of Bun and Steinke (TCC 2016)."""
+    match part:
+        case Gaussian():
+            return part.mu**2 / 2
+        case ZCDP() | BoundedRange():
+            return part.rho
+        case PureDP():
+            return part.value**2 / 2
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class MuSquared:
+    """mu^2 of Gaussian differential privacy, for Gaussian noise alone.
+
+    Reference:
+        Koskela, Tobaben and Honkela, "Individual privacy accounting with Gaussian differential
+        privacy" (ICLR 2023); Smith and Thakurta (2022).
+    """
+
+    name: ClassVar[str] = "mu^2"
+
+    def capacity(self, epsilon: float, delta: float) -> float:
+        return calibrate_gaussian(epsilon, delta) ** -2 if epsilon > 0 < delta else 0.0
+
+    def price(self, guarantee: Guarantee) -> float | None:
+        return _sum([p.mu**2 if isinstance(p, Gaussian) else None for p in leaves(guarantee)])
+
+    def epsilon(self, spent: float, delta: float) -> float:
+        return gdp_epsilon(math.sqrt(spent), delta)
+
+
+@dataclass(frozen=True, slots=True)
+class Pure:
+    """Pure epsilon."""
+
+    name: ClassVar[str] = "pure epsilon"
+
+    def capacity(self, epsilon: float, delta: float) -> float:
+        return epsilon
+
+    def price(self, guarantee: Guarantee) -> float | None:
+        parts = leaves(guarantee)
+        return _sum([p.value if isinstance(p, PureDP | BoundedRange) else None for p in parts])
+
+    def epsilon(self, spent: float, delta: float) -> float:
+        return spent
+
+
+@dataclass(frozen=True, slots=True)
+class Rho:
+    """rho of zero-concentrated differential privacy.
+
+    Reference:
+        Feldman and Zrnic, "Individual privacy accounting via a Renyi filter" (NeurIPS 2021).
+    """
+
+    name: ClassVar[str] = "rho"
+
+    def capacity(self, epsilon: float, delta: float) -> float:
+        return zcdp_rho(epsilon, delta) if epsilon > 0 else 0.0
+
+    def price(self, guarantee: Guarantee) -> float | None:
+        return _sum([_rho(part) for part in leaves(guarantee)])
+
+    def epsilon(self, spent: float, delta: float) -> float:
+        return zcdp_epsilon(spent, delta)
+
+
+@dataclass(frozen=True, slots=True)
+class Divergence:
+    """Renyi divergence at one order; guarantees of greater orders and of zCDP count in it, too.
+
+    Attributes:
+        order: Order of the divergence, above 1.
+
+    Reference:
+        Feldman and Zrnic (NeurIPS 2021).
+    """
+
+    order: float
+
+    @property
+    def name(self) -> str:
+        return f"renyi:{self.order!r}"
+
+    def capacity(self, epsilon: float, delta: float) -> float:
+        return renyi_value(self.order, epsilon, delta) if epsilon > 0 else 0.0
+
+    def price(self, guarantee: Guarantee) -> float | None:
+        return _sum([self._value(part) for part in leaves(guarantee)])
+
+    def _value(self, part: Guarantee) -> float | None:
+        if isinstance(part, RDP):
+            return part.value if part.order >= self.order else None
+        rho = _rho(part)
+        return None if rho is None else self.order * rho
+
+    def epsilon(self, spent: float, delta: float) -> float:
+        return renyi_epsilon(self.order, spent, delta)
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Shares of (epsilon, delta) by basic composition: the larger of both parts of each answer.
+
+    Attributes:
+        total: epsilon of the budget.
+        delta: delta of the budget.
+
+    Reference:
+        Rogers, Roth, Ullman and Vadhan, "Privacy odometers and filters" (NeurIPS 2016).
+    """
+
+    total: float
+    delta: float
+
+    @property
+    def name(self) -> str:
+        return f"share:{self.total!r},{self.delta!r}"
+
+    def capacity(self, epsilon: float, delta: float) -> float:
+        return 1.0
+
+    def price(self, guarantee: Guarantee) -> float | None:
+        return _sum([self._share(part) for part in leaves(guarantee)])
+
+    def _share(self, part: Guarantee) -> float | None:
+        if isinstance(part, PureDP | BoundedRange):
+            return part.value / self.total
+        if isinstance(part, ApproxDP):
+            return max(part.value / self.total, part.delta / self.delta)
+        return None
+
+    def epsilon(self, spent: float, delta: float) -> float:
+        return spent * self.total
+
+
+@dataclass(frozen=True, slots=True)
+class EqualAnswers:
+    """Answers of one guarantee whose number is fixed beforehand: for any other composition.
+
+    Attributes:
+        text: The guarantee of each answer, as `to_json` writes it.
+    """
+
+    text: str
+
+    @property
+    def name(self) -> str:
+        return f"equal answers:{self.text}"
+
+    def capacity(self, epsilon: float, delta: float) -> float:
+        return float(self._most(epsilon * (1 + ACCURACY), delta))
+
+    def _most(self, epsilon: float, delta: float) -> int:
+        """The largest number of answers that the budget allows, by bisection."""
+        low, high = 0, 1
+        while high < MOST_EQUAL and self.epsilon(high, delta) <= epsilon:
+            low, high = high, 2 * high
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if self.epsilon(middle, delta) <= epsilon else (low, middle)
+        return low
+
+    def price(self, guarantee: Guarantee) -> float | None:
+        return 1.0 if to_json(guarantee) == self.text else None
+
+    def epsilon(self, spent: float, delta: float) -> float:
+        return composed_epsilon([(from_json(self.text), round(spent))], delta)
+
+
+@dataclass(frozen=True, slots=True)
+class Unlimited:
+    """Answers of an infinite budget, which are counted and never refused."""
+
+    name: ClassVar[str] = "unlimited"
+
+    def capacity(self, epsilon: float, delta: float) -> float:
+        return math.inf
+
+    def price(self, guarantee: Guarantee) -> float | None:
+        return 1.0
+
+    def epsilon(self, spent: float, delta: float) -> float:
+        return math.inf if spent else 0.0
+
+
+def choose_unit(guarantee: Guarantee, epsilon: float, delta: float) -> Unit:
+    """The unit in which a budget buys the most answers of a guarantee.
+
+    Args:
+        guarantee: Of the first answer.
+        epsilon: Of the budget; infinity is allowed.
+        delta: Of the budget.
+
+    Returns:
+        A unit that can express the guarantee; equal answers where no other one can.
+    """
+    if math.isinf(epsilon):
+        return Unlimited()
+    orders = [part.order for part in leaves(guarantee) if isinstance(part, RDP)]
+    renyi: list[Unit] = [Divergence(min(orders))] if orders else []
+    shares: list[Unit] = [Share(epsilon, delta)] if epsilon > 0 < delta else []
+    units: list[Unit] = [MuSquared(), Pure(), Rho(), *renyi, *shares]
+    priced = [(unit, price) for unit in units if (price := unit.price(guarantee)) is not None]
+    bought = [unit.capacity(epsilon, delta) / max(price, TINY) for unit, price in priced]
+    if max(bought, default=0.0) < 1 - ACCURACY:
+        return EqualAnswers(to_json(guarantee))
+    return priced[bought.index(max(bought))][0]
+
+
+def unit_named(name: str) -> Unit:
+    """The unit of a name that a ledger keeps.
+
+    Args:
+        name: `Unit.name`.
+
+    Returns:
+        The unit.
+
+    Raises:
+        ValueError: If there is no such unit.
+    """
+    kind, _, value = name.partition(":")
+    plain: dict[str, Unit] = {unit.name: unit for unit in (MuSquared(), Pure(), Rho(), Unlimited())}
+    if kind == "renyi":
+        return Divergence(float(value))
+    if kind == "share":
+        total, delta = map(float, value.split(","))
+        return Share(total, delta)
+    if kind == "equal answers":
+        return EqualAnswers(value)
+    if name not in plain:
+        raise ValueError(f"there is no unit {name!r}")
+    return plain[name]
+
+
+def affordable_answers(
+    guarantee: Guarantee, epsilon: float, delta: float, spent: float = 0.0, unit: Unit | None = None
+) -> int | None:
+    """How many answers a budget buys.
+
+    Args:
+        guarantee: What each answer costs.
+        epsilon: Of the budget, at least 0; infinity is allowed.
+        delta: Of the budget in [0, 1).
+        spent: What was spent already, in `unit`.
+        unit: In which the budget is counted; None for the one that buys the most answers.
+
+    Returns:
+        The number of answers; None where it has no limit.
+
+    Raises:
+        UsageError: If a finite budget cannot buy such answers at all, because they have no
+            guarantee, or none in this unit.
+
+    Examples:
+        >>> affordable_answers(PureDP(0.5), 4.0, 1e-5)
+        8
+        >>> price = Gaussian(1.0, calibrate_gaussian(1.0, 1e-5))
+        >>> [affordable_answers(price, epsilon, 1e-5) for epsilon in (1.0, 2.0, 8.0)]
+        [1, 3, 38]
+    """
+    if math.isinf(epsilon):
+        return None
+    if any(isinstance(part, NonPrivate) for part in leaves(guarantee)):
+        raise UsageError(
+            "the mechanism gives no guarantee, and the budget of the ledger is epsilon "
+            f"{epsilon:g}; an answer without a guarantee costs infinity. Choose a private "
+            "mechanism, or an infinite budget (--budget inf)."
+        )
+    counted = unit or choose_unit(guarantee, epsilon, delta)
+    price = counted.price(guarantee)
+    if price is None:
+        raise UsageError(
+            f"the ledger counts in {counted.name.partition(':')[0]}, which was chosen by its first "
+            "answer, and an answer with this guarantee cannot be counted so: "
+            f"{guarantee.describe()}. Use another ledger (--ledger)."
+        )
+    left = counted.capacity(epsilon, delta) * (1 + ACCURACY) - spent
+    return None if price == 0 else max(0, math.floor(left / price))
