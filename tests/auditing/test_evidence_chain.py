@@ -18,6 +18,7 @@ from conftest import said
 from leakbound.auditing import AuditResult, load_result, make_spec, prepare, run_audit
 from leakbound.auditing.chain import row_digest
 from leakbound.auditing.collect import run_serial
+from leakbound.auditing.keys import keyed
 from leakbound.auditing.merge import merge
 from leakbound.auditing.prepare import Prepared
 from leakbound.auditing.run import collection_plan, replay_only, run_shard
@@ -175,8 +176,8 @@ def test_the_head_of_a_result_does_not_depend_on_how_it_was_collected(
             store.add(batch.first, batch.rows, batch.calls)
         heads[name] = [store.head(pairs) for pairs in (8, 12)]
     assert heads["up"] == heads["down"]
-    whole, _ = run_audit(prepared, tmp_path)
-    assert whole.provenance["evidence"] == heads["up"][1]
+    whole, folder = run_audit(prepared, tmp_path)
+    assert whole.provenance["evidence"] == keyed(folder, heads["up"][1])
     assert "evidence" not in json.loads(whole.results())
 
 
@@ -234,7 +235,7 @@ def test_a_manifest_that_was_edited_or_lost_is_refused(
     folder = shutil.copytree(done[1], tmp_path / done[1].name)
     path = folder / "manifest.json"
     kept = json.loads(path.read_text())
-    for edit, what in ({"data": "x"}, "data"), ({"spec": {**kept["spec"], "pairs": 9}}, "pairs"):
+    for edit, what in ({"model": "x"}, "model"), ({"spec": {**kept["spec"], "pairs": 9}}, "pairs"):
         path.write_text(json.dumps(kept | edit))
         with pytest.raises(StoreError, match=f"its {what} is not that of the audit"):
             finished(rows, leaky, tmp_path)
@@ -310,7 +311,7 @@ def test_looks_are_counted_and_a_finished_command_gives_the_same_result(
     shutil.rmtree(folder)
     assert finished(rows, leaky, tmp_path, pairs=16)[0].to_json() == more.to_json()
     alone, _ = finished(rows, leaky, tmp_path / "alone")
-    assert alone.to_json() == first.to_json()
+    assert alone.results() == first.results()
     assert "looks" not in json.loads(alone.results())["counts"]
 
 
@@ -329,7 +330,7 @@ def test_resuming_is_no_look(rows: Context, leaky: Scripted, tmp_path: Path) -> 
     prepared = ready(rows, leaky, estimator="clopper_pearson")
     run_shard(prepared, (1, 2), tmp_path)
     whole, _ = run_audit(prepared, tmp_path)
-    assert whole.to_json() == run_audit(prepared, tmp_path / "alone")[0].to_json()
+    assert whole.results() == run_audit(prepared, tmp_path / "alone")[0].results()
     assert whole.counts["looks"] == 0
     more = ready(rows, leaky, pairs=16, estimator="clopper_pearson")
     with pytest.raises(UsageError, match="fixed before any result"):

@@ -60,7 +60,7 @@ def test_batches_in_any_order_and_in_two_runs(
         out,
         ask=lambda asked, model, missing: (asked.ask(f, model) for f in order if f in missing),
     )
-    assert record.to_json() == run_audit(made, out / "alone")[0].to_json()
+    assert record.results() == run_audit(made, out / "alone")[0].results()
 
 
 def test_an_early_stop_is_the_same_on_answers_of_another_run(
@@ -83,8 +83,8 @@ def test_a_cache_changes_no_byte(rows: Context, leaky: Scripted, tmp_path: Path)
     alone, counted = whole(rows, leaky, tmp_path / "a", **VOTES), Counted(leaky)
     for out in ("b", "c"):
         assert (
-            whole(rows, Cached(counted, Answers(tmp_path / "k")), tmp_path / out, **VOTES).to_json()
-            == alone.to_json()
+            whole(rows, Cached(counted, Answers(tmp_path / "k")), tmp_path / out, **VOTES).results()
+            == alone.results()
         )
     assert counted.calls == alone.counts["model_calls"], "the second run asked nothing"
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from leakbound.attacks import ScoredAttack
 from leakbound.auditing.background import second_text_sentence, worst_case_sentence
 from leakbound.auditing.design import Pair
+from leakbound.auditing.keys import DIGITS, key_id, keyed
 from leakbound.auditing.obstacles import obstacles, state_sentence
 from leakbound.auditing.one_pass import OnePass, Tally
 from leakbound.auditing.prepare import Prepared
@@ -46,6 +47,7 @@ def assemble(seen: OnePass, calls: int) -> AuditResult:
         Verdict, estimates, curves, and what they rest on.
     """
     prepared, design, estimator = seen.prepared, seen.design, seen.prepared.estimator
+    folder = seen.store.folder
     found, used = seen.estimates(), seen.seen
     bounds, tested = found[estimator], estimator.tested_pairs(design, used)
     largest = estimator.largest_certifiable(design, used)
@@ -54,7 +56,7 @@ def assemble(seen: OnePass, calls: int) -> AuditResult:
     conclusion = conclude(design, estimator, bounds, _exact(found), tested, largest, against)
     simulated = seen.tally.simulated()
     return AuditResult(
-        name=prepared.name,
+        name=seen.store.folder.name,
         verdict=conclusion.verdict,
         reason=conclusion.reason,
         sentences=conclusion.sentences,
@@ -89,9 +91,10 @@ def assemble(seen: OnePass, calls: int) -> AuditResult:
         provenance=provenance(
             model=prepared.model.name,
             model_fingerprint=prepared.model.fingerprint,
-            data_fingerprint=prepared.data,
+            data_fingerprint=keyed(folder, prepared.data)[:DIGITS],
+            data_key=key_id(folder),
             seed=str(prepared.spec.design.seed),
-            evidence=seen.store.head(used),
+            evidence=keyed(folder, seen.store.head(used)),
         ),
     )
 

@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -14,7 +15,7 @@ from leakbound.errors import StoreError
 
 __all__ = [
     "TRIALS", "VERSION", "Settings", "damaged", "is_run", "newer", "read_manifest",
-    "require_current", "run_id", "runs_beside", "write_private",
+    "require_current", "run_folder", "run_id", "runs_beside", "write_private",
 ]  # fmt: skip
 
 VERSION = 2  # of manifest and stored trials
@@ -34,6 +35,25 @@ def run_id(name: str, identity: Settings) -> str:
     """
     digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:10]
     return f"{name}-{digest}"
+
+
+def run_folder(out: Path, name: str, data: str) -> Path:
+    """Where a run is, or will be.
+
+    The name says nothing of the data, so that it confirms no guess about them: runs over other data
+    have a number behind it.
+
+    Args:
+        out: Folder of the runs.
+        name: Name of the run.
+        data: Fingerprint of its data.
+
+    Returns:
+        The folder that holds the run; else the first one of that name which holds no other run.
+    """
+    names = (name if number == 1 else f"{name}-{number}" for number in count(1))
+    folders = (out / one for one in names)
+    return next(f for f in folders if _manifest_or_nothing(f).get("data", data) == data)
 
 
 def write_private(path: Path, text: str | bytes) -> None:

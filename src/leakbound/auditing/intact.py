@@ -10,6 +10,7 @@ from pathlib import Path
 
 from leakbound.auditing import chain
 from leakbound.auditing.folder import TRIALS, VERSION, newer, require_current
+from leakbound.auditing.keys import is_keyed
 from leakbound.errors import StoreError
 
 __all__ = [
@@ -141,7 +142,7 @@ def require_chain(
     """
     if (what := chain.fault(db, schema)) is not None:
         raise _changed(folder, what)
-    if result is not None and chain.head_of(db, result[0], schema) != result[1]:
+    if result is not None and not is_keyed(folder, chain.head_of(db, result[0], schema), result[1]):
         raise _changed(folder, "its hashes fit each other, and not those of record.json")
 
 

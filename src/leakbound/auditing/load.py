@@ -39,7 +39,7 @@ def load_result(path: str | Path) -> AuditResult:
     found = _parsed(file)
     result = _validated(file, found)
     if file.name == "record.json":
-        _require_beside(file.parent, found)
+        _require_beside(file.parent, found, result)
     return result
 
 
@@ -81,7 +81,7 @@ def _no_result(file: Path, why: str) -> StoreError:
     )
 
 
-def _require_beside(folder: Path, found: dict[str, Any]) -> None:
+def _require_beside(folder: Path, found: dict[str, Any], result: AuditResult) -> None:
     """Refuse a result whose manifest or stored trials are of another version, or were edited."""
     version, manifest = found["schema_version"], read_manifest(folder)
     if manifest and manifest["schema_version"] != version:
@@ -90,6 +90,8 @@ def _require_beside(folder: Path, found: dict[str, Any]) -> None:
             f"and a record.json of version {version}; both must be of one run. Restore them from a "
             "copy, or run the audit again."
         )
+    if manifest.get("data"):
+        result.know_data(manifest["data"])
     if version == VERSION:
         head = found["provenance"].get("evidence", "")
         require_intact(folder, found["counts"]["pairs"], head)

@@ -98,8 +98,8 @@ def earlier_looks(folder: Path, prepared: Prepared) -> dict[str, int]:
         Pairs of each result, by the name of its run.
     """
     found = looks_of(folder)
-    others = () if prepared.name in found else runs_beside(folder, "questions", prepared.questions)
+    others = () if folder.name in found else runs_beside(folder, "questions", prepared.questions)
     for other, _ in others:
         with suppress(StoreError):  # of a damaged run, nothing is known
             found = looks_of(other) | found
-    return {name: pairs for name, pairs in found.items() if name != prepared.name}
+    return {name: pairs for name, pairs in found.items() if name != folder.name}

@@ -53,7 +53,7 @@ def merge(
     _require_named(manifest)
     prepared = prepare(spec, opener=known)
     _require_same(prepared, manifest)
-    store = RunStore(out / prepared.name, prepared.manifest)
+    store = RunStore(prepared.folder(out), prepared.manifest)
     for folder in folders:
         store.join(RunStore(folder, manifest))
     asked = collection_plan(prepared)

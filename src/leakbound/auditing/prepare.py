@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 from leakbound._version import __version__
@@ -21,6 +22,7 @@ from leakbound.auditing.build import (
 from leakbound.auditing.collect import check
 from leakbound.auditing.design import Pair, Pairs, design, relation_of
 from leakbound.auditing.exact_scores import known_scores
+from leakbound.auditing.folder import run_folder
 from leakbound.auditing.post_hoc import collection_settings
 from leakbound.auditing.rows import load_data, task_of
 from leakbound.auditing.spec import AuditSpec
@@ -195,9 +197,21 @@ class Prepared:
 
     @property
     def name(self) -> str:
-        """Readable name of the run folder."""
+        """Readable name of the run; it does not depend on private rows."""
         plain = re.sub(r"\W+", "_", self.mechanism.name).strip("_")
-        return run_id(f"{plain}-{self.attack.query.name}", self.identity)
+        public = {k: v for k, v in self.identity.items() if k not in ("data", "evidence")}
+        return run_id(f"{plain}-{self.attack.query.name}", public)
+
+    def folder(self, out: Path) -> Path:
+        """Where the run is, or will be.
+
+        Args:
+            out: Folder of the runs.
+
+        Returns:
+            A folder of the run's name, with a number behind it where other data had that name.
+        """
+        return run_folder(out, self.name, self.data)
 
 
 def prepare(

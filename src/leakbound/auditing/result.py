@@ -6,13 +6,13 @@ import hashlib
 import json
 import platform
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 import scipy
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, PrivateAttr
 
 from leakbound._notebook import card, data_frame
 from leakbound._version import __version__
@@ -49,6 +49,13 @@ ThresholdKind = Literal["fixed", "split", "bonferroni", "best"]
 
 class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, ser_json_inf_nan="strings")
+
+
+@dataclass(frozen=True, slots=True)
+class _Beside:
+    """What the run folder knows of the data (PRIVATE), and no file but its manifest holds."""
+
+    data: str | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +184,33 @@ class AuditResult(_Frozen):
     handed: tuple[str, ...] = ()
     spec: dict[str, Any]
     provenance: dict[str, str]
+    _beside: _Beside = PrivateAttr(default_factory=_Beside)
+
+    def know_data(self, fingerprint: str) -> None:
+        """Note which data were audited, for `same_data`; it is written to no file.
+
+        Args:
+            fingerprint: Of the rows (PRIVATE), as the manifest of a run folder has it.
+        """
+        self._beside = _Beside(fingerprint)
+
+    def same_data(self, other: AuditResult) -> bool | None:
+        """Whether two audits are of the same rows.
+
+        Args:
+            other: Another result.
+
+        Returns:
+            None where neither says so: both are shared results whose fingerprints have different
+            keys.
+        """
+        mine, theirs = self._beside.data, other._beside.data
+        if mine is not None and theirs is not None:
+            return mine == theirs
+        one, two = self.provenance, other.provenance
+        if one.get("data_key") != two.get("data_key"):
+            return None
+        return one["data_fingerprint"] == two["data_fingerprint"]
 
     def estimate(self, method: str) -> Estimate:
         """The estimate of one method.

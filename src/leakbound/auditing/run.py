@@ -47,7 +47,7 @@ def run_audit(
         LeakboundError: If the model cannot be asked, the run cannot be stored or was changed, or
             the estimator needs a number of pairs that no earlier result has preceded.
     """
-    looks = Looks(earlier_looks(out / prepared.name, prepared), own_test)
+    looks = Looks(earlier_looks(prepared.folder(out), prepared), own_test)
     store, plan = _opened(prepared, out, reuse, looks), collection_plan(prepared)
     seen = OnePass(prepared, store, plan, looks)
     collect(plan, prepared.model, store, ask=ask, progress=progress, stop=seen)
@@ -83,7 +83,7 @@ def run_shard(
             "stop_when_rejected looks at all pairs in their order, and a shard sees every Nth "
             "batch; leave one of the two out."
         )
-    looks = Looks(earlier_looks(out / prepared.name, prepared))
+    looks = Looks(earlier_looks(prepared.folder(out), prepared))
     store = _opened(prepared, out, reuse, looks)
     collect(collection_plan(prepared), prepared.model, store, shard, ask, progress)
     store.belongs_to(*shard)
@@ -121,8 +121,9 @@ def write_result(seen: OnePass) -> AuditResult:
     """
     seen()
     result = assemble(seen, seen.store.calls(seen.seen))
+    result.know_data(seen.prepared.data)
     whole = seen.seen == len(seen.prepared.pairs)
-    seen.store.note_looks({seen.prepared.name: seen.seen if whole else -seen.seen})
+    seen.store.note_looks({seen.store.folder.name: seen.seen if whole else -seen.seen})
     seen.store.write("record.json", result.to_json())
     return result
 
@@ -146,7 +147,7 @@ def replay_only(plan: CollectionPlan, model: Model, batches: Sequence[int]) -> B
 
 def _opened(prepared: Prepared, out: Path, reuse: bool, looks: Looks) -> RunStore:
     looks.require_fixed_size(prepared)
-    store = RunStore(out / prepared.name, prepared.manifest)
+    store = RunStore(prepared.folder(out), prepared.manifest)
     store.note_looks(looks.pairs)
     if reuse:
         store.adopt(prepared.spec.design.batch_pairs, prepared.spec.design.pairs)

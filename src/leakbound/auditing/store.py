@@ -28,6 +28,7 @@ from leakbound.auditing.folder import (
     write_private,
 )
 from leakbound.auditing.intact import has_tables, no_sqlite_errors, require_chain, result_in
+from leakbound.auditing.keys import make_key
 from leakbound.errors import StoreError
 from leakbound.tasks import Aggregate
 from leakbound.tasks import packed as _packed
@@ -119,6 +120,7 @@ class RunStore:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._manifest(identity)
             self._open()
+            make_key(folder)
         except OSError as error:
             raise StoreError(
                 f"the run folder {str(folder)!r} cannot be used ({error}); choose another with "

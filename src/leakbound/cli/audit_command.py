@@ -52,7 +52,7 @@ def command(
     prepared = prepare(spec_from(config, assignments, flags), opener=collecting.opener(opener))
     ask = collecting.runner(prepared, opener)
     if fresh:
-        _set_aside(collecting.out / prepared.name)
+        _set_aside(prepared.folder(collecting.out))
     with progress(prepared.name) as show:
         if collecting.shard is None:
             record, folder = run_audit(prepared, collecting.out, show, not fresh, ask)

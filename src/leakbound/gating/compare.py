@@ -219,6 +219,8 @@ def _differing(results: Sequence[AuditResult]) -> dict[str, tuple[JsonValue, ...
         key: tuple(one.get(key) for one in flat)
         for key in dict.fromkeys(key for one in flat for key in one)
     }
+    if all(results[0].same_data(result) for result in results):
+        values.pop("data_fingerprint", None)  # keyed, so that equal data may have two of them
     return {key: row for key, row in values.items() if any(value != row[0] for value in row)}
 
 
@@ -270,8 +272,15 @@ def _contrasts(one: _Run, other: _Run) -> list[Contrast]:
 
 def _incomparable(one: _Run, other: _Run) -> str:
     """Why two runs have no contrast; empty if they have."""
+    alike = one.result.same_data(other.result)
+    if alike is None:
+        return (
+            "their results do not show whether the data are the same: each was audited into an "
+            "--out of its own, and no run folder is beside. Give the folders."
+        )
     design, others = _design(one.result), _design(other.result)
     differing = [key for key in design if design[key] != others[key]]
+    differing += [] if alike else ["data_fingerprint"]
     if differing:
         return (
             f"the attack or its contexts differ ({', '.join(differing)}), so a difference of rates "
@@ -294,4 +303,4 @@ def _design(result: AuditResult) -> dict[str, JsonValue]:
     """
     settings = {key: result.spec[key] for key in DESIGN_KEYS}
     guess = {key: result.attack[key] for key in ("score", "access")}
-    return {**settings, **guess, "data_fingerprint": result.provenance["data_fingerprint"]}
+    return {**settings, **guess}

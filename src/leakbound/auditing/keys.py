@@ -1,0 +1,74 @@
+"""The secret of a run folder: what a shared result says of private data confirms no guess.
+
+A plain hash of the rows tells whoever guesses them that the guess is right. So a result holds keyed
+hashes; the key stays in the run folder, which only its owner can read. Runs in one folder share a
+key, so that their results show whether they are of the same data.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from pathlib import Path
+
+from leakbound.auditing.folder import write_private
+
+__all__ = ["DIGITS", "is_keyed", "key_id", "keyed", "make_key"]
+
+KEY = "key"  # name of the file
+DIGITS = 16  # of a data fingerprint in a result: enough to tell data sets apart
+
+
+def make_key(folder: Path) -> None:
+    """Give a run folder its key, unless it has one: that of a run beside it, else a random one.
+
+    Args:
+        folder: The run folder.
+    """
+    if not (folder / KEY).is_file():
+        known = sorted(folder.parent.glob(f"*/{KEY}"))
+        text = known[0].read_text(encoding="ascii") if known else secrets.token_hex(32)
+        write_private(folder / KEY, text)
+
+
+def keyed(folder: Path, text: str) -> str:
+    """A hash that only the owner of a run folder can compute.
+
+    Args:
+        folder: The run folder.
+        text: What is hashed.
+
+    Returns:
+        64 hexadecimal digits of HMAC-SHA256 under the key of the folder; the text itself where the
+        folder has no key, as those of earlier versions.
+    """
+    if not (folder / KEY).is_file():
+        return text
+    return hmac.new((folder / KEY).read_bytes(), text.encode(), hashlib.sha256).hexdigest()
+
+
+def is_keyed(folder: Path, text: str, shown: str) -> bool:
+    """Whether a result shows the hash of a text.
+
+    Args:
+        folder: The run folder.
+        text: What was hashed.
+        shown: What a result of this run shows; those of earlier versions show the text itself.
+
+    Returns:
+        Whether they fit.
+    """
+    return shown in (text, keyed(folder, text))
+
+
+def key_id(folder: Path) -> str:
+    """Names the key of a run folder, and tells nothing of it.
+
+    Args:
+        folder: The run folder.
+
+    Returns:
+        16 hexadecimal digits; results with the same ones have data fingerprints to compare.
+    """
+    return keyed(folder, "key")[:DIGITS]
