@@ -10,6 +10,13 @@ from leakbound.privacy.compose import (
     subsampled_gaussian_epsilon,
 )
 from leakbound.privacy.concentrated import zcdp_epsilon, zcdp_rho
+from leakbound.privacy.discrete_gaussian import (
+    DiscreteGaussian,
+    calibrate_discrete_gaussian,
+    discrete_gaussian_delta,
+    discrete_gaussian_epsilon,
+    discrete_gaussian_pmf,
+)
 from leakbound.privacy.gaussian import (
     calibrate_gaussian,
     gaussian_epsilon,
@@ -47,6 +54,7 @@ __all__ = [
     "ApproxDP",
     "BoundedRange",
     "Composed",
+    "DiscreteGaussian",
     "Gaussian",
     "Guarantee",
     "NonPrivate",
@@ -54,9 +62,13 @@ __all__ = [
     "Relation",
     "Subsampled",
     "ZCDP",
+    "calibrate_discrete_gaussian",
     "calibrate_gaussian",
     "compose",
     "compose_rdp",
+    "discrete_gaussian_delta",
+    "discrete_gaussian_epsilon",
+    "discrete_gaussian_pmf",
     "exponential_composition_epsilon",
     "gaussian_epsilon",
     "gdp_delta",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy.typing as npt
 from leakbound._check import at_least, delta_value, epsilon_value, positive, within
 from leakbound.errors import UsageError
 from leakbound.privacy.concentrated import zcdp_epsilon
+from leakbound.privacy.discrete_gaussian import DiscreteGaussian
 from leakbound.privacy.gaussian import Floats, gdp_epsilon, gdp_trade_off
 from leakbound.privacy.relation import Relation
 from leakbound.privacy.renyi import RDP, compose_rdp
@@ -305,16 +306,16 @@ class NonPrivate:
 Kinds = tuple[type, ...]
 # Which parts add in mu^2 and which in rho; the others add in epsilon.
 SUMS: tuple[tuple[Kinds, Kinds], ...] = (
-    ((Gaussian,), (ZCDP,)),
-    ((Gaussian,), (ZCDP, BoundedRange)),
-    ((), (ZCDP, BoundedRange, Gaussian)),
+    ((Gaussian,), (ZCDP, DiscreteGaussian)),
+    ((Gaussian,), (ZCDP, DiscreteGaussian, BoundedRange)),
+    ((), (ZCDP, DiscreteGaussian, BoundedRange, Gaussian)),
 )
 
 
 def _rho(part: Guarantee) -> float:
     if isinstance(part, Gaussian):
         return part.mu**2 / 2
-    return part.rho if isinstance(part, ZCDP | BoundedRange) else 0.0
+    return part.rho if isinstance(part, ZCDP | DiscreteGaussian | BoundedRange) else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -420,7 +421,7 @@ def self_compose(guarantee: Guarantee, count: int) -> Guarantee:
 
     Returns:
         A `Gaussian` with sqrt(count) times the mu for a `Gaussian`, and for a composition of equal
-        ones; else a `Composed`.
+        ones; a `DiscreteGaussian` with `count` times the moves for one; else a `Composed`.
 
     Raises:
         UsageError: If there is no answer.
@@ -436,6 +437,8 @@ def self_compose(guarantee: Guarantee, count: int) -> Guarantee:
     if isinstance(first, Gaussian) and all(other == first for other in others):
         steps = count * (1 + len(others))
         return Gaussian(first.sensitivity * math.sqrt(steps), first.sigma, first.relation)
+    if isinstance(guarantee, DiscreteGaussian):
+        return replace(guarantee, moves=count * guarantee.moves)
     return compose([guarantee] * count)
 
 
