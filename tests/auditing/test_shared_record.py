@@ -77,7 +77,7 @@ def test_changed_data_are_another_run_and_each_is_resumed(tmp_path: Path) -> Non
 def test_evidence_is_still_checked_against_the_result(shared: Path, tmp_path: Path) -> None:
     """Also that of results of earlier versions, which show the head of their chain as it is."""
     folder = shutil.copytree(shared, tmp_path / shared.name)
-    silent = Scripted(complete=lambda prompt: "no", name="leaky")
+    silent = Scripted(complete=lambda prompt: "yes", name="leaky")
     other = audited(tmp_path / "other", ROWS, silent)
     shutil.copy(other / TRIALS, folder)
     with pytest.raises(Exception, match=r"not those of record\.json"):
