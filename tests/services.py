@@ -62,7 +62,7 @@ def running(app: Any, timeout: float = 10.0, **options: Any) -> Iterator[str]:
 
     from leakbound.serving.http.server import TimedProtocol
 
-    protocol = type("Protocol", (TimedProtocol,), {"timeout": timeout})
+    protocol = type("Protocol", (TimedProtocol,), {"timeout": timeout, "grace": min(timeout, 2.0)})
     config = uvicorn.Config(app, port=0, http=protocol, ws="none", log_level="error",
                             lifespan="off", **options)  # fmt: skip
     server = uvicorn.Server(config)

@@ -131,6 +131,7 @@ COMMON: Mapping[str, FieldRule] = {
     "user": _kind(str, must="a text", why=LABEL),
     "safety_identifier": _kind(str, must="a text", why=LABEL),
     "prompt_cache_key": _kind(str, must="a text", why=LABEL),
+    "prompt_cache_retention": _kind(str, must="a text", why="no prompt is kept for a client"),
     "metadata": FieldRule(_metadata, "at most 16 texts by name", LABEL),
     "store": _equal(False, why="requests and answers are not kept for later retrieval"),
     "service_tier": _equal("auto", "default", why="there is one tier"),

@@ -66,6 +66,7 @@ class TimedProtocol(H11Protocol):
     """HTTP/1.1 that closes connections on which a request does not arrive in time."""
 
     timeout: ClassVar[float] = 10.0
+    grace: ClassVar[float] = GRACE
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for headers.
@@ -101,15 +102,15 @@ class TimedProtocol(H11Protocol):
         self._await_within("", 0.0)
 
     def _watch(self) -> None:
-        """Headers and body have `timeout` each; the rest of a refused body has `GRACE`."""
+        """Headers and body have `timeout` each; the rest of a refused body has `grace`."""
         state = self.conn.their_state
         answered = self.cycle is not None and self.cycle.response_complete
         if state is h11.IDLE:
             self._await_within("headers", self.timeout)
         elif state is h11.SEND_BODY and answered:
-            self._await_within("rest", GRACE)
+            self._await_within("rest", self.grace)
         elif state is h11.SEND_BODY:
-            self._await_within("body", self.timeout + GRACE)
+            self._await_within("body", self.timeout + self.grace)
         else:
             self._await_within("", 0.0)
 

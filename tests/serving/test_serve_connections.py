@@ -1,0 +1,139 @@
+"""Connections: bodies and headers that do not arrive, TLS, and what is refused beyond loopback."""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+import json
+import socket
+import ssl
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from services import ASK, CHAT, TOKEN, private, running
+
+from leakbound.errors import UsageError
+from leakbound.serving import application
+
+pytest.importorskip("starlette")
+pytest.importorskip("uvicorn")
+
+BODY = json.dumps(ASK).encode()
+LONG = 30.0  # seconds, after which a test gives up
+
+
+def head(length: int, token: str = TOKEN, path: str = CHAT) -> bytes:
+    return (
+        f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {token}\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n"
+    ).encode()
+
+
+def until_closed(url: str, *pieces: bytes, pause: float = 0.0) -> bytes:
+    """What the server sends to these bytes until it closes the connection."""
+    host, _, port = url.removeprefix("http://").partition(":")
+    with socket.create_connection((host, int(port)), timeout=LONG) as connection:
+        for piece in pieces:
+            connection.settimeout(pause or LONG)
+            connection.sendall(piece)
+            if pause:
+                try:
+                    if not connection.recv(1, socket.MSG_PEEK):
+                        break
+                except TimeoutError:
+                    continue
+        connection.settimeout(LONG)
+        received = b""
+        while piece := connection.recv(4096):
+            received += piece
+    return received
+
+
+STALLED: list[tuple[str, list[bytes], float, bytes]] = [
+    ("nothing", [b""], 0.0, b""),
+    ("half a header", [head(9)[:40]], 0.0, b""),
+    ("headers in drops", [head(9)[i : i + 1] for i in range(99)], 0.05, b""),
+    ("half a body", [head(len(BODY)), BODY[:9]], 0.0, b"HTTP/1.1 408"),
+    ("half a body with a wrong token", [head(99, "wrong"), b"{"], 0.0, b"HTTP/1.1 401"),
+    ("half a body to no path", [head(99, path="/none"), b"{"], 0.0, b"HTTP/1.1 404"),
+    ("a second request that stops", [head(len(BODY)) + BODY, head(9)[:40]], 0.0, b"HTTP/1.1 200"),
+]
+
+
+@pytest.mark.parametrize(
+    ("pieces", "pause", "begins"), [one[1:] for one in STALLED], ids=[one[0] for one in STALLED]
+)
+def test_a_request_that_does_not_arrive_is_closed(
+    tmp_path: Path, pieces: list[bytes], pause: float, begins: bytes
+) -> None:
+    """Half-open requests stayed open for ever: the sockets here would time out."""
+    served = private(tmp_path, 9.0)
+    app = application(served, TOKEN, timeout=0.3)
+    with running(app, timeout=0.3) as url:
+        received = until_closed(url, *pieces, pause=pause)
+        assert received.startswith(begins)
+        assert received or not begins
+        good = httpx.post(f"{url}{CHAT}", json=ASK, headers={"authorization": f"Bearer {TOKEN}"})
+        assert good.status_code == 200
+    assert served.state.answers == 1 + received.startswith(b"HTTP/1.1 200")
+
+
+def test_a_body_that_is_too_large_gets_its_sentence_before_the_end(tmp_path: Path) -> None:
+    with running(application(private(tmp_path), limit=1000)) as url:
+        big = {"content": b"x" * 3_000_000, "headers": {"content-type": "application/json"}}
+        assert httpx.post(f"{url}{CHAT}", **big).status_code == 413  # type: ignore[arg-type]
+
+
+def certificate(folder: Path, name: str = "cert") -> tuple[Path, Path]:
+    """A self-signed one for this machine."""
+    pytest.importorskip("cryptography")
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    who = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
+    now = datetime.datetime.now(datetime.UTC)
+    made = (
+        x509.CertificateBuilder().subject_name(who).issuer_name(who).public_key(key.public_key())
+        .serial_number(1).not_valid_before(now - datetime.timedelta(1))
+        .not_valid_after(now + datetime.timedelta(1))
+        .add_extension(x509.SubjectAlternativeName(
+            [x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), False)
+        .sign(key, hashes.SHA256())
+    )  # fmt: skip
+    paths = folder / f"{name}.pem", folder / f"{name}.key"
+    paths[0].write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    paths[1].write_bytes(key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption()))  # fmt: skip
+    return paths
+
+
+def test_answers_over_tls(tmp_path: Path) -> None:
+    cert, key = certificate(tmp_path)
+    served = private(tmp_path)
+    options: dict[str, Any] = {"ssl_certfile": cert, "ssl_keyfile": key}
+    with running(application(served), **options) as url:
+        trusted = ssl.create_default_context(cafile=str(cert))
+        assert httpx.post(f"{url}{CHAT}", json=ASK, verify=trusted).status_code == 200
+        with pytest.raises(httpx.ConnectError):
+            httpx.post(f"{url}{CHAT}", json=ASK)
+        with pytest.raises(httpx.HTTPError):
+            httpx.post(f"{url.replace('https', 'http')}{CHAT}", json=ASK)
+    assert served.state.answers == 1
+
+
+def test_files_that_are_no_certificate_and_key_are_refused(tmp_path: Path) -> None:
+    from leakbound.serving.http.server import Listener
+
+    cert, key = certificate(tmp_path)
+    _, other = certificate(tmp_path, "other")
+    Listener("127.0.0.1", 0, cert, key)
+    for wrong in ((cert, other), (key, cert), (tmp_path / "none", key)):
+        with pytest.raises(UsageError, match="PEM form"):
+            Listener("127.0.0.1", 0, *wrong)
+    with pytest.raises(UsageError, match="both --tls-cert and --tls-key"):
+        Listener("127.0.0.1", 0, cert)
