@@ -32,6 +32,8 @@ def known_scores(
     """
     if not isinstance(mechanism, ReportNoisyMax) or spec.design.answers > 1:
         return None
+    if mechanism.noise != "gaussian":
+        return None
     votes, shared = mechanism.partitions, _shares_votes(mechanism, spec)
     classes = len(task.answers(asked.query)) + 1  # the last one: none of them
     if isinstance(score, PredictedMember):

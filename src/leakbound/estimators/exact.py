@@ -19,6 +19,7 @@ from leakbound.estimators.base import (
     TrialDesign,
 )
 from leakbound.stats import Estimate, GaussianLaw, Kind, exact_privacy_loss
+from leakbound.stats.output_distributions import DiscreteGaussianLaw
 
 __all__ = ["Exact", "distribution_key"]
 
@@ -163,7 +164,7 @@ def distribution_key(distribution: Distribution) -> bytes:
     """
     if distribution is None:
         return b""
-    if isinstance(distribution, GaussianLaw):
+    if isinstance(distribution, GaussianLaw | DiscreteGaussianLaw):
         sigma = np.float64(distribution.sigma).tobytes()
         return sigma + np.asarray(distribution.mean, float).tobytes()
     return np.asarray(distribution.probabilities, float).tobytes()

@@ -48,7 +48,7 @@ def option_names(kind: type[Any]) -> tuple[str, ...]:
 
     Examples:
         >>> option_names(ReportNoisyMax)
-        ('partitions', 'calibration')
+        ('partitions', 'calibration', 'noise')
     """
     if issubclass(kind, MechanismBase):
         return tuple(kind.option_types())
@@ -76,7 +76,7 @@ def build_mechanism(
 
     Examples:
         >>> build_mechanism("report_noisy_max", {"sigma": 2.0, "partitions": 4}, 1.0, 1e-5)
-        ReportNoisyMax(sigma=2.0, partitions=4)
+        ReportNoisyMax(sigma=2.0, partitions=4, noise='gaussian')
         >>> build_mechanism("report_noisy_max", {"partition": 4}, 1.0, 1e-5)  # doctest: +ELLIPSIS
         Traceback (most recent call last):
         ...

@@ -5,17 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 
 from leakbound._check import positive
 from leakbound.errors import UsageError
 from leakbound.mechanisms.base import CalibratedMechanism, GaussianCalibration
+from leakbound.mechanisms.discrete_noise import discrete_gaussian
 from leakbound.mechanisms.single import partition_requests
 from leakbound.mechanisms.total_calls import answer_total
 from leakbound.models import Complete, Model
-from leakbound.privacy import Gaussian, calibrate_gaussian
+from leakbound.privacy import (
+    DiscreteGaussian,
+    Gaussian,
+    calibrate_discrete_gaussian,
+    calibrate_gaussian,
+)
+from leakbound.stats.output_distributions import DiscreteGaussianLaw
 from leakbound.tasks import (
     Access,
     Aggregate,
@@ -33,6 +40,7 @@ from leakbound.tasks.partition import places_by_position
 
 __all__ = ["ReportNoisyMax"]
 
+VoteNoise = Literal["gaussian", "discrete_gaussian"]
 SENSITIVITY = math.sqrt(2)  # one partition's vote moves: one count falls by 1, another rises by 1
 
 
@@ -41,25 +49,29 @@ class ReportNoisyMax(CalibratedMechanism):
     """Each of T partitions votes once; the answer with the largest noisy count is released.
 
     The classes are the query's answers and one for "none of them", so an unparsable reply and a
-    failed call stay votes. Every count gets Gaussian noise, that of the last class too: where it is
+    failed call stay votes. Every count gets noise, that of the last class too: where it is
     the largest, "(no answer)" is released, a public outcome at the price of any other. Private:
     context, votes. Public: query, answers, T, sigma.
 
     Attributes:
         sigma: Standard deviation of the noise on each count, in votes.
         partitions: T, the number of disjoint parts of the context.
+        noise: "gaussian" in floating point; "discrete_gaussian" in whole votes, sampled exactly
+            from random bits, so that no last bit tells anything. Ties are broken at random.
 
     Raises:
-        UsageError: If sigma is not positive or there is no partition.
+        UsageError: If sigma is not positive, there is no partition, or the noise is another.
 
     Guarantee:
         sqrt(2)/sigma-GDP under replace_one, for the whole noisy histogram (white box) and so for
         its argmax: replacing one example replaces one partition's vote, sqrt(2) in L2. Derived from
-        the sigma in force, never from the epsilon asked for.
+        the sigma in force, never from the epsilon asked for. Discrete noise: 1/sigma^2-zCDP, that
+        is Delta^2/(2 sigma^2), and epsilon(delta) exactly from the loss of two moved counts.
 
     Reference:
         Wu et al., "Privacy-preserving in-context learning for large language models" (ICLR 2024);
-        CL Algorithm 2; XL Algorithm 2.
+        CL Algorithm 2; XL Algorithm 2. Canonne, Kamath and Steinke (NeurIPS 2020) for discrete
+        noise.
 
     Examples:
         >>> mechanism = ReportNoisyMax.calibrated(4.0, 1e-5, partitions=10)
@@ -73,9 +85,12 @@ class ReportNoisyMax(CalibratedMechanism):
     white_box_score: ClassVar[str | None] = "label_margin"
     sigma: float
     partitions: int = 10
+    noise: VoteNoise = "gaussian"
 
     def __post_init__(self) -> None:
         positive("sigma", self.sigma)
+        if self.noise not in ("gaussian", "discrete_gaussian"):
+            raise UsageError(f"noise is {self.noise!r}; it must be gaussian or discrete_gaussian.")
         if self.partitions < 1:
             raise UsageError(f"partitions is {self.partitions}; it must be at least 1.")
 
@@ -86,6 +101,7 @@ class ReportNoisyMax(CalibratedMechanism):
         delta: float,
         partitions: int = 10,
         calibration: GaussianCalibration = "analytic",
+        noise: VoteNoise = "gaussian",
     ) -> Self:
         """With the noise that a claim needs.
 
@@ -95,21 +111,43 @@ class ReportNoisyMax(CalibratedMechanism):
             partitions: Number of disjoint parts of the context.
             calibration: "analytic" is exact; "classical" is the formula of XL and CL, which does
                 not keep every claim above epsilon 1.
+            noise: "gaussian" or "discrete_gaussian".
 
         Returns:
             A mechanism.
+
+        Raises:
+            UsageError: If discrete noise is to be calibrated by the classical formula.
         """
-        return cls(calibrate_gaussian(epsilon, delta, SENSITIVITY, calibration), partitions)
+        if noise == "gaussian":
+            return cls(calibrate_gaussian(epsilon, delta, SENSITIVITY, calibration), partitions)
+        if calibration != "analytic":
+            raise UsageError(
+                f"calibration is {calibration!r}; it must be analytic for discrete_gaussian noise."
+            )
+        return cls(calibrate_discrete_gaussian(epsilon, delta), partitions, noise)
 
     @property
-    def guarantee(self) -> Gaussian:
-        """mu-GDP with mu = sqrt(2)/sigma."""
-        return Gaussian(SENSITIVITY, self.sigma)
+    def guarantee(self) -> Gaussian | DiscreteGaussian:
+        """mu-GDP with mu = sqrt(2)/sigma, or two counts with discrete noise."""
+        if self.noise == "gaussian":
+            return Gaussian(SENSITIVITY, self.sigma)
+        return DiscreteGaussian(self.sigma, moves=2)
 
     @property
-    def vote_sigma(self) -> float:
-        """`sigma`."""
-        return self.sigma
+    def vote_sigma(self) -> float | None:
+        """`sigma` of Gaussian noise; None of discrete noise."""
+        return self.sigma if self.noise == "gaussian" else None
+
+    def to_config(self) -> dict[str, object]:
+        """Kind and fields as plain values.
+
+        Returns:
+            `kind`, and every field; `noise` only where it is discrete, so that records of the
+            default keep their names.
+        """
+        found = CalibratedMechanism.to_config(self)
+        return {name: value for name, value in found.items() if value != "gaussian"}
 
     def voters(self, shots: int) -> int:
         """One vote for each partition.
@@ -188,7 +226,7 @@ class ReportNoisyMax(CalibratedMechanism):
         ]
 
     def release(self, aggregate: Votes, draws: int, rng: np.random.Generator) -> Outputs:
-        """Noisy histograms and their argmax; ties have probability 0.
+        """Noisy histograms and their argmax; ties of discrete noise are broken at random.
 
         Args:
             aggregate: Votes of one job (PRIVATE).
@@ -198,21 +236,27 @@ class ReportNoisyMax(CalibratedMechanism):
         Returns:
             `noisy` of shape (draws, classes), and `answers`.
         """
-        noisy = np.asarray(aggregate.counts, float) + rng.normal(
-            0.0, self.sigma, (draws, len(aggregate.counts))
-        )
-        return Outputs(noisy.argmax(1), noisy)
+        counts, shape = np.asarray(aggregate.counts, float), (draws, len(aggregate.counts))
+        if self.noise == "gaussian":
+            noisy = counts + rng.normal(0.0, self.sigma, shape)
+            return Outputs(noisy.argmax(1), noisy)
+        noisy = counts + discrete_gaussian(self.sigma, shape, rng)
+        largest = noisy == noisy.max(1, keepdims=True)
+        return Outputs((largest * (1.0 - rng.random(shape))).argmax(1), noisy)
 
-    def output_distribution(self, aggregate: Votes) -> GaussianLaw:
+    def output_distribution(self, aggregate: Votes) -> GaussianLaw | DiscreteGaussianLaw:
         """Distribution of the noisy histogram.
 
         Args:
             aggregate: Votes of one job (PRIVATE).
 
         Returns:
-            N(votes, sigma^2 I).
+            N(votes, sigma^2 I), or votes with discrete noise.
         """
-        return GaussianLaw(np.asarray(aggregate.counts, float), self.sigma)
+        counts = np.asarray(aggregate.counts, float)
+        if self.noise == "gaussian":
+            return GaussianLaw(counts, self.sigma)
+        return DiscreteGaussianLaw(counts, self.sigma)
 
 
 def _count(answers: Sequence[str], texts: Sequence[str]) -> Votes:

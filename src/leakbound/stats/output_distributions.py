@@ -10,11 +10,17 @@ import numpy.typing as npt
 
 from leakbound._check import delta_value, within
 from leakbound.errors import UsageError
-from leakbound.privacy import gdp_delta, gdp_epsilon
+from leakbound.privacy import (
+    discrete_gaussian_delta,
+    discrete_gaussian_epsilon,
+    gdp_delta,
+    gdp_epsilon,
+)
 from leakbound.stats.estimate import Estimate
 
 __all__ = [
     "CategoricalLaw",
+    "DiscreteGaussianLaw",
     "GaussianLaw",
     "OutputDistribution",
     "exact_privacy_loss",
@@ -50,7 +56,20 @@ class CategoricalLaw:
     probabilities: Floats
 
 
-OutputDistribution = GaussianLaw | CategoricalLaw
+@dataclass(frozen=True, slots=True)
+class DiscreteGaussianLaw:
+    """Whole counts with independent discrete Gaussian noise.
+
+    Attributes:
+        mean: (dim,) the whole counts before noise.
+        sigma: Parameter of the noise on each count, above 0.
+    """
+
+    mean: Floats
+    sigma: float
+
+
+OutputDistribution = GaussianLaw | CategoricalLaw | DiscreteGaussianLaw
 
 
 def exact_privacy_loss(
@@ -59,9 +78,9 @@ def exact_privacy_loss(
     """Exact epsilon(delta) of one pair of neighbouring contexts, the worse of both directions.
 
     Gaussian distributions of equal sigma: mu = |mean1 - mean0| / sigma, and epsilon from the
-    Gaussian profile. Categorical ones: the smallest epsilon with
-    max(sum (p1 - e^eps p0)_+, sum (p0 - e^eps p1)_+) <= delta, rounded up to 1e-12; at delta = 0
-    it is max |ln p1/p0|, infinite where one of them is zero.
+    Gaussian profile. Discrete ones: from the sum of the losses of all counts. Categorical ones: the
+    smallest epsilon with max(sum (p1 - e^eps p0)_+, sum (p0 - e^eps p1)_+) <= delta, rounded up to
+    1e-12; at delta = 0 it is max |ln p1/p0|, infinite where one of them is zero.
 
     Args:
         law1: Output distribution of the canary-in context.
@@ -90,6 +109,9 @@ def exact_privacy_loss(
     if isinstance(law1, GaussianLaw) and isinstance(law0, GaussianLaw):
         mu = _mu(law1, law0)
         return _exact(gdp_epsilon(mu, delta), delta, mu)
+    if isinstance(law1, DiscreteGaussianLaw) and isinstance(law0, DiscreteGaussianLaw):
+        shift = _shift(law1, law0)
+        return _exact(discrete_gaussian_epsilon(law1.sigma, shift, delta), delta, None)
     return _exact(_categorical_epsilon(*_probabilities(law1, law0), delta), delta, None)
 
 
@@ -114,6 +136,9 @@ def privacy_profile(law1: OutputDistribution, law0: OutputDistribution, epsilon:
     """
     if isinstance(law1, GaussianLaw) and isinstance(law0, GaussianLaw):
         return float(gdp_delta(epsilon, _mu(law1, law0)))
+    if isinstance(law1, DiscreteGaussianLaw) and isinstance(law0, DiscreteGaussianLaw):
+        shift = _shift(law1, law0)
+        return discrete_gaussian_delta(epsilon, law1.sigma, shift) if any(shift) else 0.0
     return _profile(*_probabilities(law1, law0), epsilon)
 
 
@@ -134,10 +159,19 @@ def _mu(law1: GaussianLaw, law0: GaussianLaw) -> float:
     return distance / law1.sigma if law1.sigma > 0 else math.inf
 
 
+def _shift(law1: DiscreteGaussianLaw, law0: DiscreteGaussianLaw) -> tuple[int, ...]:
+    if law1.sigma != law0.sigma or np.shape(law1.mean) != np.shape(law0.mean):
+        raise UsageError("two discrete laws of a pair must have one sigma and means of one shape.")
+    gap = np.ravel(np.asarray(law1.mean, float) - np.asarray(law0.mean, float))
+    if not (gap == np.rint(gap)).all():
+        raise UsageError("the means of two discrete laws must differ by whole numbers.")
+    return tuple(int(step) for step in gap)
+
+
 def _probabilities(law1: OutputDistribution, law0: OutputDistribution) -> tuple[Floats, Floats]:
     if not (isinstance(law1, CategoricalLaw) and isinstance(law0, CategoricalLaw)):
         raise UsageError(
-            "the laws of a pair must be of one kind, both Gaussian or both categorical."
+            "the laws of a pair must be of one kind: Gaussian, discrete Gaussian or categorical."
         )
     p, q = (
         np.asarray(within("probabilities", law.probabilities, 0.0, 1.0), float)

@@ -16,7 +16,7 @@ from leakbound.errors import UsageError
 from leakbound.models.model import Model
 from leakbound.models.request import Request
 from leakbound.privacy import Guarantee
-from leakbound.stats import CategoricalLaw, GaussianLaw
+from leakbound.stats import OutputDistribution
 from leakbound.tasks.outputs import Aggregate, Job, Outputs
 from leakbound.tasks.task import Query, Task
 
@@ -199,7 +199,7 @@ class Mechanism(Protocol):
         """
 
     @abstractmethod
-    def output_distribution(self, aggregate: Any) -> GaussianLaw | CategoricalLaw | None:
+    def output_distribution(self, aggregate: Any) -> OutputDistribution | None:
         """Exact distribution of an output.
 
         Args:
