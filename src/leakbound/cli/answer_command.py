@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import click
@@ -13,6 +12,7 @@ from leakbound.auditing.build import build_mechanism, open_models
 from leakbound.auditing.rows import load_data
 from leakbound.auditing.spec import KEYS
 from leakbound.cli.endpoint_options import endpoint_options
+from leakbound.cli.ledger_options import LEDGER, Accounts, accounts_options
 from leakbound.cli.local_options import local_options
 from leakbound.cli.options import SETTINGS, spec_from, spec_options
 from leakbound.cli.screen import say
@@ -53,7 +53,7 @@ MEANINGS = {
 
 def answering_options(function: Callable[..., object]) -> Callable[..., object]:
     """The options of a spec that decide an answer, of an endpoint, and of the budget."""
-    function = spec_options(endpoint_options(local_options(function)))
+    function = spec_options(endpoint_options(local_options(accounts_options(function))))
     options = function.__click_params__  # type: ignore[attr-defined]
     options[:] = [one for one in options if isinstance(one, click.Argument) or _answers(one.name)]
     for option in options:
@@ -67,10 +67,8 @@ def answering_options(function: Callable[..., object]) -> Callable[..., object]:
         help="bytes of a query",
     )
     function = add(function)
-    where, text = Path("leakbound-ledger.sqlite"), "file that keeps what was spent"
-    function = click.option(
-        "--ledger", type=click.Path(path_type=Path), default=where, show_default=True, help=text
-    )(function)
+    text = "file, or postgresql://USER@HOST/DATABASE, that keeps what was spent"
+    function = click.option("--ledger", default=LEDGER, show_default=True, help=text)(function)
     text = "total epsilon of all answers at delta, or inf [default: epsilon, which is one answer]"
     return click.option("--budget", type=float, default=None, help=text)(function)
 
@@ -87,10 +85,11 @@ def open_private(
     config: str | None,
     assignments: tuple[str, ...],
     budget: float | None,
-    ledger: Path,
+    ledger: str,
     longest_query: int,
     endpoint: Endpoint,
     local: Local,
+    accounts: Accounts,
     flags: dict[str, Any],
 ) -> PrivateICL:
     """Rows, mechanism, model and ledger as the options say; refuses before any model call what can
@@ -108,8 +107,11 @@ def open_private(
     spec = spec.model_copy(update={"design": spec.design.model_copy(update={"shots": shots})})
     mechanism = build_mechanism(spec)
     model = open_models(spec, endpoint, local) if mechanism.needs else Scripted(name=mechanism.name)
-    book = Ledger(ledger, spec.decision.epsilon if budget is None else budget, spec.decision.delta)
-    return PrivateICL(mechanism, rows[:shots], task, model, book, longest=longest_query)
+    total = spec.decision.epsilon if budget is None else budget
+    ids = accounts.ids(spec.design, shots)
+    book = Ledger(ledger, total, spec.decision.delta, accounts.key)
+    return PrivateICL(mechanism, rows[:shots], task, model, book, longest=longest_query,
+                      dataset=accounts.dataset, record_ids=ids)  # fmt: skip
 
 
 @click.command(context_settings=SETTINGS)
@@ -119,22 +121,23 @@ def command(
     config: str | None,
     assignments: tuple[str, ...],
     budget: float | None,
-    ledger: Path,
+    ledger: str,
     longest_query: int,
     query: str,
     endpoint: Endpoint,
     local: Local,
+    accounts: Accounts,
     **flags: object,
 ) -> int:
     """Answer QUERY from the private rows: the answer on standard output, what was spent on standard
     error.
 
     The ledger is paid before the model is asked, so a crash loses budget and never privacy. Ends
-    with 5, and releases nothing, when the budget is exhausted. A context whose rows have changed
-    has a budget of its own.
+    with 5, and releases nothing, when the budget is exhausted. Each record has one budget,
+    which reordering, adding or dropping rows does not change.
     """
     answer = open_private(
-        config, assignments, budget, ledger, longest_query, endpoint, local, flags
+        config, assignments, budget, ledger, longest_query, endpoint, local, accounts, flags
     ).answer(query)
     say(answer.text)
     click.echo(_described(answer), err=True)

@@ -15,6 +15,7 @@ from leakbound._install import install_hint
 from leakbound.auditing.build import build_mechanism
 from leakbound.auditing.rows import load_data
 from leakbound.cli.answer_command import answering_options, open_private
+from leakbound.cli.ledger_options import Accounts
 from leakbound.cli.options import SETTINGS, spec_from
 from leakbound.cli.screen import say
 from leakbound.errors import UsageError
@@ -122,7 +123,8 @@ def command(
     ignored: tuple[str, ...],
     endpoint: Endpoint,
     local: Local,
-    ledger: Path,
+    accounts: Accounts,
+    ledger: str,
     longest_query: int,
     **flags: object,
 ) -> int:
@@ -139,7 +141,7 @@ def command(
     allowed = Access(host, token, tenants, tls_cert, insecure).allowed()
     _require_budget(budget, *_price(config, assignments, flags))
     private = open_private(
-        config, assignments, budget, ledger, longest_query, endpoint, local, flags
+        config, assignments, budget, ledger, longest_query, endpoint, local, accounts, flags
     )
     kept = ServiceState(_beside(ledger) if state is None else state)
     app = application(private, token, limit, tenants=allowed, state=kept, ignored_fields=ignored,
@@ -166,10 +168,9 @@ def _listen(app: Starlette, listener: Listener) -> None:
     listen(app, listener)
 
 
-def _beside(ledger: Path) -> Path:
+def _beside(ledger: str) -> Path:
     """The state file of a ledger; in this folder where the ledger is a database server's."""
-    name = str(ledger)
-    return Path("leakbound-service.sqlite" if ":" in name else f"{name}.service")
+    return Path("leakbound-service.sqlite" if "://" in ledger else f"{ledger}.service")
 
 
 # --- what the budget buys
