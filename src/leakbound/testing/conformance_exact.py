@@ -9,8 +9,9 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from leakbound.privacy import BoundedRange, Gaussian, Guarantee
+from leakbound.privacy import BoundedRange, DiscreteGaussian, Gaussian, Guarantee
 from leakbound.stats import CategoricalLaw, GaussianLaw, OutputDistribution, exact_privacy_loss
+from leakbound.stats.output_distributions import DiscreteGaussianLaw
 from leakbound.tasks import Aggregate, Job, Mechanism
 from leakbound.testing.conformance_parts import (
     TWO,
@@ -69,15 +70,15 @@ def sensitivity(bench: Bench) -> str:
 
 
 def _declared(guarantee: Guarantee) -> float:
-    if isinstance(guarantee, Gaussian):
+    if isinstance(guarantee, Gaussian | DiscreteGaussian):
         return guarantee.sensitivity
     return guarantee.value if isinstance(guarantee, BoundedRange) else guarantee.epsilon(0.0)
 
 
 def _distance(guarantee: Guarantee, left: Floats, right: Floats) -> Floats:
-    """Gaussian: L2. Bounded range: of log-probabilities. Others: their largest difference."""
+    """Gaussian noise: L2. Bounded range: of log-probabilities. Others: their largest difference."""
     gap = np.where(left == right, 0.0, left - right)
-    if isinstance(guarantee, Gaussian):
+    if isinstance(guarantee, Gaussian | DiscreteGaussian):
         return np.asarray(np.linalg.norm(gap, axis=1))
     return np.asarray(
         gap.max(1) - gap.min(1) if isinstance(guarantee, BoundedRange) else np.abs(gap).max(1)
@@ -192,7 +193,7 @@ def _probabilities(found: Sequence[OutputDistribution]) -> Floats:
 
 def _worst(found: Sequence[OutputDistribution], pairs: npt.NDArray[np.int64]) -> int:
     """The pair whose means lie farthest apart, or whose log-probabilities do."""
-    means = [one.mean for one in found if isinstance(one, GaussianLaw)]
+    means = [one.mean for one in found if isinstance(one, GaussianLaw | DiscreteGaussianLaw)]
     rows = np.stack(means) if means else np.log(_probabilities(found))
     left, right = rows[pairs[:, 0]], rows[pairs[:, 1]]
     gap = np.where(left == right, 0.0, left - right)

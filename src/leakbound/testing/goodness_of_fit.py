@@ -9,7 +9,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from leakbound.stats import CategoricalLaw, GaussianLaw
+from leakbound.privacy import discrete_gaussian_pmf
+from leakbound.stats import CategoricalLaw, GaussianLaw, OutputDistribution
+from leakbound.stats.output_distributions import DiscreteGaussianLaw
 from leakbound.tasks import Outputs
 
 __all__ = ["misfit", "two_sample_p_value"]
@@ -18,6 +20,7 @@ Floats = npt.NDArray[np.float64]
 Column = npt.NDArray[np.int64] | npt.NDArray[np.float64]
 # Expected counts below these are pooled: the chi-square approximation does not hold for them.
 RARE, RARE_IN_BOTH = 5, 10
+WHOLE = 1e-6  # noise on counts that is no farther than this from a whole number counts as one
 
 
 def _columns(outputs: Outputs) -> list[Column]:
@@ -60,7 +63,7 @@ def _two_samples(x: Column, y: Column) -> float:
     return float(stats.chi2_contingency(table).pvalue) if table.shape[1] > 1 else 1.0
 
 
-def misfit(outputs: Outputs, declared: GaussianLaw | CategoricalLaw) -> float:
+def misfit(outputs: Outputs, declared: OutputDistribution) -> float:
     """p-value that outputs follow the distribution that is declared for them.
 
     Args:
@@ -76,8 +79,8 @@ def misfit(outputs: Outputs, declared: GaussianLaw | CategoricalLaw) -> float:
         return _off_categories(np.asarray(chosen), np.asarray(declared.probabilities, float))
     if outputs.noisy is None:
         return 0.0
-    noise = (np.asarray(outputs.noisy, float) - declared.mean) / declared.sigma
-    found = [float(stats.kstest(column, "norm").pvalue) for column in noise.T]
+    noise = (np.asarray(outputs.noisy, float) - declared.mean) / _deviation(declared)
+    found = [_off_noise(column, declared) for column in noise.T]
     spread = np.sqrt(len(noise))
     # a draw and the next
     found += [_unlinked(noise[1:, i] @ noise[:-1, i] / spread) for i in range(noise.shape[1])]
@@ -86,6 +89,24 @@ def misfit(outputs: Outputs, declared: GaussianLaw | CategoricalLaw) -> float:
         for i, j in itertools.combinations(range(noise.shape[1]), 2)
     ]
     return min(1.0, len(found) * min(found))
+
+
+def _deviation(declared: GaussianLaw | DiscreteGaussianLaw) -> float:
+    if isinstance(declared, GaussianLaw):
+        return declared.sigma
+    p = discrete_gaussian_pmf(declared.sigma)
+    return float(np.sqrt(p @ (np.arange(p.size) - p.size // 2) ** 2.0))
+
+
+def _off_noise(noise: Floats, declared: GaussianLaw | DiscreteGaussianLaw) -> float:
+    """p-value of the noise of one coordinate, in standard deviations."""
+    if isinstance(declared, GaussianLaw):
+        return float(stats.kstest(noise, "norm").pvalue)
+    steps = noise * _deviation(declared)
+    whole, p = np.rint(steps).astype(np.int64), discrete_gaussian_pmf(declared.sigma)
+    if np.abs(steps - whole).max() > WHOLE or np.abs(whole).max() > p.size // 2:
+        return 0.0
+    return _off_categories(whole + p.size // 2, p)
 
 
 def _unlinked(z: float) -> float:
