@@ -13,8 +13,10 @@ from leakbound.auditing import AuditResult, make_spec, prepare, run_audit
 from leakbound.auditing.build import Handed
 from leakbound.mechanisms import ReportNoisyMax
 from leakbound.models import Scripted
-from leakbound.tasks import Context, Outputs, Votes
+from leakbound.tasks import Context, Outputs, Task, Votes
 from leakbound.testing.served_defects import SERVED_DEFECTS, FreshNoise
+
+TASK = Task("note", ("plain", "odd"))
 
 
 def audited(
@@ -22,7 +24,9 @@ def audited(
 ) -> AuditResult:
     given = {"pairs": 60, "shots": 20, "epsilon": 1, "simulations": 6000, **values}
     mechanism = kind.calibrated(1.0, 1e-5, partitions=10)
-    ready = prepare(make_spec(given), model, rows=rows, handed=Handed(mechanism=mechanism))
+    ready = prepare(
+        make_spec(given), model, rows=rows, handed=Handed(mechanism=mechanism, task=TASK)
+    )
     return run_audit(ready, out)[0]
 
 
@@ -51,7 +55,7 @@ class LoudNoise(FreshNoise):
 
     name: ClassVar[str] = "loud_noise"
 
-    def noise(
+    def draw_noise(
         self, shape: tuple[int, int], votes: Votes, rng: np.random.Generator
     ) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
         return rng.normal(0.0, 2 * self.sigma, shape)
@@ -87,6 +91,8 @@ def test_a_trial_of_several_outputs_makes_one_call_for_each(
     mechanism = Recording.calibrated(4.0, 1e-5, partitions=4)
     spec = make_spec({"pairs": 6, "shots": 8, "answers": 3, "epsilon": 4, "simulations": 120,
                       "controls": 0})  # fmt: skip
-    run_audit(prepare(spec, leaky, rows=rows, handed=Handed(mechanism=mechanism)), tmp_path)
+    run_audit(
+        prepare(spec, leaky, rows=rows, handed=Handed(mechanism=mechanism, task=TASK)), tmp_path
+    )
     assert CALLS.count(1) == 6 * 2 * 3
     assert len(CALLS) == 6 * 2 * 3 + 6 * 2, "and one call for the simulated outputs of a context"

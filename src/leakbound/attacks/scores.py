@@ -396,16 +396,17 @@ class Overlap(Score):
 
 
 def _recall(target: str, text: str) -> float:
-    """Longest common subsequence over the length of the target."""
+    """Longest common subsequence over the length of the target, bit-parallel (Hyyrö 2004)."""
     target = target.strip()
     a, b = (target.split(), text.split()) if " " in target else (list(target), list(text))
-    row = [0] * (len(b) + 1)
-    for x in a:
-        last = row
-        row = [0]
-        for j, y in enumerate(b):
-            row.append(last[j] + 1 if x == y else max(last[j + 1], row[j]))
-    return row[-1] / max(1, len(a))
+    places: dict[str, int] = {}
+    for at, part in enumerate(a):
+        places[part] = places.get(part, 0) | 1 << at
+    every = left = (1 << len(a)) - 1
+    for part in b:
+        hit = left & places.get(part, 0)
+        left = (left + hit | left - hit) & every
+    return (len(a) - left.bit_count()) / max(1, len(a))
 
 
 SCORES: Catalogue[Score] = Catalogue(

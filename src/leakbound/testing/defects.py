@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from leakbound.testing import auditors, noisy, whole_audits, wiring
+from leakbound.testing import auditors, mechanism_audits, noisy, whole_audits, wiring
 from leakbound.testing.auditor import AuditorFinding, Rng
 from leakbound.testing.leaks import event
 
@@ -80,7 +80,7 @@ DEFECTS: tuple[Defect, ...] = (
     Defect(
         "exact-ranking", "Clusters are ranked by exact size.", partial(event, "exact-ranking"), 10
     ),
-    _noisy("same-sample", noisy.same_sample, 5),
+    _noisy("same-sample", noisy.same_sample, 3),
     Defect(
         "raw-fallback",
         "The private answer leaves when no candidate survives.",
@@ -101,7 +101,8 @@ DEFECTS: tuple[Defect, ...] = (
     _noisy("resample-then-cp", auditors.resample_then_cp, 1),
     _noisy("index-shift", auditors.index_shift, 1),
     _noisy("first-token-drop", auditors.first_token_drop, 1),
-    _noisy("claim-not-tested", whole_audits.claim_not_tested, 3),
+    _noisy("claim-not-tested", whole_audits.claim_not_tested, 1),
     _noisy("free-text-channel", whole_audits.free_text, 1),
-    *(Defect(name, what, check, 1) for name, what, check in whole_audits.WHOLE),
+    *(Defect(name, what, check, repeats) for name, what, check, repeats in whole_audits.WHOLE),
+    *(Defect(*row) for row in mechanism_audits.MECHANISMS),
 )

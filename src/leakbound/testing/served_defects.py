@@ -1,11 +1,12 @@
 """Private votings whose noise is broken in the way it is served, beside a correct reference.
 
-Each adds noise of the declared scale, and averages over many outputs of one call may look right.
+Most add noise of the declared scale, and averages over many outputs of one call may look right.
 None of this is a mechanism that anyone should use.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -13,17 +14,22 @@ import numpy as np
 import numpy.typing as npt
 
 from leakbound.mechanisms import ReportNoisyMax
-from leakbound.tasks import Outputs, Votes
+from leakbound.models import Model
+from leakbound.privacy import NonPrivate
+from leakbound.tasks import GaussianLaw, Job, Outputs, Query, Task, Votes
 
 __all__ = [
     "SERVED_DEFECTS",
     "CachedNoise",
+    "CleanMajority",
     "ConstantNoise",
     "DataSeededNoise",
+    "EarlyNoise",
     "FreshNoise",
     "ReseededNoise",
     "ReusedNoise",
     "TruncatedNoise",
+    "UndeclaredMajority",
 ]
 
 Floats = npt.NDArray[np.float64]
@@ -35,7 +41,7 @@ class FreshNoise(ReportNoisyMax):
 
     name: ClassVar[str] = "fresh_noise"
 
-    def noise(self, shape: tuple[int, int], votes: Votes, rng: np.random.Generator) -> Floats:
+    def draw_noise(self, shape: tuple[int, int], votes: Votes, rng: np.random.Generator) -> Floats:
         """Noise of some outputs.
 
         Args:
@@ -60,7 +66,7 @@ class FreshNoise(ReportNoisyMax):
             `draws` outputs.
         """
         counts = np.asarray(aggregate.counts, float)
-        noisy = counts + self.noise((draws, counts.size), aggregate, rng)
+        noisy = counts + self.draw_noise((draws, counts.size), aggregate, rng)
         return Outputs(noisy.argmax(1), noisy)
 
 
@@ -70,7 +76,7 @@ class ConstantNoise(FreshNoise):
 
     name: ClassVar[str] = "constant_noise"
 
-    def noise(self, shape: tuple[int, int], votes: Votes, rng: np.random.Generator) -> Floats:
+    def draw_noise(self, shape: tuple[int, int], votes: Votes, rng: np.random.Generator) -> Floats:
         """The same noise at every call, of any `shape`, `votes` and `rng`."""
         return np.random.default_rng(42).normal(0.0, self.sigma, shape)
 
@@ -81,7 +87,7 @@ class ReseededNoise(FreshNoise):
 
     name: ClassVar[str] = "reseeded_noise"
 
-    def noise(self, shape: tuple[int, int], votes: Votes, rng: np.random.Generator) -> Floats:
+    def draw_noise(self, shape: tuple[int, int], votes: Votes, rng: np.random.Generator) -> Floats:
         """The same noise at every call, of any `shape`, `votes` and `rng`."""
         state = np.random.RandomState(7)
         return np.asarray(state.normal(0.0, self.sigma, shape))
@@ -94,7 +100,7 @@ class CachedNoise(FreshNoise):
     name: ClassVar[str] = "cached_noise"
     kept: list[Floats] = field(default_factory=list, repr=False, compare=False)
 
-    def noise(self, shape: tuple[int, int], votes: Votes, rng: np.random.Generator) -> Floats:
+    def draw_noise(self, shape: tuple[int, int], votes: Votes, rng: np.random.Generator) -> Floats:
         """Noise of `shape` from `rng` once, whatever the `votes`."""
         if not self.kept:
             self.kept.append(rng.normal(0.0, self.sigma, (1, shape[1])))
@@ -108,7 +114,7 @@ class ReusedNoise(FreshNoise):
     name: ClassVar[str] = "reused_noise"
     kept: list[Floats] = field(default_factory=list, repr=False, compare=False)
 
-    def noise(self, shape: tuple[int, int], votes: Votes, rng: np.random.Generator) -> Floats:
+    def draw_noise(self, shape: tuple[int, int], votes: Votes, rng: np.random.Generator) -> Floats:
         """Noise of `shape` from `rng`, or what is left of the last one, whatever the `votes`."""
         if shape[0] > 1:
             return rng.normal(0.0, self.sigma, shape)
@@ -124,7 +130,7 @@ class DataSeededNoise(FreshNoise):
 
     name: ClassVar[str] = "data_seeded_noise"
 
-    def noise(self, shape: tuple[int, int], votes: Votes, rng: np.random.Generator) -> Floats:
+    def draw_noise(self, shape: tuple[int, int], votes: Votes, rng: np.random.Generator) -> Floats:
         """Noise of `shape` from the `votes` alone; `rng` is not used."""
         return np.random.default_rng(votes.counts).normal(0.0, self.sigma, shape)
 
@@ -135,10 +141,97 @@ class TruncatedNoise(FreshNoise):
 
     name: ClassVar[str] = "truncated_noise"
 
-    def noise(self, shape: tuple[int, int], votes: Votes, rng: np.random.Generator) -> Floats:
+    def draw_noise(self, shape: tuple[int, int], votes: Votes, rng: np.random.Generator) -> Floats:
         """Noise of `shape` from `rng`, whatever the `votes`."""
         limit = self.sigma / 3
         return np.clip(rng.normal(0.0, self.sigma, shape), -limit, limit)
+
+
+@dataclass(frozen=True, slots=True)
+class CleanMajority(ReportNoisyMax):
+    """Declares noise, and releases the majority without any."""
+
+    name: ClassVar[str] = "clean_majority"
+
+    def release(self, aggregate: Votes, draws: int, rng: np.random.Generator) -> Outputs:
+        """The same answer as often as it is asked for.
+
+        Args:
+            aggregate: Votes of one job (PRIVATE).
+            draws: Number of outputs.
+            rng: Not used.
+
+        Returns:
+            `draws` outputs.
+        """
+        counts = np.tile(np.asarray(aggregate.counts, float), (draws, 1))
+        return Outputs(counts.argmax(1), counts)
+
+    def output_distribution(self, aggregate: Votes) -> GaussianLaw | None:
+        """None, of any `aggregate`: it is not known how outputs are made."""
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class UndeclaredMajority(CleanMajority):
+    """The same without a guarantee."""
+
+    name: ClassVar[str] = "undeclared_majority"
+
+    @property
+    def guarantee(self) -> NonPrivate:  # type: ignore[override]
+        """None at all."""
+        return NonPrivate()
+
+
+@dataclass(frozen=True, slots=True)
+class EarlyNoise(ReportNoisyMax):
+    """Draws its noise while it collects, so what is stored holds noise of one epsilon."""
+
+    name: ClassVar[str] = "early_noise"
+
+    def noise_in_collect(self, task: Task, query: Query) -> bool:
+        """True, for any `task` and `query`."""
+        return True
+
+    def collect(
+        self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model
+    ) -> list[Votes]:
+        """One vote for each noisy winner.
+
+        Args:
+            task: The task.
+            jobs: Contexts and queries (PRIVATE).
+            draws: Seeds of the noise.
+            model: Answers the partitions.
+
+        Returns:
+            One aggregate a job, with its noise.
+        """
+        found = []
+        for votes, draw in zip(
+            ReportNoisyMax.collect(self, task, jobs, draws, model), draws, strict=True
+        ):
+            noisy = np.random.default_rng(draw).normal(votes.counts, self.sigma)
+            found.append(Votes(tuple(int(i == noisy.argmax()) for i in range(len(votes.counts)))))
+        return found
+
+    def release(self, aggregate: Votes, draws: int, rng: np.random.Generator) -> Outputs:
+        """The stored winner.
+
+        Args:
+            aggregate: One noisy vote (PRIVATE).
+            draws: Number of outputs.
+            rng: Not used.
+
+        Returns:
+            `draws` outputs.
+        """
+        return Outputs(np.full(draws, int(np.argmax(aggregate.counts))))
+
+    def output_distribution(self, aggregate: Votes) -> GaussianLaw | None:
+        """None, of any `aggregate`: the noise is in it."""
+        return None
 
 
 SERVED_DEFECTS: tuple[type[FreshNoise], ...] = (

@@ -18,7 +18,7 @@ from leakbound.testing.planted_systems import PLANTED, Planted, PlantedSystem, l
 __all__ = ["WHOLE", "claim_not_tested", "free_text", "planted", "response"]
 
 PAIRS, SHOTS, CLAIM = 60, 8, 1.0
-CHANNEL_PAIRS = 300
+CHANNEL_PAIRS = 160
 TRUE = 0.5  # epsilon of the correct reference: below the claim
 WEAK = Gaussian(1.0, 1 / 8)  # a declared guarantee far above the claim
 
@@ -68,13 +68,14 @@ def claim_not_tested(broken: bool, rng: Rng) -> AuditorFinding:
 
 def free_text(broken: bool, rng: Rng) -> AuditorFinding:
     """Refusals are more frequent where the canary is, and nothing else gives it away."""
-    rates = (0.5, 0.1) if broken else (0.2, 0.2)  # true epsilon 1.6: no self-test misses it
+    rates = (0.6, 0.1) if broken else (0.2, 0.2)  # true epsilon 1.8: no self-test misses it
     system = ChannelSystem("refusal", int(rng.integers(1 << 31)), rates)
     rows, seed = help_desk(120, rng), int(rng.integers(1 << 31))
     with tempfile.TemporaryDirectory() as out:
         result = audit(
             rows, system=system, query="repeat", pairs=CHANNEL_PAIRS, shots=SHOTS, epsilon=0.25,
-            stop_when_rejected=True, state_check=0.0, seed=seed, simulations=0, out=out,
+            stop_when_rejected=True, state_check=0.0, seed=seed, simulations=0, batch_pairs=20,
+            out=out,
         )  # fmt: skip
     return AuditorFinding(result.verdict == "violation", result.counts["pairs"], str(result))
 
@@ -86,9 +87,14 @@ def _audited(
     with tempfile.TemporaryDirectory() as out:
         return audit(
             rows, system=system, task=HELP_DESK, pairs=PAIRS, shots=SHOTS, epsilon=CLAIM,
-            guarantee=guarantee, query=attack.query if attack else None, canary=attack.canary if attack else None,
-            seed=seed, simulations=0, batch_pairs=PAIRS, out=out,
+            guarantee=guarantee, query=attack.query if attack else None,
+            canary=attack.canary if attack else None, seed=seed, simulations=0,
+            batch_pairs=PAIRS, out=out,
         )  # fmt: skip
 
 
-WHOLE = tuple((one.id, one.what, partial(planted, one)) for one in PLANTED)
+REFERENCES = 2  # audits of the correct reference, which is the same for all planted systems
+WHOLE = tuple(
+    (one.id, one.what, partial(planted, one), REFERENCES if one is PLANTED[0] else 0)
+    for one in PLANTED
+)
