@@ -21,6 +21,8 @@ from leakbound.tasks.datasets import infer_task, read_rows
 from leakbound.tasks.synthetic import HELP_DESK, TOPICS, help_desk
 
 SHOTS = 4
+HEX_DIGITS = "0123456789abcdef"
+NEAR = ("membership, one digit changed", "membership, one word changed")
 Rng = np.random.Generator
 
 
@@ -113,6 +115,46 @@ def presence(
     return {name: (right, total) for name, (right, total) in cells.items()}
 
 
+def one_digit(text: str, rng: Rng) -> str:
+    """The text with one of its hexadecimal digits replaced by another."""
+    at = int(rng.choice([i for i, c in enumerate(text) if c in HEX_DIGITS]))
+    other = str(rng.choice([c for c in HEX_DIGITS if c != text[at]]))
+    return text[:at] + other + text[at + 1 :]
+
+
+def one_word(text: str, words: list[str], rng: Rng) -> str:
+    """The text with one of its words replaced by another."""
+    parts = text.split(" ")
+    at = int(rng.integers(len(parts)))
+    parts[at] = str(rng.choice([w for w in words if w != parts[at]]))
+    return " ".join(parts)
+
+
+def near_misses(
+    model: Model, rows: tuple[Example, ...], task: Task, n: int, seed: int
+) -> dict[str, tuple[int, int]]:
+    """How often membership is denied, as it should be, of a text that is nearly in the context: a
+    hex canary with one digit changed, and an example with one word changed."""
+    rng = np.random.default_rng([99, seed])
+    words = sorted({word for row in rows[:100] for word in row.text.split(" ") if word})
+    asked: dict[str, list[str]] = {name: [] for name in NEAR}
+    while any(len(prompts) < n for prompts in asked.values()):
+        member, _, canary = contexts(rows, rng, SHOTS)
+        if len(model.encode(task.prompt(member, Query("")))) > 1024:  # type: ignore[attr-defined]
+            continue
+        example = member[(member.index(canary) + 1) % SHOTS]
+        misses = one_digit(canary.text, rng), one_word(example.text, words, rng)
+        labels = (task.labels or ("A", "B"))[:2]
+        for name, miss in zip(NEAR, misses, strict=True):
+            query = Membership().render(Example(miss, canary.label), task, *labels).query
+            asked[name].append(task.prompt(member, query))
+    said = {name: ask(model, prompts[:n]) for name, prompts in asked.items()}
+    return {
+        name: (sum(parse_answer(text, ("yes", "no")) == 1 for text in texts), n)
+        for name, texts in said.items()
+    }
+
+
 def synthetic(model: Model, n: int) -> list[str]:
     """Few-shot routing: four examples, one a topic; and the zero-shot floor."""
     rng = np.random.default_rng([99, 1])
@@ -190,7 +232,7 @@ def documents(model: Model, n: int) -> list[str]:
 
 def fresh(model: Model, n: int) -> list[str]:
     rows = help_desk(400, np.random.default_rng([99, 4]))
-    cells = presence(model, rows, HELP_DESK, n, 5)
+    cells = presence(model, rows, HELP_DESK, n, 5) | near_misses(model, rows, HELP_DESK, n, 7)
     return [line(f"help desk, {name}", *cell) for name, cell in cells.items()]
 
 
@@ -207,9 +249,9 @@ def main() -> None:
     if opt.data:
         print(
             "\n| real rows, 4 examples, hex canary | TPR | FPR | presence accuracy | if-then | "
-            "label copying | n pairs |"
+            "label copying | yes to a digit changed | yes to a word changed | n pairs |"
         )
-        print("| --- | --- | --- | --- | --- | --- | --- |")
+        print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
         for folder in sorted(p.parent for p in opt.data.glob("*/train.jsonl")):
             print(real(model, folder, opt.n), flush=True)
 
@@ -218,11 +260,13 @@ def real(model: Model, folder: Path, n: int) -> str:
     rows = read_rows(folder / "train.jsonl", *FIELDS.get(folder.name, (None, None)))
     task = infer_task(rows)
     if sum(len(model.encode(task.block(r))) < 240 for r in rows[:100]) < 20:  # type: ignore[attr-defined]
-        return f"| {folder.name} | four examples do not fit 1,024 tokens | | | | | 0 |"
+        return f"| {folder.name} | four examples do not fit 1,024 tokens | | | | | | | 0 |"
     rows = tuple(r for r in rows if len(model.encode(task.block(r))) < 240)  # type: ignore[attr-defined]
     c = presence(model, rows, task, n, 6)
     tpr, fpr = c["membership member"][0] / n, 1 - c["membership non-member"][0] / n
     rest = " | ".join(f"{c[k][0] / c[k][1]:.3f}" for k in ("if-then", "label copying"))
+    denied = near_misses(model, rows, task, n, 8)
+    rest += "".join(f" | {1 - denied[name][0] / n:.3f}" for name in NEAR)
     return f"| {folder.name} | {tpr:.3f} | {fpr:.3f} | {(tpr + 1 - fpr) / 2:.3f} | {rest} | {n} |"
 
 
