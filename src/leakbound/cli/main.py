@@ -36,6 +36,7 @@ COMMANDS = {
     "score-generations": "How many published responses repeat their context.",
     "answer": "Answer one query from your rows, within a privacy budget kept in a ledger.",
     "serve": "Answer queries over HTTP, as an OpenAI-compatible server, within the same budget.",
+    "ledger": "What a ledger holds, what was answered, or what is wrong with it.",
     "selftest": "Audit every known defect, beside its correct reference.",
     "reproduce": "A table or figure of the four papers: what it prints beside what is measured.",
     "list": "Show the catalogues: mechanisms, queries, canaries, scores, estimators, models, ...",

@@ -20,7 +20,7 @@ from leakbound.models.content import content_key
 from leakbound.serving.ledger.storage import Database, SqliteStorage
 from leakbound.tasks import Context
 
-__all__ = ["KeyFile", "Mark", "keyed", "record_names"]
+__all__ = ["KeyFile", "Mark", "id_name", "keyed", "record_names"]
 
 SCHEMA = (
     "CREATE TABLE secret (value TEXT NOT NULL) STRICT",
@@ -49,7 +49,7 @@ def record_names(context: Context, ids: Sequence[str] | None = None) -> tuple[st
         guarantees hold for data sets without equal rows.
     """
     if ids is not None:
-        return tuple(json.dumps(["id", one]) for one in _distinct(ids, len(context)))
+        return tuple(map(id_name, _distinct(ids, len(context))))
     seen: Counter[str] = Counter()
     names = []
     for row in context:
@@ -57,6 +57,22 @@ def record_names(context: Context, ids: Sequence[str] | None = None) -> tuple[st
         names.append(json.dumps(["content", content, seen[content]]))
         seen[content] += 1
     return tuple(names)
+
+
+def id_name(record_id: str) -> str:
+    """The name of the record of an id, which differs from the name of any content.
+
+    Args:
+        record_id: The id (PRIVATE).
+
+    Returns:
+        A text (PRIVATE).
+
+    Examples:
+        >>> id_name("alice")
+        '["id", "alice"]'
+    """
+    return json.dumps(["id", record_id])
 
 
 def _distinct(ids: Sequence[str], count: int) -> Sequence[str]:

@@ -21,6 +21,7 @@ from leakbound.privacy import (
     ZCDP,
     ApproxDP,
     BoundedRange,
+    DiscreteGaussian,
     Gaussian,
     Guarantee,
     NonPrivate,
@@ -42,10 +43,23 @@ __all__ = [
     "to_json", "unit_named",
 ]  # fmt: skip
 
-Kept = ApproxDP | BoundedRange | Gaussian | NonPrivate | PureDP | RDP | Subsampled | ZCDP
+Kept = (
+    ApproxDP | BoundedRange | DiscreteGaussian | Gaussian | NonPrivate | PureDP | RDP | Subsampled
+    | ZCDP
+)  # fmt: skip
 KINDS: dict[str, type[Kept]] = {
     kind.__name__: kind
-    for kind in (ApproxDP, BoundedRange, Gaussian, NonPrivate, PureDP, RDP, ZCDP, Subsampled)
+    for kind in (
+        ApproxDP,
+        BoundedRange,
+        DiscreteGaussian,
+        Gaussian,
+        NonPrivate,
+        PureDP,
+        RDP,
+        ZCDP,
+        Subsampled,
+    )
 }
 # relative accuracy of the accounting: calibrating to an epsilon and reading it back differ by less
 ACCURACY = 1e-9
@@ -171,7 +185,7 @@ def _rho(part: Guarantee) -> float | None:
     match part:
         case Gaussian():
             return part.mu**2 / 2
-        case ZCDP() | BoundedRange():
+        case ZCDP() | BoundedRange() | DiscreteGaussian():
             return part.rho
         case PureDP():
             return part.value**2 / 2

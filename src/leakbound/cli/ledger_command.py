@@ -1,0 +1,133 @@
+"""leakbound ledger: what a ledger holds, for operators."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from leakbound.cli.ledger_options import LEDGER, ledger_key_option
+from leakbound.cli.options import SETTINGS
+from leakbound.cli.screen import say
+from leakbound.errors import StoreError
+from leakbound.serving.ledger.inspection import (
+    Account,
+    LedgerReport,
+    account,
+    history,
+    problems,
+    report,
+)
+from leakbound.serving.ledger.tables import GivenAnswer
+from leakbound.serving.ledger.units import from_json
+
+__all__ = ["command"]
+
+PRIVATE = "Of operators alone: who took part, and whose budget is spent, is private."
+
+
+def _ledger_options(function: Callable[..., object]) -> Callable[..., object]:
+    function = click.option("--json", "as_json", is_flag=True, help="JSON instead of text")(
+        function
+    )
+    return click.option("--ledger", default=LEDGER, show_default=True,
+                        help="file, or postgresql://USER@HOST/DATABASE")(function)  # fmt: skip
+
+
+@click.group(context_settings=SETTINGS)
+def command() -> None:
+    """Show what a ledger holds, what was answered, or what is wrong with it.
+
+    Example: leakbound ledger show --ledger help.sqlite
+    """
+
+
+@command.command("show", epilog=PRIVATE, context_settings=SETTINGS)
+@_ledger_options
+@ledger_key_option
+@click.option("--record", metavar="ID", default=None, help="the account of this record id alone")
+def show(ledger: str, as_json: bool, ledger_key: Path | None, record: str | None) -> int:
+    """The budget, the data sets, and how far the accounts of the records are spent."""
+    if record is None:
+        found = report(ledger)
+        say(_json(asdict(found)) if as_json else "\n".join(_report_lines(found)))
+        return 0
+    one = account(ledger, record, ledger_key)
+    say(_json(asdict(one)) if as_json else _account_line(one))
+    return 0
+
+
+@command.command("history", epilog=PRIVATE, context_settings=SETTINGS)
+@_ledger_options
+@click.option("--last", type=click.IntRange(1), default=None, help="the newest so many [all]")
+def show_history(ledger: str, as_json: bool, last: int | None) -> int:
+    """Every answer: when, from which data set, at what price, and how many records took part."""
+    answers = history(ledger, last)
+    if as_json:
+        say(_json([_plain(answer) for answer in answers]))
+        return 0
+    for answer in answers:
+        say(
+            f"{answer.number}  {answer.at}  {answer.dataset}  {answer.records} records, "
+            f"{answer.left_out} left out  {from_json(answer.guarantee).describe()}"
+        )
+    return 0
+
+
+@command.command("check", context_settings=SETTINGS)
+@_ledger_options
+@ledger_key_option
+def check(ledger: str, as_json: bool, ledger_key: Path | None) -> int:
+    """Whether a ledger is whole, the newest copy, and overspent nowhere. Ends with 2 if not."""
+    found = problems(ledger, ledger_key)
+    if as_json:
+        say(_json({"problems": found}))
+        return 2 if found else 0
+    if found:
+        raise StoreError(f"the ledger {ledger!r} has problems: {' '.join(found)}")
+    say("The ledger is whole, the newest copy that its key file knows, and overspent nowhere.")
+    return 0
+
+
+def _plain(answer: GivenAnswer) -> dict[str, object]:
+    return {**asdict(answer), "guarantee": json.loads(answer.guarantee)}
+
+
+def _json(value: object) -> str:
+    """JSON, which has no infinity: null."""
+    return json.dumps(_finite(value), indent=2, ensure_ascii=False)
+
+
+def _finite(value: object) -> object:
+    if isinstance(value, dict):
+        return {name: _finite(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _report_lines(found: LedgerReport) -> list[str]:
+    counted = f", counted in {found.unit.partition(':')[0]}" if found.unit else ""
+    relation = f" under {found.relation}" if found.relation else ""
+    lines = [
+        f"Ledger {found.address}",
+        f"Budget of each record: ε = {found.epsilon:g} at δ = {found.delta:g}{relation}{counted}",
+        f"{found.answers} answers; {found.records} records, of which {found.exhausted} cannot pay "
+        f"for another answer; the most spent by one is ε = {found.most_spent:.4g}",
+    ]
+    return lines + [
+        f"  data set {one.name!r}: {one.answers} answers, ε = {one.epsilon:.4g}"
+        for one in found.datasets
+    ]
+
+
+def _account_line(one: Account) -> str:
+    able = "can" if one.pays else "cannot"
+    return (
+        f"{one.answers} answers, ε = {one.epsilon:.4g}; it {able} pay for another one at the price "
+        "of the newest."
+    )

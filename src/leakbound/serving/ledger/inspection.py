@@ -1,0 +1,291 @@
+"""What a ledger holds, for operators: never for clients, who learn public facts alone."""
+
+from __future__ import annotations
+
+import math
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from leakbound.errors import StoreError
+from leakbound.serving.ledger import tables
+from leakbound.serving.ledger.book import KEY_CHECK, open_storage
+from leakbound.serving.ledger.keys import KeyFile, Mark, id_name, keyed
+from leakbound.serving.ledger.storage import Database, SqliteStorage, Storage
+from leakbound.serving.ledger.tables import GivenAnswer
+from leakbound.serving.ledger.units import (
+    ACCURACY,
+    EqualAnswers,
+    Unit,
+    Unlimited,
+    composed_epsilon,
+    from_json,
+    unit_named,
+)
+
+__all__ = ["Account", "DataSet", "LedgerReport", "account", "history", "problems", "report"]
+
+
+@dataclass(frozen=True, slots=True)
+class DataSet:
+    """What was answered from a data set.
+
+    Attributes:
+        name: As the operator names it.
+        answers: Number of answers.
+        epsilon: What they cost together, at the delta of the ledger.
+    """
+
+    name: str
+    answers: int
+    epsilon: float
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What one record has spent (PRIVATE).
+
+    Attributes:
+        answers: Number of answers that it took part in.
+        epsilon: What they cost together, at the delta of the ledger.
+        pays: Whether it can pay for another answer at the price of the newest one.
+    """
+
+    answers: int
+    epsilon: float
+    pays: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerReport:
+    """The state of a ledger.
+
+    Attributes:
+        address: Where it is.
+        epsilon: Budget of each record.
+        delta: Failure probability of the budget.
+        relation: Neighbouring relation; "" before the first answer.
+        unit: What accounts are counted in; "" before the first answer.
+        answers: Number of answers from all data sets.
+        datasets: Each data set.
+        records: Number of accounts (PRIVATE).
+        exhausted: Number of records that cannot pay for another answer at the price of the newest
+            one (PRIVATE).
+        most_spent: Largest epsilon of a record (PRIVATE).
+    """
+
+    address: str
+    epsilon: float
+    delta: float
+    relation: str
+    unit: str
+    answers: int
+    datasets: tuple[DataSet, ...]
+    records: int
+    exhausted: int
+    most_spent: float
+
+
+def _existing(address: str | Path) -> Storage:
+    storage = open_storage(address)
+    if not storage.exists():
+        raise StoreError(
+            f"there is no ledger at {storage.address!r}; name one that answered already (--ledger)."
+        )
+    tables.refuse_first_schema(storage)
+    return storage
+
+
+def _unit(values: dict[str, str]) -> Unit:
+    return unit_named(values["unit"]) if "unit" in values else Unlimited()
+
+
+def _limit(db: Database, values: dict[str, str]) -> float:
+    """What an account may hold at most, to pay for another answer like the newest one."""
+    rows = db.run("SELECT price FROM leakbound_answers ORDER BY number DESC LIMIT 1")
+    price = float(rows[0][0]) if rows else 0.0
+    return float(values.get("capacity", math.inf)) * (1 + ACCURACY) - price
+
+
+def report(address: str | Path) -> LedgerReport:
+    """The state of a ledger.
+
+    Args:
+        address: A file, or a PostgreSQL address.
+
+    Returns:
+        The report.
+
+    Raises:
+        StoreError: If there is no ledger, or it cannot be read.
+    """
+    storage = _existing(address)
+    with storage.transaction(write=False) as db:
+        values = tables.total(db)
+        unit, delta = _unit(values), float(values["delta"])
+        counts = "SELECT COUNT(*), COALESCE(MAX(spent), 0.0) FROM leakbound_accounts"
+        records, most = db.run(counts)[0]
+        over = "SELECT COUNT(*) FROM leakbound_accounts WHERE spent > ?"
+        limit = _limit(db, values)
+        exhausted = int(db.run(over, (limit,))[0][0]) if math.isfinite(limit) else 0
+        return LedgerReport(
+            storage.address, float(values["epsilon"]), delta, values.get("relation", ""),
+            unit.name if "unit" in values else "", tables.head(db), _datasets(db, unit, delta),
+            int(records), exhausted, unit.epsilon(float(most), delta) if float(most) else 0.0,
+        )  # fmt: skip
+
+
+def _datasets(db: Database, unit: Unit, delta: float) -> tuple[DataSet, ...]:
+    rows = db.run("SELECT name, answers, spent FROM leakbound_datasets ORDER BY name")
+    return tuple(
+        DataSet(str(name), int(answers), _epsilon(db, unit, delta, str(name), float(spent)))
+        for name, answers, spent in rows
+    )
+
+
+def _epsilon(db: Database, unit: Unit, delta: float, name: str, spent: float) -> float:
+    if not isinstance(unit, Unlimited):
+        return unit.epsilon(spent, delta)
+    counts = [(from_json(text), times) for text, times in tables.guarantees(db, name)]
+    return composed_epsilon(counts, delta)
+
+
+def account(address: str | Path, record_id: str, key: str | Path | None = None) -> Account:
+    """What one record has spent.
+
+    Args:
+        address: A file, or a PostgreSQL address.
+        record_id: Id of the record, in a ledger of records with ids (PRIVATE).
+        key: The key file; None for its usual place.
+
+    Returns:
+        Its account; zero where it has none.
+
+    Raises:
+        StoreError: If the ledger or its key file cannot be read, or do not belong together.
+    """
+    storage = _existing(address)
+    keys = KeyFile(Path(key) if key is not None else storage.key_file)
+    record = keyed(keys.secret(), id_name(record_id))
+    with storage.transaction(write=False) as db:
+        values = tables.total(db)
+        if keyed(keys.secret(), KEY_CHECK) != values["key_check"]:
+            raise StoreError(_other_key(keys))
+        sql = "SELECT answers, spent FROM leakbound_accounts WHERE record = ?"
+        rows = db.run(sql, (record,))
+        answers, spent = (int(rows[0][0]), float(rows[0][1])) if rows else (0, 0.0)
+        epsilon = _unit(values).epsilon(spent, float(values["delta"])) if spent else 0.0
+        return Account(answers, epsilon, spent <= _limit(db, values))
+
+
+def _other_key(keys: KeyFile) -> str:
+    return (
+        f"the key file {str(keys.path)!r} belongs to another ledger; name the right one "
+        "(--ledger-key)."
+    )
+
+
+def history(address: str | Path, last: int | None = None) -> list[GivenAnswer]:
+    """Answers in their order.
+
+    Args:
+        address: A file, or a PostgreSQL address.
+        last: At most so many, the newest ones; None for all.
+
+    Returns:
+        The answers.
+
+    Raises:
+        StoreError: If there is no ledger, or it cannot be read.
+    """
+    with _existing(address).transaction(write=False) as db:
+        tables.total(db)
+        return tables.given(db, last)
+
+
+def problems(address: str | Path, key: str | Path | None = None) -> list[str]:
+    """Whatever is wrong with a ledger.
+
+    Args:
+        address: A file, or a PostgreSQL address.
+        key: The key file; None for its usual place.
+
+    Returns:
+        Sentences; none where nothing is wrong.
+
+    Raises:
+        StoreError: If there is no ledger, or it cannot be read at all.
+    """
+    storage = _existing(address)
+    keys = KeyFile(Path(key) if key is not None else storage.key_file)
+    damage = storage.damage()
+    found = [f"the storage is damaged: {damage}."] if damage else []
+    marks = keys.marks() if keys.exists() else []  # before the ledger, which may go on meanwhile
+    with storage.transaction(write=False) as db:
+        values = tables.total(db)
+        found += [*_sums(db), *_overspent(db, values), *_key_problems(db, values, keys, marks)]
+    return [*found, *_open_to_others(storage, keys)]
+
+
+def _sums(db: Database) -> Iterator[str]:
+    """The three tables tell one story."""
+    count, newest, records, paid = db.run(
+        "SELECT COUNT(*), COALESCE(MAX(number), 0), COALESCE(SUM(records), 0), "
+        "COALESCE(SUM(price * records), 0.0) FROM leakbound_answers"
+    )[0]
+    answers, spent = db.run(
+        "SELECT COALESCE(SUM(answers), 0), COALESCE(SUM(spent), 0.0) FROM leakbound_accounts"
+    )[0]
+    named = db.run("SELECT COALESCE(SUM(answers), 0) FROM leakbound_datasets")[0][0]
+    if int(count) != int(newest) or int(named) != int(newest):
+        yield (
+            f"the newest answer is number {newest}, {count} answers are kept, and the data sets "
+            f"count {int(named)}; some were removed."
+        )
+    if int(answers) != int(records) or not math.isclose(float(spent), float(paid), rel_tol=1e-6):
+        yield (
+            f"answers charged {int(records)} times, and the accounts were charged "
+            f"{int(answers)} times; some account was changed."
+        )
+
+
+def _overspent(db: Database, values: dict[str, str]) -> Iterator[str]:
+    if "unit" not in values:
+        return
+    unit, capacity = unit_named(values["unit"]), float(values["capacity"])
+    fixed = isinstance(unit, EqualAnswers)
+    most = capacity if fixed else unit.capacity(float(values["epsilon"]), float(values["delta"]))
+    if not math.isclose(most, capacity, rel_tol=1e-6):
+        yield f"accounts may spend {capacity:g}, and the budget is {most:g} in this unit."
+    if math.isinf(most):
+        return
+    sql = "SELECT COUNT(*) FROM leakbound_accounts WHERE spent > ?"
+    over = int(db.run(sql, (most * (1 + 2 * ACCURACY),))[0][0])
+    if over:
+        yield f"{over} records have spent more than the budget."
+
+
+def _key_problems(
+    db: Database, values: dict[str, str], keys: KeyFile, marks: list[Mark]
+) -> Iterator[str]:
+    if not keys.exists():
+        yield f"the key file {str(keys.path)!r} is missing, so nothing can be answered."
+        return
+    if keyed(keys.secret(), KEY_CHECK) != values["key_check"]:
+        yield _other_key(keys)
+        return
+    for mark in marks:
+        if mark.ledger == values["ledger"] and tables.tag_of(db, mark.number) != mark.tag:
+            yield (
+                f"answer number {mark.number} was released and is not in this ledger: it is an old "
+                "or another copy. Restore the newest one."
+            )
+
+
+def _open_to_others(storage: Storage, keys: KeyFile) -> Iterator[str]:
+    files = [storage.path] if isinstance(storage, SqliteStorage) else []
+    for path in (*files, keys.path):
+        mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0
+        if mode & 0o077:
+            yield f"{str(path)!r} has mode {mode:o}; set 600, so that its owner alone can read it."
