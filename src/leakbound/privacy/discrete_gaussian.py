@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache, reduce
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -25,13 +26,13 @@ __all__ = [
 ]
 
 Floats = npt.NDArray[np.float64]
-REACH = 12.0  # standard deviations of the support: less than TAIL lies beyond
-TAIL = 1e-30  # bound on what is cut off: 2 exp(-72) is 1e-31, of several counts together
+REACH = 13.0  # standard deviations of the support, beyond which less than 2 exp(-84) = 7e-37 lies
+TAIL = 1e-30  # bound on what is cut off by a million sums
 MARGIN = 1e-9  # added to each delta and epsilon, relative to it: far more than rounding takes off
 HALVINGS = 100
-# Largest support of a sum of noise that is computed exactly, in milliseconds; beyond it the bound
-# of zCDP is used, which is up to a tenth larger.
-LARGEST = 1 << 13
+# Largest support of a sum of noise that is computed exactly, in a tenth of a second; beyond it the
+# bound of zCDP is used, which is up to a tenth larger.
+LARGEST = 1 << 14
 
 
 def discrete_gaussian_pmf(sigma: float) -> Floats:
@@ -52,8 +53,8 @@ def discrete_gaussian_pmf(sigma: float) -> Floats:
 
     Examples:
         >>> p = discrete_gaussian_pmf(1.0)
-        >>> p.size, round(float(p[12]), 4), round(float(p[13] / p[12]), 4)  # exp(-1/2)
-        (25, 0.3989, 0.6065)
+        >>> p.size, round(float(p[13]), 4), round(float(p[14] / p[13]), 4)  # exp(-1/2)
+        (27, 0.3989, 0.6065)
     """
     positive("sigma", sigma)
     m = max(1, math.ceil(REACH * sigma))
@@ -115,13 +116,17 @@ def _moved(shift: Sequence[int]) -> tuple[int, ...]:
     return tuple(sorted(abs(int(step)) for step in shift if step))
 
 
+Sum = tuple[Floats, int]  # probabilities of a sum of steps times noise; the sum of their squares
+
+
 @lru_cache(maxsize=64)  # a bisection over epsilon reads one of them many times
 def _losses(sigma: float, moved: tuple[int, ...]) -> tuple[Floats, Floats]:
     """Privacy losses, rising, and their probabilities."""
-    m = max(1, math.ceil(REACH * sigma))
-    mass = reduce(np.convolve, (_spread(sigma, step) for step in moved), np.ones(1))
-    total = np.arange(mass.size) - m * sum(moved)
-    square = sum(step**2 for step in moved)
+    found: Sum = np.ones(1), 0
+    for step, times in Counter(moved).items():
+        found = _added(sigma, found, _repeated(sigma, (_spread(sigma, step), step**2), times))
+    mass, square = found
+    total = np.arange(mass.size) - mass.size // 2
     return (2 * total + square) / (2 * sigma**2), mass
 
 
@@ -133,6 +138,24 @@ def _spread(sigma: float, step: int) -> Floats:
     return wide
 
 
+def _added(sigma: float, one: Sum, other: Sum) -> Sum:
+    """A sum of two independent ones, cut off where it is as unlikely as the support of one."""
+    mass, square = np.convolve(one[0], other[0]), one[1] + other[1]
+    beyond = mass.size // 2 - max(1, math.ceil(REACH * sigma * math.sqrt(square)))
+    return (mass[beyond:-beyond] if beyond > 0 else mass), square
+
+
+def _repeated(sigma: float, base: Sum, times: int) -> Sum:
+    """A sum of several independent ones of one kind."""
+    found: Sum = np.ones(1), 0
+    while times:
+        if times % 2:
+            found = _added(sigma, found, base)
+        times //= 2
+        base = _added(sigma, base, base) if times else base
+    return found
+
+
 def _delta(epsilon: float, loss: Floats, mass: Floats) -> float:
     above = loss > epsilon
     kept = float((mass[above] * -np.expm1(epsilon - loss[above])).sum())
@@ -141,7 +164,8 @@ def _delta(epsilon: float, loss: Floats, mass: Floats) -> float:
 
 def _exact_epsilon(sigma: float, moved: tuple[int, ...], delta: float) -> float:
     """Infinity where it takes too long."""
-    if sum(moved) * 2 * REACH * sigma > LARGEST or delta <= TAIL:
+    spread = math.sqrt(sum(step**2 for step in moved))
+    if 2 * REACH * sigma * spread > LARGEST or delta <= TAIL:
         return math.inf
     loss, mass = _losses(sigma, moved)
     if _delta(0.0, loss, mass) <= delta:

@@ -306,6 +306,7 @@ class NonPrivate:
 Kinds = tuple[type, ...]
 # Which parts add in mu^2 and which in rho; the others add in epsilon.
 SUMS: tuple[tuple[Kinds, Kinds], ...] = (
+    ((Gaussian,), (ZCDP,)),
     ((Gaussian,), (ZCDP, DiscreteGaussian)),
     ((Gaussian,), (ZCDP, DiscreteGaussian, BoundedRange)),
     ((), (ZCDP, DiscreteGaussian, BoundedRange, Gaussian)),
@@ -318,12 +319,26 @@ def _rho(part: Guarantee) -> float:
     return part.rho if isinstance(part, ZCDP | DiscreteGaussian | BoundedRange) else 0.0
 
 
+def _merged(parts: list[Guarantee]) -> list[Guarantee]:
+    """RDP parts as one, discrete noise of each sigma as one, and the others."""
+    renyi = [part for part in parts if isinstance(part, RDP)]
+    moves: dict[float, DiscreteGaussian] = {}
+    for part in parts:
+        if isinstance(part, DiscreteGaussian):
+            known = moves.get(part.sigma)
+            moves[part.sigma] = (
+                part if known is None else replace(part, moves=part.moves + known.moves)
+            )
+    rest = [part for part in parts if not isinstance(part, RDP | DiscreteGaussian)]
+    return [*rest, *moves.values(), *([compose_rdp(renyi)] if renyi else [])]
+
+
 @dataclass(frozen=True, slots=True)
 class Composed:
     """Guarantee of several adaptively chosen releases over one context.
 
-    Gaussian parts add in mu^2, zCDP parts in rho, RDP parts in their divergence, the rest by basic
-    composition.
+    Gaussian parts add in mu^2, zCDP parts in rho, RDP parts in their divergence, discrete noise of
+    one sigma in moved counts, the rest by basic composition.
 
     Attributes:
         parts: Guarantees of the releases, at least one, all under one relation.
@@ -353,9 +368,10 @@ class Composed:
     def epsilon(self, delta: float) -> float:
         """epsilon of the composition.
 
-        Exact for Gaussian parts alone; otherwise the parts share delta evenly. The least of three
-        sums is taken, each of which holds for parts that are chosen adaptively: exponential
-        mechanisms counted as pure, counted as zCDP, and Gaussian ones counted as zCDP, too.
+        Exact for Gaussian parts alone; otherwise the parts share delta evenly. The least of several
+        sums is taken, each of which holds for parts that are chosen adaptively: discrete noise
+        counted by moved counts or as zCDP, exponential mechanisms counted as pure or as zCDP, and
+        Gaussian ones counted as zCDP, too.
 
         Args:
             delta: Failure probability in [0, 1).
@@ -369,9 +385,7 @@ class Composed:
     def _epsilon(self, delta: float, gdp: Kinds, zcdp: Kinds) -> float:
         mu = math.sqrt(2 * sum_up(_rho(p) for p in self.parts if isinstance(p, gdp)))
         rho = sum_up(_rho(p) for p in self.parts if isinstance(p, zcdp))
-        renyi = [p for p in self.parts if isinstance(p, RDP)]
-        rest = [p for p in self.parts if not isinstance(p, (RDP, *gdp, *zcdp))]
-        rest += [compose_rdp(renyi)] if renyi else []
+        rest = _merged([p for p in self.parts if not isinstance(p, gdp + zcdp)])
         shares = (mu > 0) + (rho > 0) + sum(not isinstance(p, PureDP | BoundedRange) for p in rest)
         share = delta / max(1, shares)
         values = (p.value if isinstance(p, BoundedRange) else p.epsilon(share) for p in rest)
