@@ -210,8 +210,8 @@ class DPFusion(CalibratedMechanism):
         """
         prompts = [task.prompt(context, job.query) for context in ((), job.context)]
         if answers := task.answers(job.query):
-            return [ScoreLabels(prompt, answers) for prompt in prompts]
-        return [NextLogits(prompt, (), self.tokens) for prompt in prompts]
+            return [ScoreLabels(prompt, answers, alone=True) for prompt in prompts]
+        return [NextLogits(prompt, (), self.tokens, alone=True) for prompt in prompts]
 
     def collect(
         self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model
@@ -246,7 +246,8 @@ class DPFusion(CalibratedMechanism):
         prompts = [task.prompt(context, job.query) for context in ((), job.context)]
         decoder = TokenDecoder(model, prompts)
         for _ in range(self.tokens):
-            log_p = self._log_p(*decoder.logits(), self._token_beta)
+            public, private = decoder.logits()
+            log_p = self._log_p(public, private, self._token_beta)
             decoder.add(int((log_p + rng.gumbel(size=log_p.size)).argmax()))
             if decoder.ended:
                 break

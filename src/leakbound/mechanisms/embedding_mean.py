@@ -184,7 +184,9 @@ class EmbeddingMean(CalibratedMechanism):
         public = list(dict.fromkeys(text for names in choices for text in names))
         # Every private answer is embedded, equal ones too: the number of requests must not depend
         # on how many differ.
-        (found,) = answer_total(model, task, jobs, [[Embed(t) for t in (*texts, *public)]])
+        (found,) = answer_total(
+            model, task, jobs, [[Embed(t, alone=True) for t in (*texts, *public)]]
+        )
         size = max(1, *(len(e) for e in found[len(texts) :]))  # that of the public ones
         points = [self._clipped(e) if len(e) == size else np.zeros(size) for e in found]
         known = dict(zip(public, points[len(texts) :], strict=True))

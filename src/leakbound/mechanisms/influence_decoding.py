@@ -95,8 +95,8 @@ class _Decoding(MechanismBase):
         """
         prompts = [task.prompt(context, job.query) for context in (job.context, ())]
         if answers := task.answers(job.query):
-            return [ScoreLabels(prompt, answers) for prompt in prompts]
-        return [NextLogits(prompt, (), self.tokens) for prompt in prompts]
+            return [ScoreLabels(prompt, answers, alone=True) for prompt in prompts]
+        return [NextLogits(prompt, (), self.tokens, alone=True) for prompt in prompts]
 
     def collect(
         self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model

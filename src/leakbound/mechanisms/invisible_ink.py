@@ -224,8 +224,8 @@ class InvisibleInk(CalibratedMechanism):
         """
         prompts = [task.prompt(part, job.query) for part in ((), *self._parts(job.context))]
         if answers := task.answers(job.query):
-            return [ScoreLabels(prompt, answers) for prompt in prompts]
-        return [NextLogits(prompt, (), self.tokens) for prompt in prompts]
+            return [ScoreLabels(prompt, answers, alone=True) for prompt in prompts]
+        return [NextLogits(prompt, (), self.tokens, alone=True) for prompt in prompts]
 
     def _parts(self, context: Context) -> list[Context]:
         """By position; under add_remove one example each, and empty ones for those that lack."""

@@ -224,8 +224,8 @@ class ProductOfExperts(CalibratedMechanism):
         """
         prompts = [task.prompt(part, job.query) for part in self._experts(job.context)]
         if answers := task.answers(job.query):
-            return [ScoreLabels(prompt, answers) for prompt in prompts]
-        return [NextLogits(prompt, (), self.tokens) for prompt in prompts]
+            return [ScoreLabels(prompt, answers, alone=True) for prompt in prompts]
+        return [NextLogits(prompt, (), self.tokens, alone=True) for prompt in prompts]
 
     def _experts(self, context: Context) -> list[Context]:
         """Groups by position: an example's group does not depend on the other examples."""

@@ -144,7 +144,10 @@ def partition_requests(task: Task, job: Job, partitions: int, draw: int) -> list
     """
     length = answer_tokens(task, job.query)
     parts = split_by_position(job.context, partitions)
-    return [Complete(task.prompt(part, job.query), max_tokens=length, draw=draw) for part in parts]
+    return [
+        Complete(task.prompt(part, job.query), max_tokens=length, draw=draw, alone=True)
+        for part in parts
+    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -151,7 +151,7 @@ class SubsampleAverage(CalibratedMechanism):
                 "another mechanism."
             )
         return [
-            ScoreLabels(task.prompt(part, job.query), answers)
+            ScoreLabels(task.prompt(part, job.query), answers, alone=True)
             for part in self._samples(job.context, draw)
         ]
 

@@ -174,8 +174,8 @@ class SyntheticShots(CalibratedMechanism):
         found: list[AnyRequest] = []
         for label in task.labels or ("",):
             public, *private = self._prompts(task, job.context, label)
-            found.append(NextLogits(public, (), max(self.tokens, final)))
-            found += [NextLogits(prompt, (), self.tokens) for prompt in private]
+            found.append(NextLogits(public, (), max(self.tokens, final), alone=True))
+            found += [NextLogits(prompt, (), self.tokens, alone=True) for prompt in private]
         return found
 
     def _room(self, task: Task, query: Query) -> int:

@@ -60,7 +60,7 @@ class TokenDecoder:
         Returns:
             (vocabulary,) for each prompt; every token is impossible where a call failed.
         """
-        requests = [NextLogits(prompt + self._response, ()) for prompt in self._prompts]
+        requests = [NextLogits(prompt + self._response, (), alone=True) for prompt in self._prompts]
         groups = [group for group in (requests[:1], requests[1:]) if group]
         replies = [one for group in groups for one in answered(self._model, group, requests[0])]
         size = replies[0].shape[-1]

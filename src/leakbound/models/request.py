@@ -33,7 +33,13 @@ Floats = npt.NDArray[np.float32]
 
 
 class Request(Generic[R]):
-    """Base of all requests to a model (PRIVATE); R is the type of the answer."""
+    """Base of all requests to a model (PRIVATE); R is the type of the answer.
+
+    In low precision the last bits of an answer depend on what else is in the batch, and near a tie
+    one row flips the answers over others. Mechanisms with a guarantee ask with `alone`: a local
+    model answers such a request in passes of its own, from its own tokens. For an endpoint it is an
+    assumption, which some servers keep in a batch-invariant mode.
+    """
 
     __slots__ = ()
 
@@ -51,6 +57,7 @@ class Complete(Request[str]):
         temperature: 0 is greedy; above it, answers are sampled.
         stop: Texts before which the answer ends.
         draw: Names the random draw of a sampled answer.
+        alone: Whether the answer must depend on this request only; see `Request`.
     """
 
     prompt: Prompt
@@ -58,6 +65,7 @@ class Complete(Request[str]):
     temperature: float = 0.0
     stop: tuple[str, ...] = ("\n",)
     draw: int = 0
+    alone: bool = False
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -69,10 +77,12 @@ class ScoreLabels(Request[Floats]):
     Attributes:
         prompt: The prompt.
         labels: Public texts to score.
+        alone: Whether the answer must depend on this request only; see `Request`.
     """
 
     prompt: Prompt
     labels: tuple[str, ...]
+    alone: bool = False
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -99,11 +109,13 @@ class NextLogits(Request[Floats]):
         response: What follows it.
         reserve: Number of tokens that later requests will put behind both. `Model.check` refuses
             what leaves no room for them; it changes no answer.
+        alone: Whether the answer must depend on this request only; see `Request`.
     """
 
     prompt: Prompt
     response: Prompt = ()
     reserve: int = field(default=0, compare=False)
+    alone: bool = False
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -112,9 +124,11 @@ class Embed(Request[Floats]):
 
     Attributes:
         text: The text.
+        alone: Whether the answer must depend on this request only; see `Request`.
     """
 
     text: str
+    alone: bool = False
 
 
 def prompt_seed(prompt: Prompt) -> int:

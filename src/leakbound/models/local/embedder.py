@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["SentenceEmbedder", "load_embedder"]
 
+BATCH = 32  # texts of one pass
+
 R = TypeVar("R")
 
 
@@ -61,8 +63,13 @@ class SentenceEmbedder:
         """
         self.check(requests)
         texts = [request.text for request in requests]  # type: ignore[attr-defined]
+        alone = any(request.alone for request in requests)  # type: ignore[attr-defined]
         rows = self.encoder.encode(
-            texts, normalize_embeddings=True, show_progress_bar=False, convert_to_numpy=True
+            texts,
+            batch_size=1 if alone else BATCH,
+            normalize_embeddings=True,
+            show_progress_bar=False,
+            convert_to_numpy=True,
         )
         return list(np.asarray(rows, np.float32))
 

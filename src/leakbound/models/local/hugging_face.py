@@ -17,6 +17,7 @@ __all__ = [
     "Processor",
     "TextConfig",
     "Tokenizer",
+    "window_of",
 ]
 
 
@@ -124,3 +125,16 @@ class KeysAndValues(Protocol):
     values: torch.Tensor
 
     def lazy_initialization(self, keys: torch.Tensor, values: torch.Tensor) -> None: ...
+
+
+def window_of(model: CausalModel) -> int:
+    """Most tokens of a prompt with its answer.
+
+    Args:
+        model: The loaded model.
+
+    Returns:
+        The number of positions; 2^30 where the configuration names none.
+    """
+    text = model.config.get_text_config(decoder=True)
+    return int(getattr(text, "max_position_embeddings", 0) or 1 << 30)

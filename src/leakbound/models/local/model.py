@@ -5,7 +5,8 @@ Requests become rows of token ids, logits become answers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TypeVar, cast
 
 import numpy as np
@@ -15,8 +16,8 @@ import torch
 from leakbound.errors import TargetError
 from leakbound.models.content import Parts
 from leakbound.models.local.budget import Budget
-from leakbound.models.local.hugging_face import CausalModel, Tokenizer
-from leakbound.models.local.passes import Ids, Passes, State
+from leakbound.models.local.hugging_face import CausalModel, Tokenizer, window_of
+from leakbound.models.local.passes import Group, Ids, NotNumbers, Passes, State
 from leakbound.models.request import (
     Complete,
     Embed,
@@ -32,6 +33,8 @@ __all__ = ["TransformersModel"]
 
 R = TypeVar("R")
 Floats = npt.NDArray[np.float32]
+# of a row that is run alone and whose logits are not numbers
+NO_SCORE, NO_LOGITS = np.full(1, np.nan, np.float32), np.zeros((1, 0), np.float32)
 
 
 class TransformersModel:
@@ -63,8 +66,7 @@ class TransformersModel:
     ) -> None:
         self.model, self.tokenizer = model, tokenizer
         self.name, self.fingerprint = name, fingerprint
-        text = model.config.get_text_config(decoder=True)
-        self.window: int = getattr(text, "max_position_embeddings", 0) or 1 << 30
+        self.window = window_of(model)
         self.passes = Passes(model, budget or Budget.of(model))
 
     # --- the verb
@@ -115,7 +117,7 @@ class TransformersModel:
 
     def forget(self) -> None:
         """Throw out the keys and values of earlier prompts (PRIVATE) that are kept in memory."""
-        self.passes.store.clear()
+        self.passes.forget()
 
     def _answer_kind(
         self, kind: type[Request[object]], requests: Sequence[Request[object]]
@@ -201,13 +203,13 @@ class TransformersModel:
     def _complete(self, requests: Sequence[Complete]) -> list[str]:
         rows = [self.encode(request.prompt) for request in requests]
         out: list[str] = [""] * len(requests)
-        for group in self.passes.groups(
-            rows, growth=max(request.max_tokens for request in requests)
-        ):
-            state, logits = self.passes.run(group, rows, keep=1)
-            texts = self._decode(state, logits[:, -1], [requests[i] for i in group.rows])
-            for i, text in zip(group.rows, texts, strict=True):
-                out[i] = text
+        growth = max(request.max_tokens for request in requests)
+        for group in self.passes.groups(rows, growth=growth, owners=_owners(requests)):
+            with _failing(group):
+                state, logits = self.passes.run(group, rows, keep=1)
+                texts = self._decode(state, logits[:, -1], [requests[i] for i in group.rows])
+                for i, text in zip(group.rows, texts, strict=True):
+                    out[i] = text
         return out
 
     def _decode(
@@ -269,41 +271,48 @@ class TransformersModel:
         flat = [
             ScoreTokens(request.prompt, label) for request in requests for label in request.labels
         ]
-        totals = iter([float(scores.sum()) for scores in self._score_tokens(flat)])
+        owners = [i if r.alone else None for i, r in enumerate(requests) for _ in r.labels]
+        scores = self._along(flat, owners, _log_probabilities, NO_SCORE)
+        totals = iter([float(one.sum()) for one in scores])
         return [
             np.array([next(totals) for _ in request.labels], np.float32) for request in requests
         ]
 
     def _score_tokens(self, requests: Sequence[ScoreTokens]) -> list[Floats]:
-        return self._along(requests, _log_probabilities)
+        return self._along(requests, [], _log_probabilities, NO_SCORE)
 
     def _next_logits(self, requests: Sequence[NextLogits]) -> list[Floats]:
-        return self._along(requests, lambda logits, ids: logits.float().cpu().numpy())
+        return self._along(requests, _owners(requests), _plain, NO_LOGITS)
 
     def _along(
         self,
         requests: Sequence[ScoreTokens | NextLogits],
-        read: Callable[[torch.Tensor, Ids], R],
-    ) -> list[R]:
+        owners: Sequence[int | None],
+        read: Callable[[torch.Tensor, Ids], Floats],
+        failed: Floats,
+    ) -> list[Floats]:
         """What `read` makes of the logits along each response, and of the response's ids.
 
         The logits are those before each response token and after the last. One teacher-forced pass
-        for each group; its logits are gone before the next group makes its own.
+        for each group; its logits are gone before the next group makes its own. `failed` for a row
+        with an owner whose logits are not numbers.
         """
         answers = [self.encode_response(request.response) for request in requests]
         rows = [
             self.encode(request.prompt) + ids
             for request, ids in zip(requests, answers, strict=True)
         ]
-        out: dict[int, R] = {}
-        for group in self.passes.groups(rows, [len(ids) + 1 for ids in answers]):
+        out = [failed] * len(requests)
+        tails = [len(ids) + 1 for ids in answers]
+        for group in self.passes.groups(rows, tails, owners=owners):
             keep = max(len(answers[i]) for i in group.rows) + 1
-            state, logits = self.passes.run(group, rows, keep)
-            self.passes.store.hold(state)
-            for at, i in enumerate(group.rows):
-                out[i] = read(logits[at, keep - 1 - len(answers[i]) :], answers[i])
-            del state, logits  # before the next group makes its own
-        return [out[i] for i in range(len(requests))]
+            with _failing(group):
+                state, logits = self.passes.run(group, rows, keep)
+                self.passes.hold(group, state)
+                for at, i in enumerate(group.rows):
+                    out[i] = read(logits[at, keep - 1 - len(answers[i]) :], answers[i])
+                del state, logits  # before the next group makes its own
+        return out
 
     def _embed(self, requests: Sequence[Embed]) -> list[Floats]:
         """Mean of the last hidden states over the tokens of the text, each text on its own."""
@@ -315,6 +324,26 @@ class TransformersModel:
             ).hidden_states[-1]
             out.append(hidden[0].float().mean(0).cpu().numpy())
         return out
+
+
+def _owners(requests: Sequence[Complete | NextLogits]) -> list[int | None]:
+    """A number for each request whose answer is to depend on no other request."""
+    return [i if request.alone else None for i, request in enumerate(requests)]
+
+
+@contextmanager
+def _failing(group: Group) -> Iterator[None]:
+    """Logits that are not numbers end a batch, but not those of a group that is run alone: whether
+    others are answered must not depend on it."""
+    try:
+        yield
+    except NotNumbers:
+        if not group.alone:
+            raise
+
+
+def _plain(logits: torch.Tensor, ids: Ids) -> Floats:
+    return logits.float().cpu().numpy()
 
 
 def _log_probabilities(logits: torch.Tensor, ids: Ids) -> npt.NDArray[np.float32]:

@@ -4,20 +4,24 @@ Rows that start alike are grouped and their common part is computed once; what a
 computed is not computed again (prefixes.py keeps its keys and values). The rest is padded on the
 left behind it and masked, so every row sees exactly its own tokens, whatever else is in the batch;
 logits are made only at the positions that are needed.
+
+In low precision the last bits of a row still depend on the shape of its batch. Rows with an owner
+share a pass with rows of the same owner only, and no key or value of anybody else.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import torch
 from transformers import DynamicCache
 
 from leakbound.errors import TargetError
 from leakbound.models.local.budget import Budget, logit_bytes, token_bytes
-from leakbound.models.local.hugging_face import CausalModel
+from leakbound.models.local.hugging_face import CausalModel, window_of
+from leakbound.models.local.own import OwnStates
 from leakbound.models.local.prefixes import (
     SHARE,
     Ids,
@@ -29,9 +33,13 @@ from leakbound.models.local.prefixes import (
     reusable,
 )
 
-__all__ = ["Group", "Ids", "Passes", "State"]
+__all__ = ["Group", "Ids", "NotNumbers", "Passes", "State"]
 
 PASS = 64  # a pass more costs about as much as this many tokens (bench/engine.py)
+
+
+class NotNumbers(TargetError):
+    """The model's logits are not numbers."""
 
 
 @dataclass(repr=False)
@@ -41,10 +49,12 @@ class Group:
     Attributes:
         prefix: Its token ids.
         rows: Indices of the rows.
+        alone: Whether nothing of other groups may be used for it, or kept of it for them.
     """
 
     prefix: Ids
     rows: list[int]
+    alone: bool = False
 
 
 class Passes:
@@ -57,6 +67,7 @@ class Passes:
     Attributes:
         embed: Embeds token ids among which are ids of images; None where there are no images.
         store: Keys and values that outlive a call.
+        own: Those of rows that are run alone.
     """
 
     def __init__(self, model: CausalModel, budget: Budget) -> None:
@@ -67,7 +78,9 @@ class Passes:
         )
         self._positions = "position_ids" in inspect.signature(model.forward).parameters
         self.embed: Callable[[torch.Tensor], torch.Tensor] | None = None
-        self.store = PrefixStore(budget.kept if self._positions and reusable(model) else 0)
+        kept = budget.kept if self._positions and reusable(model) else 0
+        self.store = PrefixStore(kept)
+        self.own = OwnStates(kept // 2, self._token_bytes, window_of(model))
 
     def require(self, tokens: int) -> None:
         """Refuse a row whose keys and values alone are larger than the budget of a batch.
@@ -87,7 +100,11 @@ class Passes:
             )
 
     def groups(
-        self, rows: list[Ids], tails: list[int] | None = None, growth: int = 0
+        self,
+        rows: list[Ids],
+        tails: list[int] | None = None,
+        growth: int = 0,
+        owners: Sequence[int | None] = (),
     ) -> Iterator[Group]:
         """Cut a batch into groups with a common prefix, old rows apart from new ones.
 
@@ -98,13 +115,22 @@ class Passes:
             tails: Last tokens of each row that are left to be run, so that a prefix is never the
                 whole of a row; None for 1.
             growth: Tokens that may be appended to each row afterwards, by `step`.
+            owners: A number for each row that is run with rows of the same number only, None for
+                one that may share with all; empty for None of all.
 
         Yields:
             The groups.
         """
         tails = tails or [1] * len(rows)
-        for group in self._alike(rows, tails, growth):
-            yield from self._split(group, rows, max(tails[i] for i in group.rows))
+        parts: dict[int | None, list[int]] = {}
+        for i in range(len(rows)):
+            parts.setdefault(owners[i] if owners else None, []).append(i)
+        for owner, members in parts.items():
+            for group in self._alike(rows, tails, growth, members):
+                if owner is not None:
+                    yield replace(group, alone=True)
+                    continue
+                yield from self._split(group, rows, max(tails[i] for i in group.rows))
 
     def _split(self, group: Group, rows: list[Ids], keep: int) -> list[Group]:
         """Split old rows from new ones, if that saves more than a pass costs."""
@@ -131,9 +157,11 @@ class Passes:
         together = len(prefix) - lead + len(own) * (max(map(len, own)) - len(prefix))
         return (alone if all(f.length for f in found) else together + 1), together
 
-    def _alike(self, rows: list[Ids], tails: list[int], growth: int) -> Iterator[Group]:
-        """Groups of rows with a common prefix."""
-        order = sorted(range(len(rows)), key=lambda i: rows[i])
+    def _alike(
+        self, rows: list[Ids], tails: list[int], growth: int, members: list[int]
+    ) -> Iterator[Group]:
+        """Groups of members with a common prefix."""
+        order = sorted(members, key=lambda i: rows[i])
         group: list[int] = []
         shared = 0
         for i in order:
@@ -187,9 +215,11 @@ class Passes:
             The state after it, and (rows of the group, keep, vocabulary) logits.
 
         Raises:
-            TargetError: If the logits are not numbers.
+            NotNumbers: If the logits are not numbers.
         """
         own = [rows[i] for i in group.rows]
+        if group.alone:
+            return self._run_alone(group, own, keep)
         state = self.store.resume(own, keep)
         if state is not None:
             return state, self._extend(state, own, keep)
@@ -197,6 +227,33 @@ class Passes:
         logits = self._extend(state, own, keep)
         self.store.put(state)
         return state, logits
+
+    def _run_alone(self, group: Group, own: list[Ids], keep: int) -> tuple[State, torch.Tensor]:
+        """Run rows of one owner from their own tokens; a row may go on where it stopped."""
+        state = self.own.resume(own[0]) if len(own) == keep == 1 else None
+        if state is None:
+            state = assemble(self.model.config, [PrefixMatch()], self.model.device)
+            if len(own) > 1:
+                self._extend(state, [group.prefix], 1)
+                state.repeat(len(own))
+        return state, self._extend(state, own, keep)
+
+    def hold(self, group: Group, state: State) -> None:
+        """Keep what a group has left behind, so that the same rows can grow.
+
+        Args:
+            group: The group.
+            state: What `run` gave for it.
+        """
+        if not group.alone:
+            self.store.hold(state)
+        elif len(state.rows) == 1:
+            self.own.hold(state)
+
+    def forget(self) -> None:
+        """Throw out everything that outlives a call."""
+        self.store.clear()
+        self.own.clear()
 
     def _begin(self, group: Group, own: list[Ids], keep: int) -> State:
         """The cheaper beginning: each row's own, as far as it is stored, or the common prefix."""
@@ -267,7 +324,7 @@ class Passes:
         )
         if bool(out.logits.isnan().any()):
             kind = str(self.model.dtype).removeprefix("torch.")
-            raise TargetError(
+            raise NotNumbers(
                 f"the model's logits are not numbers (NaN) in {kind}, so no answer was made; load "
                 "it with --dtype float32, or check its weights."
             )
