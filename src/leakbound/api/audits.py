@@ -69,6 +69,8 @@ def audit(
     seed: int = 0,
     store_text: Literal["none", "canary_only", "all"] = "canary_only",
     simulations: int = 400_000,
+    assume_hit: float = 1.0,
+    assume_false_alarm: float = 0.0,
     batch_pairs: int = 8,
     settings: Mapping[str, object] | None = None,
     out: str | Path = "runs",
@@ -116,6 +118,10 @@ def audit(
         store_text: Which texts the run may keep.
         simulations: Simulated outputs, for the curves and for the part of the e-process that looks
             at noise of a wrong scale; they are no trials of their own.
+        assume_hit: Probability that the model notices a canary in its context, for the power alone;
+            where partitions answer, the context is that of one partition.
+        assume_false_alarm: Probability that it signals a canary that is not there, for the power
+            alone.
         batch_pairs: Paired trials collected at once; what an interruption can lose.
         settings: Any other key of a configuration file, such as {"canary.digits": 8}.
         out: Folder of the runs.

@@ -72,6 +72,8 @@ class AuditOptions(TypedDict, total=False):
     seed: int
     store_text: Literal["none", "canary_only", "all"]
     simulations: int
+    assume_hit: float
+    assume_false_alarm: float
     batch_pairs: int
     settings: Mapping[str, object] | None
 

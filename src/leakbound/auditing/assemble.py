@@ -12,7 +12,6 @@ from leakbound.auditing.obstacles import obstacles, state_sentence
 from leakbound.auditing.one_pass import OnePass, Tally
 from leakbound.auditing.prepare import Prepared
 from leakbound.auditing.result import (
-    FACTORS,
     AuditResult,
     EValuePath,
     Finding,
@@ -20,6 +19,7 @@ from leakbound.auditing.result import (
     ThresholdKind,
     curves_of,
     path_of,
+    power_of,
     provenance,
 )
 from leakbound.auditing.state_check import StateCheck
@@ -76,7 +76,7 @@ def assemble(seen: OnePass, calls: int) -> AuditResult:
         decided_by=tuple(bound.method for bound in bounds),
         estimates=tuple(one for each in found.values() for one in each),
         largest_certifiable=largest,
-        power=_power(estimator, design, used),
+        power=power_of(estimator, design, used),
         threshold=_threshold(design),
         e_values=_path(seen),
         profile=seen.profile(),
@@ -102,14 +102,6 @@ def assemble(seen: OnePass, calls: int) -> AuditResult:
 def _exact(found: Found) -> Estimate | None:
     every = (one for each in found.values() for one in each)
     return next((e for e in every if e.method == "exact" and e.kind == "lower_bound"), None)
-
-
-def _power(
-    estimator: Estimator, design: TrialDesign, pairs: int
-) -> tuple[tuple[float, float], ...]:
-    """At each factor of what is tested; empty where no formula is known."""
-    chances = [(factor, estimator.power(design, pairs, factor)) for factor in FACTORS]
-    return tuple((factor, chance) for factor, chance in chances if chance is not None)
 
 
 def _threshold(design: TrialDesign) -> ThresholdKind:

@@ -6,6 +6,7 @@ import math
 from typing import Any, TypeAlias
 
 from leakbound.attacks import SCORES
+from leakbound.auditing.result import power_of
 from leakbound.auditing.rows import load_data
 from leakbound.auditing.spec import Design
 from leakbound.estimators import ESTIMATORS, Claim, Estimator, TrialDesign, threshold_rule
@@ -16,7 +17,6 @@ from leakbound.tasks.datasets import fingerprint
 __all__ = ["upgraded"]
 
 Json: TypeAlias = dict[str, Any]
-FACTORS = (1.25, 1.5, 2.0, 3.0, 4.0, 8.0)
 VERDICTS = {"consistent": "no_violation"}
 QUERIES = {"inquiry": "membership"}
 NAMES = {"said_member": "predicted_member"}
@@ -75,7 +75,7 @@ def upgraded(found: Json) -> Json:
         "decided_by": METHODS[old["estimator"]],
         "estimates": [_estimate(one) for one in found["estimates"]],
         "largest_certifiable": {"epsilon": largest.epsilon, "mu": largest.mu},
-        "power": _power(estimator, design, used),
+        "power": power_of(estimator, design, used),
         "threshold": _threshold(design),
         "e_values": _path(found.get("wealth")),
         "profile": found.get("profile"),
@@ -157,11 +157,6 @@ def _design(found: Json, spec: Json, score: str) -> TrialDesign:
         sigma=math.sqrt(2 * old.get("answers", 1)) / mu if votes else None,
         voters=voters,
     )
-
-
-def _power(estimator: Estimator, design: TrialDesign, pairs: int) -> list[tuple[float, float]]:
-    chances = [(factor, estimator.power(design, pairs, factor)) for factor in FACTORS]
-    return [(factor, chance) for factor, chance in chances if chance is not None]
 
 
 def _threshold(design: TrialDesign) -> str:

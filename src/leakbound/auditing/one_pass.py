@@ -256,11 +256,9 @@ def _begun(deciding: Estimator, design: TrialDesign) -> Iterator[tuple[Estimator
 
 def _releaser(prepared: Prepared, design: TrialDesign, estimators: list[Estimator]) -> Releaser:
     mechanism, spec = prepared.mechanism, prepared.spec
-    noisy = bool(mechanism.needs) and "white_box" in mechanism.access  # a system is asked once
-    draws = spec.decision.simulations // (2 * design.pairs) if noisy else 1
     return Releaser(
         prepared.task, mechanism, prepared.attack.score, spec.design.seed, pilot=design.pilot,
-        draws=draws, answers=design.answers,
+        draws=design.draws, answers=design.answers,
         reads=frozenset().union(*(one.reads for one in estimators)),
         thresholds=design.thresholds, served=design.served,
     )  # fmt: skip

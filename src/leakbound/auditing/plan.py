@@ -9,6 +9,8 @@ from leakbound.auditing.collect import CollectionPlan
 from leakbound.auditing.prepare import Prepared
 from leakbound.auditing.run import collection_plan
 from leakbound.models import Priced
+from leakbound.stats import Assumption, Power
+from leakbound.stats.power import PERFECT
 from leakbound.tasks import AnyRequest
 
 __all__ = ["Plan", "plan"]
@@ -33,6 +35,8 @@ class Plan:
             beyond a few thousand.
         power: (factor, probability of a rejection where the system leaks so many times what is
             tested); empty where no formula is known.
+        assumption: How often the model notices canaries and raises false alarms, as the power
+            assumes it.
         background_copies: Other partitions that show the canary's text in both contexts.
     """
 
@@ -45,7 +49,8 @@ class Plan:
     largest_mu: float | None
     guarantee_mu: float | None
     pairs_needed: int | None
-    power: tuple[tuple[float, float], ...]
+    power: tuple[tuple[float, Power], ...]
+    assumption: Assumption = PERFECT
     background_copies: int = 0
 
 
@@ -72,7 +77,8 @@ def plan(prepared: Prepared) -> Plan:
         largest_mu=largest.mu,
         guarantee_mu=design.guarantee_mu,
         pairs_needed=estimator.pairs_needed(design),
-        power=tuple((factor, chance) for factor, chance in chances if chance is not None),
+        power=tuple((factor, power) for factor, power in chances if power is not None),
+        assumption=design.assumption,
         background_copies=prepared.pairs.copies.count,
     )
 

@@ -35,7 +35,7 @@ from leakbound.estimators.base import ROUNDING
 from leakbound.models import Model, Scripted
 from leakbound.models.address import is_address
 from leakbound.privacy import Gaussian, Guarantee, NonPrivate, self_compose
-from leakbound.stats import ThresholdRule
+from leakbound.stats import Assumption, ThresholdRule
 from leakbound.systems import SystemMechanism
 from leakbound.tasks import Context, Example, Mechanism, Task, require_mechanism
 from leakbound.tasks.datasets import fingerprint
@@ -151,8 +151,19 @@ class Prepared:
         """Whether users see free texts; metadata beside labels show in the control replies."""
         system = isinstance(self.mechanism, SystemMechanism)
         return self.attack.query.free and (system or isinstance(self.cost, NonPrivate))
+            draws=self.draws,
+            copies=self.pairs.copies.count,
+            assumption=Assumption(spec.decision.assume_hit, spec.decision.assume_false_alarm),
 
     def _noise_levels(self, voters: int) -> list[float]:
+    @property
+    def draws(self) -> int:
+        """Simulated outputs of each aggregate; 1 where there is no noise, or outputs hide it."""
+        shape, mechanism = self.spec.design, self.mechanism
+        noisy = bool(mechanism.needs) and "white_box" in mechanism.access  # a system is asked once
+        most = self.spec.decision.simulations // (2 * shape.pairs) if noisy else 1
+        return max(1, most)
+
         mu = self.cost.mu if isinstance(self.cost, Gaussian) else None
         return list(self.attack.score.noise_levels(voters, mu).tolist())
 

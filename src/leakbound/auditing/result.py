@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import platform
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -19,7 +20,7 @@ from leakbound._version import __version__
 from leakbound.auditing.controls import ControlCheck
 from leakbound.auditing.state_check import StateCheck
 from leakbound.auditing.verdict import Claim, Reason, Verdict, mu_bound
-from leakbound.estimators import Bounds
+from leakbound.estimators import Bounds, Estimator, TrialDesign
 from leakbound.estimators.profile import Profile
 from leakbound.privacy import Gaussian, Guarantee
 from leakbound.stats import Estimate, roc
@@ -27,7 +28,7 @@ from leakbound.stats.anytime import AnytimeTest
 
 __all__ = [
     "FACTORS", "VERSION", "AuditResult", "Curves", "EValuePath", "Finding", "GuaranteeData",
-    "ThresholdKind", "curves_of", "path_of", "provenance",
+    "ThresholdKind", "curves_of", "path_of", "power_of", "provenance",
 ]  # fmt: skip
 
 Floats = npt.NDArray[np.float64]
@@ -145,8 +146,9 @@ class AuditResult(_Frozen):
         decided_by: Methods of the deciding estimates, the one of epsilon first.
         estimates: All estimates.
         largest_certifiable: What a perfect attack would have certified with the tested pairs.
-        power: Probability of a rejection at each of `FACTORS` times what is tested; empty where no
-            formula is known.
+        power: Probability of a rejection at each of `FACTORS` times what is tested, with a model
+            that notices canaries as `assume_hit` and `assume_false_alarm` of the spec say; of a
+            simulation, the lower end of its 95 % interval. Empty where no formula is known.
         threshold: How the threshold of single outputs was chosen.
         e_values: The e-value after each pair.
         profile: The exact privacy profile, where output distributions are known.
@@ -374,6 +376,26 @@ def path_of(process: AnytimeTest) -> EValuePath:
 
 def _floats(values: Floats) -> tuple[float, ...]:
     return tuple(round(float(v), DIGITS) for v in values)
+
+
+def power_of(
+    estimator: Estimator, design: TrialDesign, pairs: int
+) -> tuple[tuple[float, float], ...]:
+    """What a gate may rely on.
+
+    Args:
+        estimator: What decides.
+        design: What was known beforehand.
+        pairs: Collected pairs.
+
+    Returns:
+        (factor, lower end of the power) at each of `FACTORS`; empty where no formula is known.
+    """
+    known = [(factor, estimator.power(design, pairs, factor)) for factor in FACTORS]
+    scale = 10**DIGITS
+    return tuple(
+        (factor, math.floor(power.safe * scale) / scale) for factor, power in known if power
+    )
 
 
 def provenance(**known: str) -> dict[str, str]:

@@ -165,3 +165,26 @@ class Decision(FrozenSpec):
         description="simulated outputs, for the curves and for what the e-process sees of the "
         "noise's scale",
     )
+    assume_hit: float = Field(
+        default=1.0,
+        ge=0,
+        le=1,
+        description="for the power: probability that the model notices a canary in its context",
+    )
+    assume_false_alarm: float = Field(
+        default=0.0,
+        ge=0,
+        le=1,
+        description="for the power: probability that it signals a canary that is not there",
+    )
+
+    @field_validator("confidence", mode="before")
+    @classmethod
+    def _confidence(cls, value: object) -> object:
+        """A percentage is no probability."""
+        if isinstance(value, int | float) and 1 < value < 100:
+            raise ValueError(
+                f"confidence is {value!r}; it must be above 0 and below 1. Did you mean "
+                f"{value / 100:g}?"
+            )
+        return value

@@ -7,15 +7,17 @@ of the others behind the component's (`--canary-digits`, `--query-repeats`).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, get_args, get_origin
 
 import click
 import yaml
 
 from leakbound._catalogue import option_types
-from leakbound.auditing import AuditSpec, load_spec
+from leakbound.auditing import AuditSpec, load_result, load_spec
 from leakbound.auditing.spec import COMPONENTS, GROUPS, KEYS, flat_keys, merge_keys
 from leakbound.errors import UsageError
+from leakbound.gating.rates import pilot_rates
 from leakbound.mechanisms import MechanismBase
 
 __all__ = ["SETTINGS", "overrides", "spec_from", "spec_options"]
@@ -41,6 +43,13 @@ def _general() -> Options:
         ),
         click.option(
             "--set", "assignments", multiple=True, metavar="KEY=VALUE", help="any configuration key"
+        ),
+        click.option(
+            "--pilot",
+            type=click.Path(path_type=Path),
+            default=None,
+            metavar="RUN_FOLDER",
+            help="finished run whose rates --assume-hit and --assume-false-alarm are read from",
         ),
     ]
 
@@ -166,6 +175,7 @@ def overrides(assignments: tuple[str, ...], flags: Mapping[str, Any]) -> dict[st
         UsageError: If an option of a component is given in two ways.
     """
     given = {key: value for key, value in flags.items() if value is not None and value != ()}
+    given |= _rates_of_pilot(given.pop("pilot", None), given)
     dotted = {key.replace("__", ".", 1): given.pop(key) for key in list(given) if "__" in key}
     options = [_assignment(text, "--option") for text in given.pop("mechanism_options", ())]
     _require_once([*(f"mechanism.{name}" for name, _ in options), *dotted])
@@ -174,6 +184,19 @@ def overrides(assignments: tuple[str, ...], flags: Mapping[str, Any]) -> dict[st
     pairs = [_assignment(text, "--set") for text in assignments]
     _require_once([key for key, _ in pairs])
     return merge_keys(flat_keys(dict(pairs), "--set"), by_flag)
+
+
+def _rates_of_pilot(run: Path | None, given: Mapping[str, object]) -> dict[str, float]:
+    """The keys that stand for a pilot run."""
+    if run is None:
+        return {}
+    if "assume_hit" in given or "assume_false_alarm" in given:
+        raise UsageError(
+            "--pilot reads both rates from a run, and one of them is given too; leave out --pilot, "
+            "or --assume-hit and --assume-false-alarm."
+        )
+    found = pilot_rates(load_result(run))
+    return {"assume_hit": found.hit, "assume_false_alarm": found.false_alarm}
 
 
 def _require_once(keys: list[str]) -> None:

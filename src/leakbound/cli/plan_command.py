@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from functools import partial
+from math import ceil, floor
 
 import click
 
@@ -13,9 +13,16 @@ from leakbound.auditing.prepare import open_models
 from leakbound.cli.endpoint_options import endpoint_options
 from leakbound.cli.options import SETTINGS, spec_from, spec_options
 from leakbound.models import Endpoint
-from leakbound.stats import cut
+from leakbound.stats import Assumption, Power, cut
+from leakbound.stats.power import Leak
 
 __all__ = ["command"]
+
+LEAKS: dict[Leak, str] = {
+    "randomised_response": "a system that leaks like randomised response",
+    "small_noise": "a mechanism whose noise is too small",
+    "noisy_answer": "a system whose yes or no comes from a score with too little noise",
+}
 
 
 @click.command(context_settings=SETTINGS)
@@ -42,7 +49,7 @@ def _cost(most: float | None) -> str:
     """What the calls cost at most, rounded up."""
     if most is None:
         return "unknown, no price is known for this model"
-    return f"at most ${math.ceil(most * 1e4) / 1e4:.4f}, retries not counted"
+    return f"at most ${ceil(most * 1e4) / 1e4:.4f}, retries not counted"
 
 
 def _described(p: Plan, epsilon: float, delta: float) -> str:
@@ -75,22 +82,31 @@ def _described(p: Plan, epsilon: float, delta: float) -> str:
 
 
 def _powers(p: Plan, epsilon: float) -> list[str]:
-    """Power in units of what is tested: mu where the guarantee is Gaussian, else epsilon."""
+    """Power in units of what is tested, and what it assumes."""
     if not p.power:
         return []
-    if p.guarantee_mu is not None and p.estimator == "e_process":
-        head, unit, name = (
-            "power, if one vote moves in every pair and noise is too small:",
-            p.guarantee_mu,
-            "μ",
-        )
-    else:
-        head, unit, name = (
-            "power against a system that leaks like randomised response:",
-            epsilon,
-            "ε",
-        )
-    return [head] + [
-        f"  true {name} = {factor * unit:<8.4g} it is rejected with probability {chance:.2f}"
-        for factor, chance in p.power
+    leak = p.power[0][1].leak
+    true = epsilon if leak == "randomised_response" else p.guarantee_mu or 0.0
+    name = "ε" if leak == "randomised_response" else "μ"
+    return [f"power against {LEAKS[leak]},", _assumed(p.assumption)] + [
+        f"  true {name} = {factor * true:<8.4g} it is rejected with probability {_chance(power)}"
+        for factor, power in p.power
     ]
+
+
+def _assumed(assumption: Assumption) -> str:
+    """The assumption of a power, in words."""
+    return (
+        f"if the model notices a canary with probability {assumption.hit:g} (--assume-hit) and "
+        f"raises a false alarm with {assumption.false_alarm:g} (--assume-false-alarm):"
+    )
+
+
+def _chance(power: Power) -> str:
+    """A probability, with the interval of a simulation rounded outwards."""
+    if power.audits is None:
+        return f"{power.chance:.2f} (exact)"
+    low, high = (
+        edge(100 * end) / 100 for edge, end in zip((floor, ceil), power.interval, strict=True)
+    )
+    return f"{power.chance:.2f} ({low:.2f} to {high:.2f} by {power.audits} simulated audits)"

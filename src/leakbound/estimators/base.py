@@ -16,16 +16,18 @@ import numpy.typing as npt
 from leakbound.errors import UsageError
 from leakbound.privacy import ApproxDP, Gaussian, Guarantee, NonPrivate, Relation
 from leakbound.stats import (
+    Assumption,
     BestOnSameData,
     Bonferroni,
-    CategoricalLaw,
     Estimate,
     Fixed,
-    GaussianLaw,
     Kind,
+    OutputDistribution,
+    Power,
     Split,
     ThresholdRule,
 )
+from leakbound.stats.power import PERFECT
 from leakbound.stats.votes import KnownScores
 from leakbound.stats.witness import StoredReply
 
@@ -41,7 +43,7 @@ RULES = "a number, 'split', 'split:0.3', 'bonferroni' or 'best'"
 T = TypeVar("T")
 Floats = npt.NDArray[np.float64]
 Reads = Literal["trials", "chances", "votes", "distribution", "text", "replies"]
-Distribution = GaussianLaw | CategoricalLaw | None
+Distribution = OutputDistribution | None
 ReplyPair = tuple[StoredReply | None, StoredReply | None]
 DistributionPair = tuple[Distribution, Distribution]
 
@@ -108,6 +110,9 @@ class TrialDesign:
             audited one by one, as they are served.
         replies: Whether answers are free texts or carry metadata, so that a learned witness reads
             whole replies beside the score.
+        draws: Simulated outputs of each aggregate; 1 where none are simulated.
+        copies: Other partitions that hold the canary in both contexts.
+        assumption: How often the model notices canaries and raises false alarms, for the power.
     """
 
     claim: Claim
@@ -126,6 +131,9 @@ class TrialDesign:
     noise_levels: tuple[float, ...] = ()
     served: bool = False
     replies: bool = False
+    draws: int = 2000
+    copies: int = 0
+    assumption: Assumption = PERFECT
 
     @property
     def thresholds(self) -> Floats:
@@ -393,17 +401,17 @@ class Estimator(Protocol):
             Bounds; no_violation is said only where they exceed the claim or the guarantee.
         """
 
-    def power(self, design: TrialDesign, pairs: int, leak: float) -> float | None:
+    def power(self, design: TrialDesign, pairs: int, leak: float) -> Power | None:
         """Probability of a rejection where the system leaks more than it should.
 
         Args:
-            design: What is known beforehand.
+            design: What is known beforehand, with how often the model notices canaries.
             pairs: Collected pairs.
             leak: True leakage in units of what is tested (mu of a Gaussian guarantee, else epsilon
                 of the claim).
 
         Returns:
-            A probability; by default None, which says that no formula is known.
+            A probability, exact or simulated; by default None, which says that no formula is known.
         """
         return None
 

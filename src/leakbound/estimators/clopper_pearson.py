@@ -14,6 +14,7 @@ from leakbound.stats import (
     Bonferroni,
     Estimate,
     Kind,
+    Power,
     bonferroni,
     clopper_pearson,
     clopper_pearson_power,
@@ -100,8 +101,8 @@ class ClopperPearson(Estimator):
         mu = gdp(tested, 0, 0, tested, delta, each).mu
         return Bounds(largest_certifiable_epsilon(tested, delta, each), mu or 0.0)
 
-    def power(self, design: TrialDesign, pairs: int, leak: float) -> float:
-        """Power where the system leaks as randomised response does, and the attack is the best one.
+    def power(self, design: TrialDesign, pairs: int, leak: float) -> Power:
+        """Power where the system leaks as randomised response does.
 
         Args:
             design: What is known beforehand.
@@ -109,12 +110,13 @@ class ClopperPearson(Estimator):
             leak: True epsilon in units of the claimed one.
 
         Returns:
-            Probability that the bound on epsilon exceeds the claim.
+            Probability that the bound on epsilon exceeds the claim, under the design's assumption
+            of how often the model notices canaries.
         """
         claim, tested = design.claim, self.tested_pairs(design, pairs)
-        true = leak * claim.epsilon
-        each = limit_confidence(design)
-        return clopper_pearson_power(tested, true, claim.epsilon, claim.delta, each)
+        true, each = leak * claim.epsilon, limit_confidence(design)
+        given = (tested, true, claim.epsilon, claim.delta, each, design.assumption)
+        return Power(clopper_pearson_power(*given))
 
     def pairs_needed(self, design: TrialDesign) -> int | None:
         """Fewest tested pairs whose bound exceeds the claim where every guess is right.

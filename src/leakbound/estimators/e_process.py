@@ -16,14 +16,12 @@ its one answer.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtr
 
 from leakbound import stats
 from leakbound.estimators.base import (
@@ -35,11 +33,12 @@ from leakbound.estimators.base import (
     Reads,
     TrialDesign,
 )
-from leakbound.estimators.response import response_power
+from leakbound.estimators.crowd import Answers, Crowd, Scene, thinned
+from leakbound.estimators.response import PlainTest, simulated_power
 from leakbound.estimators.served import ServedColumns
 from leakbound.estimators.witness import WitnessEvidence
 from leakbound.privacy import Guarantee
-from leakbound.stats import Estimate, Kind
+from leakbound.stats import Estimate, Kind, Power
 from leakbound.stats.mixture import MixedEProcess
 from leakbound.stats.votes import KnownScores
 
@@ -51,8 +50,6 @@ Played = tuple[Floats, Floats]
 # 3.0 that a rejection at 95 % takes, and a part of 0.05 rejects with an e-value of 400.
 RELEASED = 0.1
 WITNESS = 0.5  # weight of the learned witness beside a score: nobody knows which will see more
-FEW = 15  # thresholds of what is released: enough to see noise that is not as declared
-SPREAD = 1.5  # thresholds of a power calculation lie within so many noise scales of the middle
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,13 +105,12 @@ class EProcess(Estimator):
         epsilon, mu = perfect.bounds()
         return Bounds(epsilon.epsilon or 0.0, mu.mu or 0.0)
 
-    def power(self, design: TrialDesign, pairs: int, leak: float) -> float:
-        """Power against noise that is too small by `leak`, or against randomised response.
+    def power(self, design: TrialDesign, pairs: int, leak: float) -> Power:
+        """Share of simulated audits that reject, with a model as good as the design assumes.
 
-        Where a Gaussian guarantee is tested, one vote moves in every pair, outputs have less noise
-        than is declared, and scores are exact chances, so the answer is 0 or 1. Else the system
-        answers as randomised response at `leak` times the claimed epsilon does, in 100 simulated
-        audits.
+        Where a Gaussian guarantee is tested, the released noise is smaller than the declared one by
+        `leak`; a system that says yes or no leaks as much by that. Else the system answers as
+        randomised response at `leak` times the claimed epsilon does.
 
         Args:
             design: What is known beforehand.
@@ -122,16 +118,13 @@ class EProcess(Estimator):
             leak: True mu in units of the guaranteed one, or epsilon in units of the claimed one.
 
         Returns:
-            Probability that the guarantee or the claim is rejected.
+            Probability that the guarantee or the claim is rejected, by the one part of the
+            e-process that sees most of such a leak.
         """
-        tested = self.tested_pairs(design, pairs)
-        if design.hypotheses[0] == "guarantee":
-            mu = design.guarantee_mu or 0.0
-            found = self.begin(design).rejected_at(tested, _shifted(leak * mu), None)
-            return float(found is not None)
-        true = min(leak * design.claim.epsilon, 700.0)  # exp overflows above 709
-        alone = plain_test(_as_scored(design), design.tested)
-        return response_power(alone, tested, 1 / (1 + math.exp(true)))
+        scene, weight = _imagined(design, leak)
+        horizon = None if design.early_stop else design.pairs
+        test = PlainTest(design.tested, design.confidence, design.claim.delta, horizon, weight)
+        return simulated_power(test, self.tested_pairs(design, pairs), scene)
 
     def pairs_needed(self, design: TrialDesign) -> int | None:
         """Fewest tested pairs with which a perfect attack rejects what is tested.
@@ -146,22 +139,20 @@ class EProcess(Estimator):
         return self.begin(early).rejected_at(MOST_PAIRS, *_perfect(design))
 
 
-def _as_scored(design: TrialDesign) -> TrialDesign:
-    """The design of the score alone, with the share of the error that its weight leaves it."""
-    weight = 1 - WITNESS if design.replies else 1.0
-    return replace(design, confidence=1 - weight * (1 - design.confidence))
+def _imagined(design: TrialDesign, leak: float) -> tuple[Scene, float]:
+    """What a pair of a leaking system shows, and the weight of the part that sees it."""
+    if design.hypotheses[0] == "guarantee" and design.served:
+        return Crowd.of(design, leak), RELEASED / (2 if design.draws > 1 else 1)
+    scored = 1 - WITNESS if design.replies else 1 - RELEASED if design.served else 1.0
+    if design.hypotheses[0] == "guarantee":
+        return Answers.noisy(leak * (design.guarantee_mu or 0.0), design.assumption), scored
+    return Answers(*design.assumption.rates(leak * design.claim.epsilon)), scored
 
 
 def _perfect(design: TrialDesign) -> tuple[Played, Played]:
     """All outputs tell the contexts apart, and the declared distribution as far as it can."""
     released = np.ones(1), np.zeros(1)
     return released, released if design.known is None else design.known.expected()
-
-
-def _shifted(mu: float) -> Played:
-    """Gaussian scores that lie mu apart, at thresholds around their middle."""
-    at = np.linspace(-SPREAD, SPREAD, FEW)
-    return ndtr(mu / 2 + at), ndtr(-mu / 2 + at)
 
 
 class EValues:
@@ -178,7 +169,7 @@ class EValues:
     def __init__(self, design: TrialDesign) -> None:
         self.design, self._tested = design, design.tested
         self.process = self._mixture({"score": 1.0})
-        self._few = _thinned(design.thresholds)
+        self._few = thinned(design.thresholds)
         self._columns = ServedColumns(self._few, np.asarray(design.levels, float))
 
     def _mixture(self, weights: Mapping[str, float]) -> MixedEProcess:
@@ -327,12 +318,6 @@ def plain_test(
         deltas=(design.claim.delta,),
         horizon=None if design.early_stop else design.pairs,
     )
-
-
-def _thinned(thresholds: Floats) -> Floats:
-    """At most `FEW` of the thresholds, evenly."""
-    at = np.linspace(0, thresholds.size - 1, min(FEW, thresholds.size)).round().astype(int)
-    return np.asarray(thresholds[at])
 
 
 def _shares(scores: PairedScores, thresholds: Floats) -> PairedScores:

@@ -9,7 +9,7 @@ from leakbound.errors import UsageError
 from leakbound.estimators.base import Bounds, Estimator, Reads, TrialDesign, require_fixed_size
 from leakbound.estimators.clopper_pearson import limit_confidence
 from leakbound.estimators.error_counts import TrialLog, counted_pairs
-from leakbound.stats import BestOnSameData, Bonferroni, Estimate, Kind, bonferroni
+from leakbound.stats import BestOnSameData, Bonferroni, Estimate, Kind, Power, bonferroni
 from leakbound.stats.unconditional import unconditional, unconditional_mu, unconditional_power
 
 __all__ = ["Unconditional"]
@@ -89,8 +89,8 @@ class Unconditional(Estimator):
         given = (tested, 0, 0, tested, design.claim.delta, limit_confidence(design))
         return Bounds(unconditional(*given).epsilon or 0.0, unconditional_mu(*given).mu or 0.0)
 
-    def power(self, design: TrialDesign, pairs: int, leak: float) -> float:
-        """Power where the system leaks as randomised response does, and the attack is the best one.
+    def power(self, design: TrialDesign, pairs: int, leak: float) -> Power:
+        """Power where the system leaks as randomised response does.
 
         Args:
             design: What is known beforehand.
@@ -98,11 +98,13 @@ class Unconditional(Estimator):
             leak: True epsilon in units of the claimed one.
 
         Returns:
-            Probability that the bound on epsilon exceeds the claim.
+            Probability that the bound on epsilon exceeds the claim, under the design's assumption
+            of how often the model notices canaries.
         """
         claim, tested = design.claim, self.tested_pairs(design, pairs)
         true, each = leak * claim.epsilon, limit_confidence(design)
-        return unconditional_power(tested, true, claim.epsilon, claim.delta, each)
+        given = (tested, true, claim.epsilon, claim.delta, each, design.assumption)
+        return Power(unconditional_power(*given))
 
     def pairs_needed(self, design: TrialDesign) -> int | None:
         """Fewest tested pairs whose bound exceeds the claim where every guess is right.

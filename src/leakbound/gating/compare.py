@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from inspect import signature
 from itertools import combinations
 from string import ascii_uppercase
 from typing import Literal
@@ -17,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 
 from leakbound.auditing import AuditResult
 from leakbound.gating.rates import Rate, rates_of
+from leakbound.mechanisms import MECHANISMS, PromptDefense, ReportNoisyMax
 
 __all__ = [
     "RATES",
@@ -31,6 +33,11 @@ __all__ = [
 # what makes contexts, and the guess from an answer
 DESIGN_KEYS = ("shots", "query", "canary", "insertion", "answers", "threshold")
 SOURCES = ("model", "model_fingerprint", "data_fingerprint", "leakbound")
+# the option that tells mechanisms of one class apart, and what is written before it
+TOLD_APART: dict[type[object], tuple[str, str]] = {
+    PromptDefense: ("L", "level"),
+    ReportNoisyMax: ("T=", "partitions"),
+}
 RATES = {"tpr": "true-positive rate", "fpr": "false-positive rate"}
 CAVEATS = (
     "A larger lower bound is no larger leak: it may come from a stronger attack, another "
@@ -194,11 +201,11 @@ def system_name(result: AuditResult) -> str:
         The mechanism's name, with its level or its partitions where it has such an option.
     """
     name, options = result.attack["mechanism"], result.spec["mechanism"]
-    if name == "prompt_defense":
-        return f"{name} L{options.get('level', 1)}"
-    if name == "report_noisy_max":
-        return f"{name} T={options.get('partitions', 10)}"
-    return name
+    if name not in MECHANISMS or MECHANISMS[name] not in TOLD_APART:
+        return name
+    kind = MECHANISMS[name]
+    mark, option = TOLD_APART[kind]
+    return f"{name} {mark}{options.get(option, signature(kind).parameters[option].default)}"
 
 
 def _summary(run: _Run) -> ComparedRun:

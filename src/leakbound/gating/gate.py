@@ -94,7 +94,7 @@ def check_gate(result: AuditResult, gate: Gate) -> GateResult:
 
 
 def power(result: AuditResult, factor: float) -> tuple[float, float] | None:
-    """Probability that the run's design rejects what it tests where the system leaks more.
+    """Least probability that the run's design rejects what it tests where the system leaks more.
 
     Args:
         result: A finished run.
@@ -170,8 +170,19 @@ def _weak(result: AuditResult, gate: Gate, least: float) -> str:
     if found[1] >= least:
         return ""
     return (
-        f"{_pairs(result)} reject a system that leaks {_factor(found[0], gate.factor)} with "
-        f"probability {found[1]:.2f} only, and {least:g} is asked for; use more pairs."
+        f"{_pairs(result)} reject a system that leaks {_factor(found[0], gate.factor)} with a "
+        f"probability of at least {cut(found[1])}{_assuming(result)}; the gate asks for {least:g}. "
+        "Use more pairs."
+    )
+
+
+def _assuming(result: AuditResult) -> str:
+    """What the power of a run assumes of its model."""
+    hit = result.spec.get("assume_hit", 1.0)
+    alarm = result.spec.get("assume_false_alarm", 0.0)
+    return (
+        f", if the model notices a canary with probability {hit:g} and raises a false alarm with "
+        f"{alarm:g}"
     )
 
 

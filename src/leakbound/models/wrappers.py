@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
-from leakbound.models.model import Model
+from leakbound.models.model import Model, Priced
 from leakbound.models.request import Embed, Request
 
 __all__ = ["Counted", "Distinct", "WithEmbedder", "Wrapper", "innermost"]
@@ -45,6 +45,17 @@ class Wrapper:
             requests: What is to be answered.
         """
         self.model.check(requests)
+
+    def most_cost(self, requests: Sequence[Request[object]]) -> float | None:
+        """What requests cost at most, however the wrapper saves some of them.
+
+        Args:
+            requests: What is to be answered.
+
+        Returns:
+            US dollars, without retries; None where no price is known.
+        """
+        return self.model.most_cost(requests) if isinstance(self.model, Priced) else None
 
 
 def innermost(model: Model) -> Model:
@@ -91,6 +102,22 @@ class WithEmbedder(Wrapper):
         """
         self.model.check([request for request in requests if not isinstance(request, Embed)])
         self.embedder.check([request for request in requests if isinstance(request, Embed)])
+
+    def most_cost(self, requests: Sequence[Request[object]]) -> float | None:
+        """What the requests of both models cost at most; a local embedder costs nothing.
+
+        Args:
+            requests: What is to be answered.
+
+        Returns:
+            US dollars, without retries; None where no price is known.
+        """
+        embeds = [request for request in requests if isinstance(request, Embed)]
+        most = super().most_cost([one for one in requests if not isinstance(one, Embed)])
+        if not isinstance(self.embedder, Priced) or most is None or not embeds:
+            return most
+        more = self.embedder.most_cost(embeds)
+        return None if more is None else most + more
 
     def answer(self, requests: Sequence[Request[R]], /) -> list[R]:
         """Answer requests, each by its model.

@@ -17,6 +17,8 @@ from leakbound.stats.output_distributions import (
 )
 from leakbound.stats.posterior import joint_beta
 from leakbound.stats.power import (
+    Assumption,
+    Power,
     clopper_pearson_power,
     largest_certifiable_epsilon,
     pairs_to_reject,
@@ -35,6 +37,7 @@ from leakbound.stats.thresholds import (
 from leakbound.stats.votes import RocBand, VoteScores, roc_band, vote_band
 
 __all__ = [
+    "Assumption",
     "BestOnSameData",
     "Bonferroni",
     "CategoricalLaw",
@@ -46,6 +49,7 @@ __all__ = [
     "MixedEProcess",
     "NoiseFit",
     "OutputDistribution",
+    "Power",
     "RocBand",
     "Split",
     "ThresholdRule",

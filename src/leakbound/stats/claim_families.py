@@ -62,6 +62,10 @@ class ApproxClaims:
             self._part(x, n - x, y, m - y, claim), self._part(m - y, y, n - x, x, claim)
         )
 
+    def corner(self, epsilon: float) -> float:
+        """Where the two parts of the edge meet: p as a logit."""
+        return epsilon + math.log1p(self.delta * math.exp(-epsilon)) - math.log1p(-self.delta)
+
     def edge(self, p: Floats, epsilon: float) -> Floats:
         """The smallest q that a claim allows beside p, both as logits."""
         first = math.exp(-epsilon) * (expit(p) - self.delta)

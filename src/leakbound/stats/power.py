@@ -3,21 +3,120 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import bdtr
 
-from leakbound._check import confidence_level, count, delta_value, epsilon_value
+from leakbound._check import confidence_level, count, delta_value, epsilon_value, within
 from leakbound.errors import UsageError
 from leakbound.stats.bounds import clopper_pearson
-from leakbound.stats.intervals import binomial_upper
+from leakbound.stats.intervals import binomial_lower, binomial_upper
 
-__all__ = ["clopper_pearson_power", "largest_certifiable_epsilon", "pairs_to_reject"]
+__all__ = [
+    "PERFECT", "Assumption", "Leak", "Power", "clopper_pearson_power",
+    "largest_certifiable_epsilon", "pairs_to_reject",
+]  # fmt: skip
 
 Floats = npt.NDArray[np.float64]
 LARGEST_CLAIM = 30.0  # a perfect attack needs about 4e13 pairs to reject it
 LARGEST_EXPONENT = 700.0  # e^700 is about the largest float
+INTERVAL = 0.95  # confidence of what a simulation says of a power
+# How a system leaks: it answers like randomised response; it adds too little noise; a yes or no
+# says on which side of the middle a score with too little noise lies.
+Leak = Literal["randomised_response", "small_noise", "noisy_answer"]
+
+
+@dataclass(frozen=True, slots=True)
+class Assumption:
+    """What a power assumes of the model: how often it notices a canary, and cries wolf.
+
+    Args:
+        hit: Probability that the model signals a canary that its context holds, in [0, 1]. Where
+            partitions answer, the context is that of one partition.
+        false_alarm: Probability that it signals a canary that is not there, in [0, 1].
+
+    Raises:
+        UsageError: If a probability lies outside [0, 1].
+
+    Examples:
+        >>> tpr, fpr = Assumption(hit=0.9, false_alarm=0.02).rates(math.log(3))
+        >>> round(tpr, 3), round(fpr, 3)
+        (0.68, 0.24)
+    """
+
+    hit: float = 1.0
+    false_alarm: float = 0.0
+
+    def __post_init__(self) -> None:
+        within("hit", self.hit, 0.0, 1.0)
+        within("false_alarm", self.false_alarm, 0.0, 1.0)
+
+    def rates(self, true_epsilon: float) -> tuple[float, float]:
+        """Rates of a system that shows its context as randomised response does.
+
+        Args:
+            true_epsilon: epsilon that the system leaks, at least 0; infinity is allowed.
+
+        Returns:
+            (TPR, FPR): the probability of a signal in the canary-in and the canary-out context.
+        """
+        swapped = 1 / (1 + math.exp(min(epsilon_value(true_epsilon), LARGEST_EXPONENT)))
+        return self.seen_through(swapped)
+
+    def seen_through(self, swapped: float) -> tuple[float, float]:
+        """Rates of a system that shows the other context with some probability.
+
+        Args:
+            swapped: That probability, in [0, 1].
+
+        Returns:
+            (TPR, FPR).
+        """
+        shown = 1 - swapped
+        return (
+            shown * self.hit + swapped * self.false_alarm,
+            swapped * self.hit + shown * self.false_alarm,
+        )
+
+
+PERFECT = Assumption()
+
+
+@dataclass(frozen=True, slots=True)
+class Power:
+    """Probability that an audit rejects what it tests, and how well that is known.
+
+    Args:
+        chance: The probability, or the share of simulated audits that reject.
+        audits: Number of simulated audits; None where the probability is exact.
+        leak: How the system leaks.
+    """
+
+    chance: float
+    audits: int | None = None
+    leak: Leak = "randomised_response"
+
+    @property
+    def kind(self) -> Literal["exact", "simulated"]:
+        """How the probability is known."""
+        return "exact" if self.audits is None else "simulated"
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Two-sided 95 % Clopper-Pearson interval; one point where the probability is exact."""
+        if self.audits is None:
+            return self.chance, self.chance
+        hits, each = round(self.chance * self.audits), (1 - INTERVAL) / 2
+        low, high = (limit(hits, self.audits, each) for limit in (binomial_lower, binomial_upper))
+        return float(low), float(high)
+
+    @property
+    def safe(self) -> float:
+        """What a decision may rely on: the lower end of the interval."""
+        return self.interval[0]
 
 
 def largest_certifiable_epsilon(pairs: int, delta: float = 0.0, confidence: float = 0.95) -> float:
@@ -79,14 +178,20 @@ def pairs_to_reject(epsilon: float, delta: float = 0.0, confidence: float = 0.95
 
 
 def clopper_pearson_power(
-    pairs: int, true_epsilon: float, epsilon: float, delta: float = 0.0, confidence: float = 0.95
+    pairs: int,
+    true_epsilon: float,
+    epsilon: float,
+    delta: float = 0.0,
+    confidence: float = 0.95,
+    assumption: Assumption = PERFECT,
 ) -> float:
     """Probability that Clopper-Pearson limits reject a claim.
 
-    The system is taken to leak as randomised response does, and the attack to be the best one:
-    both error rates are 1/(1 + e^true_epsilon). The sum over both error counts is exact up to the
-    1e-20 of their mass that lies outside of a window, at any number of pairs. Counts are whole
-    numbers, so between neighbouring numbers of pairs the power can fall by a little.
+    The system is taken to leak as randomised response does, and the model to notice canaries as
+    `assumption` says; by default it is perfect, and both error rates are 1/(1 + e^true_epsilon).
+    The sum over both error counts is exact up to the 1e-20 of their mass that lies outside of a
+    window, at any number of pairs. Counts are whole numbers, so between neighbouring numbers of
+    pairs the power can fall by a little.
 
     Args:
         pairs: Number of paired trials, at least 0.
@@ -94,6 +199,7 @@ def clopper_pearson_power(
         epsilon: Claimed epsilon, at least 0.
         delta: Claimed delta, in [0, 1).
         confidence: Confidence of the bound, in (0, 1).
+        assumption: How often the model notices canaries, and raises false alarms.
 
     Returns:
         The probability, in [0, 1].
@@ -106,20 +212,27 @@ def clopper_pearson_power(
         1.0
         >>> clopper_pearson_power(pairs=100_000, true_epsilon=1.1, epsilon=1.0) > 0.999
         True
+        >>> weak = Assumption(hit=0.5, false_alarm=0.1)
+        >>> round(clopper_pearson_power(100, 3.0, 1.0, assumption=weak), 2)
+        0.37
     """
     n = count("pairs", pairs)
-    epsilon_value(true_epsilon)
     delta_value(delta)
     alpha = (1 - confidence_level(confidence)) / 2
-    error = 1 / (1 + math.exp(min(true_epsilon, LARGEST_EXPONENT)))
-    k = _window(n, error)
-    cdf = bdtr(k, n, error)
-    upper = binomial_upper(k, n, alpha)
+    tpr, fpr = assumption.rates(true_epsilon)
+    false_alarms, upper = _counted(n, fpr, alpha)
+    misses, upper_misses = _counted(n, 1 - tpr, alpha)
     slope = math.exp(min(epsilon, LARGEST_EXPONENT))
     # given one error count, the claim is rejected where the other's limit lies below `most`
     most = np.maximum((1 - upper - delta) / slope, 1 - delta - slope * upper)
-    rejecting = np.concatenate([[0.0], cdf])[np.searchsorted(upper, most)]
-    return min(1.0, float(np.diff(cdf, prepend=0.0) @ rejecting))
+    rejecting = np.concatenate([[0.0], misses])[np.searchsorted(upper_misses, most)]
+    return min(1.0, float(np.diff(false_alarms, prepend=0.0) @ rejecting))
+
+
+def _counted(n: int, rate: float, alpha: float) -> tuple[Floats, Floats]:
+    """Distribution function of Bin(n, rate) in a window of counts, and the upper limit of each."""
+    k = _window(n, rate)
+    return bdtr(k, n, rate), binomial_upper(k, n, alpha)
 
 
 def _window(n: int, p: float) -> Floats:

@@ -46,6 +46,7 @@ from leakbound.stats.claim_families import (
 )
 from leakbound.stats.estimate import Estimate
 from leakbound.stats.intervals import binomial_lower, binomial_upper
+from leakbound.stats.power import PERFECT, Assumption
 
 __all__ = ["unconditional", "unconditional_mu", "unconditional_power"]
 
@@ -155,12 +156,18 @@ def unconditional_mu(
 
 
 def unconditional_power(
-    pairs: int, true_epsilon: float, epsilon: float, delta: float = 0.0, confidence: float = 0.95
+    pairs: int,
+    true_epsilon: float,
+    epsilon: float,
+    delta: float = 0.0,
+    confidence: float = 0.95,
+    assumption: Assumption = PERFECT,
 ) -> float:
     """Probability that `unconditional` rejects a claim.
 
-    The system is taken to leak as randomised response does, and the attack to be the best one:
-    both error rates are 1/(1 + e^true_epsilon). The sum runs over both counts, all but 1e-6 of
+    The system is taken to leak as randomised response does, and the model to notice canaries as
+    `assumption` says; by default it is perfect, and both error rates are 1/(1 + e^true_epsilon).
+    The sum runs over both counts, all but 1e-6 of
     their mass. Whether an outcome rejects is read from a grid of nuisance rates; where the grid
     leaves it open, the bound decides, or the outcome counts as none where its chance is below
     `DOUBTFUL`.
@@ -171,6 +178,7 @@ def unconditional_power(
         epsilon: Claimed epsilon, at least 0.
         delta: Claimed delta, in [0, 1).
         confidence: Confidence of the bound, in (0, 1).
+        assumption: How often the model notices canaries, and raises false alarms.
 
     Returns:
         The probability, in [0, 1].
@@ -184,24 +192,28 @@ def unconditional_power(
     """
     from scipy.stats import binom  # takes a second to import, and few audits need it
 
-    epsilon_value(true_epsilon)
     epsilon_value(epsilon)
     delta_value(delta)
     confidence_level(confidence)
     if count("pairs", pairs) == 0 or epsilon >= LARGEST:
         return 0.0
-    wrong = 1 / (1 + math.exp(min(true_epsilon, 700.0)))  # e^700 is about the largest float
-    least, most = binom.ppf([5e-7, 1 - 5e-7], pairs, wrong).astype(np.int64)
-    ys = np.arange(least, most + 1)
-    xs, claims = pairs - ys[::-1], ApproxClaims(delta)
+    tpr, fpr = assumption.rates(true_epsilon)
+    xs, ys = (_likely(binom.ppf([5e-7, 1 - 5e-7], pairs, rate)) for rate in (tpr, fpr))
+    claims = ApproxClaims(delta)
     sure, likely = _rejects(xs, ys, Trials(pairs, pairs), claims, epsilon, confidence)
-    chances = np.outer(binom.pmf(xs, pairs, 1 - wrong), binom.pmf(ys, pairs, wrong))
+    chances = np.outer(binom.pmf(xs, pairs, tpr), binom.pmf(ys, pairs, fpr))
     total = float(chances[sure].sum())
     for row, column in np.argwhere(likely & ~sure & (chances > DOUBTFUL)):
         x, y = int(xs[row]), int(ys[column])
         bound = unconditional(x, pairs - x, y, pairs - y, delta, confidence).epsilon or 0.0
         total += float(chances[row, column]) * (bound > epsilon)
     return min(1.0, total)
+
+
+def _likely(ends: Floats) -> Ints:
+    """The counts between two ends."""
+    least, most = np.maximum(ends, 0).astype(np.int64)  # a rate of 0 has a quantile of -1
+    return np.arange(least, most + 1)
 
 
 def _bound(counts: dict[str, int], claims: Claims, confidence: float) -> float:
@@ -388,6 +400,7 @@ def _edge_points(
     """Rates on the edge of a claim that some outcome's limits allow, as logits."""
     (p_low, p_high), (q_low, q_high) = boxes
     p = np.linspace(max(p_low.min(), -LARGEST), min(p_high.max(), LARGEST), POINTS)
+    p = np.sort(np.append(p, claims.corner(epsilon)))  # the likeliest point of many regions
     q = claims.edge(p, epsilon)
     some = (q >= q_low.min()) & (q <= q_high.max())
     return p[some], q[some]

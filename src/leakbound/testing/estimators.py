@@ -218,15 +218,15 @@ def power(bench: _Bench) -> str:
     """The power is a probability that does not fall where the system leaks more."""
     estimator = bench.estimator
     scene = _readable(estimator)[0]
-    chances = [estimator.power(_designed(scene), PAIRS, leak) for leak in (1.0, 2.0, 4.0)]
-    known = [chance for chance in chances if chance is not None]
+    found = [estimator.power(_designed(scene), PAIRS, leak) for leak in (1.0, 2.0, 4.0)]
+    known = [power.chance for power in found if power is not None]
     if not known:
         raise Skipped("it knows no formula")
     noise = 0.1  # of a simulation of 100 audits
     if any(not 0 <= one <= 1 for one in known) or any(
         later < earlier - noise for earlier, later in pairwise(known)
     ):
-        raise Broken(f"at 1, 2 and 4 times what is tested it says {chances}")
+        raise Broken(f"at 1, 2 and 4 times what is tested it says {known}")
     if known[0] > 1 - CONFIDENCE + noise and estimator.kind == "lower_bound":
         raise Broken(f"it rejects a true claim with probability {known[0]:.2f}")
     return f"{known[0]:.2f} to {known[-1]:.2f}"

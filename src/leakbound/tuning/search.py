@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 
 from leakbound._version import __version__
-from leakbound.attacks import templates
+from leakbound.attacks import QUERIES, AuditQuery, GivenQuery, IfThenExplicit, templates
 from leakbound.auditing.prepare import Handed, Prepared, open_models, prepare
 from leakbound.auditing.rows import load_data
 from leakbound.auditing.spec import AuditSpec, make_spec
@@ -39,6 +39,8 @@ IRRELEVANT = {
     "score",
     "access",
     "stop_when_rejected",
+    "assume_hit",
+    "assume_false_alarm",
     "store_text",
 }  # what changes neither a question nor a release
 
@@ -75,11 +77,15 @@ class Tuned:
 def starting_text(spec: AuditSpec) -> str:
     """The query that a spec asks, as a wording to start from; else the membership query."""
     wording = spec.attack.query.options.get("text", "")
-    if spec.attack.query.kind == "given" and wording:
+    if _asks(spec, GivenQuery) and wording:
         return str(wording)
-    return (
-        templates.IF_THEN if spec.attack.query.kind == "if_then_explicit" else templates.MEMBERSHIP
-    )
+    return templates.IF_THEN if _asks(spec, IfThenExplicit) else templates.MEMBERSHIP
+
+
+def _asks(spec: AuditSpec, kind: type[AuditQuery]) -> bool:
+    """Is the query of a spec of this class?"""
+    name = spec.attack.query.kind
+    return name in QUERIES and QUERIES[name] is kind
 
 
 def open_pilot(

@@ -1,0 +1,222 @@
+"""What imagined audits see, for a power: a model that misses canaries and cries wolf, and a leak.
+
+A scene draws the scores of many pairs at once. Two kinds are enough: a system that says yes or no
+once a context, and partitions whose votes are released under too little noise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import ndtr
+
+from leakbound.estimators.base import TrialDesign
+from leakbound.stats import Assumption, VoteScores
+from leakbound.stats.best_votes import BestVotes, best_chance
+from leakbound.stats.power import Leak
+
+__all__ = ["Answers", "Crowd", "Scene", "thinned"]
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+FEW = 15  # thresholds of what is released: enough to see noise that is not as declared
+MANY = 200  # simulated outputs whose share is as good as the chance: an error of 0.035 at most
+
+
+class Scene(Protocol):
+    """What a pair of an imagined audit shows; equal scenes draw equal pairs."""
+
+    def __hash__(self) -> int: ...
+
+    @property
+    def leak(self) -> Leak:
+        """How the system leaks."""
+
+    @property
+    def columns(self) -> int:
+        """Number of thresholds."""
+
+    def draw(self, audits: int, pairs: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+        """Scores of some pairs.
+
+        Args:
+            audits: Number of audits.
+            pairs: Pairs of each.
+            rng: Where they come from.
+
+        Returns:
+            (x, y), each (audits, pairs, columns) in [0, 1].
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """One answer a context, yes or no.
+
+    Args:
+        tpr: Probability of a yes in the canary-in context.
+        fpr: Probability of a yes in the canary-out context.
+        leak: How the system leaks.
+    """
+
+    tpr: float
+    fpr: float
+    leak: Leak = "randomised_response"
+
+    @classmethod
+    def noisy(cls, mu: float, assumption: Assumption) -> Answers:
+        """Answers that say on which side of the middle a noisy score lies.
+
+        Args:
+            mu: Distance of the two contexts, in noise scales.
+            assumption: How often the model notices canaries and raises false alarms.
+
+        Returns:
+            The scene.
+        """
+        return cls(*assumption.seen_through(float(ndtr(-mu / 2))), leak="noisy_answer")
+
+    @property
+    def columns(self) -> int:
+        """One threshold."""
+        return 1
+
+    def draw(self, audits: int, pairs: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+        """Scores of some pairs; both contexts answer independently.
+
+        Args:
+            audits: Number of audits.
+            pairs: Pairs of each.
+            rng: Where they come from.
+
+        Returns:
+            (x, y), each (audits, pairs, 1), 0 or 1.
+        """
+        shape = (audits, pairs, 1)
+        return (rng.random(shape) < self.tpr).astype(float), (rng.random(shape) < self.fpr).astype(
+            float
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Crowd:
+    """Votes of partitions under noise that is smaller than declared.
+
+    One partition holds the canary in the canary-in context alone. Some hold it in both, and all
+    others in none. Each that holds it votes for it with probability `hit`, each other one with
+    probability `false_alarm`.
+
+    Args:
+        partitions: Votes in all, at least 1.
+        copies: Partitions that hold the canary in both contexts.
+        assumption: How often the model notices canaries and raises false alarms.
+        shared: Whether both contexts share the votes that the canary does not touch.
+        chances: For each number of votes from 0 to `partitions`, the chances of the score at each
+            threshold.
+        draws: Simulated outputs whose share stands for a chance; 1 for single outputs.
+        leak: How the system leaks.
+    """
+
+    partitions: int
+    copies: int
+    assumption: Assumption
+    shared: bool
+    chances: tuple[tuple[float, ...], ...]
+    draws: int
+    leak: Leak = "small_noise"
+
+    @classmethod
+    def of(cls, design: TrialDesign, leak: float) -> Crowd:
+        """The crowd of a design whose guarantee is Gaussian.
+
+        Args:
+            design: What is known beforehand.
+            leak: By how much the noise is too small.
+
+        Returns:
+            The scene.
+        """
+        partitions, known = design.voters or 1, design.known
+        if isinstance(known, BestVotes):
+            chances, shared = _winning(known, leak), known.shared
+        else:
+            chances = _margins(partitions, design.guarantee_mu or 0.0, leak)
+            shared = not isinstance(known, VoteScores) or known.move is not None
+        copies = min(design.copies, partitions - 1)
+        return cls(partitions, copies, design.assumption, shared, chances, design.draws)
+
+    @property
+    def columns(self) -> int:
+        """Thresholds of the score."""
+        return len(self.chances[0])
+
+    def draw(self, audits: int, pairs: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+        """Scores of some pairs.
+
+        Args:
+            audits: Number of audits.
+            pairs: Pairs of each.
+            rng: Where they come from.
+
+        Returns:
+            (x, y), each (audits, pairs, columns): shares of simulated outputs, or single outputs.
+        """
+        shape, hit, alarm = (audits, pairs), self.assumption.hit, self.assumption.false_alarm
+        others = self._others(shape, rng)
+        member = others + (rng.random(shape) < hit)
+        again = others if self.shared else self._others(shape, rng)
+        nonmember = again + (rng.random(shape) < alarm)
+        table = np.array(self.chances)
+        return self._released(table[member], rng), self._released(table[nonmember], rng)
+
+    def _others(self, shape: tuple[int, int], rng: np.random.Generator) -> Ints:
+        """Votes of the partitions that the canary does not tell apart."""
+        rest = self.partitions - 1 - self.copies
+        copied = rng.binomial(self.copies, self.assumption.hit, shape)
+        return np.asarray(copied + rng.binomial(rest, self.assumption.false_alarm, shape), np.int64)
+
+    def _released(self, chances: Floats, rng: np.random.Generator) -> Floats:
+        if self.draws >= MANY:
+            return chances
+        if self.draws == 1:  # one output lies above all thresholds below it
+            return (rng.random(chances.shape[:2])[..., None] < chances).astype(float)
+        return np.asarray(rng.binomial(self.draws, chances) / self.draws)
+
+
+def thinned(thresholds: Floats) -> Floats:
+    """At most `FEW` of the thresholds, evenly.
+
+    Args:
+        thresholds: (K,) thresholds.
+
+    Returns:
+        (at most FEW,) of them.
+    """
+    at = np.linspace(0, thresholds.size - 1, min(FEW, thresholds.size)).round().astype(int)
+    return np.asarray(thresholds[at])
+
+
+@lru_cache(maxsize=64)
+def _margins(partitions: int, mu: float, leak: float) -> tuple[tuple[float, ...], ...]:
+    """Of votes for less votes against: a moved vote changes it by 2, which is mu noise scales."""
+    thresholds = thinned(VoteScores(-partitions, partitions, 2 / mu, 2).thresholds)
+    margins = 2 * np.arange(partitions + 1) - partitions
+    return _rows(ndtr((margins[:, None] - thresholds) * leak * mu / 2))
+
+
+@lru_cache(maxsize=64)
+def _winning(known: BestVotes, leak: float) -> tuple[tuple[float, ...], ...]:
+    """Of votes for less the most votes for another answer, on which all others agree."""
+    votes = np.arange(known.partitions + 1.0)
+    others = np.zeros((votes.size, known.classes - 1))
+    others[:, 0] = known.partitions - votes
+    levels = np.zeros(1) if known.wins else thinned(known.thresholds)
+    return _rows(best_chance(votes, others, known.sigma / leak, levels))
+
+
+def _rows(chances: Floats) -> tuple[tuple[float, ...], ...]:
+    return tuple(map(tuple, chances.tolist()))
