@@ -60,7 +60,7 @@ class Planted(ReportNoisyMax):
 
 def private(tmp_path: Path, budget: float = 1.0, fails: bool = False) -> PrivateICL:
     sigma = ReportNoisyMax.calibrated(1.0, 1e-5).sigma
-    return services.private(tmp_path, budget, Planted(sigma, 10, fails))
+    return services.private(tmp_path, budget, Planted(sigma, 10, fails=fails))
 
 
 def test_one_request_gets_an_answer_and_its_price(tmp_path: Path) -> None:
@@ -271,6 +271,8 @@ def test_the_official_client_works_unchanged(serve: Start) -> None:
     )
     assert CANARY not in told
     assert TOKEN not in told
+    assert "One answer of report_noisy_max costs ε = 1 at δ = 1e-05." in log.read_text()
+    assert "buys 2 answers from the data set 'default'; 0 were given" in log.read_text()
 
 
 def test_a_failing_system_tells_a_server_and_its_log_nothing(serve: Start) -> None:
@@ -337,6 +339,14 @@ REFUSED = [
     (("answer", *ROUNDS, "--longest-query", "5000", "x"), 4, "may not fit the model"),
     (("serve", *ROUNDS, "--host", "0.0.0.0"), 2, "LEAKBOUND_TOKEN"),
     (("serve", *ROUNDS, "--token", "x"), 2, "No such option"),
+    (("serve", *ROUNDS), 2, "there is no --budget: it is the total epsilon of all answers"),
+    (("serve", *ROUNDS), 2, "costs epsilon 1 at delta 1e-05; --budget 1 buys 1 answer"),
+    (("serve", *ROUNDS, "--budget", "0.5"), 2, "--budget 0.5 buys no answer"),
+    (("serve", "--data", "rows.jsonl", "--budget", "4"), 2, "or --budget inf"),
+    (("serve", *ROUNDS, "--tls-cert", "x"), 2, "both --tls-cert and --tls-key"),
+    (("serve", *ROUNDS, "--tls-cert", "x", "--tls-key", "y"), 2, "in PEM form"),
+    (("serve", *ROUNDS, "--tenants", "none.toml"), 2, "cannot be read"),
+    (("serve", *ROUNDS, "--ignore-field", "n"), 2, "is not one of"),
 ]
 
 
@@ -351,6 +361,19 @@ def test_mistakes_get_a_sentence(
     assert done.returncode == code, (done.stdout, done.stderr)
     assert sentence in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_tokens_go_over_plain_http_on_this_machine_only(desk: Path) -> None:
+    """Before, a token was enough to send answers over plain HTTP to anybody."""
+    pytest.importorskip("torch")
+    outside = ("serve", *ROUNDS, "--host", "0.0.0.0", "--budget", "0.5")
+    plain = cli(*outside, cwd=desk, LEAKBOUND_TOKEN=TOKEN)
+    assert plain.returncode == 2, plain.stderr
+    assert "--tls-cert and --tls-key, or --insecure" in plain.stderr
+    behind_a_proxy = cli(*outside, "--insecure", cwd=desk, LEAKBOUND_TOKEN=TOKEN)
+    assert "buys no answer" in behind_a_proxy.stderr  # what is checked next
+    both = cli(*outside, "--tenants", "t.toml", cwd=desk, LEAKBOUND_TOKEN=TOKEN)
+    assert "--tenants and LEAKBOUND_TOKEN" in both.stderr
 
 
 @pytest.mark.parametrize("name", ["answer", "serve"])

@@ -21,9 +21,18 @@ from leakbound.cli.screen import say
 from leakbound.errors import UsageError
 from leakbound.models import Endpoint, Local
 from leakbound.privacy import Guarantee
-from leakbound.serving import PrivateICL, ServiceState, Tenants, application, is_local, load_tenants
+from leakbound.serving import (
+    PrivateICL,
+    ServiceState,
+    Tenant,
+    Tenants,
+    application,
+    is_local,
+    load_tenants,
+)
 from leakbound.serving.http.fields import ignorable_fields
-from leakbound.serving.http.prices import affordable_answers
+from leakbound.serving.ledger import affordable_answers
+from leakbound.serving.ledger.units import ACCURACY
 from leakbound.tasks import Mechanism, Query
 
 if TYPE_CHECKING:
@@ -35,7 +44,6 @@ __all__ = ["command"]
 
 EXAMPLES = (1, 4, 16)  # budgets, in prices of one answer, whose answers a refusal counts
 TOKEN = "LEAKBOUND_TOKEN"
-ACCURACY = 1e-9  # relative accuracy of the accounting
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +159,11 @@ def command(
     return 0
 
 
+for _option in command.params:
+    if isinstance(_option, click.Option) and _option.name == "budget":
+        _option.help = "total epsilon of all answers at delta, or inf [required]"
+
+
 def _listener(host: str, port: int, certificate: Path | None, key: Path | None, timeout: float
               ) -> Listener:  # fmt: skip
     try:
@@ -212,22 +225,23 @@ def _require_budget(
 
 def _banner(private: PrivateICL, tenants: Tenants | None) -> None:
     """What an answer costs, what the budget buys, and who may ask: on standard error."""
-    price = private.mechanism.cost(private.task, Query("-"))
-    ledger, given = private.ledger, private.state.answers
-    bought = affordable_answers(price, ledger.epsilon, ledger.delta)
-    say(f"{private.name}: {private.mechanism.name}. One answer costs epsilon "
-        f"{_up(price.epsilon(ledger.delta)):g} at delta {ledger.delta:g}.", err=True)  # fmt: skip
-    say(f"The budget of epsilon {ledger.epsilon:g} buys {_count(bought)}; {given} given so far.",
-        err=True)  # fmt: skip
-    if bought is not None and given >= bought:
-        say("The budget is spent: every further query gets HTTP 403. A larger budget needs a new "
-            "--ledger.", err=True)  # fmt: skip
-    for tenant in () if tenants is None else tenants.all:
-        limits = {"answers": tenant.answers, "epsilon": tenant.epsilon,
-                  "requests a minute": tenant.rate}  # fmt: skip
-        caps = ", ".join(f"{value:g} {name}" for name, value in limits.items() if value is not None)
-        say(f"Tenant {tenant.name}: {f'at most {caps}' if caps else 'no limit of its own'}.",
+    price, ledger = private.mechanism.cost(private.task, Query("-")), private.ledger
+    one = _up(price.epsilon(ledger.delta))
+    say(f"One answer of {private.mechanism.name} costs ε = {one:g} at δ = {ledger.delta:g}. "
+        f"{ledger.describe(price, private.dataset)}", err=True)  # fmt: skip
+    if ledger.answers_left(price, private.dataset) == 0:
+        say("The budget is spent: every query gets HTTP 403. A larger one needs a new --ledger.",
             err=True)  # fmt: skip
+    for tenant in () if tenants is None else tenants.all:
+        say(_limits(tenant), err=True)
+
+
+def _limits(tenant: Tenant) -> str:
+    limits = {
+        "answers": tenant.answers, "ε": tenant.epsilon, "requests a minute": tenant.rate
+    }  # fmt: skip
+    caps = [f"{value:g} {name}" for name, value in limits.items() if value is not None]
+    return f"Tenant {tenant.name}: {'at most ' + ', '.join(caps) if caps else 'no own limit'}."
 
 
 def _count(answers: int | None) -> str:

@@ -21,15 +21,14 @@ from typing import Literal
 
 from leakbound.errors import BudgetExhausted, StoreError
 from leakbound.privacy import Guarantee
-from leakbound.serving.http.prices import composed_epsilon, price_from_json, price_to_json
 from leakbound.serving.http.tenants import Tenant
+from leakbound.serving.ledger.units import ACCURACY, composed_epsilon, from_json, to_json
 
 __all__ = ["Earlier", "ServiceState"]
 
 KEPT_KEYS = 10_000  # idempotency keys: about 10 MB of answers of 1 kB
 KEPT_SECONDS = 86_400.0  # a day, as long as Stripe keeps them
 WAIT = 30.0  # seconds to wait for another process: a write takes milliseconds
-ACCURACY = 1e-9  # relative accuracy of the accounting, as that of the ledger
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS spends (
     number INTEGER PRIMARY KEY, tenant TEXT NOT NULL, price TEXT NOT NULL) STRICT;
@@ -115,7 +114,7 @@ class ServiceState:
                     "Nothing was spent; ask the operator of the service."
                 )
             self._check_epsilon(tenant, [*paid, (price, 1)], delta)
-            row = (tenant.name, price_to_json(price))
+            row = (tenant.name, to_json(price))
             found = db.execute("INSERT INTO spends (tenant, price) VALUES (?, ?)", row).lastrowid
         return found or 0
 
@@ -151,7 +150,7 @@ class ServiceState:
         rows = db.execute(
             "SELECT price, COUNT(*) FROM spends WHERE tenant = ? GROUP BY price", (tenant.name,)
         ).fetchall()
-        return [(price_from_json(text), times) for text, times in rows]
+        return [(from_json(text), times) for text, times in rows]
 
     def _check_epsilon(
         self, tenant: Tenant, paid: list[tuple[Guarantee, int]], delta: float
