@@ -144,18 +144,11 @@ class Prepared:
             noise_levels=tuple(self._noise_levels(voters)),
             served=bool(mechanism.needs) and not isinstance(self.cost, NonPrivate),
             replies=self._shows_replies,
-        )
-
-    @property
-    def _shows_replies(self) -> bool:
-        """Whether users see free texts; metadata beside labels show in the control replies."""
-        system = isinstance(self.mechanism, SystemMechanism)
-        return self.attack.query.free and (system or isinstance(self.cost, NonPrivate))
             draws=self.draws,
             copies=self.pairs.copies.count,
             assumption=Assumption(spec.decision.assume_hit, spec.decision.assume_false_alarm),
+        )
 
-    def _noise_levels(self, voters: int) -> list[float]:
     @property
     def draws(self) -> int:
         """Simulated outputs of each aggregate; 1 where there is no noise, or outputs hide it."""
@@ -164,6 +157,13 @@ class Prepared:
         most = self.spec.decision.simulations // (2 * shape.pairs) if noisy else 1
         return max(1, most)
 
+    @property
+    def _shows_replies(self) -> bool:
+        """Whether users see free texts; metadata beside labels show in the control replies."""
+        system = isinstance(self.mechanism, SystemMechanism)
+        return self.attack.query.free and (system or isinstance(self.cost, NonPrivate))
+
+    def _noise_levels(self, voters: int) -> list[float]:
         mu = self.cost.mu if isinstance(self.cost, Gaussian) else None
         return list(self.attack.score.noise_levels(voters, mu).tolist())
 
