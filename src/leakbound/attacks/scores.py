@@ -9,9 +9,15 @@ import numpy as np
 
 from leakbound._catalogue import Catalogue
 from leakbound.attacks.chances import linear_chances, margin_chances
+from leakbound.attacks.discrete_chances import (
+    discrete_difference_chances,
+    discrete_margin_chances,
+    discrete_win_chance,
+)
 from leakbound.attacks.protocols import Floats, RenderedQuery, Score
 from leakbound.errors import UsageError
 from leakbound.stats import Fixed, GaussianLaw, OutputDistribution, Split, ThresholdRule
+from leakbound.stats.output_distributions import DiscreteGaussianLaw
 from leakbound.stats.votes import VoteScores
 from leakbound.tasks import Access, Outputs
 
@@ -51,14 +57,20 @@ class PredictedMember(Score):
 
         `law`, `outputs`, `rendered`, `answers` and `levels` as in `Score.chances`.
         """
-        if not isinstance(law, GaussianLaw):
+        if not isinstance(law, GaussianLaw | DiscreteGaussianLaw):
             return Score.chances(self, law, outputs, rendered, answers, levels)
         if not _releases_largest(outputs, answers):
             return None
-        wins = margin_chances(law, answers.index(rendered.member), 1.0, np.zeros(1))
-        if wins is None:
-            return None
-        return np.where(levels > 1, 0.0, np.where(levels > 0, wins[0], 1.0))
+        wins = _win_chance(law, answers.index(rendered.member))
+        return None if wins is None else np.where(levels > 1, 0.0, np.where(levels > 0, wins, 1.0))
+
+
+def _win_chance(law: GaussianLaw | DiscreteGaussianLaw, one: int) -> float | None:
+    """Chance that a noisy count is the largest; None without noise."""
+    if isinstance(law, DiscreteGaussianLaw):
+        return discrete_win_chance(law, one)
+    wins = margin_chances(law, one, 1.0, np.zeros(1))
+    return None if wins is None else float(wins[0])
 
 
 def _releases_largest(outputs: Outputs, answers: tuple[str, ...]) -> bool:
@@ -67,7 +79,9 @@ def _releases_largest(outputs: Outputs, answers: tuple[str, ...]) -> bool:
     if noisy is None or outputs.points is not None or outputs.choices:
         return False
     classes = noisy.shape[1] in (len(answers), len(answers) + 1)
-    return classes and bool(np.array_equal(outputs.answers, noisy.argmax(1)))
+    if not classes or (outputs.answers >= noisy.shape[1]).any():
+        return False
+    return bool((noisy[np.arange(len(noisy)), outputs.answers] == noisy.max(1)).all())
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +137,8 @@ class LabelMargin(Score):
 
         `law`, `outputs`, `rendered`, `answers` and `levels` as in `Score.chances`.
         """
+        if isinstance(law, DiscreteGaussianLaw):
+            return _discrete_margins(law, outputs.scale, rendered, answers, levels)
         if not isinstance(law, GaussianLaw):
             return None
         member = answers.index(rendered.member)
@@ -131,6 +147,16 @@ class LabelMargin(Score):
         weights = np.zeros(law.mean.size)
         weights[member], weights[answers.index(rendered.nonmember)] = outputs.scale, -outputs.scale
         return linear_chances(law, weights, 0.0, levels)
+
+
+def _discrete_margins(
+    law: DiscreteGaussianLaw, scale: float, rendered: RenderedQuery, answers: tuple[str, ...],
+    levels: Floats,
+) -> Floats:  # fmt: skip
+    one = answers.index(rendered.member)
+    if rendered.nonmember is None:
+        return discrete_margin_chances(law, one, scale, levels)
+    return discrete_difference_chances(law, one, answers.index(rendered.nonmember), scale, levels)
 
 
 def _margins(voters: int) -> Floats:

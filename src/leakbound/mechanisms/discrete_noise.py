@@ -13,7 +13,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable
 from decimal import Decimal, localcontext
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 import numpy.typing as npt
@@ -81,7 +81,7 @@ def _invert(
     edges, unsure = (np.asarray(found, np.uint64) for found in _edges(sigma, bits))
     ranks = np.searchsorted(edges, words).astype(np.int64)
     for at in np.flatnonzero(np.isin(words, unsure)).tolist():
-        ranks[at] = _refined(sigma, int(words[at]), bits, lambda word, at=at: more(at, word))
+        ranks[at] = _refined(sigma, int(words[at]), bits, partial(more, at))
     return np.where(ranks % 2, (ranks + 1) // 2, -(ranks // 2))
 
 

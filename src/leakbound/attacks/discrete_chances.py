@@ -1,0 +1,101 @@
+"""Exact chances of scores of counts with discrete Gaussian noise."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from leakbound.privacy import discrete_gaussian_pmf
+from leakbound.stats.output_distributions import DiscreteGaussianLaw
+
+__all__ = ["discrete_difference_chances", "discrete_margin_chances", "discrete_win_chance"]
+
+Floats = npt.NDArray[np.float64]
+
+
+def discrete_difference_chances(
+    law: DiscreteGaussianLaw, one: int, other: int, scale: float, levels: Floats
+) -> Floats:
+    """Chances of the difference of two noisy counts.
+
+    Args:
+        law: Distribution of the noisy counts.
+        one: Index of the first count.
+        other: Index of the one that is taken off.
+        scale: What counts are multiplied by, above 0.
+        levels: (K,) thresholds of the difference.
+
+    Returns:
+        (K,) probabilities that it is at or above each.
+
+    Examples:
+        >>> law = DiscreteGaussianLaw(np.array([3.0, 3.0]), 1.0)
+        >>> round(float(discrete_difference_chances(law, 0, 1, 1.0, np.array([0.0, 1.0])).sum()), 9)
+        1.0
+    """
+    noise = discrete_gaussian_pmf(law.sigma)
+    mass = np.convolve(noise, noise)
+    gap = np.arange(mass.size) - mass.size // 2 + law.mean[one] - law.mean[other]
+    return np.asarray((scale * gap >= levels[:, None]) @ mass)
+
+
+def discrete_margin_chances(
+    law: DiscreteGaussianLaw, one: int, scale: float, levels: Floats
+) -> Floats:
+    """Chances of a noisy count less the largest other one.
+
+    Args:
+        law: Distribution of the noisy counts, at least two.
+        one: Index of the count.
+        scale: What counts are multiplied by, above 0.
+        levels: (K,) thresholds of the difference.
+
+    Returns:
+        (K,) probabilities that it is at or above each.
+    """
+    noise, steps = _noise(law)
+    others = np.delete(law.mean, one)
+    most = np.floor(law.mean[one] + steps - np.ceil(levels / scale - 1e-9)[:, None])
+    below = np.stack([_at_most(noise, most - mean) for mean in others])
+    return np.asarray(below.prod(0) @ noise)
+
+
+def discrete_win_chance(law: DiscreteGaussianLaw, one: int) -> float:
+    """Chance that a noisy count is the largest, ties broken at random.
+
+    With a uniform priority t of the count and independent ones of the others, another count loses
+    if it is smaller, or equal with a smaller priority: a polynomial in t, integrated exactly.
+
+    Args:
+        law: Distribution of the noisy counts, at least two.
+        one: Index of the count.
+
+    Returns:
+        A probability.
+
+    Examples:
+        >>> law = DiscreteGaussianLaw(np.array([2.0, 2.0, 2.0]), 0.5)
+        >>> round(discrete_win_chance(law, 1), 9)
+        0.333333333
+    """
+    noise, steps = _noise(law)
+    others = np.delete(law.mean, one)
+    points, weights = np.polynomial.legendre.leggauss(others.size // 2 + 1)
+    priorities, top = (points + 1) / 2, law.mean[one] + steps
+    below = np.stack([_at_most(noise, top - 1 - mean) for mean in others])
+    even = np.stack([_at_most(noise, top - mean) for mean in others]) - below
+    wins = (below[..., None] + even[..., None] * priorities).prod(0)  # (steps, priorities)
+    return float(noise @ wins @ weights / 2)
+
+
+def _noise(law: DiscreteGaussianLaw) -> tuple[Floats, Floats]:
+    """Probabilities, and the whole numbers that have them."""
+    noise = discrete_gaussian_pmf(law.sigma)
+    return noise, np.arange(noise.size) - noise.size // 2 + 0.0
+
+
+def _at_most(noise: Floats, limits: Floats) -> Floats:
+    """P(noise <= limit) of whole limits."""
+    sums = np.concatenate([[0.0], np.cumsum(noise)])
+    places = np.clip(np.rint(limits) + noise.size // 2 + 1, 0, noise.size)
+    return np.asarray(np.minimum(sums[places.astype(np.int64)], 1.0))
