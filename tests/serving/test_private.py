@@ -126,15 +126,15 @@ class Watched(ReportNoisyMax):
 
 
 def test_draws_come_from_the_operating_system(tmp_path: Path) -> None:
-    """Two of 20 draws of 62 bits are equal with probability below 20**2 / 2 / 2**62 < 1e-16."""
+    """Two of 20 draws of 128 bits are equal with probability below 20**2 / 2 / 2**128 < 1e-36."""
     assert signature(PrivateICL).parameters["randbits"].default is secrets.randbits
-    mechanism = Watched(1.0, 10, ([],))
+    mechanism = Watched(1.0, 10, seen=([],))
     private = make(tmp_path, plain(), math.inf, mechanism)
     for _ in range(20):
         private.answer("same")
     assert len(set(mechanism.seen[0])) == 20
     make(tmp_path, plain(), math.inf, mechanism, randbits=lambda bits: bits).answer("same")
-    assert mechanism.seen[0][-1] == 62
+    assert mechanism.seen[0][-1] == 128
 
 
 def test_the_price_is_that_of_this_task_and_query(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ __all__ = ["Answer", "AnswerLost", "PrivateICL"]
 LONGEST = 1000  # bytes of a query: a long paragraph, and little of any model's window
 # texts that tokenizers cut into few or into many tokens a byte
 FILLERS = ("word ", "a.", "7", "Ω", "鿦", "𝔘")
-DRAW_BITS = 62  # of the number that names the random draws of a call: it fits a signed integer
+DRAW_BITS = 128  # of the number that names the random draws of a call: the noise of its tokens, too
 SEED_BITS = 128  # of the noise: no second answer ever shares it
 
 
