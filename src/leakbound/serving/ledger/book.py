@@ -136,6 +136,7 @@ class Ledger:
         self._storage = open_storage(path)
         self.address = self._storage.address
         self.key_file = KeyFile(Path(key) if key is not None else self._storage.key_file)
+        self._fixed = False  # whether an earlier answer chose the unit
         self._create()
         with self._storage.transaction(write=True) as db:
             values = self._same_budget(db, fresh=tables.head(db) == 0)
@@ -166,12 +167,12 @@ class Ledger:
             On disk before this returns. A record never takes part beyond the budget, and whether
             it does depends on its own account alone.
         """
-        text = self._acceptable(guarantee)
-        keys = self._keys(records)
+        text, keys = self._acceptable(guarantee), self._keys(records)
+        first = self._first_choice(guarantee)
         with self._storage.transaction(write=True) as db:
             values = self._same_budget(db)
             self._require_newest(db, values)
-            unit = self._unit(db, values, guarantee)
+            unit = self._unit(db, values, first)
             price = self._price(unit, guarantee)
             self._require_budget(db, values, unit, price, dataset)
             able = self._able(db, values, price, keys)
@@ -212,7 +213,7 @@ class Ledger:
         self._acceptable(guarantee)
         with self._storage.transaction(write=False) as db:
             values = tables.total(db)
-            self._same_relation(values, guarantee)
+            self._same_relation(values, guarantee.relation)
             if "unit" in values:
                 self._price(unit_named(values["unit"]), guarantee)
 
@@ -263,18 +264,24 @@ class Ledger:
             affordable_answers(guarantee, self.epsilon, self.delta)  # says why
         return text
 
-    def _unit(self, db: Database, values: dict[str, str], guarantee: Guarantee) -> Unit:
-        """The unit of all accounts; the first answer chooses it, and fixes the relation."""
-        self._same_relation(values, guarantee)
-        if "unit" in values:
-            return unit_named(values["unit"])
+    def _first_choice(self, guarantee: Guarantee) -> dict[str, str]:
+        """What the first answer fixes, if this is it; found before the ledger is locked."""
+        if not self._fixed:
+            with self._storage.transaction(write=False) as db:
+                self._fixed = "unit" in tables.total(db)
+        if self._fixed:
+            return {"relation": guarantee.relation}
         unit = choose_unit(guarantee, self.epsilon, self.delta)
-        values["unit"] = unit.name
-        values["capacity"] = repr(unit.capacity(self.epsilon, self.delta))
-        values["relation"] = guarantee.relation
-        rows = [(name, values[name]) for name in ("unit", "capacity", "relation")]
-        db.run_each("INSERT INTO leakbound_total VALUES (?, ?)", rows)
-        return unit
+        capacity = repr(unit.capacity(self.epsilon, self.delta))
+        return {"relation": guarantee.relation, "unit": unit.name, "capacity": capacity}
+
+    def _unit(self, db: Database, values: dict[str, str], first: dict[str, str]) -> Unit:
+        """The unit of all accounts; the first answer chooses it, and fixes the relation."""
+        self._same_relation(values, first["relation"])
+        if "unit" not in values:
+            values.update(first)
+            db.run_each("INSERT INTO leakbound_total VALUES (?, ?)", list(first.items()))
+        return unit_named(values["unit"])
 
     def _price(self, unit: Unit, guarantee: Guarantee) -> float:
         price = unit.price(guarantee)
@@ -396,11 +403,11 @@ class Ledger:
             )
         return values
 
-    def _same_relation(self, values: dict[str, str], guarantee: Guarantee) -> None:
-        first = values.get("relation", guarantee.relation)
-        if first != guarantee.relation:
+    def _same_relation(self, values: dict[str, str], relation: str) -> None:
+        first = values.get("relation", relation)
+        if first != relation:
             raise UsageError(
                 f"the ledger {self.address!r} counts under the neighbouring relation {first}, "
-                f"and this guarantee is stated under {guarantee.relation}; the two do not add up. "
+                f"and this guarantee is stated under {relation}; the two do not add up. "
                 "Use another ledger (--ledger)."
             )

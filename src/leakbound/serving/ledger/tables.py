@@ -107,8 +107,8 @@ def total(db: Database) -> dict[str, str]:
     found = {str(name): str(value) for name, value in rows}
     if found["schema_version"] != VERSION:
         raise StoreError(
-            f"the ledger has schema {found['schema_version']}, and this release reads "
-            f"{VERSION}; use the release that wrote it."
+            f"the ledger has schema {found['schema_version']}, and this release reads {VERSION}; "
+            "nothing was released. Use the release that wrote it, or another ledger (--ledger)."
         )
     return found
 

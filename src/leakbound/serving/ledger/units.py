@@ -64,7 +64,9 @@ KINDS: dict[str, type[Kept]] = {
 # relative accuracy of the accounting: calibrating to an epsilon and reading it back differ by less
 ACCURACY = 1e-9
 TINY = 1e-300  # in the place of a price of 0, which no division takes
-MOST_EQUAL = 1 << 20  # equal answers that are ever counted up to: a search of 20 compositions
+# Equal answers are counted up to this number, to 1 in FINE: a composition of subsampled Gaussians
+# takes up to a second, and this search looks at a dozen of them.
+MOST_EQUAL, FINE = 1 << 12, 128
 
 
 def to_json(guarantee: Guarantee) -> str:
@@ -337,11 +339,11 @@ class EqualAnswers:
         return float(self._most(epsilon * (1 + ACCURACY), delta))
 
     def _most(self, epsilon: float, delta: float) -> int:
-        """The largest number of answers that the budget allows, by bisection."""
+        """A number of answers that the budget allows, and nearly the largest one."""
         low, high = 0, 1
-        while high < MOST_EQUAL and self.epsilon(high, delta) <= epsilon:
-            low, high = high, 2 * high
-        while high - low > 1:
+        while high <= MOST_EQUAL and self.epsilon(high, delta) <= epsilon:
+            low, high = high, 4 * high
+        while low < MOST_EQUAL and high - low > max(1, low // FINE):
             middle = (low + high) // 2
             low, high = (middle, high) if self.epsilon(middle, delta) <= epsilon else (low, middle)
         return low
