@@ -13,7 +13,7 @@ import numpy.typing as npt
 from leakbound._check import at_least, delta_value, positive
 from leakbound.errors import UsageError
 from leakbound.privacy.relation import Relation
-from leakbound.privacy.rounding import sum_up
+from leakbound.privacy.rounding import ROUNDING, sum_up
 
 __all__ = [
     "RDP",
@@ -217,7 +217,8 @@ def renyi_value(order: float, epsilon: float, delta: float) -> float:
     delta_value(delta)
     if delta == 0:
         return 0.0
-    return max(0.0, _largest_value(order, epsilon / (1 + 3 * MARGIN), delta))
+    found = _largest_value(order, epsilon / (1 + 3 * MARGIN), delta)
+    return max(0.0, found - 2 * _slip(order, epsilon, delta))
 
 
 @lru_cache(maxsize=4096)  # a bisection and a search over orders ask for the same few settings
@@ -237,7 +238,13 @@ def _largest_value(order: float, epsilon: float, delta: float) -> float:
         return _log_sum(first, order * math.log1p(-p) - above * _log_gap(epsilon, excess))
 
     lowest = math.log(delta) + min(0.0, math.log(above)) - 30
-    return epsilon + _least(power, lowest, math.log1p(-delta)) / above
+    found = epsilon + _least(power, lowest, math.log1p(-delta)) / above
+    return found - _slip(order, epsilon, delta)
+
+
+def _slip(order: float, epsilon: float, delta: float) -> float:
+    """Bound on what rounding does to a divergence: the terms cancel where it is small."""
+    return ROUNDING * (1 + epsilon - order * math.log(delta) / (order - 1))
 
 
 def _log_gap(epsilon: float, excess: float) -> float:
