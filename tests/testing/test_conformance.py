@@ -32,6 +32,7 @@ CATALOGUE: dict[str, Any] = {
     "prompt_defense": cm.PromptDefense(2),
     "judge_defense": cm.JudgeDefense(),
     "report_noisy_max": ReportNoisyMax.calibrated(2, 1e-5),
+    "report_noisy_max/discrete": ReportNoisyMax.calibrated(2, 1e-5, noise="discrete_gaussian"),
     "embedding_mean": cm.EmbeddingMean.calibrated(2, 1e-5, candidates=3),
     "keyword_mean": KeywordMean.calibrated(**KW),
     "keyword_mean/2": KeywordMean.calibrated(**KW, per_answer=2, top=2),
