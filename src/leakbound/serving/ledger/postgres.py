@@ -89,10 +89,14 @@ class PostgresStorage:
 
     @property
     def address(self) -> str:
-        """The address without password and options."""
+        """The address without passwords."""
         parts = urlsplit(self._url)
         user, at, host = parts.netloc.rpartition("@")
-        return urlunsplit((parts.scheme, user.partition(":")[0] + at + host, parts.path, "", ""))
+        options = [
+            pair for pair in parts.query.split("&") if "password" not in pair.partition("=")[0]
+        ]
+        place = user.partition(":")[0] + at + host
+        return urlunsplit(("postgresql", place, parts.path, "&".join(options), ""))
 
     @property
     def key_file(self) -> Path:

@@ -1,0 +1,188 @@
+"""The ledger on a real PostgreSQL server: the battery of all storages."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from ledger_battery import *  # noqa: F403
+from ledger_battery import DELTA
+
+from leakbound.errors import StoreError
+from leakbound.privacy import PureDP
+from leakbound.serving.ledger import Ledger
+from leakbound.serving.ledger.inspection import problems
+
+pytestmark = pytest.mark.hosts
+psycopg = pytest.importorskip("psycopg")
+TABLES = [f"leakbound_{name}" for name in ("total", "datasets", "accounts", "answers")]
+
+
+def programs() -> Path | None:
+    """Where Debian's package, or another installation, keeps initdb and pg_ctl."""
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/pg_ctl"))
+    other = shutil.which("pg_ctl")
+    return found[-1].parent if found else Path(other).parent if other else None
+
+
+@dataclass
+class Server:
+    """A server of this test session, on a Unix socket alone; root runs it as `postgres`."""
+
+    folder: Path
+    programs: Path
+
+    def run(self, *command: str) -> None:
+        user = "postgres" if os.getuid() == 0 else None
+        command = (str(self.programs / command[0]), *command[1:])
+        log = self.folder / "commands"  # no pipe, which the server would hold open
+        with log.open("a") as file:
+            done = subprocess.run(command, user=user, cwd="/", stdout=file, stderr=file)
+        assert done.returncode == 0, log.read_text()
+
+    def start(self, *options: str) -> None:
+        words = ["-c listen_addresses=''", f"-c unix_socket_directories={self.folder}", *options]
+        self.run("pg_ctl", "-D", str(self.folder / "data"), "-w", "-l", str(self.folder / "log"),
+                 "-o", " ".join(words), "start")  # fmt: skip
+
+    def stop(self, mode: str = "fast") -> None:
+        self.run("pg_ctl", "-D", str(self.folder / "data"), "-w", "-m", mode, "stop")
+
+    def url(self, schema: str) -> str:
+        options = quote(f"-c search_path={schema}")
+        return f"postgresql://postgres@/postgres?host={quote(str(self.folder))}&options={options}"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    found = programs()
+    if found is None:
+        pytest.skip("no PostgreSQL server is installed (Debian's package postgresql has one)")
+    if os.getuid() == 0 and "postgres" not in {user.pw_name for user in pwd.getpwall()}:
+        pytest.skip("PostgreSQL does not run as root, and there is no user postgres")
+    with tempfile.TemporaryDirectory(prefix="pg-") as name:  # short: a socket has 107 characters
+        Path(name).chmod(0o777)
+        made = Server(Path(name), found)
+        made.run("initdb", "-D", f"{name}/data", "-U", "postgres", "-A", "trust", "-E", "UTF8")
+        made.start()
+        try:
+            yield made
+        finally:
+            made.stop("immediate")
+
+
+@dataclass
+class Schema:
+    """A ledger in a schema of its own."""
+
+    server: Server
+    name: str
+    key: Path
+
+    @property
+    def address(self) -> str:
+        return self.server.url(self.name)
+
+    def run(self, *statements: str) -> None:
+        with psycopg.connect(self.address, autocommit=True) as db:
+            for statement in statements:
+                db.execute(statement)
+
+    def snapshot(self) -> None:
+        copies = [f"CREATE TABLE {self.name}_backup.{table} AS TABLE {table}" for table in TABLES]
+        self.run(f"CREATE SCHEMA {self.name}_backup", *copies)
+
+    def restore(self) -> None:
+        for table in TABLES:
+            copy = f"INSERT INTO {table} TABLE {self.name}_backup.{table}"
+            self.run(f"BEGIN; TRUNCATE {table}; {copy}; COMMIT")
+
+    def lose(self) -> None:
+        self.run(*(f"DROP TABLE {table}" for table in TABLES))
+
+
+NUMBERS = count()
+
+
+@pytest.fixture
+def place(server: Server, tmp_path: Path) -> Schema:
+    made = Schema(server, f"ledger_{next(NUMBERS)}", tmp_path / "place.key")
+    made.run(f"CREATE SCHEMA {made.name}")
+    return made
+
+
+def test_a_crash_of_the_server_gives_nothing_back(place: Schema) -> None:
+    """The server dies without a checkpoint while three threads spend."""
+    paid: list[str] = []
+
+    def spend(number: int) -> None:
+        ledger = Ledger(place.address, 9.0, DELTA, place.key)
+        for step in range(200):
+            try:
+                ledger.spend([f"{number} {step}"], PureDP(0.01))
+            except StoreError:
+                return
+            paid.append(f"{number} {step}")
+
+    threads = [threading.Thread(target=spend, args=(number,)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    while len(paid) < 20:
+        threads[0].join(0.01)
+    place.server.stop("immediate")
+    for thread in threads:
+        thread.join()
+    place.server.start()
+    ledger = Ledger(place.address, 9.0, DELTA, place.key)
+    assert len(paid) <= ledger.state().answers <= len(paid) + 3
+    assert problems(place.address, place.key) == []
+
+
+def test_a_server_that_loses_commits_is_refused(place: Schema) -> None:
+    place.server.stop()
+    place.server.start("-c fsync=off")
+    try:
+        with pytest.raises(StoreError, match="Set fsync = on"):
+            Ledger(place.address, 1.0, DELTA, place.key)
+    finally:
+        place.server.stop()
+        place.server.start()
+
+
+def test_a_database_that_commits_asynchronously_by_default_waits_all_the_same(
+    place: Schema,
+) -> None:
+    place.run("ALTER DATABASE postgres SET synchronous_commit = off")
+    try:
+        ledger = Ledger(place.address, 1.0, DELTA, place.key)
+        ledger.spend(["one"], PureDP(1.0))
+        place.server.stop("immediate")
+        place.server.start()
+        assert ledger.state().answers == 1
+    finally:
+        place.run("ALTER DATABASE postgres RESET synchronous_commit")
+
+
+def test_ledgers_of_one_database_and_key_file_are_told_apart(place: Schema) -> None:
+    Ledger(place.address, 1.0, DELTA, place.key).spend(["one"], PureDP(1.0))
+    other = Schema(place.server, f"{place.name}_other", place.key)
+    other.run(f"CREATE SCHEMA {other.name}")
+    assert Ledger(other.address, 1.0, DELTA, other.key).state().answers == 0
+
+
+def test_no_message_holds_a_password(tmp_path: Path) -> None:
+    url = "postgresql://me:hush@127.0.0.1:1/books?password=hush&sslmode=disable"
+    with pytest.raises(StoreError) as caught:
+        Ledger(url, 1.0, DELTA, tmp_path / "key")
+    assert "hush" not in str(caught.value)
+    assert "127.0.0.1" in str(caught.value)
