@@ -115,7 +115,7 @@ def test_a_result_of_kinds_that_no_catalogue_holds_gates_reports_and_exports(
     file.write_text(json.dumps(found))
     gone = load_result(file)
     assert check_gate(gone, Gate(1.0)).outcome == "passed"
-    assert check_gate(gone, Gate(1.0, min_power=0.5, factor=3)).outcome == "passed"
+    assert check_gate(gone, Gate(1.0, min_power=0.5, factor=8)).outcome == "passed"
     assert "gone_mechanism" in summary(gone)
     assert "gone_query" in page([gone])
     assert "kind: gone_canary\n    strength: 3" in config_text(gone)

@@ -52,7 +52,7 @@ def test_gate_ends_as_it_says(desk: Path, tmp_path: Path) -> None:
         ((sound,), (), 0, "PASSED"),
         ((leaky,), (), 1, "VIOLATION"),
         ((few,), (), 3, "INCONCLUSIVE"),
-        ((sound,), ("--min-power", "0.99"), 3, "is asked for"),
+        ((sound,), ("--min-power", "0.99"), 3, "the gate asks for 0.99"),
     ):
         done = cli("gate", *runs, "--max-epsilon", "1", *args, cwd=desk)
         assert done.returncode == code, (done.stdout, done.stderr)

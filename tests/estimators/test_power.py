@@ -21,7 +21,7 @@ from leakbound.estimators import (
     PairedScores,
     TrialDesign,
 )
-from leakbound.estimators.crowd import Answers, Crowd
+from leakbound.estimators.crowd import Crowd, YesNo
 from leakbound.estimators.response import PlainTest, rejected_audits, simulated_power
 from leakbound.mechanisms import ReportNoisyMax
 from leakbound.privacy import ApproxDP, Gaussian
@@ -234,5 +234,5 @@ def test_a_simulated_power_has_an_interval_and_a_safe_end() -> None:
     assert Power(0.5).interval == (0.5, 0.5)
     assert Power(0.5).kind == "exact"
     test = PlainTest(ApproxDP(1.0, 1e-5), 0.95, 1e-5, 40)
-    assert simulated_power(test, 40, Answers(1.0, 0.0)).safe > 0.99
-    assert simulated_power(test, 0, Answers(1.0, 0.0)).chance == 0.0
+    assert simulated_power(test, 40, YesNo(1.0, 0.0)).safe > 0.99
+    assert simulated_power(test, 0, YesNo(1.0, 0.0)).chance == 0.0

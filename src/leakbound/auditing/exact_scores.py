@@ -1,4 +1,7 @@
-"""Which chances of a score are known given the votes, and which pairs of them a design allows."""
+"""Which chances of a score are known given the votes, and which pairs of them a design allows.
+
+Others are shares of simulated outputs.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from leakbound.stats.best_votes import BestVotes
 from leakbound.stats.votes import KnownScores
 from leakbound.tasks import Mechanism, Task
 
-__all__ = ["known_scores"]
+__all__ = ["known_scores", "simulated_draws"]
 
 
 def known_scores(
@@ -44,6 +47,21 @@ def known_scores(
         return VoteScores.margin(votes, mechanism.sigma, shared)
     levels = tuple(score.levels(votes).tolist())
     return BestVotes(votes, classes, mechanism.sigma, levels, shared)
+
+
+def simulated_draws(mechanism: Mechanism, spec: AuditSpec) -> int:
+    """How many outputs of each aggregate are simulated.
+
+    Args:
+        mechanism: What answers.
+        spec: The parameters of the audit.
+
+    Returns:
+        A number of outputs; 1 where there is no noise, or the mechanism hides it.
+    """
+    if not mechanism.needs or "white_box" not in mechanism.access:  # a system is asked once
+        return 1
+    return max(1, spec.decision.simulations // (2 * spec.design.pairs))
 
 
 def _shares_votes(mechanism: ReportNoisyMax, spec: AuditSpec) -> bool:

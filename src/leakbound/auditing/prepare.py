@@ -21,7 +21,7 @@ from leakbound.auditing.build import (
 )
 from leakbound.auditing.collect import check
 from leakbound.auditing.design import Pair, Pairs, design, relation_of
-from leakbound.auditing.exact_scores import known_scores
+from leakbound.auditing.exact_scores import known_scores, simulated_draws
 from leakbound.auditing.folder import run_folder
 from leakbound.auditing.post_hoc import collection_settings
 from leakbound.auditing.rows import load_data, task_of
@@ -144,18 +144,10 @@ class Prepared:
             noise_levels=tuple(self._noise_levels(voters)),
             served=bool(mechanism.needs) and not isinstance(self.cost, NonPrivate),
             replies=self._shows_replies,
-            draws=self.draws,
+            draws=simulated_draws(mechanism, spec),
             copies=self.pairs.copies.count,
             assumption=Assumption(spec.decision.assume_hit, spec.decision.assume_false_alarm),
         )
-
-    @property
-    def draws(self) -> int:
-        """Simulated outputs of each aggregate; 1 where there is no noise, or outputs hide it."""
-        shape, mechanism = self.spec.design, self.mechanism
-        noisy = bool(mechanism.needs) and "white_box" in mechanism.access  # a system is asked once
-        most = self.spec.decision.simulations // (2 * shape.pairs) if noisy else 1
-        return max(1, most)
 
     @property
     def _shows_replies(self) -> bool:

@@ -19,7 +19,7 @@ from leakbound.stats import Assumption, VoteScores
 from leakbound.stats.best_votes import BestVotes, best_chance
 from leakbound.stats.power import Leak
 
-__all__ = ["Answers", "Crowd", "Scene", "thinned"]
+__all__ = ["YesNo", "Crowd", "ImaginedPairs", "thinned"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -27,7 +27,7 @@ FEW = 15  # thresholds of what is released: enough to see noise that is not as d
 MANY = 200  # simulated outputs whose share is as good as the chance: an error of 0.035 at most
 
 
-class Scene(Protocol):
+class ImaginedPairs(Protocol):
     """What a pair of an imagined audit shows; equal scenes draw equal pairs."""
 
     def __hash__(self) -> int: ...
@@ -54,7 +54,7 @@ class Scene(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Answers:
+class YesNo:
     """One answer a context, yes or no.
 
     Args:
@@ -68,8 +68,8 @@ class Answers:
     leak: Leak = "randomised_response"
 
     @classmethod
-    def noisy(cls, mu: float, assumption: Assumption) -> Answers:
-        """Answers that say on which side of the middle a noisy score lies.
+    def noisy(cls, mu: float, assumption: Assumption) -> YesNo:
+        """YesNo that say on which side of the middle a noisy score lies.
 
         Args:
             mu: Distance of the two contexts, in noise scales.

@@ -33,7 +33,7 @@ from leakbound.estimators.base import (
     Reads,
     TrialDesign,
 )
-from leakbound.estimators.crowd import Answers, Crowd, Scene, thinned
+from leakbound.estimators.crowd import Crowd, ImaginedPairs, YesNo, thinned
 from leakbound.estimators.response import PlainTest, simulated_power
 from leakbound.estimators.served import ServedColumns
 from leakbound.estimators.witness import WitnessEvidence
@@ -139,14 +139,14 @@ class EProcess(Estimator):
         return self.begin(early).rejected_at(MOST_PAIRS, *_perfect(design))
 
 
-def _imagined(design: TrialDesign, leak: float) -> tuple[Scene, float]:
+def _imagined(design: TrialDesign, leak: float) -> tuple[ImaginedPairs, float]:
     """What a pair of a leaking system shows, and the weight of the part that sees it."""
     if design.hypotheses[0] == "guarantee" and design.served:
         return Crowd.of(design, leak), RELEASED / (2 if design.draws > 1 else 1)
     scored = 1 - WITNESS if design.replies else 1 - RELEASED if design.served else 1.0
     if design.hypotheses[0] == "guarantee":
-        return Answers.noisy(leak * (design.guarantee_mu or 0.0), design.assumption), scored
-    return Answers(*design.assumption.rates(leak * design.claim.epsilon)), scored
+        return YesNo.noisy(leak * (design.guarantee_mu or 0.0), design.assumption), scored
+    return YesNo(*design.assumption.rates(leak * design.claim.epsilon)), scored
 
 
 def _perfect(design: TrialDesign) -> tuple[Played, Played]:

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from leakbound.estimators.crowd import Scene
+from leakbound.estimators.crowd import ImaginedPairs
 from leakbound.privacy import Guarantee
 from leakbound.stats import EProcess, Power
 from leakbound.stats.stakes import Moments, StakeRule, restake_points
@@ -52,7 +52,7 @@ class PlainTest:
 
 
 @lru_cache(maxsize=512)
-def simulated_power(test: PlainTest, pairs: int, scene: Scene, seed: int = 0) -> Power:
+def simulated_power(test: PlainTest, pairs: int, scene: ImaginedPairs, seed: int = 0) -> Power:
     """Share of simulated audits that reject what a test tests.
 
     Other parts of the e-process can only add to its e-value, so the power of the whole is no less.
@@ -75,7 +75,7 @@ def simulated_power(test: PlainTest, pairs: int, scene: Scene, seed: int = 0) ->
 
 
 def rejected_audits(
-    test: PlainTest, pairs: int, audits: int, scene: Scene, rng: np.random.Generator
+    test: PlainTest, pairs: int, audits: int, scene: ImaginedPairs, rng: np.random.Generator
 ) -> int:
     """How many of some simulated audits reject; those that have are simulated no further.
 

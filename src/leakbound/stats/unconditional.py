@@ -212,8 +212,7 @@ def unconditional_power(
 
 def _likely(ends: Floats) -> Ints:
     """The counts between two ends."""
-    least, most = np.maximum(ends, 0).astype(np.int64)  # a rate of 0 has a quantile of -1
-    return np.arange(least, most + 1)
+    return np.arange(max(0, ends[0]), ends[1] + 1).astype(np.int64)  # a rate of 0 begins at -1
 
 
 def _bound(counts: dict[str, int], claims: Claims, confidence: float) -> float:
