@@ -204,7 +204,16 @@ def desk(tmp_path: Path) -> Path:
     return tmp_path
 
 
-ROUNDS = ("--data", "rows.jsonl", "--mechanism", "report_noisy_max", "--model", "pocket")
+ROUNDS = (
+    "--data",
+    "rows.jsonl",
+    "--labels",
+    "odd,plain",
+    "--mechanism",
+    "report_noisy_max",
+    "--model",
+    "pocket",
+)
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 
 

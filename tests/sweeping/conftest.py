@@ -26,7 +26,7 @@ class Sweeps:
         self.out, self.model, self.opened = out, Counted(Scripted(complete=said, name="leaky")), 0
         self.base: dict[str, Any] = {
             "data": str(data), "mechanism": "report_noisy_max", "pairs": 16, "shots": 6,
-            "mechanism.partitions": 3, "simulations": 2000
+            "mechanism.partitions": 3, "simulations": 2000, "labels": "odd,plain",
         }  # fmt: skip
 
     def opener(self, spec: AuditSpec) -> Counted:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from leakbound.auditing.rows import task_of
+from leakbound.auditing.rows import public_task, require_public, task_of
+from leakbound.auditing.spec import make_spec
+from leakbound.errors import UsageError
 from leakbound.mechanisms import MECHANISMS
 from leakbound.models import Model, Scripted, open_model
 from leakbound.serving import Answer, PrivateICL
@@ -22,7 +24,8 @@ def answer(
     mechanism: Mechanism | str = "report_noisy_max",
     epsilon: float = 1.0,
     delta: float = 1e-5,
-    task: Task | None = None,
+    task: Task | str | None = None,
+    labels: Sequence[str] | None = None,
     model: Model | str = "pocket",
     budget: float | None = None,
     ledger: Ledger | str | Path = "leakbound-ledger.sqlite",
@@ -37,7 +40,9 @@ def answer(
         mechanism: A mechanism, or its name, calibrated to epsilon and delta for one answer.
         epsilon: What a mechanism given by name is calibrated to.
         delta: Of the calibration and of the budget.
-        task: How rows and query become prompts; None: inferred from the rows.
+        task: How rows and query become prompts: a task, or its name, such as "generation".
+        labels: The public labels of a classification, in place of a task. They are inferred from
+            the rows only where the mechanism gives no guarantee.
         model: A model, or its address.
         budget: Total epsilon of all answers; None: epsilon, which is one answer.
         ledger: A ledger, or the file or PostgreSQL address that keeps what was spent.
@@ -54,14 +59,29 @@ def answer(
     Guarantee:
         That of the mechanism, under its relation; see `Answer.spent`.
     """
-    context = as_context(rows)
     made = build(mechanism, epsilon, delta) if isinstance(mechanism, str) else mechanism
+    fixed = _fixed(task, labels)
+    require_public(fixed, made)
+    context = as_context(rows)
+    found = task if isinstance(task, Task) else task_of(context, task, fixed)
     opened = Scripted(name=made.name) if not made.needs else model
     opened = open_model(opened) if isinstance(opened, str) else opened
     total = epsilon if budget is None else budget
     book = ledger if isinstance(ledger, Ledger) else Ledger(ledger, total, delta)
-    return PrivateICL(made, context, task or task_of(context, None), opened, book,
+    return PrivateICL(made, context, found, opened, book,
                       dataset=dataset, record_ids=record_ids).answer(query)  # fmt: skip
+
+
+def _fixed(task: Task | str | None, labels: Sequence[str] | None) -> Task | None:
+    """The task of a name or of labels; None where it would have to be inferred."""
+    if isinstance(task, Task):
+        if labels is None:
+            return task
+        raise UsageError(
+            f"labels are given, and the task {task.name} has its own; leave one of them out."
+        )
+    values = {"task": task, "labels": None if labels is None else list(labels)}
+    return public_task(make_spec(values).design, own_rows=True)
 
 
 def build(name: str, epsilon: float, delta: float) -> Mechanism:

@@ -32,6 +32,10 @@ from leakbound.tasks import Example, Job, Mechanism
 
 __all__ = ["assemble"]
 
+INFERRED = (
+    "the labels of the task were inferred from the private rows and stand in every prompt: what a "
+    "label alone tells is not measured. Name them with --labels."
+)
 FEW = 3  # sampled candidates that may be alike by chance
 Found = Mapping[Estimator, tuple[Estimate, ...]]
 
@@ -95,6 +99,7 @@ def assemble(seen: OnePass, calls: int) -> AuditResult:
             data_key=key_id(folder),
             seed=str(prepared.spec.design.seed),
             evidence=keyed(folder, seen.store.head(used)),
+            manifest=prepared.public.digest,
         ),
     )
 
@@ -124,6 +129,8 @@ def _findings(
     """What was found beside the verdict."""
     for warning in prepared.warnings:
         yield Finding("unsupported_claim", warning)
+    if prepared.inferred:
+        yield Finding("inferred_labels", INFERRED)
     if sentence := state_sentence(state):
         yield Finding("stateful_system", sentence)
     if noise is not None and not noise.fits:

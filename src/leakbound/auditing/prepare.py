@@ -24,7 +24,7 @@ from leakbound.auditing.design import Pair, Pairs, design, relation_of
 from leakbound.auditing.exact_scores import known_scores, simulated_draws
 from leakbound.auditing.folder import run_folder
 from leakbound.auditing.post_hoc import collection_settings
-from leakbound.auditing.rows import load_data, task_of
+from leakbound.auditing.rows import load_data, public_task, require_public, task_of
 from leakbound.auditing.spec import AuditSpec
 from leakbound.auditing.state_check import repeated_share
 from leakbound.auditing.store import Settings, run_id
@@ -37,7 +37,7 @@ from leakbound.models.address import is_address
 from leakbound.privacy import Gaussian, Guarantee, NonPrivate, self_compose
 from leakbound.stats import Assumption, ThresholdRule
 from leakbound.systems import SystemMechanism
-from leakbound.tasks import Context, Example, Mechanism, Task, require_mechanism
+from leakbound.tasks import Context, Example, Manifest, Mechanism, Task, require_mechanism
 from leakbound.tasks.datasets import fingerprint
 
 __all__ = ["Handed", "Prepared", "open_models", "prepare"]
@@ -60,6 +60,7 @@ class Prepared:
         pairs: The paired trials, designed anew whenever one is read (PRIVATE).
         data: Fingerprint of the rows.
         handed: Which parts the caller handed over as objects.
+        inferred: Whether the labels in the prompts were inferred from the rows.
     """
 
     spec: AuditSpec
@@ -71,6 +72,12 @@ class Prepared:
     pairs: Pairs
     data: str
     handed: tuple[str, ...] = ()
+    inferred: bool = False
+
+    @property
+    def public(self) -> Manifest:
+        """The public facts that were fixed before a row was read."""
+        return Manifest.of(self.task, self.mechanism, self.model)
 
     @property
     def rule(self) -> ThresholdRule:
@@ -243,8 +250,10 @@ def prepare(
     """
     given = handed or Handed()
     given = replace(given, model=model or given.model, rows=given.rows if rows is None else rows)
-    data, task = _rows(spec, given)
     mechanism = require_mechanism(given.mechanism or build_mechanism(spec))
+    fixed = given.task or public_task(spec.design, given.rows is not None)
+    require_public(fixed, mechanism)
+    data, task = _rows(spec, given)
     attack = build_attack(spec.attack, mechanism, given)
     opened = _model(spec, given, mechanism, opener)
     attack = replace(attack, canary=attack.canary.fit(data, _tokenizer(opened)))
@@ -254,6 +263,7 @@ def prepare(
     prepared = Prepared(
         spec, task, mechanism, attack, build_estimator(spec, given), opened, pairs,
         fingerprint(_sources_of(data, attack)), handed=_named(given, spec),
+        inferred=fixed is None and bool(task.labels and mechanism.needs),
     )  # fmt: skip
     _require_relation(prepared)
     pairs = replace(pairs, copies=background_copies(prepared))
@@ -276,7 +286,8 @@ def _rows(spec: AuditSpec, handed: Handed) -> tuple[Context, Task]:
     else:
         if spec.design.data or spec.design.data_dir:
             raise UsageError("rows are handed over, and data names others; leave one of them out.")
-        rows, task = handed.rows, handed.task or task_of(handed.rows, spec.design.task)
+        rows, fixed = handed.rows, handed.task or public_task(spec.design, True)
+        task = handed.task or task_of(handed.rows, spec.design.task, fixed)
     return rows, handed.task or task
 
 

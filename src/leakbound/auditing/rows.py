@@ -5,7 +5,8 @@ from __future__ import annotations
 from leakbound.auditing.seeds import generator
 from leakbound.auditing.spec import Design
 from leakbound.errors import DataError, UsageError
-from leakbound.tasks import Context, Task
+from leakbound.privacy import NonPrivate
+from leakbound.tasks import Context, Mechanism, Task
 from leakbound.tasks.datasets import (
     as_examples,
     infer_task,
@@ -17,9 +18,10 @@ from leakbound.tasks.named_tasks import NAMED_TASKS, NamedTask
 from leakbound.tasks.synthetic import HELP_DESK, help_desk
 from leakbound.tasks.synthetic_images import PSEUDO_NAMES, pseudo_names
 
-__all__ = ["load_data", "task_of"]
+__all__ = ["load_data", "public_task", "require_public", "task_of"]
 
 SYNTHETIC_ROWS = 400
+GENERATION = infer_task((), "generation")
 
 
 def load_data(design: Design) -> tuple[Context, Task]:
@@ -36,6 +38,7 @@ def load_data(design: Design) -> tuple[Context, Task]:
         DataError: If they cannot be read, or their labels do not fit the task.
     """
     _one_source(design)
+    fixed = public_task(design)
     if design.task in NAMED_TASKS:
         rows = _named(design, NAMED_TASKS[design.task])
     elif design.rows is not None:
@@ -50,15 +53,64 @@ def load_data(design: Design) -> tuple[Context, Task]:
         raise UsageError(
             f"the task {design.task!r} needs data; give a file with --data, or --task help_desk."
         )
-    return rows, task_of(rows, design.task)
+    return rows, task_of(rows, design.task, fixed)
 
 
-def task_of(rows: Context, name: str | None) -> Task:
+def public_task(design: Design, own_rows: bool = False) -> Task | None:
+    """The task as far as the configuration fixes it, before a row is read.
+
+    Args:
+        design: Name of the task, labels, and where rows come from.
+        own_rows: Whether rows are handed over beside the configuration.
+
+    Returns:
+        The task; None where labels would have to be inferred from the rows.
+
+    Raises:
+        UsageError: If labels are given to a task that has its own, or has none.
+    """
+    own_rows = own_rows or design.rows is not None or design.data is not None
+    name = design.task or (None if own_rows else "help_desk")
+    if design.labels is not None:
+        if name not in (None, "classification"):
+            raise UsageError(
+                f"labels are given, and the task {name} fixes what is answered; leave one of them "
+                "out."
+            )
+        return Task("classification", tuple(design.labels))
+    if name in NAMED_TASKS:
+        return NAMED_TASKS[name].task
+    return {"help_desk": HELP_DESK, "pseudo_names": PSEUDO_NAMES, "generation": GENERATION}.get(
+        name or ""
+    )
+
+
+def require_public(task: Task | None, mechanism: Mechanism) -> None:
+    """Refuse to infer labels where something is guaranteed: every prompt would show them.
+
+    Args:
+        task: What `public_task` found.
+        mechanism: What answers.
+
+    Raises:
+        UsageError: If there is no task and the mechanism asks a model under a guarantee.
+    """
+    guaranteed = mechanism.needs and not isinstance(mechanism.guarantee, NonPrivate)
+    if task is None and guaranteed:
+        raise UsageError(
+            f"{mechanism.name} gives a guarantee, and the labels are not named: taken from the "
+            "private rows they would stand in every prompt and might be released as they are. Name "
+            "them (--labels work,home), or the task (--task generation, or one by name)."
+        )
+
+
+def task_of(rows: Context, name: str | None, fixed: Task | None = None) -> Task:
     """Find the task of a name, or the one that the labels speak for.
 
     Args:
         rows: Examples (PRIVATE).
         name: Name of a task; None to infer one.
+        fixed: The task that is used where there is one.
 
     Returns:
         The task.
@@ -66,11 +118,11 @@ def task_of(rows: Context, name: str | None) -> Task:
     Raises:
         DataError: If the rows have labels that the task does not know, or too few.
     """
-    task = NAMED_TASKS[name].task if name in NAMED_TASKS else infer_task(rows, name)
+    task = fixed or (NAMED_TASKS[name].task if name in NAMED_TASKS else infer_task(rows, name))
     if task.labels and not {row.label for row in rows} <= set(task.labels):
         raise DataError(
-            f"the rows have labels that {name} does not know; its labels are "
-            f"{', '.join(task.labels)}."
+            f"the rows have labels that {name or 'the configuration'} does not know; the labels "
+            f"are {', '.join(task.labels)}."
         )
     require_classes(task, rows)
     return task

@@ -93,6 +93,8 @@ class AuditSpec(FrozenSpec):
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return list(value)
     return value.to_config() if isinstance(value, Component) else value
 
 

@@ -96,7 +96,12 @@ class Design(FrozenSpec):
     task: str | None = Field(
         default=None,
         description="classification, generation, or a task by name (list tasks); "
-        "none: inferred from the data",
+        "none: classification with --labels, else inferred from the data",
+    )
+    labels: str | tuple[str, ...] | None = Field(
+        default=None,
+        description="public labels of a classification, such as work,home; none: those of the task,"
+        " or of the rows where the mechanism gives no guarantee",
     )
     pairs: int = Field(default=100, ge=1, description="paired trials (canary in, canary out)")
     shots: int = Field(default=20, ge=1, description="examples in a context")
@@ -132,6 +137,21 @@ class Design(FrozenSpec):
         ge=1,
         description="paired trials collected at once; what an interruption can lose",
     )
+
+    @field_validator("labels", mode="before")
+    @classmethod
+    def _labels(cls, value: object) -> object:
+        """A text is split at its commas; a list may hold labels with commas."""
+        if value is None:
+            return None
+        parts = value.split(",") if isinstance(value, str) else value
+        if isinstance(parts, list | tuple) and all(isinstance(part, str) for part in parts):
+            found = tuple(dict.fromkeys(part.strip() for part in parts))
+            if len(found) > 1 and "" not in found:
+                return found
+        raise ValueError(
+            f"labels is {value!r}; it must name at least two labels, such as work,home."
+        )
 
     @field_validator("background_copies", mode="before")
     @classmethod

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import click
 
 from leakbound.auditing.build import build_mechanism, open_models
-from leakbound.auditing.rows import load_data
-from leakbound.auditing.spec import KEYS
+from leakbound.auditing.rows import load_data, public_task, require_public
+from leakbound.auditing.spec import KEYS, AuditSpec
 from leakbound.cli.endpoint_options import endpoint_options
 from leakbound.cli.ledger_options import LEDGER, Accounts, accounts_options
 from leakbound.cli.local_options import local_options
@@ -20,8 +21,9 @@ from leakbound.errors import UsageError
 from leakbound.models import Endpoint, Local, Scripted
 from leakbound.serving import Answer, PrivateICL
 from leakbound.serving.ledger import Ledger
+from leakbound.tasks import Context, Task
 
-__all__ = ["answering_options", "command", "open_private"]
+__all__ = ["answering_options", "command", "open_private", "read_private"]
 
 ANSWER_KEYS = {
     "config",
@@ -38,6 +40,7 @@ ANSWER_KEYS = {
     "input_template",
     "label_field",
     "task",
+    "labels",
     "shots",
     "seed",
     "epsilon",
@@ -81,6 +84,41 @@ def _answers(name: str) -> bool:
     return name in ANSWER_KEYS or name not in KEYS
 
 
+def read_private(
+    config: str | None, assignments: tuple[str, ...], flags: dict[str, Any]
+) -> tuple[AuditSpec, Context, Task]:
+    """The spec of a command, with the number of its examples; the examples; their task.
+
+    What is public is fixed before a row is read. Raises LeakboundError with a sentence for whatever
+    cannot be used.
+    """
+    _require_settings(assignments)
+    spec = spec_from(config, assignments, flags)
+    if public_task(spec.design) is None:
+        require_public(None, build_mechanism(_with_shots(spec, sys.maxsize)))
+    rows, task = load_data(spec.design)
+    shots = spec.design.shots if "shots" in spec.design.model_fields_set else len(rows)
+    if shots > len(rows):
+        raise UsageError(
+            f"shots is {shots}, and the data has {len(rows)} rows; use at most so many."
+        )
+    return _with_shots(spec, shots), rows[:shots], task
+
+
+def _with_shots(spec: AuditSpec, shots: int) -> AuditSpec:
+    return spec.model_copy(update={"design": spec.design.model_copy(update={"shots": shots})})
+
+
+def _require_settings(assignments: tuple[str, ...]) -> None:
+    """--set may name what decides an answer; a file may serve audits too, and is not looked at."""
+    for text in assignments:
+        key = text.partition("=")[0].strip().partition(".")[0]
+        if key in KEYS and key not in ANSWER_KEYS:
+            raise UsageError(
+                f"--set {key} is a setting of audits, and decides no answer; leave it out."
+            )
+
+
 def open_private(
     config: str | None,
     assignments: tuple[str, ...],
@@ -97,20 +135,13 @@ def open_private(
 
     Raises LeakboundError with a sentence for whatever cannot be used.
     """
-    spec = spec_from(config, assignments, flags)
-    rows, task = load_data(spec.design)
-    shots = spec.design.shots if "shots" in spec.design.model_fields_set else len(rows)
-    if shots > len(rows):
-        raise UsageError(
-            f"shots is {shots}, and the data has {len(rows)} rows; use at most so many."
-        )
-    spec = spec.model_copy(update={"design": spec.design.model_copy(update={"shots": shots})})
+    spec, rows, task = read_private(config, assignments, flags)
     mechanism = build_mechanism(spec)
     model = open_models(spec, endpoint, local) if mechanism.needs else Scripted(name=mechanism.name)
     total = spec.decision.epsilon if budget is None else budget
-    ids = accounts.ids(spec.design, shots)
+    ids = accounts.ids(spec.design, len(rows))
     book = Ledger(ledger, total, spec.decision.delta, accounts.key)
-    return PrivateICL(mechanism, rows[:shots], task, model, book, longest=longest_query,
+    return PrivateICL(mechanism, rows, task, model, book, longest=longest_query,
                       dataset=accounts.dataset, record_ids=ids)  # fmt: skip
 
 
@@ -140,7 +171,10 @@ def command(
         config, assignments, budget, ledger, longest_query, endpoint, local, accounts, flags
     ).answer(query)
     say(answer.text)
+    if not answer.answered:
+        click.echo("no answer: what the partitions gave names none; it costs the same.", err=True)
     click.echo(_described(answer), err=True)
+    click.echo(f"manifest: {answer.manifest}", err=True)
     return 0
 
 

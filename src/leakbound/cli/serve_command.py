@@ -13,10 +13,9 @@ import click
 
 from leakbound._install import install_hint
 from leakbound.auditing.build import build_mechanism
-from leakbound.auditing.rows import load_data
-from leakbound.cli.answer_command import answering_options, open_private
+from leakbound.cli.answer_command import answering_options, open_private, read_private
 from leakbound.cli.ledger_options import Accounts
-from leakbound.cli.options import SETTINGS, spec_from
+from leakbound.cli.options import SETTINGS
 from leakbound.cli.screen import say
 from leakbound.errors import UsageError
 from leakbound.models import Endpoint, Local
@@ -193,8 +192,7 @@ def _price(
     config: str | None, assignments: tuple[str, ...], flags: dict[str, object]
 ) -> tuple[Mechanism, Guarantee, float]:
     """What one answer costs, before a model is opened or a ledger made; and its delta."""
-    spec = spec_from(config, assignments, flags)
-    _, task = load_data(spec.design)
+    spec, _, task = read_private(config, assignments, flags)
     mechanism = build_mechanism(spec)
     return mechanism, mechanism.cost(task, Query("-")), spec.decision.delta
 
