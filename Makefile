@@ -47,15 +47,16 @@ laws:
 test: install
 	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist loadfile
 
-# Tests marked `hosts`: clusters and servers of others, and in an environment of its own without torch a PostgreSQL server
-# (Debian's package postgresql; the tests say so and are skipped where there is none).
+# Tests marked `hosts`: clusters and servers of others, and in an environment of its own without torch LiteLLM, which needs
+# another release of the official client than `make test`, and a PostgreSQL server (Debian's package postgresql; the tests say so and
+# are skipped where there is none).
 test-hosts: install $(VENV)-hosts/installed
 	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist loadfile -m hosts --ignore tests/hosts
 	$(VENV)-hosts/bin/pytest -q -m hosts tests/hosts
 
 $(VENV)-hosts/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)-hosts
-	$(VENV)-hosts/bin/python -m pip install --quiet --disable-pip-version-check -e ".[test-light,postgres]"
+	$(VENV)-hosts/bin/python -m pip install --quiet --disable-pip-version-check -e ".[test-hosts]"
 	touch $@
 
 # The suite N times in random order, beside LOAD busy processes. TESTS: paths, or options of pytest.
