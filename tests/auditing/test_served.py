@@ -41,6 +41,27 @@ def test_broken_noise_is_a_violation_within_60_pairs(
     assert (result.e_values.rejected_at or 61) <= 60
 
 
+class ForgottenNoise(ReportNoisyMax):
+    """Adds no noise, and still declares the distribution of noisy outputs."""
+
+    name: ClassVar[str] = "forgotten_noise"
+
+    def release(self, aggregate: Votes, draws: int, rng: np.random.Generator) -> Outputs:
+        counts = np.tile(np.asarray(aggregate.counts, float), (draws, 1))
+        return Outputs(counts.argmax(1), counts)
+
+
+@pytest.mark.parametrize("claim", [1.0, 8.0])
+def test_forgotten_noise_is_a_violation_within_24_pairs(
+    rows: Context, leaky: Scripted, tmp_path: Path, claim: float
+) -> None:
+    """By answers alone, in contexts on edge; it took 25 pairs at claim 8."""
+    mechanism = ForgottenNoise.calibrated(claim, 1e-5, partitions=10)
+    spec = make_spec({"pairs": 24, "epsilon": claim, "access": "black_box", "simulations": 1000})
+    ready = prepare(spec, leaky, rows=rows, handed=Handed(mechanism=mechanism, task=TASK))
+    assert run_audit(ready, tmp_path)[0].verdict == "violation"
+
+
 def test_fresh_noise_is_no_violation(rows: Context, leaky: Scripted, tmp_path: Path) -> None:
     """One seeded audit; the defects above are rejected by the same one."""
     result = audited(rows, leaky, tmp_path, FreshNoise)
