@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from itertools import product
 
 import numpy as np
@@ -89,8 +89,14 @@ COUNTED: dict[str, Bound] = {
     "unconditional eps": lambda x, y, n, d: unconditional_bound(x, n - x, y, n - y, d),
     "accuracy_bound eps": lambda x, y, n, d: accuracy_bound(x + n - y, 2 * n, d).epsilon,
     "gdp mu": lambda x, y, n, d: gdp(x, n - x, y, n - y, max(d, LEAST)).mu,
-    "unconditional mu": lambda x, y, n, d: unconditional_mu(x, n - x, y, n - y, max(d, LEAST)).mu,
+    "unconditional mu": lambda x, y, n, d: _unconditional_mu(x, y, n),
 }
+
+
+@lru_cache(maxsize=10_000)
+def _unconditional_mu(tp: int, fp: int, pairs: int) -> float | None:
+    """Of each pair of counts once: it does not depend on delta."""
+    return unconditional_mu(tp, pairs - tp, fp, pairs - fp).mu
 
 
 def exact_cells(pairs: int, delta: float) -> Iterator[Cell]:
