@@ -172,7 +172,8 @@ def said_no(*prompt: Any) -> Any:
 
 def prepared(rows: Context, model: Scripted, **options: Any) -> Prepared:
     given = {"mechanism": "report_noisy_max", "access": "black_box", "epsilon": 4, **options}
-    return prepare(make_spec({"simulations": 0, "pairs": 20, **given}), model, rows=rows)
+    spec = make_spec({"simulations": 0, "pairs": 20, **given})
+    return prepare(spec, model, rows=rows, handed=Handed(task=TASK))
 
 
 @pytest.mark.parametrize(
@@ -251,8 +252,8 @@ def audited(
     rows: Context, model: Scripted, out: Path, mechanism: ReportNoisyMax, **options: Any
 ) -> AuditResult:
     return leakbound.audit(
-        rows, mechanism=mechanism, model=model, access="black_box", out=out, simulations=1000,
-        **options,
+        rows, mechanism=mechanism, model=model, task=TASK, access="black_box", out=out,
+        simulations=1000, **options,
     )  # fmt: skip
 
 
@@ -333,7 +334,7 @@ def test_a_model_that_ignores_the_second_text_is_named(
     result = leakbound.audit(
         HALF, mechanism=ReportNoisyMax.calibrated(4.0, DELTA, 10), query=EitherText(SECOND),
         model=Scripted(model, name=model.__name__), access="black_box", epsilon=4.0, pairs=60,
-        shots=10, simulations=1000, out=tmp_path,
+        shots=10, simulations=1000, task=TASK, out=tmp_path,
     )  # fmt: skip
     assert result.counts["background_copies"] == 0
     assert ((result.bound.epsilon or 0) > 0.05) == answered
