@@ -18,11 +18,16 @@ from leakbound.tasks.sources import SourceRow, source_rows
 __all__ = ["LEDGER", "Accounts", "accounts_options", "ledger_key_option"]
 
 LEDGER = "leakbound-ledger.sqlite"
-ledger_key_option = click.option(
-    "--ledger-key", type=click.Path(path_type=Path), default=None,
-    help="secret and high-water mark of the ledger, on another disk if you can [default: LEDGER.key"
-    "; for PostgreSQL leakbound-ledger.key]",
-)  # fmt: skip
+
+
+def ledger_key_option(function: Callable[..., object]) -> Callable[..., object]:
+    """--ledger-key."""
+    text = ("secret and high-water mark of the ledger, on another disk if you can [default: "
+            "LEDGER.key; for PostgreSQL leakbound-ledger.key]")  # fmt: skip
+    path = click.Path(path_type=Path)
+    return click.option("--ledger-key", type=path, default=None, help=text)(function)
+
+
 OPTIONS = (
     click.option("--dataset", default=DATASET, show_default=True,
                  help="name of the data set; the budget is for all answers from it"),

@@ -15,6 +15,7 @@ from leakbound.privacy import Guarantee, NonPrivate, leaves
 from leakbound.serving.ledger import tables
 from leakbound.serving.ledger.keys import KeyFile, Mark, keyed
 from leakbound.serving.ledger.postgres import PostgresStorage
+from leakbound.serving.ledger.prices import composed_epsilon, from_json, to_json
 from leakbound.serving.ledger.storage import Database, SqliteStorage, Storage, unusable
 from leakbound.serving.ledger.units import (
     ACCURACY,
@@ -22,9 +23,6 @@ from leakbound.serving.ledger.units import (
     Unlimited,
     affordable_answers,
     choose_unit,
-    composed_epsilon,
-    from_json,
-    to_json,
     unit_named,
 )
 

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from leakbound._install import install_hint
 from leakbound.errors import LeakboundError, StoreError, UsageError
-from leakbound.serving.ledger.storage import WAIT, Database, Value, unusable
+from leakbound.serving.ledger.storage import WAIT, Database, SqlValue, unusable
 
 if TYPE_CHECKING:
     from typing import LiteralString
@@ -35,7 +35,7 @@ class PostgresDatabase:
     def __init__(self, connection: psycopg.Connection) -> None:
         self._connection = connection
 
-    def run(self, sql: str, values: Sequence[Value] = ()) -> list[tuple[Value, ...]]:
+    def run(self, sql: str, values: Sequence[SqlValue] = ()) -> list[tuple[SqlValue, ...]]:
         """Run one statement.
 
         Args:
@@ -48,7 +48,7 @@ class PostgresDatabase:
         cursor = self._connection.execute(_placeholders(sql), tuple(values))
         return cursor.fetchall() if cursor.description else []
 
-    def run_each(self, sql: str, rows: Sequence[Sequence[Value]]) -> None:
+    def run_each(self, sql: str, rows: Sequence[Sequence[SqlValue]]) -> None:
         """Run one statement for each of several rows of values.
 
         Args:

@@ -12,16 +12,16 @@ from typing import Protocol, TypeAlias
 
 from leakbound.errors import LeakboundError, StoreError
 
-__all__ = ["WAIT", "Database", "SqliteStorage", "Storage", "Value", "unusable"]
+__all__ = ["WAIT", "Database", "SqliteStorage", "Storage", "SqlValue", "unusable"]
 
-Value: TypeAlias = str | int | float
+SqlValue: TypeAlias = str | int | float
 WAIT = 60.0  # seconds to wait for another process: a spend takes milliseconds
 
 
 class Database(Protocol):
     """One transaction."""
 
-    def run(self, sql: str, values: Sequence[Value] = ()) -> list[tuple[Value, ...]]:
+    def run(self, sql: str, values: Sequence[SqlValue] = ()) -> list[tuple[SqlValue, ...]]:
         """Run one statement.
 
         Args:
@@ -32,7 +32,7 @@ class Database(Protocol):
             The rows that it gives; none where it gives none.
         """
 
-    def run_each(self, sql: str, rows: Sequence[Sequence[Value]]) -> None:
+    def run_each(self, sql: str, rows: Sequence[Sequence[SqlValue]]) -> None:
         """Run one statement for each of several rows of values.
 
         Args:
@@ -105,7 +105,7 @@ class SqliteDatabase:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
 
-    def run(self, sql: str, values: Sequence[Value] = ()) -> list[tuple[Value, ...]]:
+    def run(self, sql: str, values: Sequence[SqlValue] = ()) -> list[tuple[SqlValue, ...]]:
         """Run one statement.
 
         Args:
@@ -117,7 +117,7 @@ class SqliteDatabase:
         """
         return self._connection.execute(sql, tuple(values)).fetchall()
 
-    def run_each(self, sql: str, rows: Sequence[Sequence[Value]]) -> None:
+    def run_each(self, sql: str, rows: Sequence[Sequence[SqlValue]]) -> None:
         """Run one statement for each of several rows of values.
 
         Args:

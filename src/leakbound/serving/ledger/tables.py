@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from leakbound.errors import StoreError
-from leakbound.serving.ledger.storage import Database, SqliteStorage, Storage, Value
+from leakbound.serving.ledger.storage import Database, SqliteStorage, SqlValue, Storage
 
 __all__ = [
     "VERSION", "GivenAnswer", "add_answer", "charge", "dataset", "fill", "given", "guarantees",
@@ -260,7 +260,7 @@ def given(db: Database, last: int | None = None) -> list[GivenAnswer]:
     return [_answer(row) for row in db.run(sql, (0 if last is None else head(db) - last,))]
 
 
-def _answer(row: tuple[Value, ...]) -> GivenAnswer:
+def _answer(row: tuple[SqlValue, ...]) -> GivenAnswer:
     number, name, guarantee, price, records, left_out, at = row
     return GivenAnswer(
         int(number), str(name), str(guarantee), float(price), int(records), int(left_out), str(at)

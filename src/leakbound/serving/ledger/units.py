@@ -8,11 +8,9 @@ number of which is fixed beforehand.
 
 from __future__ import annotations
 
-import json
 import math
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 from leakbound.errors import UsageError
@@ -26,9 +24,7 @@ from leakbound.privacy import (
     Guarantee,
     NonPrivate,
     PureDP,
-    Subsampled,
     calibrate_gaussian,
-    compose,
     gdp_epsilon,
     leaves,
     renyi_epsilon,
@@ -37,104 +33,19 @@ from leakbound.privacy import (
     zcdp_epsilon,
     zcdp_rho,
 )
+from leakbound.serving.ledger.prices import composed_epsilon, from_json, to_json
 
 __all__ = [
     "ACCURACY", "Unit", "affordable_answers", "choose_unit", "composed_epsilon", "from_json",
     "to_json", "unit_named",
 ]  # fmt: skip
 
-Kept = (
-    ApproxDP | BoundedRange | DiscreteGaussian | Gaussian | NonPrivate | PureDP | RDP | Subsampled
-    | ZCDP
-)  # fmt: skip
-KINDS: dict[str, type[Kept]] = {
-    kind.__name__: kind
-    for kind in (
-        ApproxDP,
-        BoundedRange,
-        DiscreteGaussian,
-        Gaussian,
-        NonPrivate,
-        PureDP,
-        RDP,
-        ZCDP,
-        Subsampled,
-    )
-}
 # relative accuracy of the accounting: calibrating to an epsilon and reading it back differ by less
 ACCURACY = 1e-9
 TINY = 1e-300  # in the place of a price of 0, which no division takes
 # Equal answers are counted up to this number, to 1 in FINE: a composition of subsampled Gaussians
 # takes up to a second, and this search looks at a dozen of them.
 MOST_EQUAL, FINE = 1 << 12, 128
-
-
-def to_json(guarantee: Guarantee) -> str:
-    """A guarantee as JSON, by kinds and public fields.
-
-    Args:
-        guarantee: What an answer costs.
-
-    Returns:
-        A list of its leaves.
-
-    Raises:
-        UsageError: If a leaf is of a kind that cannot be read back.
-    """
-    found = [
-        {"kind": type(part).__name__, **asdict(part)} for part in map(_kept, leaves(guarantee))
-    ]
-    return json.dumps(found, sort_keys=True)
-
-
-def from_json(text: str) -> Guarantee:
-    """The guarantee that `to_json` wrote.
-
-    Args:
-        text: JSON.
-
-    Returns:
-        The guarantee.
-    """
-    return compose([KINDS[part.pop("kind")](**part) for part in json.loads(text)])
-
-
-def _kept(part: Guarantee) -> Kept:
-    """A guarantee of a kind that the ledger knows how to read back."""
-    kind = KINDS.get(type(part).__name__)
-    if kind is None or not isinstance(part, Kept) or type(part) is not kind:
-        raise UsageError(
-            f"the ledger cannot keep a guarantee of the kind {type(part).__name__}; it must be one "
-            f"of {', '.join(KINDS)} or a composition of them. State the guarantee as one of these."
-        )
-    return part
-
-
-def composed_epsilon(counts: Sequence[tuple[Guarantee, int]], delta: float) -> float:
-    """epsilon(delta) of several answers of each of several guarantees.
-
-    Args:
-        counts: Guarantees, and the number of answers of each.
-        delta: Failure probability in [0, 1).
-
-    Returns:
-        epsilon; 0 of no answer.
-    """
-    parts = [part for guarantee, times in counts for part in leaves(guarantee) * times]
-    return compose(_merged(parts)).epsilon(delta) if parts else 0.0
-
-
-def _merged(parts: list[Guarantee]) -> list[Guarantee]:
-    """Subsampled Gaussians of one noise and rate as one guarantee of all their steps.
-
-    This holds because each answer draws fresh samples.
-    """
-    steps: Counter[tuple[float, float]] = Counter()
-    for part in parts:
-        if isinstance(part, Subsampled):
-            steps[part.sigma, part.rate] += part.steps
-    rest = [part for part in parts if not isinstance(part, Subsampled)]
-    return rest + [Subsampled(sigma, rate, total) for (sigma, rate), total in steps.items()]
 
 
 class Unit(Protocol):
