@@ -10,14 +10,16 @@ import click
 from leakbound.auditing import prepare
 from leakbound.auditing.plan import Plan, plan
 from leakbound.auditing.prepare import open_models
+from leakbound.auditing.verdict import Claim
 from leakbound.cli.endpoint_options import endpoint_options
 from leakbound.cli.options import SETTINGS, spec_from, spec_options
 from leakbound.models import Endpoint
 from leakbound.stats import Assumption, Power, cut
-from leakbound.stats.power import Leak
+from leakbound.stats.power import PERFECT, Leak
 
-__all__ = ["command"]
+__all__ = ["command", "described"]
 
+RATES = "--assume-hit, --assume-false-alarm"
 LEAKS: dict[Leak, str] = {
     "randomised_response": "a system that leaks like randomised response",
     "small_noise": "a mechanism whose noise is too small",
@@ -38,8 +40,7 @@ def command(
     prepared = prepare(
         spec_from(config, assignments, flags), opener=partial(open_models, endpoint=endpoint)
     )
-    decision = prepared.spec.decision
-    click.echo(_described(plan(prepared), decision.epsilon, decision.delta))
+    click.echo(described(plan(prepared), prepared.claim))
     for warning in prepared.warnings:
         click.echo(f"Warning: {warning}")
     return 0
@@ -52,14 +53,23 @@ def _cost(most: float | None) -> str:
     return f"at most ${ceil(most * 1e4) / 1e4:.4f}, retries not counted"
 
 
-def _described(p: Plan, epsilon: float, delta: float) -> str:
+def described(p: Plan, claim: Claim) -> str:
+    """A plan as a terminal shows it.
+
+    Args:
+        p: The plan.
+        claim: What is claimed of all outputs that a trial sees.
+
+    Returns:
+        Some lines.
+    """
     lines = [
         f"{p.pairs} pairs, {p.model_calls} model calls (cost: {_cost(p.cost)})",
         f"under test: {p.tested}, by {p.estimator}",
         (
             "largest certifiable: a perfect attack certifies at most ε = "
             f"{cut(p.largest_epsilon)} at δ = "
-            f"{delta:g}, or μ = {cut(p.largest_mu, 3)}"
+            f"{claim.delta:g}, or μ = {cut(p.largest_mu, 3)}"
         ),
     ]
     if p.background_copies:
@@ -78,7 +88,7 @@ def _described(p: Plan, epsilon: float, delta: float) -> str:
             f"to reject what is tested, a perfect attack needs {p.pairs_needed} tested pairs at "
             "least"
         )
-    return "\n".join([*lines, *_powers(p, epsilon)])
+    return "\n".join([*lines, *_powers(p, claim.epsilon)])
 
 
 def _powers(p: Plan, epsilon: float) -> list[str]:
@@ -96,9 +106,14 @@ def _powers(p: Plan, epsilon: float) -> list[str]:
 
 def _assumed(assumption: Assumption) -> str:
     """The assumption of a power, in words."""
+    if assumption == PERFECT:
+        return (
+            "if the model notices every canary and raises no false alarm, which is the best case "
+            f"({RATES}):"
+        )
     return (
-        f"if the model notices a canary with probability {assumption.hit:g} (--assume-hit) and "
-        f"raises a false alarm with {assumption.false_alarm:g} (--assume-false-alarm):"
+        f"if the model notices a canary with probability {assumption.hit:g} and raises a false "
+        f"alarm with probability {assumption.false_alarm:g} ({RATES}):"
     )
 
 

@@ -182,7 +182,7 @@ def _assuming(result: AuditResult) -> str:
     alarm = result.spec.get("assume_false_alarm", 0.0)
     return (
         f", if the model notices a canary with probability {hit:g} and raises a false alarm with "
-        f"{alarm:g}"
+        f"probability {alarm:g}"
     )
 
 

@@ -156,13 +156,9 @@ def unconditional_mu(
 
 
 def unconditional_power(
-    pairs: int,
-    true_epsilon: float,
-    epsilon: float,
-    delta: float = 0.0,
-    confidence: float = 0.95,
+    pairs: int, true_epsilon: float, epsilon: float, delta: float = 0.0, confidence: float = 0.95,
     assumption: Assumption = PERFECT,
-) -> float:
+) -> float:  # fmt: skip
     """Probability that `unconditional` rejects a claim.
 
     The system is taken to leak as randomised response does, and the model to notice canaries as

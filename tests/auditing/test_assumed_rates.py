@@ -1,0 +1,144 @@
+"""How often a model notices canaries is assumed, or read from a pilot, by plan, result and gate."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leakbound.auditing import AuditResult, make_spec, prepare, run_audit
+from leakbound.auditing.plan import plan
+from leakbound.auditing.prepare import Handed, Prepared
+from leakbound.cli.options import overrides
+from leakbound.cli.plan_command import described
+from leakbound.errors import UsageError
+from leakbound.gating.gate import Gate, check_gate
+from leakbound.gating.rates import pilot_rates
+from leakbound.models import Counted, Embed, Scripted
+from leakbound.models.cache import Answers, Cached
+from leakbound.models.wrappers import WithEmbedder, Wrapper
+from leakbound.stats import Assumption
+from leakbound.tasks import Example, Task
+
+DATA = tuple(Example(f"row {i}", "ab"[i % 2]) for i in range(40))
+NAMED = Handed(task=Task("rows", ("a", "b")))
+WEAK = {"assume_hit": 0.6, "assume_false_alarm": 0.05}
+
+
+def often(prompt: str) -> str:
+    """Sees a canary that stands in the context three times, and no single one."""
+    return "yes" if prompt.count(prompt.split('"')[-2]) > 3 else "no"
+
+
+def tells(prompt: str) -> str:
+    return "yes" if prompt.count(prompt.split('"')[-2]) > 1 else "no"
+
+
+def prepared(model: Any = None, **options: Any) -> Prepared:
+    spec = make_spec({"shots": 10, "simulations": 2_000, "pairs": 40, **options})
+    return prepare(spec, model or Scripted(complete=often), rows=DATA, handed=NAMED)
+
+
+@pytest.fixture(scope="module")
+def pilot(tmp_path_factory: pytest.TempPathFactory) -> AuditResult:
+    return run_audit(prepared(Scripted(complete=tells)), tmp_path_factory.mktemp("pilot"))[0]
+
+
+@pytest.mark.parametrize("mechanism", ["few_shot", "report_noisy_max"])
+def test_the_plan_and_the_result_state_the_power_of_the_assumed_model(
+    mechanism: str, tmp_path: Path
+) -> None:
+    """Against a Gaussian guarantee it was 1.00 whatever the model sees."""
+    perfect, weak = prepared(mechanism=mechanism), prepared(mechanism=mechanism, **WEAK)
+    best, worst = dict(plan(perfect).power)[4.0], dict(plan(weak).power)[4.0]
+    assert worst.chance < best.chance == 1.0
+    assert plan(weak).assumption == Assumption(0.6, 0.05)
+    model = Counted(Scripted(complete=often))
+    first, _ = run_audit(prepared(model, mechanism=mechanism), tmp_path)
+    calls = model.calls
+    second, _ = run_audit(prepared(model, mechanism=mechanism, **WEAK), tmp_path)
+    assert model.calls == calls  # an assumption changes no question
+    assert dict(second.power)[4.0] <= worst.safe < dict(first.power)[4.0] <= best.safe
+    if mechanism == "few_shot":
+        assert check_gate(first, Gate(1.0, min_power=0.9, factor=4)).outcome == "passed"
+        why = check_gate(second, Gate(1.0, min_power=0.9, factor=4)).why
+        assert "notices a canary with probability 0.6 and raises a false alarm with " in why
+
+
+def test_a_pilot_gives_the_ends_of_its_intervals_that_are_worse(pilot: AuditResult) -> None:
+    found = pilot_rates(pilot)
+    assert 0.9 < found.hit < 0.95  # 40 of 40, at 97.5 %: 0.912
+    assert 0.05 < found.false_alarm < 0.1
+    assert pilot_rates(pilot, 0.5).hit > found.hit
+
+
+def test_a_pilot_is_given_by_its_folder(pilot: AuditResult, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "record.json").write_text(pilot.to_json())
+    found = pilot_rates(pilot)
+    keys = overrides((), {"pilot": folder, "pairs": 30})
+    assert keys == {
+        "pairs": 30, "assume_hit": found.hit, "assume_false_alarm": found.false_alarm,
+    }  # fmt: skip
+    with pytest.raises(UsageError, match="leave out --pilot"):
+        overrides((), {"pilot": folder, "assume_hit": 0.5})
+
+
+def test_a_pilot_whose_noise_hides_the_model_is_refused(tmp_path: Path) -> None:
+    noisy, _ = run_audit(prepared(mechanism="report_noisy_max", pairs=10), tmp_path)
+    with pytest.raises(UsageError, match="give a run of few_shot, with as many --shots as a part"):
+        pilot_rates(noisy)
+
+
+def test_a_pilot_that_ended_early_is_refused(tmp_path: Path) -> None:
+    early, _ = run_audit(prepared(Scripted(complete=tells), stop_when_rejected=True), tmp_path)
+    assert early.counts["pairs"] < 40
+    with pytest.raises(UsageError, match="without --stop-when-rejected"):
+        pilot_rates(early)
+
+
+def test_the_plan_prints_assumption_and_interval() -> None:
+    weak = prepared(**WEAK)
+    text = described(plan(weak), weak.claim)
+    assert (
+        "if the model notices a canary with probability 0.6 and raises a false alarm with "
+        "probability 0.05 (--assume-hit, --assume-false-alarm):"
+    ) in text
+    assert "by 200 simulated audits)" in text
+    exact = prepared(estimator="clopper_pearson")
+    thrice = prepared(answers=3)
+    assert "true ε = 12 " in described(plan(thrice), thrice.claim)  # of all that a trial sees
+    assert "(exact)" in described(plan(exact), exact.claim)
+    with pytest.raises(UsageError, match=r"assume_hit is 1\.5; it must be less than or equal to 1"):
+        prepared(assume_hit=1.5)
+
+
+@pytest.mark.parametrize(("given", "meant"), [(95, "0.95"), (99.9, "0.999"), (5, "0.05")])
+def test_a_confidence_in_per_cent_gets_a_hint(given: float, meant: str) -> None:
+    with pytest.raises(UsageError, match=rf"above 0 and below 1. Did you mean {meant}\?"):
+        make_spec({"confidence": given})
+
+
+class Priced(Wrapper):
+    """A model at a dollar a request."""
+
+    def most_cost(self, requests: Any) -> float | None:
+        return float(len(requests))
+
+    def answer(self, requests: Any, /) -> list[Any]:
+        return self.model.answer(requests)
+
+
+def test_a_plan_knows_the_cost_through_a_cache_and_an_embedder(tmp_path: Path) -> None:
+    """The cost was unknown wherever a wrapper stood around the priced model."""
+    pytest.importorskip("cryptography")
+    model = Priced(Scripted(complete=often))
+    cached = Cached(model, Answers(tmp_path / "answers.sqlite"))
+    assert plan(prepared(cached)).cost == plan(prepared(model)).cost == 96.0
+    assert plan(prepared(Scripted(complete=often))).cost is None
+    embedded = WithEmbedder(cached, Scripted(complete=often))
+    assert embedded.most_cost([Embed("a"), Embed("b")]) == 0.0
+    assert WithEmbedder(cached, model).most_cost([Embed("a"), Embed("b")]) == 2.0
+    assert WithEmbedder(Scripted(complete=often), model).most_cost([Embed("a")]) is None
