@@ -1,0 +1,109 @@
+"""A record whose budget is spent leaves an empty slot: nothing else changes, no client is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leakbound.errors import UsageError
+from leakbound.mechanisms import MECHANISMS, ReportNoisyMax
+from leakbound.models import Scripted
+from leakbound.privacy import ApproxDP, PureDP
+from leakbound.serving import PrivateICL
+from leakbound.serving.ledger import Ledger, record_names
+from leakbound.tasks import EMPTY_SLOT, Example, Job, Query, Task
+
+TASK = Task("t", ("plain", "odd"))
+ROWS = tuple(Example(f"row {i}.", ("plain", "odd")[i % 2]) for i in range(4))
+IDS = ("a", "b", "c", "d")
+MANY = tuple(Example(f"row {i}.", ("plain", "odd")[i % 2]) for i in range(20))
+SAMPLED = {"sigma": 1.0, "rate": 0.5, "subsamples": 3}  # its calibration takes seconds
+
+
+def served(ledger: Ledger, prompts: list[str], dataset: str) -> PrivateICL:
+    def complete(prompt: str) -> str:
+        prompts.append(prompt)
+        return "plain"
+
+    mechanism = ReportNoisyMax.calibrated(1.0, 1e-5, 2)
+    model = Scripted(complete=complete, name="watched")
+    return PrivateICL(mechanism, ROWS, TASK, model, ledger, dataset=dataset, record_ids=IDS)
+
+
+def test_spent_records_are_shown_to_no_model_and_partitions_stay(tmp_path: Path) -> None:
+    """Rows 0 and 2 are one partition, which answers without an example."""
+    ledger, prompts = Ledger(tmp_path / "ledger", 1.0, 1e-5), []
+    price = ReportNoisyMax.calibrated(1.0, 1e-5, 2).guarantee
+    ledger.spend(record_names(ROWS[::2], IDS[::2]), price, "before")
+    first = served(ledger, prompts, "mail").answer("what")
+    shown = [prompt for prompt in prompts if "row" in prompt]
+    assert len(shown) == 1
+    assert "row 1." in shown[0]
+    assert "row 3." in shown[0]
+    fresh = served(Ledger(tmp_path / "fresh", 1.0, 1e-5), [], "mail").answer("what")
+    assert (first.spent, first.remaining) == (fresh.spent, fresh.remaining)
+
+
+def test_all_records_spent_still_answers(tmp_path: Path) -> None:
+    ledger, prompts = Ledger(tmp_path / "ledger", 1.0, 1e-5), []
+    served(ledger, [], "mail").answer("what")
+    assert served(ledger, prompts, "mail again").answer("what").text
+    assert prompts
+    assert not any("row" in prompt for prompt in prompts)
+
+
+def test_a_changed_row_keeps_its_account_by_its_id(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger", 1.0, 0.0)
+    changed = (Example("rewritten", "odd"), *ROWS[1:])
+    assert ledger.spend(record_names(ROWS, IDS), PureDP(1.0), "monday").takes_part == (True,) * 4
+    assert (
+        ledger.spend(record_names(changed, IDS), PureDP(1.0), "tuesday").takes_part == (False,) * 4
+    )
+    by_content = ledger.spend(record_names(changed), PureDP(1.0), "wednesday")
+    assert by_content.takes_part == (True,) * 4
+
+
+def test_equal_rows_without_ids_have_accounts_of_their_own(tmp_path: Path) -> None:
+    names = record_names((ROWS[0], ROWS[1], ROWS[0]))
+    assert len(set(names)) == 3
+    assert names[0] == record_names((ROWS[1], ROWS[0]))[1]
+
+
+@pytest.mark.parametrize("name", sorted(MECHANISMS))
+@pytest.mark.parametrize("query", [Query("what"), Query("what", free=True)])
+def test_every_mechanism_asks_the_same_of_a_context_with_empty_slots(
+    name: str, query: Query
+) -> None:
+    """As many requests, each of the same kind; none holds a trace of an empty block."""
+    kind: Any = MECHANISMS[name]
+    sampled = name == "subsample_average"
+    mechanism = kind(**SAMPLED) if sampled else kind.for_claim(4.0, 1e-5)
+    try:
+        full = mechanism.requests(TASK, Job(MANY, query), 0)
+    except UsageError:
+        pytest.skip("answers no such query")
+    slots = tuple(EMPTY_SLOT if i % 3 else row for i, row in enumerate(MANY))
+    found = mechanism.requests(TASK, Job(slots, query), 0)
+    assert [type(one) for one in found] == [type(one) for one in full]
+    blank = TASK.block(EMPTY_SLOT)
+    prompts = [str(value) for one in found for value in vars_of(one).values()]
+    assert not any(str(blank) in text for text in prompts)
+    assert mechanism.voters(len(slots)) == mechanism.voters(len(MANY))
+
+
+def vars_of(request: Any) -> dict[str, Any]:
+    return {name: getattr(request, name) for name in request.__dataclass_fields__}
+
+
+@pytest.mark.parametrize("poor", [0, 1, 4])
+def test_no_client_learns_who_is_left_out(tmp_path: Path, poor: int) -> None:
+    """Whatever is public of a spend is the same, however many records can pay."""
+    ledger = Ledger(tmp_path / "ledger", 2.0, 1e-5)
+    names = record_names(ROWS, IDS)
+    ledger.spend(names[:poor], ApproxDP(2.0, 1e-5), "elsewhere")
+    paid = ledger.spend(names, ApproxDP(1.0, 5e-6), "mail")
+    assert paid.takes_part == (False,) * poor + (True,) * (4 - poor)
+    assert (paid.state.epsilon, paid.state.answers) == (1.0, 1)
+    assert ledger.answers_left(ApproxDP(1.0, 5e-6), "mail") == 1
