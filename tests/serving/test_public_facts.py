@@ -20,7 +20,7 @@ from leakbound.models import Scripted, open_model
 from leakbound.models.wrappers import Counted
 from leakbound.serving import PrivateICL
 from leakbound.serving.ledger import Ledger
-from leakbound.tasks import Example, Manifest, Task
+from leakbound.tasks import Example, PublicManifest, Task
 
 SECRET = "the patient is Ada Quince"
 LABELS = ("urgent", "other")
@@ -201,9 +201,9 @@ def test_the_digest_names_every_public_fact_and_no_private_one(tmp_path: Path) -
 
 def test_the_window_is_that_of_the_model_inside_all_wrappers() -> None:
     inner = Scripted(complete=lambda prompt: "x", window=77)
-    assert Manifest.of(MAIL, ReportNoisyMax(1.0), Counted(Counted(inner))).window == 77
+    assert PublicManifest.of(MAIL, ReportNoisyMax(1.0), Counted(Counted(inner))).window == 77
     pytest.importorskip("torch")
-    assert Manifest.of(MAIL, ReportNoisyMax(1.0), open_model("pocket")).window == 2048
+    assert PublicManifest.of(MAIL, ReportNoisyMax(1.0), open_model("pocket")).window == 2048
 
 
 def test_the_record_of_an_audit_holds_the_digest(tmp_path: Path) -> None:
@@ -213,4 +213,4 @@ def test_the_record_of_an_audit_holds_the_digest(tmp_path: Path) -> None:
         mechanism="few_shot", simulations=0, controls=0, out=tmp_path,
     )  # fmt: skip
     mechanism = leakbound.mechanisms.FewShot()
-    assert result.provenance["manifest"] == Manifest.of(MAIL, mechanism, model).digest
+    assert result.provenance["manifest"] == PublicManifest.of(MAIL, mechanism, model).digest

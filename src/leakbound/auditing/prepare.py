@@ -24,7 +24,7 @@ from leakbound.auditing.design import Pair, Pairs, design, relation_of
 from leakbound.auditing.exact_scores import known_scores, simulated_draws
 from leakbound.auditing.folder import run_folder
 from leakbound.auditing.post_hoc import collection_settings
-from leakbound.auditing.rows import load_data, public_task, require_public, task_of
+from leakbound.auditing.rows import public_task, require_public, rows_and_task
 from leakbound.auditing.spec import AuditSpec
 from leakbound.auditing.state_check import repeated_share
 from leakbound.auditing.store import Settings, run_id
@@ -37,7 +37,7 @@ from leakbound.models.address import is_address
 from leakbound.privacy import Gaussian, Guarantee, NonPrivate, self_compose
 from leakbound.stats import Assumption, ThresholdRule
 from leakbound.systems import SystemMechanism
-from leakbound.tasks import Context, Example, Manifest, Mechanism, Task, require_mechanism
+from leakbound.tasks import Context, Example, Mechanism, PublicManifest, Task, require_mechanism
 from leakbound.tasks.datasets import fingerprint
 
 __all__ = ["Handed", "Prepared", "open_models", "prepare"]
@@ -75,9 +75,9 @@ class Prepared:
     inferred: bool = False
 
     @property
-    def public(self) -> Manifest:
+    def public(self) -> PublicManifest:
         """The public facts that were fixed before a row was read."""
-        return Manifest.of(self.task, self.mechanism, self.model)
+        return PublicManifest.of(self.task, self.mechanism, self.model)
 
     @property
     def rule(self) -> ThresholdRule:
@@ -253,7 +253,7 @@ def prepare(
     mechanism = require_mechanism(given.mechanism or build_mechanism(spec))
     fixed = given.task or public_task(spec.design, given.rows is not None)
     require_public(fixed, mechanism)
-    data, task = _rows(spec, given)
+    data, task = rows_and_task(spec.design, given.rows, given.task)
     attack = build_attack(spec.attack, mechanism, given)
     opened = _model(spec, given, mechanism, opener)
     attack = replace(attack, canary=attack.canary.fit(data, _tokenizer(opened)))
@@ -278,17 +278,6 @@ def _named(handed: Handed, spec: AuditSpec) -> tuple[str, ...]:
     model, address = handed.model, spec.system.model
     named = model is not None and model.name == address and is_address(address)
     return tuple(name for name in handed.names() if not (named and name == "model"))
-
-
-def _rows(spec: AuditSpec, handed: Handed) -> tuple[Context, Task]:
-    if handed.rows is None:
-        rows, task = load_data(spec.design)
-    else:
-        if spec.design.data or spec.design.data_dir:
-            raise UsageError("rows are handed over, and data names others; leave one of them out.")
-        rows, fixed = handed.rows, handed.task or public_task(spec.design, True)
-        task = handed.task or task_of(handed.rows, spec.design.task, fixed)
-    return rows, handed.task or task
 
 
 def _model(

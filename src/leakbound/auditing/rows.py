@@ -18,7 +18,7 @@ from leakbound.tasks.named_tasks import NAMED_TASKS, NamedTask
 from leakbound.tasks.synthetic import HELP_DESK, help_desk
 from leakbound.tasks.synthetic_images import PSEUDO_NAMES, pseudo_names
 
-__all__ = ["load_data", "public_task", "require_public", "task_of"]
+__all__ = ["load_data", "public_task", "require_public", "rows_and_task", "task_of"]
 
 SYNTHETIC_ROWS = 400
 GENERATION = infer_task((), "generation")
@@ -54,6 +54,31 @@ def load_data(design: Design) -> tuple[Context, Task]:
             f"the task {design.task!r} needs data; give a file with --data, or --task help_desk."
         )
     return rows, task_of(rows, design.task, fixed)
+
+
+def rows_and_task(
+    design: Design, rows: Context | None = None, task: Task | None = None
+) -> tuple[Context, Task]:
+    """Rows and their task, where a caller may hand over either.
+
+    Args:
+        design: Where rows and task come from.
+        rows: Examples (PRIVATE); None for those that the design names.
+        task: A task; None for that of the design.
+
+    Returns:
+        Rows (PRIVATE) and task.
+
+    Raises:
+        UsageError: If rows are handed over and named.
+        DataError: If rows cannot be read, or their labels do not fit the task.
+    """
+    if rows is None:
+        rows, named = load_data(design)
+        return rows, task or named
+    if design.data or design.data_dir:
+        raise UsageError("rows are handed over, and data names others; leave one of them out.")
+    return rows, task or task_of(rows, design.task, public_task(design, own_rows=True))
 
 
 def public_task(design: Design, own_rows: bool = False) -> Task | None:

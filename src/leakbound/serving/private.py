@@ -20,8 +20,8 @@ from leakbound.tasks import (
     Context,
     Example,
     Job,
-    Manifest,
     Mechanism,
+    PublicManifest,
     Query,
     Task,
     as_context,
@@ -130,7 +130,7 @@ class PrivateICL:
     ) -> None:
         self.mechanism, self.task, self.model, self.ledger = mechanism, task, model, ledger
         self.name, self.longest, self._randbits = name, longest, randbits
-        self.manifest = Manifest.of(task, require_mechanism(mechanism), model, longest)
+        self.manifest = PublicManifest.of(task, require_mechanism(mechanism), model, longest)
         self._exhausted = False
         self._context = as_context(context)
         self.dataset, self._records = dataset, record_names(self._context, record_ids)

@@ -2,7 +2,7 @@
 
 from leakbound.stats import CategoricalLaw, GaussianLaw
 from leakbound.tasks.example import EMPTY_SLOT, Context, Example, as_context, present
-from leakbound.tasks.manifest import Manifest
+from leakbound.tasks.manifest import PublicManifest
 from leakbound.tasks.mechanism import (
     Access,
     AnyRequest,
@@ -34,7 +34,7 @@ __all__ = [
     "GaussianLaw",
     "GeneratedText",
     "Job",
-    "Manifest",
+    "PublicManifest",
     "Mechanism",
     "Outputs",
     "Query",

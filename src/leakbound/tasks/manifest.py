@@ -12,7 +12,7 @@ from leakbound.models.wrappers import innermost
 from leakbound.tasks.mechanism import Mechanism
 from leakbound.tasks.task import Task
 
-__all__ = ["Manifest"]
+__all__ = ["PublicManifest"]
 
 
 @runtime_checkable
@@ -23,7 +23,7 @@ class HasWindow(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Manifest:
+class PublicManifest:
     """Everything public that decides an answer, but for the query.
 
     Whoever knows the digest can check later that labels, prompt template, partitions, candidates
@@ -41,8 +41,8 @@ class Manifest:
         >>> from leakbound.mechanisms import ReportNoisyMax
         >>> from leakbound.models import Scripted
         >>> mail = Task("mail", ("work", "home"))
-        >>> one = Manifest.of(mail, ReportNoisyMax(2.0), Scripted(), 1000)
-        >>> other = Manifest.of(mail, ReportNoisyMax(2.0, partitions=5), Scripted(), 1000)
+        >>> one = PublicManifest.of(mail, ReportNoisyMax(2.0), Scripted(), 1000)
+        >>> other = PublicManifest.of(mail, ReportNoisyMax(2.0, partitions=5), Scripted(), 1000)
         >>> len(one.digest), one.digest == other.digest
         (64, False)
     """
