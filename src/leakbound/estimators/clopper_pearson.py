@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from leakbound.errors import UsageError
 from leakbound.estimators.base import Bounds, Estimator, Reads, TrialDesign, require_fixed_size
-from leakbound.estimators.error_counts import TrialLog, counted_pairs
+from leakbound.estimators.error_counts import TrialLog, counted_pairs, require_separate_threshold
 from leakbound.stats import (
-    BestOnSameData,
     Bonferroni,
     Estimate,
     Kind,
@@ -55,11 +53,7 @@ class ClopperPearson(Estimator):
             UsageError: If the audit may stop early, or the rule is the best threshold of the tests.
         """
         require_fixed_size(self, design)
-        if isinstance(design.rule, BestOnSameData):
-            raise UsageError(
-                "a threshold chosen on the tested trials carries no bound; use --threshold split "
-                "or bonferroni."
-            )
+        require_separate_threshold(design)
 
     def begin(self, design: TrialDesign) -> _Limits:
         """An observer that counts errors.

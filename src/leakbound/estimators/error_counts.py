@@ -10,7 +10,8 @@ from leakbound.errors import UsageError
 from leakbound.estimators.base import Observations, PairedScores, TrialDesign
 from leakbound.stats import BestOnSameData, Bonferroni, Fixed, best_threshold
 
-__all__ = ["ErrorCounts", "TrialLog", "counted_pairs", "require_one_threshold"]
+__all__ = ["ErrorCounts", "TrialLog", "counted_pairs", "require_one_threshold",
+           "require_separate_threshold"]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +145,18 @@ def require_one_threshold(name: str, design: TrialDesign) -> None:
             f"{name} reads the counts at one threshold, and the rule tries several; use "
             "--threshold split, or --estimator clopper_pearson."
         )
+    require_separate_threshold(design)
+
+
+def require_separate_threshold(design: TrialDesign) -> None:
+    """Refuse a threshold that is chosen on the trials which it is then tested on.
+
+    Args:
+        design: What is known beforehand.
+
+    Raises:
+        UsageError: If the rule is the best threshold of the tests.
+    """
     if isinstance(design.rule, BestOnSameData):
         raise UsageError(
             "a threshold chosen on the tested trials carries no bound; use --threshold split or "

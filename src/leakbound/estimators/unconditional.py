@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from leakbound.errors import UsageError
 from leakbound.estimators.base import Bounds, Estimator, Reads, TrialDesign, require_fixed_size
 from leakbound.estimators.clopper_pearson import limit_confidence
-from leakbound.estimators.error_counts import TrialLog, counted_pairs
-from leakbound.stats import BestOnSameData, Bonferroni, Estimate, Kind, Power, bonferroni
+from leakbound.estimators.error_counts import TrialLog, counted_pairs, require_separate_threshold
+from leakbound.stats import Bonferroni, Estimate, Kind, Power, bonferroni
 from leakbound.stats.unconditional import unconditional, unconditional_mu, unconditional_power
 
 __all__ = ["Unconditional"]
@@ -44,11 +43,7 @@ class Unconditional(Estimator):
             UsageError: If the audit may stop early, or the rule is the best threshold of the tests.
         """
         require_fixed_size(self, design)
-        if isinstance(design.rule, BestOnSameData):
-            raise UsageError(
-                "a threshold chosen on the tested trials carries no bound; use --threshold split "
-                "or bonferroni."
-            )
+        require_separate_threshold(design)
 
     def begin(self, design: TrialDesign) -> _Counts:
         """An observer that counts errors.
