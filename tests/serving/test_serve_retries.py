@@ -12,6 +12,7 @@ import httpx
 import pytest
 from services import ASK, CHAT, ROWS, TASK, TOKEN, private, running, send
 
+from leakbound.errors import TargetError
 from leakbound.mechanisms import ReportNoisyMax
 from leakbound.models import Scripted
 from leakbound.serving import AnswerLost, PrivateICL, ServiceState, Tenant, Tenants, application
@@ -166,6 +167,7 @@ def test_who_went_away_before_its_turn_is_not_charged(tmp_path: Path) -> None:
             await asyncio.sleep(0.3)
             with pytest.raises(httpx.ReadTimeout):
                 await client.post(CHAT, json=ASK, timeout=0.3)
+            await asyncio.sleep(0.2)  # its connection is closed
             gate.set()
             return (await first).status_code
 
@@ -192,6 +194,26 @@ def test_only_a_retry_gets_an_undelivered_answer_and_only_its_own(tmp_path: Path
     replies = [calls.answer(one) for one in asked]
     same = [reply.body["id"] == first.body["id"] for reply in replies]
     assert same == [False, False, False, True, False]
+
+
+def test_an_endpoint_that_is_down_costs_nothing_and_leaves_the_key_free(tmp_path: Path) -> None:
+    down = [True]
+
+    def sometimes(prompt: str) -> str:
+        if down[0]:
+            raise TargetError("connection refused at a private address")
+        return "odd"
+
+    served, state, tenant = private(tmp_path, 99.0, complete=sometimes), ServiceState(), "a" * 20
+    options: dict[str, Any] = {"tenants": Tenants([Tenant("a", tenant, answers=1)]), "state": state}
+    mine = {"authorization": f"Bearer {tenant}"}
+    (first,) = send(served, keyed("k", **mine), **options)
+    assert first.status_code == 503
+    assert "x-should-retry" not in first.headers
+    assert "private address" not in first.text
+    down[0] = False
+    (second,) = send(served, keyed("k", **mine), **options)
+    assert (second.status_code, served.state.answers) == (200, 1)
 
 
 class Losing(PrivateICL):

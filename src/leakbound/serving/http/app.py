@@ -18,7 +18,14 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from leakbound.serving.http.address import is_local
-from leakbound.serving.http.calls import Call, ServiceCalls, ServiceReply, refusal, request_digest
+from leakbound.serving.http.calls import (
+    NO_RETRY,
+    Call,
+    ServiceCalls,
+    ServiceReply,
+    refusal,
+    request_digest,
+)
 from leakbound.serving.http.fields import Payload
 from leakbound.serving.http.formats import FORMATS, AnswerFormat
 from leakbound.serving.http.state_file import ServiceState
@@ -118,7 +125,7 @@ class ServiceApp:
                 return await handle(request, found)
             except Exception as error:
                 LOG.error("a request failed: %s", type(error).__name__)
-                return _response(refusal(500, "the server could not answer."))
+                return _response(refusal(500, "the server could not answer.", NO_RETRY))
 
         return endpoint
 

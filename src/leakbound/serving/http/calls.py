@@ -14,7 +14,7 @@ import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from leakbound.errors import BudgetExhausted, LeakboundError, StoreError, TargetError, UsageError
 from leakbound.serving.http.conversation import query_text
@@ -25,7 +25,7 @@ from leakbound.serving.http.tenants import RequestRate, Tenant
 from leakbound.serving.private import AnswerLost, PrivateICL
 from leakbound.tasks import Query
 
-__all__ = ["Call", "ServiceCalls", "ServiceReply", "refusal", "request_digest"]
+__all__ = ["NO_RETRY", "Call", "ServiceCalls", "ServiceReply", "refusal", "request_digest"]
 
 LOG = logging.getLogger("leakbound.serving")
 ERROR_TYPES = {
@@ -40,10 +40,11 @@ ERROR_TYPES = {
     422: "idempotency_error",
     429: "rate_limit_error",
     500: "server_error",
+    503: "server_error",
 }  # as the OpenAI API names them
 NO_RETRY: Mapping[str, str] = {"x-should-retry": "false"}  # the official clients obey it
 SPENT = "the server could not answer; what was paid for it stays spent. Do not send it again."
-UNSPENT = "the server could not answer; nothing was spent."
+UNSPENT = "the server cannot answer now; nothing was spent, so it may be asked again."
 UNDELIVERED = 1000  # answers whose clients went away: about 1 MB
 UNDELIVERED_SECONDS = 600.0  # the official client gives up after ten minutes
 
@@ -78,12 +79,14 @@ class ServiceReply:
         body: The JSON object of the response.
         headers: Further headers.
         answer: The released answer, where there is one.
+        spent: Whether budget may have been spent.
     """
 
     status: int
     body: Payload
     headers: Mapping[str, str] = field(default_factory=dict)
     answer: ServedAnswer | None = None
+    spent: bool = False
 
 
 def request_digest(form: AnswerFormat, payload: Payload) -> str:
@@ -145,17 +148,18 @@ class ServiceCalls:
         Returns:
             200 with the answer. 400 for what cannot be served as asked, 409 and 422 for an
             idempotency key that is in use, 429 where a tenant asks too often, 403 where a budget
-            is spent: none of them costs anything. 500 where the answer failed.
+            is spent, 503 where the model or a store cannot be used: none of them costs anything.
+            500 where an answer failed that was paid for.
         """
         try:
             query, ignored = self._query(call)
             return self._once(call, query, ignored)
         except StoreError as error:
-            return self._failure(error, UNSPENT)
+            return self._unavailable(error)
         except LeakboundError as error:
             return refusal(400, str(error))
         except Exception as error:
-            return self._failure(error, UNSPENT)
+            return self._failure(error)
 
     def _query(self, call: Call) -> tuple[Query, tuple[str, ...]]:
         """The query, checked; and the fields that are ignored."""
@@ -199,7 +203,7 @@ class ServiceCalls:
         A key that cannot be stored stays begun, so a retry is not charged.
         """
         try:
-            if reply.answer is not None or reply.status == 500:
+            if reply.spent:
                 outcome = reply.answer.to_json() if reply.answer else ""
                 self.state.end(call.tenant.name, call.key, outcome)
             else:
@@ -215,7 +219,7 @@ class ServiceCalls:
             call: What was asked.
             reply: What it would have got. Refusals are not kept.
         """
-        if call.key or (reply.answer is None and reply.status != 500):
+        if call.key or not reply.spent:
             return
         self._undelivered[call.tenant.name, call.digest] = (time.monotonic(), reply)
         while len(self._undelivered) > UNDELIVERED:
@@ -247,7 +251,7 @@ class ServiceCalls:
         except (TargetError, UsageError) as error:
             return self._not_answered(error, number)
         except Exception as error:
-            return self._failure(error, SPENT)
+            return self._failure(error)
         served = ServedAnswer(
             secrets.token_hex(12),
             int(time.time()),
@@ -264,19 +268,28 @@ class ServiceCalls:
     def _not_answered(self, error: LeakboundError, number: int) -> ServiceReply:
         """What `PrivateICL.answer` raises: `AnswerLost` after the spend, others before it."""
         if isinstance(error, AnswerLost | StoreError):
-            return self._failure(error, SPENT)
+            return self._failure(error)
         self.state.refund(number)
-        return self._failure(error, UNSPENT)
+        return self._unavailable(error)
 
-    def _failure(self, error: Exception, sentence: str) -> ServiceReply:
+    def _failure(self, error: Exception) -> ServiceReply:
         """The reply is the same whatever failed: the type of an exception may depend on a row."""
-        cause = f" ({type(error.__cause__).__name__})" if error.__cause__ else ""
-        LOG.error("a request failed: %s%s", type(error).__name__, cause)
-        return refusal(500, sentence, NO_RETRY)
+        _log(error)
+        return replace(refusal(500, SPENT, NO_RETRY), spent=True)
+
+    def _unavailable(self, error: Exception) -> ServiceReply:
+        _log(error)
+        return refusal(503, UNSPENT)
+
+
+def _log(error: Exception) -> None:
+    """Types alone: a message may hold private text."""
+    cause = f" ({type(error.__cause__).__name__})" if error.__cause__ else ""
+    LOG.error("a request failed: %s%s", type(error).__name__, cause)
 
 
 def _released(call: Call, answer: ServedAnswer) -> ServiceReply:
-    return ServiceReply(200, call.format.body(answer, call.payload), {}, answer)
+    return ServiceReply(200, call.format.body(answer, call.payload), {}, answer, spent=True)
 
 
 def _finite(value: float) -> float | None:

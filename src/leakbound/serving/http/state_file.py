@@ -13,6 +13,7 @@ import os
 import sqlite3
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -80,13 +81,14 @@ class ServiceState:
         self._kept, self._seconds, self._clock = kept, seconds, clock
         self._lock = threading.Lock()
         self._db = self._open()
+        self._closing = weakref.finalize(self, self._db.close)
 
     def __repr__(self) -> str:
         return f"ServiceState({str(self.path) if self.path else None!r})"
 
     def close(self) -> None:
         """Close the file."""
-        self._db.close()
+        self._closing()
 
     # --- tenants
 
