@@ -11,11 +11,13 @@ from leakbound.auditing import prepare
 from leakbound.auditing.plan import Plan, plan
 from leakbound.auditing.prepare import open_models
 from leakbound.auditing.verdict import Claim
+from leakbound.cli.budget_lines import budget_line
 from leakbound.cli.endpoint_options import endpoint_options
 from leakbound.cli.options import SETTINGS, spec_from, spec_options
 from leakbound.models import Endpoint
 from leakbound.stats import Assumption, Power, cut
 from leakbound.stats.power import PERFECT, Leak
+from leakbound.tasks import Query
 
 __all__ = ["command", "described"]
 
@@ -40,7 +42,10 @@ def command(
     prepared = prepare(
         spec_from(config, assignments, flags), opener=partial(open_models, endpoint=endpoint)
     )
-    click.echo(described(plan(prepared), prepared.claim))
+    claim, cost = prepared.claim, prepared.mechanism.cost(prepared.task, Query("-"))
+    click.echo(described(plan(prepared), claim))
+    if line := budget_line(cost, claim.epsilon, claim.delta):
+        click.echo(line)
     for warning in prepared.warnings:
         click.echo(f"Warning: {warning}")
     return 0
