@@ -14,8 +14,9 @@ import click
 import yaml
 
 from leakbound._catalogue import option_types
-from leakbound.auditing import AuditSpec, load_result, load_spec
+from leakbound.auditing import AuditSpec, load_spec
 from leakbound.auditing.spec import COMPONENTS, GROUPS, KEYS, flat_keys, merge_keys
+from leakbound.cli.finished_runs import finished
 from leakbound.errors import UsageError
 from leakbound.gating.rates import pilot_rates
 from leakbound.mechanisms import MechanismBase
@@ -195,7 +196,10 @@ def _rates_of_pilot(run: Path | None, given: Mapping[str, object]) -> dict[str, 
             "--pilot reads both rates from a run, and one of them is given too; leave out --pilot, "
             "or --assume-hit and --assume-false-alarm."
         )
-    found = pilot_rates(load_result(run))
+    results = finished([run])
+    if len(results) > 1:
+        raise UsageError(f"--pilot {str(run)!r} holds {len(results)} runs; name the folder of one.")
+    found = pilot_rates(results[0])
     return {"assume_hit": found.hit, "assume_false_alarm": found.false_alarm}
 
 
