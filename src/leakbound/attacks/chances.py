@@ -8,14 +8,26 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr
 
+from leakbound.attacks.discrete_chances import (
+    discrete_difference_chances,
+    discrete_margin_chances,
+    discrete_win_chance,
+)
 from leakbound.stats import CategoricalLaw, GaussianLaw
 from leakbound.stats.best_votes import best_chance
+from leakbound.stats.output_distributions import DiscreteGaussianLaw
 from leakbound.tasks import Outputs
 
 if TYPE_CHECKING:
     from leakbound.attacks.protocols import RenderedQuery, Score
 
-__all__ = ["categorical_chances", "linear_chances", "margin_chances"]
+__all__ = [
+    "categorical_chances",
+    "linear_chances",
+    "margin_chances",
+    "vote_chances",
+    "win_chance",
+]
 
 Floats = npt.NDArray[np.float64]
 
@@ -86,3 +98,46 @@ def margin_chances(law: GaussianLaw, one: int, scale: float, levels: Floats) -> 
     others = np.delete(law.mean, one)
     found = best_chance(law.mean[[one]], others[None], law.sigma, levels / scale)
     return np.asarray(found[0])
+
+
+def win_chance(law: GaussianLaw | DiscreteGaussianLaw, one: int) -> float | None:
+    """Chance that a noisy count is the largest.
+
+    Args:
+        law: Distribution of the noisy counts.
+        one: Index of the count.
+
+    Returns:
+        A probability; None without noise.
+    """
+    if isinstance(law, DiscreteGaussianLaw):
+        return discrete_win_chance(law, one)
+    wins = margin_chances(law, one, 1.0, np.zeros(1))
+    return None if wins is None else float(wins[0])
+
+
+def vote_chances(
+    law: GaussianLaw | DiscreteGaussianLaw, one: int, other: int | None, scale: float,
+    levels: Floats,
+) -> Floats | None:  # fmt: skip
+    """Chances of a noisy count less another one.
+
+    Args:
+        law: Distribution of the noisy counts.
+        one: Index of the count.
+        other: Index of the one that is taken off; None for the largest other one.
+        scale: What counts are multiplied by.
+        levels: (K,) thresholds of the difference.
+
+    Returns:
+        (K,) probabilities; None without noise.
+    """
+    if isinstance(law, DiscreteGaussianLaw):
+        if other is None:
+            return discrete_margin_chances(law, one, scale, levels)
+        return discrete_difference_chances(law, one, other, scale, levels)
+    if other is None:
+        return margin_chances(law, one, scale, levels)
+    weights = np.zeros(law.mean.size)
+    weights[one], weights[other] = scale, -scale
+    return linear_chances(law, weights, 0.0, levels)

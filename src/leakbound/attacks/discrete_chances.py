@@ -91,7 +91,7 @@ def discrete_win_chance(law: DiscreteGaussianLaw, one: int) -> float:
 def _noise(law: DiscreteGaussianLaw) -> tuple[Floats, Floats]:
     """Probabilities, and the whole numbers that have them."""
     noise = discrete_gaussian_pmf(law.sigma)
-    return noise, np.arange(noise.size) - noise.size // 2 + 0.0
+    return noise, np.arange(noise.size, dtype=np.float64) - noise.size // 2
 
 
 def _at_most(noise: Floats, limits: Floats) -> Floats:

@@ -8,12 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from leakbound._catalogue import Catalogue
-from leakbound.attacks.chances import linear_chances, margin_chances
-from leakbound.attacks.discrete_chances import (
-    discrete_difference_chances,
-    discrete_margin_chances,
-    discrete_win_chance,
-)
+from leakbound.attacks.chances import linear_chances, vote_chances, win_chance
 from leakbound.attacks.protocols import Floats, RenderedQuery, Score
 from leakbound.errors import UsageError
 from leakbound.stats import Fixed, GaussianLaw, OutputDistribution, Split, ThresholdRule
@@ -61,16 +56,8 @@ class PredictedMember(Score):
             return Score.chances(self, law, outputs, rendered, answers, levels)
         if not _releases_largest(outputs, answers):
             return None
-        wins = _win_chance(law, answers.index(rendered.member))
+        wins = win_chance(law, answers.index(rendered.member))
         return None if wins is None else np.where(levels > 1, 0.0, np.where(levels > 0, wins, 1.0))
-
-
-def _win_chance(law: GaussianLaw | DiscreteGaussianLaw, one: int) -> float | None:
-    """Chance that a noisy count is the largest; None without noise."""
-    if isinstance(law, DiscreteGaussianLaw):
-        return discrete_win_chance(law, one)
-    wins = margin_chances(law, one, 1.0, np.zeros(1))
-    return None if wins is None else float(wins[0])
 
 
 def _releases_largest(outputs: Outputs, answers: tuple[str, ...]) -> bool:
@@ -137,26 +124,10 @@ class LabelMargin(Score):
 
         `law`, `outputs`, `rendered`, `answers` and `levels` as in `Score.chances`.
         """
-        if isinstance(law, DiscreteGaussianLaw):
-            return _discrete_margins(law, outputs.scale, rendered, answers, levels)
-        if not isinstance(law, GaussianLaw):
+        if not isinstance(law, GaussianLaw | DiscreteGaussianLaw):
             return None
-        member = answers.index(rendered.member)
-        if rendered.nonmember is None:
-            return margin_chances(law, member, outputs.scale, levels)
-        weights = np.zeros(law.mean.size)
-        weights[member], weights[answers.index(rendered.nonmember)] = outputs.scale, -outputs.scale
-        return linear_chances(law, weights, 0.0, levels)
-
-
-def _discrete_margins(
-    law: DiscreteGaussianLaw, scale: float, rendered: RenderedQuery, answers: tuple[str, ...],
-    levels: Floats,
-) -> Floats:  # fmt: skip
-    one = answers.index(rendered.member)
-    if rendered.nonmember is None:
-        return discrete_margin_chances(law, one, scale, levels)
-    return discrete_difference_chances(law, one, answers.index(rendered.nonmember), scale, levels)
+        rest = None if rendered.nonmember is None else answers.index(rendered.nonmember)
+        return vote_chances(law, answers.index(rendered.member), rest, outputs.scale, levels)
 
 
 def _margins(voters: int) -> Floats:
