@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
+import ipaddress
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -18,7 +20,18 @@ from leakbound.serving import PrivateICL, application
 from leakbound.serving.ledger import Ledger
 from leakbound.tasks import Example, Mechanism, Task
 
-__all__ = ["ASK", "BASE", "CHAT", "ROWS", "TASK", "TOKEN", "private", "running", "send"]
+__all__ = [
+    "ASK",
+    "BASE",
+    "CHAT",
+    "ROWS",
+    "TASK",
+    "TOKEN",
+    "certificate",
+    "private",
+    "running",
+    "send",
+]
 
 BASE = "http://127.0.0.1:8000"
 CHAT = "/v1/chat/completions"
@@ -76,3 +89,28 @@ def running(app: Any, timeout: float = 10.0, **options: Any) -> Iterator[str]:
     finally:
         server.should_exit = True
         thread.join()
+
+
+def certificate(folder: Path, name: str = "cert") -> tuple[Path, Path]:
+    """A self-signed certificate for this machine, and its key."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    who = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
+    now = datetime.datetime.now(datetime.UTC)
+    made = (
+        x509.CertificateBuilder().subject_name(who).issuer_name(who).public_key(key.public_key())
+        .serial_number(1).not_valid_before(now - datetime.timedelta(1))
+        .not_valid_after(now + datetime.timedelta(1))
+        .add_extension(x509.SubjectAlternativeName(
+            [x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), False)
+        .sign(key, hashes.SHA256())
+    )  # fmt: skip
+    paths = folder / f"{name}.pem", folder / f"{name}.key"
+    paths[0].write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    paths[1].write_bytes(key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption()))  # fmt: skip
+    return paths

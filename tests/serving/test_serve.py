@@ -10,6 +10,7 @@ import json
 import os
 import re
 import socket
+import ssl
 import subprocess
 import sys
 import time
@@ -247,7 +248,7 @@ def serve(desk: Path) -> Iterator[Start]:
 def address(log: Path, process: subprocess.Popen[bytes]) -> str:
     """Where the server says it listens."""
     for _ in range(3000):
-        if found := re.search(r"http://[\d.]+:\d+", log.read_text()):
+        if found := re.search(r"https?://[\d.]+:\d+", log.read_text()):
             return found[0]
         assert process.poll() is None, log.read_text()
         time.sleep(0.1)
@@ -284,20 +285,31 @@ def test_the_official_client_works_unchanged(serve: Start) -> None:
     assert "buys 2 answers from the data set 'default'; 0 were given" in log.read_text()
 
 
-def test_a_failing_system_tells_a_server_and_its_log_nothing(serve: Start) -> None:
-    url, log = serve("--data", "rows.jsonl", "--system", "python:raises.py:f", "--budget", "inf")
-    reply = httpx.post(f"{url}/v1/chat/completions", json=ASK, timeout=None)
+def test_a_failing_system_tells_a_tenant_and_the_log_nothing(serve: Start, desk: Path) -> None:
+    """Over TLS, with what the command line says about tenants, state and time."""
+    cert, key = services.certificate(desk)
+    tenants = desk / "tenants.toml"
+    tenants.write_text(f'[tenants.support]\ntoken = "{TOKEN}"\nanswers = 5\nrate = 60\n')
+    tenants.chmod(0o600)
+    url, log = serve(
+        "--data", "rows.jsonl", "--system", "python:raises.py:f", "--budget", "inf",
+        "--tenants", "tenants.toml", "--tls-cert", cert.name, "--tls-key", key.name,
+        "--state", "state.sqlite", "--request-timeout", "60",
+    )  # fmt: skip
+    options: dict[str, Any] = {
+        "headers": {"authorization": f"Bearer {TOKEN}", "content-type": "application/json"},
+        "verify": ssl.create_default_context(cafile=str(cert)), "timeout": None,
+    }  # fmt: skip
+    reply = httpx.post(f"{url}/v1/chat/completions", json=ASK, **options)
     assert (reply.status_code, reply.json()["error"]["type"]) == (500, "server_error")
-    big = httpx.post(
-        f"{url}/v1/chat/completions",
-        content=b"x" * 70_000,
-        headers={"content-type": "application/json"},
-        timeout=None,
-    )
+    big = httpx.post(f"{url}/v1/chat/completions", content=b"x" * 70_000, **options)
     assert big.status_code == 413
     assert "TargetError" in log.read_text()
+    assert "Tenant support: at most 5 answers, 60 requests a minute." in log.read_text()
     assert CANARY not in log.read_text() + reply.text + big.text
+    assert TOKEN not in log.read_text()
     assert "Traceback" not in log.read_text()
+    assert (desk / "state.sqlite").stat().st_mode & 0o077 == 0
 
 
 def test_a_port_in_use_gets_a_sentence(desk: Path) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
-import ipaddress
 import json
 import socket
 import ssl
@@ -12,7 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
-from services import ASK, CHAT, TOKEN, private, running
+from services import ASK, CHAT, TOKEN, certificate, private, running
 
 from leakbound.errors import UsageError
 from leakbound.serving import application
@@ -82,32 +80,6 @@ def test_a_body_that_is_too_large_gets_its_sentence_before_the_end(tmp_path: Pat
     with running(application(private(tmp_path), limit=1000)) as url:
         big = {"content": b"x" * 3_000_000, "headers": {"content-type": "application/json"}}
         assert httpx.post(f"{url}{CHAT}", **big).status_code == 413  # type: ignore[arg-type]
-
-
-def certificate(folder: Path, name: str = "cert") -> tuple[Path, Path]:
-    """A self-signed one for this machine."""
-    pytest.importorskip("cryptography")
-    from cryptography import x509
-    from cryptography.hazmat.primitives import hashes, serialization
-    from cryptography.hazmat.primitives.asymmetric import ec
-
-    key = ec.generate_private_key(ec.SECP256R1())
-    who = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
-    now = datetime.datetime.now(datetime.UTC)
-    made = (
-        x509.CertificateBuilder().subject_name(who).issuer_name(who).public_key(key.public_key())
-        .serial_number(1).not_valid_before(now - datetime.timedelta(1))
-        .not_valid_after(now + datetime.timedelta(1))
-        .add_extension(x509.SubjectAlternativeName(
-            [x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), False)
-        .sign(key, hashes.SHA256())
-    )  # fmt: skip
-    paths = folder / f"{name}.pem", folder / f"{name}.key"
-    paths[0].write_bytes(made.public_bytes(serialization.Encoding.PEM))
-    paths[1].write_bytes(key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption()))  # fmt: skip
-    return paths
 
 
 def test_answers_over_tls(tmp_path: Path) -> None:
