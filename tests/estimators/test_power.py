@@ -145,6 +145,7 @@ class Replayed:
     """One audit, pair by pair."""
 
     leak: Leak = "small_noise"
+    certain = False
 
     def __init__(self, x: Floats, y: Floats) -> None:
         self.x, self.y, self.seen = x, y, 0

@@ -40,6 +40,10 @@ class ImaginedPairs(Protocol):
     def columns(self) -> int:
         """Number of thresholds."""
 
+    @property
+    def certain(self) -> bool:
+        """Whether all pairs are the same, so that one audit stands for all."""
+
     def draw(self, audits: int, pairs: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
         """Scores of some pairs.
 
@@ -84,6 +88,11 @@ class YesNo:
     def columns(self) -> int:
         """One threshold."""
         return 1
+
+    @property
+    def certain(self) -> bool:
+        """Whether both answers are certain."""
+        return {self.tpr, self.fpr} <= {0.0, 1.0}
 
     def draw(self, audits: int, pairs: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
         """Scores of some pairs; both contexts answer independently.
@@ -153,6 +162,12 @@ class Crowd:
     def columns(self) -> int:
         """Thresholds of the score."""
         return len(self.chances[0])
+
+    @property
+    def certain(self) -> bool:
+        """Whether every vote is certain, and shares of outputs are as good as chances."""
+        rates = {self.assumption.hit, self.assumption.false_alarm}
+        return rates <= {0.0, 1.0} and self.draws >= MANY
 
     def draw(self, audits: int, pairs: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
         """Scores of some pairs.

@@ -67,11 +67,20 @@ def simulated_power(test: PlainTest, pairs: int, scene: ImaginedPairs, seed: int
         The share of 100 to 500 audits.
     """
     rng, audits = np.random.default_rng(seed), max(LEAST, min(AUDITS, DRAWN // max(1, pairs)))
-    rejected = int(rejected_audits(test, pairs, audits, scene, rng))
+    rejected = _rejected(test, pairs, audits, scene, rng)
     if rejected == audits:
-        rejected += int(rejected_audits(test, pairs, MORE, scene, rng))
+        rejected += _rejected(test, pairs, MORE, scene, rng)
         audits += MORE
     return Power(rejected / audits, audits, scene.leak)
+
+
+def _rejected(
+    test: PlainTest, pairs: int, audits: int, scene: ImaginedPairs, rng: np.random.Generator
+) -> int:
+    """How many audits reject; of audits that are all the same, one is played."""
+    if scene.certain:
+        return audits * rejected_audits(test, pairs, 1, scene, rng)
+    return rejected_audits(test, pairs, audits, scene, rng)
 
 
 def rejected_audits(
