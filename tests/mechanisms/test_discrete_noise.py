@@ -14,11 +14,6 @@ import pytest
 from scipy import stats
 
 import leakbound
-from leakbound.attacks.discrete_chances import (
-    discrete_difference_chances,
-    discrete_margin_chances,
-    discrete_win_chance,
-)
 from leakbound.errors import UsageError
 from leakbound.mechanisms import ReportNoisyMax, build_mechanism
 from leakbound.mechanisms.discrete_noise import _edges, _invert, discrete_gaussian
@@ -27,6 +22,13 @@ from leakbound.privacy import DiscreteGaussian, discrete_gaussian_pmf, self_comp
 from leakbound.serving import PrivateICL
 from leakbound.serving.ledger import Ledger
 from leakbound.stats import exact_privacy_loss, privacy_profile
+from leakbound.stats.discrete_votes import (
+    DiscreteBestVotes,
+    DiscreteMargins,
+    discrete_difference_chances,
+    discrete_margin_chances,
+    discrete_win_chance,
+)
 from leakbound.stats.output_distributions import DiscreteGaussianLaw
 from leakbound.tasks import Example, Task, Votes
 from leakbound.testing import assert_conforms
@@ -128,6 +130,18 @@ def test_chances_of_scores_are_those_of_releases(counts: tuple[int, ...]) -> Non
         assert stats.binomtest(int(seen.sum()), draws, float(chance)).pvalue > LEVEL / 10
 
 
+def test_estimators_expect_the_chances_of_scores() -> None:
+    margins = DiscreteMargins.margin(4, 1.1)
+    law = DiscreteGaussianLaw(np.array([3.0, 1.0, 0.0]), 1.1)
+    want = discrete_difference_chances(law, 0, 1, 1.0, margins.thresholds)
+    assert margins.exceedance([2])[0] == pytest.approx(want, abs=1e-12)
+    wins = DiscreteBestVotes(4, 3, 1.1, wins=True).chances([[3, 1, 0]])
+    assert wins[0, 0] == pytest.approx(discrete_win_chance(law, 0))
+    levels = (-1.0, 2.0)
+    found = DiscreteBestVotes(4, 3, 1.1, levels).chances([[3, 1, 0]])[0]
+    assert found == pytest.approx(discrete_margin_chances(law, 0, 1.0, np.array(levels)))
+
+
 def test_the_exact_loss_of_a_moved_vote_is_the_guarantee() -> None:
     for sigma in (0.6, 2.8):
         made = ReportNoisyMax(sigma, noise="discrete_gaussian")
@@ -183,21 +197,31 @@ def test_a_service_spends_it_exactly(tmp_path: Path) -> None:
     assert self_compose(made.guarantee, 3).epsilon(1e-5) < 3.0
 
 
+def test_an_audit_certifies_what_it_does_of_continuous_noise(tmp_path: Path) -> None:
+    """1.60 of 2 after 60 pairs; without the known support of pairs it was 0.37."""
+    found = _audit(
+        ReportNoisyMax.calibrated(2.0, 1e-5, 5, noise="discrete_gaussian"), 2.0, tmp_path
+    )
+    assert found.verdict == "no_violation"
+    assert found.estimates[0].method == "e_process"
+    assert 1.4 < (found.estimates[0].epsilon or 0) <= 2.0
+
+
 def test_an_audit_refutes_too_little_of_it(tmp_path: Path) -> None:
+    for sigma, broken in ((0.5, True), (8.0, False)):
+        made = ReportNoisyMax(sigma, 5, noise="discrete_gaussian")
+        assert (_audit(made, 1.0, tmp_path).verdict == "violation") == broken
+
+
+def _audit(made: ReportNoisyMax, epsilon: float, out: Path) -> leakbound.AuditResult:
     def said(prompt: str) -> str:
         canary = prompt.split('"')[-2]
         return "yes" if prompt.count(canary) > 1 else "no"
 
     model = Scripted(complete=said, name="leaky")
-    found = {
-        sigma: leakbound.audit(
-            mechanism=ReportNoisyMax(sigma, 5, noise="discrete_gaussian"),
-            model=model, epsilon=1.0, pairs=60, shots=10, out=tmp_path,
-        ).verdict
-        for sigma in (0.5, 8.0)
-    }  # fmt: skip
-    assert found[0.5] == "violation"
-    assert found[8.0] != "violation"
+    return leakbound.audit(
+        mechanism=made, model=model, epsilon=epsilon, pairs=60, shots=10, out=out
+    )
 
 
 def test_keys_of_the_operating_system_are_as_good_as_any() -> None:

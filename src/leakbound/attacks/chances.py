@@ -8,13 +8,13 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr
 
-from leakbound.attacks.discrete_chances import (
+from leakbound.stats import CategoricalLaw, GaussianLaw
+from leakbound.stats.best_votes import best_chance
+from leakbound.stats.discrete_votes import (
     discrete_difference_chances,
     discrete_margin_chances,
     discrete_win_chance,
 )
-from leakbound.stats import CategoricalLaw, GaussianLaw
-from leakbound.stats.best_votes import best_chance
 from leakbound.stats.output_distributions import DiscreteGaussianLaw
 from leakbound.tasks import Outputs
 

@@ -11,6 +11,7 @@ from leakbound.auditing.spec import AuditSpec
 from leakbound.mechanisms import ReportNoisyMax
 from leakbound.stats import VoteScores
 from leakbound.stats.best_votes import BestVotes
+from leakbound.stats.discrete_votes import DiscreteBestVotes, DiscreteMargins
 from leakbound.stats.votes import KnownScores
 from leakbound.tasks import Mechanism, Task
 
@@ -35,18 +36,18 @@ def known_scores(
     """
     if not isinstance(mechanism, ReportNoisyMax) or spec.design.answers > 1:
         return None
-    if mechanism.noise != "gaussian":
-        return None
     votes, shared = mechanism.partitions, _shares_votes(mechanism, spec)
     classes = len(task.answers(asked.query)) + 1  # the last one: none of them
+    whole = mechanism.noise == "discrete_gaussian"
+    best, margins = (DiscreteBestVotes, DiscreteMargins) if whole else (BestVotes, VoteScores)
     if isinstance(score, PredictedMember):
-        return BestVotes(votes, classes, mechanism.sigma, shared=shared, wins=True)
+        return best(votes, classes, mechanism.sigma, shared=shared, wins=True)
     if not isinstance(score, LabelMargin) or isinstance(score, ScoreMargin):
         return None
     if asked.nonmember is not None:
-        return VoteScores.margin(votes, mechanism.sigma, shared)
+        return margins.margin(votes, mechanism.sigma, shared)
     levels = tuple(score.levels(votes).tolist())
-    return BestVotes(votes, classes, mechanism.sigma, levels, shared)
+    return best(votes, classes, mechanism.sigma, levels, shared)
 
 
 def simulated_draws(mechanism: Mechanism, spec: AuditSpec) -> int:

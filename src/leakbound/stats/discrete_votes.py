@@ -1,16 +1,86 @@
-"""Exact chances of scores of counts with discrete Gaussian noise."""
+"""Exact chances of scores of votes with discrete Gaussian noise."""
 
 from __future__ import annotations
+
+import math
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from leakbound.privacy import discrete_gaussian_pmf
+from leakbound.stats.best_votes import BestVotes
 from leakbound.stats.output_distributions import DiscreteGaussianLaw
+from leakbound.stats.votes import VoteScores
 
-__all__ = ["discrete_difference_chances", "discrete_margin_chances", "discrete_win_chance"]
+__all__ = [
+    "DiscreteBestVotes",
+    "DiscreteMargins",
+    "discrete_difference_chances",
+    "discrete_margin_chances",
+    "discrete_win_chance",
+]
 
 Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class DiscreteMargins(VoteScores):
+    """Exact scores of the difference of two counts of votes with discrete noise.
+
+    Made by `margin`; `sigma` is that of the difference, sqrt(2) times that of one count.
+
+    Examples:
+        >>> scores = DiscreteMargins.margin(partitions=4, sigma=1.0)
+        >>> bool((scores.thresholds % 1 == 0.5).all())
+        True
+    """
+
+    @property
+    def thresholds(self) -> Floats:
+        """(K,) thresholds: half-way between whole numbers, near those of Gaussian noise."""
+        return np.unique(np.floor(VoteScores.thresholds.__get__(self)) + 0.5)
+
+    def exceedance(self, values: npt.ArrayLike) -> Floats:
+        """P(value + noise > threshold).
+
+        Args:
+            values: Whole values before noise; any shape.
+
+        Returns:
+            Probabilities, in the shape of `values` with (K,) appended.
+        """
+        noise = discrete_gaussian_pmf(self.sigma / math.sqrt(2))
+        mass = np.convolve(noise, noise)
+        gap = np.asarray(values, float)[..., None] - self.thresholds
+        # noise > -gap, that is at most the whole number below gap, by symmetry
+        return _at_most(mass, np.ceil(gap) - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class DiscreteBestVotes(BestVotes):
+    """Chances that the votes of one class with discrete noise beat those of all others.
+
+    Examples:
+        >>> scores = DiscreteBestVotes(4, 3, 1.0, wins=True)
+        >>> [round(float(chance[0]), 3) for chance in scores.expected()]
+        [0.084, 0.003]
+    """
+
+    def chances(self, histograms: npt.ArrayLike) -> Floats:
+        """Chances of some vote counts.
+
+        Args:
+            histograms: (n, classes) votes, those of the class in question first.
+
+        Returns:
+            (n, K) probabilities.
+        """
+        laws = [DiscreteGaussianLaw(row, self.sigma) for row in np.asarray(histograms, float)]
+        if self.wins:
+            return np.array([[discrete_win_chance(law, 0)] for law in laws])
+        levels = self.thresholds
+        return np.stack([discrete_margin_chances(law, 0, 1.0, levels) for law in laws])
 
 
 def discrete_difference_chances(
