@@ -92,6 +92,34 @@ def test_a_stream_is_the_answer_its_price_and_the_end(tmp_path: Path) -> None:
     assert end["leakbound"]["epsilon_spent"] == pytest.approx(1.0)
 
 
+@dataclass(frozen=True, slots=True)
+class Unreadable(ReportNoisyMax):
+    """Every partition's reply is unreadable, far above the noise."""
+
+    def collect(
+        self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model
+    ) -> list[Aggregate]:
+        return [Votes((0, 0, AGGREGATE))]
+
+
+def test_an_output_that_is_no_answer_says_so_and_costs_the_same(tmp_path: Path) -> None:
+    """ "(no answer)" was served as the text of an answer, with nothing that told it from one."""
+    served = services.private(tmp_path, 9.0, Unreadable(ReportNoisyMax.calibrated(1.0, 1e-5).sigma))
+    chat, stream, text, response = send(
+        served,
+        {"json": ASK},
+        {"json": {**ASK, "stream": True}},
+        {"url": "/v1/completions", "json": {"prompt": "what is this"}},
+        {"url": "/v1/responses", "json": {"input": "what is this"}},
+    )
+    message = chat.json()["choices"][0]["message"]
+    assert message["content"] == "(no answer)"
+    assert message["refusal"].startswith("There is no answer")
+    assert message["refusal"] in stream.text
+    answered = [reply.json()["leakbound"]["answered"] for reply in (chat, text, response)]
+    assert (answered, served.state.answers) == ([False] * 3, 4)
+
+
 BAD: list[tuple[int, dict[str, Any], str]] = [
     (400, {"content": b"{", "headers": {"content-type": "application/json"}}, "is not JSON"),
     (400, {"content": b"[" * 60_000, "headers": {"content-type": "application/json"}},
