@@ -145,14 +145,25 @@ def test_an_attack_without_a_score_gets_the_strongest_that_access_allows(
     rows: Context, mechanism: Any, access: Any, score: str
 ) -> None:
     attack = Attack(Hex(16), Membership())
-    found = prepare_call(rows, mechanism=mechanism, attack=attack, access=access).attack
+    found = prepare_call(
+        rows,
+        mechanism=mechanism,
+        attack=attack,
+        access=access,
+        task=leakbound.Task("mail", ("odd", "plain")),
+    ).attack
     assert found.score.name == score
     assert found.canary == Hex(16)
 
 
 def test_a_score_of_an_attack_is_kept(rows: Context) -> None:
     attack = Attack(Hex(16), Membership(), PredictedMember())
-    found = prepare_call(rows, mechanism=ReportNoisyMax(1.0), attack=attack)
+    found = prepare_call(
+        rows,
+        mechanism=ReportNoisyMax(1.0),
+        attack=attack,
+        task=leakbound.Task("mail", ("odd", "plain")),
+    )
     assert found.attack.score == PredictedMember()
 
 

@@ -155,7 +155,7 @@ def test_what_is_reported_is_read_from_the_mechanism_that_ran(
     mechanism = ReportNoisyMax.calibrated(4.0, 1e-5, partitions=partitions)
     result = leakbound.audit(
         rows, mechanism=mechanism, model=leaky, epsilon=4.0, estimator=estimator, pairs=40,
-        simulations=4000, batch_pairs=8, out=tmp_path,
+        simulations=4000, batch_pairs=8, settings={"labels": "odd,plain"}, out=tmp_path,
     )  # fmt: skip
     # a control pair: partitions full of the canary are alike, and none of the others has it
     assert result.counts["model_calls"] == (40 + CONTROLS) * (partitions + 1)

@@ -27,7 +27,8 @@ VERDICTS = {"violation", "no_violation", "inconclusive"}
 
 @pytest.fixture
 def result(rows: Context, leaky: Scripted, tmp_path: Path) -> AuditResult:
-    spec = make_spec({"pairs": 40, "mechanism": "report_noisy_max", "simulations": 2000})
+    given = {"pairs": 40, "mechanism": "report_noisy_max", "simulations": 2000}
+    spec = make_spec({**given, "labels": "odd,plain"})
     return run_audit(prepare(spec, leaky, rows=rows), tmp_path)[0]
 
 

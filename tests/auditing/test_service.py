@@ -114,6 +114,7 @@ def test_more_answers_are_held_against_the_composed_claim(
         "epsilon": 1,
         "simulations": 20_000,
         "pairs": 60,
+        "settings": {"labels": "odd,plain"},
     }
     one = leakbound.audit(rows, model=leaky, out=tmp_path, **options)
     nine = leakbound.audit(rows, model=leaky, out=tmp_path, answers=9, **options)
@@ -144,6 +145,7 @@ def test_correlated_noise_over_answers_is_refuted(
         "epsilon": 4,
         "simulations": 20_000,
         "pairs": 60,
+        "settings": {"labels": "odd,plain"},
     }
     assert (
         leakbound.audit(rows, model=leaky, out=tmp_path, answers=4, **options).verdict

@@ -128,8 +128,9 @@ def test_other_worlds_are_not_compared(
 
 def test_rates_of_a_threshold_chosen_on_the_trials_have_no_interval(tmp_path: Path) -> None:
     record = audited(
-        tmp_path, pairs=20, mechanism="report_noisy_max", epsilon=4.0, threshold="bonferroni"
-    )
+        tmp_path, pairs=20, mechanism="report_noisy_max", epsilon=4.0, threshold="bonferroni",
+        settings={"labels": "a,b"},
+    )  # fmt: skip
     found = compare_results([record, record])
     assert found.runs[0].rates["tpr"].low is None
     assert not found.contrasts

@@ -50,7 +50,8 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     data = [(f"row {i}", "ab"[i % 2]) for i in range(40)]
     model = Scripted(complete=lambda p: "yes" if p.count(p.split('"')[-2]) > 1 else "no")
     out = tmp_path_factory.mktemp("runs")
-    options: dict[str, Any] = {"model": model, "out": out, "pairs": 24, "simulations": 2_000}
+    options: dict[str, Any] = {"model": model, "out": out, "pairs": 24, "simulations": 2_000,
+                               "settings": {"labels": "a,b"}}  # fmt: skip
     results = [
         leakbound.audit(data, mechanism=name, **options)
         for name in ("few_shot", "report_noisy_max")

@@ -24,7 +24,15 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> list[leakbound.AuditRes
     model = Scripted(complete=lambda p: "yes" if p.count(p.split('"')[-2]) > 1 else "no")
     kinds: list[dict[str, Any]] = [{}, {"mechanism": "report_noisy_max", "epsilon": 4}]
     return [
-        leakbound.audit(data, model=model, out=out, pairs=60, simulations=20_000, **kind)
+        leakbound.audit(
+            data,
+            model=model,
+            out=out,
+            pairs=60,
+            simulations=20_000,
+            settings={"labels": "a,b"},
+            **kind,
+        )
         for kind in kinds
     ]
 

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 ROWS = ["--data", "rows.jsonl", "--shots", "10"]
-NOISY = ["--mechanism", "report_noisy_max", "--ledger", "book/ledger.sqlite"]
+NOISY = ["--labels", "odd,plain", "--mechanism", "report_noisy_max", "--ledger",
+         "book/ledger.sqlite"]  # fmt: skip
 
 
 def mode(path: Path) -> int:

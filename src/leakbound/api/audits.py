@@ -24,10 +24,11 @@ from leakbound.api.parameters import (
 )
 from leakbound.attacks import Attack, AuditQuery, Canary, Insertion, Score
 from leakbound.auditing import AuditResult, AuditSpec, Claim, run_audit
-from leakbound.auditing.build import Handed, open_models
+from leakbound.auditing.build import Handed, build_mechanism, open_models
 from leakbound.auditing.plan import Plan
 from leakbound.auditing.plan import plan as plan_prepared
 from leakbound.auditing.prepare import Prepared, prepare
+from leakbound.auditing.rows import public_task, require_public
 from leakbound.auditing.spec import COMPONENTS, make_spec
 from leakbound.errors import UsageError
 from leakbound.estimators import Estimator
@@ -97,7 +98,8 @@ def audit(
         insertion: "replace" puts the canary in place of an example, "append" into its text, "add"
             adds one more example.
         access: What the attacker sees; None: all there is.
-        task: A task, or its name; None: inferred from the rows.
+        task: A task, or its name; None: inferred from the rows, but not for a mechanism with a
+            guarantee, whose labels must be public (or `settings={"labels": [...]}`).
         data: A file of rows, in place of `rows`.
         claim: Epsilon and delta in one; excludes these parameters.
         epsilon: The claim to test.
@@ -196,6 +198,8 @@ def prepare_call(
     values = {**settings, **address, **named}
     rest = {key: value for key, value in given.items() if value != _DEFAULTS.get(key)}
     spec = make_spec({**values, **rest})
+    if rows is not None and not (handed.task or public_task(spec.design, own_rows=True)):
+        require_public(None, handed.mechanism or build_mechanism(spec))
     context = as_context(rows) if rows is not None else None
     return prepare(spec, rows=context, handed=handed, opener=opener)
 
