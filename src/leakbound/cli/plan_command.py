@@ -101,10 +101,12 @@ def _powers(p: Plan, epsilon: float) -> list[str]:
     if not p.power:
         return []
     leak = p.power[0][1].leak
-    true = epsilon if leak == "randomised_response" else p.guarantee_mu or 0.0
-    name = "ε" if leak == "randomised_response" else "μ"
+    name, true, what = ("μ", p.guarantee_mu or 0.0, "guarantee")
+    if leak == "randomised_response":
+        name, true, what = ("ε", epsilon, "claim")
     return [f"power against {LEAKS[leak]},", _assumed(p.assumption)] + [
-        f"  true {name} = {factor * true:<8.4g} it is rejected with probability {_chance(power)}"
+        f"  true {name} = {factor * true:<8.4g} the {what} is rejected with probability "
+        f"{_chance(power)}"
         for factor, power in p.power
     ]
 
