@@ -30,6 +30,17 @@ def test_ids_are_unique_and_described() -> None:
     assert {d.id for d in DEFECTS} >= set(EVENTS)
 
 
+SECOND = {
+    "order-round-robin", "memory-of-uploads", "blind-classifier", "claim-not-tested",
+    "constant-seed", "cached-noise", "reused-noise", "unnoised-majority", "stale-reuse",
+    "shadowed-option", "free-text-channel",
+}  # fmt: skip
+
+
+def test_faults_of_whole_systems_are_audited_too() -> None:
+    assert {d.id for d in DEFECTS} >= SECOND
+
+
 def test_a_miss_fails_the_self_test() -> None:
     rows = list(selftest(defects=tuple(d for d in DEFECTS if d.id == "delta-once")))
     assert passed(rows)

@@ -47,10 +47,10 @@ DEFECTS: tuple[Defect, ...] = (
         "half-noise (releases only)",
         "The same, seeing one output of each context.",
         noisy.half_noise_releases_only,
-        20,
+        10,
     ),
     _noisy("one-class-noise", noisy.one_class_noise, 20),
-    _noisy("l1-as-l2", noisy.l1_as_l2, 20),
+    _noisy("l1-as-l2", noisy.l1_as_l2, 10),
     _noisy("esa-unit-sensitivity", noisy.antipodal_embeddings, 20),
     _noisy("classical-sigma", wiring.classical_sigma, 1),
     _noisy("replace-vs-monotone", noisy.monotone_experts, 1),
@@ -80,7 +80,7 @@ DEFECTS: tuple[Defect, ...] = (
     Defect(
         "exact-ranking", "Clusters are ranked by exact size.", partial(event, "exact-ranking"), 10
     ),
-    _noisy("same-sample", noisy.same_sample, 3),
+    _noisy("same-sample", noisy.same_sample, 1),
     Defect(
         "raw-fallback",
         "The private answer leaves when no candidate survives.",

@@ -18,7 +18,7 @@ from leakbound.testing.planted_systems import PLANTED, Planted, PlantedSystem, l
 __all__ = ["WHOLE", "claim_not_tested", "free_text", "planted", "response"]
 
 PAIRS, SHOTS, CLAIM = 60, 8, 1.0
-CHANNEL_PAIRS = 160
+CHANNEL_PAIRS = 110
 TRUE = 0.5  # epsilon of the correct reference: below the claim
 WEAK = Gaussian(1.0, 1 / 8)  # a declared guarantee far above the claim
 
@@ -68,7 +68,7 @@ def claim_not_tested(broken: bool, rng: Rng) -> AuditorFinding:
 
 def free_text(broken: bool, rng: Rng) -> AuditorFinding:
     """Refusals are more frequent where the canary is, and nothing else gives it away."""
-    rates = (0.6, 0.1) if broken else (0.2, 0.2)  # true epsilon 1.8: no self-test misses it
+    rates = (0.7, 0.1) if broken else (0.2, 0.2)  # true epsilon 1.9: no self-test misses it
     system = ChannelSystem("refusal", int(rng.integers(1 << 31)), rates)
     rows, seed = help_desk(120, rng), int(rng.integers(1 << 31))
     with tempfile.TemporaryDirectory() as out:
@@ -93,8 +93,7 @@ def _audited(
         )  # fmt: skip
 
 
-REFERENCES = 2  # audits of the correct reference, which is the same for all planted systems
+# The correct reference is the same for all planted systems, so the first stands for all of them.
 WHOLE = tuple(
-    (one.id, one.what, partial(planted, one), REFERENCES if one is PLANTED[0] else 0)
-    for one in PLANTED
+    (one.id, one.what, partial(planted, one), 1 if one is PLANTED[0] else 0) for one in PLANTED
 )
