@@ -16,7 +16,7 @@ import numpy.typing as npt
 from leakbound.mechanisms import ReportNoisyMax
 from leakbound.models import Model
 from leakbound.privacy import NonPrivate
-from leakbound.tasks import GaussianLaw, Job, Outputs, Query, Task, Votes
+from leakbound.tasks import Aggregate, Job, Outputs, Query, Task, Votes
 
 __all__ = [
     "SERVED_DEFECTS",
@@ -167,7 +167,7 @@ class CleanMajority(ReportNoisyMax):
         counts = np.tile(np.asarray(aggregate.counts, float), (draws, 1))
         return Outputs(counts.argmax(1), counts)
 
-    def output_distribution(self, aggregate: Votes) -> GaussianLaw | None:
+    def output_distribution(self, aggregate: Votes) -> None:  # type: ignore[override]
         """None, of any `aggregate`: it is not known how outputs are made."""
         return None
 
@@ -196,7 +196,7 @@ class EarlyNoise(ReportNoisyMax):
 
     def collect(
         self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model
-    ) -> list[Votes]:
+    ) -> list[Aggregate]:
         """One vote for each noisy winner.
 
         Args:
@@ -208,13 +208,14 @@ class EarlyNoise(ReportNoisyMax):
         Returns:
             One aggregate a job, with its noise.
         """
-        found = []
-        for votes, draw in zip(
-            ReportNoisyMax.collect(self, task, jobs, draws, model), draws, strict=True
-        ):
-            noisy = np.random.default_rng(draw).normal(votes.counts, self.sigma)
-            found.append(Votes(tuple(int(i == noisy.argmax()) for i in range(len(votes.counts)))))
-        return found
+        clean = ReportNoisyMax.collect(self, task, jobs, draws, model)
+        return [self._noised(votes, draw) for votes, draw in zip(clean, draws, strict=True)]
+
+    def _noised(self, votes: Aggregate, draw: int) -> Votes:
+        if not isinstance(votes, Votes):
+            raise TypeError(f"{type(votes).__name__} is not what {self.name} collects.")
+        noisy = np.random.default_rng(draw).normal(votes.counts, self.sigma)
+        return Votes(tuple(int(i == noisy.argmax()) for i in range(len(votes.counts))))
 
     def release(self, aggregate: Votes, draws: int, rng: np.random.Generator) -> Outputs:
         """The stored winner.
@@ -229,7 +230,7 @@ class EarlyNoise(ReportNoisyMax):
         """
         return Outputs(np.full(draws, int(np.argmax(aggregate.counts))))
 
-    def output_distribution(self, aggregate: Votes) -> GaussianLaw | None:
+    def output_distribution(self, aggregate: Votes) -> None:  # type: ignore[override]
         """None, of any `aggregate`: the noise is in it."""
         return None
 
