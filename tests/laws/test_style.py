@@ -140,7 +140,8 @@ LOOKUPS: dict[str, tuple[set[str], str]] = {
     ),
     "models/local/classifier.py": ({"max_position_embeddings"}, CONFIG),
     "models/local/loading.py": ({"*", "_commit_hash", "tokenizer"}, CONFIG),
-    "models/local/model.py": ({"chat_template", "max_position_embeddings"}, CONFIG),
+    "models/local/hugging_face.py": ({"max_position_embeddings"}, CONFIG),
+    "models/local/model.py": ({"chat_template"}, CONFIG),
     "models/local/passes.py": ({"sliding_window"}, CONFIG),
     "models/local/prefixes.py": ({"rope_parameters", "rope_scaling", "sliding_window"}, CONFIG),
     "models/local/vision.py": (
