@@ -9,10 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from services import ASK, CHAT, ROWS, private, send
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from services import ASK, CHAT, ROWS, TASK, private, send
 
 from leakbound.models import Scripted
-from leakbound.serving import PrivateICL
+from leakbound.serving import PrivateICL, ServiceState, Tenant
+from leakbound.serving.http.calls import Call, ServiceCalls, request_digest
 from leakbound.serving.http.fields import (
     CHAT_FIELDS,
     COMPLETION_FIELDS,
@@ -31,6 +34,15 @@ RESPOND = {"model": "any", "input": "what is this"}
 URLS = {"chat": (CHAT, ASK), "completion": ("/v1/completions", COMPLETE),
         "response": ("/v1/responses", RESPOND)}  # fmt: skip
 TABLES = {"chat": CHAT_FIELDS, "completion": COMPLETION_FIELDS, "response": RESPONSE_FIELDS}
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> ServiceCalls:
+    """Answers without HTTP, from a budget that is never spent."""
+    system = SystemMechanism(lambda context, query: "odd")
+    ledger = Ledger(tmp_path_factory.mktemp("fields") / "ledger", float("inf"), 1e-5)
+    return ServiceCalls(PrivateICL(system, ROWS, TASK, Scripted(), ledger), ServiceState())
+
 
 # What clients send by default, or to say what the service does anyway.
 ACCEPTED: list[tuple[str, dict[str, Any]]] = [
@@ -89,6 +101,8 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("response", {"text": {"format": {"type": "json_schema"}}}, "an answer is a text"),
     ("response", {"input": [{"type": "function_call_output", "output": "x"}]}, "Tools"),
     ("response", {"input": 5}, "input is 5"),
+    ("response", {"metadata": {"a": "\ud800"}}, "half a character"),
+    ("response", {"user": "\ud800"}, "half a character"),
 ]  # fmt: skip
 
 
@@ -109,7 +123,9 @@ def test_what_asks_for_something_else_is_refused_and_costs_nothing(
 ) -> None:
     url, body = URLS[kind]
     served = private(tmp_path)
-    (reply,) = send(served, {"url": url, "json": {**body, **fields}})
+    content = json.dumps({**body, **fields})
+    headers = {"content-type": "application/json"}
+    (reply,) = send(served, {"url": url, "content": content, "headers": headers})
     assert (reply.status_code, served.state.answers) == (400, 0), reply.text
     assert sentence in reply.json()["error"]["message"]
 
@@ -158,10 +174,11 @@ def test_a_stop_sequence_cuts_the_released_text(tmp_path: Path) -> None:
 
 
 def test_how_long_the_answers_of_a_system_are_is_not_known(tmp_path: Path) -> None:
-    system = SystemMechanism(lambda context, query: "a b c d e")
+    system = SystemMechanism(lambda context, query: "a b \ud800")
     served = PrivateICL(system, ROWS, Task("generation"), Scripted(),
                         Ledger(tmp_path / "ledger", float("inf"), 1e-5))  # fmt: skip
-    (reply,) = send(served, {"json": {**ASK, "max_tokens": 10_000}})
+    reply, half = send(served, {"json": {**ASK, "max_tokens": 10_000}}, {"json": ASK})
+    assert half.json()["choices"][0]["message"]["content"] == "a b ?"
     assert "must be at least the longest answer" in reply.json()["error"]["message"]
 
 
@@ -178,3 +195,32 @@ def test_a_payload_that_is_nested_deeply_is_refused(tmp_path: Path) -> None:
     served = private(tmp_path)
     (reply,) = send(served, {"content": deep, "headers": headers})
     assert (reply.status_code, served.state.answers) == (400, 0)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-2, 20) | st.floats() | st.text(max_size=9)
+    | st.sampled_from(["text", "user", "auto", "\ud800", "input_text", "message", "assistant"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(
+        st.sampled_from(["role", "content", "type", "text", "name", "format", "x", "include_usage"])
+        | st.text(max_size=9), inner, max_size=3),
+    max_leaves=8,
+)  # fmt: skip
+
+
+@settings(max_examples=100)
+@given(data=st.data())
+def test_no_payload_is_an_internal_error(service: ServiceCalls, data: st.DataObject) -> None:
+    """Whatever a client sends gets an answer or a sentence, and only an answer costs anything."""
+    form = data.draw(st.sampled_from(FORMATS))
+    body = dict(URLS.values())[form.path]
+    fields = data.draw(st.dictionaries(st.sampled_from(sorted(form.fields)), JSON, max_size=3))
+    payload = {**body, **fields}
+    before = service.private.state.answers
+    reply = service.answer(
+        Call(Tenant("a", "t" * 16), form, payload, request_digest(form, payload))
+    )
+    assert reply.status in (200, 400), reply.body
+    assert service.private.state.answers == before + (reply.status == 200)
+    if reply.answer:
+        assert json.dumps(reply.body, allow_nan=False)
+        assert [*form.events(reply.answer, payload)]

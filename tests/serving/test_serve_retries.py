@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
 import threading
 from pathlib import Path
 from typing import Any
@@ -76,16 +77,34 @@ def test_keys_survive_a_restart(tmp_path: Path) -> None:
     assert served.state.answers == 1
 
 
-def test_a_request_that_was_interrupted_after_the_spend_is_not_made_again(tmp_path: Path) -> None:
-    """As after a crash between spend and answer: the key was begun, and has no end."""
-    state = ServiceState(tmp_path / "state")
-    served = private(tmp_path, 99.0)
-    digest = request_digest(FORMATS[0], dict(ASK))
-    assert state.begin("anybody", "k", digest) is None
-    (reply,) = send(served, keyed("k"), state=ServiceState(tmp_path / "state"))
-    assert (reply.status_code, reply.headers["x-should-retry"]) == (409, "false")
-    assert "use a new key" in reply.text
-    assert served.state.answers == 0
+class Dies(ReportNoisyMax):
+    """The process ends between the spend and the answer."""
+
+    __slots__ = ()
+
+    def collect(self, *args: Any) -> Any:
+        os._exit(9)
+
+
+def test_a_request_that_was_killed_after_the_spend_is_not_made_again(tmp_path: Path) -> None:
+    """Both accounts were charged, and the retry of the key buys no second answer."""
+    sigma, tenant = ReportNoisyMax.calibrated(1.0, 1e-5).sigma, Tenant("a", TOKEN)
+    mine = {"authorization": f"Bearer {TOKEN}"}
+    child = os.fork()
+    if child == 0:
+        state = ServiceState(tmp_path / "state")
+        served = private(tmp_path, 99.0, Dies(sigma, 10))
+        send(served, keyed("k", **mine), tenants=Tenants([tenant]), state=state)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+    state, served = ServiceState(tmp_path / "state"), private(tmp_path, 99.0)
+    assert (served.state.answers, state.answers(tenant)) == (1, 1)
+    again, new = send(
+        served, keyed("k", **mine), keyed("l", **mine), tenants=Tenants([tenant]), state=state
+    )
+    assert (again.status_code, again.headers["x-should-retry"]) == (409, "false")
+    assert "use a new key" in again.text
+    assert (new.status_code, served.state.answers) == (200, 2)
 
 
 def test_keys_are_forgotten_by_number_and_by_age() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,22 @@ def test_accounts_survive_a_restart_and_are_shared_by_processes(tmp_path: Path) 
         ServiceState(tmp_path / "state").spend(tenant, PRICE, 1e-5)
     second.spend(Tenant("other", LARGE, answers=1), PRICE, 1e-5)
     assert (tmp_path / "state").stat().st_mode & 0o077 == 0
+
+
+def test_caps_hold_when_several_servers_share_the_file(tmp_path: Path) -> None:
+    tenant = Tenant("small", SMALL, answers=7)
+    states = [ServiceState(tmp_path / "state") for _ in range(4)]
+
+    def granted(number: int) -> bool:
+        try:
+            states[number % 4].spend(tenant, PRICE, 1e-5)
+        except BudgetExhausted:
+            return False
+        return True
+
+    with ThreadPoolExecutor(8) as pool:
+        assert sum(pool.map(granted, range(16))) == 7
+    assert states[0].answers(tenant) == 7
 
 
 def test_prices_of_all_kinds_add_up(tmp_path: Path) -> None:

@@ -219,6 +219,10 @@ class ServiceApp:
 def _decoded(body: bytes) -> Payload | ServiceReply:
     try:
         found = json.loads(body)
+        json.dumps(found, ensure_ascii=False).encode()  # what a reply repeats can be sent
+    except UnicodeEncodeError:
+        sentence = "the request holds half a character (a lone surrogate); it must be whole text."
+        return refusal(400, sentence)
     except (ValueError, RecursionError):
         return refusal(400, "the request is not JSON; send an object.")
     if isinstance(found, dict):

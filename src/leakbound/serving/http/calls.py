@@ -256,7 +256,7 @@ class ServiceCalls:
             secrets.token_hex(12),
             int(time.time()),
             self.private.name,
-            answer.text,
+            answer.text.encode(errors="replace").decode(),  # half characters cannot be sent
             _finite(answer.spent),
             _finite(answer.remaining),
             answer.delta,
