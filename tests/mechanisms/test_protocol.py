@@ -188,7 +188,7 @@ def test_a_free_answer_costs_the_composition_of_its_tokens() -> None:
     assert cost.epsilon(0.0) == pytest.approx(2.632, abs=1e-3)
     assert cost.epsilon(1e-5) == pytest.approx(2.0)
     assert made.cost(CHOICE, QUERY).epsilon(0.0) == 2.0
-    assert cost.describe().startswith("composition of 8 releases, each 0.2829")
+    assert cost.describe().startswith("composition of 8 releases, each 0.329")
 
 
 def test_the_cost_of_synthetic_examples_is_their_guarantee() -> None:
