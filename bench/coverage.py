@@ -121,7 +121,7 @@ def hard_cells(kept: Kept, audits: int, seed: int) -> Iterator[Cell]:
             lambda pairs=pairs, delta=delta: [asdict(one) for one in exact_cells(pairs, delta)],
         )
         yield from (Cell(**row) for row in rows)  # type: ignore[arg-type]
-    for settings in (boundary(audits), adaptive(audits), scores(audits // 4), hard(audits // 8)):
+    for settings in (boundary(audits), adaptive(audits), scores(audits // 5), hard(audits // 10)):
         yield from kept.cells(settings, seed)
 
 
