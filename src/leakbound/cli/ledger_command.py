@@ -22,8 +22,8 @@ from leakbound.serving.ledger.inspection import (
     problems,
     report,
 )
+from leakbound.serving.ledger.prices import from_json
 from leakbound.serving.ledger.tables import GivenAnswer
-from leakbound.serving.ledger.units import from_json
 
 __all__ = ["command"]
 

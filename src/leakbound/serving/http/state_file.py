@@ -23,7 +23,8 @@ from typing import Literal
 from leakbound.errors import BudgetExhausted, StoreError
 from leakbound.privacy import Guarantee
 from leakbound.serving.http.tenants import Tenant
-from leakbound.serving.ledger.units import ACCURACY, composed_epsilon, from_json, to_json
+from leakbound.serving.ledger.prices import composed_epsilon, from_json, to_json
+from leakbound.serving.ledger.units import ACCURACY
 
 __all__ = ["Earlier", "ServiceState"]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from leakbound._check import delta_value, epsilon_value
 from leakbound.errors import BudgetExhausted, StoreError, UsageError
-from leakbound.privacy import Guarantee, NonPrivate, leaves
+from leakbound.privacy import Guarantee
 from leakbound.serving.ledger import tables
 from leakbound.serving.ledger.keys import KeyFile, Mark, keyed
 from leakbound.serving.ledger.postgres import PostgresStorage
@@ -23,7 +23,9 @@ from leakbound.serving.ledger.units import (
     Unlimited,
     affordable_answers,
     choose_unit,
+    require_guarantee,
     unit_named,
+    whole_answers,
 )
 
 __all__ = ["DATASET", "BudgetState", "Ledger", "Spend", "open_storage"]
@@ -229,10 +231,13 @@ class Ledger:
             UsageError: If the guarantee cannot be counted in this ledger.
             StoreError: If the ledger cannot be read.
         """
+        self._acceptable(guarantee)
         with self._storage.transaction(write=False) as db:
             values, (_, spent) = tables.total(db), tables.dataset(db, dataset)
-        unit = unit_named(values["unit"]) if "unit" in values else None
-        return affordable_answers(guarantee, self.epsilon, self.delta, spent, unit)
+        if "unit" not in values:
+            return affordable_answers(guarantee, self.epsilon, self.delta)
+        price = self._price(unit_named(values["unit"]), guarantee)
+        return whole_answers(float(values["capacity"]), spent, price)
 
     def describe(self, guarantee: Guarantee, dataset: str = DATASET) -> str:
         """What the budget buys, in one sentence for operators.
@@ -255,12 +260,8 @@ class Ledger:
     # --- accounting
 
     def _acceptable(self, guarantee: Guarantee) -> str:
-        text = to_json(guarantee)
-        if math.isfinite(self.epsilon) and any(
-            isinstance(part, NonPrivate) for part in leaves(guarantee)
-        ):
-            affordable_answers(guarantee, self.epsilon, self.delta)  # says why
-        return text
+        require_guarantee(guarantee, self.epsilon)
+        return to_json(guarantee)
 
     def _first_choice(self, guarantee: Guarantee) -> dict[str, str]:
         """What the first answer fixes, if this is it; found before the ledger is locked."""

@@ -12,6 +12,7 @@ from leakbound.errors import StoreError
 from leakbound.serving.ledger import tables
 from leakbound.serving.ledger.book import KEY_CHECK, open_storage
 from leakbound.serving.ledger.keys import KeyFile, Mark, id_name, keyed
+from leakbound.serving.ledger.prices import composed_epsilon, from_json
 from leakbound.serving.ledger.storage import Database, SqliteStorage, Storage
 from leakbound.serving.ledger.tables import GivenAnswer
 from leakbound.serving.ledger.units import (
@@ -19,8 +20,6 @@ from leakbound.serving.ledger.units import (
     EqualAnswers,
     Unit,
     Unlimited,
-    composed_epsilon,
-    from_json,
     unit_named,
 )
 

@@ -36,8 +36,8 @@ from leakbound.privacy import (
 from leakbound.serving.ledger.prices import composed_epsilon, from_json, to_json
 
 __all__ = [
-    "ACCURACY", "Unit", "affordable_answers", "choose_unit", "composed_epsilon", "from_json",
-    "to_json", "unit_named",
+    "ACCURACY", "Unit", "affordable_answers", "choose_unit", "require_guarantee", "unit_named",
+    "whole_answers",
 ]  # fmt: skip
 
 # relative accuracy of the accounting: calibrating to an epsilon and reading it back differ by less
@@ -332,24 +332,20 @@ def unit_named(name: str) -> Unit:
     return plain[name]
 
 
-def affordable_answers(
-    guarantee: Guarantee, epsilon: float, delta: float, spent: float = 0.0, unit: Unit | None = None
-) -> int | None:
+def affordable_answers(guarantee: Guarantee, epsilon: float, delta: float) -> int | None:
     """How many answers a budget buys.
 
     Args:
         guarantee: What each answer costs.
         epsilon: Of the budget, at least 0; infinity is allowed.
         delta: Of the budget in [0, 1).
-        spent: What was spent already, in `unit`.
-        unit: In which the budget is counted; None for the one that buys the most answers.
 
     Returns:
         The number of answers; None where it has no limit.
 
     Raises:
         UsageError: If a finite budget cannot buy such answers at all, because they have no
-            guarantee, or none in this unit.
+            guarantee.
 
     Examples:
         >>> affordable_answers(PureDP(0.5), 4.0, 1e-5)
@@ -360,19 +356,42 @@ def affordable_answers(
     """
     if math.isinf(epsilon):
         return None
-    if any(isinstance(part, NonPrivate) for part in leaves(guarantee)):
+    require_guarantee(guarantee, epsilon)
+    unit = choose_unit(guarantee, epsilon, delta)
+    return whole_answers(unit.capacity(epsilon, delta), 0.0, unit.price(guarantee) or 0.0)
+
+
+def require_guarantee(guarantee: Guarantee, epsilon: float) -> None:
+    """Refuse what costs infinity, under a finite budget.
+
+    Args:
+        guarantee: What an answer costs.
+        epsilon: Of the budget.
+
+    Raises:
+        UsageError: If the answer has no guarantee.
+    """
+    none = any(isinstance(part, NonPrivate) for part in leaves(guarantee))
+    if none and math.isfinite(epsilon):
         raise UsageError(
             "the mechanism gives no guarantee, and the budget of the ledger is epsilon "
             f"{epsilon:g}; an answer without a guarantee costs infinity. Choose a private "
             "mechanism, or an infinite budget (--budget inf)."
         )
-    counted = unit or choose_unit(guarantee, epsilon, delta)
-    price = counted.price(guarantee)
-    if price is None:
-        raise UsageError(
-            f"the ledger counts in {counted.name.partition(':')[0]}, which was chosen by its first "
-            "answer, and an answer with this guarantee cannot be counted so: "
-            f"{guarantee.describe()}. Use another ledger (--ledger)."
-        )
-    left = counted.capacity(epsilon, delta) * (1 + ACCURACY) - spent
-    return None if price == 0 else max(0, math.floor(left / price))
+
+
+def whole_answers(capacity: float, spent: float, price: float) -> int | None:
+    """How many more answers an account pays for.
+
+    Args:
+        capacity: What it may spend in all.
+        spent: What it has spent.
+        price: Of each answer.
+
+    Returns:
+        The number; None where it has no limit.
+    """
+    left = capacity * (1 + ACCURACY) - spent
+    if price == 0 or math.isinf(left):
+        return None
+    return max(0, math.floor(left / price))
