@@ -203,7 +203,7 @@ def test_no_disguise_of_the_rows_buys_more(place: Place, disguise: str, ids: boo
                 ledger.spend(names, PureDP(1.0), name)
             name = f"mail {day}"
         paid = ledger.spend(names, PureDP(1.0), name)
-        shown.update(n for n, there in zip(names, paid.takes_part, strict=True) if there)
+        shown.update(r.text for r, there in zip(context, paid.takes_part, strict=True) if there)
     assert max(shown.values()) == 1
     assert report(place.address).most_spent == 1.0
 

@@ -18,6 +18,7 @@ from ledger_battery import DELTA
 from leakbound.errors import BudgetExhausted
 from leakbound.privacy import BoundedRange, Gaussian, Guarantee, PureDP, compose
 from leakbound.serving.ledger import Ledger
+from leakbound.serving.ledger.keys import KeyFile, Mark
 
 
 @dataclass
@@ -90,3 +91,12 @@ def test_files_are_for_their_owner_only(place: File) -> None:
     Ledger(place.address, 1.0, DELTA, place.key)
     for path in (Path(place.address), place.key):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_a_high_water_mark_never_falls(tmp_path: Path) -> None:
+    """Two processes may raise it in the other order than they paid."""
+    keys = KeyFile(tmp_path / "key")
+    keys.create()
+    for number in (1, 3, 2):
+        keys.raise_to(Mark("ledger", "here", number, f"tag {number}"))
+    assert keys.marks() == [Mark("ledger", "here", 3, "tag 3")]
