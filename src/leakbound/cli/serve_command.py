@@ -46,7 +46,7 @@ TOKEN = "LEAKBOUND_TOKEN"
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class ClientAccess:
     """Who may ask, and over which connection."""
 
     host: str
@@ -145,7 +145,7 @@ def command(
     """
     listening = _listener(host, port, tls_cert, tls_key, request_timeout)
     token = os.environ.get(TOKEN) or None
-    allowed = Access(host, token, tenants, tls_cert, insecure).allowed()
+    allowed = ClientAccess(host, token, tenants, tls_cert, insecure).allowed()
     _require_budget(budget, *_price(config, assignments, flags))
     private = open_private(
         config, assignments, budget, ledger, longest_query, endpoint, local, accounts, flags
