@@ -10,6 +10,7 @@ from scipy.stats import binom
 
 from leakbound.errors import UsageError
 from leakbound.stats import (
+    Assumption,
     binomial_upper,
     clopper_pearson,
     clopper_pearson_power,
@@ -20,24 +21,41 @@ from leakbound.stats import (
 EPSILON = st.floats(0.0, 6.0)
 
 
-def slow_power(n: int, true_epsilon: float, epsilon: float, delta: float) -> float:
+def slow_power(
+    n: int, true_epsilon: float, epsilon: float, delta: float, hit: float, alarm: float
+) -> float:
     """Every pair of error counts, one by one."""
-    k = np.arange(n + 1)
-    mass = binom.pmf(k, n, 1 / (1 + math.exp(true_epsilon)))
+    k, p = np.arange(n + 1), 1 / (1 + math.exp(-true_epsilon))
+    misses = binom.pmf(k, n, 1 - p * hit - (1 - p) * alarm)
+    alarms = binom.pmf(k, n, (1 - p) * hit + p * alarm)
     upper, slope = binomial_upper(k, n, 0.025), math.exp(epsilon)
     rejects = (1 - upper[:, None] - delta > slope * upper) | (
         1 - upper - delta > slope * upper[:, None]
     )
-    return float(mass @ rejects @ mass)
+    return float(misses @ rejects @ alarms)
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.integers(0, 600), EPSILON, EPSILON, st.sampled_from([0.0, 1e-5, 0.01]))
+@given(
+    st.integers(0, 600), EPSILON, EPSILON, st.sampled_from([0.0, 1e-5, 0.01]),
+    st.sampled_from([1.0, 0.9, 0.4]), st.sampled_from([0.0, 0.02, 0.3]),
+)  # fmt: skip
 def test_power_equals_the_sum_over_all_counts(
-    n: int, true_epsilon: float, epsilon: float, delta: float
+    n: int, true_epsilon: float, epsilon: float, delta: float, hit: float, alarm: float
 ) -> None:
-    found = clopper_pearson_power(n, true_epsilon, epsilon, delta)
-    assert found == pytest.approx(slow_power(n, true_epsilon, epsilon, delta), abs=1e-11)
+    found = clopper_pearson_power(
+        n, true_epsilon, epsilon, delta, assumption=Assumption(hit, alarm)
+    )
+    slow = slow_power(n, true_epsilon, epsilon, delta, hit, alarm)
+    assert found == pytest.approx(slow, abs=1e-11)
+
+
+def test_rates_that_are_none_are_refused() -> None:
+    for wrong in (-0.1, 1.1, math.nan):
+        with pytest.raises(UsageError, match="hit is"):
+            Assumption(hit=wrong)
+        with pytest.raises(UsageError, match="false_alarm is"):
+            Assumption(false_alarm=wrong)
 
 
 @pytest.mark.parametrize("pairs", [4000, 5000, 10_000, 100_000, 1_000_000])

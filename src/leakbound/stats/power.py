@@ -214,7 +214,7 @@ def clopper_pearson_power(
         True
         >>> weak = Assumption(hit=0.5, false_alarm=0.1)
         >>> round(clopper_pearson_power(100, 3.0, 1.0, assumption=weak), 2)
-        0.37
+        0.08
     """
     n = count("pairs", pairs)
     delta_value(delta)
