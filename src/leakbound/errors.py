@@ -55,7 +55,7 @@ class Refused(TargetError):
 
 
 class BudgetExhausted(LeakboundError):
-    """The privacy budget of a context does not allow another answer; nothing was released."""
+    """The privacy budget of a data set does not allow another answer; nothing was released."""
 
     exit_code = 5
 
