@@ -16,6 +16,7 @@ import numpy as np
 
 from leakbound.errors import UsageError
 from leakbound.mechanisms import MechanismBase
+from leakbound.mechanisms.total_calls import answer_total
 from leakbound.models import Complete, Model
 from leakbound.privacy import PureDP
 from leakbound.tasks import (
@@ -83,7 +84,7 @@ class RandomBallot(MechanismBase):
 
     def _count(self, task: Task, job: Job, draw: int, model: Model) -> Votes:
         answers = task.answers(job.query)
-        texts = model.answer(self.requests(task, job, draw))
+        texts = answer_total(model, task, [job], [self.requests(task, job, draw)])[0]
         votes = [parse_answer(text, answers) for text in texts]
         return Votes(tuple(votes.count(i) for i in range(len(answers) + 1)))
 

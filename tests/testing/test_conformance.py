@@ -6,6 +6,7 @@ import logging
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -21,7 +22,8 @@ from leakbound.systems import SystemMechanism
 from leakbound.tasks import Aggregate, GaussianLaw, Job, Outputs, Query, Task, Vector, Votes
 from leakbound.testing import INVARIANTS, Check, assert_conforms, conform
 from leakbound.testing.conformance_cost import part_count, release_count
-from leakbound.testing.conformance_parts import FREE, PATTERNS, Bench
+from leakbound.testing.conformance_parts import FREE, Bench
+from leakbound.testing.planted_answers import PLANTED
 
 PAIRS = 10_000  # of the loss; the others take fewer
 KW = {"epsilon": 2, "delta": 1e-5, "candidates": 3}
@@ -57,54 +59,55 @@ PARTITIONED = (
     "report_noisy_max", "embedding_mean", "keyword_mean", "product_of_experts", "invisible_ink",
 )  # fmt: skip
 NO_DISTRIBUTION = ("keyword_mean/joint/2", "subsample_average", "synthetic_shots")
-FINITE = tuple(pattern for pattern in PATTERNS if pattern != "broken")
-
-
-def cases() -> list[Any]:
-    return [
-        pytest.param(name, invariant, id=f"{name}-{invariant.name}")
-        for name, invariant in itertools.product(CATALOGUE, INVARIANTS)
-    ]
 
 
 def invariant(name: str) -> Any:
     return next(one for one in INVARIANTS if one.name == name)
 
 
-@pytest.mark.parametrize(("name", "check"), cases())
-def test_the_catalogue_conforms(name: str, check: Any) -> None:
-    found: Check = check(CATALOGUE[name], pairs=PAIRS if check.name == "loss" else 500)
-    assert found.passed, found.detail
+FEW = 24  # pairs, and answers of a context that is generated: a cross-section of seconds
+SLOW = {("subsample_average", "reuse")}  # it calibrates twice, by privacy loss distributions
+
+
+@pytest.fixture(scope="module")
+def battery() -> dict[tuple[str, str], Check]:
+    """Every invariant over every mechanism, once."""
+    return {
+        (name, check.name): check(mechanism, pairs=FEW)
+        for (name, mechanism), check in itertools.product(CATALOGUE.items(), INVARIANTS)
+        if (name, check.name) not in SLOW
+    }
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_the_catalogue_conforms(name: str, battery: dict[tuple[str, str], Check]) -> None:
+    assert not [one for (of, _), one in battery.items() if of == name and not one.passed]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_the_catalogue_conforms_over_many_pairs(name: str) -> None:
+    """Ten thousand pairs of neighbours lose at most the guarantee, the worst one 95 % of it."""
+    found = [check(CATALOGUE[name], pairs=PAIRS) for check in INVARIANTS]
+    assert not [one for one in found if not one.passed]
 
 
 def test_the_whole_catalogue_is_tried() -> None:
     assert {mechanism.name for mechanism in CATALOGUE.values()} == set(MECHANISMS)
 
 
-def test_what_is_skipped_is_said() -> None:
+def test_what_is_skipped_is_said(battery: dict[tuple[str, str], Check]) -> None:
     """Nothing passes silently: these and no others have nothing to say."""
-    want = {
-        (name, check)
-        for name in NO_GUARANTEE
-        for check in ("sensitivity", "request_count", "loss", "tightness")
-    }
-    want |= {
-        (name, check) for name in NO_DISTRIBUTION for check in ("sensitivity", "loss", "tightness")
-    }
+    exact = ("sensitivity", "loss", "tightness")
+    over = ("request_count", "returned", "public_facts", "total")
+    want = {(name, check) for name in NO_GUARANTEE for check in (*exact, *over)}
+    want |= {(name, check) for name in NO_DISTRIBUTION for check in exact}
+    want |= {(name, "outputs") for name in NO_DISTRIBUTION}
     want |= {(name, "disjoint_parts") for name in CATALOGUE if not name.startswith(PARTITIONED)}
-    want.add(("invisible_ink/add_remove", "disjoint_parts"))  # refuses more examples than parts
+    want.add(("invisible_ink/add_remove", "disjoint_parts"))  # one example for each part at most
     want |= {(name, "vote_sigma") for name in CATALOGUE if name != "report_noisy_max"}
-    found = {
-        (name, check.name): seen.detail
-        for name, check in itertools.product(CATALOGUE, INVARIANTS)
-        if (seen := check(CATALOGUE[name], pairs=20, patterns=FINITE)).skipped
-    }
-    assert set(found) == want
-    unknown = {
-        found[name, check]
-        for name in NO_DISTRIBUTION
-        for check in ("sensitivity", "loss", "tightness")
-    }
+    assert {key for key, one in battery.items() if one.skipped} == want
+    unknown = {battery[name, check].detail for name in NO_DISTRIBUTION for check in exact}
     assert unknown == {"skipped: no output distribution"}
 
 
@@ -156,7 +159,7 @@ def test_a_users_mechanism_and_a_users_callable_conform(monkeypatch: pytest.Monk
     module = importlib.util.module_from_spec(spec)
     monkeypatch.setitem(sys.modules, "user_mechanism", module)
     spec.loader.exec_module(module)
-    assert_conforms(module.RandomBallot(), pairs=PAIRS)
+    assert_conforms(module.RandomBallot())
     skipped = {found.name for found in conform(module.RandomBallot(1.0, 6)) if found.skipped}
     assert skipped <= {"vote_sigma", "disjoint_parts"}, "it states neither"
     assert len(module.RandomBallot(1.0, 6).source) == 16, "changed code is another run"
@@ -354,7 +357,7 @@ BROKEN: list[tuple[str, Any, Any]] = [
     ("members", CallableFlag(SIGMA), VOTES),
     ("sensitivity", HalfSensitivity(SIGMA), VOTES),
     ("many_draws", SharedNoise(SIGMA), VOTES),
-    ("many_draws", QuietRelease(SIGMA), VOTES),
+    ("outputs", QuietRelease(SIGMA), VOTES),
     ("seeds", SeededNoise(SIGMA), VOTES),
     ("seeds", Unseeded(SIGMA), VOTES),
     ("nothing_kept", Remembering(SIGMA), VOTES),
@@ -381,10 +384,14 @@ BROKEN: list[tuple[str, Any, Any]] = [
 @pytest.mark.parametrize(
     ("check", "broken", "reference"), BROKEN, ids=lambda value: type(value).__name__
 )
-@pytest.mark.parametrize("seed", [0, 1])
-def test_every_invariant_can_be_broken(check: str, broken: Any, reference: Any, seed: int) -> None:
-    assert not invariant(check)(broken, seed=seed).passed
-    assert invariant(check)(reference, seed=seed).passed
+def test_every_invariant_can_be_broken(check: str, broken: Any, reference: Any) -> None:
+    assert not invariant(check)(broken).passed
+    assert reference_conforms(check, reference)
+
+
+@lru_cache
+def reference_conforms(check: str, reference: Any) -> bool:
+    return bool(invariant(check)(reference).passed)
 
 
 def test_a_decoder_that_shows_examples_is_found() -> None:
@@ -419,25 +426,27 @@ def test_releases_are_counted(tokens: int) -> None:
 
 
 def test_every_invariant_has_a_broken_mechanism() -> None:
-    assert {check for check, _, _ in BROKEN} == {one.name for one in INVARIANTS}
+    found_by = {check for check, _, _ in BROKEN} | {one.found_by for one in PLANTED}
+    assert found_by == {one.name for one in INVARIANTS}
 
 
 def test_a_broken_mechanism_is_named_in_a_sentence() -> None:
     with pytest.raises(
         AssertionError,
-        match=r"report_noisy_max breaks 1 of 14 invariants. cost: one answer costs 0.01 at",
+        match=r"report_noisy_max breaks 2 of 21 invariants. .*cost: one answer costs 0.01 at",
     ):
         assert_conforms(Cheap(SIGMA))
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 2.0, 8.0, 50.0])
+@pytest.mark.parametrize("epsilon", [0.1, 16.0, 50.0])
 def test_calibrated_experts_conform_at_every_epsilon(epsilon: float) -> None:
     """The battery compared a free answer with a choice of labels, and accused a correct one."""
     mechanism = cm.ProductOfExperts.calibrated(epsilon, 1e-5, tokens=3)
-    found = [check for check in conform(mechanism, pairs=20) if not check.passed]
+    found = [check for check in conform(mechanism, pairs=FEW) if not check.passed]
     assert not found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["report_noisy_max", "product_of_experts", "keyword_mean/joint"])
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_sound_mechanisms_conform_under_other_seeds(name: str, seed: int) -> None:
@@ -445,4 +454,4 @@ def test_sound_mechanisms_conform_under_other_seeds(name: str, seed: int) -> Non
 
 
 def test_more_partitions_than_usual() -> None:
-    assert_conforms(replace(CATALOGUE["report_noisy_max"], partitions=31))
+    assert_conforms(replace(CATALOGUE["report_noisy_max"], partitions=31), pairs=FEW)

@@ -15,7 +15,14 @@ import numpy as np
 from leakbound.models import Model
 from leakbound.tasks import Mechanism
 from leakbound.testing import conformance_behavior as behavior
-from leakbound.testing import conformance_cost, conformance_places, conformance_reuse
+from leakbound.testing import (
+    conformance_cost,
+    conformance_neighbours,
+    conformance_outputs,
+    conformance_places,
+    conformance_reuse,
+    conformance_utility,
+)
 from leakbound.testing import conformance_exact as exact
 from leakbound.testing.conformance_parts import PATTERNS, Bench, Broken, Skipped
 
@@ -90,7 +97,12 @@ class Invariant:
 INVARIANTS: tuple[Invariant, ...] = (
     Invariant("members", behavior.members),
     Invariant("sensitivity", exact.sensitivity),
-    Invariant("many_draws", behavior.many_draws),
+    Invariant("many_draws", conformance_outputs.many_draws),
+    Invariant("fresh_noise", conformance_outputs.fresh_noise),
+    Invariant("outputs", conformance_outputs.outputs),
+    Invariant("returned", conformance_neighbours.returned),
+    Invariant("public_facts", conformance_neighbours.public_facts),
+    Invariant("state", conformance_neighbours.state),
     Invariant("seeds", behavior.seeds),
     Invariant("nothing_kept", behavior.nothing_kept),
     Invariant("requests", behavior.requests),
@@ -99,6 +111,8 @@ INVARIANTS: tuple[Invariant, ...] = (
     Invariant("loss", exact.loss),
     Invariant("tightness", exact.tightness),
     Invariant("vote_sigma", exact.vote_noise),
+    Invariant("agreement", conformance_utility.agreement),
+    Invariant("total", conformance_utility.total),
     Invariant("decode", behavior.decode),
     Invariant("reuse", conformance_reuse.reuse),
     Invariant("cost", conformance_cost.cost),

@@ -50,7 +50,7 @@ def cost(bench: Bench) -> str:
 
 def _require_cost(found: Guarantee, guarantee: Guarantee, releases: int) -> None:
     if releases > 1:
-        if 0 < found.epsilon(0.5) < float("inf") and part_count(found) < releases:
+        if _is_finite(found) and part_count(found) < releases:
             raise Broken(
                 f"an answer makes {releases} releases that depend on an example, and its cost is "
                 f"{found.describe()}; it must be compose of one part for each release"
@@ -62,6 +62,11 @@ def _require_cost(found: Guarantee, guarantee: Guarantee, releases: int) -> None
                 f"one answer costs {found.epsilon(delta):.6g} at δ={delta:g}, and the guarantee of "
                 f"one release is {guarantee.epsilon(delta):.6g}"
             )
+
+
+def _is_finite(guarantee: Guarantee) -> bool:
+    """Neither nothing is guaranteed, nor that nothing is lost."""
+    return any(0 < guarantee.epsilon(delta) < float("inf") for delta in DELTAS)
 
 
 def part_count(guarantee: Guarantee) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from leakbound.privacy import BoundedRange, DiscreteGaussian, Gaussian, Guarantee
+from leakbound.privacy import ApproxDP, BoundedRange, DiscreteGaussian, Gaussian, Guarantee
 from leakbound.stats import CategoricalLaw, GaussianLaw, OutputDistribution, exact_privacy_loss
 from leakbound.stats.output_distributions import DiscreteGaussianLaw
 from leakbound.tasks import Aggregate, Job, Mechanism
@@ -130,7 +130,8 @@ def loss(bench: Bench) -> str:
         Skipped: If there is no guarantee, or no output distribution.
     """
     guarantee, largest, count = bench.guaranteed(), 0.0, 0
-    limits = {delta: e for delta in DELTAS if math.isfinite(e := guarantee.epsilon(delta))}
+    deltas = (*DELTAS, *_own_deltas(guarantee))
+    limits = {delta: e for delta in deltas if math.isfinite(e := guarantee.epsilon(delta))}
     for family in bench.families():
         found = _distributions(bench.mechanism, family.aggregates)
         one, other = family.pairs[_worst(found, family.pairs)]
@@ -146,6 +147,11 @@ def loss(bench: Bench) -> str:
                 )
             largest = max(largest, lost / limit if limit else 0.0)
     return f"{count} pairs lose at most {largest:.2%} of what is declared"
+
+
+def _own_deltas(guarantee: Guarantee) -> tuple[float, ...]:
+    """Where a guarantee is stated at one delta only."""
+    return (guarantee.delta,) if isinstance(guarantee, ApproxDP) else ()
 
 
 def vote_noise(bench: Bench) -> str:
@@ -228,6 +234,7 @@ def tightness(bench: Bench) -> str:
     """
     guarantee = bench.guaranteed()
     delta = 0.0 if math.isfinite(guarantee.epsilon(0.0)) else 1e-6
+    delta = max((delta, *_own_deltas(guarantee)))
     declared, size, worst = guarantee.epsilon(delta), size_of(bench.mechanism), 0.0
     for factor, gap in itertools.product(CROWDS, GAPS):
         if factor > 1 and bench.mechanism.voters(factor * size) == bench.mechanism.voters(size):

@@ -44,16 +44,24 @@ __all__ = [
     "example",
     "families",
     "size_of",
+    "strangers",
     "values_of",
 ]
 
 Floats = npt.NDArray[np.float64]
 R = TypeVar("R")
 
-TWO = (GIVEN[0], Query("Which of two?", ("red apple", "blue pear")))
+# Two answers without a word in common, of more words than a keyword mechanism counts.
+TWO = (
+    GIVEN[0],
+    Query("Which of two?", ("red apple from a garden wall", "blue pear on white kitchen plates")),
+)
 # Three tokens: the fewest with a first, a middle and a last one.
 FREE = (Task("conformance", max_answer_tokens=3), Query("Say something."))
 VOTERS = 12  # experts or partitions of the contexts: enough for a crowd against one example
+FULL = 200  # pairs from which on tests of distributions have their full size
+PLACES = 40  # of a context that are tried one by one
+WORDS = 400  # of an example that is longer than any other
 SIZES = (12, 1536)  # smallest and largest context that is tried for so many
 
 
@@ -126,7 +134,18 @@ def size_of(mechanism: Mechanism) -> int:
     size, largest = SIZES
     while mechanism.voters(size) < VOTERS <= mechanism.voters(largest):
         size *= 2
-    return max(size, mechanism.voters(size))
+    size = max(size, mechanism.voters(size))
+    return size if _takes(mechanism, size) else mechanism.voters(size)
+
+
+def _takes(mechanism: Mechanism, size: int) -> bool:
+    """Whether a context may have so many examples; a part of its own for each may be the limit."""
+    rows = context_of(np.random.default_rng(0), size)
+    for task, query in (GIVEN, FREE):
+        with contextlib.suppress(UsageError):
+            mechanism.requests(task, Job(rows, query), 0)
+            return True
+    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +177,7 @@ def families(
     Yields:
         One family for each script.
     """
+    yield from _every_place(mechanism, seed)
     each = -(-pairs // len(patterns))
     for at, pattern in enumerate(patterns):
         rng = np.random.default_rng([seed, at])
@@ -166,6 +186,38 @@ def families(
         puppet = Puppet(pattern, seed + at, wide=True)
         aggregates = mechanism.collect(GIVEN[0], jobs, [seed] * len(jobs), puppet)
         yield Family(pattern, aggregates, near)
+
+
+def strangers(row: Example) -> list[Example]:
+    """Examples that may stand in the place of one: what a private row may hold.
+
+    Args:
+        row: The example whose place it is.
+
+    Returns:
+        One that changes answers, one that is long, one with a label of its own, an empty one.
+    """
+    return [
+        Example(f"{row.input} {FLIP}", row.label),
+        Example(f"{row.input} {FLIP} " + "and so on " * WORDS, row.label),
+        Example(f"{row.input} {FLIP}", "a label of its own"),
+        Example("", row.label),
+    ]
+
+
+def _every_place(mechanism: Mechanism, seed: int) -> Iterator[Family]:
+    """Each place of a context replaced by strangers, or removed."""
+    base = context_of(np.random.default_rng([seed, 96]), size_of(mechanism))
+    removing = mechanism.guarantee.relation == "add_remove"
+    for place, row in enumerate(base[:PLACES]):
+        puppet = Puppet("random", seed * PLACES + place, wide=True)
+        before, after = base[:place], base[place + 1 :]
+        new = [(*before, one, *after) for one in strangers(row)]
+        contexts = [(*before, *after), base, new[0]] if removing else [base, *new]
+        jobs = [Job(context, GIVEN[1]) for context in contexts]
+        found = mechanism.collect(GIVEN[0], jobs, [seed] * len(jobs), puppet)
+        pairs = [(0, i) for i in range(1, len(jobs))]
+        yield Family(f"random at place {place}", found, np.array(pairs, np.int64))
 
 
 def _neighbours(
@@ -242,6 +294,36 @@ class Bench:
         context = context_of(rng, factor * size_of(self.mechanism))
         return Job((*context[:-1], example(rng, flip=True)) if flip else context, query)
 
+    def flipped(self, query: Query, voters: int) -> Job:
+        """A job in which so many voters are shown an example that changes their answer.
+
+        Args:
+            query: The query.
+            voters: How many; each is shown one such example, where it is known which it is shown.
+
+        Returns:
+            The job.
+        """
+        context = self.job(query).context
+        parts = self.mechanism.disjoint_parts(len(context))
+        places = {part[0] for part in parts[:voters]} if parts else set(range(voters))
+        rows = (
+            Example(f"{row.input} {FLIP}", row.label) if place in places else row
+            for place, row in enumerate(context)
+        )
+        return Job(tuple(rows), query)
+
+    @property
+    def crowd(self) -> int:
+        """How many voters `flipped` can turn."""
+        size = len(self.job(TWO[1]).context)
+        return len(self.mechanism.disjoint_parts(size)) or size
+
+    def near_ties(self) -> list[Job]:
+        """Jobs from one vote below a tie of `TWO` to one above it; each neighbours the next."""
+        middle = self.crowd // 2
+        return [self.flipped(TWO[1], max(0, middle + more)) for more in (-1, 0, 1)]
+
     def neighbours(self, query: Query) -> list[Job]:
         """Jobs that differ in their last example; the last one's changes answers.
 
@@ -266,6 +348,18 @@ class Bench:
             The model.
         """
         return Watched(self.model if self.model and not task.labels else Puppet(pattern, self.seed))
+
+    def scaled(self, count: int) -> int:
+        """How many of so many draws are made: fewer where few pairs are asked for, never less
+        than a hundredth.
+
+        Args:
+            count: Draws for at least `FULL` pairs.
+
+        Returns:
+            A number of draws.
+        """
+        return max(count * min(self.pairs, FULL) // FULL, -(-count // 100))
 
     def queries(self) -> Iterator[tuple[Task, Query]]:
         """The queries that the mechanism takes: one with answers, one without."""
