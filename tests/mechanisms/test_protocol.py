@@ -150,7 +150,8 @@ def test_options_are_those_of_calibrated_or_the_fields() -> None:
     ("name", "options", "sentence"),
     [
         ("report_noisy_max", {"partitons": 4}, "has no option 'partitons'; its options are "
-         "partitions, calibration, noise, or sigma for noise of your own. Did you mean 'partitions'?"),
+         "partitions, calibration, noise, or sigma for noise of your own. Did you mean "
+         "'partitions'?"),
         ("few_shot", {"sigma": 1.0}, "few_shot has no option 'sigma'; its options are none."),
         ("report_noisy_max", {"epsilon": 3.0}, "has no option 'epsilon'"),
         ("report_noisy_max", {"partitions": "four"}, "must be a whole number"),
