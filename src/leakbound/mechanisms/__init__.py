@@ -14,6 +14,7 @@ from leakbound.mechanisms.prompt_defense import PromptDefense
 from leakbound.mechanisms.report_noisy_max import ReportNoisyMax
 from leakbound.mechanisms.subsample_average import SubsampleAverage
 from leakbound.mechanisms.synthetic_shots import SyntheticShots
+from leakbound.mechanisms.total_calls import answer_total
 from leakbound.tasks import Mechanism
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "SubsampleAverage",
     "SyntheticShots",
     "ZeroShot",
+    "answer_total",
     "build_mechanism",
     "option_names",
 ]

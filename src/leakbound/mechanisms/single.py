@@ -10,6 +10,7 @@ import numpy as np
 
 from leakbound.errors import UsageError
 from leakbound.mechanisms.base import MechanismBase, answer_each
+from leakbound.mechanisms.total_calls import answer_total
 from leakbound.models import Complete, Model
 from leakbound.privacy import Guarantee, NonPrivate
 from leakbound.tasks import (
@@ -222,7 +223,8 @@ class Undefended(MechanismBase):
     def collect(
         self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model
     ) -> list[Aggregate]:
-        """One model call for each job.
+        """One model call for each job; a failed one is an empty reply where a subclass guarantees
+        something, and raised elsewhere.
 
         Args:
             task: Renders the prompts.
@@ -234,7 +236,10 @@ class Undefended(MechanismBase):
             A vote or a text for each job.
         """
         each = [self.requests(task, job, draw) for job, draw in zip(jobs, draws, strict=True)]
-        replies = answer_each(model, each)
+        if isinstance(self.guarantee, NonPrivate):
+            replies = answer_each(model, each)
+        else:
+            replies = answer_total(model, task, jobs, each)
         return [
             as_aggregate(task, job.query, text) for job, (text,) in zip(jobs, replies, strict=True)
         ]
