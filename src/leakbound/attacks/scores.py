@@ -71,8 +71,22 @@ def _releases_largest(outputs: Outputs, answers: tuple[str, ...]) -> bool:
     return bool((noisy[np.arange(len(noisy)), outputs.answers] == noisy.max(1)).all())
 
 
+class _Margin(Score):
+    """What scores of noisy votes share: their thresholds."""
+
+    __slots__ = ()
+
+    def levels(self, voters: int) -> Floats:
+        """Every whole margin of `voters` votes, and some beyond the ends."""
+        return _margins(voters)
+
+    def noise_levels(self, voters: int, mu: float | None) -> Floats:
+        """Between votes, and up to 4.5 noise scales of `mu` beyond those of `voters`."""
+        return _wide_margins(voters, mu)
+
+
 @dataclass(frozen=True, slots=True)
-class LabelMargin(Score):
+class LabelMargin(_Margin):
     """Noisy votes for the member answer less those for the non-member answer, in votes.
 
     Where no answer speaks for a non-member, the best other one is taken.
@@ -84,10 +98,6 @@ class LabelMargin(Score):
     name: ClassVar[str] = "label_margin"
     access: ClassVar[Access] = "white_box"
     threshold: ClassVar[ThresholdRule] = Split(0.2)
-
-    def levels(self, voters: int) -> Floats:
-        """Every whole margin of `voters` votes, and some beyond the ends."""
-        return _margins(voters)
 
     def score(self, outputs: Outputs, rendered: RenderedQuery, answers: tuple[str, ...]) -> Floats:
         """(draws,) differences of the noisy votes in `outputs`.
@@ -107,10 +117,6 @@ class LabelMargin(Score):
             return np.asarray(noisy[:, member] - noisy[:, answers.index(rendered.nonmember)])
         others = np.delete(noisy, member, axis=1)
         return np.asarray(noisy[:, member] - others.max(1))
-
-    def noise_levels(self, voters: int, mu: float | None) -> Floats:
-        """Between votes, and up to 4.5 noise scales of `mu` beyond those of `voters`."""
-        return _wide_margins(voters, mu)
 
     def chances(
         self,
@@ -159,7 +165,7 @@ class ScoreMargin(LabelMargin):
 
 
 @dataclass(frozen=True, slots=True)
-class DistanceGap(Score):
+class DistanceGap(_Margin):
     """How much nearer a noisy mean lies to the member answer's public point, in votes.
 
     With the points p1 and p0 of both answers, g = |p1 - p0|, and z the mean of T answers:
@@ -173,10 +179,6 @@ class DistanceGap(Score):
     name: ClassVar[str] = "distance_gap"
     access: ClassVar[Access] = "white_box"
     threshold: ClassVar[ThresholdRule] = Split(0.2)
-
-    def levels(self, voters: int) -> Floats:
-        """Every whole margin of `voters` votes, and some beyond the ends."""
-        return _margins(voters)
 
     def score(self, outputs: Outputs, rendered: RenderedQuery, answers: tuple[str, ...]) -> Floats:
         """(draws,) gaps of the noisy means in `outputs`.
@@ -197,10 +199,6 @@ class DistanceGap(Score):
         points = [outputs.points[answers.index(o)] for o in others if o != rendered.member]
         gaps = [_gap(outputs.noisy, member, other, outputs.scale) for other in points]
         return np.asarray(np.min(gaps, 0))
-
-    def noise_levels(self, voters: int, mu: float | None) -> Floats:
-        """Between votes, and up to 4.5 noise scales of `mu` beyond those of `voters`."""
-        return _wide_margins(voters, mu)
 
     def chances(
         self,

@@ -18,12 +18,14 @@ from leakbound.errors import TargetError, UsageError
 from leakbound.models import Model, Request, ScoreLabels
 from leakbound.privacy import Guarantee
 from leakbound.tasks import Mechanism, Outputs, Query, Task
+from leakbound.tasks.partition import places_by_position
 
 __all__ = [
     "NO_ANSWER",
     "CalibratedMechanism",
     "GaussianCalibration",
     "MechanismBase",
+    "PartitionedMechanism",
     "answer_each",
     "code_fingerprint",
 ]
@@ -205,6 +207,35 @@ class CalibratedMechanism(MechanismBase):
     @classmethod
     def _constructor(cls) -> Callable[..., Self]:
         return cls.calibrated
+
+
+class PartitionedMechanism(CalibratedMechanism):
+    """Base of mechanisms in which each of T disjoint parts of the context gives one answer."""
+
+    __slots__ = ()
+    partitions: int
+
+    def voters(self, shots: int) -> int:
+        """One answer for each partition.
+
+        Args:
+            shots: Number of examples in the context.
+
+        Returns:
+            `partitions`.
+        """
+        return self.partitions
+
+    def disjoint_parts(self, shots: int) -> tuple[tuple[int, ...], ...]:
+        """The partitions.
+
+        Args:
+            shots: Number of examples in the context.
+
+        Returns:
+            Places of the examples of each partition.
+        """
+        return places_by_position(shots, self.partitions)
 
 
 def _fields(mechanism: object) -> tuple[dataclasses.Field[Any], ...]:

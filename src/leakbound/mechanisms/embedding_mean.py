@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leakbound._check import positive
-from leakbound.mechanisms.base import CalibratedMechanism, GaussianCalibration
+from leakbound.mechanisms.base import GaussianCalibration, PartitionedMechanism
 from leakbound.mechanisms.single import answer_tokens, partition_requests
 from leakbound.mechanisms.total_calls import answer_total
 from leakbound.models import Complete, Embed, Model
@@ -27,7 +27,6 @@ from leakbound.tasks import (
     Task,
     Vector,
 )
-from leakbound.tasks.partition import places_by_position
 
 __all__ = ["EmbeddingMean", "public_candidates"]
 
@@ -35,7 +34,7 @@ Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class EmbeddingMean(CalibratedMechanism):
+class EmbeddingMean(PartitionedMechanism):
     """Each of T partitions answers; the candidate nearest to the noisy mean embedding is released.
 
     Embeddings are clipped to norm B before they are averaged. The candidates are the query's
@@ -111,28 +110,6 @@ class EmbeddingMean(CalibratedMechanism):
     def sampled_candidates(self) -> int:
         """`candidates`."""
         return self.candidates
-
-    def voters(self, shots: int) -> int:
-        """One answer for each partition.
-
-        Args:
-            shots: Number of examples in the context.
-
-        Returns:
-            `partitions`.
-        """
-        return self.partitions
-
-    def disjoint_parts(self, shots: int) -> tuple[tuple[int, ...], ...]:
-        """The partitions.
-
-        Args:
-            shots: Number of examples in the context.
-
-        Returns:
-            Places of the examples of each partition.
-        """
-        return places_by_position(shots, self.partitions)
 
     def noise_in_collect(self, task: Task, query: Query) -> bool:
         """Noise is drawn in `release` only.

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from leakbound._check import positive
 from leakbound.errors import UsageError
-from leakbound.mechanisms.base import CalibratedMechanism, GaussianCalibration
+from leakbound.mechanisms.base import GaussianCalibration, PartitionedMechanism
 from leakbound.mechanisms.embedding_mean import public_candidates
 from leakbound.mechanisms.exponential import softmax_distribution
 from leakbound.mechanisms.keywords import mean_counts, word_shares, words_of
@@ -36,7 +36,6 @@ from leakbound.tasks import (
     Task,
     Vector,
 )
-from leakbound.tasks.partition import places_by_position
 
 __all__ = ["KeywordMean"]
 
@@ -46,7 +45,7 @@ Selection = Literal["gaussian", "joint_exponential"]
 
 
 @dataclass(frozen=True, slots=True)
-class KeywordMean(CalibratedMechanism):
+class KeywordMean(PartitionedMechanism):
     """Each of T partitions answers; the k public words with the largest noisy counts are released.
 
     An answer counts its first m distinct keywords once. The domain of keywords is the words of the
@@ -154,28 +153,6 @@ class KeywordMean(CalibratedMechanism):
     def sampled_candidates(self) -> int:
         """`candidates`."""
         return self.candidates
-
-    def voters(self, shots: int) -> int:
-        """One answer for each partition.
-
-        Args:
-            shots: Number of examples in the context.
-
-        Returns:
-            `partitions`.
-        """
-        return self.partitions
-
-    def disjoint_parts(self, shots: int) -> tuple[tuple[int, ...], ...]:
-        """The partitions.
-
-        Args:
-            shots: Number of examples in the context.
-
-        Returns:
-            Places of the examples of each partition.
-        """
-        return places_by_position(shots, self.partitions)
 
     def noise_in_collect(self, task: Task, query: Query) -> bool:
         """Noise is drawn in `release` only.
@@ -301,7 +278,7 @@ class KeywordMean(CalibratedMechanism):
             UsageError: If the outputs are not those of this mechanism.
         """
         if task.answers(query):
-            return CalibratedMechanism.decode(self, task, query, outputs, model)
+            return PartitionedMechanism.decode(self, task, query, outputs, model)
         if outputs.picked is None:
             raise UsageError(
                 "the outputs hold no keywords; decode must be given what release returned."

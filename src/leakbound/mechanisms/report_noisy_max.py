@@ -11,7 +11,7 @@ import numpy as np
 
 from leakbound._check import positive
 from leakbound.errors import UsageError
-from leakbound.mechanisms.base import CalibratedMechanism, GaussianCalibration
+from leakbound.mechanisms.base import GaussianCalibration, PartitionedMechanism
 from leakbound.mechanisms.discrete_noise import discrete_gaussian
 from leakbound.mechanisms.single import partition_requests
 from leakbound.mechanisms.total_calls import answer_total
@@ -36,7 +36,6 @@ from leakbound.tasks import (
     Votes,
     parse_answer,
 )
-from leakbound.tasks.partition import places_by_position
 
 __all__ = ["ReportNoisyMax"]
 
@@ -45,7 +44,7 @@ SENSITIVITY = math.sqrt(2)  # one partition's vote moves: one count falls by 1, 
 
 
 @dataclass(frozen=True, slots=True)
-class ReportNoisyMax(CalibratedMechanism):
+class ReportNoisyMax(PartitionedMechanism):
     """Each of T partitions votes once; the answer with the largest noisy count is released.
 
     The classes are the query's answers and one for "none of them", so an unparsable reply and a
@@ -146,30 +145,8 @@ class ReportNoisyMax(CalibratedMechanism):
             `kind`, and every field; `noise` only where it is discrete, so that records of the
             default keep their names.
         """
-        found = CalibratedMechanism.to_config(self)
+        found = PartitionedMechanism.to_config(self)
         return {name: value for name, value in found.items() if value != "gaussian"}
-
-    def voters(self, shots: int) -> int:
-        """One vote for each partition.
-
-        Args:
-            shots: Number of examples in the context.
-
-        Returns:
-            `partitions`.
-        """
-        return self.partitions
-
-    def disjoint_parts(self, shots: int) -> tuple[tuple[int, ...], ...]:
-        """The partitions.
-
-        Args:
-            shots: Number of examples in the context.
-
-        Returns:
-            Places of the examples of each partition.
-        """
-        return places_by_position(shots, self.partitions)
 
     def noise_in_collect(self, task: Task, query: Query) -> bool:
         """Noise is drawn in `release` only.
