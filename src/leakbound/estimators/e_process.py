@@ -239,24 +239,20 @@ class EValues:
         if len(member):
             self._feed("score", PairedScores(member, nonmember))
 
-    def play(self, pairs: int, released: Played, declared: Played | None) -> None:
+    def play(self, pairs: int, released: Played, declared: Played) -> None:
         """Update the e-value with equal pairs of an imagined mechanism.
 
         Args:
             pairs: Number of pairs.
             released: (x, y), each (thresholds,): what its outputs show.
-            declared: The same of the output distribution that it declares; None where that speaks
-                against no claim, which leaves its weight out.
+            declared: The same of the output distribution that it declares.
         """
         if not pairs:
             return
         if not self.process.pairs:
-            weights = _planned(self.design)
-            if declared is None and len(weights) > 1:
-                weights = {"simulated": RELEASED}
-            self.process = self._mixture(weights)
+            self.process = self._mixture(_planned(self.design))
         for name in self.process.parts:
-            x, y = declared if name == "exact" and declared is not None else released
+            x, y = declared if name == "exact" else released
             self._feed(name, PairedScores(np.tile(x, (pairs, 1)), np.tile(y, (pairs, 1))))
 
     @property
@@ -277,14 +273,13 @@ class EValues:
             self.process.mu_lower_bound(max(delta, least)),
         )
 
-    def rejected_at(self, pairs: int, released: Played, declared: Played | None) -> int | None:
+    def rejected_at(self, pairs: int, released: Played, declared: Played) -> int | None:
         """After how many equal pairs of an imagined mechanism is it rejected?
 
         Args:
             pairs: The most pairs.
             released: (x, y), each (thresholds,): what its outputs show.
-            declared: The same of the output distribution that it declares, if it speaks against
-                the claim.
+            declared: The same of the output distribution that it declares.
 
         Returns:
             A number of pairs; None if so many do not reject.
