@@ -30,15 +30,15 @@ WITHIN = 0.92  # of the truth, for deterministic votes, by the e-process
 ALLOWED = {400: 29}  # the upper 97.5 % point of correct systems accused at 5 %
 TITLE = """# Coverage and tightness
 
-Written by `make coverage`. All bounds are stated at 95 % confidence.
+Written by `make coverage`; this page with `{options}`. All bounds are stated at 95 % confidence.
 """
 SYSTEMS = """## Correct systems, audited from end to end
 
 `leakbound.audit` with its default options (100 pairs, 8 control pairs, state check; free text is \
 also read by the learned witness), of systems that leak exactly as much as they claim, at claims \
-0, 0.25, 1, 4 and 8 in turn. At 5 % of false alarms, more than 29 of 400 would be accused with a \
-probability of 2.5 %. The state check errs in 1 % of audits of a stateless system; “turning” reads \
-its own answers, so there it is right. Claims of 4 and 8 cannot be rejected by answers alone in \
+0 (given as 1e-9), 0.25, 1, 4 and 8 in turn. At 5 % of false alarms, more than 29 of 400 would be \
+accused with a probability of 2.5 %. The state check errs in 1 % of audits of a stateless system; \
+“turning” reads its own answers, so there it is right. Claims of 4 and 8 cannot be rejected by answers alone in \
 100 pairs.
 
 | system | ends early | audits | accused (violation) | 95 % interval | state found |
@@ -122,7 +122,7 @@ def hard_cells(kept: Kept, audits: int, seed: int) -> Iterator[Cell]:
             lambda pairs=pairs, delta=delta: [asdict(one) for one in exact_cells(pairs, delta)],
         )
         yield from (Cell(**row) for row in rows)  # type: ignore[arg-type]
-    for settings in (boundary(audits), adaptive(audits), scores(audits // 8), hard(audits // 16)):
+    for settings in (boundary(audits), adaptive(audits), scores(audits // 2), hard(audits // 16)):
         yield from kept.cells(settings, seed)
 
 
@@ -206,7 +206,9 @@ def main() -> int:
     add("--write", type=Path, help="also write the tables to this Markdown file")
     add("--kept", type=Path, help="file of finished cells, which are not made again")
     given = parser.parse_args()
-    start, text, good = time.process_time(), TITLE, True
+    counts = {name: getattr(given, name) for name in ("systems", "audits", "tight", "slow", "seed")}
+    title = TITLE.format(options=" ".join(f"--{name} {n}" for name, n in counts.items()))
+    start, text, good = time.process_time(), title, True
     for section, holds in pages(Kept(given.kept), given):
         text, good = f"{text}\n{section}", good and holds
         print(section, flush=True)
