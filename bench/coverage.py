@@ -38,8 +38,8 @@ SYSTEMS = """## Correct systems, audited from end to end
 also read by the learned witness), of systems that leak exactly as much as they claim, at claims \
 0 (given as 1e-9), 0.25, 1, 4 and 8 in turn. At 5 % of false alarms, more than 29 of 400 would be \
 accused with a probability of 2.5 %. The state check errs in 1 % of audits of a stateless system; \
-“turning” reads its own answers, so there it is right. Claims of 4 and 8 cannot be rejected by answers alone in \
-100 pairs.
+“turning” reads its own answers, so there it is right. Claims of 4 and 8 cannot be rejected by \
+answers alone in 100 pairs.
 
 | system | ends early | audits | accused (violation) | 95 % interval | state found |
 | --- | --- | --- | --- | --- | --- |
