@@ -120,8 +120,7 @@ def _audited(
     return AuditorFinding(result.verdict == "violation", at or pairs, str(result))
 
 
-Check = Callable[[bool, Rng], AuditorFinding]
-MECHANISMS: tuple[tuple[str, str, Check, int], ...] = (
+MECHANISMS: tuple[tuple[str, str, Callable[[bool, Rng], AuditorFinding], int], ...] = (
     ("constant-seed", "Noise comes from a constant seed.", partial(unstable, ConstantNoise), 1),
     ("cached-noise", "Noise is drawn once and kept.", partial(unstable, CachedNoise), 0),
     ("reused-noise", "Each noise serves two answers.", partial(unstable, ReusedNoise), 0),
