@@ -118,7 +118,7 @@ def test_a_given_image_is_a_canary_and_part_of_what_the_run_is(tmp_path: Path) -
         given = {"kind": "given", "image": str(file), "label": "dax"}
         made.append(prepare(spec(canary=given), MODEL))
     assert made[0].pairs[0].canary == Example(as_image(patchwork(rng(1))), "dax")
-    assert made[0].name != made[1].name
+    assert made[0].identity != made[1].identity
 
 
 MISTAKES = [

@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +14,7 @@ import numpy.typing as npt
 from leakbound.privacy import ApproxDP, BoundedRange, DiscreteGaussian, Gaussian, Guarantee
 from leakbound.stats import CategoricalLaw, GaussianLaw, OutputDistribution, exact_privacy_loss
 from leakbound.stats.output_distributions import DiscreteGaussianLaw
-from leakbound.tasks import Aggregate, Job, Mechanism
+from leakbound.tasks import Aggregate, Job, Mechanism, Query
 from leakbound.testing.conformance_parts import (
     TWO,
     Bench,
@@ -20,7 +22,6 @@ from leakbound.testing.conformance_parts import (
     Family,
     Puppet,
     Skipped,
-    size_of,
     values_of,
 )
 
@@ -235,23 +236,47 @@ def tightness(bench: Bench) -> str:
     guarantee = bench.guaranteed()
     delta = 0.0 if math.isfinite(guarantee.epsilon(0.0)) else 1e-6
     delta = max((delta, *_own_deltas(guarantee)))
-    declared, size, worst = guarantee.epsilon(delta), size_of(bench.mechanism), 0.0
+    worst = 0.0
     for factor, gap in itertools.product(CROWDS, GAPS):
-        if factor > 1 and bench.mechanism.voters(factor * size) == bench.mechanism.voters(size):
+        larger = _larger(bench, factor)
+        if factor > 1 and _voters(larger) == _voters(bench):
             break
-        found = exact_privacy_loss(*_worst_pair(bench, factor, gap), delta).epsilon or 0.0
+        declared = larger.mechanism.guarantee.epsilon(delta)
+        found = exact_privacy_loss(*_worst_pair(larger, gap), delta).epsilon or 0.0
         if found >= REACHED * declared:
             return f"the worst pair loses {found:.6g} at δ={delta:g}, declared {declared:.6g}"
         worst = max(worst, found)
     raise Broken(f"loose: the worst pair loses {worst:.6g} at δ={delta:g}, declared {declared:.6g}")
 
 
-def _worst_pair(
-    bench: Bench, factor: int, gap: float
-) -> tuple[OutputDistribution, OutputDistribution]:
+@dataclass(frozen=True, slots=True)
+class _Crowd(Bench):
+    """A bench whose contexts are larger by a factor."""
+
+    factor: int = 1
+
+    def job(self, query: Query, flip: bool = False, factor: int = 1) -> Job:
+        """The same over a larger context."""
+        return Bench.job(self, query, flip, factor * self.factor)
+
+
+def _larger(bench: Bench, factor: int) -> Bench:
+    """More voters: more partitions where these are an option, else more examples."""
+    made: Any = bench.mechanism
+    options = [one.name for one in fields(made)] if is_dataclass(made) else []
+    if "partitions" in options:
+        return _Crowd(replace(made, partitions=factor * made.partitions), bench.seed)
+    return _Crowd(bench.mechanism, bench.seed, factor=factor)
+
+
+def _voters(bench: Bench) -> int:
+    return bench.mechanism.voters(len(bench.job(TWO[1]).context))
+
+
+def _worst_pair(bench: Bench, gap: float) -> tuple[OutputDistribution, OutputDistribution]:
     """Outputs of a crowd that agrees, and of one in which the last voter turns or is missing."""
     task, query = TWO
-    jobs = [bench.job(query, factor=factor), bench.job(query, flip=True, factor=factor)]
+    jobs = [bench.job(query), bench.job(query, flip=True)]
     if bench.mechanism.guarantee.relation == "add_remove":
         jobs[0] = Job(jobs[1].context[:-1], query)
     puppet = Puppet("agree", bench.seed, query.labels, gap=gap)
