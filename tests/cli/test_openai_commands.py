@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -97,6 +98,9 @@ def test_a_limit_ends_like_an_interruption_and_the_same_command_goes_on(
     assert "--max-cost" in stopped.stderr
     assert not list((tmp_path / "parts").rglob("record.json"))
     done = audit(url, tmp_path / "parts", *prices)
+    beside = tmp_path / "whole" / "beside"  # runs in one folder share the key of their digests
+    beside.mkdir(parents=True)
+    shutil.copy(only(tmp_path / "parts").with_name("key"), beside)
     whole = audit(url, tmp_path / "whole", "--connections", "32", "--timeout", "50")
     assert _requests(done.stderr) < _requests(whole.stderr)
     one, many = only(tmp_path / "parts"), only(tmp_path / "whole")
