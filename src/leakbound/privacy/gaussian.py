@@ -87,6 +87,9 @@ def gdp_epsilon(mu: float, delta: float) -> float:
     Guarantee:
         A mu-GDP mechanism is (epsilon, delta)-DP under the same relation.
 
+    Reference:
+        Balle and Wang (2018), Theorem 8; Dong, Roth and Su (2022), Corollary 2.13.
+
     Examples:
         >>> round(gdp_epsilon(1.0, 1e-5), 4)
         4.3772
@@ -116,6 +119,9 @@ def gaussian_epsilon(sigma: float, sensitivity: float, delta: float) -> float:
 
     Guarantee:
         (epsilon, delta)-DP under the relation for which the sensitivity holds.
+
+    Reference:
+        Balle and Wang (2018), Theorem 8.
 
     Examples:
         >>> round(gaussian_epsilon(sigma=4.0, sensitivity=2.0, delta=1e-5), 4)
@@ -197,6 +203,9 @@ def gdp_trade_off(fpr: npt.ArrayLike, mu: float) -> Floats:
 
     Returns:
         True-positive rates in [0, 1], in the shape of `fpr`.
+
+    Guarantee:
+        No test between neighbours has a larger rate, and one test of Gaussian noise reaches it.
 
     Reference:
         Dong, Roth and Su (2022), Definition 2.6.

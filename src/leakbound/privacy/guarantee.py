@@ -415,6 +415,10 @@ def compose(parts: Sequence[Guarantee]) -> Guarantee:
     Guarantee:
         Holds under the relation of the parts.
 
+    Reference:
+        Dong, Roth and Su (JRSS B 2022), Corollary 3.3, for Gaussian parts; Bun and Steinke (TCC
+        2016), Lemma 1.7, for zCDP.
+
     Examples:
         >>> compose([PureDP(1.0), PureDP(0.5)]).epsilon(0.0)
         1.5
@@ -442,6 +446,9 @@ def self_compose(guarantee: Guarantee, count: int) -> Guarantee:
 
     Guarantee:
         Holds under the relation of `guarantee`.
+
+    Reference:
+        Dong, Roth and Su (JRSS B 2022), Corollary 3.3.
 
     Examples:
         >>> self_compose(Gaussian(1.0, 2.0), 4).mu
@@ -486,6 +493,9 @@ def trade_off(guarantee: Guarantee, fpr: npt.ArrayLike, deltas: Sequence[float] 
 
     Raises:
         UsageError: If a rate lies outside [0, 1].
+
+    Guarantee:
+        No attack on a mechanism that keeps the guarantee has a larger rate.
 
     Reference:
         Kairouz, Oh and Viswanath (ICML 2015), Theorem 2.1; Dong, Roth and Su (JRSS B 2022).
