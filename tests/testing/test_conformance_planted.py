@@ -56,14 +56,14 @@ def test_every_row_of_the_catalogues_is_planted_or_is_no_mechanism() -> None:
     assert first <= text
 
 
-@pytest.mark.parametrize("make", CORRECT[:6], ids=str)
+@pytest.mark.parametrize("make", CORRECT[:6], ids=range(6))
 @pytest.mark.parametrize("epsilon", [0.5, 8.0])
 def test_a_correct_mechanism_is_not_accused(make: Any, epsilon: float) -> None:
     assert broken(make(epsilon), pairs=FEW) == []
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("make", CORRECT, ids=str)
+@pytest.mark.parametrize("make", CORRECT, ids=range(len(CORRECT)))
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_correct_mechanisms_are_not_accused_at_any_epsilon(make: Any, epsilon: float) -> None:
     assert broken(make(epsilon)) == []
