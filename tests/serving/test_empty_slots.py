@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,11 @@ import pytest
 
 from leakbound.errors import UsageError
 from leakbound.mechanisms import MECHANISMS, ReportNoisyMax
-from leakbound.models import Scripted
+from leakbound.models import Model, Scripted, open_model
 from leakbound.privacy import ApproxDP, PureDP
 from leakbound.serving import PrivateICL
 from leakbound.serving.ledger import Ledger, record_names
-from leakbound.tasks import EMPTY_SLOT, Example, Job, Query, Task
+from leakbound.tasks import EMPTY_SLOT, Context, Example, Job, Query, Task
 
 TASK = Task("t", ("plain", "odd"))
 ROWS = tuple(Example(f"row {i}.", ("plain", "odd")[i % 2]) for i in range(4))
@@ -107,3 +108,46 @@ def test_no_client_learns_who_is_left_out(tmp_path: Path, poor: int) -> None:
     assert paid.takes_part == (False,) * poor + (True,) * (4 - poor)
     assert (paid.state.epsilon, paid.state.answers) == (1.0, 1)
     assert ledger.answers_left(ApproxDP(1.0, 5e-6), "mail") == 1
+
+
+BY_PRESENCE = {
+    "product_of_experts": {"epsilon": 1.0, "calibration": "add_remove", "tokens": 2},
+    "invisible_ink": {"clip": 1.0, "partitions": 20, "relation": "add_remove", "tokens": 2},
+    "subsample_average": SAMPLED,
+}
+
+
+def test_these_mechanisms_count_by_presence() -> None:
+    """Any other shipped mechanism, as it is made for a claim, counts by replacement."""
+    for name, kind in MECHANISMS.items():
+        if name in BY_PRESENCE:
+            assert kind(**BY_PRESENCE[name]).guarantee.relation == "add_remove"
+        else:
+            assert kind.for_claim(4.0, 1e-5).guarantee.relation == "replace_one"
+
+
+def votes_alone(prompt: str, labels: Sequence[str]) -> list[float]:
+    """Sure of "plain" without examples, unsure of rows: an expert without a row would be seen."""
+    return [0.0, -9.0] if "row" not in prompt else [-0.1 * len(prompt), -0.2]
+
+
+def collected(name: str, context: Context, query: Query, model: Model) -> Any:
+    made: Any = MECHANISMS[name]
+    return made(**BY_PRESENCE[name]).collect(TASK, [Job(context, query)], [7], model)[0]
+
+
+@pytest.mark.parametrize("name", sorted(BY_PRESENCE))
+@pytest.mark.parametrize("rows", [(), ROWS], ids=["alone", "among others"])
+def test_the_slot_of_a_spent_record_is_as_good_as_none(name: str, rows: Context) -> None:
+    """Under add_remove; the last slot, so that all others keep their places and their coins."""
+    model = Scripted(label_scores=votes_alone)
+    with_slot = collected(name, (*rows, EMPTY_SLOT), Query("what"), model)
+    assert with_slot == collected(name, rows, Query("what"), model)
+    assert name == "subsample_average" or with_slot != collected(name, MANY, Query("what"), model)
+
+
+def test_a_free_answer_of_experts_has_none_for_a_spent_record() -> None:
+    model, query = open_model("pocket"), Query("what", free=True)
+    for rows in ((), ROWS[:2]):
+        given = collected("product_of_experts", (EMPTY_SLOT, *rows), query, model)
+        assert given == collected("product_of_experts", rows, query, model)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from leakbound._check import positive
 from leakbound.errors import UsageError
@@ -35,11 +36,13 @@ from leakbound.tasks import (
     RequestKinds,
     Task,
     Vector,
+    present,
 )
 from leakbound.tasks.partition import places_by_position, split_by_position
 
 __all__ = ["ProductOfExperts"]
 
+Floats = npt.NDArray[np.float64]
 ExpertCalibration = Literal["replace_one", "add_remove", "paper"]
 
 
@@ -71,7 +74,8 @@ class ProductOfExperts(CalibratedMechanism):
     Guarantee:
         One choice is epsilon-bounded range, so epsilon-DP, under replace_one or add_remove as the
         calibration says: replacing an example replaces one expert and moves U by a range of 2C,
-        adding or removing an expert by C. "paper" is 2 epsilon-bounded range under replace_one,
+        adding or removing an expert by C; so under add_remove the empty slot of a record whose
+        budget is spent has no expert. "paper" is 2 epsilon-bounded range under replace_one,
         since replacing is not monotone. A free answer is the composition of `tokens` choices of
         `token_epsilon`: with `calibrated` the claim at its delta, and tokens token_epsilon, which
         may be more, at delta = 0. Noisy scores are not covered: black box only.
@@ -229,7 +233,14 @@ class ProductOfExperts(CalibratedMechanism):
 
     def _experts(self, context: Context) -> list[Context]:
         """Groups by position: an example's group does not depend on the other examples."""
+        if self.calibration == "add_remove":  # an empty slot has no expert, like a missing example
+            return [(row,) for row in present(context)]
         return split_by_position(context, self.voters(len(context)))
+
+    def _total(self, scores: Sequence[npt.ArrayLike], size: int) -> Floats:
+        """U of `size` candidates; 0 without experts."""
+        rows = np.stack(scores) if len(scores) else np.empty((0, size))
+        return np.asarray(clipped_log_probabilities(rows, self.clip).sum(0))
 
     def collect(
         self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model
@@ -251,7 +262,7 @@ class ProductOfExperts(CalibratedMechanism):
         found: list[Aggregate] = []
         for job, draw in zip(jobs, draws, strict=True):
             if answers := task.answers(job.query):
-                total = clipped_log_probabilities(np.stack(next(replies)), self.clip).sum(0)
+                total = self._total(next(replies), len(answers))
                 found.append(Vector(tuple(total.tolist()), answers))
             else:
                 found.append(self._generate(task, job, draw, model))
@@ -266,7 +277,7 @@ class ProductOfExperts(CalibratedMechanism):
         for _ in range(self.tokens):
             public, *private = decoder.logits()
             tokens = public_tokens(public, self.candidates)
-            total = clipped_log_probabilities(np.stack(private)[:, tokens], self.clip).sum(0)
+            total = self._total([row[tokens] for row in private], len(tokens))
             decoder.add(int(tokens[gumbel_choices(self._rate(self._each) * total, 1, rng)[0]]))
             if decoder.ended:
                 break
