@@ -118,7 +118,37 @@ def test_logits_that_are_no_numbers_spoil_no_other(model: TransformersModel) -> 
     assert np.isnan(scores).all()
 
 
+def grown(model: TransformersModel, rows: list[tuple[int, ...]]) -> list[list[bytes]]:
+    """Logits of each row over three tokens, the same for all rows."""
+    model.forget()
+    found = []
+    for token in (5, 9, 4):
+        found.append(logits(model, [NextLogits(row, (), alone=True) for row in rows]))
+        rows = [(*row, token) for row in rows]
+    return found
+
+
+@pytest.mark.parametrize("most", [2, 4, 100])
+@pytest.mark.parametrize("change", ["equal", "long"])
+def test_no_row_decides_whether_another_is_run_anew(
+    model: TransformersModel, most: int, change: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Little room for states; then one row becomes equal to another, or too long to be kept."""
+    monkeypatch.setattr(model.passes.own, "most", most)
+    monkeypatch.setattr(model.passes.own, "longest", 120)
+    rng = random.Random(7)
+    rows = [model.encode(prompt(rng)) for _ in range(4)]
+    other = rows[0] if change == "equal" else tuple(rows[3] * 9)[:200]
+    assert len(rows[0]) < 100
+    before, after = grown(model, rows), grown(model, [*rows[:3], other])
+    assert [step[:3] for step in before] == [step[:3] for step in after]
+
+
 def test_what_is_kept_is_decided_by_counts() -> None:
     states = OwnStates(budget=4 * 100, token=1, window=100)
     assert (states.most, states.longest) == (4, 100)
+    assert [states.fits(rows) for rows in (0, 4, 5)] == [False, True, False]
+    for row in range(3):
+        states.hold([(row,), (row, 1)], [None, None])
+    assert repr(states) == "OwnStates(<private>, 4 of 4)"
     assert OwnStates(budget=10, token=1, window=100).most == 0

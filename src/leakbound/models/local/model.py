@@ -304,14 +304,21 @@ class TransformersModel:
         ]
         out = [failed] * len(requests)
         tails = [len(ids) + 1 for ids in answers]
+        alone = [i for i, owner in enumerate(owners) if owner is not None and tails[i] == 1]
+        state_of = dict(zip(alone, self.passes.own.take([rows[i] for i in alone]), strict=True))
+        growing = set(alone) if self.passes.own.fits(len(alone)) else set()
         for group in self.passes.groups(rows, tails, owners=owners):
-            keep = max(len(answers[i]) for i in group.rows) + 1
+            keep, first = max(tails[i] for i in group.rows), group.rows[0]
             with _failing(group):
-                state, logits = self.passes.run(group, rows, keep)
-                self.passes.hold(group, state)
+                state, logits = self.passes.run(group, rows, keep, state_of.pop(first, None))
                 for at, i in enumerate(group.rows):
-                    out[i] = read(logits[at, keep - 1 - len(answers[i]) :], answers[i])
+                    out[i] = read(logits[at, keep - tails[i] :], answers[i])
+                if not group.alone:
+                    self.passes.store.hold(state)
+                elif first in growing:
+                    state_of[first] = state
                 del state, logits  # before the next group makes its own
+        self.passes.own.hold([rows[i] for i in alone], [state_of.get(i) for i in alone])
         return out
 
     def _embed(self, requests: Sequence[Embed]) -> list[Floats]:

@@ -1,14 +1,15 @@
 """States of rows that are run on their own.
 
 A row whose answer must depend on nothing but its own tokens shares no prefix and no pass with
-another. While it grows by a token at a time, its keys and values are kept here, by a rule that
-looks at the number of rows only, never at their lengths or contents: otherwise one row could decide
-whether another is computed anew, and in low precision that changes its logits.
+another. The rows of one call grow by a token each until the next call, and then go on from their
+keys and values. Whether those are kept is decided for the whole call, by the number of its rows:
+a rule that looked at their lengths or contents would let one row decide whether another is computed
+anew, and in low precision that changes its logits.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections.abc import Sequence
 
 from leakbound.models.local.prefixes import Ids, State
 
@@ -18,7 +19,7 @@ LONGEST = 4096  # room is reserved for rows of this length, whatever lengths the
 
 
 class OwnStates:
-    """The latest states of rows that were run alone (PRIVATE).
+    """What the latest calls left behind of each of their rows (PRIVATE).
 
     Args:
         budget: Bytes that they may take together.
@@ -26,54 +27,64 @@ class OwnStates:
         window: Most tokens of a row.
 
     Attributes:
-        most: How many are kept.
-        longest: Most tokens of a row that is kept.
+        most: How many rows are kept.
+        longest: Most tokens of a row whose state is kept; a longer one is computed anew each time,
+            and counts all the same.
     """
 
     def __init__(self, budget: int, token: int, window: int) -> None:
         self.longest = min(window, LONGEST)
         self.most = budget // (self.longest * token)
-        self.clear()
+        self._calls: list[tuple[list[Ids], list[State | None]]] = []
 
     def __repr__(self) -> str:
-        return f"OwnStates(<private>, {len(self._states)} of {self.most})"
+        return f"OwnStates(<private>, {self._count()} of {self.most})"
 
     def clear(self) -> None:
         """Throw everything out."""
-        self._states: OrderedDict[int, tuple[Ids, State]] = OrderedDict()
-        self._numbers: dict[Ids, list[int]] = {}
-        self._next = 0
+        self._calls.clear()
 
-    def hold(self, state: State) -> None:
-        """Keep the state of one row, so that the row can grow by a token.
+    def take(self, rows: Sequence[Ids]) -> list[State | None]:
+        """Take out what the call left behind whose rows lack the last tokens of these.
 
         Args:
-            state: It; equal rows keep one each. The oldest is thrown out where there are too many.
-        """
-        (row,) = state.rows
-        if len(row) > self.longest:
-            return
-        self._states[self._next] = (row, state)
-        self._numbers.setdefault(row, []).append(self._next)
-        self._next += 1
-        if len(self._states) > self.most:
-            self._pop(next(iter(self._states)))
-
-    def resume(self, row: Ids) -> State | None:
-        """Take out the state that lacks the last token of a row.
-
-        Args:
-            row: Token ids.
+            rows: Token ids of each row, in the order of that call.
 
         Returns:
-            The oldest such state; None if there is none.
+            The state of each row; None for each where there is no such call.
         """
-        numbers = self._numbers.get(row[:-1])
-        return self._pop(numbers[0]) if numbers else None
+        for at, (old, states) in enumerate(self._calls):
+            if old == [row[:-1] for row in rows]:
+                del self._calls[at]
+                return states
+        return [None] * len(rows)
 
-    def _pop(self, number: int) -> State:
-        row, state = self._states.pop(number)
-        self._numbers[row].remove(number)
-        if not self._numbers[row]:
-            del self._numbers[row]
-        return state
+    def fits(self, rows: int) -> bool:
+        """Whether what a call leaves behind is kept.
+
+        Args:
+            rows: Number of its rows.
+
+        Returns:
+            Whether there is room for so many.
+        """
+        return 0 < rows <= self.most
+
+    def hold(self, rows: Sequence[Ids], states: Sequence[State | None]) -> None:
+        """Keep what a call leaves behind; earlier calls make room.
+
+        Args:
+            rows: Token ids of each row.
+            states: The state of each; None for one that has none.
+        """
+        if not self.fits(len(rows)):
+            return
+        short = [
+            s if len(row) <= self.longest else None for row, s in zip(rows, states, strict=True)
+        ]
+        self._calls.append((list(rows), short))
+        while self._count() > self.most:
+            del self._calls[0]
+
+    def _count(self) -> int:
+        return sum(len(rows) for rows, _ in self._calls)

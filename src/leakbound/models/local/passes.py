@@ -203,13 +203,16 @@ class Passes:
             return False
         return (max(lengths) - common) * len(group) <= self.budget.tokens
 
-    def run(self, group: Group, rows: list[Ids], keep: int) -> tuple[State, torch.Tensor]:
+    def run(
+        self, group: Group, rows: list[Ids], keep: int, own: State | None = None
+    ) -> tuple[State, torch.Tensor]:
         """Run what no earlier pass has run of a group.
 
         Args:
             group: Which rows.
             rows: Token ids of all rows.
             keep: Last positions of each row whose logits are made.
+            own: What the row of a group that is run alone has left behind; None to begin anew.
 
         Returns:
             The state after it, and (rows of the group, keep, vocabulary) logits.
@@ -217,38 +220,25 @@ class Passes:
         Raises:
             NotNumbers: If the logits are not numbers.
         """
-        own = [rows[i] for i in group.rows]
+        mine = [rows[i] for i in group.rows]
         if group.alone:
-            return self._run_alone(group, own, keep)
-        state = self.store.resume(own, keep)
-        if state is not None:
-            return state, self._extend(state, own, keep)
-        state = self._begin(group, own, keep)
-        logits = self._extend(state, own, keep)
+            state = own or self._alone(group, len(mine))
+            return state, self._extend(state, mine, keep)
+        found = self.store.resume(mine, keep)
+        if found is not None:
+            return found, self._extend(found, mine, keep)
+        state = self._begin(group, mine, keep)
+        logits = self._extend(state, mine, keep)
         self.store.put(state)
         return state, logits
 
-    def _run_alone(self, group: Group, own: list[Ids], keep: int) -> tuple[State, torch.Tensor]:
-        """Run rows of one owner from their own tokens; a row may go on where it stopped."""
-        state = self.own.resume(own[0]) if len(own) == keep == 1 else None
-        if state is None:
-            state = assemble(self.model.config, [PrefixMatch()], self.model.device)
-            if len(own) > 1:
-                self._extend(state, [group.prefix], 1)
-                state.repeat(len(own))
-        return state, self._extend(state, own, keep)
-
-    def hold(self, group: Group, state: State) -> None:
-        """Keep what a group has left behind, so that the same rows can grow.
-
-        Args:
-            group: The group.
-            state: What `run` gave for it.
-        """
-        if not group.alone:
-            self.store.hold(state)
-        elif len(state.rows) == 1:
-            self.own.hold(state)
+    def _alone(self, group: Group, count: int) -> State:
+        """An empty row, or the common prefix of several rows of one owner."""
+        state = assemble(self.model.config, [PrefixMatch()], self.model.device)
+        if count > 1:
+            self._extend(state, [group.prefix], 1)
+            state.repeat(count)
+        return state
 
     def forget(self) -> None:
         """Throw out everything that outlives a call."""

@@ -23,7 +23,7 @@ from leakbound.models.local.budget import Budget
 from leakbound.models.local.hugging_face import CausalModel, Processor
 from leakbound.models.local.model import TransformersModel
 from leakbound.models.local.prefixes import Ids
-from leakbound.models.request import NextLogits, Prompt, Request
+from leakbound.models.request import Complete, NextLogits, Prompt, Request, ScoreLabels
 
 __all__ = ["VisionModel"]
 
@@ -108,11 +108,12 @@ class Eye:
         if self._waiting + size <= self.budget:
             seen.inputs, self._waiting = inputs, self._waiting + size
 
-    def look(self, images: Sequence[Image]) -> None:
+    def look(self, images: Sequence[Image], together: int = TOGETHER) -> None:
         """Make the features of images that have none, those of one size together.
 
         Args:
             images: The images.
+            together: Most images of one pass; 1 for features that depend on their image only.
         """
         for image in images:
             self.ids(image)
@@ -125,8 +126,8 @@ class Eye:
         for seen in fresh:
             forms.setdefault(seen.image.size, []).append(seen)
         for group in forms.values():
-            for first in range(0, len(group), TOGETHER):
-                self._tower(group[first : first + TOGETHER])
+            for first in range(0, len(group), together):
+                self._tower(group[first : first + together])
 
     def trim(self) -> None:
         """Drop features beyond the budget."""
@@ -273,8 +274,11 @@ class VisionModel(TransformersModel):
             TargetError: If one of them cannot be answered.
         """
         prompts = [getattr(request, "prompt", "") for request in requests]
+        kinds = (Complete, ScoreLabels, NextLogits)
+        alone = any(isinstance(request, kinds) and request.alone for request in requests)
         with torch.inference_mode():
-            self.eye.look([image for prompt in prompts for image in images_in(prompt)])
+            images = [image for prompt in prompts for image in images_in(prompt)]
+            self.eye.look(images, 1 if alone else TOGETHER)
         try:
             return super().answer(requests)
         finally:
