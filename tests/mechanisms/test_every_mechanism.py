@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,8 @@ from leakbound.mechanisms import (
 from leakbound.mechanisms.exponential import clipped_log_probabilities as clipped
 from leakbound.mechanisms.mixture import bounded_lambda, mixed
 from leakbound.mechanisms.top_k import joint_range, joint_top_k
-from leakbound.models import Counted, Scripted, open_model
+from leakbound.models import Counted, ScoreLabels, Scripted, open_model
+from leakbound.models.wrappers import Wrapper
 from leakbound.privacy import BoundedRange, compose, exponential_composition_epsilon
 from leakbound.serving import PrivateICL
 from leakbound.serving.ledger import Ledger
@@ -331,3 +333,30 @@ def test_every_mechanism_answers_on_a_real_model(name: str, tmp_path: Path) -> N
             "my card was charged twice"
         )
         assert isinstance(answer.text, str)
+
+
+class Huge(Wrapper):
+    """Scores in 64 bits, of another sign with a row than without."""
+
+    row, public = 0.0, 0.0
+
+    def answer(self, requests: Sequence[Any], /) -> list[Any]:
+        private = ["text" in str(request.prompt) for request in requests]
+        return [np.array([self.row if one else self.public, -self.row]) for one in private]
+
+
+@pytest.mark.parametrize("name", [n for n, kind in MECHANISMS.items() if ScoreLabels in kind.needs])
+@pytest.mark.parametrize("size", [1e300, 1.7e308])
+def test_huge_scores_of_a_row_give_a_law_all_the_same(name: str, size: float) -> None:
+    """Differences of finite scores overflowed to NaN, of which no guarantee holds."""
+    options = SMALL.get(name, {}) | (
+        {"epsilon": 2.0} if name in ("product_of_experts", "bounded_cid") else {}
+    )
+    model = Huge(Scripted())
+    for model.row, model.public in itertools.product((size, -size), repeat=2):
+        (aggregate,) = MECHANISMS[name](**options).collect(TASK, [JOB], [0], model)
+        assert isinstance(aggregate, Vector)
+        assert np.isfinite(aggregate.values).all()
+        law = MECHANISMS[name](**options).output_distribution(aggregate)
+        if isinstance(law, CategoricalLaw):
+            assert law.probabilities.sum() == pytest.approx(1.0)

@@ -35,7 +35,7 @@ def served(ledger: Ledger, prompts: list[str], dataset: str) -> PrivateICL:
 
 def test_spent_records_are_shown_to_no_model_and_partitions_stay(tmp_path: Path) -> None:
     """Rows 0 and 2 are one partition, which answers without an example."""
-    ledger, prompts = Ledger(tmp_path / "ledger", 1.0, 1e-5), []
+    ledger, prompts = Ledger(tmp_path / "ledger", 1.0, 1e-5), list[str]()
     price = ReportNoisyMax.calibrated(1.0, 1e-5, 2).guarantee
     ledger.spend(record_names(ROWS[::2], IDS[::2]), price, "before")
     first = served(ledger, prompts, "mail").answer("what")
@@ -48,7 +48,7 @@ def test_spent_records_are_shown_to_no_model_and_partitions_stay(tmp_path: Path)
 
 
 def test_all_records_spent_still_answers(tmp_path: Path) -> None:
-    ledger, prompts = Ledger(tmp_path / "ledger", 1.0, 1e-5), []
+    ledger, prompts = Ledger(tmp_path / "ledger", 1.0, 1e-5), list[str]()
     served(ledger, [], "mail").answer("what")
     assert served(ledger, prompts, "mail again").answer("what").text
     assert prompts
@@ -110,7 +110,7 @@ def test_no_client_learns_who_is_left_out(tmp_path: Path, poor: int) -> None:
     assert ledger.answers_left(ApproxDP(1.0, 5e-6), "mail") == 1
 
 
-BY_PRESENCE = {
+BY_PRESENCE: dict[str, Any] = {
     "product_of_experts": {"epsilon": 1.0, "calibration": "add_remove", "tokens": 2},
     "invisible_ink": {"clip": 1.0, "partitions": 20, "relation": "add_remove", "tokens": 2},
     "subsample_average": SAMPLED,

@@ -16,7 +16,7 @@ from leakbound.models.request import Prompt
 __all__ = ["TokenDecoder", "finite", "find_tokenizer", "is_failed", "log_softmax", "public_tokens"]
 
 Floats = npt.NDArray[np.float64]
-IMPOSSIBLE = 1e30  # magnitude of a score that is infinite: finite, and beyond any clip or noise
+IMPOSSIBLE = 1e30  # largest magnitude of a score: its sums are finite, and beyond any clip or noise
 
 
 class ShowsTokens(Protocol):
@@ -138,13 +138,15 @@ def finite(scores: npt.ArrayLike) -> Floats:
         scores: Numbers of any shape.
 
     Returns:
-        The same shape; NaN and minus infinity become -1e30, infinity 1e30.
+        The same shape, clamped to [-1e30, 1e30], so that no difference or sum of scores overflows;
+        NaN becomes -1e30.
+
+    Examples:
+        >>> finite([0.5, float("nan"), 1e308]).tolist()
+        [0.5, -1e+30, 1e+30]
     """
-    return np.asarray(
-        np.nan_to_num(
-            np.asarray(scores, float), nan=-IMPOSSIBLE, neginf=-IMPOSSIBLE, posinf=IMPOSSIBLE
-        )
-    )
+    known = np.nan_to_num(np.asarray(scores, float), nan=-IMPOSSIBLE)
+    return np.asarray(np.clip(known, -IMPOSSIBLE, IMPOSSIBLE))
 
 
 def is_failed(scores: npt.ArrayLike) -> npt.NDArray[np.bool_]:
