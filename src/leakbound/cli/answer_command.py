@@ -21,6 +21,7 @@ from leakbound.errors import UsageError
 from leakbound.models import Endpoint, Local, Scripted
 from leakbound.serving import Answer, PrivateICL
 from leakbound.serving.ledger import Ledger
+from leakbound.serving.private import require_unlimited
 from leakbound.tasks import Context, Task
 
 __all__ = ["answering_options", "command", "open_private", "read_private"]
@@ -85,7 +86,7 @@ def _answers(name: str) -> bool:
 
 
 def read_private(
-    config: str | None, assignments: tuple[str, ...], flags: dict[str, Any]
+    config: str | None, assignments: tuple[str, ...], endpoint: Endpoint, flags: dict[str, Any]
 ) -> tuple[AuditSpec, Context, Task]:
     """The spec of a command, with the number of its examples; the examples; their task.
 
@@ -94,6 +95,8 @@ def read_private(
     """
     _require_settings(assignments)
     spec = spec_from(config, assignments, flags)
+    if endpoint.limits:
+        require_unlimited(build_mechanism(_with_shots(spec, sys.maxsize)), endpoint.limits)
     if public_task(spec.design) is None:
         require_public(None, build_mechanism(_with_shots(spec, sys.maxsize)))
     rows, task = load_data(spec.design)
@@ -135,7 +138,7 @@ def open_private(
 
     Raises LeakboundError with a sentence for whatever cannot be used.
     """
-    spec, rows, task = read_private(config, assignments, flags)
+    spec, rows, task = read_private(config, assignments, endpoint, flags)
     mechanism = build_mechanism(spec)
     model = open_models(spec, endpoint, local) if mechanism.needs else Scripted(name=mechanism.name)
     total = spec.decision.epsilon if budget is None else budget

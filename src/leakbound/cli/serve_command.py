@@ -146,7 +146,7 @@ def command(
     listening = _listener(host, port, tls_cert, tls_key, request_timeout)
     token = os.environ.get(TOKEN) or None
     allowed = ClientAccess(host, token, tenants, tls_cert, insecure).allowed()
-    _require_budget(budget, *_price(config, assignments, flags))
+    _require_budget(budget, *_price(config, assignments, endpoint, flags))
     private = open_private(
         config, assignments, budget, ledger, longest_query, endpoint, local, accounts, flags
     )
@@ -189,10 +189,13 @@ def _beside(ledger: str) -> Path:
 
 
 def _price(
-    config: str | None, assignments: tuple[str, ...], flags: dict[str, object]
+    config: str | None,
+    assignments: tuple[str, ...],
+    endpoint: Endpoint,
+    flags: dict[str, object],
 ) -> tuple[Mechanism, Guarantee, float]:
     """What one answer costs, before a model is opened or a ledger made; and its delta."""
-    spec, _, task = read_private(config, assignments, flags)
+    spec, _, task = read_private(config, assignments, endpoint, flags)
     mechanism = build_mechanism(spec)
     return mechanism, mechanism.cost(task, Query("-")), spec.decision.delta
 

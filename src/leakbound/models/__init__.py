@@ -2,7 +2,7 @@
 
 from leakbound.models.address import Local, open_embedder, open_model
 from leakbound.models.cache import Answers, Cached, Unopened
-from leakbound.models.model import Model, Priced, require
+from leakbound.models.model import Limited, Model, Priced, require
 from leakbound.models.openai import Capabilities, Endpoint
 from leakbound.models.request import Complete, Embed, NextLogits, Request, ScoreLabels, ScoreTokens
 from leakbound.models.scripted import Scripted
@@ -10,6 +10,6 @@ from leakbound.models.wrappers import Counted, Distinct, WithEmbedder
 
 __all__ = [
     "Answers", "Cached", "Capabilities", "Complete", "Counted", "Distinct", "Embed", "Endpoint",
-    "Local", "Model", "NextLogits", "Priced", "Request", "ScoreLabels", "ScoreTokens", "Scripted",
-    "Unopened", "WithEmbedder", "open_embedder", "open_model", "require",
+    "Limited", "Local", "Model", "NextLogits", "Priced", "Request", "ScoreLabels", "ScoreTokens",
+    "Scripted", "Unopened", "WithEmbedder", "open_embedder", "open_model", "require",
 ]  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar, runtime_checkable
 from leakbound.errors import TargetError
 from leakbound.models.request import Request
 
-__all__ = ["GivesReasons", "Model", "Priced", "require"]
+__all__ = ["GivesReasons", "Limited", "Model", "Priced", "require"]
 
 R = TypeVar("R")
 
@@ -78,6 +78,15 @@ class Priced(Protocol):
         Returns:
             US dollars, without retries; None where no price is known.
         """
+
+
+@runtime_checkable
+class Limited(Protocol):
+    """A model that stops answering once so much money or time is spent."""
+
+    @property
+    def limits(self) -> tuple[str, ...]:
+        """Options that set such a limit; none where there is no limit."""
 
 
 def require(model: Model, needs: Iterable[type[Request[object]]], who: str) -> None:

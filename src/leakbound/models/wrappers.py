@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
-from leakbound.models.model import Model, Priced
+from leakbound.models.model import Limited, Model, Priced
 from leakbound.models.request import Embed, Request
 
 __all__ = ["Counted", "Distinct", "WithEmbedder", "Wrapper", "innermost"]
@@ -37,6 +37,11 @@ class Wrapper:
     def supports(self) -> frozenset[type[Request[object]]]:
         """Kinds of requests that the model answers."""
         return self.model.supports
+
+    @property
+    def limits(self) -> tuple[str, ...]:
+        """Options that limit what the model may spend."""
+        return self.model.limits if isinstance(self.model, Limited) else ()
 
     def check(self, requests: Sequence[Request[object]], /) -> None:
         """Let the model check requests.
@@ -93,6 +98,12 @@ class WithEmbedder(Wrapper):
     def supports(self) -> frozenset[type[Request[object]]]:
         """What the model answers, and `Embed`."""
         return self.model.supports | {Embed}
+
+    @property
+    def limits(self) -> tuple[str, ...]:
+        """Options that limit what either model may spend."""
+        more = self.embedder.limits if isinstance(self.embedder, Limited) else ()
+        return tuple(dict.fromkeys(super().limits + more))
 
     def check(self, requests: Sequence[Request[object]], /) -> None:
         """Let each model check its requests.

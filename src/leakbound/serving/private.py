@@ -11,8 +11,9 @@ import numpy as np
 from leakbound.errors import BudgetExhausted, Interrupted, LeakboundError, TargetError, UsageError
 from leakbound.mechanisms.base import NO_ANSWER
 from leakbound.mechanisms.total_calls import TotalModel
-from leakbound.models import Embed, Model, require
+from leakbound.models import Embed, Limited, Model, require
 from leakbound.models.content import text_only
+from leakbound.privacy import NonPrivate
 from leakbound.serving.ledger import DATASET, BudgetState, Ledger, Spend, record_names
 from leakbound.tasks import (
     EMPTY_SLOT,
@@ -28,7 +29,7 @@ from leakbound.tasks import (
     require_mechanism,
 )
 
-__all__ = ["Answer", "AnswerLost", "PrivateICL"]
+__all__ = ["Answer", "AnswerLost", "PrivateICL", "require_unlimited"]
 
 LONGEST = 1000  # bytes of a query: a long paragraph, and little of any model's window
 # texts that tokenizers cut into few or into many tokens a byte
@@ -44,6 +45,12 @@ class AnswerLost(TargetError):
     (`x-should-retry: false`). The message names the type of the failure only. Errors of any other
     type that `PrivateICL.answer` raises were raised before the spend, and cost nothing.
     """
+
+
+class AnswerInterrupted(AnswerLost, Interrupted):
+    """An answer that was paid for, and was interrupted while it was made."""
+
+    exit_code = Interrupted.exit_code
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +74,26 @@ class Answer:
     delta: float
     answered: bool = True
     manifest: str = ""
+
+
+def require_unlimited(mechanism: Mechanism, limits: Sequence[str]) -> None:
+    """Refuse limits on money or time of a model where something is guaranteed.
+
+    Such a limit counts the tokens of private rows, so one longer row could make it stop an answer.
+
+    Args:
+        mechanism: What answers.
+        limits: Options that limit the model; see `Limited`.
+
+    Raises:
+        UsageError: If there is one and the mechanism has a guarantee.
+    """
+    if limits and not isinstance(mechanism.guarantee, NonPrivate):
+        raise UsageError(
+            f"{' and '.join(limits)} would count the tokens of private rows, so one row could "
+            f"decide whether {mechanism.name} answers; leave them out, and limit the number of "
+            "answers with --budget or with the caps of a tenant."
+        )
 
 
 def _bytes(text: str) -> int:
@@ -107,7 +134,8 @@ class PrivateICL:
 
     Raises:
         TargetError: If the model lacks what the mechanism needs, or the rows do not fit it.
-        UsageError: If the ledger could never take what an answer costs.
+        UsageError: If the ledger could never take what an answer costs, or the model's endpoint
+            has a limit on money or time and the mechanism a guarantee.
 
     Guarantee:
         All answers together satisfy the budget of the ledger, under the neighbouring relation of
@@ -128,6 +156,7 @@ class PrivateICL:
         dataset: str = DATASET,
         record_ids: Sequence[str] | None = None,
     ) -> None:
+        require_unlimited(mechanism, model.limits if isinstance(model, Limited) else ())
         self.mechanism, self.task, self.model, self.ledger = mechanism, task, model, ledger
         self.name, self.longest, self._randbits = name, longest, randbits
         self.manifest = PublicManifest.of(task, require_mechanism(mechanism), model, longest)
@@ -203,8 +232,11 @@ class PrivateICL:
         paid = spend.state
         try:
             text = self._made(checked, self._taking_part(spend))
-        except Interrupted:
-            raise
+        except Interrupted as error:
+            raise AnswerInterrupted(
+                "the answer was paid for, and was interrupted before it was made; what was spent "
+                "stays spent."
+            ) from error
         except Exception as error:
             raise AnswerLost(
                 f"the answer was paid for and could not be made ({type(error).__name__}); what was "

@@ -160,6 +160,12 @@ class Endpoint:
         """The addresses that are contacted, and no others."""
         return tuple(dict.fromkeys(url.rstrip("/") for url in self.base_urls)) or (OPENAI,)
 
+    @property
+    def limits(self) -> tuple[str, ...]:
+        """Options that limit money or time, where they were given."""
+        given = {"--max-cost": self.max_cost, "--max-minutes": self.max_minutes}
+        return tuple(name for name, value in given.items() if value is not None)
+
     def price(self, model: str) -> Price | None:
         """What a model costs here.
 

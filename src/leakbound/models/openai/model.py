@@ -82,6 +82,11 @@ class OpenAIModel:
         }
         return frozenset(kind for kind, there in covered.items() if there)
 
+    @property
+    def limits(self) -> tuple[str, ...]:
+        """Options of the endpoint that limit money or time."""
+        return self.endpoint.limits
+
     def check(self, requests: Sequence[Request[object]], /) -> None:
         """Refuse requests that the capabilities do not cover.
 
