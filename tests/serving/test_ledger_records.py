@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from ledger_battery import *  # noqa: F403
 from ledger_battery import DELTA
 
-from leakbound.errors import BudgetExhausted
+from leakbound.errors import BudgetExhausted, StoreError
 from leakbound.privacy import BoundedRange, Gaussian, Guarantee, PureDP, compose
 from leakbound.serving.ledger import Ledger
 from leakbound.serving.ledger.keys import KeyFile, Mark
@@ -100,3 +100,40 @@ def test_a_high_water_mark_never_falls(tmp_path: Path) -> None:
     for number in (1, 3, 2):
         keys.raise_to(Mark("ledger", "here", number, f"tag {number}"))
     assert keys.marks() == [Mark("ledger", "here", 3, "tag 3")]
+
+
+@pytest.mark.parametrize("spelling", ["./mail", "../{name}/mail", "{folder}/mail", "link/mail"])
+def test_no_spelling_of_a_path_gives_the_budget_of_a_lost_ledger_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spelling: str
+) -> None:
+    """The address was compared letter by letter."""
+    monkeypatch.chdir(tmp_path)
+    Path("link").symlink_to(tmp_path)
+    Ledger("mail", 1.0, 0.0, "the.key").spend(["one"], PureDP(1.0))
+    Path("mail").unlink()
+    with pytest.raises(StoreError, match="there is no ledger at"):
+        Ledger(spelling.format(name=tmp_path.name, folder=tmp_path), 1.0, 0.0, "the.key")
+
+
+def test_a_key_file_that_knows_a_lost_ledger_opens_no_new_one(tmp_path: Path) -> None:
+    """Neither at another place, nor where a second ledger was put over the first."""
+    first, second, key = (tmp_path / name for name in ("first", "second", "the.key"))
+    Ledger(first, 1.0, 0.0, key).spend(["one"], PureDP(1.0))
+    Ledger(second, 1.0, 0.0, key).spend(["one"], PureDP(1.0))  # the first is there
+    first.unlink()
+    with pytest.raises(StoreError, match="first' that can be read"):
+        Ledger(tmp_path / "third", 1.0, 0.0, key)
+    second.rename(first)
+    with pytest.raises(StoreError, match="first' that can be read"):
+        Ledger(tmp_path / "third", 1.0, 0.0, key)
+
+
+def test_a_ledger_that_was_moved_and_opened_is_not_lost(tmp_path: Path) -> None:
+    key = tmp_path / "the.key"
+    Ledger(tmp_path / "old", 1.0, 0.0, key).spend(["one"], PureDP(0.75))
+    (tmp_path / "old").rename(tmp_path / "new")
+    with pytest.raises(StoreError, match="if it was moved, open it"):
+        Ledger(tmp_path / "another", 1.0, 0.0, key)
+    moved = Ledger(tmp_path / "new", 1.0, 0.0, key)
+    assert moved.spend(["one"], PureDP(0.5), "again").takes_part == (False,)
+    Ledger(tmp_path / "another", 1.0, 0.0, key)

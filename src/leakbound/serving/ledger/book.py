@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import compress
 from pathlib import Path
 
@@ -28,10 +28,14 @@ from leakbound.serving.ledger.units import (
     whole_answers,
 )
 
-__all__ = ["DATASET", "BudgetState", "Ledger", "Spend", "open_storage"]
+__all__ = ["DATASET", "BudgetState", "Ledger", "PossiblySpent", "Spend", "open_storage"]
 
 DATASET = "default"  # the data set of an operator who names none
 KEY_CHECK = "leakbound ledger"  # what is keyed to see that a key file belongs to a ledger
+
+
+class PossiblySpent(StoreError):
+    """The ledger failed while it committed a spend, or after that: it counts as spent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +85,18 @@ def open_storage(address: str | Path) -> Storage:
     if text.startswith(("postgresql://", "postgres://")):
         return PostgresStorage(text)
     return SqliteStorage(Path(address))
+
+
+def _is_there(mark: Mark) -> bool:
+    """Whether the ledger of a mark can be read where it was."""
+    storage = open_storage(mark.address)
+    try:
+        if not storage.exists():
+            return False
+        with storage.transaction(write=False) as db:
+            return tables.total(db)["ledger"] == mark.ledger
+    except StoreError:
+        return False
 
 
 class Ledger:
@@ -142,6 +158,7 @@ class Ledger:
             values = self._same_budget(db, fresh=tables.head(db) == 0)
             self._require_key(values)
             self._require_newest(db, values)
+            self._note_move(values)
 
     def __repr__(self) -> str:
         return f"Ledger({self.address!r}, epsilon={self.epsilon:g}, delta={self.delta:g})"
@@ -161,7 +178,9 @@ class Ledger:
             BudgetExhausted: If all answers from the data set and this one would exceed the budget;
                 nothing is spent then.
             UsageError: If the guarantee cannot be counted in this ledger.
-            StoreError: If the ledger cannot be read or written, or is an old copy.
+            StoreError: If the ledger cannot be read or written, or is an old copy; nothing is
+                spent then.
+            PossiblySpent: If it fails while it commits, or after that.
 
         Guarantee:
             On disk before this returns. A record never takes part beyond the budget, and whether
@@ -169,18 +188,25 @@ class Ledger:
         """
         text, keys = self._acceptable(guarantee), self._keys(records)
         first = self._first_choice(guarantee)
-        with self._storage.transaction(write=True) as db:
-            values = self._same_budget(db)
-            self._require_newest(db, values)
-            unit = self._unit(db, values, first)
-            price = self._price(unit, guarantee)
-            self._require_budget(db, values, unit, price, dataset)
-            able = self._able(db, values, price, keys)
-            tables.charge(db, list(compress(keys, able)), price)
-            counts = sum(able), len(able) - sum(able)
-            number, tag = tables.add_answer(db, dataset, text, price, *counts)
-            state = self._state(db, values, unit, dataset)
-        self.key_file.raise_to(Mark(values["ledger"], self.address, number, tag))
+        committing = False
+        try:
+            with self._storage.transaction(write=True) as db:
+                values = self._same_budget(db)
+                self._require_newest(db, values)
+                unit = self._unit(db, values, first)
+                price = self._price(unit, guarantee)
+                self._require_budget(db, values, unit, price, dataset)
+                able = self._able(db, values, price, keys)
+                tables.charge(db, list(compress(keys, able)), price)
+                counts = sum(able), len(able) - sum(able)
+                number, tag = tables.add_answer(db, dataset, text, price, *counts)
+                state = self._state(db, values, unit, dataset)
+                committing = True
+            self.key_file.raise_to(Mark(values["ledger"], self._storage.place, number, tag))
+        except Exception as error:
+            if committing:
+                raise PossiblySpent(str(error)) from error
+            raise
         return Spend(state, able)
 
     def state(self, dataset: str = DATASET) -> BudgetState:
@@ -347,15 +373,25 @@ class Ledger:
             raise unusable(self.address, ValueError(damage))
 
     def _require_not_lost(self) -> None:
-        """No new ledger in the place of one that answered: that would give the budget back."""
-        lost = [m for m in self.key_file.marks() if m.address == self.address]
+        """No new ledger after one that answered and is gone: that would give the budget back.
+
+        Wherever the new one is to be: a path, or the name of a server, has many spellings.
+        """
+        lost = [mark for mark in self.key_file.marks() if not _is_there(mark)]
         if lost and not self._storage.exists():
             raise StoreError(
-                f"there is no ledger at {self.address!r}, and the key file "
+                f"there is no ledger at {lost[0].address!r} that can be read, and the key file "
                 f"{str(self.key_file.path)!r} knows one there with {lost[0].number} answers. "
-                "Restore it from a backup that holds all of them, or name another ledger (--ledger)"
-                " with another key file (--ledger-key)."
+                "Restore it from a backup that holds all of them; if it was moved, open it where "
+                "it is now; or name another ledger (--ledger) with another key file (--ledger-key)."
             )
+
+    def _note_move(self, values: dict[str, str]) -> None:
+        """Keep in the key file where the ledger is now."""
+        place = self._storage.place
+        for mark in self.key_file.marks():
+            if mark.ledger == values["ledger"] and mark.address != place:
+                self.key_file.raise_to(replace(mark, address=place))
 
     def _require_key(self, values: dict[str, str]) -> None:
         self._secret = self.key_file.secret()

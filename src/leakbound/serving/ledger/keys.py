@@ -95,7 +95,7 @@ class Mark:
 
     Attributes:
         ledger: Id of the ledger.
-        address: Where the ledger was.
+        address: Where the ledger was, as `Storage.place` writes it.
         number: Number of the answer, from 1.
         tag: Random text that the ledger keeps with that answer.
     """
@@ -158,16 +158,17 @@ class KeyFile:
         return [Mark(str(a), str(b), int(c), str(d)) for a, b, c, d in rows]
 
     def raise_to(self, mark: Mark) -> None:
-        """Put a mark in the place of a lower one, durably.
+        """Put a mark in the place of a lower one, durably; or of the same one at an older address.
 
         Args:
-            mark: The answer that is about to be made.
+            mark: The answer that is about to be made, or the newest one of a ledger that was moved.
         """
         with self._storage.transaction(write=True) as db:
             db.run(
                 "INSERT INTO marks VALUES (?, ?, ?, ?) ON CONFLICT (ledger) DO UPDATE SET "
                 "address = excluded.address, number = excluded.number, tag = excluded.tag "
-                "WHERE excluded.number > marks.number",
+                "WHERE excluded.number > marks.number OR "
+                "(excluded.number = marks.number AND excluded.tag = marks.tag)",
                 (mark.ledger, mark.address, mark.number, mark.tag),
             )
 

@@ -99,6 +99,11 @@ class PostgresStorage:
         return urlunsplit(("postgresql", place, parts.path, "&".join(options), ""))
 
     @property
+    def place(self) -> str:
+        """The address without passwords, which a server finds under any of its names."""
+        return self.address
+
+    @property
     def key_file(self) -> Path:
         """In the working folder; the operator copies it to every host."""
         return Path("leakbound-ledger.key")

@@ -46,7 +46,11 @@ class Storage(Protocol):
 
     @property
     def address(self) -> str:
-        """For messages and for comparison; without a password."""
+        """For messages, as the operator wrote it; without a password."""
+
+    @property
+    def place(self) -> str:
+        """The same for every spelling of the address, and itself one; without a password."""
 
     @property
     def key_file(self) -> Path:
@@ -141,6 +145,11 @@ class SqliteStorage:
     def address(self) -> str:
         """The path."""
         return str(self.path)
+
+    @property
+    def place(self) -> str:
+        """The path from the root, through all links."""
+        return str(self.path.resolve())
 
     @property
     def key_file(self) -> Path:
