@@ -46,7 +46,7 @@ def test_field_map(tmp_path: Path) -> None:
         (
             "a.jsonl",
             '{"text": "a", "label": "x"}\n{"text": "a"}',
-            "line 2 of .* has no field 'label'",
+            "rows whose usual fields differ; .* Name the fields with --input-field",
         ),
         ("a.csv", "text,label\n", "holds no rows"),
         ("a.txt", "hello", "must be a .jsonl, .csv or .parquet"),
@@ -56,6 +56,29 @@ def test_bad_files_get_a_sentence(tmp_path: Path, name: str, content: str, sente
     (tmp_path / name).write_text(content)
     with pytest.raises(DataError, match=sentence):
         read_rows(tmp_path / name)
+
+
+USUAL = [{"text": f"text {i}", "sentence": f"sentence {i}", "label": "ab"[i % 2]} for i in range(4)]
+FULL = {**USUAL[0], "context": "c", "image": "a.png", "answer": "a"}
+
+
+@pytest.mark.parametrize("at", range(4))
+@pytest.mark.parametrize("lost", ["text", "label", "text, sentence", "text, sentence, label"])
+def test_no_row_decides_which_fields_are_read(tmp_path: Path, lost: str, at: int) -> None:
+    """A first row without `text` put the field `sentence` of all rows into every prompt."""
+    odd = {name: value for name, value in FULL.items() if name not in lost.split(", ")}
+    for row in (odd, {name: odd[name] for name in odd if name in USUAL[0]}):
+        rows = [*USUAL[:at], row, *USUAL[at + 1 :]]
+        (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)))
+        with pytest.raises(DataError, match="rows whose usual fields differ") as refused:
+            read_rows(tmp_path / "a.jsonl")
+        said = str(refused.value).replace(repr(str(tmp_path / "a.jsonl")), "")
+        assert not any(piece in said for piece in ("context", "image", "answer", "line"))
+    named = tuple(Example(row["text"], row["label"]) for row in USUAL)
+    rows[at] = {name: USUAL[at][name] for name in ("text", "label")} | {"message": "m"}
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    assert read_rows(tmp_path / "a.jsonl", "text", "label") == named
+    assert read_rows(tmp_path / "a.jsonl") == named  # `text` and `label` come first in every row
 
 
 def test_missing_and_binary_files(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from leakbound.auditing.rows import load_data
 from leakbound.errors import DataError, UsageError
 from leakbound.models import Scripted
 from leakbound.tasks import Example
+from leakbound.tasks.datasets import inline_rows
 from leakbound.tasks.named_tasks import NAMED_TASKS, named_task
 
 RAW = {
@@ -146,6 +147,15 @@ def test_mistakes_get_a_sentence(folder: Path, tmp_path: Path) -> None:
         with pytest.raises(DataError, match=sentence) as error:
             load_data(make_spec({"task": "subj", "data": str(wrong)}).design)
         assert "dull" not in str(error.value)
+
+
+def test_no_row_decides_which_layout_is_read() -> None:
+    """A first row without `text` put the field `content` of all rows into every prompt."""
+    both = {"text": "t", "content": "c", "label": "Film"}
+    for first in ({"content": "c", "label": "Film"}, {"text": "t"}):
+        for rows in ([first, both], [both, first]):
+            with pytest.raises(DataError, match="dbpedia14 are in more than one layout"):
+                NAMED_TASKS["dbpedia14"].examples(inline_rows(rows))
 
 
 def test_rows_of_a_program_may_have_the_task_of_a_name() -> None:

@@ -63,7 +63,7 @@ def as_examples(
     rows: Sequence[SourceRow], where: str, input_field: str | None = None,
     label_field: str | None = None, input_template: str | None = None, folder: Path = Path(),
 ) -> Context:  # fmt: skip
-    """Rows of a source as examples; the fields of the first row decide where they are not named.
+    """Rows of a source as examples; fields that are not named have the same usual names in each.
 
     Args:
         rows: At least one row (PRIVATE).
@@ -77,11 +77,10 @@ def as_examples(
         Examples (PRIVATE).
 
     Raises:
-        DataError: If a row is no example.
+        DataError: If a row is no example, or rows have different usual fields.
     """
-    fields = guess(
-        [str(key) for key in rows[0][1]], where, input_field, label_field, input_template
-    )
+    names = ([str(key) for key in row.fields] for row in rows)
+    fields = guess(names, where, input_field, label_field, input_template)
     found = (_with_image(row, folder) for row in rows) if IMAGE in fields.names else rows
     return tuple(fields.example(row) for row in found)
 

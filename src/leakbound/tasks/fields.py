@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from leakbound.errors import DataError
@@ -64,7 +64,7 @@ class FieldMap:
 
 
 def guess(
-    have: Sequence[str],
+    have: Iterable[Sequence[str]],
     where: str,
     input_field: str | None,
     label_field: str | None,
@@ -72,8 +72,10 @@ def guess(
 ) -> FieldMap:
     """The field map that a user gave; what was not named is found by its usual name.
 
+    Every row must lead to the same field map by itself, so that no row decides for the others.
+
     Args:
-        have: Names of the fields of the first row.
+        have: Names of the fields of each row, at least one (PRIVATE).
         where: The source, for errors.
         input_field: Name of the field that holds the input; None to find it.
         label_field: Name of the field that holds the label; None to find it.
@@ -83,28 +85,52 @@ def guess(
         The field map.
 
     Raises:
-        DataError: If the template names no field, or no field has a usual name.
+        DataError: If the template names no field, no field has a usual name, or rows have different
+            ones.
     """
     if template is not None and (input_field or not SLOT.search(template)):
         raise DataError(
             f"the input template is {template!r}; it must name fields in braces, such as "
             f"'{{title}}: {{text}}', and takes the place of --input-field."
         )
-    if IMAGE in have and template is None and input_field is None:
-        text = next((name for name in INPUT_FIELDS if name in have), None)
-        template = f"{{{IMAGE}}}" if text is None else f"{{{IMAGE}}}\n{{{text}}}"
-    shown = template or f"{{{input_field or _usual(where, 'input', INPUT_FIELDS, have)}}}"
-    others = [name for name in have if name not in SLOT.findall(shown)]
-    return FieldMap(shown, label_field or _usual(where, "label", LABEL_FIELDS, others))
+    named = template if not input_field else f"{{{input_field}}}"
+    kinds = tuple(dict.fromkeys(map(tuple, have)))
+    (shown, label), *others = {_choice(names, named, label_field) for names in kinds}
+    if others:
+        raise DataError(
+            f"{where} has rows whose usual fields differ; all rows must have the same ones, so "
+            "that no single row decides what stands in every prompt. Name the fields with "
+            "--input-field and --label-field."
+        )
+    if shown is None or label is None:
+        raise _unusual(where, "input" if shown is None else "label", kinds)
+    return FieldMap(shown, label)
 
 
-def _usual(where: str, what: str, usual: Sequence[str], have: Sequence[str]) -> str:
-    for name in usual:
-        if name in have:
-            return name
-    raise DataError(
-        f"{where} has the fields {', '.join(have) or '(none)'}, none of them a usual name for the "
-        f"{what}; name it with --{what}-field."
+def _choice(
+    have: Sequence[str], template: str | None, label: str | None
+) -> tuple[str | None, str | None]:
+    """Template and label field that one row leads to; None for what it has no usual name for."""
+    shown = template or _usual_input(have)
+    taken = SLOT.findall(shown or "")
+    return shown, label or _first(LABEL_FIELDS, [name for name in have if name not in taken])
+
+
+def _usual_input(have: Sequence[str]) -> str | None:
+    text = _first(INPUT_FIELDS, have)
+    found = [f"{{{name}}}" for name in (IMAGE if IMAGE in have else None, text) if name]
+    return "\n".join(found) or None
+
+
+def _first(usual: Sequence[str], have: Sequence[str]) -> str | None:
+    return next((name for name in usual if name in have), None)
+
+
+def _unusual(where: str, what: str, kinds: Sequence[Sequence[str]]) -> DataError:
+    common = [name for name in kinds[0] if all(name in names for names in kinds)]
+    return DataError(
+        f"{where} has the fields {', '.join(common) or '(none)'}, none of them a usual name for "
+        f"the {what}; name it with --{what}-field."
     )
 
 

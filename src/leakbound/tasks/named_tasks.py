@@ -29,7 +29,7 @@ class NamedTask:
         task: The task.
         about: What its rows are, in a few words.
         fields: The layouts that its rows are known in (data folder, hub); the first that fits is
-            used.
+            used, which must be the same for all rows.
         answer: From the label field to the label; a row whose label it cannot give is refused.
         hub: Id and configuration; None where the hub has no rows that fit.
     """
@@ -50,19 +50,27 @@ class NamedTask:
             Examples (PRIVATE).
 
         Raises:
-            DataError: For fields or labels that the task does not know.
+            DataError: For fields or labels that the task does not know, or rows in two layouts.
         """
-        have = rows[0].fields
-        fit = next(
-            (fields for fields in self.fields if all(name in have for name in fields.names)), None
-        )
-        if fit is None:
-            forms = " or ".join(", ".join(fields.names) for fields in self.fields)
+        fit, *others = {self._layout(row) for row in rows}
+        forms = " or ".join(", ".join(fields.names) for fields in self.fields)
+        if others:
             raise DataError(
-                f"{rows[0].place} has the fields {', '.join(map(str, have))}; rows of "
+                f"the rows of {self.task.name} are in more than one layout; all of them must have "
+                f"the fields {forms}. Write them in one layout."
+            )
+        if fit is None:
+            raise DataError(
+                f"{rows[0].place} has the fields {', '.join(map(str, rows[0].fields))}; rows of "
                 f"{self.task.name} must have {forms}."
             )
         return tuple(self._example(fit, row) for row in rows)
+
+    def _layout(self, row: SourceRow) -> FieldMap | None:
+        """The first layout that a row fits; the rows must agree, so that no row decides for all."""
+        return next(
+            (one for one in self.fields if all(name in row.fields for name in one.names)), None
+        )
 
     def _example(self, fields: FieldMap, row: SourceRow) -> Example:
         found = fields.example(row)
