@@ -14,7 +14,14 @@ from leakbound.mechanisms.total_calls import TotalModel
 from leakbound.models import Embed, Limited, Model, require
 from leakbound.models.content import text_only
 from leakbound.privacy import NonPrivate
-from leakbound.serving.ledger import DATASET, BudgetState, Ledger, Spend, record_names
+from leakbound.serving.ledger import (
+    DATASET,
+    BudgetState,
+    Ledger,
+    PossiblySpent,
+    Spend,
+    record_names,
+)
 from leakbound.tasks import (
     EMPTY_SLOT,
     AnyRequest,
@@ -128,6 +135,8 @@ class PrivateICL:
         dataset: Name of the data set (public): the budget refuses by the number of its answers.
         record_ids: An id for each example (PRIVATE), which its account in the ledger belongs to;
             None where accounts belong to contents.
+        fields: Template of the input and label field of the rows, for the manifest; None for what
+            was not named.
 
     Attributes:
         manifest: The public facts, fixed before a row was read.
@@ -155,11 +164,14 @@ class PrivateICL:
         randbits: Callable[[int], int] = secrets.randbits,
         dataset: str = DATASET,
         record_ids: Sequence[str] | None = None,
+        fields: tuple[str | None, str | None] = (None, None),
     ) -> None:
         require_unlimited(mechanism, model.limits if isinstance(model, Limited) else ())
         self.mechanism, self.task, self.model, self.ledger = mechanism, task, model, ledger
         self.name, self.longest, self._randbits = name, longest, randbits
-        self.manifest = PublicManifest.of(task, require_mechanism(mechanism), model, longest)
+        self.manifest = PublicManifest.of(
+            task, require_mechanism(mechanism), model, longest, fields
+        )
         self._exhausted = False
         self._context = as_context(context)
         self.dataset, self._records = dataset, record_names(self._context, record_ids)
@@ -220,7 +232,8 @@ class PrivateICL:
             BudgetExhausted: If the budget does not allow another answer.
             LeakboundError: What `check` raises, and what the model raises of the query without
                 private rows; nothing is spent then.
-            AnswerLost: If the mechanism fails after the spend; what was spent stays spent.
+            AnswerLost: If the mechanism fails after the spend, or is interrupted there, or the
+                ledger fails while it commits; what was spent stays spent.
 
         Guarantee:
             The mechanism's `cost` of the query, spent before the model sees a private row.
@@ -264,6 +277,8 @@ class PrivateICL:
         except BudgetExhausted:
             self._exhausted = True  # from now on, nobody makes the model work by asking
             raise
+        except PossiblySpent as error:
+            raise AnswerLost(f"the answer counts as paid for, and was not made: {error}") from error
 
     def _taking_part(self, spend: Spend) -> Context:
         """The context; the slot of a record whose budget is spent stays empty."""

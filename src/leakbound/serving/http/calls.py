@@ -16,11 +16,11 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from leakbound.errors import BudgetExhausted, LeakboundError, StoreError, TargetError, UsageError
+from leakbound.errors import BudgetExhausted, Interrupted, LeakboundError, StoreError
 from leakbound.serving.http.conversation import query_text
 from leakbound.serving.http.fields import Payload, check_fields, longest_answer
 from leakbound.serving.http.formats import AnswerFormat, ServedAnswer
-from leakbound.serving.http.state_file import ServiceState
+from leakbound.serving.http.state_file import Earlier, ServiceState
 from leakbound.serving.http.tenants import RequestRate, Tenant
 from leakbound.serving.private import AnswerLost, PrivateICL
 from leakbound.tasks import Query
@@ -137,6 +137,7 @@ class ServiceCalls:
     ) -> None:
         self.private, self.state, self.ignored = private, state, tuple(ignored)
         self._rates: dict[str, RequestRate] = {}
+        self._unspent: set[tuple[str, str]] = set()  # keys that the state file could not forget
         self._undelivered: OrderedDict[tuple[str, str], tuple[float, ServiceReply]] = OrderedDict()
 
     def answer(self, call: Call) -> ServiceReply:
@@ -149,17 +150,13 @@ class ServiceCalls:
             200 with the answer. 400 for what cannot be served as asked, 409 and 422 for an
             idempotency key that is in use, 429 where a tenant asks too often, 403 where a budget
             is spent, 503 where the model or a store cannot be used: none of them costs anything.
-            500 where an answer failed that was paid for.
+            500 where an answer failed that was paid for, or a tenant could not be refunded.
         """
         try:
             query, ignored = self._query(call)
             return self._once(call, query, ignored)
-        except StoreError as error:
-            return self._unavailable(error)
-        except LeakboundError as error:
-            return refusal(400, str(error))
         except Exception as error:
-            return self._failure(error)
+            return self._refused(error)
 
     def _query(self, call: Call) -> tuple[Query, tuple[str, ...]]:
         """The query, checked; and the fields that are ignored."""
@@ -175,7 +172,7 @@ class ServiceCalls:
         if not call.key:
             earlier = self._delivered_late(call) if call.retried else None
             return earlier or self._paid(call, query, ignored)
-        found = self.state.begin(call.tenant.name, call.key, call.digest)
+        found = self._begun(call)
         if found is None:
             return self._kept(call, self._paid(call, query, ignored))
         if found.kind == "other":
@@ -183,6 +180,14 @@ class ServiceCalls:
                 422, "this Idempotency-Key was used for another request; use a new one.", NO_RETRY
             )
         return self._again(call, found.outcome)
+
+    def _begun(self, call: Call) -> Earlier | None:
+        """What is known of the key; it is free again if nothing was spent the last time."""
+        name = call.tenant.name, call.key
+        if name in self._unspent:
+            self.state.forget(*name)
+            self._unspent.remove(name)
+        return self.state.begin(*name, call.digest)
 
     def _again(self, call: Call, outcome: str | None) -> ServiceReply:
         if outcome is None:
@@ -200,7 +205,8 @@ class ServiceCalls:
     def _kept(self, call: Call, reply: ServiceReply) -> ServiceReply:
         """Store how a key ended; forget it where nothing was spent.
 
-        A key that cannot be stored stays begun, so a retry is not charged.
+        A key whose answer cannot be stored stays begun, so a retry is not charged. One that cannot
+        be forgotten now is forgotten when it is sent again.
         """
         try:
             if reply.spent:
@@ -210,6 +216,8 @@ class ServiceCalls:
                 self.state.forget(call.tenant.name, call.key)
         except StoreError as error:
             LOG.error("an idempotency key could not be stored: %s", type(error).__name__)
+            if not reply.spent:
+                self._unspent.add((call.tenant.name, call.key))
         return reply
 
     def keep_undelivered(self, call: Call, reply: ServiceReply) -> None:
@@ -241,17 +249,29 @@ class ServiceCalls:
         try:
             price = self.private.mechanism.cost(self.private.task, query)
             number = self.state.spend(tenant, price, self.private.ledger.delta)
-        except BudgetExhausted as error:
-            return refusal(403, str(error), NO_RETRY)
+        except Exception as error:
+            return self._refused(error)
         try:
-            answer = self.private.answer(query)
-        except BudgetExhausted as error:
-            self.state.refund(number)
-            return refusal(403, str(error), NO_RETRY)
-        except (TargetError, UsageError) as error:
-            return self._not_answered(error, number)
+            return self._made(call, query, ignored, number)
         except Exception as error:
             return self._failure(error)
+
+    def _made(
+        self, call: Call, query: Query, ignored: tuple[str, ...], number: int
+    ) -> ServiceReply:
+        """The answer that a tenant has paid for; a refund where the ledger was not charged.
+
+        `PrivateICL.answer` raises `AnswerLost` after the spend, and others before it.
+        """
+        try:
+            answer = self.private.answer(query)
+        except AnswerLost:
+            raise
+        except Exception as error:
+            self.state.refund(number)
+            if isinstance(error, BudgetExhausted):
+                return self._refused(error)
+            return self._unavailable(error)
         served = ServedAnswer(
             secrets.token_hex(12),
             int(time.time()),
@@ -265,11 +285,12 @@ class ServiceCalls:
         )
         return _released(call, served.cut_before(call.payload.get("stop")))
 
-    def _not_answered(self, error: LeakboundError, number: int) -> ServiceReply:
-        """What `PrivateICL.answer` raises: `AnswerLost` after the spend, others before it."""
-        if isinstance(error, AnswerLost | StoreError):
-            return self._failure(error)
-        self.state.refund(number)
+    def _refused(self, error: Exception) -> ServiceReply:
+        """The reply to what failed before anything was spent."""
+        if isinstance(error, BudgetExhausted):
+            return refusal(403, str(error), NO_RETRY)
+        if isinstance(error, LeakboundError) and not isinstance(error, StoreError | Interrupted):
+            return refusal(400, str(error))
         return self._unavailable(error)
 
     def _failure(self, error: Exception) -> ServiceReply:

@@ -255,10 +255,11 @@ class ServiceState:
                 self._db.execute("BEGIN IMMEDIATE")
                 try:
                     yield self._db
+                    self._db.execute("COMMIT")
                 except BaseException:
-                    self._db.execute("ROLLBACK")
+                    if self._db.in_transaction:  # a failed COMMIT leaves it open
+                        self._db.execute("ROLLBACK")
                     raise
-                self._db.execute("COMMIT")
         except (OSError, sqlite3.Error, KeyError, TypeError, json.JSONDecodeError) as error:
             raise self._unusable(error) from None
 

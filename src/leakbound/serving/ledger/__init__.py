@@ -6,7 +6,7 @@ down, and only then the answer is made. A crash in between loses budget and neve
 processes may share a ledger, and many hosts one on PostgreSQL.
 """
 
-from leakbound.serving.ledger.book import DATASET, BudgetState, Ledger, Spend
+from leakbound.serving.ledger.book import DATASET, BudgetState, Ledger, PossiblySpent, Spend
 from leakbound.serving.ledger.keys import record_names
 from leakbound.serving.ledger.units import affordable_answers
 
@@ -14,6 +14,7 @@ __all__ = [
     "DATASET",
     "BudgetState",
     "Ledger",
+    "PossiblySpent",
     "Spend",
     "affordable_answers",
     "record_names",
