@@ -22,6 +22,7 @@ from leakbound.estimators import Bounds
 from leakbound.gating.gate import Gate, GateResult, check_gate, power
 from leakbound.models import Scripted
 from leakbound.report.junit import junit
+from leakbound.stats import cut
 from leakbound.tasks import Example
 
 DATA = tuple(Example(f"row {i}", "ab"[i % 2]) for i in range(40))
@@ -48,14 +49,15 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Prepared, 
     out = tmp_path_factory.mktemp("runs")
     return {
         "leaky": audited(out, pairs=40),
-        "sound": audited(out / "sound", pairs=40, sound=True),
+        "sound": audited(out / "sound", pairs=40, sound=True, **NEARLY),
+        "silent": audited(out / "silent", pairs=40, sound=True),
         "few": audited(out / "few", pairs=6, sound=True),
         "counted": audited(
             out / "sound", pairs=40, sound=True, estimator="clopper_pearson", threshold="split:0.25"
         ),
         "blind": audited(out / "blind", pairs=40, sound=True, mechanism="report_noisy_max"),
         "tried": audited(out / "noisy", pairs=20, **TRIED),
-        "thrice": audited(out / "thrice", pairs=40, answers=3, epsilon=0.1, **COUNTED),
+        "thrice": audited(out / "thrice", pairs=40, answers=3, epsilon=0.1, **COUNTED, **NEARLY),
         "noisy": audited(out, pairs=60, mechanism="report_noisy_max", epsilon=4.0),
         "votes": audited(
             out, pairs=60, mechanism="report_noisy_max", epsilon=4.0, estimator="vote_band"
@@ -63,6 +65,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Prepared, 
     }
 
 
+NEARLY = {"assume_hit": 0.99, "assume_false_alarm": 0.001}
 COUNTED: dict[str, Any] = {
     "estimator": "clopper_pearson",
     "mechanism": "report_noisy_max",
@@ -155,6 +158,33 @@ def test_too_little_power_is_inconclusive(runs: Runs) -> None:
     assert outcome(runs, "leaky", 1.0, min_power=1.0) == "violation"
     assert power(runs["votes"][1], 2.0) is None
     assert outcome(runs, "votes", 4.0, min_power=0.5) == "inconclusive"
+
+
+def test_a_perfect_model_is_not_assumed_in_silence(runs: Runs) -> None:
+    """A weak model let a leaky system pass at a power of 1.00 that nobody had given rates for."""
+    found = check_gate(runs["silent"][1], Gate(1.0, min_power=0.9, factor=4.0))
+    assert found.outcome == "inconclusive"
+    assert "with --assume-hit and --assume-false-alarm, or with --pilot" in found.why
+    assert outcome(runs, "silent", 1.0) == "passed"
+
+
+def test_a_pass_names_factor_power_and_rates(runs: Runs) -> None:
+    record = runs["sound"][1]
+    _, chance = power(record, 4.0) or (0.0, 0.0)
+    said = (
+        f"leaks 4 times as much as what is tested with a probability of at least {cut(chance)}, "
+        "if the model notices a canary with probability 0.99 and raises a false alarm with "
+        "probability 0.001. Another attack might."
+    )
+    assert said in check_gate(record, Gate(1.0, min_power=0.5, factor=4.0)).why
+    near = check_gate(record, Gate(1.0, min_power=0.5, factor=5.0))
+    assert "leaks 4 times as much as what is tested (the nearest below 5 for which" in near.why
+
+
+@pytest.mark.parametrize("factor", [8.1, 1e9, float("inf")])
+def test_a_factor_beyond_the_table_is_refused(factor: float) -> None:
+    with pytest.raises(UsageError, match="it must be at most 8, the largest for which"):
+        Gate(1.0, min_power=0.5, factor=factor)
 
 
 def test_what_makes_no_gate_is_refused(runs: Runs) -> None:

@@ -112,6 +112,7 @@ def test_a_result_of_kinds_that_no_catalogue_holds_gates_reports_and_exports(
             found["attack"][key] = f"gone_{key}"
     found["attack"]["score"] = "gone_score"
     found["handed"] = []
+    found["spec"] |= {"assume_hit": 0.9, "assume_false_alarm": 0.02}
     file = tmp_path / "record.json"
     file.write_text(json.dumps(found))
     gone = load_result(file)

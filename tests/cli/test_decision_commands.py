@@ -52,11 +52,12 @@ def test_gate_ends_as_it_says(desk: Path, tmp_path: Path) -> None:
         ((sound,), (), 0, "PASSED"),
         ((leaky,), (), 1, "VIOLATION"),
         ((few,), (), 3, "INCONCLUSIVE"),
-        ((sound,), ("--min-power", "0.99"), 3, "the gate asks for 0.99"),
+        ((sound,), ("--min-power", "0.5"), 3, "no rates of the model were given"),
+        ((sound,), ("--min-power", "0.5", "--factor", "9"), 2, "it must be at most 8"),
     ):
         done = cli("gate", *runs, "--max-epsilon", "1", *args, cwd=desk)
         assert done.returncode == code, (done.stdout, done.stderr)
-        assert word in done.stdout
+        assert word in done.stdout + done.stderr
     file = tmp_path / "gate.xml"
     done = cli("gate", few, leaky, sound, "--max-epsilon", "1", "--junit", str(file), cwd=desk)
     assert done.returncode == 1

@@ -17,6 +17,7 @@ from leakbound.auditing import make_spec, prepare
 from leakbound.errors import TargetError, UsageError
 from leakbound.models import Scripted
 from leakbound.systems import SystemMechanism, answerer, load_system
+from leakbound.systems.sources import source_digest, source_files
 from leakbound.tasks import Context, Example, Job, Query, Task, Vector, Votes
 
 TASK = Task("t", ("a", "b"))
@@ -243,3 +244,28 @@ def test_a_changed_system_is_another_run(tmp_path: Path, rows: Context) -> None:
             ).name
         )
     assert len(names) == 2
+
+
+def test_a_system_is_told_from_itself_by_what_it_imports_from_its_folder(tmp_path: Path) -> None:
+    """A leak that had moved into a module beside the file was answered from stored outputs."""
+    app, package = tmp_path / "app.py", tmp_path / "parts"
+    package.mkdir()
+    (tmp_path / "unused.py").write_text("")
+    (tmp_path / "helper_of_app.py").write_text("import parts.deep\n")
+    (package / "__init__.py").write_text("")
+    (package / "deep.py").write_text("from . import near\n")
+    (package / "near.py").write_text("from .. import unused_above\nYES = 'no'\n")
+    app.write_text("import json\ndef answer(c, q):\n    import helper_of_app\n    return 'no'\n")
+    names = [str(f.relative_to(tmp_path)) for f in source_files(app)]
+    assert names == [
+        "app.py", "helper_of_app.py", "parts/__init__.py", "parts/deep.py", "parts/near.py"
+    ]  # fmt: skip
+    seen = {load_system(f"python:{app}:answer").source}
+    for changed in ("helper_of_app.py", "parts/near.py"):
+        (tmp_path / changed).write_text((tmp_path / changed).read_text() + "# now it leaks\n")
+        seen.add(load_system(f"python:{app}:answer").source)
+    assert len(seen) == 3
+    (tmp_path / "unused.py").write_text("x = 1")
+    assert source_digest(app) in seen
+    (package / "near.py").write_text("this is no Python")
+    assert source_digest(app) not in seen

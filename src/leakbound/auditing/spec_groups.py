@@ -170,7 +170,7 @@ class Decision(FrozenSpec):
         default=1.0, gt=0, description="the claim, and what a noisy mechanism is calibrated to"
     )
     delta: float = Field(default=1e-5, ge=0, lt=1, description="delta of the claim")
-    confidence: float = Field(default=0.95, gt=0, lt=1, description="confidence of every bound")
+    confidence: float = Field(default=0.95, ge=0.5, lt=1, description="confidence of every bound")
     estimator: Component = Field(default=Component(kind="e_process"), description="what decides")
     threshold: str | float | None = Field(
         default=None,
@@ -201,10 +201,10 @@ class Decision(FrozenSpec):
     @field_validator("confidence", mode="before")
     @classmethod
     def _confidence(cls, value: object) -> object:
-        """A percentage is no probability."""
-        if isinstance(value, int | float) and 1 < value < 100:
-            raise ValueError(
-                f"confidence is {value!r}; it must be above 0 and below 1. Did you mean "
-                f"{value / 100:g}?"
-            )
-        return value
+        """A percentage is no probability, and an error probability no confidence."""
+        if not isinstance(value, int | float) or 0.5 <= value <= 1 or not 0 < value < 100:
+            return value
+        meant = value / 100 if value >= 50 else 1 - value / (100 if value > 1 else 1)
+        raise ValueError(
+            f"confidence is {value!r}; it must be at least 0.5 and below 1. Did you mean {meant:g}?"
+        )

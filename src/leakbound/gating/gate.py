@@ -9,9 +9,10 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from leakbound.auditing.result import AuditResult
+from leakbound.auditing.result import FACTORS, AuditResult
 from leakbound.errors import UsageError
-from leakbound.stats import cut
+from leakbound.stats import Assumption, cut
+from leakbound.stats.power import PERFECT
 
 __all__ = ["Gate", "GateResult", "check_gate", "power"]
 
@@ -26,7 +27,8 @@ class Gate:
         max_epsilon: Largest lower bound that passes.
         min_power: Least probability with which the run rejects what it tests where the system leaks
             `factor` times as much; None: any.
-        factor: Leakage, in units of what is tested, at which the power is read.
+        factor: Leakage, in units of what is tested, at which the power is read; at most the largest
+            of `FACTORS`.
         no_violation: Whether the run's own verdict must be no_violation.
 
     Raises:
@@ -47,6 +49,11 @@ class Gate:
             raise UsageError(f"min_power is {self.min_power!r}; it must be a probability above 0.")
         if not self.factor > 1:
             raise UsageError(f"the factor is {self.factor!r}; it must be above 1, such as 2.")
+        if self.factor > FACTORS[-1]:
+            raise UsageError(
+                f"the factor is {self.factor:g}; it must be at most {FACTORS[-1]:g}, the largest "
+                "for which results hold the power."
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +92,13 @@ def check_gate(result: AuditResult, gate: Gate) -> GateResult:
         return GateResult(result.name, "inconclusive", why)
     bound = result.bound
     could = "rejected what it tests" if _by_claim(result, gate) else "shown more"
+    shown = "" if gate.min_power is None else f": they {_rejecting(result, gate)}"
     return GateResult(
         result.name,
         "passed",
         f"the lower bound {cut(bound.epsilon)} ({bound.method}) is not above {gate.max_epsilon:g}, "
-        f"and {_pairs(result)} could have {could}. Another attack might.",
+        f"and {_pairs(result)} could have {could}{shown}. Another "
+        "attack might.",
     )
 
 
@@ -160,6 +169,13 @@ def _weak(result: AuditResult, gate: Gate, least: float) -> str:
     if not result.power:
         name = result.spec["estimator"]["kind"]
         return f"No power is known for {name}; audit with --estimator e_process."
+    if _assumed(result) == PERFECT:
+        return (
+            "The power is not known, because no rates of the model were given: a model that "
+            "notices every canary and raises no false alarm is the best case. Run the audit again "
+            "with --assume-hit and --assume-false-alarm, or with --pilot; it reuses the stored "
+            "outputs."
+        )
     found = power(result, gate.factor)
     if found is None:
         smallest = result.power[0][0]
@@ -169,21 +185,26 @@ def _weak(result: AuditResult, gate: Gate, least: float) -> str:
         )
     if found[1] >= least:
         return ""
+    pairs = _pairs(result)
+    return f"{pairs} {_rejecting(result, gate)}; the gate asks for {least:g}. Use more pairs."
+
+
+def _rejecting(result: AuditResult, gate: Gate) -> str:
+    """Which leak is rejected, how probably, and with what model; empty where that is unknown."""
+    found, assumed = power(result, gate.factor), _assumed(result)
+    if found is None:
+        return ""
     return (
-        f"{_pairs(result)} reject a system that leaks {_factor(found[0], gate.factor)} with a "
-        f"probability of at least {cut(found[1])}{_assuming(result)}; the gate asks for {least:g}. "
-        "Use more pairs."
+        f"reject a system that leaks {_factor(found[0], gate.factor)} with a probability of at "
+        f"least {cut(found[1])}, if the model notices a canary with probability {assumed.hit:g} "
+        f"and raises a false alarm with probability {assumed.false_alarm:g}"
     )
 
 
-def _assuming(result: AuditResult) -> str:
-    """What the power of a run assumes of its model."""
-    hit = result.spec.get("assume_hit", 1.0)
-    alarm = result.spec.get("assume_false_alarm", 0.0)
-    return (
-        f", if the model notices a canary with probability {hit:g} and raises a false alarm with "
-        f"probability {alarm:g}"
-    )
+def _assumed(result: AuditResult) -> Assumption:
+    """What the power of a run assumes of its model; perfect where nothing was given."""
+    spec = result.spec
+    return Assumption(spec.get("assume_hit", 1.0), spec.get("assume_false_alarm", 0.0))
 
 
 def _factor(known: float, asked: float) -> str:

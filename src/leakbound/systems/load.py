@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import sys
 from pathlib import Path
@@ -13,6 +12,7 @@ from leakbound.errors import TargetError, UsageError
 from leakbound.systems.callable import as_system
 from leakbound.systems.http import load_http_system
 from leakbound.systems.mechanism import SystemMechanism
+from leakbound.systems.sources import source_digest
 
 __all__ = ["load_system"]
 
@@ -26,8 +26,8 @@ def load_system(address: str, scored: bool = False) -> SystemMechanism:
         scored: Whether its scores are read as well as its text.
 
     Returns:
-        The mechanism. Its `source` is a hash of the file, or the address of another package's
-        system.
+        The mechanism. Its `source` is a hash of the file and of the modules of its folder that it
+        imports, or the address of another package's system.
 
     Raises:
         UsageError: For an address of another form, or a YAML file that is wrong.
@@ -48,8 +48,7 @@ def load_system(address: str, scored: bool = False) -> SystemMechanism:
         raise TargetError(f"the file {path!r} of the system {address!r} does not exist.")
     name = f"{scheme}:{file.name}" + (f":{attribute}" if attribute else "")
     system = as_system(_attribute(file, attribute), name) if attribute else load_http_system(file)
-    source = hashlib.sha256(file.read_bytes()).hexdigest()[:16]
-    return SystemMechanism(system, name, scored=scored, source=source)
+    return SystemMechanism(system, name, scored=scored, source=source_digest(file))
 
 
 def _attribute(file: Path, attribute: str) -> object:
