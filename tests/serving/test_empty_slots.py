@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 
-from leakbound.errors import UsageError
+from leakbound.auditing.rows import load_data
+from leakbound.auditing.spec import Design
+from leakbound.cli.ledger_options import Accounts
+from leakbound.errors import DataError, UsageError
 from leakbound.mechanisms import MECHANISMS, ReportNoisyMax
 from leakbound.models import Model, Scripted, open_model
 from leakbound.privacy import ApproxDP, PureDP
@@ -66,10 +69,24 @@ def test_a_changed_row_keeps_its_account_by_its_id(tmp_path: Path) -> None:
     assert by_content.takes_part == (True,) * 4
 
 
-def test_equal_rows_without_ids_have_accounts_of_their_own(tmp_path: Path) -> None:
-    names = record_names((ROWS[0], ROWS[1], ROWS[0]))
-    assert len(set(names)) == 3
-    assert names[0] == record_names((ROWS[1], ROWS[0]))[1]
+def test_equal_rows_without_ids_are_refused_by_their_numbers() -> None:
+    """A copy had an account of its own: one copy more each day bought an answer more each day."""
+    with pytest.raises(DataError, match="by their numbers: 1 and 3, 1 and 4, 2 and 5 and 1 more"):
+        record_names((ROWS[0], ROWS[1], ROWS[0], ROWS[0], ROWS[1], ROWS[1]))
+    with pytest.raises(DataError) as caught:
+        record_names((ROWS[0], ROWS[0]))
+    assert "row 0." not in str(caught.value)
+    assert record_names((ROWS[0], ROWS[1]))[0] == record_names((ROWS[1], ROWS[0]))[1]
+    assert len({*record_names((ROWS[0], ROWS[0]), ("a", "b"))}) == 2
+
+
+def test_synthetic_rows_are_records_by_their_numbers() -> None:
+    """400 synthetic rows hold equal ones, and a demonstration needs no ids."""
+    rows, _ = load_data(Design())
+    assert len(set(rows)) < len(rows)
+    accounts = Accounts("demo", None, None)
+    assert len({*record_names(rows, accounts.ids(Design(), len(rows)))}) == len(rows)
+    assert accounts.ids(Design(data="mail.jsonl"), 5) is None
 
 
 @pytest.mark.parametrize("name", sorted(MECHANISMS))

@@ -13,6 +13,7 @@ from leakbound.auditing.spec import Design
 from leakbound.errors import DataError, UsageError
 from leakbound.serving.ledger import DATASET
 from leakbound.tasks.datasets import inline_rows
+from leakbound.tasks.named_tasks import NAMED_TASKS
 from leakbound.tasks.sources import SourceRow, source_rows
 
 __all__ = ["LEDGER", "Accounts", "accounts_options", "ledger_key_option"]
@@ -60,14 +61,15 @@ class Accounts:
             shots: Number of rows.
 
         Returns:
-            An id for each row (PRIVATE), or None if no field is named.
+            An id for each row (PRIVATE), or None if no field is named; its number for each
+            synthetic row, some of which are equal.
 
         Raises:
             UsageError: If the rows are not those of a file or of the configuration.
             DataError: If a row has no id.
         """
         if self.record_id is None:
-            return None
+            return [f"synthetic {i}" for i in range(shots)] if _synthetic(design) else None
         if design.data_dir is not None or (design.data is None and design.rows is None):
             raise UsageError(
                 "--record-id names a column of your own rows; give them with --data, or leave it "
@@ -75,6 +77,12 @@ class Accounts:
             )
         rows = inline_rows(design.rows) if design.data is None else source_rows(design.data)
         return [_id(row, self.record_id) for row in rows[:shots]]
+
+
+def _synthetic(design: Design) -> bool:
+    """Whether the rows are drawn from a generator."""
+    sources = (design.data, design.rows, design.data_dir)
+    return design.task not in NAMED_TASKS and all(source is None for source in sources)
 
 
 def _id(row: SourceRow, column: str) -> str:

@@ -10,7 +10,6 @@ import hashlib
 import hmac
 import json
 import secrets
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +26,7 @@ SCHEMA = (
     "CREATE TABLE marks (ledger TEXT PRIMARY KEY, address TEXT NOT NULL, number INTEGER NOT NULL, "
     "tag TEXT NOT NULL) STRICT",
 )
+SHOWN = 3  # pairs of equal rows that a refusal names
 DIGITS = 32  # hexadecimal, of a record key: two records of a billion share one below 1e-19
 
 
@@ -38,25 +38,37 @@ def record_names(context: Context, ids: Sequence[str] | None = None) -> tuple[st
         ids: One record id for each example (PRIVATE); None where the data has none.
 
     Returns:
-        A text for each example (PRIVATE): made of its id, else of its content and of how many equal
-        examples stand before it.
+        A text for each example (PRIVATE): made of its id, else of its content.
 
     Raises:
-        DataError: If there are not as many ids as examples, or two ids are equal.
+        DataError: If there are not as many ids as examples, or two ids are equal; without ids, if
+            two examples are equal.
 
     Guarantee:
-        With ids, replacing an example changes no account. Without, accounts follow contents, and
-        guarantees hold for data sets without equal rows.
+        With ids, replacing an example changes no account. Without, accounts follow contents,
+        guarantees hold for data sets without equal rows, and any other is refused: so a copy of a
+        row never has a budget of its own.
     """
     if ids is not None:
         return tuple(map(id_name, _distinct(ids, len(context))))
-    seen: Counter[str] = Counter()
-    names = []
-    for row in context:
-        content = json.dumps([content_key(row.input), row.label])
-        names.append(json.dumps(["content", content, seen[content]]))
-        seen[content] += 1
-    return tuple(names)
+    contents = [json.dumps([content_key(row.input), row.label]) for row in context]
+    _refuse_copies(contents)
+    return tuple(json.dumps(["content", content, 0]) for content in contents)
+
+
+def _refuse_copies(contents: Sequence[str]) -> None:
+    """Copies could not be told from a record that is there once more each day."""
+    first = {content: i for i, content in reversed(list(enumerate(contents)))}
+    again = [i for i, content in enumerate(contents) if first[content] < i]
+    if not again:
+        return
+    pairs = ", ".join(f"{first[contents[i]] + 1} and {i + 1}" for i in again[:SHOWN])
+    more = f" and {len(again) - SHOWN} more pairs" if len(again) > SHOWN else ""
+    raise DataError(
+        f"among the {len(contents)} examples these are equal, by their numbers: {pairs}{more}. "
+        "Without record ids an account belongs to a content, and a copy would get a budget of its "
+        "own. Name a column that says whose row each is (--record-id), or leave the copies out."
+    )
 
 
 def id_name(record_id: str) -> str:
