@@ -13,6 +13,7 @@ from click.testing import CliRunner
 import leakbound
 from leakbound.auditing.prepare import prepare
 from leakbound.auditing.spec import make_spec
+from leakbound.cli import answer_command
 from leakbound.cli.main import group
 from leakbound.errors import DataError, UsageError
 from leakbound.mechanisms import ReportNoisyMax
@@ -153,6 +154,42 @@ def test_a_system_that_asks_its_own_model_needs_no_labels(tmp_path: Path) -> Non
     assert "inferred_labels" not in [found.code for found in result.findings]
 
 
+# --- fields
+
+
+@pytest.mark.parametrize("verb", ["answer", "serve", "audit"])
+def test_no_verb_lets_one_row_choose_the_fields(verb: str, desk: Path) -> None:
+    """The first row without `text` put another field of all rows into every prompt."""
+    rows = [{"text": text, "sentence": SECRET, "label": label} for text, label in ROWS]
+    rows[0] = {"sentence": "s", "label": "urgent"}
+    (desk / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    money = {"serve": ("--budget", "1"), "answer": ("x",), "audit": ("--epsilon", "1")}[verb]
+    done = CliRunner().invoke(
+        group, (verb, *VOTES, "--labels", "urgent,other", *money), standalone_mode=False
+    )
+    assert isinstance(done.exception, DataError), (done.exception, done.output)
+    assert str(done.exception) == (
+        "'rows.jsonl' has rows whose usual fields differ; all rows must have the same ones, so "
+        "that no single row decides what stands in every prompt. Name the fields with "
+        "--input-field and --label-field."
+    )
+
+
+def test_named_fields_stand_in_the_manifest(desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = Scripted(complete=lambda prompt: "urgent")
+    monkeypatch.setattr(answer_command, "open_models", lambda *given: model)
+    shown = []
+    for fields in ((), ("--input-field", "text"), ("--input-template", "{text}")):
+        args = ("answer", *VOTES, "--labels", "urgent,other", *fields, "--ledger", str(len(shown)))
+        shown.append(CliRunner().invoke(group, (*args, f"{len(fields)}"), catch_exceptions=False))
+    usual, named, template = (done.stderr.partition("manifest: ")[2][:64] for done in shown)
+    assert len(usual) == 64
+    assert usual != named == template
+    spec = make_spec({"data": "rows.jsonl", "labels": LABELS, "pairs": 5, "label_field": "label",
+                      "input_template": "{text}\\n{text}"})  # fmt: skip
+    assert prepare(spec, model).public.fields == ("{text}\n{text}", "label")
+
+
 # --- settings of audits
 
 
@@ -181,10 +218,12 @@ def test_the_digest_names_every_public_fact_and_no_private_one(tmp_path: Path) -
     model = Scripted(complete=lambda prompt: "urgent", window=5000)
 
     def digest(task: Task = MAIL, sigma: float = 1.0, partitions: int = 4, longest: int = 1000,
-               rows: Any = tuple(ROWS), served: Scripted = model) -> str:  # fmt: skip
+               rows: Any = tuple(ROWS), served: Scripted = model,
+               fields: tuple[str | None, str | None] = (None, None)) -> str:  # fmt: skip
         ledger = Ledger(tmp_path / f"{sigma}.sqlite", 99.0, 1e-5)
         mechanism = ReportNoisyMax(sigma, partitions)
-        private = PrivateICL(mechanism, rows, task, served, ledger, longest=longest)
+        private = PrivateICL(mechanism, rows, task, served, ledger, longest=longest,
+                             fields=fields)  # fmt: skip
         assert private.answer("x").manifest == private.manifest.digest
         return private.manifest.digest
 
@@ -194,6 +233,7 @@ def test_the_digest_names_every_public_fact_and_no_private_one(tmp_path: Path) -
         digest(Task("mail", ("other", "urgent"))), digest(Task("mail", LABELS, "Mail")),
         digest(Task("mail", LABELS, max_answer_tokens=9)), digest(sigma=2.0), digest(partitions=5),
         digest(longest=900), digest(served=Scripted(complete=lambda prompt: "other", window=4000)),
+        digest(fields=("{text}", None)), digest(fields=("{text}", "label")),
     ]  # fmt: skip
     assert len({*same, *others}) == 1 + len(others)
     assert all(len(one) == 64 for one in others)

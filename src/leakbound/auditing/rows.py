@@ -18,7 +18,14 @@ from leakbound.tasks.named_tasks import NAMED_TASKS, NamedTask
 from leakbound.tasks.synthetic import HELP_DESK, help_desk
 from leakbound.tasks.synthetic_images import PSEUDO_NAMES, pseudo_names
 
-__all__ = ["load_data", "public_task", "require_public", "rows_and_task", "task_of"]
+__all__ = [
+    "load_data",
+    "public_fields",
+    "public_task",
+    "require_public",
+    "rows_and_task",
+    "task_of",
+]
 
 SYNTHETIC_ROWS = 400
 GENERATION = infer_task((), "generation")
@@ -108,6 +115,23 @@ def public_task(design: Design, own_rows: bool = False) -> Task | None:
     return {"help_desk": HELP_DESK, "pseudo_names": PSEUDO_NAMES, "generation": GENERATION}.get(
         name or ""
     )
+
+
+def public_fields(design: Design) -> tuple[str | None, str | None]:
+    """The fields as far as the configuration names them, before a row is read.
+
+    Args:
+        design: Names of the fields, or a template.
+
+    Returns:
+        Template of the input, and label field; None for what has its usual name.
+
+    Examples:
+        >>> public_fields(Design(input_field="body"))
+        ('{body}', None)
+    """
+    field, label, template = _fields(design)
+    return template or (f"{{{field}}}" if field else None), label
 
 
 def require_public(task: Task | None, mechanism: Mechanism) -> None:

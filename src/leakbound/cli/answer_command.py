@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from leakbound.auditing.build import build_mechanism, open_models
-from leakbound.auditing.rows import load_data, public_task, require_public
+from leakbound.auditing.rows import load_data, public_fields, public_task, require_public
 from leakbound.auditing.spec import KEYS, AuditSpec
 from leakbound.cli.endpoint_options import endpoint_options
 from leakbound.cli.ledger_options import LEDGER, Accounts, accounts_options
@@ -145,7 +145,8 @@ def open_private(
     ids = accounts.ids(spec.design, len(rows))
     book = Ledger(ledger, total, spec.decision.delta, accounts.key)
     return PrivateICL(mechanism, rows, task, model, book, longest=longest_query,
-                      dataset=accounts.dataset, record_ids=ids)  # fmt: skip
+                      dataset=accounts.dataset, record_ids=ids,
+                      fields=public_fields(spec.design))  # fmt: skip
 
 
 @click.command(context_settings=SETTINGS)

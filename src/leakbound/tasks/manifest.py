@@ -26,8 +26,8 @@ class HasWindow(Protocol):
 class PublicManifest:
     """Everything public that decides an answer, but for the query.
 
-    Whoever knows the digest can check later that labels, prompt template, partitions, candidates
-    and token limits were not chosen after looking at the rows.
+    Whoever knows the digest can check later that labels, prompt template, fields, partitions,
+    candidates and token limits were not chosen after looking at the rows.
 
     Attributes:
         task: Labels, words of the prompt template, and the largest length of a free answer.
@@ -36,6 +36,8 @@ class PublicManifest:
         model: Fingerprint of the model.
         window: Most tokens of a prompt with its answer; None where the model does not tell.
         longest_query: Most bytes of a query; None in an audit, whose queries are its own.
+        fields: Template of the input and label field, as named; None for a usual name (all rows
+            must have the same), for the fields of a named task, and for rows that are examples.
 
     Examples:
         >>> from leakbound.mechanisms import ReportNoisyMax
@@ -53,11 +55,13 @@ class PublicManifest:
     model: str
     window: int | None
     longest_query: int | None
+    fields: tuple[str | None, str | None] = (None, None)
 
     @classmethod
     def of(
-        cls, task: Task, mechanism: Mechanism, model: Model, longest_query: int | None = None
-    ) -> Self:
+        cls, task: Task, mechanism: Mechanism, model: Model, longest_query: int | None = None,
+        fields: tuple[str | None, str | None] = (None, None),
+    ) -> Self:  # fmt: skip
         """The manifest of a mechanism over a model.
 
         Args:
@@ -65,6 +69,7 @@ class PublicManifest:
             mechanism: What answers.
             model: An opened model.
             longest_query: Most bytes of a query; None where queries have no common limit.
+            fields: Template of the input and label field; None for what the operator did not name.
 
         Returns:
             A frozen value; no row is needed to make it.
@@ -77,6 +82,7 @@ class PublicManifest:
             model.fingerprint,
             inner.window if isinstance(inner, HasWindow) else None,
             longest_query,
+            fields,
         )
 
     @property
