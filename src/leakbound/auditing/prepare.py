@@ -24,7 +24,7 @@ from leakbound.auditing.design import Pair, Pairs, design, relation_of
 from leakbound.auditing.exact_scores import known_scores, simulated_draws
 from leakbound.auditing.folder import run_folder
 from leakbound.auditing.post_hoc import collection_settings
-from leakbound.auditing.rows import public_task, require_public, rows_and_task
+from leakbound.auditing.rows import public_fields, public_task, require_public, rows_and_task
 from leakbound.auditing.spec import AuditSpec
 from leakbound.auditing.state_check import repeated_share
 from leakbound.auditing.store import Settings, run_id
@@ -77,7 +77,8 @@ class Prepared:
     @property
     def public(self) -> PublicManifest:
         """The public facts that were fixed before a row was read."""
-        return PublicManifest.of(self.task, self.mechanism, self.model)
+        fields = public_fields(self.spec.design)
+        return PublicManifest.of(self.task, self.mechanism, self.model, fields=fields)
 
     @property
     def rule(self) -> ThresholdRule:
