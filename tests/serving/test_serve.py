@@ -5,6 +5,7 @@ real processes, the official client, planted canaries.
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import json
 import os
@@ -24,11 +25,11 @@ import httpx
 import pytest
 import services
 from commands import cli
-from services import ASK, ROWS, TOKEN, send
+from services import ASK, BASE, CHAT, ROWS, TOKEN, send
 
 from leakbound.mechanisms import ReportNoisyMax
 from leakbound.models import Model
-from leakbound.serving import PrivateICL
+from leakbound.serving import PrivateICL, application
 from leakbound.serving.ledger import Ledger
 from leakbound.tasks import Aggregate, Job, Task, Votes
 
@@ -147,6 +148,25 @@ BAD: list[tuple[int, dict[str, Any], str]] = [
     (404, {"method": "GET", "url": "/v1/embeddings"}, "there is only"),
     (405, {"method": "GET"}, "there is only"),
 ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("client", "status"),
+    [(("127.0.0.1", 9), 200), (("::1", 9), 200), (("203.0.113.9", 9), 401), (None, 401)],
+)
+def test_without_a_token_the_connection_comes_from_this_machine(
+    tmp_path: Path, client: Any, status: int
+) -> None:
+    """The Host header alone decided, and whoever connects chooses it."""
+    served = private(tmp_path)
+    transport = httpx.ASGITransport(application(served), client=client)
+
+    async def ask() -> int:
+        async with httpx.AsyncClient(transport=transport, base_url=BASE) as remote:
+            return (await remote.post(CHAT, json=ASK)).status_code
+
+    assert asyncio.run(ask()) == status
+    assert served.state.answers == (status == 200)
 
 
 @pytest.mark.parametrize(

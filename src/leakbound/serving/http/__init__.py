@@ -52,9 +52,9 @@ def application(
 
     Args:
         private: The service.
-        token: What all clients send as bearer token. None, without tenants, is for loopback only;
-            then the Host header must name this machine, so that a web page cannot reach it under
-            another name.
+        token: What all clients send as bearer token. None, without tenants, is for loopback only:
+            the connection must come from this machine, and the Host header must name it, so that a
+            web page cannot reach it under another name.
         limit: The most bytes of a request.
         tenants: Clients with tokens, caps and rates of their own, instead of `token`.
         state: Their accounts, and idempotency keys; None keeps both in memory.

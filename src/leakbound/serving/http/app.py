@@ -42,6 +42,11 @@ PATHS = (
     "/v1/models/NAME and /health; use one of these."
 )
 
+NO_TOKEN = (
+    "without a token this server answers clients on this machine only, and only to the name of "
+    "this machine, such as 127.0.0.1."
+)
+
 
 class ServiceApp:
     """The endpoints over one `PrivateICL`.
@@ -132,13 +137,7 @@ class ServiceApp:
     def _tenant(self, request: Request) -> Tenant | ServiceReply:
         """Who asks, or why a request is not allowed."""
         if self.tenants is None:
-            if is_local(request.url.hostname or ""):
-                return self._anybody
-            sentence = (
-                "without a token this server answers to the name of this machine only, such as "
-                "127.0.0.1."
-            )
-            return refusal(401, sentence)
+            return self._anybody if _from_here(request) else refusal(401, NO_TOKEN)
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
         found = self.tenants.find(given.strip())
         if scheme.lower() == "bearer" and found is not None:
@@ -214,6 +213,14 @@ class ServiceApp:
             sentence = f"the request did not arrive within {self.timeout:g} seconds; send it again."
             return refusal(408, sentence, CLOSE)
         return _decoded(body)
+
+
+def _from_here(request: Request) -> bool:
+    """Both the connection and the name in the Host header: clients choose the name themselves, and
+    the browser of this machine may be led here under another one.
+    """
+    client = request.client
+    return client is not None and is_local(client.host) and is_local(request.url.hostname or "")
 
 
 def _decoded(body: bytes) -> Payload | ServiceReply:
