@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,25 @@ def test_a_claim_pays_for_exactly_one_answer_calibrated_to_it(tmp_path: Path) ->
         with pytest.raises(BudgetExhausted, match="1 so far cost epsilon"):
             pay(ledger, price)
         assert ledger.state().answers == 1
+
+
+@pytest.mark.parametrize("answers", [1, 3, 10])
+def test_the_rounding_of_a_budget_is_no_more_than_the_guarantee_states(
+    tmp_path: Path, answers: int
+) -> None:
+    """Equal parts of a budget are all granted; a part of 1e-9 more at most, in exact sums."""
+    assert "a part of 1e-9 of it, and by 2e-16 of it for each" in " ".join(
+        str(Ledger.__doc__).split()
+    )
+    for more, times in ((0.0, answers), (9e-10, answers), (2e-9, answers - 1)):
+        price = 1.0 / answers * (1 + more)
+        ledger, spent = Ledger(tmp_path / f"{more}", 1.0, 0.0), Fraction(0)
+        for _ in range(times):
+            ledger.spend(["rows"], PureDP(price))
+            spent += Fraction(price)
+        with pytest.raises(BudgetExhausted):
+            ledger.spend(["rows"], PureDP(price))
+        assert spent <= 1 + Fraction(1e-9) + times * Fraction(2e-16)
 
 
 SMALL = st.floats(0.01, 1.5)

@@ -126,7 +126,9 @@ class Ledger:
     Guarantee:
         All answers together satisfy (epsilon, delta) with respect to each record, under the
         neighbouring relation of their guarantees: whichever processes and hosts share the ledger,
-        whenever one of them is killed, however the next query is chosen.
+        whenever one of them is killed, however the next query is chosen. Prices are added and
+        compared in 64-bit numbers: in the unit of the ledger, an account may exceed the budget by
+        a part of 1e-9 of it, and by 2e-16 of it for each answer.
 
     Reference:
         Feldman and Zrnic, "Individual privacy accounting via a Renyi filter" (NeurIPS 2021).

@@ -40,7 +40,8 @@ __all__ = [
     "whole_answers",
 ]  # fmt: skip
 
-# relative accuracy of the accounting: calibrating to an epsilon and reading it back differ by less
+# Relative accuracy of the accounting: calibrating to an epsilon and reading it back differ by less,
+# and ten tenths of a budget are answers. The guarantee of the ledger states it.
 ACCURACY = 1e-9
 TINY = 1e-300  # in the place of a price of 0, which no division takes
 # Equal answers are counted up to this number, to 1 in FINE: a composition of subsampled Gaussians
