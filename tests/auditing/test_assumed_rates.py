@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from leakbound.gating.rates import pilot_rates
 from leakbound.models import Counted, Embed, Scripted
 from leakbound.models.cache import Answers, Cached
 from leakbound.models.wrappers import WithEmbedder, Wrapper
+from leakbound.report import page, summary
 from leakbound.stats import Assumption
 from leakbound.tasks import Example, Task
 
@@ -61,7 +63,13 @@ def test_the_plan_and_the_result_state_the_power_of_the_assumed_model(
     model = Counted(Scripted(complete=often))
     first, _ = run_audit(prepared(model, mechanism=mechanism), tmp_path)
     calls = model.calls
+    assert first.stored_on is None
+    assert "Stored outputs" not in summary(first)
     second, _ = run_audit(prepared(model, mechanism=mechanism, **WEAK), tmp_path)
+    said = f"({second.stored_on}) were used: no model call now; --fresh asks again."
+    assert said in summary(second)
+    assert said in page([second])
+    assert "stored_on" not in second.to_json()
     assert model.calls == calls  # an assumption changes no question
     assert dict(second.power)[4.0] <= worst.safe < dict(first.power)[4.0] <= best.safe
     if mechanism == "few_shot":
@@ -116,7 +124,7 @@ def test_the_plan_prints_assumption_and_interval() -> None:
     thrice = prepared(answers=3)
     assert "true ε = 12 " in described(plan(thrice), thrice.claim)  # of all that a trial sees
     assert "(exact)" in described(plan(exact), exact.claim)
-    with pytest.raises(UsageError, match=r"assume_hit is 1\.5; it must be less than or equal to 1"):
+    with pytest.raises(UsageError, match=r"1\.5; it must be a probability from 0 to 1"):
         prepared(assume_hit=1.5)
 
 
@@ -126,6 +134,14 @@ def test_the_plan_prints_assumption_and_interval() -> None:
 def test_a_confidence_in_per_cent_or_below_a_half_gets_a_hint(given: float, meant: str) -> None:
     with pytest.raises(UsageError, match=rf"at least 0\.5 and below 1. Did you mean {meant}\?"):
         make_spec({"confidence": given})
+
+
+def test_a_resumed_audit_says_of_no_stored_outputs_that_they_are_all(tmp_path: Path) -> None:
+    run_audit(prepared(mechanism="few_shot", pairs=16), tmp_path)
+    again, _ = run_audit(prepared(mechanism="few_shot", pairs=16), tmp_path)
+    more, _ = run_audit(prepared(mechanism="few_shot", pairs=24), tmp_path)
+    assert date.fromisoformat(again.stored_on or "") <= date.today()
+    assert more.stored_on is None
 
 
 class Priced(Wrapper):

@@ -23,6 +23,7 @@ from leakbound.gating.gate import Gate, GateResult, check_gate, power
 from leakbound.models import Scripted
 from leakbound.report.junit import junit
 from leakbound.stats import cut
+from leakbound.stats.power import NO_POWER
 from leakbound.tasks import Example
 
 DATA = tuple(Example(f"row {i}", "ab"[i % 2]) for i in range(40))
@@ -146,7 +147,10 @@ def test_a_factor_that_the_result_lacks_takes_the_next_lower_one_and_says_so(run
 
 def test_the_claim_of_several_answers_is_met_by_its_printed_value(runs: Runs) -> None:
     assert runs["thrice"][1].claim.epsilon > 0.3  # 3 times 0.1, rounded
-    assert outcome(runs, "thrice", 0.3, no_violation=True, min_power=0.001) == "passed"
+    assert outcome(runs, "thrice", 0.3, no_violation=True) == "passed"
+    found = check_gate(runs["thrice"][1], Gate(0.3, min_power=0.001))  # votes of ten partitions
+    assert found.outcome == "inconclusive"
+    assert "No power is known for this design" in found.why
 
 
 def test_too_little_power_is_inconclusive(runs: Runs) -> None:
@@ -158,6 +162,9 @@ def test_too_little_power_is_inconclusive(runs: Runs) -> None:
     assert outcome(runs, "leaky", 1.0, min_power=1.0) == "violation"
     assert power(runs["votes"][1], 2.0) is None
     assert outcome(runs, "votes", 4.0, min_power=0.5) == "inconclusive"
+    why = check_gate(runs["votes"][1], Gate(4.0, min_power=0.5)).why
+    assert "No power is known for this design with vote_band; run a pilot" in why
+    assert NO_POWER in runs["votes"][1].warnings
 
 
 def test_a_perfect_model_is_not_assumed_in_silence(runs: Runs) -> None:

@@ -48,7 +48,8 @@ def test_the_steps_of_the_workflow(tmp_path: Path, answer: str, code: int) -> No
     workflow = yaml.safe_load((EXAMPLES / "github-actions.yml").read_text())
     steps = {step["name"]: step for step in workflow["jobs"]["audit"]["steps"] if "name" in step}
     (tmp_path / "app.py").write_text(f"def answer(context, query):\n    return {answer}\n")
-    (tmp_path / "audit.yaml").write_text("system: python:app.py:answer\npairs: 48\n")
+    rates = "assume_hit: 0.99\nassume_false_alarm: 0.001\n"
+    (tmp_path / "audit.yaml").write_text(f"system: python:app.py:answer\npairs: 48\n{rates}")
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     ends = [
         subprocess.run(

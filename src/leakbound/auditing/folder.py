@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import suppress
+from datetime import date
 from itertools import count
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -15,11 +16,12 @@ from leakbound.errors import StoreError
 
 __all__ = [
     "TRIALS", "VERSION", "Settings", "damaged", "is_run", "newer", "read_manifest",
-    "require_current", "run_folder", "run_id", "runs_beside", "write_private",
+    "require_current", "run_folder", "run_id", "runs_beside", "stored_on", "write_private",
 ]  # fmt: skip
 
 VERSION = 2  # of manifest and stored trials
 TRIALS = "trials.sqlite"
+MANIFEST = "manifest.json"
 Settings: TypeAlias = dict[str, Any]  # what a JSON or YAML file holds
 
 
@@ -81,7 +83,7 @@ def is_run(folder: Path) -> bool:
     Returns:
         Whether a manifest or stored trials are there.
     """
-    return any((folder / name).is_file() for name in ("manifest.json", TRIALS))
+    return any((folder / name).is_file() for name in (MANIFEST, TRIALS))
 
 
 def read_manifest(folder: Path) -> Settings:
@@ -96,7 +98,7 @@ def read_manifest(folder: Path) -> Settings:
     Raises:
         StoreError: If it is damaged, or of a newer version.
     """
-    path = folder / "manifest.json"
+    path = folder / MANIFEST
     if not path.is_file():
         return {}
     try:
@@ -128,6 +130,22 @@ def runs_beside(folder: Path, key: str, value: str) -> Iterator[tuple[Path, Sett
         alike = found.get(key) == value and found["schema_version"] == VERSION
         if other != folder and alike and (other / TRIALS).is_file():
             yield other, found
+
+
+def stored_on(folder: Path, evidence: str) -> str | None:
+    """Day on which the first run began whose outputs a run may use.
+
+    Args:
+        folder: Folder of the run; it need not be there.
+        evidence: Names what the run collects; empty where no other run has it.
+
+    Returns:
+        An ISO date in local time, of the manifest, which is written once; None if there is no run.
+    """
+    beside = [other for other, _ in runs_beside(folder, "evidence", evidence)]
+    begun = [f / MANIFEST for f in (folder, *beside) if (f / TRIALS).is_file()]
+    times = [path.stat().st_mtime for path in begun if path.is_file()]
+    return date.fromtimestamp(min(times)).isoformat() if times else None
 
 
 def _manifest_or_nothing(folder: Path) -> Settings:

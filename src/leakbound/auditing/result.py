@@ -7,7 +7,7 @@ import json
 import math
 import platform
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -54,9 +54,10 @@ class _Frozen(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class _Beside:
-    """What the run folder knows of the data (PRIVATE), and no file but its manifest holds."""
+    """What no record holds: a fingerprint of the data (PRIVATE), the day of stored outputs."""
 
     data: str | None = field(default=None, repr=False, compare=False)
+    stored_on: str | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +195,20 @@ class AuditResult(_Frozen):
         Args:
             fingerprint: Of the rows (PRIVATE), as the manifest of a run folder has it.
         """
-        self._beside = _Beside(fingerprint)
+        self._beside = replace(self._beside, data=fingerprint)
+
+    def know_stored(self, day: str) -> None:
+        """Note that nothing was asked for this result; it is written to no file.
+
+        Args:
+            day: Day on which the earlier run began that its outputs are of, as an ISO date.
+        """
+        self._beside = replace(self._beside, stored_on=day)
+
+    @property
+    def stored_on(self) -> str | None:
+        """Day of the stored outputs; None where some were asked for now, or a result was loaded."""
+        return self._beside.stored_on
 
     def same_data(self, other: AuditResult) -> bool | None:
         """Whether two audits are of the same rows.

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from leakbound.auditing.assemble import assemble
 from leakbound.auditing.collect import Batches, BatchRunner, CollectionPlan, collect, run_serial
+from leakbound.auditing.folder import stored_on
 from leakbound.auditing.looks import Looks, earlier_looks
 from leakbound.auditing.one_pass import OnePass
 from leakbound.auditing.prepare import Prepared
@@ -48,10 +50,26 @@ def run_audit(
             the estimator needs a number of pairs that no earlier result has preceded.
     """
     looks = Looks(earlier_looks(prepared.folder(out), prepared), own_test)
+    day = stored_on(prepared.folder(out), prepared.evidence)
     store, plan = _opened(prepared, out, reuse, looks), collection_plan(prepared)
-    seen = OnePass(prepared, store, plan, looks)
-    collect(plan, prepared.model, store, ask=ask, progress=progress, stop=seen)
-    return write_result(seen), store.folder
+    seen, asked = OnePass(prepared, store, plan, looks), _Asked(ask)
+    collect(plan, prepared.model, store, ask=asked, progress=progress, stop=seen)
+    result = write_result(seen)
+    if day and not asked.batches:
+        result.know_stored(day)
+    return result, store.folder
+
+
+@dataclass(slots=True)
+class _Asked:
+    """Counts the batches that are asked for."""
+
+    ask: BatchRunner
+    batches: int = 0
+
+    def __call__(self, plan: CollectionPlan, model: Model, batches: Sequence[int]) -> Batches:
+        self.batches += len(batches)
+        return self.ask(plan, model, batches)
 
 
 def run_shard(

@@ -168,7 +168,10 @@ def _weak(result: AuditResult, gate: Gate, least: float) -> str:
         )
     if not result.power:
         name = result.spec["estimator"]["kind"]
-        return f"No power is known for {name}; audit with --estimator e_process."
+        return (
+            f"No power is known for this design with {name}; run a pilot, and gate it without "
+            "--min-power."
+        )
     if _assumed(result) == PERFECT:
         return (
             "The power is not known, because no rates of the model were given: a model that "

@@ -104,14 +104,24 @@ def setup_sentence(result: AuditResult) -> str:
         result: A finished audit.
 
     Returns:
-        One sentence.
+        One sentence; a second one where every output was stored before.
     """
     attack, counts = result.attack, result.counts
     return (
         f"{counts['pairs']} paired trials with {result.spec['shots']} examples a context and a "
         f"{attack['canary']} canary{_copies(counts)}; query {attack['query']}, "
         f"score {attack['score']} ({attack['access'].replace('_', ' ')}); "
-        f"{counts['model_calls']} model calls."
+        f"{counts['model_calls']} model calls.{_stored(result)}"
+    )
+
+
+def _stored(result: AuditResult) -> str:
+    """That nothing was asked now, so that what changed since is not seen."""
+    if result.stored_on is None:
+        return ""
+    return (
+        f" Stored outputs of an earlier run ({result.stored_on}) were used: no model call now; "
+        "--fresh asks again."
     )
 
 
