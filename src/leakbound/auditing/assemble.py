@@ -28,6 +28,7 @@ from leakbound.estimators import Estimator, TrialDesign
 from leakbound.estimators.e_process import EValues
 from leakbound.models.content import measured, readable, without
 from leakbound.stats import BestOnSameData, Bonferroni, Estimate, NoiseFit, Split
+from leakbound.stats.power import NO_POWER
 from leakbound.tasks import Example, Job, Mechanism
 
 __all__ = ["assemble"]
@@ -58,7 +59,7 @@ def assemble(seen: OnePass, calls: int) -> AuditResult:
     controls, state = seen.controls(), seen.state()
     against = obstacles(prepared.attack, seen.tally, controls, state)
     conclusion = conclude(design, estimator, bounds, _exact(found), tested, largest, against)
-    simulated = seen.tally.simulated()
+    simulated, power = seen.tally.simulated(), power_of(estimator, design, used)
     return AuditResult(
         name=seen.store.folder.name,
         verdict=conclusion.verdict,
@@ -80,7 +81,7 @@ def assemble(seen: OnePass, calls: int) -> AuditResult:
         decided_by=tuple(bound.method for bound in bounds),
         estimates=tuple(one for each in found.values() for one in each),
         largest_certifiable=largest,
-        power=power_of(estimator, design, used),
+        power=power,
         threshold=_threshold(design),
         e_values=_path(seen),
         profile=seen.profile(),
@@ -89,7 +90,11 @@ def assemble(seen: OnePass, calls: int) -> AuditResult:
         controls=controls,
         state=state,
         findings=(*_findings(prepared, state, seen.noise_fit()), *_second_text(seen)),
-        warnings=(*seen.looks.warnings(prepared), *_alike(prepared.mechanism, seen.tally)),
+        warnings=(
+            *seen.looks.warnings(prepared),
+            *_alike(prepared.mechanism, seen.tally),
+            *(() if power else (NO_POWER,)),
+        ),
         handed=prepared.handed,
         spec=prepared.spec.flat(),
         provenance=provenance(

@@ -146,7 +146,7 @@ class Prepared:
             early_stop=spec.decision.stop_when_rejected,
             answers=spec.design.answers,
             sigma=mechanism.vote_sigma,
-            voters=voters,
+            voters=None if isinstance(mechanism, SystemMechanism) else voters,
             two_answers=self.pairs[0].asked.nonmember is not None,
             known=known_scores(mechanism, self.attack.score, self.pairs[0].asked, spec, self.task),
             noise_levels=tuple(self._noise_levels(voters)),

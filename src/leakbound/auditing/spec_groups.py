@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 from leakbound._catalogue import Component
 
@@ -197,6 +197,18 @@ class Decision(FrozenSpec):
         le=1,
         description="for the power: probability that it signals a canary that is not there",
     )
+
+    @field_validator("assume_hit", "assume_false_alarm", mode="before")
+    @classmethod
+    def _probability(cls, value: object, info: ValidationInfo) -> object:
+        """A number from 0 to 1: no boolean, and no NaN."""
+        if isinstance(value, bool | str) or (
+            isinstance(value, int | float) and not 0 <= value <= 1
+        ):
+            raise ValueError(
+                f"{info.field_name} is {value!r}; it must be a probability from 0 to 1."
+            )
+        return value
 
     @field_validator("confidence", mode="before")
     @classmethod

@@ -16,7 +16,7 @@ from leakbound.cli.endpoint_options import endpoint_options
 from leakbound.cli.options import SETTINGS, spec_from, spec_options
 from leakbound.models import Endpoint
 from leakbound.stats import Assumption, Power, cut
-from leakbound.stats.power import PERFECT, Leak
+from leakbound.stats.power import NO_POWER, PERFECT, Leak
 from leakbound.tasks import Query
 
 __all__ = ["command", "described"]
@@ -99,7 +99,7 @@ def described(p: Plan, claim: Claim) -> str:
 def _powers(p: Plan, epsilon: float) -> list[str]:
     """Power in units of what is tested, and what it assumes."""
     if not p.power:
-        return []
+        return [NO_POWER]
     leak = p.power[0][1].leak
     name, true, what = ("μ", p.guarantee_mu or 0.0, "guarantee")
     if leak == "randomised_response":

@@ -100,7 +100,7 @@ class TrialDesign:
         answers: Outputs of one context that a trial sees.
         sigma: Standard deviation of the Gaussian noise on each vote count; None where the mechanism
             releases no noisy votes.
-        voters: Answers that an aggregate counts; None where it counts none.
+        voters: Answers that an aggregate counts; None where it counts none, or nobody knows.
         two_answers: Whether the query has one answer for each of the two contexts.
         known: Scores whose chances are known exactly given the votes, with the pairs of chances
             that the design allows; None where votes are not all that a score depends on.
@@ -141,6 +141,12 @@ class TrialDesign:
         if self.known is not None:
             return self.known.thresholds
         return np.asarray(self.noise_levels or self.levels, float)
+
+    @property
+    def one_answer(self) -> bool:
+        """Whether an output is one answer of a system, not what a private mechanism makes of
+        several."""
+        return not self.served and (self.voters or 1) == 1
 
     @property
     def claim_is_guaranteed(self) -> bool:

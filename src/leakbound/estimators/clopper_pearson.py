@@ -95,7 +95,7 @@ class ClopperPearson(Estimator):
         mu = gdp(tested, 0, 0, tested, delta, each).mu
         return Bounds(largest_certifiable_epsilon(tested, delta, each), mu or 0.0)
 
-    def power(self, design: TrialDesign, pairs: int, leak: float) -> Power:
+    def power(self, design: TrialDesign, pairs: int, leak: float) -> Power | None:
         """Power where the system leaks as randomised response does.
 
         Args:
@@ -105,8 +105,11 @@ class ClopperPearson(Estimator):
 
         Returns:
             Probability that the bound on epsilon exceeds the claim, under the design's assumption
-            of how often the model notices canaries.
+            of how often the model notices canaries; None where an output is not the one answer of
+            a system.
         """
+        if not design.one_answer:
+            return None
         claim, tested = design.claim, self.tested_pairs(design, pairs)
         true, each = leak * claim.epsilon, limit_confidence(design)
         given = (tested, true, claim.epsilon, claim.delta, each, design.assumption)

@@ -139,22 +139,26 @@ class Crowd:
     leak: Leak = "small_noise"
 
     @classmethod
-    def of(cls, design: TrialDesign, leak: float) -> Crowd:
+    def of(cls, design: TrialDesign, leak: float) -> Crowd | None:
         """The crowd of a design whose guarantee is Gaussian.
+
+        Of embeddings, keywords or generated texts nobody knows beforehand how far one partition
+        moves what is released, so only votes make a crowd.
 
         Args:
             design: What is known beforehand.
             leak: By how much the noise is too small.
 
         Returns:
-            The scene.
+            The scene; None where the known chances of the score are not those of votes.
         """
         partitions, known = design.voters or 1, design.known
         if isinstance(known, BestVotes):
             chances, shared = _winning(known, leak), known.shared
+        elif isinstance(known, VoteScores):
+            chances, shared = _counted(known, partitions, leak), known.move is not None
         else:
-            chances = _margins(partitions, design.guarantee_mu or 0.0, leak)
-            shared = not isinstance(known, VoteScores) or known.move is not None
+            return None
         copies = min(design.copies, partitions - 1)
         return cls(partitions, copies, design.assumption, shared, chances, design.draws)
 
@@ -216,11 +220,11 @@ def thinned(thresholds: Floats) -> Floats:
 
 
 @lru_cache(maxsize=64)
-def _margins(partitions: int, mu: float, leak: float) -> tuple[tuple[float, ...], ...]:
-    """Of votes for less votes against: a moved vote changes it by 2, which is mu noise scales."""
-    thresholds = thinned(VoteScores(-partitions, partitions, 2 / mu, 2).thresholds)
-    margins = 2 * np.arange(partitions + 1) - partitions
-    return _rows(ndtr((margins[:, None] - thresholds) * leak * mu / 2))
+def _counted(known: VoteScores, partitions: int, leak: float) -> tuple[tuple[float, ...], ...]:
+    """Of votes for, or of those less votes against: from the lowest score to the highest."""
+    values = np.linspace(known.low, known.high, partitions + 1)
+    gaps = values[:, None] - thinned(known.thresholds)
+    return _rows(ndtr(gaps * leak / known.sigma))
 
 
 @lru_cache(maxsize=64)

@@ -105,12 +105,13 @@ class EProcess(Estimator):
         epsilon, mu = perfect.bounds()
         return Bounds(epsilon.epsilon or 0.0, mu.mu or 0.0)
 
-    def power(self, design: TrialDesign, pairs: int, leak: float) -> Power:
+    def power(self, design: TrialDesign, pairs: int, leak: float) -> Power | None:
         """Share of simulated audits that reject, with a model as good as the design assumes.
 
-        Where a Gaussian guarantee is tested, the released noise is smaller than the declared one by
-        `leak`; a system that says yes or no leaks as much by that. Else the system answers as
-        randomised response at `leak` times the claimed epsilon does.
+        Where the Gaussian guarantee of noisy votes is tested, the released noise is smaller than
+        the declared one by `leak`; a system that says yes or no leaks as much by that. Where a
+        claim is tested, a system answers as randomised response at `leak` times the claimed
+        epsilon does.
 
         Args:
             design: What is known beforehand.
@@ -119,9 +120,12 @@ class EProcess(Estimator):
 
         Returns:
             Probability that the guarantee or the claim is rejected, by the one part of the
-            e-process that sees most of such a leak.
+            e-process that sees most of such a leak; None where an output is neither that of noisy
+            votes nor the one answer of a system.
         """
         scene, weight = _imagined(design, leak)
+        if scene is None:
+            return None
         horizon = None if design.early_stop else design.pairs
         test = PlainTest(design.tested, design.confidence, design.claim.delta, horizon, weight)
         return simulated_power(test, self.tested_pairs(design, pairs), scene)
@@ -139,11 +143,13 @@ class EProcess(Estimator):
         return self.begin(early).rejected_at(MOST_PAIRS, *_perfect(design))
 
 
-def _imagined(design: TrialDesign, leak: float) -> tuple[ImaginedPairs, float]:
+def _imagined(design: TrialDesign, leak: float) -> tuple[ImaginedPairs | None, float]:
     """What a pair of a leaking system shows, and the weight of the part that sees it."""
     if design.hypotheses[0] == "guarantee" and design.served:
         return Crowd.of(design, leak), RELEASED / (2 if design.draws > 1 else 1)
-    scored = 1 - WITNESS if design.replies else 1 - RELEASED if design.served else 1.0
+    scored = 1 - WITNESS if design.replies else 1.0
+    if not design.one_answer:
+        return None, scored
     if design.hypotheses[0] == "guarantee":
         return YesNo.noisy(leak * (design.guarantee_mu or 0.0), design.assumption), scored
     return YesNo(*design.assumption.rates(leak * design.claim.epsilon)), scored

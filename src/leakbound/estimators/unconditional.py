@@ -84,7 +84,7 @@ class Unconditional(Estimator):
         given = (tested, 0, 0, tested, design.claim.delta, limit_confidence(design))
         return Bounds(unconditional(*given).epsilon or 0.0, unconditional_mu(*given).mu or 0.0)
 
-    def power(self, design: TrialDesign, pairs: int, leak: float) -> Power:
+    def power(self, design: TrialDesign, pairs: int, leak: float) -> Power | None:
         """Power where the system leaks as randomised response does.
 
         Args:
@@ -94,8 +94,11 @@ class Unconditional(Estimator):
 
         Returns:
             Probability that the bound on epsilon exceeds the claim, under the design's assumption
-            of how often the model notices canaries.
+            of how often the model notices canaries; None where an output is not the one answer of
+            a system.
         """
+        if not design.one_answer:
+            return None
         claim, tested = design.claim, self.tested_pairs(design, pairs)
         true, each = leak * claim.epsilon, limit_confidence(design)
         given = (tested, true, claim.epsilon, claim.delta, each, design.assumption)

@@ -10,19 +10,20 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import bdtr
 
-from leakbound._check import confidence_level, count, delta_value, epsilon_value, within
+from leakbound._check import confidence_level, count, delta_value, epsilon_value
 from leakbound.errors import UsageError
 from leakbound.stats.bounds import clopper_pearson
 from leakbound.stats.intervals import binomial_lower, binomial_upper
 
 __all__ = [
-    "PERFECT", "Assumption", "Leak", "Power", "clopper_pearson_power",
+    "NO_POWER", "PERFECT", "Assumption", "Leak", "Power", "clopper_pearson_power",
     "largest_certifiable_epsilon", "pairs_to_reject",
 ]  # fmt: skip
 
 Floats = npt.NDArray[np.float64]
 LARGEST_CLAIM = 30.0  # a perfect attack needs about 4e13 pairs to reject it
 LARGEST_EXPONENT = 700.0  # e^700 is about the largest float
+NO_POWER = "No power is known for this design; run a pilot."
 INTERVAL = 0.95  # confidence of what a simulation says of a power
 # How a system leaks: it answers like randomised response; it adds too little noise; a yes or no
 # says on which side of the middle a score with too little noise lies.
@@ -39,7 +40,7 @@ class Assumption:
         false_alarm: Probability that it signals a canary that is not there, in [0, 1].
 
     Raises:
-        UsageError: If a probability lies outside [0, 1].
+        UsageError: If one is no number in [0, 1].
 
     Examples:
         >>> tpr, fpr = Assumption(hit=0.9, false_alarm=0.02).rates(math.log(3))
@@ -51,8 +52,9 @@ class Assumption:
     false_alarm: float = 0.0
 
     def __post_init__(self) -> None:
-        within("hit", self.hit, 0.0, 1.0)
-        within("false_alarm", self.false_alarm, 0.0, 1.0)
+        for name, rate in (("hit", self.hit), ("false_alarm", self.false_alarm)):
+            if isinstance(rate, bool | str) or not 0 <= rate <= 1:
+                raise UsageError(f"{name} is {rate!r}; it must be a probability from 0 to 1.")
 
     def rates(self, true_epsilon: float) -> tuple[float, float]:
         """Rates of a system that shows its context as randomised response does.
@@ -217,6 +219,7 @@ def clopper_pearson_power(
         0.08
     """
     n = count("pairs", pairs)
+    epsilon_value(epsilon)
     delta_value(delta)
     alpha = (1 - confidence_level(confidence)) / 2
     tpr, fpr = assumption.rates(true_epsilon)
