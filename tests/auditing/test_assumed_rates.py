@@ -12,7 +12,7 @@ import pytest
 from leakbound.auditing import load_result, make_spec, prepare, run_audit
 from leakbound.auditing.plan import plan
 from leakbound.auditing.prepare import Handed, Prepared
-from leakbound.cli.options import overrides
+from leakbound.cli.options import overrides, spec_from
 from leakbound.cli.plan_command import described
 from leakbound.errors import UsageError
 from leakbound.gating.gate import Gate, check_gate
@@ -97,6 +97,36 @@ def test_a_pilot_is_given_by_its_folder(out: Path, tmp_path: Path) -> None:
         shutil.copytree(next(out.iterdir()), both / name)
     with pytest.raises(UsageError, match="holds 2 runs; name the folder of one"):
         overrides((), {"pilot": both})
+
+
+@pytest.mark.parametrize(
+    ("changed", "named"),
+    [
+        ({"model": "openai/other"}, r"model is pocket there and openai/other here"),
+        ({"address": "python:app.py:answer"}, "system is not given there and python:app.py:ans"),
+        ({"query": "membership", "query__repeats": 3}, "query is "),
+        ({"canary": "natural"}, "canary is hex there and natural here"),
+        ({"score": "score_margin"}, "score is not given there and score_margin here"),
+        ({"insertion": "append"}, "insertion is replace there and append here"),
+        ({"shots": 20}, "shots is 10 there, and what answers here has 20 examples"),
+        ({"mechanism": "report_noisy_max"}, "what answers here has 1 examples"),
+    ],
+)
+def test_a_pilot_of_another_audit_is_refused(
+    out: Path, changed: dict[str, Any], named: str
+) -> None:
+    """Rates of another system, attack or size were taken over in silence."""
+    with pytest.raises(UsageError, match=named):
+        spec_from(None, (), {"pilot": out, "shots": 10, **changed})
+
+
+def test_a_pilot_that_is_alike_is_taken(out: Path) -> None:
+    given = {"pilot": out, "pairs": 60, "epsilon": 4.0}
+    parts = {"mechanism": "report_noisy_max", "mechanism_options": ("partitions=3",)}
+    for options in ({"shots": 10}, {"shots": 29, **parts}, {"shots": 30, **parts}):
+        assert spec_from(None, (), {**given, **options}).decision.assume_hit == 0.911
+    with pytest.raises(UsageError, match="here has 11 examples"):
+        spec_from(None, (), {**given, "shots": 33, **parts})
 
 
 def test_a_pilot_whose_noise_hides_the_model_is_refused(tmp_path: Path) -> None:

@@ -14,11 +14,11 @@ import click
 import yaml
 
 from leakbound._catalogue import option_types
-from leakbound.auditing import AuditSpec, load_spec
+from leakbound.auditing import AuditResult, AuditSpec, load_spec
 from leakbound.auditing.spec import COMPONENTS, GROUPS, KEYS, flat_keys, merge_keys
 from leakbound.cli.finished_runs import finished
 from leakbound.errors import UsageError
-from leakbound.gating.rates import pilot_rates
+from leakbound.gating.rates import pilot_rates, require_same_attack
 from leakbound.mechanisms import MechanismBase
 
 __all__ = ["SETTINGS", "overrides", "spec_from", "spec_options"]
@@ -159,7 +159,10 @@ def spec_from(
     Raises:
         UsageError: With a sentence for whatever cannot be used, also for an option given twice.
     """
-    return load_spec(config, overrides(assignments, flags))
+    spec = load_spec(config, overrides(assignments, flags))
+    if isinstance(pilot := flags.get("pilot"), Path):
+        require_same_attack(_pilot(pilot), spec)
+    return spec
 
 
 def overrides(assignments: tuple[str, ...], flags: Mapping[str, Any]) -> dict[str, object]:
@@ -196,11 +199,16 @@ def _rates_of_pilot(run: Path | None, given: Mapping[str, object]) -> dict[str, 
             "--pilot reads both rates from a run, and one of them is given too; leave out --pilot, "
             "or --assume-hit and --assume-false-alarm."
         )
+    found = pilot_rates(_pilot(run))
+    return {"assume_hit": found.hit, "assume_false_alarm": found.false_alarm}
+
+
+def _pilot(run: Path) -> AuditResult:
+    """The one finished run of a folder."""
     results = finished([run])
     if len(results) > 1:
         raise UsageError(f"--pilot {str(run)!r} holds {len(results)} runs; name the folder of one.")
-    found = pilot_rates(results[0])
-    return {"assume_hit": found.hit, "assume_false_alarm": found.false_alarm}
+    return results[0]
 
 
 def _require_once(keys: list[str]) -> None:

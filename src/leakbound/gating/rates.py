@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 
 from pydantic import BaseModel, ConfigDict
 
+from leakbound._catalogue import Component
 from leakbound.auditing.result import AuditResult
+from leakbound.auditing.spec import AuditSpec
 from leakbound.errors import UsageError
+from leakbound.mechanisms import MECHANISMS
 from leakbound.stats import Assumption, binomial_lower, binomial_upper
 
-__all__ = ["Rate", "pilot_rates", "rates_of"]
+__all__ = ["Rate", "pilot_rates", "rates_of", "require_same_attack"]
 
+ALIKE = ("address", "query", "canary", "score", "insertion", "task")  # keys that rates depend on
 SCALE = 1000  # rates of a pilot are rounded to a thousandth, towards less power
 
 
@@ -91,6 +96,65 @@ def pilot_rates(result: AuditResult, confidence: float = 0.95) -> Assumption:
         )
     hit = math.floor(SCALE * rates["tpr"].low) / SCALE
     return Assumption(hit, math.ceil(SCALE * rates["fpr"].high) / SCALE)
+
+
+def require_same_attack(pilot: AuditResult, spec: AuditSpec) -> None:
+    """Refuse a pilot whose rates say nothing of the audit that is planned.
+
+    Args:
+        pilot: A finished run.
+        spec: The audit to be planned.
+
+    Raises:
+        UsageError: If model, system, query, canary, score, insertion or task differ, or the pilot's
+            contexts have another number of examples than what answers in the audit.
+    """
+    planned = spec.flat()
+    keys = ALIKE if spec.system.address else ("model", *ALIKE)
+    differ = [
+        f"{_flag(key)} is {_short(pilot.spec[key])} there and {_short(planned[key])} here"
+        for key in keys
+        if key in pilot.spec and pilot.spec[key] != planned[key]
+    ]
+    shots, sizes = pilot.spec["shots"], _examples_of_one(spec)
+    if sizes and shots not in sizes:
+        needed = " or ".join(map(str, sorted(sizes)))
+        differ.append(f"shots is {shots} there, and what answers here has {needed} examples")
+    if differ:
+        raise UsageError(
+            f"the pilot {pilot.name} is of another audit: {'; '.join(differ)}. Give a run that is "
+            "alike, or state the rates with --assume-hit and --assume-false-alarm."
+        )
+
+
+def _flag(key: str) -> str:
+    return "system" if key == "address" else key
+
+
+def _short(value: object) -> str:
+    """A value of a spec, as it is written: a component without options by its name."""
+    if isinstance(value, dict) and set(value) == {"kind"}:
+        return str(value["kind"])
+    return "not given" if value is None else str(value)
+
+
+def _examples_of_one(spec: AuditSpec) -> set[int]:
+    """Examples behind one answer, where the spec tells; empty where it does not."""
+    shots, kind = spec.design.shots, spec.system.mechanism
+    if spec.system.address or kind.kind == "few_shot":
+        return {shots}
+    parts = _partitions(kind)
+    return {shots // parts, math.ceil(shots / parts)} if parts else set()
+
+
+def _partitions(kind: Component) -> int | None:
+    """Partitions of a mechanism of the catalogue, given or by default."""
+    made = None if kind.python else MECHANISMS[kind.kind]
+    known = {} if made is None else inspect.signature(made).parameters
+    if "partitions" not in known:
+        return None
+    found = kind.options.get("partitions", known["partitions"].default)
+    return found if isinstance(found, int) and found > 0 else None
 
 
 def _rate(hits: int, trials: int, alpha: float, fresh: bool) -> Rate:
