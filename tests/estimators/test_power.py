@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from scipy.special import ndtr
 
 from leakbound.auditing import make_spec, prepare
+from leakbound.auditing.load import load_result
 from leakbound.auditing.plan import plan
 from leakbound.cli.plan_command import described
 from leakbound.errors import UsageError
@@ -42,6 +44,7 @@ from leakbound.tasks import Example
 Floats = npt.NDArray[np.float64]
 GOOD, PERFECT = Assumption(0.9, 0.02), Assumption()
 PLAIN = TrialDesign(Claim(1.0, 1e-5), pairs=60)
+GOLDEN = Path(__file__).parents[1] / "golden" / "audit-1"
 RUNS = 40  # real audits of a cell
 # two-sided chance of a gap of 5 standard errors: below 1e-6, were the runs not seeded
 GAP = 5.0
@@ -283,6 +286,14 @@ def test_a_plan_says_where_no_power_is_known(design: dict[str, Any], known: bool
     planned = plan(prepared)
     assert bool(planned.power) == known
     assert (NO_POWER in described(planned, prepared.claim)) != known
+
+
+def test_results_of_version_1_hold_the_power_of_single_answers_alone() -> None:
+    found = {file.stem: load_result(file).power for file in GOLDEN.glob("*.json")}
+    single = ("answer-", "few_shot-", "prompt_defense-")
+    assert {name for name, power in found.items() if power} == {
+        name for name in found if name.startswith(single)
+    }
 
 
 @pytest.mark.parametrize("rate", ["0.9", True, False, math.nan, -0.1, 1.1])

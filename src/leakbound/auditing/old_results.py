@@ -134,6 +134,10 @@ def _canary(old: Json) -> Json:
     return {"kind": kind, **(given if kind == "given" else {})}
 
 
+# Mechanisms that answer once; a system stands there as few_shot, the default.
+ONE_ANSWER = {"few_shot", "prompt_defense", "judge_defense"}
+
+
 def _design(found: Json, spec: Json, score: str) -> TrialDesign:
     """What the estimators knew beforehand."""
     old, mu = found["spec"], found["guarantee"]["mu"]
@@ -155,7 +159,7 @@ def _design(found: Json, spec: Json, score: str) -> TrialDesign:
         early_stop=old.get("stop_when_refuted", False),
         answers=old.get("answers", 1),
         sigma=math.sqrt(2 * old.get("answers", 1)) / mu if votes else None,
-        voters=voters,
+        voters=None if old["mechanism"] in ONE_ANSWER else voters,
     )
 
 
