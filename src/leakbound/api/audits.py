@@ -107,7 +107,7 @@ def audit(
         guarantee: What a system declares; None: nothing. A mechanism brings its own.
         estimator: What decides; None: e_process.
         threshold: A number, "split", "bonferroni" or "best"; None: the score's own rule.
-        confidence: Of every bound, between 0 and 1.
+        confidence: Of every bound, at least 0.5 and below 1.
         stop_when_rejected: End once the e-process has rejected what it tests.
         pairs: Paired trials.
         shots: Examples in a context.
