@@ -22,6 +22,7 @@ import pytest
 from leakbound.models import Endpoint
 from leakbound.models.pocket import FOLDER
 from leakbound.models.probe import probe_endpoint
+from leakbound.serving.http.fields import ignorable_fields
 
 pytest.importorskip("torch")
 pytest.importorskip("uvicorn")
@@ -96,14 +97,18 @@ def test_transformers_serve_is_found_out(port: int) -> None:
 
 
 def test_our_own_server_is_found_out(port: int, tmp_path: Path) -> None:
-    """It answers chat only, refuses log-probabilities, and its mechanism draws as it likes."""
+    """It answers texts only, refuses log-probabilities, and its mechanism draws as it likes.
+
+    Fields that ask for another answer are refused unless the operator has them ignored.
+    """
+    ignored = [f"--ignore-field={name}" for name in ignorable_fields()]
     command = (sys.executable, "-m", "leakbound", "serve", "--mechanism", "few_shot", "--budget",
                "inf", "--ledger", str(tmp_path / "ledger"), "--shots", "4", "--port",
-               str(port))  # fmt: skip
+               str(port), *ignored)  # fmt: skip
     with process(*command, health="/healthz", port=port):
         record = probe_endpoint("any", Endpoint((f"http://127.0.0.1:{port}/v1",)))
     assert record.holds("chat")
-    assert not record.holds("completions")
+    assert record.holds("completions")
     assert record.finding("chat_logprobs").holds is False
     assert "ignores the temperature" in record.finding("temperature").detail
     assert record.supports == ("Complete",)
