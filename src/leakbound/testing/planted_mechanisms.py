@@ -300,14 +300,14 @@ class ClipToZero(ProductOfExperts):
         if not task.answers(jobs[0].query):
             return found
         each = answer_total(model, task, jobs, [self.requests(task, job, 0) for job in jobs])
-        totals = [self._total(np.stack(scores)) for scores in each]
+        totals = [self._total(scores, 0) for scores in each]
         return [
             replace(one, values=tuple(total.tolist())) if isinstance(one, Vector) else one
             for one, total in zip(found, totals, strict=True)
         ]
 
-    def _total(self, scores: Floats) -> Floats:
-        raw = np.nan_to_num(scores, nan=-1e30, posinf=1e30, neginf=-1e30)
+    def _total(self, scores: Sequence[npt.ArrayLike], size: int) -> Floats:
+        raw = np.nan_to_num(np.stack(scores), nan=-1e30, posinf=1e30, neginf=-1e30)
         shifted = raw - raw.max(1, keepdims=True)
         logs = shifted - np.log(np.exp(shifted).sum(1, keepdims=True))
         return np.asarray(np.where(logs < -self.clip, 0.0, logs).sum(0))
