@@ -89,6 +89,19 @@ def test_a_conversation_goes_back_as_the_client_got_it(desk: tuple[PrivateICL, A
     assert served.state.answers == 5
 
 
+@pytest.mark.parametrize("content", ["(no answer)", None])
+def test_an_earlier_refusal_is_part_of_the_conversation(
+    desk: tuple[PrivateICL, Any], content: str | None
+) -> None:
+    """What a reply without an answer holds, and what OpenAI's own refusals look like."""
+    served, client = desk
+    earlier = {"role": "assistant", "content": content, "refusal": "There is no answer."}
+    client.chat.completions.create(model="x", messages=[*TURN, earlier, *TURN])
+    with pytest.raises(openai.BadRequestError, match="holds refusal"):
+        client.chat.completions.create(model="x", messages=[{**TURN[0], "refusal": "no"}])
+    assert served.state.answers == 1
+
+
 def test_errors_are_those_that_the_client_has_classes_for(desk: tuple[PrivateICL, Any]) -> None:
     served, client = desk
     with pytest.raises(openai.BadRequestError, match="max_tokens is 5"):

@@ -99,13 +99,18 @@ def message_from(found: object) -> Message:
             f"a message has the role {str(role)[:40]!r}; it must be one of {', '.join(ROLES)}. "
             "Tools and their results cannot be part of a query."
         )
+    refusal = found.get("refusal") if role == "assistant" else None  # as this service sends it
     for name, value in found.items():
+        if name == "refusal" and isinstance(refusal, str):
+            continue
         if name not in ("role", "content", "name", *FREE) and not _is_empty(name, value):
             raise UsageError(
                 f"a message holds {name[:40]}; only its role, name and text can be part of a "
                 "query. Leave it out."
             )
-    return Message(str(role), text_of(found.get("content")), _name(found.get("name")))
+    content = found.get("content")
+    text = text_of(refusal if content is None and isinstance(refusal, str) else content)
+    return Message(str(role), text, _name(found.get("name")))
 
 
 def _is_empty(name: str, value: object) -> bool:
