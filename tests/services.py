@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime
 import ipaddress
+import random
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -48,7 +49,8 @@ def private(
     complete: Callable[[str], str] = lambda prompt: "odd",
     **options: Any,
 ) -> PrivateICL:
-    """A service whose answers cost epsilon 1 at delta 1e-5 each."""
+    """A service whose answers cost epsilon 1 at delta 1e-5 each; its noise is that of a seed."""
+    options.setdefault("randbits", random.Random(5).getrandbits)
     chosen = mechanism or ReportNoisyMax.calibrated(1.0, 1e-5)
     ledger = Ledger(folder / "ledger", budget, 1e-5)
     model = Scripted(complete=complete)
