@@ -26,6 +26,8 @@ from leakbound.errors import DataError, UsageError
 from leakbound.tasks import Example
 from leakbound.tasks.datasets import as_examples, inline_rows, read_rows
 from leakbound.tasks.fields import FieldMap
+from leakbound.tasks.hub import hub_rows
+from leakbound.tasks.sources import source_rows
 
 datasets = pytest.importorskip("datasets")
 pa = pytest.importorskip("pyarrow")
@@ -73,15 +75,64 @@ def test_splits_have_names(places: dict[str, str]) -> None:
 
 
 def test_the_library_keeps_no_copy_of_private_rows(places: dict[str, str], tmp_path: Path) -> None:
+    csv_folder = _folder(tmp_path / "csv", "train.csv", Path(places["csv"]).read_text("utf-8"))
     code = (
         "from leakbound.tasks.datasets import read_rows\n"
-        f"read_rows({places['folder']!r}, 'text', 'kind')"
+        f"read_rows({places['folder']!r}, 'text', 'kind')\n"
+        f"read_rows({csv_folder!r}, 'text', 'kind')"
     )
     home = tmp_path / "home"
     home.mkdir()
     env = {**os.environ, "HOME": str(home), "HF_HOME": str(home / "hf"), "TMPDIR": str(home)}
     subprocess.run([sys.executable, "-c", code], check=True, env=env)
     assert not [f for f in home.rglob("*") if f.is_file() and "naïve".encode() in f.read_bytes()]
+
+
+def _folder(folder: Path, name: str, content: str) -> str:
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(content, "utf-8")
+    return f"hf:{folder}"
+
+
+def _lines(*texts: object) -> str:
+    return "".join(json.dumps({"text": text, "label": "a"}) + "\n" for text in texts)
+
+
+UNTYPED = [
+    ("train.csv", "text,label\n007,a\n5,a\n", "text,label\n007,a\n5.5,a\n", "007"),
+    ("train.csv", "text,label\n1e3,a\nNone,a\n", "text,label\n1e3,a\nsome words,a\n", "1e3"),
+    ("train.tsv", "text\tlabel\n7\ta\n5\ta\n", "text\tlabel\n7\ta\n5.5\ta\n", "7"),
+    ("train.jsonl", _lines(7, 5), _lines(7, 5.5), "7"),
+    ("train.jsonl", _lines("2020-01-01", "2020-01-02"), _lines("2020-01-01", "b"), "2020-01-01"),
+    ("train.json", '[{"text": 7, "label": "a"}]', '[{"text": 7, "label": "a"}, {}]', "7"),
+]
+
+
+@pytest.mark.parametrize(("name", "before", "after", "text"), UNTYPED)
+def test_no_row_of_a_folder_changes_how_another_one_reads(
+    tmp_path: Path, name: str, before: str, after: str, text: str
+) -> None:
+    for at, content in enumerate((before, after)):
+        rows = hub_rows(_folder(tmp_path / f"{at}", name, content).removeprefix("hf:"))
+        assert str(rows[0].fields["text"]) == text
+
+
+def test_files_without_types_have_splits_nested_fields_and_class_names(tmp_path: Path) -> None:
+    names = "{class_label: {names: {'0': neg, '1': pos}}}"
+    card = f"---\ndataset_info: {{features: [{{name: label, dtype: {names}}}]}}\n---\n"
+    _folder(tmp_path / "d", "README.md", card)
+    _folder(tmp_path / "d", "train.jsonl", '{"label": 1, "about": {"place": {"x": "Ulm"}}}\n')
+    address = _folder(tmp_path / "d", "test.jsonl", '{"label": -1}\n{"label": "pos"}\n')
+    (row,) = source_rows(address)
+    assert row.fields == {"label": "pos", "about.place.x": "Ulm"}
+    assert [row.fields["label"] for row in source_rows(f"{address}:test")] == [None, "pos"]
+    with pytest.raises(DataError, match="has no split 'dev'; it has train, test"):
+        source_rows(f"{address}:dev")
+
+
+def test_files_of_other_kinds_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="holds xml files, whose columns have no declared types"):
+        source_rows(_folder(tmp_path / "d", "train.xml", "<a>b</a>"))
 
 
 BAD = [

@@ -1,0 +1,154 @@
+"""Rows of a Hugging Face dataset, on the hub or in a folder.
+
+The library gives the columns of CSV and JSON files the types that all rows together allow, so one
+row would decide how the others read (5 and 7, or 5.0 and 7.0). Such files are read row by row here.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from logging import CRITICAL
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from leakbound.errors import DataError, LeakboundError
+from leakbound.tasks.row_files import (
+    FORMS,
+    HUB,
+    Fields,
+    SourceRow,
+    all_rows,
+    at_least_one,
+    csv_rows,
+    json_rows,
+    missing_package,
+    numbered,
+)
+
+__all__ = ["hub_rows"]
+
+MEDIA = ("Image", "Audio", "Video", "Pdf")  # never decoded
+TYPED = ("arrow", "parquet", "text")  # kinds of files that declare the types of their columns
+
+
+def hub_rows(where: str, config: str | None = None, split: str | None = None) -> list[SourceRow]:
+    """The rows of a Hugging Face dataset.
+
+    Nested fields stand under dotted names, and class numbers become class names.
+
+    Args:
+        where: A folder of `save_to_disk`, a folder of data files (neither touches the network), or
+            the id of a dataset on the hub.
+        config: Configuration of the dataset; None for its only one.
+        split: None for the only one there is, else "train".
+
+    Returns:
+        At least one row (PRIVATE).
+
+    Raises:
+        DataError: If the package is not installed, or the dataset cannot be loaded.
+    """
+    try:
+        import datasets
+    except ImportError:
+        raise missing_package("Hugging Face datasets", "the package datasets") from None
+    datasets.disable_progress_bars()
+    datasets.utils.logging.set_verbosity(CRITICAL)  # its messages may hold rows
+    # in its own cache the library would keep a copy of private rows
+    with tempfile.TemporaryDirectory() as scratch:
+        try:
+            return _rows(datasets, where, config, split, scratch)
+        except LeakboundError:
+            raise
+        except Exception as error:  # the library raises its own kinds, of many libraries below it
+            raise DataError(
+                f"the Hugging Face dataset {where!r} could not be loaded ({type(error).__name__}); "
+                "give the id of a dataset on the hub, a folder saved with save_to_disk, or a "
+                "folder of .parquet, .jsonl or .csv files."
+            ) from None
+
+
+def _rows(
+    datasets: ModuleType, where: str, config: str | None, split: str | None, scratch: str
+) -> list[SourceRow]:
+    folder, shown = Path(where), f"{HUB}{where}"
+    if where.startswith((".", "/", "~")) and not folder.is_dir():
+        raise DataError(f"the dataset folder {where!r} does not exist; give {FORMS}.")
+    if any((folder / name).is_file() for name in ("dataset_dict.json", "state.json")):
+        return _typed_rows(shown, datasets.load_from_disk(where), split)
+    cache = {"cache_dir": scratch} if folder.is_dir() else {}
+    builder = datasets.load_dataset_builder(where, config, **cache)
+    if builder.name in TYPED:
+        kept = {**cache, "keep_in_memory": True} if cache else {}
+        return _typed_rows(shown, datasets.load_dataset(where, config, **kept), split)
+    if builder.name not in ("csv", "json"):
+        raise DataError(
+            f"{shown!r} holds {builder.name} files, whose columns have no declared types; it must "
+            "hold .parquet, .jsonl or .csv files. Write the rows in one of these forms."
+        )
+    return _untyped_rows(datasets, shown, builder, split, cache)
+
+
+def _split(shown: str, found: Any, split: str | None) -> Any:
+    """One of several splits: the one that was named, else the only one, else "train"."""
+    splits = {str(name): one for name, one in found.items()}
+    wanted = split or (next(iter(splits)) if len(splits) == 1 else "train")
+    if wanted not in splits:
+        raise DataError(
+            f"{shown!r} has no split {wanted!r}; it has {', '.join(splits)}: write {shown}:SPLIT."
+        )
+    return splits[wanted]
+
+
+def _typed_rows(shown: str, found: Any, split: str | None) -> list[SourceRow]:
+    """Rows of tables whose columns have declared types."""
+    splits = found if isinstance(found, dict) else {str(found.split): found}
+    table = _split(shown, splits, split).flatten()
+    wanted = [
+        name for name, feature in table.features.items() if type(feature).__name__ not in MEDIA
+    ]
+    rows = [
+        {name: _named(table.features[name], row[name]) for name in wanted}
+        for row in table.select_columns(wanted)
+    ]
+    return at_least_one(shown, list(numbered(shown, rows)))
+
+
+def _untyped_rows(
+    datasets: ModuleType, shown: str, builder: Any, split: str | None, cache: dict[str, str]
+) -> list[SourceRow]:
+    """Rows of CSV and JSON files, each as it stands there."""
+    files = _split(shown, builder.config.data_files, split)
+    loader = datasets.DownloadManager(download_config=datasets.DownloadConfig(**cache))
+    local = [Path(one) for one in loader.download_and_extract([str(file) for file in files])]
+    options, named = builder.config, builder.info.features or {}
+
+    def reader(file: Path) -> Iterator[SourceRow]:
+        if builder.name == "csv":
+            return csv_rows(file, options.sep)
+        return json_rows(file, options.field)
+
+    rows = [row for file in local for row in all_rows(shown, reader, file)]
+    return [SourceRow(row.place, _flat(row.fields, named)) for row in rows]
+
+
+def _flat(fields: Fields, features: Any, above: str = "") -> Fields:
+    """Fields of fields under dotted names, and class numbers by their names."""
+    found: Fields = {}
+    for name, value in fields.items():
+        if isinstance(value, dict):
+            found |= _flat(value, {}, f"{above}{name}.")
+        else:
+            found[above + name] = _named(features.get(name), value)
+    return found
+
+
+def _named(feature: Any, value: Any) -> Any:
+    """A class number as its name (-1 says "no label" on the hub); anything else as it is."""
+    if not hasattr(feature, "int2str") or value is None:
+        return value
+    if not str(value).removeprefix("-").isdecimal():
+        return value  # a name
+    return feature.int2str(int(value)) if int(value) >= 0 else None
