@@ -25,6 +25,7 @@ from commands import batch
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 LINK = re.compile(r"\]\((?!https?://|#)([^)#\s]+)")
+NAMED_TEST = re.compile(r"`(tests/[\w/]+\.py)?(?:::(test_\w+))?`")
 EXTENDING = re.findall(
     r"^```python\n(.*?)^```", (DOCS / "extending.md").read_text(), flags=re.M | re.S
 )
@@ -105,6 +106,24 @@ def test_links_between_files_lead_somewhere(page: str) -> None:
     here = ROOT / page
     missing = [link for link in LINK.findall(here.read_text()) if not (here.parent / link).exists()]
     assert not missing
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda page: page.stem)
+def test_tests_that_a_page_names_are_there(page: Path) -> None:
+    """A test without a file is in the file that the page named before it."""
+    file = ""
+    for named, test in NAMED_TEST.findall(page.read_text()):
+        file = named or file
+        if named or test:
+            assert f"def {test}" in (ROOT / file).read_text(), (file, test)
+
+
+def test_each_wrong_answer_of_the_first_release_has_a_test() -> None:
+    """Thirteen findings of an audit of that release."""
+    section = (DOCS / "statistics.md").read_text().split("### Wrong answers that are tests now")[1]
+    table = [line for line in section.split("\n## ")[0].splitlines() if line.startswith("| ")]
+    assert len(table) == 2 + 13
+    assert all(NAMED_TEST.search(row.rsplit(" | ", 1)[-1]) for row in table[2:])
 
 
 def test_the_catalogue_page_is_what_the_docstrings_say() -> None:
