@@ -115,3 +115,31 @@ def test_published_generations_take_their_contexts_from_another_file(tmp_path: P
     contexts.write_text(json.dumps(rows[0]) + "\n")
     with pytest.raises(DataError, match=r"2 generations, and .* has 1 rows"):
         read_generations(file, contexts)
+
+
+@pytest.mark.parametrize("form", ["jsonl", "csv"])
+def test_a_context_in_parts_is_joined_as_the_paper_does(tmp_path: Path, form: str) -> None:
+    """Rows of PubMedQA, `context: {contexts: [...]}`, were the string of a dictionary before:
+    quotes and commas clung to the words at the ends of each part, and 116 responses repeated
+    their context where the paper counts 123.
+    """
+    words = LONG.split()
+    context = {"contexts": [" ".join(words[:20]), " ".join(words[20:])], "labels": ["A", "B"]}
+    contexts, file = tmp_path / f"data.{form}", tmp_path / "published.csv"
+    if form == "jsonl":
+        contexts.write_text(json.dumps({"context": context, "question": "q"}) + "\n")
+    else:
+        with contexts.open("w", newline="") as opened:
+            csv.writer(opened).writerows([["context"], [str(context)]])
+    file.write_text(f",generations\n0,{' '.join([*words[:19], *words[-7:]])}\n")
+    row = read_generations(file, contexts)[0]
+    assert row.context == "".join(context["contexts"])
+    assert count_generations([row]).repeat["program"] == 1  # 26 words; without w0 and w59, 24
+    assert not shares_words(str(context), row.response)
+
+
+def test_a_context_that_is_no_text_gets_a_sentence(tmp_path: Path) -> None:
+    file = tmp_path / "rows.jsonl"
+    file.write_text('{"context": {"pages": ["a"]}, "response": "b"}\n')
+    with pytest.raises(DataError, match="dict in 'context'; it must be a text, a list of texts"):
+        read_generations(file)

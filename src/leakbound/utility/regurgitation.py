@@ -6,9 +6,10 @@ their own names.
 
 from __future__ import annotations
 
+import ast
 import csv
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -113,6 +114,7 @@ def _rouge_f1(context: str, response: str) -> bool:
     return rouge(context, response, stem=False)["rougeL"].f1 > LEVEL
 
 
+Row = Mapping[str, object]
 Test = Callable[[str, str], bool]
 DEFINITIONS: dict[str, tuple[Test, Test]] = {
     "text": (repeats_half, _rouge_f1),
@@ -163,12 +165,14 @@ def read_generations(
         reference: Name of the column of references; None to find it by its usual names.
 
     Returns:
-        At least one generation (PRIVATE).
+        At least one generation (PRIVATE). A context that is a list of texts, or holds one under
+        `contexts` as the rows of PubMedQA do, is joined without a blank, as the paper's program
+        does.
 
     Raises:
-        DataError: If a file cannot be read, or a column is missing.
+        DataError: If a file cannot be read, a column is missing, or a context is no text.
     """
-    rows = _rows(Path(path))
+    rows: list[Row] = _rows(Path(path))
     if contexts is not None:
         rows = _joined(rows, _rows(Path(contexts)), str(contexts))
     head = list(rows[0])
@@ -177,13 +181,36 @@ def read_generations(
         _column(head, reference, REFERENCES, ""),
     ]  # fmt: skip
     return [
-        Generation(*(str(row.get(name) or "") if name else "" for name in columns)) for row in rows
+        Generation(*(_text(row.get(name), name) if name else "" for name in columns))
+        for row in rows
     ]
 
 
-def _joined(
-    rows: list[dict[str, str]], others: list[dict[str, str]], name: str
-) -> list[dict[str, str]]:
+def _text(value: object, column: str) -> str:
+    """A cell as text: parts of a context are joined, and nothing is written as a Python object."""
+    if isinstance(value, str):
+        value = _literal(value) if value.startswith("{'contexts'") else value
+    if isinstance(value, Mapping):
+        value = value.get("contexts", value)
+    if isinstance(value, list) and all(isinstance(part, str) for part in value):
+        return "".join(value)
+    if value is None or isinstance(value, str | int | float):
+        return "" if value is None else str(value)
+    raise DataError(
+        f"a row has {type(value).__name__} in {column!r}; it must be a text, a list of texts, or "
+        '{"contexts": [texts]}.'
+    )
+
+
+def _literal(text: str) -> object:
+    """What a table export wrote as a Python dictionary; the text itself if it is none."""
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
+
+
+def _joined(rows: list[Row], others: list[Row], name: str) -> list[Row]:
     if len(rows) != len(others):
         raise DataError(
             f"there are {len(rows)} generations, and {name!r} has {len(others)} rows; they must "
@@ -192,7 +219,7 @@ def _joined(
     return [{**other, **row} for row, other in zip(rows, others, strict=True)]
 
 
-def _rows(file: Path) -> list[dict[str, str]]:
+def _rows(file: Path) -> list[Row]:
     csv.field_size_limit(LONGEST_FIELD)
     try:
         with file.open(encoding="utf-8-sig", newline="") as opened:
