@@ -89,7 +89,8 @@ def deaf() -> Scripted:
 
 
 def audit(model: Scripted, out: Path, **values: Any) -> leakbound.AuditResult:
-    return run_audit(prepare(make_spec({"shots": 6, **values}), model, rows=ROWS), out)[0]
+    spec = make_spec({"shots": 6, "labels": ["cold", "warm"], **values})
+    return run_audit(prepare(spec, model, rows=ROWS), out)[0]
 
 
 @pytest.mark.parametrize(
@@ -203,7 +204,7 @@ def test_combinations_that_make_no_sense_name_one_that_does(
     values: dict[str, Any], sentence: str
 ) -> None:
     with pytest.raises(UsageError, match=sentence):
-        prepare(make_spec({"shots": 6, **values}), leaky(), rows=ROWS)
+        prepare(make_spec({"shots": 6, "labels": ["cold", "warm"], **values}), leaky(), rows=ROWS)
 
 
 def test_free_answers_keep_no_private_words(rows: Context, tmp_path: Path) -> None:

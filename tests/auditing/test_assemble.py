@@ -19,11 +19,16 @@ from leakbound.tasks import Example
 
 DATA = tuple(Example(f"row {i}", "ab"[i % 2]) for i in range(40))
 LEARNT: dict[str, Any] = {
+    "labels": ["a", "b"],
     "mechanism": "embedding_mean",
     "query": "signal_pair",
     "score": "reference_direction",
 }
-VOTES: dict[str, Any] = {"mechanism": "report_noisy_max", "estimator": "clopper_pearson"}
+VOTES: dict[str, Any] = {
+    "mechanism": "report_noisy_max",
+    "estimator": "clopper_pearson",
+    "labels": ["a", "b"],
+}
 
 
 def model() -> Scripted:

@@ -34,6 +34,7 @@ from leakbound.stats import Split, clopper_pearson, gdp
 from leakbound.tasks import Context, Example, Task, Votes
 
 TASK = Task("t", ("odd", "plain"))
+VOTING: dict[str, Any] = {"mechanism": "report_noisy_max", "labels": ["odd", "plain"]}
 ATTACK = Attack(Hex(), Membership(), PredictedMember())
 
 
@@ -65,7 +66,7 @@ def test_the_e_process_leaves_private_voting_alone(
     rows: Context, leaky: Scripted, tmp_path: Path
 ) -> None:
     options = {
-        "mechanism": "report_noisy_max",
+        **VOTING,
         "epsilon": 4,
         "estimator": "e_process",
         "simulations": 40_000,
@@ -107,7 +108,7 @@ def test_private_voting_is_consistent_and_mu_rises(
             leaky,
             tmp_path,
             pairs=200,
-            mechanism="report_noisy_max",
+            **VOTING,
             epsilon=epsilon,
             simulations=20_000,
         )
@@ -122,9 +123,7 @@ def test_a_pair_costs_one_call_more_than_partitions(
     rows: Context, leaky: Scripted, tmp_path: Path
 ) -> None:
     counted = Counted(leaky)
-    spec = make_spec(
-        {"mechanism": "report_noisy_max", "pairs": 12, "mechanism.partitions": 10, "simulations": 0}
-    )
+    spec = make_spec({**VOTING, "pairs": 12, "mechanism.partitions": 10, "simulations": 0})
     record, _ = run_audit(prepare(spec, counted, rows=rows), tmp_path)
     assert counted.calls == record.counts["model_calls"] == (8 + 12) * (10 + 1)
     run_audit(prepare(spec, counted, rows=rows), tmp_path)
@@ -139,7 +138,7 @@ def test_other_questions_of_the_same_answers_ask_nothing(
     """
     counted, base = (
         Counted(leaky),
-        {"mechanism": "report_noisy_max", "pairs": 20, "simulations": 2000},
+        {**VOTING, "pairs": 20, "simulations": 2000},
     )
     first, folder = run_audit(prepare(make_spec(base), counted, rows=rows), tmp_path)
     asked = counted.calls
@@ -170,7 +169,7 @@ def test_votes_and_laws_give_bounds_of_their_own(
         leaky,
         tmp_path,
         pairs=100,
-        mechanism="report_noisy_max",
+        **VOTING,
         epsilon=4,
         simulations=20_000,
     )
@@ -203,9 +202,7 @@ def test_a_vote_that_counts_twice_is_refuted_by_the_exact_law(
         n: [p + q[:1] for p, q in zip(split(c, n), split(c, n)[1:] + split(c, n)[:1], strict=True)]
     )  # fmt: skip
     model = Scripted(complete=lambda p: "yes" if p.count(p.split('"')[-2]) > 1 else "no")
-    record = run(
-        rows, model, tmp_path, pairs=30, mechanism="report_noisy_max", epsilon=1, simulations=2000
-    )
+    record = run(rows, model, tmp_path, pairs=30, **VOTING, epsilon=1, simulations=2000)
     assert record.verdict == "violation"
     assert "the output distributions of one pair have epsilon" in record.sentences[-1]
 
@@ -226,7 +223,7 @@ def test_threshold_rules(
     rows: Context, leaky: Scripted, tmp_path: Path, threshold: str, methods: set[str]
 ) -> None:
     options = {
-        "mechanism": "report_noisy_max",
+        **VOTING,
         "epsilon": 8,
         "simulations": 2000,
         "threshold": threshold,
@@ -272,9 +269,7 @@ def test_half_the_noise_is_found(
         return sound(ReportNoisyMax(self.sigma / 2, self.partitions), aggregate, draws, rng)
 
     monkeypatch.setattr(ReportNoisyMax, "release", halved)
-    record = run(
-        rows, leaky, tmp_path, pairs=60, mechanism="report_noisy_max", epsilon=8, simulations=20_000
-    )
+    record = run(rows, leaky, tmp_path, pairs=60, **VOTING, epsilon=8, simulations=20_000)
     assert record.verdict == "violation"
     assert "does not satisfy its own guarantee" in record.sentences[0]
 
@@ -321,8 +316,7 @@ def test_batch_size_changes_nothing_but_the_batches(
     rows: Context, leaky: Scripted, tmp_path: Path
 ) -> None:
     records = [
-        run(rows, leaky, tmp_path / str(n), pairs=11, batch_pairs=n, mechanism="report_noisy_max")
-        for n in (1, 4, 50)
+        run(rows, leaky, tmp_path / str(n), pairs=11, batch_pairs=n, **VOTING) for n in (1, 4, 50)
     ]
     assert len({tuple(r.estimates[0].counts.items()) for r in records}) == 1
 
@@ -440,7 +434,20 @@ def test_split_pairs_enter_no_bound() -> None:
 
 def test_too_few_pairs_for_a_split_are_refused(rows: Context, leaky: Scripted) -> None:
     with pytest.raises(UsageError, match="leave none to choose a threshold on"):
-        prepare(make_spec({"mechanism": "report_noisy_max", "pairs": 3}), leaky, rows=rows)
+        prepare(make_spec({**VOTING, "pairs": 3}), leaky, rows=rows)
+
+
+@pytest.mark.parametrize("mechanism", ["report_noisy_max", "zero_shot", "few_shot"])
+def test_labels_are_not_inferred_from_rows_that_are_handed_over(
+    rows: Context, leaky: Scripted, mechanism: str
+) -> None:
+    """Where something is guaranteed; the label of one row would stand in every prompt."""
+    spec = make_spec({"mechanism": mechanism, "pairs": 40})
+    if mechanism == "few_shot":
+        assert prepare(spec, leaky, rows=rows).inferred
+    else:
+        with pytest.raises(UsageError, match="gives a guarantee, and the labels are not named"):
+            prepare(spec, leaky, rows=rows)
 
 
 @pytest.mark.parametrize(("mu", "verdict"), [(1.0, "violation"), (4.0, "inconclusive")])
@@ -452,9 +459,7 @@ def test_a_guarantee_is_tested_by_mu(mu: float, verdict: str) -> None:
 
 
 def test_the_accountant_speaks_before_any_trial(rows: Context, leaky: Scripted) -> None:
-    spec = make_spec(
-        {"mechanism": "report_noisy_max", "epsilon": 10, "mechanism.calibration": "classical"}
-    )
+    spec = make_spec({**VOTING, "epsilon": 10, "mechanism.calibration": "classical"})
     assert "gives epsilon 10.4" in prepare(spec, leaky, rows=rows).warnings[0]
 
 

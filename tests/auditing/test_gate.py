@@ -40,7 +40,7 @@ def often(prompt: str) -> str:
 
 def audited(out: Path, **options: Any) -> tuple[Prepared, AuditResult]:
     model = Scripted(complete=often if options.pop("sound", False) else tells)
-    spec = make_spec({"shots": 10, "simulations": 2_000, **options})
+    spec = make_spec({"shots": 10, "simulations": 2_000, "labels": ["a", "b"], **options})
     prepared = prepare(spec, model, rows=DATA)
     return prepared, run_audit(prepared, out)[0]
 

@@ -76,7 +76,14 @@ def counters(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def ready(rows: Context, model: Scripted, kind: type[Counting], **values: Any) -> Prepared:
     spec = make_spec(
-        {"pairs": PAIRS, "batch_pairs": SIZE, "simulations": SIMULATIONS, "epsilon": 4, **values}
+        {
+            "pairs": PAIRS,
+            "batch_pairs": SIZE,
+            "simulations": SIMULATIONS,
+            "epsilon": 4,
+            "labels": ["odd", "plain"],
+            **values,
+        }
     )
     mechanism = kind.calibrated(4.0, 1e-5, partitions=4)
     return prepare(spec, model, rows=rows, handed=Handed(mechanism=mechanism))
@@ -176,7 +183,8 @@ def test_pilot_pairs_are_read_once_and_held_until_the_score_is_fitted(
         embed=lambda text: [float(len(text)), 1.0],
     )
     values = {
-        "mechanism": "embedding_mean", "query": "signal_pair", "score": "reference_direction",
+        "mechanism": "embedding_mean", "labels": ["odd", "plain"],
+        "query": "signal_pair", "score": "reference_direction",
         "pairs": 20, "batch_pairs": 3, "simulations": 2000, "shots": 10,
     }  # fmt: skip
     prepared = prepare(make_spec(values), model, rows=rows)

@@ -23,7 +23,11 @@ def test_predicted_calls_are_made_and_planning_makes_none(
 ) -> None:
     counted = Counted(leaky)
     prepared = prepare(
-        make_spec({"mechanism": mechanism, "pairs": 10, "simulations": 0}), counted, rows=rows
+        make_spec(
+            {"mechanism": mechanism, "pairs": 10, "simulations": 0, "labels": ["odd", "plain"]}
+        ),
+        counted,
+        rows=rows,
     )
     planned = plan(prepared)
     assert counted.calls == 0

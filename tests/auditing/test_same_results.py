@@ -24,7 +24,13 @@ from leakbound.models import Answers, Cached, Counted, Scripted, Unopened
 from leakbound.tasks import Context
 
 STATELESS = {"state_check": 0.25}  # as of a system that says so
-VOTES = {"mechanism": "report_noisy_max", "pairs": 24, "batch_pairs": 4, "simulations": 2000}
+VOTES = {
+    "mechanism": "report_noisy_max",
+    "pairs": 24,
+    "batch_pairs": 4,
+    "simulations": 2000,
+    "labels": ["odd", "plain"],
+}
 EARLY = {"pairs": 60, "batch_pairs": 3, "stop_when_rejected": True}
 BATCHES = [*range(-8, 0, 3), *range(0, 60, 3)]  # those of EARLY: control pairs have numbers below 0
 

@@ -280,7 +280,9 @@ def test_votes_are_scored_as_the_known_chances_say() -> None:
     ],
 )
 def test_a_plan_says_where_no_power_is_known(design: dict[str, Any], known: bool) -> None:
-    spec = make_spec({"shots": 10, "simulations": 2_000, "pairs": 20, **design})
+    spec = make_spec(
+        {"shots": 10, "simulations": 2_000, "pairs": 20, "labels": ["a", "b"], **design}
+    )
     rows = tuple(Example(f"row {i}", "ab"[i % 2]) for i in range(40))
     prepared = prepare(spec, Scripted(complete=lambda prompt: "a"), rows=rows)
     planned = plan(prepared)

@@ -37,7 +37,8 @@ def holds(folder: Path, text: str) -> list[str]:
 
 def spec_of(mechanism: str, keep: str, **more: Any) -> AuditSpec:
     small: dict[str, Any] = {
-        "pairs": 2, "shots": 4, "simulations": 100, "threshold": 0.5, "store_text": keep
+        "pairs": 2, "shots": 4, "simulations": 100, "threshold": 0.5, "store_text": keep,
+        "labels": ["odd", "plain"],
     }  # fmt: skip
     if "partitions" in option_names(MECHANISMS[mechanism]):
         small |= {"mechanism.partitions": 2}

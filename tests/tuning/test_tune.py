@@ -210,11 +210,15 @@ def test_the_mechanism_releases_the_answers(rows: Context, tmp_path: Path) -> No
         {
             "mechanism": "report_noisy_max",
             "mechanism.partitions": 5,
+            "labels": ["odd", "plain"],
             "shots": 10,
             "epsilon": 0.5,
             "pairs": 30,
         }
     )
+    inferred = make_spec({**spec.flat(), "labels": None})
+    with pytest.raises(UsageError, match="gives a guarantee, and the labels are not named"):
+        tuned(rows, tmp_path, target, "none", spec=inferred, start=GOOD)
     found = tuned(rows, tmp_path, target, "none", spec=spec, start=GOOD, max_calls=8 * 6)
     assert found.calls == target.calls == 8 * 6
     assert 0 < found.after < 1

@@ -253,8 +253,7 @@ def prepare(
     given = replace(given, model=model or given.model, rows=given.rows if rows is None else rows)
     mechanism = require_mechanism(given.mechanism or build_mechanism(spec))
     fixed = given.task or public_task(spec.design, given.rows is not None)
-    if given.rows is None:  # of rows that are handed over, `prepare_call` requires it
-        require_public(fixed, mechanism)
+    require_public(fixed, mechanism)
     data, task = rows_and_task(spec.design, given.rows, given.task)
     attack = build_attack(spec.attack, mechanism, given)
     opened = _model(spec, given, mechanism, opener)
