@@ -211,7 +211,7 @@ def test_a_sampled_response_follows_the_law(model: Scripted) -> None:
     responses = [sample(model, Words(), PARTS, distribution, 6, rng) for _ in range(300)]
     assert all(2 <= len(y) <= 6 and 0 not in y and 3 not in y for y in responses)
     p = np.exp(
-        distribution.log_probs(*(logits(PARTS.without(s), ())[:1] for s in (None, (0, 4))))[0]
+        distribution.log_probs(*(logits(PARTS.without(*s), ())[:1] for s in ((), ((0, 4),))))[0]
     )
     share = np.mean([y[0] == 1 for y in responses])
     assert share == pytest.approx(p[1], abs=4 * np.sqrt(p[1] * (1 - p[1]) / 300))

@@ -2,7 +2,7 @@
 
 from leakbound.attribution.attribute import InfluenceSettings, attribute, context_influence
 from leakbound.attribution.bounded import BoundedTokenDistribution
-from leakbound.attribution.cases import Case, read_cases
+from leakbound.attribution.cases import Case, case_of_documents, read_cases
 from leakbound.attribution.export import csv_text, npz_bytes
 from leakbound.attribution.finished import Finished
 from leakbound.attribution.measure import ResponseLogProbs, TokenDistribution, measure, sample
@@ -11,9 +11,11 @@ from leakbound.attribution.record import (
     Expected,
     InfluenceRecord,
     Reading,
+    ShareLimit,
     SpanGrid,
     load_influence,
 )
+from leakbound.attribution.shares import limit_shares
 from leakbound.attribution.spans import LocatedContext, PromptParts, blocks, locate
 
 __all__ = [
@@ -28,12 +30,15 @@ __all__ = [
     "PromptParts",
     "Reading",
     "ResponseLogProbs",
+    "ShareLimit",
     "InfluenceSettings",
     "TokenDistribution",
     "attribute",
     "blocks",
+    "case_of_documents",
     "context_influence",
     "csv_text",
+    "limit_shares",
     "load_influence",
     "locate",
     "measure",

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import cast
 
 import numpy as np
-import numpy.typing as npt
 
 from leakbound._check import positive
+from leakbound.attribution.ablation_sets import METHODS
 from leakbound.attribution.bounded import BoundedTokenDistribution
 from leakbound.attribution.cases import Case
+from leakbound.attribution.grids import UnitMeter, cuts, floats, kinds_of, token_grids
 from leakbound.attribution.measure import (
     ResponseLogProbs,
     TokenDistribution,
@@ -33,14 +35,13 @@ from leakbound.attribution.record import (
 from leakbound.attribution.spans import (
     TEMPLATE,
     Ids,
+    LocatedContext,
     PromptParts,
-    Span,
     TokenModel,
-    blocks,
     locate,
-    span_sizes,
 )
-from leakbound.errors import TargetError, UsageError
+from leakbound.attribution.units import find_units
+from leakbound.errors import TargetError, UsageError, unknown_name
 from leakbound.mechanisms.tokens import find_tokenizer, finite
 from leakbound.models import Model, NextLogits
 
@@ -53,7 +54,6 @@ __all__ = [
     "token_model",
 ]
 
-DIGITS = 9  # of a stored log-probability: far below any numerical tolerance, and stable in text
 CaseRunner = Callable[[Sequence[int]], Iterable[tuple[int, Attribution]]]
 
 
@@ -74,9 +74,17 @@ class InfluenceSettings:
         stop: A text that ends a response; "" for none.
         template: The prompt; must hold {context} once, and {query} where the query stands.
         seed: Root of the draws.
+        by: Units of the text that are ablated as well: sentence, line, paragraph, document, chunk:N
+            (characters), tokens:N.
+        method: How units are ablated: leave-one-out, or sets of them for shapley or lasso.
+        sets: Most sets of units that are measured for shapley or lasso, for each kind of unit.
+        top_documents: How many documents are opened: other units are measured only inside those
+            with the largest influence; None for all.
+        entropy: Whether to measure the entropy of the response, which normalizes influence.
 
     Raises:
-        UsageError: If there is no lambda, or the bound is not above 0.
+        UsageError: If there is no lambda, the bound is not above 0, or a unit or method is not
+            known.
     """
 
     ngrams: tuple[int, ...] = (1, 8)
@@ -90,12 +98,22 @@ class InfluenceSettings:
     stop: str = "\n"
     template: str = TEMPLATE
     seed: int = 0
+    by: tuple[str, ...] = ()
+    method: str = METHODS[0]
+    sets: int = 1024
+    top_documents: int | None = None
+    entropy: bool = False
 
     def __post_init__(self) -> None:
         if not self.lams:
             raise UsageError("lams must hold at least one number, such as --lam 1.")
         if self.bounded is not None:
             positive("bounded", self.bounded)
+        if self.method not in METHODS:
+            raise unknown_name("the method", self.method, METHODS)
+        if self.top_documents is not None and self.top_documents < 1:
+            raise UsageError(f"top_documents is {self.top_documents}; it must be at least 1.")
+        kinds_of(self)
 
     def distributions(self, end_ids: Iterable[int]) -> tuple[TokenDistribution, ...]:
         """How tokens are drawn, for each lambda.
@@ -170,6 +188,7 @@ def attribute(
     located = [locate(tokens, case.context, case.query, settings.template) for case in cases]
     longest = zip(cases, located, strict=True)
     model.check([_longest(tokens, case, one.parts, settings) for case, one in longest])
+    _check_units(cases, settings)
     done = dict(finished)
     missing = [number for number in range(len(cases)) if number not in finished]
     for number, one in (each or _in_turn(cases, settings, model))(missing):
@@ -205,7 +224,7 @@ def attribution(
     forget(model)
     case, tokens = cases[number], token_model(model)
     located = locate(tokens, case.context, case.query, settings.template)
-    readings = _readings(model, tokens, case, located.parts, settings, number)
+    readings = _readings(model, tokens, case, located, settings, number)
     return Attribution(
         context=case.context, query=case.query, bounds=located.bounds, readings=readings
     )
@@ -238,6 +257,13 @@ def token_model(model: Model) -> TokenModel:
         ) from None
 
 
+def _check_units(cases: Sequence[Case], settings: InfluenceSettings) -> None:
+    """Refuses, before the first pass, units that a context does not have."""
+    for kind in kinds_of(settings):
+        for case in cases:
+            find_units(case.context, kind, case.sources)
+
+
 def _longest(
     tokens: TokenModel, case: Case, parts: PromptParts, settings: InfluenceSettings
 ) -> NextLogits:
@@ -258,21 +284,22 @@ def _readings(
     model: Model,
     tokens: TokenModel,
     case: Case,
-    parts: PromptParts,
+    located: LocatedContext,
     settings: InfluenceSettings,
     number: int,
 ) -> tuple[Reading, ...]:
     """A given response is read under all distributions at once; a sampled one under its own."""
-    distributions = settings.distributions(tokens.end_ids())
+    distributions, parts = settings.distributions(tokens.end_ids()), located.parts
+    meter = partial(UnitMeter, model, case, located, settings=settings, number=number)
     if case.response is not None:
         ids = tuple(tokens.encode_response(case.response))
         _check_share(ids, settings)
-        return tuple(_read(model, tokens, parts, ids, distributions, settings, sampled=False))
+        return tuple(_read(tokens, meter(ids, distributions), settings, sampled=False))
     found: list[Reading] = []
     for at, distribution in enumerate(distributions):
         rng = np.random.default_rng([settings.seed, number, at])
         ids = sample(model, tokens, parts, distribution, settings.max_tokens, rng, settings.stop)
-        found += _read(model, tokens, parts, ids, (distribution,), settings, sampled=True)
+        found += _read(tokens, meter(ids, (distribution,)), settings, sampled=True)
     return tuple(found)
 
 
@@ -286,22 +313,17 @@ def _check_share(ids: Ids, settings: InfluenceSettings) -> None:
 
 
 def _read(
-    model: Model,
-    tokens: TokenModel,
-    parts: PromptParts,
-    ids: Ids,
-    distributions: tuple[TokenDistribution, ...],
-    settings: InfluenceSettings,
-    sampled: bool,
+    tokens: TokenModel, meter: UnitMeter, settings: InfluenceSettings, sampled: bool
 ) -> list[Reading]:
-    cuts = _cuts(len(parts.context), settings)
-    spans = [span for group in cuts.values() for span in group]
-    every = (*distributions, TokenDistribution())  # the last is the model's own
+    model, parts, ids = meter.model, meter.located.parts, meter.response
+    spans = cuts(len(parts.context), settings)
+    every = (*meter.distributions, TokenDistribution())  # the last is the model's own
     if ids or not sampled:
-        found = measure(model, parts, ids, spans, every)
+        group = [span for of_size in spans.values() for span in of_size]
+        found = measure(model, parts, ids, group, every)
     else:
-        found = _empty(len(every), len(spans))
-    own = found.full[-1] - found.prior[-1]
+        found = _empty(len(every), sum(map(len, spans.values())))
+    own, units = found.full[-1] - found.prior[-1], meter.grids()
     return [
         Reading(
             lam=distribution.lam,
@@ -310,22 +332,22 @@ def _read(
             text=tokens.text(ids),
             token_ids=ids,
             tokens=_pieces(tokens, ids),
-            log_p=_floats(found.full[at]),
-            prior_log_p=_floats(found.prior[at]),
-            pmi=_floats(own),
+            log_p=floats(found.full[at]),
+            prior_log_p=floats(found.prior[at]),
+            pmi=floats(own),
             tolerance=float(found.tolerance[at]),
-            grids=_grids(found, at, cuts, settings),
+            grids=_with_units(token_grids(found, at, spans, settings), units[at]),
             lams=_lambdas(model, parts, ids, distribution),
             epsilon=settings.bounded,
+            entropy=_entropies(model, parts, ids, distribution) if settings.entropy else (),
         )
-        for at, distribution in enumerate(distributions)
+        for at, distribution in enumerate(meter.distributions)
     ]
 
 
-def _cuts(length: int, settings: InfluenceSettings) -> dict[int, tuple[Span, ...]]:
-    """The spans of each size."""
-    sizes = span_sizes(length, settings.ngrams)
-    return {n: blocks(length, n, _stride(settings, n)) for n in sizes}
+def _with_units(sizes: tuple[SpanGrid, ...], units: tuple[SpanGrid, ...]) -> tuple[SpanGrid, ...]:
+    """Spans of n tokens, units of the text, and the whole context last."""
+    return (*sizes[:-1], *units, sizes[-1])
 
 
 def _empty(distributions: int, spans: int) -> ResponseLogProbs:
@@ -344,26 +366,18 @@ def _lambdas(
         return ()
     requests = [NextLogits(prompt, ids) for prompt in (parts.without(), parts.without(parts.whole))]
     with_context, without = (finite(logits[:-1]) for logits in model.answer(requests))
-    return _floats(distribution.lambdas(with_context, without))
+    return floats(distribution.lambdas(with_context, without))
 
 
-def _stride(settings: InfluenceSettings, n: int) -> int | None:
-    return None if settings.stride is None else min(settings.stride, n)
-
-
-def _grids(
-    found: ResponseLogProbs, at: int, cuts: dict[int, tuple[Span, ...]], settings: InfluenceSettings
-) -> tuple[SpanGrid, ...]:
-    rows = iter(found.signed[at])
-    return tuple(
-        SpanGrid(
-            n=n,
-            stride=_stride(settings, n) or n,
-            spans=spans,
-            signed=tuple(_floats(next(rows)) for _ in spans),
-        )
-        for n, spans in cuts.items()
-    )
+def _entropies(
+    model: Model, parts: PromptParts, ids: Ids, distribution: TokenDistribution
+) -> tuple[float, ...]:
+    """Entropy of the draw of every token without the context."""
+    if not ids:
+        return ()
+    logits = finite(model.answer([NextLogits(parts.without(parts.whole), ids)])[0][:-1])
+    log_p = distribution.log_probs(logits, logits)
+    return floats(-np.where(np.isneginf(log_p), 0.0, np.exp(log_p) * log_p).sum(1))
 
 
 def _pieces(tokens: TokenModel, ids: Ids) -> tuple[str, ...]:
@@ -371,7 +385,3 @@ def _pieces(tokens: TokenModel, ids: Ids) -> tuple[str, ...]:
     ends = [len(tokens.text(ids[: at + 1])) for at in range(len(ids))]
     text = tokens.text(ids)
     return tuple(text[a:b] for a, b in zip([0, *ends], ends, strict=False))
-
-
-def _floats(values: npt.ArrayLike) -> tuple[float, ...]:
-    return tuple(round(float(v), DIGITS) + 0.0 for v in np.asarray(values))

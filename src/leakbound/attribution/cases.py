@@ -12,9 +12,16 @@ from pathlib import Path
 from leakbound.errors import DataError
 from leakbound.utility.regurgitation import CONTEXTS, REFERENCES
 
-__all__ = ["Case", "read_cases"]
+__all__ = ["Case", "Source", "case_of_documents", "read_cases"]
 
 QUERIES = ("query", "question")
+CHUNKS = ("chunks", "contexts", "documents", "passages", "sources")
+TEXTS = ("context", "document", "article")  # beside one of these, chunks are no context
+CHUNK_NAMES = ("id", "name", "source", "title", "chunk_id", "doc_id")
+CHUNK_TEXTS = ("text", "content", "page_content", "chunk", "document", "context")
+ANSWERS = ("response", "answer", "generation", "output")  # of a RAG trace
+BETWEEN = "\n\n"  # documents of a context
+Source = tuple[str, int, int]  # name, first character, and the one after the last
 NAMES = {"context": CONTEXTS, "query": QUERIES, "response": ("response",), "reference": REFERENCES}
 LONGEST_FIELD = 1 << 27  # characters of a CSV field: longer than any context, and fits any memory
 
@@ -28,19 +35,57 @@ class Case:
         query: The query about it.
         response: The response to attribute; None: one is sampled.
         reference: A reference response; "" if there is none.
+        sources: Named documents of the context, in order; empty if it is one text.
     """
 
     context: str
     query: str
     response: str | None = None
     reference: str = ""
+    sources: tuple[Source, ...] = ()
+
+
+def case_of_documents(
+    documents: Sequence[tuple[str, str]], query: str = "", response: str | None = None
+) -> Case:
+    """A case whose context is several documents, with an empty line between them.
+
+    Args:
+        documents: Name and text of each (PRIVATE); several may have one name.
+        query: The query about them.
+        response: The response to attribute; None: one is sampled.
+
+    Returns:
+        The case, which knows where each document stands.
+
+    Raises:
+        DataError: If there is no document, or one is blank.
+
+    Examples:
+        >>> case_of_documents([("a", "Hi."), ("b", "Ho.")]).sources
+        (('a', 0, 3), ('b', 5, 8))
+    """
+    blank = [name for name, text in documents if not text.strip()]
+    if blank or not documents:
+        raise DataError(
+            f"the document {blank[0]!r} is blank; it must have a text. Leave it out."
+            if blank
+            else "there is no document; give at least one."
+        )
+    sources, at = [], 0
+    for name, text in documents:
+        sources.append((name, at, at + len(text)))
+        at += len(text) + len(BETWEEN)
+    context = BETWEEN.join(text for _, text in documents)
+    return Case(context, query, response, sources=tuple(sources))
 
 
 def read_cases(file: Path, query: str = "", response: str | None = None) -> list[Case]:
     """Cases of a file: one from a text file, one a row from a .jsonl or .csv file.
 
     Columns are `context`, `query`, `response`, `reference`, or their usual other names, such as
-    `document`, `question`, `summary`.
+    `document`, `question`, `summary`. A row of a RAG trace has `chunks` in place of `context`, each
+    a text or an object with `id` and `text`; its `answer` is the response.
 
     Args:
         file: Path of a UTF-8 file.
@@ -85,14 +130,17 @@ def _records(text: str) -> Iterable[tuple[int, object]]:
 
 
 def _case(file: Path, number: int, row: object, query: str, response: str | None) -> Case:
+    chunks = _chunks(row)
+    if chunks is not None:
+        return _trace(file, number, row, chunks, query, response)
     found = {name: _first(row, usual) for name, usual in NAMES.items()}
     texts = {name: value for name, value in found.items() if isinstance(value, str)}
     if "context" not in texts or any(
         found[name] is not None for name in found if name not in texts
     ):
         raise DataError(
-            f"line {number} of {str(file)!r} is not a context; it must have a text `context`, and "
-            "if you like `query`, `response` and `reference`, such as "
+            f"line {number} of {str(file)!r} is not a context; it must have a text `context`, or "
+            "`chunks`, and if you like `query`, `response` and `reference`, such as "
             '{"context": "...", "query": "..."}.'
         )
     return Case(
@@ -101,6 +149,53 @@ def _case(file: Path, number: int, row: object, query: str, response: str | None
         texts.get("response", response),
         texts.get("reference", ""),
     )
+
+
+def _chunks(row: object) -> Sequence[object] | None:
+    """The chunks of a RAG trace; None where the context is one text."""
+    if isinstance(_first(row, TEXTS), str):
+        return None
+    found = _first(row, (*CHUNKS, "context"))
+    if isinstance(found, Mapping):
+        found = _first(found, CHUNKS)
+    return found if isinstance(found, list) else None
+
+
+def _trace(
+    file: Path,
+    number: int,
+    row: object,
+    chunks: Sequence[object],
+    query: str,
+    response: str | None,
+) -> Case:
+    documents = [_document(chunk, at) for at, chunk in enumerate(chunks, 1)]
+    asked, answer = _first(row, QUERIES), _first(row, ANSWERS)
+    known = [one for one in documents if one is not None]
+    if not known or len(known) < len(documents) or not _texts_or_none(asked, answer):
+        raise DataError(
+            f"line {number} of {str(file)!r} is not a RAG trace; it must have chunks that are "
+            "texts, or objects with an id and a text, such as "
+            '{"question": "...", "chunks": [{"id": "kb-1", "text": "..."}], "answer": "..."}.'
+        )
+    return case_of_documents(
+        known,
+        asked if isinstance(asked, str) else query,
+        answer if isinstance(answer, str) else response,
+    )
+
+
+def _texts_or_none(*values: object) -> bool:
+    return all(value is None or isinstance(value, str) for value in values)
+
+
+def _document(chunk: object, number: int) -> tuple[str, str] | None:
+    """Name and text of a chunk; None if it has no text."""
+    text = chunk if isinstance(chunk, str) else _first(chunk, CHUNK_TEXTS)
+    name = None if isinstance(chunk, str) else _first(chunk, CHUNK_NAMES)
+    if not isinstance(text, str) or not text.strip():
+        return None
+    return (f"chunk {number}" if name is None else str(name)), text
 
 
 def _first(row: object, usual: Sequence[str]) -> object:

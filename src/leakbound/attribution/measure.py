@@ -18,8 +18,12 @@ from leakbound.mechanisms import mixture
 from leakbound.mechanisms.tokens import finite, log_softmax
 from leakbound.models import Model, NextLogits, ScoreTokens
 
-__all__ = ["ResponseLogProbs", "TokenDistribution", "forget", "measure", "sample"]
+__all__ = [
+    "Removed", "ResponseLogProbs", "TokenDistribution", "forget", "measure", "measure_sets",
+    "sample",
+]  # fmt: skip
 
+Removed = tuple[Span, ...]  # what is ablated at once: disjoint spans in order
 Floats = npt.NDArray[np.float64]
 BYTES = 256 << 20  # logits held at once: little beside any model
 VOCABULARY = 1 << 17  # tokens that are assumed where no logits were seen: most models have fewer
@@ -159,14 +163,36 @@ def measure(
     reader = _LogProbReader(model, parts, response, distributions)
     full = reader.read([parts.without()])[0]
     prior = reader.without_context()
-    found = {parts.whole: prior}
-    for batch in reader.batches([span for span in dict.fromkeys(spans) if span != parts.whole]):
-        rows = reader.read([parts.without(span) for span in batch])
-        found.update(zip(batch, rows, strict=True))
-    empty = np.zeros((len(distributions), 0, len(response)))
-    ablated = np.stack([found[span] for span in spans], 1) if spans else empty
+    ablated = reader.ablated([(span,) for span in spans], {(parts.whole,): prior})
     again = reader.again() if with_tolerance else np.full_like(full, np.nan)
     return ResponseLogProbs(full, prior, ablated, np.abs(again - full).max(-1))
+
+
+def measure_sets(
+    model: Model,
+    parts: PromptParts,
+    response: Ids,
+    removed: Sequence[Removed],
+    distributions: Sequence[TokenDistribution],
+) -> Floats:
+    """ln p(y_t | D less several spans at once, x, y_<t) for sets of spans.
+
+    Args:
+        model: A model that answers `NextLogits`, or `ScoreTokens` for its own distribution.
+        parts: The prompt (PRIVATE).
+        response: Token ids, at least one.
+        removed: The spans that each set ablates; a set that comes twice is measured once.
+        distributions: How tokens are drawn.
+
+    Returns:
+        (distributions, sets, tokens) log-probabilities in nats.
+
+    Raises:
+        UsageError: If the response is empty or holds a banned token.
+        TargetError: If the model gives no logits.
+    """
+    _check(response, distributions)
+    return _LogProbReader(model, parts, response, distributions).ablated(removed, {})
 
 
 def _check(response: Ids, distributions: Sequence[TokenDistribution]) -> None:
@@ -250,25 +276,39 @@ class _LogProbReader:
             parts.append(np.stack([table[here, own] for table in tables]))
         return np.concatenate(parts, 1)
 
-    def batches(self, spans: Sequence[Span]) -> Iterator[list[Span]]:
-        """Spans that begin near each other share a batch.
+    def ablated(self, removed: Sequence[Removed], known: dict[Removed, Floats]) -> Floats:
+        """(distributions, sets, tokens); what is known by its set is not asked again."""
+        found = dict(known)
+        for batch in self._batches([one for one in dict.fromkeys(removed) if one not in found]):
+            rows = self.read([self.parts.without(*spans) for spans in batch])
+            found.update(zip(batch, rows, strict=True))
+        empty = np.zeros((len(self.distributions), 0, len(self.response)))
+        return np.stack([found[one] for one in removed], 1) if removed else empty
+
+    def _batches(self, removed: Sequence[Removed]) -> Iterator[list[Removed]]:
+        """Sets that begin near each other share a batch.
 
         Their rows lack about as many tokens, so little is padding.
         """
         each = 4 * VOCABULARY * len(self.response) if self._prior is None else self._prior.nbytes
         most = max(1, BYTES // each)
-        after = len(self.parts.tail) + len(self.response)
-        batch: list[Span] = []
+        batch: list[Removed] = []
         rest: list[int] = []
-        for span in sorted(spans, reverse=True):
-            own = len(self.parts.context) - span[1] + after
+        for spans in sorted(removed, reverse=True):
+            own = self._own(spans)
             if batch and (len(batch) >= most or own * (len(batch) + 1) > WASTE * (sum(rest) + own)):
                 yield batch
                 batch, rest = [], []
-            batch.append(span)
+            batch.append(spans)
             rest.append(own)
         if batch:
             yield batch
+
+    def _own(self, removed: Removed) -> int:
+        """Tokens of a row from the first that is ablated on: what no other row can share."""
+        begin, context = (removed[0][0] if removed else 0), len(self.parts.context)
+        less = sum(end - first for first, end in removed)
+        return context - begin - less + len(self.parts.tail) + len(self.response)
 
 
 def sample(

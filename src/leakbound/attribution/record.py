@@ -30,6 +30,8 @@ __all__ = [
     "SpanGrid",
     "InfluenceRecord",
     "Reading",
+    "ShareLimit",
+    "Unopened",
     "expected",
     "interval",
     "load_influence",
@@ -46,8 +48,8 @@ NOTES = (
     "same model can lose more, so it is no ε of the system and no guarantee for the next answer.",
     "It may not be published beside the response as if it were harmless: it is computed from the "
     "private context.",
-    "Spans are ablated one at a time. A secret that stands twice can have little influence at each "
-    "place; the whole context shows it.",
+    "Unless a map says otherwise, spans are ablated one at a time. A secret that stands twice can "
+    "have little influence at each place; the whole context shows it, and so do Shapley values.",
     "It assumes that tokens are sampled at the stated temperature and λ. Greedy, top-k and top-p "
     "decoding have no such loss.",
 )
@@ -69,20 +71,60 @@ class _Frozen(BaseModel):
         return ()
 
 
-class SpanGrid(_Frozen):
-    """All spans of one size.
+class Unopened(_Frozen):
+    """What a search that opened only some documents may have missed.
 
     Attributes:
-        n: Tokens of a span.
-        stride: Tokens from the beginning of one span to the next.
+        documents: Number of documents that were not opened.
+        units: Number of units in them.
+        joint: Influence of all of them, ablated at once.
+        bounded: Whether `joint` bounds the influence of each unit in them: it does if ablating more
+            never makes a response token likelier, and no document among them contradicts that.
+        probed: How many of the units, drawn at random, were ablated one at a time.
+        largest: Largest influence among those; 0 without any.
+        share: Share of the units that may have a larger one, at the confidence of the record; 0
+            where all were measured.
+    """
+
+    documents: int
+    units: int
+    joint: float
+    bounded: bool
+    probed: int
+    largest: float
+    share: float
+
+
+class SpanGrid(_Frozen):
+    """All spans of one size, or all units of one kind.
+
+    Attributes:
+        n: Tokens of a span; 0 where spans are units of the text.
+        stride: Tokens from the beginning of one span to the next; 0 where they are units.
         spans: (first, end) in context tokens.
         signed: (spans, tokens) signed influence of each span on each response token, in nats.
+        unit: What the spans are, such as `sentence` or `chunk:200`; "" for spans of n tokens.
+        names: Name of each unit; empty for spans of n tokens.
+        characters: First character of each unit, and the one after its last; empty likewise.
+        method: `leave-one-out`, `shapley` or `lasso`.
+        sets: Number of sets of units that were ablated.
+        errors: Standard error of each total; empty where nothing was drawn at random.
+        share_errors: Standard error of each share; empty likewise.
+        unopened: What was not measured, if only the top documents were opened.
     """
 
     n: int
     stride: int
     spans: tuple[tuple[int, int], ...]
     signed: tuple[tuple[float, ...], ...]
+    unit: str = ""
+    names: tuple[str, ...] = ()
+    characters: tuple[tuple[int, int], ...] = ()
+    method: str = "leave-one-out"
+    sets: int = 0
+    errors: tuple[float, ...] = ()
+    share_errors: tuple[float, ...] = ()
+    unopened: Unopened | None = None
 
     @property
     def absolute(self) -> Floats:
@@ -93,6 +135,12 @@ class SpanGrid(_Frozen):
     def totals(self) -> Floats:
         """(spans,) influence on the response: the sum of tau over its tokens."""
         return np.asarray(self.absolute.sum(1))
+
+    @property
+    def shares(self) -> Floats:
+        """(spans,) share of the influence of all spans; 0 where none has any."""
+        totals = self.totals
+        return np.asarray(totals / (totals.sum() or 1.0))
 
     @property
     def ex_post_privacy_losses(self) -> Floats:
@@ -118,6 +166,8 @@ class Reading(_Frozen):
         grids: Influence for each span size, the whole context last.
         epsilon: Of the whole response under bounded CID; None for plain CID.
         lams: lambda of every token under bounded CID; empty elsewhere.
+        entropy: Entropy of each token without the context, in nats; empty where it was not asked
+            for.
     """
 
     lam: float
@@ -133,6 +183,25 @@ class Reading(_Frozen):
     grids: tuple[SpanGrid, ...]
     epsilon: float | None = None
     lams: tuple[float, ...] = ()
+    entropy: tuple[float, ...] = ()
+
+    def normalized(self, influence: float) -> float:
+        """Influence over the joint entropy of the response without the context.
+
+        Its mean over responses, signed, is the uncertainty coefficient of the response and the
+        whole context, from 0 to 1.
+
+        Args:
+            influence: Of a span on the whole response, in nats.
+
+        Returns:
+            The ratio; NaN where no entropy was measured, or it is 0.
+
+        Reference:
+            CI, section 7, names it as future work; Theil, 1970.
+        """
+        joint = sum(self.entropy)
+        return influence / joint if joint > 0 else float("nan")
 
 
 class Attribution(_Frozen):
@@ -174,7 +243,15 @@ class Attribution(_Frozen):
 
 def _without_words(reading: Reading) -> Reading:
     texts = {"text": _hidden(reading.text), "tokens": tuple(map(_hidden, reading.tokens))}
-    return reading.model_copy(update={**texts, "token_ids": ()})
+    grids = tuple(_without_names(grid) for grid in reading.grids)
+    return reading.model_copy(update={**texts, "token_ids": (), "grids": grids})
+
+
+def _without_names(grid: SpanGrid) -> SpanGrid:
+    """Units are named by their number: the name of a source may tell as much as a text."""
+    numbers = {name: at for at, name in enumerate(dict.fromkeys(grid.names), 1)}
+    names = tuple(f"{grid.unit} {numbers[name]}" for name in grid.names)
+    return grid.model_copy(update={"names": names})
 
 
 class Expected(_Frozen):
@@ -182,13 +259,14 @@ class Expected(_Frozen):
 
     Attributes:
         lam: Weight of the context (lambda).
-        n: Size of the spans; 0 for whole contexts of any length.
+        n: Size of the spans; 0 for whole contexts of any length, and for units.
         of: `span` (mean of a context's spans), `top_attributed` (its largest one), or `context`
             (all of it).
         contexts: Number of contexts.
         mean: The mean, in nats.
         low: Lower end of the interval.
         high: Upper end of the interval.
+        unit: What the spans are; "" for spans of n tokens.
     """
 
     lam: float
@@ -198,6 +276,41 @@ class Expected(_Frozen):
     mean: float
     low: float
     high: float
+    unit: str = ""
+
+
+class ShareLimit(_Frozen):
+    """Whether a source has more than its share of the influence on an answer.
+
+    Attributes:
+        max_share: Largest share that is allowed, from 0 to 1.
+        source: The source that it holds for; None for each.
+        outcome: `passed`, `violation` or `inconclusive`.
+        sentence: Why, in a sentence (PRIVATE: it names the source).
+        context: Index of the context that decided.
+        name: The source that decided.
+        share: Its share of the influence of all sources.
+        low: Lower end of its interval.
+        high: Upper end of its interval.
+    """
+
+    max_share: float
+    source: str | None
+    outcome: Literal["passed", "violation", "inconclusive"]
+    sentence: str
+    context: int
+    name: str
+    share: float
+    low: float
+    high: float
+
+    def redacted(self) -> ShareLimit:
+        """The same without names."""
+        sentence = self.sentence.replace(repr(self.name), "one source")
+        source = None if self.source is None else _hidden(self.source)
+        return self.model_copy(
+            update={"sentence": sentence, "name": _hidden(self.name), "source": source}
+        )
 
 
 class InfluenceRecord(_Frozen):
@@ -213,6 +326,7 @@ class InfluenceRecord(_Frozen):
         confidence: Of the intervals of `expected`.
         notes: What the numbers mean, in sentences.
         provenance: Versions of what computed the record, and fingerprints.
+        share_limit: The outcome of a limit on shares; None if none was set.
     """
 
     schema_version: Literal[2] = 2
@@ -224,6 +338,7 @@ class InfluenceRecord(_Frozen):
     confidence: float = CONFIDENCE
     notes: tuple[str, ...] = NOTES
     provenance: dict[str, str]
+    share_limit: ShareLimit | None = None
 
     def to_json(self) -> str:
         """Stable text: equal records give equal bytes."""
@@ -231,9 +346,9 @@ class InfluenceRecord(_Frozen):
 
     def redacted(self) -> InfluenceRecord:
         """The same numbers, with letters and digits of all texts hidden, and without token ids."""
-        return self.model_copy(
-            update={"attributions": tuple(one.redacted() for one in self.attributions)}
-        )
+        limit = self.share_limit and self.share_limit.redacted()
+        attributions = tuple(one.redacted() for one in self.attributions)
+        return self.model_copy(update={"attributions": attributions, "share_limit": limit})
 
     def to_pandas(self) -> Any:
         """The long table of the CSV export as a DataFrame.
@@ -305,19 +420,18 @@ def expected(
     Reference:
         CI, equation 5.
     """
-    values: dict[tuple[float, int, str], list[float]] = {}
+    values: dict[tuple[float, int, str, str], list[float]] = {}
     for reading in (r for one in attributions for r in one.readings):
         for grid in reading.grids:
             whole = grid is reading.grids[-1]
             n = 0 if whole else grid.n
             for of, value in _statistics(grid.totals, whole):
-                values.setdefault((reading.lam, n, of), []).append(value)
+                values.setdefault((reading.lam, n, of, grid.unit), []).append(value)
     return tuple(
-        Expected(
-            lam=lam, n=n, of=of, contexts=len(found), **interval(np.asarray(found), confidence)
-        )
-        for (lam, n, of), found in values.items()
-    )
+        Expected(lam=lam, n=n, of=of, unit=unit, contexts=len(found),
+                 **interval(np.asarray(found), confidence))
+        for (lam, n, of, unit), found in values.items()
+    )  # fmt: skip
 
 
 def _statistics(totals: Floats, whole: bool) -> tuple[tuple[str, float], ...]:

@@ -68,6 +68,8 @@ class PromptParts:
     Examples:
         >>> PromptParts((1,), (5, 6, 7), (2,)).without((1, 2))
         (1, 5, 7, 2)
+        >>> PromptParts((1,), (5, 6, 7), (2,)).without((0, 1), (2, 3))
+        (1, 6, 2)
     """
 
     head: Ids
@@ -86,17 +88,21 @@ class PromptParts:
                 "beside it."
             )
 
-    def without(self, span: Span | None = None) -> Ids:
-        """The prompt with a span of the context ablated.
+    def without(self, *spans: Span) -> Ids:
+        """The prompt with spans of the context ablated.
 
         Args:
-            span: First token of the context, and the one after the last; None removes nothing.
+            *spans: First token of the context, and the one after the last; in order and disjoint.
+                Without any, the whole prompt.
 
         Returns:
             Token ids.
         """
-        first, end = span or (0, 0)
-        return self.head + self.context[:first] + self.context[end:] + self.tail
+        kept, at = list(self.head), 0
+        for first, end in spans:
+            kept += self.context[at:first]
+            at = end
+        return (*kept, *self.context[at:], *self.tail)
 
     @property
     def whole(self) -> Span:

@@ -189,7 +189,7 @@ def truncated(cases: Sequence[Case], tokens: int | None, model: Model, template:
     for case in cases:
         bounds = locate(shown, case.context, case.query, template).bounds
         end = bounds[min(tokens, len(bounds) - 1)]
-        found.append(replace(case, context=case.context[:end]))
+        found.append(replace(case, context=case.context[:end], sources=()))
     return found
 
 

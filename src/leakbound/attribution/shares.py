@@ -1,0 +1,162 @@
+"""A limit on the share of an answer that comes from one source, decided from a record alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import ndtri
+
+from leakbound._check import within
+from leakbound.attribution.record import InfluenceRecord, Reading, ShareLimit, SpanGrid
+from leakbound.attribution.units import DOCUMENT
+from leakbound.errors import UsageError
+
+__all__ = ["limit_shares", "share_grid"]
+
+REDUNDANT = 0.5  # leave-one-out that explains less than this of the whole context misses copies
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class _Found:
+    """The share of one source in one reading."""
+
+    context: int
+    name: str
+    share: float
+    low: float
+    high: float
+    obstacle: str
+
+
+def limit_shares(
+    record: InfluenceRecord,
+    max_share: float,
+    source: str | None = None,
+    names: Sequence[str | None] = (),
+) -> InfluenceRecord:
+    """Decide whether a source has more than its share of the influence on an answer.
+
+    The share of a source is its influence on the response over the sum of the influences of all
+    sources. Where it was estimated, its interval decides, at the confidence of the record.
+
+    Args:
+        record: Contexts with their readings, by unit.
+        max_share: Largest share that is allowed, from 0 to 1.
+        source: Name of the source that it holds for; None for each source of every context.
+        names: The name of `source` in each context of a record whose names are redacted; empty for
+            `source` itself.
+
+    Returns:
+        The same record with `share_limit`: `violation` if one share is above the limit,
+        `inconclusive` if one may be, or nothing can be said of the shares, else `passed`.
+
+    Raises:
+        UsageError: If the limit is no share, nothing was measured by unit, or no context has the
+            source.
+    """
+    within("max_share", max_share, 0.0, 1.0)
+    wanted = names or [source] * len(record.attributions)
+    found = [
+        one
+        for at, (attribution, name) in enumerate(zip(record.attributions, wanted, strict=True))
+        for reading in attribution.readings
+        for one in _shares(at, reading, name, record.confidence)
+    ]
+    if not found:
+        raise UsageError(f"no context has a source {source!r}; name one as the data do.")
+    limit = _decided(found, max_share, source)
+    return record.model_copy(update={"share_limit": limit})
+
+
+def share_grid(reading: Reading) -> SpanGrid:
+    """The grid whose units have the shares: documents, or the first kind of units.
+
+    Args:
+        reading: One response.
+
+    Returns:
+        A grid of units that cover the context.
+
+    Raises:
+        UsageError: If there is none.
+    """
+    units = [grid for grid in reading.grids if grid.unit and grid.unopened is None]
+    if not units:
+        raise UsageError(
+            "nothing was measured by unit, so no source has a share; give --by, such as --by "
+            "document."
+        )
+    return next((grid for grid in units if grid.unit == DOCUMENT), units[0])
+
+
+def _shares(context: int, reading: Reading, source: str | None, confidence: float) -> list[_Found]:
+    """One for each name, or for the source alone; units of one name are taken together."""
+    grid = share_grid(reading)
+    obstacle, shares = _obstacle(reading, grid), grid.shares
+    errors = np.asarray(grid.share_errors or np.zeros(len(shares)))
+    wide = float(ndtri((1 + confidence) / 2))
+    found = []
+    for name in dict.fromkeys(grid.names):
+        mine = [at for at, other in enumerate(grid.names) if other == name]
+        if source is None or name == source:
+            share, half = float(shares[mine].sum()), wide * float(errors[mine].sum())
+            low, high = max(0.0, share - half), min(1.0, share + half)
+            found.append(_Found(context, name, share, low, high, obstacle))
+    return found
+
+
+def _obstacle(reading: Reading, grid: SpanGrid) -> str:
+    """Why the shares say nothing; "" if they do."""
+    total, whole = float(grid.totals.sum()), float(reading.grids[-1].totals[0])
+    noise = np.nan_to_num(reading.tolerance) * max(1, len(reading.tokens)) * len(grid.spans)
+    if total <= noise:
+        return (
+            f"no source has an influence above the numerical tolerance (their sum is {total:.3g} "
+            "nats), so there is nothing to share; ask about the context, or give a response that "
+            "comes from it."
+        )
+    if grid.method == "leave-one-out" and total < REDUNDANT * whole:
+        return (
+            f"leave-one-out explains {total:.3g} of the {whole:.3g} nats of the whole context, as "
+            "it does when a part stands twice; use --method shapley."
+        )
+    return ""
+
+
+def _decided(found: Sequence[_Found], limit: float, source: str | None) -> ShareLimit:
+    """The clearest violation, else an obstacle, else the source that comes closest."""
+    clear = [one for one in found if not one.obstacle]
+    above = [one for one in clear if one.low > limit]
+    blocked = [one for one in found if one.obstacle]
+    unsure = [one for one in clear if one.high > limit]
+    if above:
+        worst = max(above, key=lambda one: one.share)
+        return _outcome("violation", worst, limit, source, _sentence(worst, limit, "above"))
+    if blocked:
+        why = f"In context {blocked[0].context + 1} {blocked[0].obstacle}"
+        return _outcome("inconclusive", blocked[0], limit, source, why)
+    worst = max(unsure or clear, key=lambda one: one.high)
+    if unsure:
+        why = _sentence(worst, limit, "not clearly on either side of")
+        return _outcome("inconclusive", worst, limit, source, f"{why} Raise --sets.")
+    return _outcome("passed", worst, limit, source, _sentence(worst, limit, "at most"))
+
+
+def _sentence(one: _Found, limit: float, side: str) -> str:
+    interval = f" ({one.low:.3f} to {one.high:.3f})" if one.high > one.low else ""
+    return (
+        f"The share of {one.name!r} in the influence on the answer to context {one.context + 1} is "
+        f"{one.share:.3f}{interval}, which is {side} the limit of {limit:g}."
+    )
+
+
+def _outcome(outcome: str, one: _Found, limit: float, source: str | None, why: str) -> ShareLimit:
+    return ShareLimit.model_validate(
+        {
+            "max_share": limit, "source": source, "outcome": outcome, "sentence": why,
+            "context": one.context, "name": one.name, "share": one.share, "low": one.low,
+            "high": one.high,
+        }
+    )  # fmt: skip
