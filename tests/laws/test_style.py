@@ -136,13 +136,13 @@ LOOKUPS: dict[str, tuple[set[str], str]] = {
     "cli/options.py": ({"kind"}, "a default is a component, which has a kind, or a plain value"),
     "mechanisms/base.py": ({"__file__"}, "a class that was typed into a notebook has no file"),
     "models/local/budget.py": (
-        {"head_dim", "max_position_embeddings", "num_key_value_heads"}, CONFIG
+        {"head_dim", "max_position_embeddings", "num_attention_heads", "num_key_value_heads"},
+        CONFIG,
     ),
     "models/local/classifier.py": ({"max_position_embeddings"}, CONFIG),
     "models/local/loading.py": ({"*", "_commit_hash", "tokenizer"}, CONFIG),
     "models/local/hugging_face.py": ({"max_position_embeddings"}, CONFIG),
     "models/local/model.py": ({"chat_template"}, CONFIG),
-    "models/local/passes.py": ({"sliding_window"}, CONFIG),
     "models/local/prefixes.py": ({"rope_parameters", "rope_scaling", "sliding_window"}, CONFIG),
     "models/local/vision.py": (
         {"chat_template", "image_token_id", "pooler_output", "prompt"}, CONFIG

@@ -23,6 +23,8 @@ from leakbound.models import (  # noqa: E402
 )
 from leakbound.models.content import Parts, images_in, join  # noqa: E402
 from leakbound.models.local import TransformersModel, load  # noqa: E402
+from leakbound.models.local.sharing import Sharing  # noqa: E402
+from leakbound.models.local.vision import VisionModel  # noqa: E402
 from leakbound.models.pocket import SEEING  # noqa: E402
 from leakbound.tasks import Example, Query, Task  # noqa: E402
 from leakbound.tasks.images import as_image, pixels  # noqa: E402
@@ -208,7 +210,8 @@ def test_a_model_of_texts_says_that_it_sees_none(pocket: TransformersModel) -> N
 def test_a_model_that_masks_images_apart_takes_none(tmp_path: Path) -> None:
     """PaliGemma lets the tokens of a prompt see one another both ways:
 
-    rows with shared prefixes would not be its own.
+    rows with shared prefixes would not be its own. Even without images it is not causal, so it is
+    refused when it is loaded; who says how rows may share passes gets text answers only.
     """
     from tokenizers import Tokenizer
     from transformers import (
@@ -248,9 +251,12 @@ def test_a_model_that_masks_images_apart_takes_none(tmp_path: Path) -> None:
         projection_dim=32,
         hidden_size=32,
     )
-    PaliGemmaForConditionalGeneration(config).save_pretrained(tmp_path)
+    net = PaliGemmaForConditionalGeneration(config).eval()
+    net.save_pretrained(tmp_path)
     processor.save_pretrained(tmp_path)
-    model = open_model(f"hf/{tmp_path}")
+    with pytest.raises(TargetError, match="no causal language model: its logits depend on later"):
+        open_model(f"hf/{tmp_path}")
+    model = VisionModel(net, processor, "hf/folder", "0", sharing=Sharing())
     with pytest.raises(TargetError, match="takes no images here"):
         model.check([Complete(PROMPTS[1])])
     assert isinstance(model.answer([Complete("a text", max_tokens=2)])[0], str)

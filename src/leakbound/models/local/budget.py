@@ -105,9 +105,13 @@ def token_bytes(model: CausalModel) -> int:
         A number of bytes.
     """
     config = model.config.get_text_config(decoder=True)
-    heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
-    dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    return int(2 * config.num_hidden_layers * heads * dim * model.dtype.itemsize)
+    width = config.hidden_size  # of keys, where a configuration names no heads
+    if getattr(config, "num_attention_heads", None):
+        heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+        width = heads * (
+            getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+        )
+    return int(2 * config.num_hidden_layers * width * model.dtype.itemsize)
 
 
 def logit_bytes(model: CausalModel) -> int:

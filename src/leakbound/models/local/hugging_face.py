@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
@@ -17,6 +18,7 @@ __all__ = [
     "Processor",
     "TextConfig",
     "Tokenizer",
+    "parameters_of",
     "window_of",
 ]
 
@@ -138,3 +140,15 @@ def window_of(model: CausalModel) -> int:
     """
     text = model.config.get_text_config(decoder=True)
     return int(getattr(text, "max_position_embeddings", 0) or 1 << 30)
+
+
+def parameters_of(model: CausalModel) -> frozenset[str]:
+    """Names of what a forward pass of a model takes.
+
+    Args:
+        model: The loaded model.
+
+    Returns:
+        The names that its `forward` declares.
+    """
+    return frozenset(inspect.signature(model.forward).parameters)

@@ -20,6 +20,7 @@ from leakbound.errors import TargetError, UsageError
 from leakbound.models.local.budget import Budget
 from leakbound.models.local.hugging_face import CausalModel, ModelConfig
 from leakbound.models.local.model import TransformersModel
+from leakbound.models.local.self_check import recalled
 
 __all__ = ["load"]
 
@@ -84,7 +85,9 @@ def load(
     getattr(tokenizer, "tokenizer", tokenizer).model_max_length = 1 << 30
     model.to(where)
     model.eval()
-    return behind(model, tokenizer, name or f"hf/{address}", fingerprint, Budget.of(model, memory))
+    name, budget = name or f"hf/{address}", Budget.of(model, memory)
+    sharing = recalled(model, name, fingerprint)
+    return behind(model, tokenizer, name, fingerprint, budget, sharing)
 
 
 def _kinds(config: ModelConfig) -> tuple[Any, Any, type[TransformersModel]]:

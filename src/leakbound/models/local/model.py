@@ -16,8 +16,10 @@ import torch
 from leakbound.errors import TargetError
 from leakbound.models.content import Parts
 from leakbound.models.local.budget import Budget
-from leakbound.models.local.hugging_face import CausalModel, Tokenizer, window_of
+from leakbound.models.local.hugging_face import CausalModel, Tokenizer, parameters_of, window_of
 from leakbound.models.local.passes import Group, Ids, NotNumbers, Passes, State
+from leakbound.models.local.self_check import check_sharing
+from leakbound.models.local.sharing import Sharing
 from leakbound.models.request import (
     Complete,
     Embed,
@@ -46,6 +48,7 @@ class TransformersModel:
         name: Name for records and messages.
         fingerprint: Changes whenever an answer could.
         budget: Limits of memory; None for half of what is free.
+        sharing: How rows may share passes; None to find out now, by a self-check.
 
     Attributes:
         window: Most tokens of a prompt with its answer.
@@ -63,11 +66,13 @@ class TransformersModel:
         name: str,
         fingerprint: str,
         budget: Budget | None = None,
+        sharing: Sharing | None = None,
     ) -> None:
         self.model, self.tokenizer = model, tokenizer
         self.name, self.fingerprint = name, fingerprint
         self.window = window_of(model)
-        self.passes = Passes(model, budget or Budget.of(model))
+        checked = sharing or check_sharing(model, name)
+        self.passes = Passes(model, budget or Budget.of(model), checked)
 
     # --- the verb
 
@@ -326,8 +331,9 @@ class TransformersModel:
         out = []
         for request in requests:
             ids = torch.tensor([self.encode(request.text)], device=self.model.device)
+            last = {"logits_to_keep": 1} if "logits_to_keep" in parameters_of(self.model) else {}
             hidden = self.model(
-                input_ids=ids, output_hidden_states=True, use_cache=False, logits_to_keep=1
+                input_ids=ids, output_hidden_states=True, use_cache=False, **last
             ).hidden_states[-1]
             out.append(hidden[0].float().mean(0).cpu().numpy())
         return out

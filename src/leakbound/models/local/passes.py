@@ -3,7 +3,8 @@
 Rows that start alike are grouped and their common part is computed once; what an earlier pass has
 computed is not computed again (prefixes.py keeps its keys and values). The rest is padded on the
 left behind it and masked, so every row sees exactly its own tokens, whatever else is in the batch;
-logits are made only at the positions that are needed.
+logits are made only at the positions that are needed. Where padding or keys of shorter rows would
+change what a model sees (sharing.py), rows of equal length share a pass, or rows are run whole.
 
 In low precision the last bits of a row still depend on the shape of its batch. Rows with an owner
 share a pass with rows of the same owner only, and no key or value of anybody else.
@@ -11,7 +12,6 @@ share a pass with rows of the same owner only, and no key or value of anybody el
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -20,7 +20,7 @@ from transformers import DynamicCache
 
 from leakbound.errors import TargetError
 from leakbound.models.local.budget import Budget, logit_bytes, token_bytes
-from leakbound.models.local.hugging_face import CausalModel, window_of
+from leakbound.models.local.hugging_face import CausalModel, parameters_of, window_of
 from leakbound.models.local.own import OwnStates
 from leakbound.models.local.prefixes import (
     SHARE,
@@ -32,6 +32,7 @@ from leakbound.models.local.prefixes import (
     assemble,
     reusable,
 )
+from leakbound.models.local.sharing import ANY, Sharing
 
 __all__ = ["Group", "Ids", "NotNumbers", "Passes", "State"]
 
@@ -50,11 +51,13 @@ class Group:
         prefix: Its token ids.
         rows: Indices of the rows.
         alone: Whether nothing of other groups may be used for it, or kept of it for them.
+        whole: Whether its rows are run from their first token each time, without keys and values.
     """
 
     prefix: Ids
     rows: list[int]
     alone: bool = False
+    whole: bool = False
 
 
 class Passes:
@@ -63,6 +66,7 @@ class Passes:
     Args:
         model: The loaded model.
         budget: Limits of each group and each pass.
+        sharing: Which rows may share a pass; None for what the model's configuration says.
 
     Attributes:
         embed: Embeds token ids among which are ids of images; None where there are no images.
@@ -70,15 +74,14 @@ class Passes:
         own: Those of rows that are run alone.
     """
 
-    def __init__(self, model: CausalModel, budget: Budget) -> None:
+    def __init__(self, model: CausalModel, budget: Budget, sharing: Sharing | None = None) -> None:
         self.model, self.budget = model, budget
+        self.sharing = sharing or Sharing.of(model)
         self._token_bytes, self._logit_bytes = token_bytes(model), logit_bytes(model)
-        self._sliding = int(
-            getattr(model.config.get_text_config(decoder=True), "sliding_window", 0) or 0
-        )
-        self._positions = "position_ids" in inspect.signature(model.forward).parameters
+        self._takes = parameters_of(model)
         self.embed: Callable[[torch.Tensor], torch.Tensor] | None = None
-        kept = budget.kept if self._positions and reusable(model) else 0
+        reuses = self.sharing.ragged == ANY and "position_ids" in self._takes and reusable(model)
+        kept = budget.kept if reuses else 0
         self.store = PrefixStore(kept)
         self.own = OwnStates(kept // 2, self._token_bytes, window_of(model))
 
@@ -161,7 +164,7 @@ class Passes:
         self, rows: list[Ids], tails: list[int], growth: int, members: list[int]
     ) -> Iterator[Group]:
         """Groups of members with a common prefix."""
-        order = sorted(members, key=lambda i: rows[i])
+        order = sorted(members, key=lambda i: (self._class(len(rows[i]) + growth), rows[i]))
         group: list[int] = []
         shared = 0
         for i in order:
@@ -171,12 +174,20 @@ class Passes:
                 else len(rows[i]) - tails[i]
             )
             if group and not self._fits(rows, tails, growth, [*group, i], common, shared):
-                yield Group(rows[group[0]][:shared], group)
+                yield self._group(rows, group, shared, growth)
                 group, common = [], len(rows[i]) - tails[i]
             group.append(i)
             shared = common
         if group:
-            yield Group(rows[group[0]][:shared], group)
+            yield self._group(rows, group, shared, growth)
+
+    def _class(self, length: int) -> int:
+        """Rows of different classes share no pass: 0, or the length where it must be equal."""
+        return length if length > self.sharing.ragged else 0
+
+    def _group(self, rows: list[Ids], group: list[int], shared: int, growth: int) -> Group:
+        whole = max(len(rows[i]) for i in group) + growth > self.sharing.cached
+        return Group(() if whole else rows[group[0]][:shared], group, whole=whole)
 
     def _fits(
         self,
@@ -189,11 +200,15 @@ class Passes:
     ) -> bool:
         """Whether the last row may join a group.
 
-        Not if it breaks up a long shared prefix, breaks a budget, or widens a sliding window.
+        Not if it breaks up a long shared prefix, breaks a budget, or is longer than what may share
+        a pass with rows of other lengths.
         """
         lengths = {len(rows[i]) for i in group}
-        if self._sliding and len(lengths) > 1 and max(lengths) + growth > self._sliding:
+        longest = max(lengths) + growth
+        if len(lengths) > 1 and longest > self.sharing.ragged:
             return False
+        if longest > self.sharing.cached:
+            return self.sharing.batched and longest * len(group) <= self.budget.tokens
         if common < 1 or (len(group) > 2 and before - common > SHARE and common < before // 2):
             return False
         kept = (max(lengths) + growth) * self._token_bytes + max(
@@ -221,6 +236,9 @@ class Passes:
             NotNumbers: If the logits are not numbers.
         """
         mine = [rows[i] for i in group.rows]
+        if group.whole:
+            state = State.uncached(mine)
+            return state, self._run_whole(state, mine, keep)
         if group.alone:
             state = own or self._alone(group, len(mine))
             return state, self._extend(state, mine, keep)
@@ -295,7 +313,15 @@ class Passes:
             (rows, vocabulary) logits after it.
         """
         grown = [(*row, token) for row, token in zip(state.rows, tokens, strict=True)]
+        if state.whole:
+            return self._run_whole(state, grown, 1)[:, -1]
         return self._extend(state, grown, 1)[:, -1]
+
+    def _run_whole(self, state: State, rows: list[Ids], keep: int) -> torch.Tensor:
+        """Run rows of one length from their first token, as the model's own code does."""
+        ids = torch.tensor(rows, device=self.model.device)
+        state.rows = rows
+        return self._logits(ids, keep, {"use_cache": False})
 
     def _forward(
         self,
@@ -305,20 +331,26 @@ class Passes:
         cache: DynamicCache,
         keep: int,
     ) -> torch.Tensor:
-        extra = {"position_ids": position} if self._positions else {}
+        extra: dict[str, object] = {"past_key_values": cache, "use_cache": True}
+        if "position_ids" in self._takes:
+            extra["position_ids"] = position
         if not bool(mask.all()):
             extra["attention_mask"] = mask.long()
+        return self._logits(ids, keep, extra)
+
+    def _logits(self, ids: torch.Tensor, keep: int, extra: dict[str, object]) -> torch.Tensor:
+        """(rows, keep, vocabulary) logits at the last positions."""
         inputs = {"input_ids": ids} if self.embed is None else {"inputs_embeds": self.embed(ids)}
-        out = self.model(
-            **inputs, past_key_values=cache, use_cache=True, logits_to_keep=keep, **extra
-        )
-        if bool(out.logits.isnan().any()):
+        if "logits_to_keep" in self._takes:
+            extra["logits_to_keep"] = keep
+        logits = self.model(**inputs, **extra).logits[:, -keep:]
+        if bool(logits.isnan().any()):
             kind = str(self.model.dtype).removeprefix("torch.")
             raise NotNumbers(
                 f"the model's logits are not numbers (NaN) in {kind}, so no answer was made; load "
                 "it with --dtype float32, or check its weights."
             )
-        return out.logits
+        return logits
 
 
 def _pieces(width: int, step: int, keep: int) -> list[tuple[int, int]]:

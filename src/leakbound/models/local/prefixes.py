@@ -48,12 +48,28 @@ class State:
         cache: Keys and values.
         mask: (rows, slots) whether a row may see a slot of the cache.
         lengths: (rows,) length of each row.
+        whole: Whether the rows are run from their first token each time, so that the cache stays
+            empty.
     """
 
     rows: list[Ids]
     cache: DynamicCache
     mask: torch.Tensor
     lengths: torch.Tensor
+    whole: bool = False
+
+    @classmethod
+    def uncached(cls, rows: list[Ids]) -> State:
+        """Rows that are run whole.
+
+        Args:
+            rows: Token ids of each row.
+
+        Returns:
+            A state without keys and values.
+        """
+        nothing = torch.zeros(0, dtype=torch.long)
+        return cls(rows, DynamicCache(), nothing, nothing, whole=True)
 
     @property
     def bytes(self) -> int:
@@ -243,7 +259,7 @@ class PrefixStore:
             state: The batch. At most half of the budget is for batches.
         """
         half = self.budget // 2
-        if state.bytes > half:
+        if state.whole or state.bytes > half:
             return
         self._states.append((state, state.bytes))
         self._state_bytes += state.bytes

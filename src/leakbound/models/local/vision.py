@@ -23,6 +23,7 @@ from leakbound.models.local.budget import Budget
 from leakbound.models.local.hugging_face import CausalModel, Processor
 from leakbound.models.local.model import TransformersModel
 from leakbound.models.local.prefixes import Ids
+from leakbound.models.local.sharing import Sharing
 from leakbound.models.request import Complete, NextLogits, Prompt, Request, ScoreLabels
 
 __all__ = ["VisionModel"]
@@ -212,6 +213,7 @@ class VisionModel(TransformersModel):
         name: Name for records and messages.
         fingerprint: Changes whenever an answer could.
         budget: Limits of memory; None for half of what is free.
+        sharing: How rows may share passes; None to find out now, by a self-check.
 
     Attributes:
         blind: Why it takes no images here; "" if it does.
@@ -224,8 +226,9 @@ class VisionModel(TransformersModel):
         name: str,
         fingerprint: str,
         budget: Budget | None = None,
+        sharing: Sharing | None = None,
     ) -> None:
-        super().__init__(model, processor.tokenizer, name, fingerprint, budget)
+        super().__init__(model, processor.tokenizer, name, fingerprint, budget, sharing)
         self.processor = processor
         self.eye = Eye(model, processor, self.passes.budget.kept // SHARE)
         self.passes.embed = self.eye.embed

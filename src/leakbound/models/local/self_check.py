@@ -1,0 +1,270 @@
+"""Is what the engine answers what the model answers?
+
+Whether rows may share passes, padding and keys depends on how an architecture computes masks and
+positions. So it is tried out when a model is loaded: a ragged batch, rows that go on from what is
+stored, rows that grow by a token, and rows longer than any window are compared with one plain
+forward pass for each row. The first way of sharing passes that changes no answer is taken.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import torch
+import transformers
+
+from leakbound.errors import TargetError
+from leakbound.models.local.budget import MASK, Budget, token_bytes
+from leakbound.models.local.hugging_face import CausalModel, window_of
+from leakbound.models.local.passes import Ids, NotNumbers, Passes
+from leakbound.models.local.sharing import ANY, Sharing, windows
+
+__all__ = ["changes_nothing", "check_sharing", "recalled"]
+
+LENGTH = 48  # tokens of the longest row of a ragged batch: several blocks of stored rows
+KEPT = 2  # last positions whose logits are compared
+GROWN = 1  # tokens that each row grows by
+LEAST = 12  # a ragged batch of shorter rows than this shows nothing
+# difference of logits, as a share of their spread, that rounding may make: ten times what was seen
+CLOSE = {torch.float32: 2e-4, torch.float64: 2e-4}
+COARSE = 0.05  # the same in 16 bits
+# floating point operations that a check of rows longer than a window may take: about a minute on a
+# few cores, a few seconds on a GPU
+WORK = {"cpu": 1e13, "cuda": 1e15}
+SLOW = 2.0  # seconds; what took longer is kept on disk
+# what the code of a model may raise where it is used in another way than its own
+FOREIGN = (
+    RuntimeError, ValueError, TypeError, LookupError, AttributeError, ImportError, AssertionError,
+    NotNumbers,
+)  # fmt: skip
+
+_known: dict[str, Sharing] = {}
+
+
+def recalled(model: CausalModel, name: str, fingerprint: str) -> Sharing:
+    """The outcome for a model that may have been checked before.
+
+    Args:
+        model: The loaded model.
+        name: Its name for messages.
+        fingerprint: Changes whenever its weights or its configuration do.
+
+    Returns:
+        How rows may share passes.
+
+    Raises:
+        TargetError: If it is no causal model, or cannot be run over token ids alone.
+    """
+    key = f"{fingerprint}-{model.device.type}-{transformers.__version__}-1"
+    if key not in _known:
+        _known[key] = _stored(key) or _timed(model, name, key)
+    return _known[key]
+
+
+def _timed(model: CausalModel, name: str, key: str) -> Sharing:
+    begin = time.monotonic()
+    found = check_sharing(model, name)
+    if time.monotonic() - begin > SLOW:
+        _store(key, found)
+    return found
+
+
+def check_sharing(model: CausalModel, name: str) -> Sharing:
+    """The fastest way of sharing passes that changes no answer.
+
+    Args:
+        model: The loaded model.
+        name: Its name for messages.
+
+    Returns:
+        How rows may share passes.
+
+    Raises:
+        TargetError: If it is no causal model, or cannot be run over token ids alone.
+    """
+    with torch.inference_mode():
+        _require_causal(model, name)
+        return next(s for s in _candidates(model) if changes_nothing(model, s))
+
+
+def _candidates(model: CausalModel) -> Iterator[Sharing]:
+    """From the fastest way to plain passes of single rows, which need no check."""
+    first = Sharing.of(model)
+    if first.ragged < min(first.cached, ANY) and not _affordable(model):
+        first = replace(first, cached=first.ragged)
+    if first.ragged - GROWN >= LEAST:
+        yield first
+    yield replace(first, ragged=0)
+    yield Sharing(0, 0)
+    yield Sharing(0, 0, batched=False)
+
+
+def _affordable(model: CausalModel) -> bool:
+    """Whether rows longer than every window may be run now."""
+    weights = sum(p.numel() for p in model.parameters())
+    passes = 4  # two rows, each by itself and in the batch
+    return passes * 2 * weights * _beyond(model) <= WORK.get(model.device.type, WORK["cpu"])
+
+
+def _beyond(model: CausalModel) -> int:
+    """Tokens of rows longer than every window, as far as the model takes so many."""
+    return min(max(windows(model), default=0) + LENGTH // 2, window_of(model)) - GROWN
+
+
+# --- what is compared
+
+
+def changes_nothing(model: CausalModel, sharing: Sharing) -> bool:
+    """Whether all rows get the logits of a plain pass.
+
+    Args:
+        model: The loaded model.
+        sharing: How rows share passes.
+
+    Returns:
+        False also where a pass fails.
+    """
+    if sharing == Sharing(0, 0, batched=False):
+        return True
+    try:
+        return all(_same(model, sharing, batches) for batches in _probes(model, sharing))
+    except FOREIGN:
+        return False
+
+
+def _probes(model: CausalModel, sharing: Sharing) -> Iterator[list[list[Ids]]]:
+    """Batches that are answered one after the other."""
+    draw, most = _Rows(model), window_of(model) - GROWN
+    longest = min(LENGTH, sharing.ragged - GROWN, most)
+    if longest >= LEAST:
+        yield draw.ragged(longest)
+    if sharing.ragged < ANY:
+        length = LENGTH if sharing.cached <= sharing.ragged else _beyond(model)
+        yield draw.equal(max(KEPT, min(length, most)))
+
+
+class _Rows:
+    """Rows of seeded token ids."""
+
+    def __init__(self, model: CausalModel) -> None:
+        self._high = max(4, min(model.config.get_text_config(decoder=True).vocab_size, 1 << 15))
+        self._rng = torch.Generator().manual_seed(0)
+
+    def ids(self, length: int) -> Ids:
+        """Token ids; the first few of a vocabulary are special ones as a rule."""
+        low = min(3, self._high - 1)
+        return tuple(torch.randint(low, self._high, (length,), generator=self._rng).tolist())
+
+    def ragged(self, longest: int) -> list[list[Ids]]:
+        """A batch of rows with a common beginning, then one of rows that go on from them."""
+        head = self.ids(longest // 2)
+        rest = longest - len(head)
+        rows = [head + self.ids(n) for n in (rest, rest // 2, 2)]
+        return [rows, [rows[1] + self.ids(KEPT), head + self.ids(rest - 1)]]
+
+    def equal(self, length: int) -> list[list[Ids]]:
+        """Rows of one length, of which two start alike."""
+        head = self.ids(length // 2)
+        rest = length - len(head)
+        return [[head + self.ids(rest), head + self.ids(rest)]]
+
+
+def _same(model: CausalModel, sharing: Sharing, batches: list[list[Ids]]) -> bool:
+    """Whether rows that grow get the logits of plain passes.
+
+    A batch fits into one group; its rows are run in pieces.
+    """
+    rows = max(map(len, batches))
+    longest = max(len(row) for batch in batches for row in batch) + GROWN
+    kept = 4 * rows * longest * token_bytes(model)
+    budget = Budget(kept, ANY, rows * longest, masks=MASK * longest * rows * longest // 3)
+    passes = Passes(model, budget, sharing)
+    return all(_same_batch(model, passes, batch) for batch in batches)
+
+
+def _same_batch(model: CausalModel, passes: Passes, batch: list[Ids]) -> bool:
+    more = [row[1 : 1 + GROWN] for row in batch]
+    for group in passes.groups(batch, [KEPT] * len(batch), growth=GROWN):
+        state, logits = passes.run(group, batch, keep=KEPT)
+        grown = [passes.step(state, [more[i][n] for i in group.rows]) for n in range(GROWN)]
+        got = torch.cat([logits, torch.stack(grown, 1)], 1)
+        for at, i in enumerate(group.rows):
+            want = _plain(model, batch[i] + more[i])[-KEPT - GROWN :]
+            if not _close(got[at], want, model.dtype):
+                return False
+    return True
+
+
+def _plain(model: CausalModel, row: Ids) -> torch.Tensor:
+    """(tokens, vocabulary) logits of one row by one pass of the model's own."""
+    return model(input_ids=torch.tensor([row], device=model.device), use_cache=False).logits[0]
+
+
+def _close(got: torch.Tensor, want: torch.Tensor, dtype: torch.dtype) -> bool:
+    """Whether logits differ by rounding only; what is no number is close to nothing."""
+    got, want = got.double(), want.double()
+    spread = (want - want.mean(-1, keepdim=True)).square().mean().sqrt()
+    off = (got - want).square().mean(-1).sqrt().max()
+    return bool(off <= CLOSE.get(dtype, COARSE) * spread)
+
+
+# --- what no sharing can mend
+
+
+def _require_causal(model: CausalModel, name: str) -> None:
+    """Refuse a model whose logits depend on later tokens, or that needs more than token ids."""
+    draw, kind = _Rows(model), model.config.model_type
+    length = max(4, min(LENGTH // 2, window_of(model)))
+    row, end = draw.ids(length), draw.ids(2)
+    try:
+        one, other = (_plain(model, r)[:-2] for r in (row, row[:-2] + end))
+        again = one if _close(other, one, model.dtype) else _plain(model, row)[:-2]
+    except FOREIGN as error:
+        reason = (str(error).splitlines() or [""])[0][:200]
+        raise TargetError(
+            f"{name} (model type {kind!r}) cannot be run over token ids alone "
+            f"({type(error).__name__}: {reason}); use a decoder-only language model."
+        ) from None
+    if not bool(one.isfinite().all()):
+        return  # no sharing can be seen to fail; what is asked is refused by its logits
+    if not _close(again, one, model.dtype):
+        raise TargetError(
+            f"{name} (model type {kind!r}) gives other logits for the same tokens in each pass, so "
+            "no answer of it could be repeated; use another model."
+        )
+    if not _close(other, one, model.dtype):
+        raise TargetError(
+            f"{name} (model type {kind!r}) is no causal language model: its logits depend on later "
+            "tokens, so its next-token probabilities mean nothing. Use a decoder-only model."
+        )
+
+
+# --- outcomes on disk
+
+
+def _path(key: str) -> Path:
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "leakbound" / "self-checks" / f"{key}.json"
+
+
+def _stored(key: str) -> Sharing | None:
+    """What an earlier process found."""
+    try:
+        found = json.loads(_path(key).read_text())
+        return Sharing(int(found["ragged"]), int(found["cached"]), bool(found["batched"]))
+    except (OSError, ValueError, LookupError, TypeError, RuntimeError):
+        return None
+
+
+def _store(key: str, found: Sharing) -> None:
+    path = _path(key)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(asdict(found)))
+    except (OSError, RuntimeError):  # a home that cannot be written, or none
+        return
