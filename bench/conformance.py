@@ -54,6 +54,9 @@ def shipped_at(epsilon: float) -> dict[str, Mechanism]:
         "keyword_mean, 3 words of an answer, top 2": s.KeywordMean.calibrated(
             *claim, candidates=3, per_answer=3, top=2
         ),
+        "keyword_mean, 2 words of an answer, top 2, discrete noise": s.KeywordMean.calibrated(
+            *claim, candidates=3, per_answer=2, top=2, selection="discrete_gaussian"
+        ),
         "keyword_mean, joint": s.KeywordMean.calibrated(
             *claim, candidates=3, selection="joint_exponential"
         ),

@@ -14,9 +14,12 @@ import pytest
 from scipy import stats
 
 import leakbound
+from leakbound.attacks import DistanceGap
+from leakbound.attacks.protocols import RenderedQuery
 from leakbound.errors import UsageError
-from leakbound.mechanisms import ReportNoisyMax, build_mechanism
+from leakbound.mechanisms import KeywordMean, ReportNoisyMax, build_mechanism
 from leakbound.mechanisms.discrete_noise import _edges, _invert, discrete_gaussian
+from leakbound.mechanisms.keywords import mean_counts
 from leakbound.models import Scripted
 from leakbound.privacy import DiscreteGaussian, discrete_gaussian_pmf, self_compose
 from leakbound.serving import PrivateICL
@@ -30,7 +33,7 @@ from leakbound.stats.discrete_votes import (
     discrete_win_chance,
 )
 from leakbound.stats.output_distributions import DiscreteGaussianLaw
-from leakbound.tasks import Example, Task, Votes
+from leakbound.tasks import Example, Query, Task, Vector, Votes
 from leakbound.testing import assert_conforms
 
 LEVEL = 1e-6
@@ -100,6 +103,43 @@ def test_ties_are_broken_at_random() -> None:
     assert stats.binomtest(int((outputs.answers == 0).sum()), 4000).pvalue > LEVEL
     assert outputs.noisy is not None
     assert (outputs.noisy == np.rint(outputs.noisy)).all()
+
+
+def test_keywords_have_whole_noisy_counts() -> None:
+    """Summed shares are whole counts again; ties are broken at random; a guarantee for 2m counts"""
+    shares = mean_counts(["red kite", "red", "kite", "wet"] * 3, ["red", "kite", "wet"], 2)
+    aggregate = Vector(tuple(shares.tolist()), ("red", "kite", "wet"))
+    quiet = KeywordMean(0.05, 12, per_answer=2, top=2, selection="discrete_gaussian")
+    outputs = quiet.release(aggregate, 4000, np.random.default_rng(0))
+    assert outputs.noisy is not None
+    assert outputs.picked is not None
+    assert (outputs.noisy == [6.0, 6.0, 3.0]).all()
+    assert stats.binomtest(int((outputs.picked[:, 0] == 0).sum()), 4000).pvalue > LEVEL
+    assert (np.sort(outputs.picked, axis=1) == [0, 1]).all()
+    made = KeywordMean.calibrated(2.0, 1e-5, per_answer=2, selection="discrete_gaussian")
+    assert made.guarantee == DiscreteGaussian(made.noise, moves=4)
+    assert made.access == {"black_box", "white_box"}
+    assert made.guarantee.epsilon(1e-5) == pytest.approx(2.0, rel=1e-9)
+    with pytest.raises(UsageError, match="must be analytic for discrete_gaussian noise"):
+        KeywordMean.calibrated(1.0, 1e-5, 10, "classical", selection="discrete_gaussian")
+
+
+def test_scores_of_keywords_are_those_of_continuous_noise() -> None:
+    """The gap to an answer, in votes, is read from counts as from means."""
+    answers, counts = ("yes", "no"), (0.75, 0.25)
+    aggregate = Vector(counts, answers, ((1.0, 0.0), (0.0, 1.0)))
+    asked = RenderedQuery(Query("?", answers), "yes", "no")
+    found = [
+        DistanceGap().score(
+            KeywordMean(noise, 8, selection=selection).release(  # type: ignore[arg-type]
+                aggregate, 1, np.random.default_rng(0)
+            ),
+            asked,
+            answers,
+        )
+        for noise, selection in ((1e-9, "gaussian"), (0.05, "discrete_gaussian"))
+    ]
+    assert found[0] == pytest.approx(found[1], abs=1e-6)
 
 
 @pytest.mark.parametrize("counts", [(6, 4, 0), (4, 3, 3), (5, 5)])

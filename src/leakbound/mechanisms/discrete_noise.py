@@ -19,8 +19,9 @@ import numpy as np
 import numpy.typing as npt
 
 from leakbound._check import positive
+from leakbound.errors import UsageError
 
-__all__ = ["discrete_gaussian"]
+__all__ = ["discrete_gaussian", "require_analytic"]
 
 Integers = npt.NDArray[np.int64]
 WORD = 64  # bits of a uniform number to begin with, and that are added while they do not decide
@@ -28,6 +29,27 @@ KEY = 32  # bytes of the generator that key the stream of bits
 # Digits beyond those of the uniform number, so that a boundary is known to 1e-20 of its last bit.
 GUARD = 25
 UNSURE = Decimal("1e-10")  # a boundary this near to a cell's edge may lie in either cell
+
+
+def require_analytic(calibration: str) -> None:
+    """Refuse to calibrate discrete noise by a formula for continuous noise.
+
+    Args:
+        calibration: What was asked for.
+
+    Raises:
+        UsageError: If it is not "analytic".
+
+    Guarantee:
+        None of its own: discrete noise is calibrated to its exact loss.
+
+    Reference:
+        See `discrete_gaussian`.
+    """
+    if calibration != "analytic":
+        raise UsageError(
+            f"calibration is {calibration!r}; it must be analytic for discrete_gaussian noise."
+        )
 
 
 def discrete_gaussian(sigma: float, shape: tuple[int, ...], rng: np.random.Generator) -> Integers:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,7 @@ import numpy.typing as npt
 from leakbound._check import positive
 from leakbound.errors import UsageError
 from leakbound.mechanisms.base import GaussianCalibration, PartitionedMechanism
+from leakbound.mechanisms.discrete_noise import discrete_gaussian, require_analytic
 from leakbound.mechanisms.embedding_mean import public_candidates
 from leakbound.mechanisms.exponential import softmax_distribution
 from leakbound.mechanisms.keywords import mean_counts, word_shares, words_of
@@ -22,7 +23,14 @@ from leakbound.mechanisms.total_calls import answer_total
 from leakbound.mechanisms.wording import SHOWN_KEYWORDS
 from leakbound.models import Complete, Model
 from leakbound.models.content import text_only
-from leakbound.privacy import BoundedRange, Gaussian, calibrate_gaussian
+from leakbound.privacy import (
+    BoundedRange,
+    DiscreteGaussian,
+    Gaussian,
+    calibrate_discrete_gaussian,
+    calibrate_gaussian,
+)
+from leakbound.stats.output_distributions import DiscreteGaussianLaw
 from leakbound.tasks import (
     Access,
     Aggregate,
@@ -41,7 +49,7 @@ __all__ = ["KeywordMean"]
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
-Selection = Literal["gaussian", "joint_exponential"]
+Selection = Literal["gaussian", "discrete_gaussian", "joint_exponential"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,26 +62,30 @@ class KeywordMean(PartitionedMechanism):
     counts. Public: query, domain, T, m, k, noise.
 
     Attributes:
-        noise: Standard deviation on each mean count ("gaussian"), or epsilon ("joint_exponential").
+        noise: Standard deviation on each mean count ("gaussian"); parameter of the noise on each
+            count ("discrete_gaussian"); or epsilon ("joint_exponential").
         partitions: T, the number of disjoint parts of the context.
         per_answer: m, the number of keywords that one answer counts.
         top: k, the number of words that are released together.
         candidates: Number of zero-shot answers that are sampled for a free query.
-        selection: "gaussian" releases noisy counts; "joint_exponential" draws the ordered top k
-            through one exponential mechanism with utility -max_i (count of rank i less count of the
-            i-th chosen), of range 2/T at k = 1 and 4/T beyond.
+        selection: "gaussian" releases noisy counts; "discrete_gaussian" whole ones, with noise
+            that is sampled exactly from random bits, and breaks ties at random; "joint_exponential"
+            draws the ordered top k through one exponential mechanism with utility -max_i (count of
+            rank i less count of the i-th chosen), of range 2/T at k = 1 and 4/T beyond.
 
     Raises:
         UsageError: If a number is not positive, or the selection is another.
 
     Guarantee:
         Under replace_one. "gaussian": (sqrt(2m)/T)/sigma-GDP for the whole noisy vector, because an
-        answer moves 2m counts by 1/T each. "joint_exponential": epsilon-bounded range, so
-        epsilon-DP, for the ordered words.
+        answer moves 2m counts by 1/T each. "discrete_gaussian": m/sigma^2-zCDP for the whole
+        counts, 2m of which move by one. "joint_exponential": epsilon-bounded range, so epsilon-DP,
+        for the ordered words.
 
     Reference:
         Wu et al. (ICLR 2024), keyword space aggregation; CL Algorithm 2; Gillenwater, Joseph, Munoz
         and Diaz, "A joint exponential mechanism for differentially private top-k" (ICML 2022).
+        Canonne, Kamath and Steinke (NeurIPS 2020) for discrete noise.
     """
 
     name: ClassVar[str] = "keyword_mean"
@@ -92,9 +104,10 @@ class KeywordMean(PartitionedMechanism):
         positive("per_answer", self.per_answer)
         positive("top", self.top)
         positive("candidates", self.candidates)
-        if self.selection not in ("gaussian", "joint_exponential"):
+        if self.selection not in get_args(Selection):
             raise UsageError(
-                f"selection is {self.selection!r}; it must be gaussian or joint_exponential."
+                f"selection is {self.selection!r}; it must be gaussian, discrete_gaussian or "
+                "joint_exponential."
             )
 
     @classmethod
@@ -120,30 +133,45 @@ class KeywordMean(PartitionedMechanism):
             per_answer: Number of keywords that one answer counts.
             top: Number of words that are released together.
             candidates: Number of zero-shot answers that are sampled for a free query.
-            selection: "gaussian" or "joint_exponential".
+            selection: "gaussian", "discrete_gaussian" or "joint_exponential".
 
         Returns:
             A mechanism.
+
+        Raises:
+            UsageError: If discrete noise is to be calibrated by the classical formula.
         """
         made = cls(epsilon, partitions, per_answer, top, candidates, selection)
         if selection == "joint_exponential":
             return made
+        if selection == "discrete_gaussian":
+            require_analytic(calibration)
+            return replace(made, noise=calibrate_discrete_gaussian(epsilon, delta, made._moves))
         sensitivity = made._sensitivity
         return replace(made, noise=calibrate_gaussian(epsilon, delta, sensitivity, calibration))
 
     @property
     def access(self) -> frozenset[Access]:
-        """White box for "gaussian" only: nothing else covers the noisy counts."""
+        """White box where noisy counts are released; "joint_exponential" covers the words alone."""
         return frozenset(
-            {"black_box", "white_box"} if self.selection == "gaussian" else {"black_box"}
+            {"black_box"} if self.selection == "joint_exponential" else {"black_box", "white_box"}
         )
 
     @property
-    def guarantee(self) -> Gaussian | BoundedRange:
-        """mu-GDP with mu = sqrt(2m)/(T sigma), or the range of the exponential mechanism."""
+    def guarantee(self) -> Gaussian | DiscreteGaussian | BoundedRange:
+        """mu-GDP with mu = sqrt(2m)/(T sigma), 2m counts with discrete noise, or the range of the
+        exponential mechanism.
+        """
         if self.selection == "gaussian":
             return Gaussian(self._sensitivity, self.noise)
+        if self.selection == "discrete_gaussian":
+            return DiscreteGaussian(self.noise, self._moves)
         return BoundedRange(self.noise)
+
+    @property
+    def _moves(self) -> int:
+        """Counts that one answer moves by one."""
+        return 2 * self.per_answer
 
     @property
     def _sensitivity(self) -> float:
@@ -224,14 +252,22 @@ class KeywordMean(PartitionedMechanism):
 
         Returns:
             `picked` of shape (draws, k); `answers`: the best word, or the answer that the words
-            speak for most; `noisy` for "gaussian".
+            speak for most; `noisy` means for "gaussian", and whole counts for "discrete_gaussian",
+            where `points` are those of counts.
         """
-        counts = np.asarray(aggregate.values)
+        counts = self._noised(aggregate)
         points = np.asarray(aggregate.points) if aggregate.points else None
+        if points is not None and self.selection == "discrete_gaussian":
+            points = self.partitions * points
         noisy, picked = self._select(counts, draws, rng)
         seen = noisy if noisy is not None else np.eye(len(counts))[picked[:, 0]]
         answers = picked[:, 0] if points is None else (seen @ points.T).argmax(1)
         return Outputs(answers, noisy, aggregate.choices, points, float(self.partitions), picked)
+
+    def _noised(self, aggregate: Vector) -> Floats:
+        """What the noise is added to: means, or whole counts."""
+        means = np.asarray(aggregate.values)
+        return means if self.selection != "discrete_gaussian" else np.rint(means * self.partitions)
 
     def _select(
         self, counts: Floats, draws: int, rng: np.random.Generator
@@ -242,22 +278,30 @@ class KeywordMean(PartitionedMechanism):
             scale = self.noise / (joint_range(k) / self.partitions)
             picked = [joint_top_k(counts, k, scale, rng) for _ in range(draws)]
             return None, np.array(picked, np.int64).reshape(draws, k)
-        noisy = counts + rng.normal(0.0, self.noise, (draws, len(counts)))
+        shape = (draws, len(counts))
+        if self.selection == "discrete_gaussian":
+            noisy = counts + discrete_gaussian(self.noise, shape, rng)
+            return noisy, np.lexsort((rng.random(shape), -noisy))[:, :k]
+        noisy = counts + rng.normal(0.0, self.noise, shape)
         return noisy, np.argsort(-noisy, axis=1)[:, :k]
 
-    def output_distribution(self, aggregate: Vector) -> GaussianLaw | CategoricalLaw | None:
+    def output_distribution(
+        self, aggregate: Vector
+    ) -> GaussianLaw | DiscreteGaussianLaw | CategoricalLaw | None:
         """Distribution of the noisy counts, or of one word.
 
         Args:
             aggregate: Mean counts of one job (PRIVATE).
 
         Returns:
-            N(counts, sigma^2 I), or the probabilities of the exponential mechanism for one word;
-            None for several words.
+            N(counts, sigma^2 I), whole counts with discrete noise, or the probabilities of the
+            exponential mechanism for one word; None for several words.
         """
-        counts = np.asarray(aggregate.values)
+        counts = self._noised(aggregate)
         if self.selection == "gaussian":
             return GaussianLaw(counts, self.noise)
+        if self.selection == "discrete_gaussian":
+            return DiscreteGaussianLaw(counts, self.noise)
         if min(self.top, len(counts)) > 1:
             return None
         return softmax_distribution(self.noise / (joint_range(1) / self.partitions) * counts)
