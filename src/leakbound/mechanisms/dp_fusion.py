@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
@@ -13,30 +12,13 @@ import numpy.typing as npt
 from leakbound._check import positive
 from leakbound.errors import UsageError
 from leakbound.mechanisms.base import CalibratedMechanism
-from leakbound.mechanisms.single import release_unchanged
-from leakbound.mechanisms.tokens import TokenDecoder, finite, is_failed, log_softmax
-from leakbound.mechanisms.total_calls import answer_total
-from leakbound.models import Model, NextLogits, ScoreLabels
+from leakbound.mechanisms.decoding import PairDecoding
+from leakbound.mechanisms.tokens import log_softmax
 from leakbound.privacy import (
     RDP,
-    Guarantee,
-    compose,
     renyi_divergence,
     renyi_of_two_steps,
     renyi_value,
-)
-from leakbound.tasks import (
-    Access,
-    Aggregate,
-    AnyRequest,
-    CategoricalLaw,
-    GeneratedText,
-    Job,
-    Outputs,
-    Query,
-    RequestKinds,
-    Task,
-    Vector,
 )
 
 __all__ = ["DPFusion", "fused", "fusion_lambda"]
@@ -47,7 +29,7 @@ ORDERS = 1 + np.geomspace(0.1, 2000.0, 96)  # that are tried for a claim; neighb
 
 
 @dataclass(frozen=True, slots=True)
-class DPFusion(CalibratedMechanism):
+class DPFusion(PairDecoding, CalibratedMechanism):
     """p = lambda p_private + (1 - lambda) p_public, for each choice with the largest lambda.
 
     p_private is the model's distribution with the context, p_public the one without it, from a pass
@@ -89,8 +71,6 @@ class DPFusion(CalibratedMechanism):
     """
 
     name: ClassVar[str] = "dp_fusion"
-    access: ClassVar[frozenset[Access]] = frozenset({"black_box"})
-    needs: ClassVar[RequestKinds] = frozenset({ScoreLabels})
     beta: float
     order: float = 8.0
     temperature: float = 1.0
@@ -157,144 +137,15 @@ class DPFusion(CalibratedMechanism):
         return RDP(*renyi_of_two_steps(self.order, self.order * beta))
 
     @property
-    def _token_beta(self) -> float:
-        return self.beta if self.token_beta is None else self.token_beta
+    def _token_guarantee(self) -> RDP:
+        return self._choice(self.beta if self.token_beta is None else self.token_beta)
 
-    def cost(self, task: Task, query: Query) -> Guarantee:
-        """One choice among answers, or the composition over the tokens of a free answer.
-
-        Args:
-            task: The task of the context.
-            query: The query that is answered.
-
-        Returns:
-            `guarantee`, or a composition of `tokens` parts.
-        """
-        if task.answers(query):
-            return self.guarantee
-        return compose([self._choice(self._token_beta)] * self.tokens)
-
-    def voters(self, shots: int) -> int:
-        """A single answer.
-
-        Args:
-            shots: Number of examples in the context.
-
-        Returns:
-            1.
-        """
-        return 1
-
-    def noise_in_collect(self, task: Task, query: Query) -> bool:
-        """The tokens of a free answer are drawn while collecting.
-
-        Args:
-            task: The task of the context.
-            query: The query that is answered.
-
-        Returns:
-            True for a free answer.
-        """
-        return not task.answers(query)
-
-    def requests(self, task: Task, job: Job, draw: int) -> list[AnyRequest]:
-        """Without the context and with it: the query's answers, or the first token.
-
-        Args:
-            task: Renders the prompts.
-            job: Context (PRIVATE) and query.
-            draw: Not used.
-
-        Returns:
-            Two requests, the public one first.
-        """
-        prompts = [task.prompt(context, job.query) for context in ((), job.context)]
-        if answers := task.answers(job.query):
-            return [ScoreLabels(prompt, answers, alone=True) for prompt in prompts]
-        return [NextLogits(prompt, (), self.tokens, alone=True) for prompt in prompts]
-
-    def collect(
-        self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model
-    ) -> list[Aggregate]:
-        """Two scorings for each job, the public one apart; a free answer token by token.
-
-        Args:
-            task: Renders the prompts.
-            jobs: Contexts (PRIVATE) and queries.
-            draws: One number for each job; the tokens of a free answer are drawn from it.
-            model: Answers the requests.
-
-        Returns:
-            Scores without the context and then with it, or the generated text, of each job. Where
-            the call with the context failed, the context says nothing.
-        """
-        scored = [job for job in jobs if task.answers(job.query)]
-        each = [self.requests(task, job, 0) for job in scored]
-        public = iter(answer_total(model, task, scored, [group[:1] for group in each]))
-        private = iter(answer_total(model, task, scored, [group[1:] for group in each]))
-        found: list[Aggregate] = []
-        for job, draw in zip(jobs, draws, strict=True):
-            if answers := task.answers(job.query):
-                scores = finite(np.concatenate([*next(public), *next(private)]))
-                found.append(Vector(tuple(scores.tolist()), answers))
-            else:
-                found.append(self._generate(task, job, draw, model))
-        return found
-
-    def _generate(self, task: Task, job: Job, draw: int, model: Model) -> GeneratedText:
-        rng = np.random.default_rng(draw)
-        prompts = [task.prompt(context, job.query) for context in ((), job.context)]
-        decoder = TokenDecoder(model, prompts)
-        for _ in range(self.tokens):
-            public, private = decoder.logits()
-            log_p = self._log_p(public, private, self._token_beta)
-            decoder.add(int((log_p + rng.gumbel(size=log_p.size)).argmax()))
-            if decoder.ended:
-                break
-        return GeneratedText(decoder.text)
-
-    def _log_p(self, public: Floats, private: Floats, beta: float) -> Floats:
-        """ln p of scores."""
-        prior = log_softmax(public / self.temperature)
-        if is_failed(private):
-            return prior
-        context = log_softmax(private / self.temperature)
-        return fused(context, prior, fusion_lambda(context, prior, self.order, self.order * beta))
-
-    def _probabilities(self, aggregate: Vector) -> Floats:
-        public, private = np.split(np.asarray(aggregate.values), 2)
-        return np.exp(self._log_p(public, private, self.beta))
-
-    def release(
-        self, aggregate: Vector | GeneratedText, draws: int, rng: np.random.Generator
-    ) -> Outputs:
-        """Sampled answers; a generated answer as it is.
-
-        Args:
-            aggregate: Scores or a generated text of one job (PRIVATE).
-            draws: Number of outputs.
-            rng: Source of the choices; not used for a generated answer.
-
-        Returns:
-            `draws` outputs.
-        """
-        if isinstance(aggregate, GeneratedText):
-            return release_unchanged(aggregate, draws)
-        p = self._probabilities(aggregate)
-        return Outputs(np.asarray(rng.choice(p.size, draws, p=p / p.sum()), np.int64))
-
-    def output_distribution(self, aggregate: Vector | GeneratedText) -> CategoricalLaw | None:
-        """Probabilities of the answers.
-
-        Args:
-            aggregate: Scores or a generated text of one job (PRIVATE).
-
-        Returns:
-            The distribution; None for a generated answer.
-        """
-        if isinstance(aggregate, GeneratedText):
-            return None
-        return CategoricalLaw(self._probabilities(aggregate))
+    def _log_p(self, context: Floats, prior: Floats, free: bool) -> Floats:
+        beta = self.token_beta if free and self.token_beta is not None else self.beta
+        with_context = log_softmax(context / self.temperature)
+        without = log_softmax(prior / self.temperature)
+        lam = fusion_lambda(with_context, without, self.order, self.order * beta)
+        return fused(with_context, without, lam)
 
 
 def _beta(order: float, epsilon: float, delta: float) -> float:

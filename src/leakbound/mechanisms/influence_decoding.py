@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
@@ -11,25 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from leakbound._check import at_least, positive
-from leakbound.mechanisms.base import MechanismBase, answer_each
+from leakbound.mechanisms.decoding import PairDecoding
 from leakbound.mechanisms.mixture import bounded_lambda, mixed
-from leakbound.mechanisms.single import release_unchanged
-from leakbound.mechanisms.tokens import TokenDecoder, finite, is_failed
-from leakbound.mechanisms.total_calls import answer_total
-from leakbound.models import Model, NextLogits, ScoreLabels
-from leakbound.privacy import Guarantee, NonPrivate, PureDP, compose, share_down
+from leakbound.privacy import Guarantee, NonPrivate, PureDP, share_down
 from leakbound.tasks import (
-    Access,
-    Aggregate,
-    AnyRequest,
-    CategoricalLaw,
-    GeneratedText,
-    Job,
-    Outputs,
     Query,
-    RequestKinds,
     Task,
-    Vector,
 )
 
 __all__ = ["BoundedCID", "ContextInfluenceDecoding"]
@@ -38,11 +24,9 @@ Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class _Decoding(MechanismBase):
+class _Decoding(PairDecoding):
     """What both share: one choice among answers, or tokens sampled one after the other."""
 
-    access: ClassVar[frozenset[Access]] = frozenset({"black_box"})
-    needs: ClassVar[RequestKinds] = frozenset({ScoreLabels})
     temperature: float = 1.0
     tokens: int = 24
 
@@ -59,127 +43,8 @@ class _Decoding(MechanismBase):
             (vocabulary,) log-probabilities.
         """
 
-    def voters(self, shots: int) -> int:
-        """A single answer.
-
-        Args:
-            shots: Number of examples in the context.
-
-        Returns:
-            1.
-        """
-        return 1
-
-    def noise_in_collect(self, task: Task, query: Query) -> bool:
-        """The tokens of a free answer are drawn while collecting.
-
-        Args:
-            task: The task of the context.
-            query: The query that is answered.
-
-        Returns:
-            True for a free answer.
-        """
-        return not task.answers(query)
-
-    def requests(self, task: Task, job: Job, draw: int) -> list[AnyRequest]:
-        """With the context and without it: the query's answers, or the first token.
-
-        Args:
-            task: Renders the prompts.
-            job: Context (PRIVATE) and query.
-            draw: Not used.
-
-        Returns:
-            Two requests.
-        """
-        prompts = [task.prompt(context, job.query) for context in (job.context, ())]
-        if answers := task.answers(job.query):
-            return [ScoreLabels(prompt, answers, alone=True) for prompt in prompts]
-        return [NextLogits(prompt, (), self.tokens, alone=True) for prompt in prompts]
-
-    def collect(
-        self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model
-    ) -> list[Aggregate]:
-        """Two scorings for each job; a free answer is generated token by token.
-
-        Args:
-            task: Renders the prompts.
-            jobs: Contexts (PRIVATE) and queries.
-            draws: One number for each job; the tokens of a free answer are drawn from it.
-            model: Answers the requests.
-
-        Returns:
-            Scores with the context and then without it, or the generated text, of each job.
-        """
-        scored = [job for job in jobs if task.answers(job.query)]
-        each = [self.requests(task, job, 0) for job in scored]
-        if isinstance(self.guarantee, NonPrivate):
-            replies = iter(answer_each(model, each))
-        else:
-            replies = iter(answer_total(model, task, scored, each))
-        found: list[Aggregate] = []
-        for job, draw in zip(jobs, draws, strict=True):
-            if answers := task.answers(job.query):
-                scores = np.concatenate(_or_prior(*next(replies)))
-                found.append(Vector(tuple(scores.tolist()), answers))
-            else:
-                found.append(self._generate(task, job, draw, model))
-        return found
-
-    def _generate(self, task: Task, job: Job, draw: int, model: Model) -> GeneratedText:
-        rng = np.random.default_rng(draw)
-        prompts = [task.prompt(context, job.query) for context in ((), job.context)]
-        decoder = TokenDecoder(model, prompts)
-        for _ in range(self.tokens):
-            without, with_context = decoder.logits()
-            with_context, without = _or_prior(with_context, without)
-            log_p = self.log_p(with_context, without, self.tokens)
-            decoder.add(int((log_p + rng.gumbel(size=log_p.size)).argmax()))
-            if decoder.ended:
-                break
-        return GeneratedText(decoder.text)
-
-    def _probabilities(self, aggregate: Vector) -> Floats:
-        with_context, without = np.split(np.asarray(aggregate.values), 2)
-        return np.exp(self.log_p(with_context, without))
-
-    def release(
-        self, aggregate: Vector | GeneratedText, draws: int, rng: np.random.Generator
-    ) -> Outputs:
-        """Sampled answers; a generated answer as it is.
-
-        Args:
-            aggregate: Scores or a generated text of one job (PRIVATE).
-            draws: Number of outputs.
-            rng: Source of the choices; not used for a generated answer.
-
-        Returns:
-            `draws` outputs.
-        """
-        if isinstance(aggregate, GeneratedText):
-            return release_unchanged(aggregate, draws)
-        p = self._probabilities(aggregate)
-        return Outputs(np.asarray(rng.choice(p.size, draws, p=p / p.sum()), np.int64))
-
-    def output_distribution(self, aggregate: Vector | GeneratedText) -> CategoricalLaw | None:
-        """Probabilities of the answers.
-
-        Args:
-            aggregate: Scores or a generated text of one job (PRIVATE).
-
-        Returns:
-            The distribution; None for a generated answer.
-        """
-        if isinstance(aggregate, GeneratedText):
-            return None
-        return CategoricalLaw(self._probabilities(aggregate))
-
-
-def _or_prior(context: npt.ArrayLike, prior: npt.ArrayLike) -> tuple[Floats, Floats]:
-    """Both as finite numbers; where the call with the context failed, the context says nothing."""
-    without = finite(prior)
-    return (without if is_failed(context) else finite(context)), without
+    def _log_p(self, context: Floats, prior: Floats, free: bool) -> Floats:
+        return self.log_p(context, prior, self.tokens if free else 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +77,22 @@ class ContextInfluenceDecoding(_Decoding):
     def guarantee(self) -> Guarantee:
         """0-DP at lam = 0; none otherwise."""
         return PureDP(0.0) if self.lam == 0 else NonPrivate()
+
+    @property
+    def _token_guarantee(self) -> Guarantee:
+        return self.guarantee
+
+    def cost(self, task: Task, query: Query) -> Guarantee:
+        """That of one choice: many of no cost, or without a guarantee, are no other.
+
+        Args:
+            task: The task of the context.
+            query: The query that is answered.
+
+        Returns:
+            `guarantee`.
+        """
+        return self.guarantee
 
     def log_p(self, context: Floats, prior: Floats, choices: int = 1) -> Floats:
         """The mixture.
@@ -287,19 +168,9 @@ class BoundedCID(_Decoding):
         """epsilon-DP of one choice among answers."""
         return PureDP(self.epsilon)
 
-    def cost(self, task: Task, query: Query) -> Guarantee:
-        """One choice among answers, or the composition over the tokens of a free answer.
-
-        Args:
-            task: The task of the context.
-            query: The query that is answered.
-
-        Returns:
-            `guarantee`, or a composition of `tokens` parts.
-        """
-        if task.answers(query):
-            return self.guarantee
-        return compose([PureDP(share_down(self.epsilon, self.tokens))] * self.tokens)
+    @property
+    def _token_guarantee(self) -> PureDP:
+        return PureDP(share_down(self.epsilon, self.tokens))
 
     def log_p(self, context: Floats, prior: Floats, choices: int = 1) -> Floats:
         """The bounded mixture.

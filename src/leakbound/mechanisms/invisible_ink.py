@@ -11,30 +11,16 @@ import numpy.typing as npt
 
 from leakbound._check import positive
 from leakbound.errors import UsageError
-from leakbound.mechanisms.base import CalibratedMechanism
+from leakbound.mechanisms.base import PartitionedMechanism
+from leakbound.mechanisms.decoding import Decoding
 from leakbound.mechanisms.exponential import (
     epsilon_per_choice,
     gumbel_choices,
-    softmax_distribution,
 )
-from leakbound.mechanisms.single import release_unchanged
-from leakbound.mechanisms.tokens import TokenDecoder, finite, log_softmax
-from leakbound.mechanisms.total_calls import answer_total
-from leakbound.models import Model, NextLogits, ScoreLabels
-from leakbound.privacy import BoundedRange, Guarantee, Relation, compose
+from leakbound.mechanisms.tokens import finite, log_softmax
+from leakbound.privacy import BoundedRange, Relation
 from leakbound.tasks import (
-    Access,
-    Aggregate,
-    AnyRequest,
-    CategoricalLaw,
     Context,
-    GeneratedText,
-    Job,
-    Outputs,
-    Query,
-    RequestKinds,
-    Task,
-    Vector,
 )
 from leakbound.tasks.partition import places_by_position, split_by_position
 
@@ -44,7 +30,7 @@ Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class InvisibleInk(CalibratedMechanism):
+class InvisibleInk(Decoding, PartitionedMechanism):
     """A choice from softmax(phi/tau), phi = phi_pub + mean_i clip(phi_i - phi_pub, -C, C).
 
     phi_pub are the scores of a prompt without examples, phi_i those of the i-th of B prompts with
@@ -87,8 +73,6 @@ class InvisibleInk(CalibratedMechanism):
     """
 
     name: ClassVar[str] = "invisible_ink"
-    access: ClassVar[frozenset[Access]] = frozenset({"black_box"})
-    needs: ClassVar[RequestKinds] = frozenset({ScoreLabels})
     clip: float
     partitions: int = 10
     temperature: float = 1.0
@@ -152,35 +136,6 @@ class InvisibleInk(CalibratedMechanism):
         moved = 4 if self.relation == "replace_one" else 2
         return BoundedRange(moved * clip / (self.partitions * self.temperature), self.relation)
 
-    @property
-    def _token_clip(self) -> float:
-        return self.clip if self.token_clip is None else self.token_clip
-
-    def cost(self, task: Task, query: Query) -> Guarantee:
-        """One choice among answers, or the composition over the tokens of a free answer.
-
-        Args:
-            task: The task of the context.
-            query: The query that is answered.
-
-        Returns:
-            `guarantee`, or a composition of `tokens` parts.
-        """
-        if task.answers(query):
-            return self.guarantee
-        return compose([self._choice(self._token_clip)] * self.tokens)
-
-    def voters(self, shots: int) -> int:
-        """One difference for each part.
-
-        Args:
-            shots: Number of examples in the context.
-
-        Returns:
-            `partitions`.
-        """
-        return self.partitions
-
     def disjoint_parts(self, shots: int) -> tuple[tuple[int, ...], ...]:
         """The parts.
 
@@ -195,38 +150,6 @@ class InvisibleInk(CalibratedMechanism):
             return ()
         return places_by_position(shots, self.partitions)
 
-    def noise_in_collect(self, task: Task, query: Query) -> bool:
-        """The tokens of a free answer are drawn while collecting.
-
-        Args:
-            task: The task of the context.
-            query: The query that is answered.
-
-        Returns:
-            True for a free answer.
-        """
-        return not task.answers(query)
-
-    def requests(self, task: Task, job: Job, draw: int) -> list[AnyRequest]:
-        """The public prompt, then one for each part: all answers, or the first token.
-
-        Args:
-            task: Renders the prompts.
-            job: Context (PRIVATE) and query.
-            draw: Not used.
-
-        Returns:
-            B + 1 requests.
-
-        Raises:
-            UsageError: If a part would be empty; under add_remove, if there are more examples than
-                parts.
-        """
-        prompts = [task.prompt(part, job.query) for part in ((), *self._parts(job.context))]
-        if answers := task.answers(job.query):
-            return [ScoreLabels(prompt, answers, alone=True) for prompt in prompts]
-        return [NextLogits(prompt, (), self.tokens, alone=True) for prompt in prompts]
-
     def _parts(self, context: Context) -> list[Context]:
         """By position; under add_remove one example each, and empty ones for those that lack."""
         if self.relation == "replace_one":
@@ -239,86 +162,33 @@ class InvisibleInk(CalibratedMechanism):
             )
         return [(row,) for row in context] + [()] * (self.partitions - len(context))
 
-    def collect(
-        self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model
-    ) -> list[Aggregate]:
-        """B + 1 scorings for each job, the public one apart; a free answer token by token.
+    @property
+    def _token_clip(self) -> float:
+        return self.clip if self.token_clip is None else self.token_clip
 
-        Args:
-            task: Renders the prompts.
-            jobs: Contexts (PRIVATE) and queries.
-            draws: One number for each job; the noise of a free answer comes from it.
-            model: Answers the requests.
+    @property
+    def _token_guarantee(self) -> BoundedRange:
+        return self._choice(self._token_clip)
 
-        Returns:
-            phi_pub and all phi_i of each job, or the generated text.
-        """
-        scored = [job for job in jobs if task.answers(job.query)]
-        each = [self.requests(task, job, 0) for job in scored]
-        public = iter(answer_total(model, task, scored, [group[:1] for group in each]))
-        private = iter(answer_total(model, task, scored, [group[1:] for group in each]))
-        found: list[Aggregate] = []
-        for job, draw in zip(jobs, draws, strict=True):
-            if answers := task.answers(job.query):
-                scores = finite(np.stack([*next(public), *next(private)]))
-                found.append(Vector(tuple(scores.ravel().tolist()), answers))
-            else:
-                found.append(self._generate(task, job, draw, model))
-        return found
+    def _kept(self, scores: Sequence[npt.ArrayLike], size: int) -> Floats:
+        """phi_pub and all phi_i."""
+        return finite(np.stack(scores))
 
-    def _generate(self, task: Task, job: Job, draw: int, model: Model) -> GeneratedText:
-        rng, clip = np.random.default_rng(draw), self._token_clip
-        prompts = [task.prompt(part, job.query) for part in ((), *self._parts(job.context))]
-        decoder = TokenDecoder(model, prompts)
-        for _ in range(self.tokens):
-            rows = np.stack(decoder.logits())
-            tokens = near_top(rows[0], self.candidates, 2 * clip / self.partitions)
-            exponents = self._exponents(rows[:, tokens], clip)
-            decoder.add(int(tokens[gumbel_choices(exponents, 1, rng)[0]]))
-            if decoder.ended:
-                break
-        return GeneratedText(decoder.text)
+    def _exponents(self, values: Floats) -> Floats:
+        return self._utility(values.reshape(self.partitions + 1, -1), self.clip)
 
-    def _exponents(self, rows: Floats, clip: float) -> Floats:
+    def _token(self, rows: list[Floats], rng: np.random.Generator) -> int:
+        near = 2 * self._token_clip / self.partitions
+        tokens = near_top(rows[0], self.candidates, near)
+        utility = self._utility(np.stack(rows)[:, tokens], self._token_clip)
+        return int(tokens[gumbel_choices(utility, 1, rng)[0]])
+
+    def _utility(self, rows: Floats, clip: float) -> Floats:
         """phi/tau of (B + 1, choices) scores, the public ones first."""
         moved = rows[1:] - rows[0]
         moved = np.clip(moved - np.median(moved, axis=1, keepdims=True), -clip, clip)
         return np.asarray((log_softmax(rows[0]) + moved.sum(0) / self.partitions)
                           / self.temperature)  # fmt: skip
-
-    def _of(self, aggregate: Vector) -> Floats:
-        rows = np.asarray(aggregate.values).reshape(self.partitions + 1, -1)
-        return self._exponents(rows, self.clip)
-
-    def release(
-        self, aggregate: Vector | GeneratedText, draws: int, rng: np.random.Generator
-    ) -> Outputs:
-        """Answers drawn from the exponential mechanism; a generated answer as it is.
-
-        Args:
-            aggregate: Scores or a generated text of one job (PRIVATE).
-            draws: Number of outputs.
-            rng: Source of the noise; not used for a generated answer.
-
-        Returns:
-            `draws` outputs.
-        """
-        if isinstance(aggregate, GeneratedText):
-            return release_unchanged(aggregate, draws)
-        return Outputs(gumbel_choices(self._of(aggregate), draws, rng))
-
-    def output_distribution(self, aggregate: Vector | GeneratedText) -> CategoricalLaw | None:
-        """Probabilities of the answers.
-
-        Args:
-            aggregate: Scores or a generated text of one job (PRIVATE).
-
-        Returns:
-            softmax(phi/tau); None for a generated answer.
-        """
-        if isinstance(aggregate, GeneratedText):
-            return None
-        return softmax_distribution(self._of(aggregate))
 
 
 def near_top(logits: Floats, count: int, below: float) -> npt.NDArray[np.int64]:

@@ -12,30 +12,16 @@ import numpy.typing as npt
 from leakbound._check import positive
 from leakbound.errors import UsageError
 from leakbound.mechanisms.base import CalibratedMechanism
+from leakbound.mechanisms.decoding import Decoding
 from leakbound.mechanisms.exponential import (
     clipped_log_probabilities,
     epsilon_per_choice,
     gumbel_choices,
-    softmax_distribution,
 )
-from leakbound.mechanisms.single import release_unchanged
-from leakbound.mechanisms.tokens import TokenDecoder, public_tokens
-from leakbound.mechanisms.total_calls import answer_total
-from leakbound.models import Model, NextLogits, ScoreLabels
-from leakbound.privacy import BoundedRange, Guarantee, Relation, compose, share_down
+from leakbound.mechanisms.tokens import public_tokens
+from leakbound.privacy import BoundedRange, Relation, share_down
 from leakbound.tasks import (
-    Access,
-    Aggregate,
-    AnyRequest,
-    CategoricalLaw,
     Context,
-    GeneratedText,
-    Job,
-    Outputs,
-    Query,
-    RequestKinds,
-    Task,
-    Vector,
     present,
 )
 from leakbound.tasks.partition import places_by_position, split_by_position
@@ -47,7 +33,7 @@ ExpertCalibration = Literal["replace_one", "add_remove", "paper"]
 
 
 @dataclass(frozen=True, slots=True)
-class ProductOfExperts(CalibratedMechanism):
+class ProductOfExperts(Decoding, CalibratedMechanism):
     """P(y) proportional to exp(lambda U(y)), U(y) = sum over experts of clip(ln p_j(y), -C, 0).
 
     An expert is a group of examples. Candidates y are the query's answers, with p_j normalised over
@@ -86,8 +72,7 @@ class ProductOfExperts(CalibratedMechanism):
     """
 
     name: ClassVar[str] = "product_of_experts"
-    access: ClassVar[frozenset[Access]] = frozenset({"black_box"})
-    needs: ClassVar[RequestKinds] = frozenset({ScoreLabels})
+    scores_prior: ClassVar[bool] = False
     epsilon: float
     group_size: int = 1
     clip: float = 2.0
@@ -161,26 +146,6 @@ class ProductOfExperts(CalibratedMechanism):
         relation: Relation = "add_remove" if self.calibration == "add_remove" else "replace_one"
         return BoundedRange(epsilon * (2 if self.calibration == "paper" else 1), relation)
 
-    def cost(self, task: Task, query: Query) -> Guarantee:
-        """One choice among answers, or the composition over the tokens of a free answer.
-
-        Args:
-            task: The task of the context.
-            query: The query that is answered.
-
-        Returns:
-            `guarantee`, or a composition of `tokens` parts.
-
-        Examples:
-            >>> mechanism = ProductOfExperts.calibrated(2.0, 1e-5)
-            >>> free = mechanism.cost(Task("reply"), Query("Summarise."))
-            >>> round(free.epsilon(1e-5), 6), round(free.epsilon(0.0), 3)
-            (2.0, 2.632)
-        """
-        if task.answers(query):
-            return self.guarantee
-        return compose([self._choice(self._each)] * self.tokens)
-
     def voters(self, shots: int) -> int:
         """One score vector for each expert.
 
@@ -203,35 +168,7 @@ class ProductOfExperts(CalibratedMechanism):
         """
         return places_by_position(shots, self.voters(shots))
 
-    def noise_in_collect(self, task: Task, query: Query) -> bool:
-        """The tokens of a free answer are drawn while collecting.
-
-        Args:
-            task: The task of the context.
-            query: The query that is answered.
-
-        Returns:
-            True for a free answer.
-        """
-        return not task.answers(query)
-
-    def requests(self, task: Task, job: Job, draw: int) -> list[AnyRequest]:
-        """One scoring of all answers for each expert; for a free answer, the first tokens.
-
-        Args:
-            task: Renders the prompts.
-            job: Context (PRIVATE) and query.
-            draw: Not used.
-
-        Returns:
-            One request for each expert.
-        """
-        prompts = [task.prompt(part, job.query) for part in self._experts(job.context)]
-        if answers := task.answers(job.query):
-            return [ScoreLabels(prompt, answers, alone=True) for prompt in prompts]
-        return [NextLogits(prompt, (), self.tokens, alone=True) for prompt in prompts]
-
-    def _experts(self, context: Context) -> list[Context]:
+    def _parts(self, context: Context) -> list[Context]:
         """Groups by position: an example's group does not depend on the other examples."""
         if self.calibration == "add_remove":  # an empty slot has no expert, like a missing example
             return [(row,) for row in present(context)]
@@ -242,73 +179,18 @@ class ProductOfExperts(CalibratedMechanism):
         rows = np.stack(scores) if len(scores) else np.empty((0, size))
         return np.asarray(clipped_log_probabilities(rows, self.clip).sum(0))
 
-    def collect(
-        self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model
-    ) -> list[Aggregate]:
-        """J scorings for each job in one batch; a free answer is generated token by token.
+    @property
+    def _token_guarantee(self) -> BoundedRange:
+        return self._choice(self._each)
 
-        Args:
-            task: Renders the prompts.
-            jobs: Contexts (PRIVATE) and queries.
-            draws: One number for each job; the noise of a free answer comes from it.
-            model: Answers the requests.
+    def _kept(self, scores: Sequence[npt.ArrayLike], size: int) -> Floats:
+        return self._total(scores, size)
 
-        Returns:
-            U of each job, or the generated text.
-        """
-        scored = [job for job in jobs if task.answers(job.query)]
-        each = [self.requests(task, job, 0) for job in scored]
-        replies = iter(answer_total(model, task, scored, each))
-        found: list[Aggregate] = []
-        for job, draw in zip(jobs, draws, strict=True):
-            if answers := task.answers(job.query):
-                total = self._total(next(replies), len(answers))
-                found.append(Vector(tuple(total.tolist()), answers))
-            else:
-                found.append(self._generate(task, job, draw, model))
-        return found
+    def _exponents(self, values: Floats) -> Floats:
+        return self.rate * values
 
-    def _generate(self, task: Task, job: Job, draw: int, model: Model) -> GeneratedText:
-        rng = np.random.default_rng(draw)
-        decoder = TokenDecoder(
-            model,
-            [task.prompt(part, job.query) for part in ((), *self._experts(job.context))],
-        )
-        for _ in range(self.tokens):
-            public, *private = decoder.logits()
-            tokens = public_tokens(public, self.candidates)
-            total = self._total([row[tokens] for row in private], len(tokens))
-            decoder.add(int(tokens[gumbel_choices(self._rate(self._each) * total, 1, rng)[0]]))
-            if decoder.ended:
-                break
-        return GeneratedText(decoder.text)
-
-    def release(
-        self, aggregate: Vector | GeneratedText, draws: int, rng: np.random.Generator
-    ) -> Outputs:
-        """Answers drawn from the exponential mechanism; a generated answer as it is.
-
-        Args:
-            aggregate: U or a generated text of one job (PRIVATE).
-            draws: Number of outputs.
-            rng: Source of the noise; not used for a generated answer.
-
-        Returns:
-            `draws` outputs.
-        """
-        if isinstance(aggregate, GeneratedText):
-            return release_unchanged(aggregate, draws)
-        return Outputs(gumbel_choices(self.rate * np.asarray(aggregate.values), draws, rng))
-
-    def output_distribution(self, aggregate: Vector | GeneratedText) -> CategoricalLaw | None:
-        """Probabilities of the answers.
-
-        Args:
-            aggregate: U or a generated text of one job (PRIVATE).
-
-        Returns:
-            softmax(lambda U); None for a generated answer.
-        """
-        if isinstance(aggregate, GeneratedText):
-            return None
-        return softmax_distribution(self.rate * np.asarray(aggregate.values))
+    def _token(self, rows: list[Floats], rng: np.random.Generator) -> int:
+        public, *private = rows
+        tokens = public_tokens(public, self.candidates)
+        total = self._total([row[tokens] for row in private], len(tokens))
+        return int(tokens[gumbel_choices(self._rate(self._each) * total, 1, rng)[0]])

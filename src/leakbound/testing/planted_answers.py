@@ -202,14 +202,12 @@ class LengthInBaseline(BoundedCID):
     """The prompt without the private part is as long as the one with it."""
 
     def requests(self, task: Task, job: Job, draw: int) -> list[AnyRequest]:
-        """The second prompt has blanks in the place of the examples."""
-        found = BoundedCID.requests(self, task, job, draw)
-        sizes = [len(str(one.prompt)) for one in found]  # type: ignore[attr-defined]
-        last = found[-1]
-        if isinstance(last, ScoreLabels):
-            blank = " " * (max(sizes) - sizes[-1])
-            return [*found[:-1], replace(last, prompt=f"{last.prompt}{blank}")]
-        return found
+        """The first prompt has blanks in the place of the examples."""
+        first, *others = BoundedCID.requests(self, task, job, draw)
+        if isinstance(first, ScoreLabels):
+            blank = " " * max(len(str(one.prompt)) - len(str(first.prompt)) for one in others)  # type: ignore[attr-defined]
+            return [replace(first, prompt=f"{first.prompt}{blank}"), *others]
+        return [first, *others]
 
 
 def _votes(kind: Callable[..., Any], epsilon: float = 1.0, **options: Any) -> Callable[[], Any]:
