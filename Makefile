@@ -44,8 +44,9 @@ layers:
 laws:
 	$(BIN)/pytest -q tests/laws
 
+# A third worker fills the times in which others wait for servers and browsers.
 test: install
-	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 3 --dist loadfile
 
 # Tests marked `hosts`: clusters and servers of others, and in an environment of its own without torch LiteLLM, which needs
 # another release of the official client than `make test`, and a PostgreSQL server (Debian's package postgresql; the tests say so and

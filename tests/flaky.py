@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from xml.etree import ElementTree
 
-PYTEST = (sys.executable, "-m", "pytest", "-q", "-n", "2", "--dist", "loadfile", "-p", "randomly")
+PYTEST = (sys.executable, "-m", "pytest", "-q", "-n", "3", "--dist", "loadfile", "-p", "randomly")
 BUSY = "while True: pass"
 
 

@@ -19,7 +19,7 @@ from loopback.running import running
 from loopback.speaking import speaking
 
 SPEC = {"mechanism": "embedding_mean", "query": "repeat", "canary": "natural", "pairs": 2,
-        "shots": 4, "mechanism.partitions": 2, "simulations": 100,
+        "shots": 4, "mechanism.partitions": 2, "mechanism.candidates": 3, "simulations": 100,
         "insertion": "replace"}  # fmt: skip
 
 

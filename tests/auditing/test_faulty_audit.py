@@ -1,4 +1,4 @@
-"""An audit of 2,000 trials behind a server that spoils a fifth of its replies:
+"""An audit of 600 trials behind a server that spoils a fifth of its replies:
 
 the record of the same audit without a fault.
 """
@@ -28,9 +28,9 @@ from starlette.routing import Route
 SPEC = make_spec(
     {
         "mechanism": "few_shot",
-        "pairs": 1000,
+        "pairs": 300,
         "shots": 4,
-        "batch_pairs": 100,
+        "batch_pairs": 50,
         "simulations": 1000,
         "model": "openai/leaky",
     }
@@ -57,7 +57,7 @@ def answering(model: Scripted) -> Starlette:
     return Starlette(routes=[Route("/v1/completions", completions, methods=["POST"])])
 
 
-def test_two_thousand_trials(
+def test_hundreds_of_trials(
     rows: Context, leaky: Scripted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LEAKBOUND_API_KEY", "sk-1")
