@@ -75,13 +75,13 @@ def running(app: Any, timeout: float = 10.0, **options: Any) -> Iterator[str]:
     """The application behind a real server on a free port of this machine; gives its address."""
     import uvicorn
 
-    from leakbound.serving.http.server import TimedProtocol
+    from leakbound.serving.http.server import TimedProtocol, run_server
 
     protocol = type("Protocol", (TimedProtocol,), {"timeout": timeout, "grace": min(timeout, 2.0)})
     config = uvicorn.Config(app, port=0, http=protocol, ws="none", log_level="error",
                             lifespan="off", **options)  # fmt: skip
     server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run)
+    thread = threading.Thread(target=run_server, args=(server, timeout))
     thread.start()
     try:
         while not server.started and thread.is_alive():

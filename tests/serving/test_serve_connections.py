@@ -96,6 +96,27 @@ def test_answers_over_tls(tmp_path: Path) -> None:
     assert served.state.answers == 1
 
 
+@pytest.mark.parametrize("greeted", [False, True])
+def test_tls_connections_begin_and_end_in_time(tmp_path: Path, greeted: bool) -> None:
+    """A client that says nothing held its connection for 60 seconds in the handshake; one that did
+    not say goodbye, for 30: the sockets here would time out.
+    """
+    cert, key = certificate(tmp_path)
+    options: dict[str, Any] = {"ssl_certfile": cert, "ssl_keyfile": key}
+    trusted = ssl.create_default_context(cafile=str(cert))
+    with running(application(private(tmp_path)), timeout=0.5, **options) as url:
+        port = int(url.rpartition(":")[2])
+        with socket.create_connection(("127.0.0.1", port), timeout=LONG / 2) as connection:
+            if not greeted:
+                assert connection.recv(1) == b""
+                return
+            raw = connection.dup()
+            raw.settimeout(LONG / 2)
+            with trusted.wrap_socket(connection, server_hostname="127.0.0.1"), raw:
+                while raw.recv(4096):
+                    pass
+
+
 def test_files_that_are_no_certificate_and_key_are_refused(tmp_path: Path) -> None:
     from leakbound.serving.http.server import Listener
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -15,10 +17,10 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from leakbound.errors import UsageError
 
-__all__ = ["Listener", "listen"]
+__all__ = ["Listener", "listen", "run_server"]
 
 CONNECTIONS = 256  # far above the clients of a service that answers one at a time
-GRACE = 2.0  # seconds to send a refusal, or to take in the rest of a refused body
+GRACE = 2.0  # seconds to send a refusal, to take in the rest of a refused body, or to end TLS
 KEEP_ALIVE = 5  # seconds that a connection may idle between two requests
 
 
@@ -31,7 +33,7 @@ class Listener:
         port: Port; 0 takes a free one.
         certificate: File of the TLS certificate chain (PEM); None for plain HTTP.
         key: File of its private key (PEM).
-        timeout: Seconds for the headers of a request, and for its body.
+        timeout: Seconds for the TLS handshake, for the headers of a request, and for its body.
 
     Raises:
         UsageError: If there is only one of certificate and key, or they cannot be used.
@@ -131,6 +133,48 @@ class TimedProtocol(H11Protocol):
             self.transport.close()
 
 
+class ServiceLoop(asyncio.SelectorEventLoop):
+    """An event loop whose TLS connections begin and end in time; asyncio allows 60 and 30 seconds.
+
+    Args:
+        timeout: Seconds for a handshake.
+    """
+
+    def __init__(self, timeout: float) -> None:
+        super().__init__()
+        self._timeout = timeout
+
+    async def create_server(  # type: ignore[override]
+        self, *args: object, ssl: ssl.SSLContext | None = None, **options: object
+    ) -> asyncio.Server:
+        """Listen.
+
+        Args:
+            *args: As in asyncio.
+            ssl: The TLS context; None for plain connections.
+            **options: As in asyncio.
+
+        Returns:
+            The server.
+        """
+        if ssl is not None:
+            options |= {"ssl_handshake_timeout": self._timeout, "ssl_shutdown_timeout": GRACE}
+        made: asyncio.Server
+        made = await super().create_server(*args, ssl=ssl, **options)  # type: ignore[call-overload]
+        return made
+
+
+def run_server(server: uvicorn.Server, timeout: float) -> None:
+    """Run a server until it is stopped.
+
+    Args:
+        server: A server that is configured.
+        timeout: Seconds for a TLS handshake.
+    """
+    with asyncio.Runner(loop_factory=partial(ServiceLoop, timeout)) as runner:
+        runner.run(server.serve())
+
+
 def listen(app: Starlette, listener: Listener) -> None:
     """Serve until interrupted.
 
@@ -142,15 +186,16 @@ def listen(app: Starlette, listener: Listener) -> None:
         UsageError: If the address cannot be used.
     """
     protocol = type("ServiceProtocol", (TimedProtocol,), {"timeout": listener.timeout})
-    try:
-        uvicorn.run(
-            app, host=listener.host, port=listener.port, http=protocol, ws="none",
-            server_header=False, proxy_headers=False, limit_concurrency=CONNECTIONS,
-            timeout_keep_alive=KEEP_ALIVE, ssl_certfile=listener.certificate,
-            ssl_keyfile=listener.key,
-        )  # fmt: skip
-    except SystemExit:
+    server = uvicorn.Server(uvicorn.Config(
+        app, host=listener.host, port=listener.port, http=protocol, ws="none",
+        server_header=False, proxy_headers=False, limit_concurrency=CONNECTIONS,
+        timeout_keep_alive=KEEP_ALIVE, ssl_certfile=listener.certificate,
+        ssl_keyfile=listener.key,
+    ))  # fmt: skip
+    with suppress(KeyboardInterrupt, SystemExit):  # uvicorn ends so where it cannot listen
+        run_server(server, listener.timeout)
+    if not server.started:
         raise UsageError(
             f"the server cannot listen on {listener.host}, port {listener.port}; choose another "
             "--port or --host (--port 0 takes a free one)."
-        ) from None
+        )
