@@ -10,7 +10,14 @@ from typing import Any
 import pytest
 from contrast import contrast
 
-from leakbound.attribution import Case, InfluenceRecord, InfluenceSettings, attribute
+from leakbound.attribution import (
+    Case,
+    InfluenceRecord,
+    InfluenceSettings,
+    attribute,
+    case_of_documents,
+    limit_shares,
+)
 from leakbound.models import Model
 from leakbound.report.influence.page import influence_page
 
@@ -110,3 +117,71 @@ def test_in_a_browser(browser: Any, record: InfluenceRecord, tmp_path: Path, sch
     kept = Path(os.environ.get("LEAKBOUND_ARTIFACTS", tmp_path))
     kept.mkdir(parents=True, exist_ok=True)
     browser.save_screenshot(str(kept / f"influence-{scheme}.png"))
+
+
+DOCUMENTS = (
+    ("weather.md", "The morning was grey, and the market opened late. It rained."),
+    ("staff.md", "A small dog slept. The door code of Marta is 48213. The bridge is old."),
+    ("garden.md", "Our neighbour painted the garden gate in spring."),
+)
+
+
+@pytest.fixture(scope="module")
+def by_unit(pocket: Model) -> InfluenceRecord:
+    case = case_of_documents(DOCUMENTS, QUERY, "48213")
+    settings = InfluenceSettings(
+        ngrams=(8,), by=("document", "sentence"), top_documents=1, entropy=True
+    )
+    return limit_shares(attribute([case], pocket, settings), 0.5)
+
+
+def test_maps_by_document_and_sentence(by_unit: InfluenceRecord) -> None:
+    text = influence_page(by_unit)
+    headings = re.findall(r"<h3>(.*?)</h3>", text)
+    assert headings == ["Documents", "Sentences", "Spans of 8 tokens"]
+    assert "staff.md, sentence 2, tokens" in text
+    assert text.count('data-source="staff.md"') == 1
+    assert "3 units of 2 other documents were not measured" in text
+    assert text.count('not measured"') >= 2  # pieces of closed documents
+    assert "A part can have more influence than the whole: staff.md has" in text
+    assert "Influence over entropy" in text
+    assert re.search(r"Limit on shares is exceeded.</strong> The share of &#39;staff.md", text)
+    hidden = influence_page(by_unit.redacted())
+    assert "staff" not in hidden
+    assert "sentence 2" in hidden
+
+
+def test_a_planted_fact_is_found_by_name_on_a_phone(
+    browser: Any, by_unit: InfluenceRecord, tmp_path: Path
+) -> None:
+    from selenium.webdriver import Keys
+
+    file = tmp_path / "influence.html"
+    file.write_text(influence_page(by_unit))
+    phone = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
+    browser.get(file.as_uri())
+    size = "return [document.documentElement.scrollWidth, window.innerWidth]"
+    assert browser.execute_script(size) == [390, 390]
+    for selector in (".map", ".heat", "output", ".note"):
+        box = browser.find_element("css selector", selector).rect
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= 390
+    small = "return parseFloat(getComputedStyle(document.querySelector('.heat')).fontSize)"
+    assert browser.execute_script(small) >= 15
+
+    find = browser.find_element("id", "find")
+    find.send_keys("staff.md, sentence 2", Keys.ENTER)
+    piece = browser.switch_to.active_element
+    assert piece.text.strip() == "The door code of Marta is 48213."
+    assert "top" in piece.get_attribute("class")
+    readout = browser.find_elements("css selector", ".map output")[1].text
+    assert re.match(r"The door code .*: staff.md, sentence 2, tokens .*, influence 1\d\.", readout)
+    closed = browser.find_elements("css selector", ".map")[1].find_elements("class name", "piece")
+    browser.execute_script("arguments[0].focus()", closed[-1])
+    readout = browser.find_elements("css selector", ".map output")[1].text
+    assert readout.endswith("not measured")
+    button = browser.find_elements("css selector", ".map")[1].find_elements("tag name", "button")
+    browser.execute_script("arguments[0].click()", button[1])
+    assert "on response token 1" in piece.get_attribute("aria-label")
+    assert not [e for e in browser.get_log("browser") if e["level"] == "SEVERE"]

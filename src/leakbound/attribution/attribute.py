@@ -44,6 +44,7 @@ from leakbound.attribution.units import find_units
 from leakbound.errors import TargetError, UsageError, unknown_name
 from leakbound.mechanisms.tokens import find_tokenizer, finite
 from leakbound.models import Model, NextLogits
+from leakbound.models.wrappers import computation_of
 
 __all__ = [
     "CaseRunner",
@@ -201,7 +202,9 @@ def attribute(
         attributions=attributions,
         expected=expected(attributions),
         notes=NOTES if settings.bounded is None else (*NOTES, *BOUNDED_NOTES),
-        provenance=provenance(model=model.name, fingerprint=model.fingerprint),
+        provenance=provenance(
+            model=model.name, fingerprint=model.fingerprint, **computation_of(model)
+        ),
     )
 
 

@@ -17,7 +17,7 @@ CsvCell = str | int | float
 COLUMNS = (
     "context", "lambda", "temperature", "n", "span", "first_token", "end_token", "first_character",
     "end_character", "span_text", "response_token", "response_token_text", "signed", "absolute",
-    "token_lambda",
+    "token_lambda", "unit", "name", "method",
 )  # fmt: skip
 
 
@@ -53,18 +53,20 @@ def lines(record: InfluenceRecord) -> Iterator[tuple[CsvCell, ...]]:
             lams = reading.lams or (reading.lam,) * len(reading.tokens)
             start = (number, reading.lam, reading.temperature)
             for grid in reading.grids:
-                for head, row in _rows(one, grid):
+                for head, row, name in _rows(one, grid):
+                    tail = (grid.unit, name, grid.method)
                     cells = enumerate(zip(reading.tokens, row, lams, strict=True))
                     for t, (piece, value, lam) in cells:
-                        yield (*start, *head, t, piece, value, abs(value), lam)
+                        yield (*start, *head, t, piece, value, abs(value), lam, *tail)
 
 
 def _rows(
     one: Attribution, grid: SpanGrid
-) -> Iterator[tuple[tuple[CsvCell, ...], tuple[float, ...]]]:
+) -> Iterator[tuple[tuple[CsvCell, ...], tuple[float, ...], str]]:
     for at, (span, row) in enumerate(zip(grid.spans, grid.signed, strict=True)):
-        first, end = (one.bounds[i] for i in span)
-        yield (grid.n, at, *span, first, end, one.words(span)), row
+        first, end = grid.characters[at] if grid.unit else (one.bounds[i] for i in span)
+        text = one.context[first:end]
+        yield (grid.n, at, *span, first, end, text), row, grid.names[at] if grid.unit else ""
 
 
 def _safe(cell: CsvCell) -> CsvCell:
@@ -79,7 +81,7 @@ def npz_bytes(record: InfluenceRecord) -> bytes:
 
     Returns:
         The bytes of an .npz file. Names are context/reading/what: token ids, ln p, and for each n
-        the spans (spans, 2) and signed values (spans, tokens).
+        and each kind of unit the spans (spans, 2), signed values (spans, tokens) and errors.
     """
     arrays: dict[str, npt.NDArray[np.generic]] = {}
     for number, one in enumerate(record.attributions):
@@ -90,8 +92,11 @@ def npz_bytes(record: InfluenceRecord) -> bytes:
             for key in ("token_ids", "log_p", "prior_log_p", "pmi", "lams"):
                 arrays[f"{name}/{key}"] = np.asarray(getattr(reading, key))
             for grid in reading.grids:
-                arrays[f"{name}/n{grid.n}/spans"] = np.asarray(grid.spans)
-                arrays[f"{name}/n{grid.n}/signed"] = np.asarray(grid.signed)
+                what = f"n{grid.n}" if not grid.unit else grid.unit.replace(":", "")
+                arrays[f"{name}/{what}/spans"] = np.asarray(grid.spans)
+                arrays[f"{name}/{what}/signed"] = np.asarray(grid.signed)
+                if grid.errors:
+                    arrays[f"{name}/{what}/errors"] = np.asarray(grid.errors)
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
     return buffer.getvalue()

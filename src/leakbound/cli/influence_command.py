@@ -15,7 +15,9 @@ from leakbound.attribution import (
     Finished,
     InfluenceRecord,
     InfluenceSettings,
+    case_of_documents,
     csv_text,
+    limit_shares,
     npz_bytes,
     read_cases,
 )
@@ -30,6 +32,8 @@ from leakbound.cli.influence_options import (
     numbers,
     sampling,
     stopping,
+    unit_options,
+    unit_settings,
 )
 from leakbound.cli.local_options import local_options
 from leakbound.cli.options import SETTINGS
@@ -41,6 +45,8 @@ from leakbound.report.influence.terminal import influence_summary, print_heat
 from leakbound.scaling import Cluster, rooted, spread
 
 __all__ = ["command"]
+
+EXIT = {"violation": 1, "inconclusive": 3}  # the first that any model has is the answer
 
 
 @click.command(context_settings=SETTINGS)
@@ -54,23 +60,19 @@ __all__ = ["command"]
 )
 @click.option(
     "--context",
-    "file",
+    "files",
     type=click.Path(path_type=Path),
-    default=None,
-    help="text file with the context, or a .jsonl or .csv file with a context, query and response "
-    "a row (the last two optional)",
+    multiple=True,
+    help="text file with the context (several: a named document each), or a .jsonl or .csv file "
+    "with a context, query and response a row (the last two optional), or with a question, chunks "
+    "and an answer",
 )
 @click.option("--text", default=None, help="the context itself, in place of --context")
 @click.option("--query", default="", help="what is asked about the context")
 @click.option(
     "--response", default=None, help="the response to attribute [default: sampled for each --lam]"
 )
-@click.option(
-    "--ngram",
-    default="1,8",
-    show_default=True,
-    help="span sizes in tokens; the whole context is always added",
-)
+@unit_options
 @click.option(
     "--stride",
     type=click.IntRange(1),
@@ -106,7 +108,7 @@ __all__ = ["command"]
 )
 def command(
     models: tuple[str, ...],
-    file: Path | None,
+    files: tuple[Path, ...],
     text: str | None,
     query: str,
     response: str | None,
@@ -124,9 +126,12 @@ def command(
     Writes influence.html, .json, .csv and .npz, readable by their owner only: they hold the context
     (see --redact). Several models share one page, and each has a folder for the rest. An
     interrupted run over many contexts keeps those that are finished.
+
+    With --max-share, ends with 0 (no source has a larger share of the influence on an answer), 1
+    (one has) or 3 (that cannot be said).
     """
-    settings = _settings(flags)
-    cases = _cases(file, text, query, response)
+    cases = _cases(files, text, query, response)
+    settings = _settings(flags, any(case.sources for case in cases))
     names, cluster = addresses(models), cluster_of(ray, workers)
     with stopping(out):
         done = [
@@ -141,18 +146,44 @@ def command(
             )
             for name, home in _homes(names, out).items()
         ]
+        if flags["max_share"] is not None:
+            done = [(_limited(record, cases, flags, redact), kept) for record, kept in done]
         _write([record for record, _ in done], list(_homes(names, out).values()), out)
     for record, finished in done:
         finished.drop()
         print_heat(record)
         say(influence_summary(record))
     click.echo(f"Report: {out / 'influence.html'}")
-    return 0
+    limits = [record.share_limit for record, _ in done if record.share_limit is not None]
+    for limit in limits:
+        say(f"{limit.outcome.upper()}: {limit.sentence}")
+    outcomes = {limit.outcome for limit in limits}
+    return next((code for outcome, code in EXIT.items() if outcome in outcomes), 0)
 
 
-def _settings(flags: dict[str, Any]) -> InfluenceSettings:
+def _limited(
+    record: InfluenceRecord, cases: list[Case], flags: dict[str, Any], redact: bool
+) -> InfluenceRecord:
+    """The record with the outcome of --max-share; a redacted one names no source."""
+    source = flags["source"]
+    names = [_number(case, source) for case in cases] if redact and source is not None else []
+    found = limit_shares(record, flags["max_share"], source, names)
+    limit = found.share_limit
+    if not redact or limit is None or source is None:
+        return found
+    hidden = limit.model_copy(update={"source": limit.name})
+    return found.model_copy(update={"share_limit": hidden})
+
+
+def _number(case: Case, source: str) -> str:
+    """The name of a source in a redacted record; that of none if the case does not have it."""
+    names = list(dict.fromkeys(name for name, _, _ in case.sources))
+    return f"document {names.index(source) + 1}" if source in names else source
+
+
+def _settings(flags: dict[str, Any], has_sources: bool) -> InfluenceSettings:
     return InfluenceSettings(
-        ngrams=numbers("--ngram", flags["ngram"], int),
+        **unit_settings(flags, has_sources),
         stride=flags["stride"],
         lams=numbers("--lam", flags["lam"], float),
         bounded=flags["bounded"],
@@ -161,13 +192,19 @@ def _settings(flags: dict[str, Any]) -> InfluenceSettings:
     )
 
 
-def _cases(file: Path | None, text: str | None, query: str, response: str | None) -> list[Case]:
-    if text is None and file is not None:
-        return read_cases(file, query, response)
-    if text is not None and file is None:
+def _cases(
+    files: tuple[Path, ...], text: str | None, query: str, response: str | None
+) -> list[Case]:
+    if text is None and len(files) == 1:
+        return read_cases(files[0], query, response)
+    if text is None and files and not any(file.suffix in (".jsonl", ".csv") for file in files):
+        texts = [(file.name, read_cases(file)[0].context) for file in files]
+        return [case_of_documents(texts, query, response)]
+    if text is not None and not files:
         return [Case(text, query, response)]
     raise UsageError(
-        "give the context once: --context FILE (text, or .jsonl or .csv with many) or --text TEXT."
+        "give the context once: --context FILE (text, more than once for several documents; or one "
+        ".jsonl or .csv with many) or --text TEXT."
     )
 
 

@@ -21,12 +21,17 @@ from leakbound.attribution import (
     InfluenceSettings,
     attribute,
 )
+from leakbound.attribution.ablation_sets import METHODS
 from leakbound.attribution.attribute import CaseRunner
 from leakbound.attribution.spans import TEMPLATE
+from leakbound.attribution.units import DOCUMENT
 from leakbound.errors import Interrupted, LeakboundError, UsageError
 from leakbound.models import Model
 
-__all__ = ["addresses", "attributed", "draw_options", "sampling", "numbers", "stopping"]
+__all__ = [
+    "addresses", "attributed", "draw_options", "numbers", "sampling", "stopping", "unit_options",
+    "unit_settings",
+]  # fmt: skip
 
 SUFFIX = ".partial.jsonl"  # of files with the finished contexts of an unfinished run
 T = TypeVar("T")
@@ -60,6 +65,82 @@ OPTIONS = (
     ),
     click.option("--seed", type=int, default=0, show_default=True, help="of the draws"),
 )
+
+
+UNIT_OPTIONS = (
+    click.option(
+        "--by",
+        default="",
+        help="units that are ablated: sentence, line, paragraph, document, chunk:N (at most N "
+        "characters) or tokens:N; several with commas",
+    ),
+    click.option(
+        "--method",
+        type=click.Choice(METHODS),
+        default=None,
+        help="how units are ablated: one at a time, or in sets, which show a secret that stands "
+        "twice [default: leave-one-out; shapley with --max-share]",
+    ),
+    click.option(
+        "--sets",
+        type=click.IntRange(1),
+        default=1024,
+        show_default=True,
+        help="most sets of units for shapley and lasso; shapley is exact up to 10 units",
+    ),
+    click.option(
+        "--top-documents",
+        type=click.IntRange(1),
+        default=None,
+        help="measure other units only inside this many documents with the largest influence",
+    ),
+    click.option(
+        "--max-share",
+        type=click.FloatRange(0, 1),
+        default=None,
+        help="largest share of the influence on an answer that a source may have; exit 1 if one "
+        "has more, 3 if that cannot be said",
+    ),
+    click.option("--source", default=None, help="the source that --max-share holds for [all]"),
+    click.option(
+        "--normalize",
+        type=click.Choice(["entropy"]),
+        default=None,
+        help="show influence over the entropy of the response without the context as well",
+    ),
+    click.option(
+        "--ngram",
+        default=None,
+        help="span sizes in tokens; the whole context is always added [default: 1,8; none with "
+        "--by]",
+    ),
+)
+
+
+def unit_options(function: Callable[..., object]) -> Callable[..., object]:
+    """What is ablated: units of the text, how, and the limit on their shares."""
+    for option in reversed(UNIT_OPTIONS):
+        function = option(function)
+    return function
+
+
+def unit_settings(flags: dict[str, Any], has_sources: bool) -> dict[str, Any]:
+    """The fields of InfluenceSettings that `unit_options` give."""
+    by = tuple(part.strip() for part in flags["by"].split(",") if part.strip())
+    limited = flags["max_share"] is not None
+    if limited and has_sources and DOCUMENT not in by:
+        by = (DOCUMENT, *by)
+    if flags["source"] is not None and not limited:
+        raise UsageError("--source names what --max-share holds for; give --max-share as well.")
+    default = "" if by else "1,8"
+    return {
+        "by": by,
+        "ngrams": numbers("--ngram", default if flags["ngram"] is None else flags["ngram"], int),
+        "method": flags["method"] or ("shapley" if limited else METHODS[0]),
+        "sets": flags["sets"],
+        "top_documents": flags["top_documents"],
+        "entropy": flags["normalize"] is not None,
+    }
 
 
 def draw_options(function: Callable[..., object]) -> Callable[..., object]:

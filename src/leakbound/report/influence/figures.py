@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leakbound.report.figures import COLORS, LINES, canvas, legend, svg
+from leakbound.report.influence.spans import finest
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,11 +34,12 @@ def position_figures(readings: Sequence[NamedReading]) -> list[str]:
     """
     from matplotlib.ticker import MaxNLocator
 
-    n = readings[0].reading.grids[0].n
+    shown = finest(readings[0].reading)
+    what = shown.unit or f"n = {shown.n}"
     by_span, span_axes = canvas("position of the span (context token)", "influence on the response")
     by_token, token_axes = canvas("response token", "influence of the whole context")
     for at, one in enumerate(readings):
-        grid, whole = one.reading.grids[0], one.reading.grids[-1]
+        grid, whole = finest(one.reading), one.reading.grids[-1]
         middle = np.array([(a + b + 1) / 2 for a, b in grid.spans])
         _line(span_axes, at, one.name, middle, grid.totals, "." if len(middle) < MANY else "")
         tokens = np.arange(1, len(one.reading.tokens) + 1)
@@ -47,7 +49,7 @@ def position_figures(readings: Sequence[NamedReading]) -> list[str]:
         axes.set_ylim(bottom=0)
         legend(axes)
     return [
-        svg(by_span, f"influence by position of the span, n = {n}"),
+        svg(by_span, f"influence by position of the span, {what}"),
         svg(by_token, "influence by response token"),
     ]
 
@@ -86,5 +88,5 @@ def relative_position_figure(contexts: Sequence[Sequence[NamedReading]]) -> str:
 
 def _places(reading: Reading) -> tuple[Floats, Floats]:
     """Place, from 0 to 1, and influence of each of the smallest spans."""
-    grid, length = reading.grids[0], reading.grids[-1].spans[0][1]
+    grid, length = finest(reading), reading.grids[-1].spans[0][1]
     return np.array([(a + b) / 2 / length for a, b in grid.spans]), grid.totals

@@ -6,16 +6,17 @@ for (const map of document.querySelectorAll(".map")) {
   const total = row => row.reduce((sum, value) => sum + Math.abs(value), 0);
   const strength = span => token < 0 ? total(data.values[span]) : Math.abs(data.values[span][token]);
   const place = ([a, b]) => b === a + 1 ? `token ${b}` : `tokens ${a + 1} to ${b}`;
-  const strongest = at => data.over[at].reduce((best, span) => strength(span) > strength(best) ? span : best);
+  const strongest = at => data.over[at].reduce((best, span) => best < 0 || strength(span) > strength(best) ? span : best, -1);
   const target = () => token < 0 ? "the whole response" : `response token ${token + 1} “${data.tokens[token].trim()}”`;
   const describe = at => {
-    const span = strongest(at);
+    const span = strongest(at), full = pieces[at].textContent.trim();
+    const text = (full.length > 80 ? `${full.slice(0, 80)}…` : full) || "blank";
+    if (span < 0) return `${text}: not measured`;
     const signed = token < 0 ? "" : `, signed ${data.values[span][token].toFixed(3)}`;
-    const text = pieces[at].textContent.trim() || "blank";
-    return `${text}: span ${span + 1}, ${place(data.spans[span])}, influence ${strength(span).toFixed(3)} on ${target()}${signed}`;
+    return `${text}: ${data.names[span] || `span ${span + 1}`}, ${place(data.spans[span])}, influence ${strength(span).toFixed(3)} on ${target()}${signed}`;
   };
   const paint = () => {
-    const values = pieces.map((_, at) => strength(strongest(at)));
+    const values = pieces.map((_, at) => strongest(at) < 0 ? 0 : strength(strongest(at)));
     const top = token < 0 ? data.top : Math.max(...values) || 1;
     const strongestPiece = values.indexOf(Math.max(...values));
     pieces.forEach((piece, at) => {
@@ -45,3 +46,15 @@ for (const map of document.querySelectorAll(".map")) {
     readout.textContent = `Shown: influence on ${target()}.`;
   }));
 }
+const find = document.getElementById("find"), found = document.getElementById("found");
+let last = -1;
+find.addEventListener("input", () => { last = -1; found.textContent = ""; });
+find.addEventListener("keydown", event => {
+  const wanted = find.value.trim().toLowerCase();
+  if (event.key !== "Enter" || !wanted) return;
+  const named = [...document.querySelectorAll(".piece")].filter(
+    piece => `${piece.getAttribute("aria-label")} ${piece.textContent}`.toLowerCase().includes(wanted));
+  last = named.length ? (last + 1) % named.length : -1;
+  found.textContent = named.length ? `${last + 1} of ${named.length}` : "not found";
+  if (named.length) { event.preventDefault(); named[last].focus(); named[last].scrollIntoView({ block: "center" }); }
+});

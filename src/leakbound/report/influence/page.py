@@ -13,6 +13,10 @@ from leakbound.report.influence.spans import (
     NamedReading,
     Segment,
     TopSpan,
+    excess_note,
+    expected_name,
+    grid_notes,
+    grid_title,
     readings_by_context,
     segments,
     top_spans,
@@ -25,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["influence_page"]
 
 SHOWN = 20  # contexts whose heat map is on the page; the numbers of all are in the exports
+WORDS = 80  # characters of a label: the text itself is what it labels
 OPACITY = 0.7  # of the strongest piece: text on it keeps a contrast of 4.5
 
 
@@ -34,6 +39,7 @@ class _Piece:
     opacity: float
     top: bool
     label: str
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +50,17 @@ class _Map:
     tokens: list[tuple[str, str]]
     pieces: list[_Piece]
     spans: list[TopSpan]
+    notes: list[str]
     data: dict[str, object]
 
 
 @dataclass(frozen=True, slots=True)
 class _Maps:
-    """The heat maps of all readings for one size of spans, on one scale."""
+    """The heat maps of all readings for one size of spans or kind of units, on one scale."""
 
-    n: int
-    stride: int
+    title: str
+    unit: str
+    method: str
     maps: list[_Map]
 
 
@@ -88,7 +96,7 @@ def influence_page(*records: InfluenceRecord, title: str | None = None, shown: i
         count=len(contexts),
         contexts=[_context(readings) for readings in contexts[:shown]],
         relative_positions=relative_position_figure(contexts),
-        describe=_described,
+        describe=expected_name,
         guarantees=list(dict.fromkeys(line for record in records for line in record.notes)),
     )
 
@@ -97,16 +105,24 @@ def _context(readings: Sequence[NamedReading]) -> _Context:
     grids = [
         (one, grid) for one in readings for grid in one.reading.grids[:-1] or one.reading.grids
     ]
-    sizes = sorted({grid.n for _, grid in grids})
+    kinds = dict.fromkeys((grid.unit, grid.n) for _, grid in sorted(grids, key=_order))
     whole = [(one.name, one.reading, one.reading.grids[-1]) for one in readings]
-    maps = [_maps([(one, grid) for one, grid in grids if grid.n == n]) for n in sizes]
+    maps = [
+        _maps([(one, grid) for one, grid in grids if (grid.unit, grid.n) == kind]) for kind in kinds
+    ]
     return _Context(readings[0].one, maps, whole, position_figures(readings))
+
+
+def _order(named: tuple[NamedReading, SpanGrid]) -> tuple[bool, int]:
+    """Units of the text in their order, then spans of tokens by their size."""
+    return not named[1].unit, named[1].n
 
 
 def _maps(grids: Sequence[tuple[NamedReading, SpanGrid]]) -> _Maps:
     most = max(float(grid.totals.max()) for _, grid in grids) or 1.0
     first = grids[0][1]
-    return _Maps(first.n, first.stride, [_map(one, grid, most) for one, grid in grids])
+    maps = [_map(one, grid, most) for one, grid in grids]
+    return _Maps(grid_title(first), first.unit, first.method, maps)
 
 
 def _map(one: NamedReading, grid: SpanGrid, most: float) -> _Map:
@@ -116,17 +132,31 @@ def _map(one: NamedReading, grid: SpanGrid, most: float) -> _Map:
     data = {
         "spans": grid.spans, "values": np.round(np.asarray(grid.signed), 4).tolist(),
         "tokens": one.reading.tokens, "top": most, "over": [piece.spans for piece in cut],
+        "names": grid.names,
     }  # fmt: skip
-    return _Map(one.name, _tokens_with_lambda(one.reading), pieces, top_spans(one.one, grid), data)
+    excess = excess_note(one.reading, grid)
+    notes = [*([excess] if excess else []), *grid_notes(grid)]
+    tokens = _tokens_with_lambda(one.reading)
+    return _Map(one.name, tokens, pieces, top_spans(one.one, grid), notes, data)
 
 
 def _piece(segment: Segment, grid: SpanGrid, most: float, top: bool) -> _Piece:
+    text = _short(segment.text)
+    if segment.top < 0:
+        return _Piece(segment.text, 0.0, False, f"{text}: not measured")
+    named = f"{grid.names[segment.top]}, " if grid.unit else f"span {segment.top + 1}, "
     label = (
-        f"{segment.text.strip() or 'blank'}: span {segment.top + 1}, "
-        f"{_place(grid.spans[segment.top])}, influence {segment.influence:.3f} on the whole "
-        "response"
+        f"{text}: {named}{_place(grid.spans[segment.top])}, influence {segment.influence:.3f} on "
+        "the whole response"
     )
-    return _Piece(segment.text, round(OPACITY * segment.influence / most, 3), top, label)
+    source = grid.names[segment.top] if grid.unit == "document" else ""
+    return _Piece(segment.text, round(OPACITY * segment.influence / most, 3), top, label, source)
+
+
+def _short(text: str) -> str:
+    """The text of a piece, as its label begins."""
+    text = text.strip()
+    return (text if len(text) <= WORDS else f"{text[:WORDS]}…") or "blank"
 
 
 def _tokens_with_lambda(reading: Reading) -> list[tuple[str, str]]:
@@ -138,11 +168,3 @@ def _tokens_with_lambda(reading: Reading) -> list[tuple[str, str]]:
 def _place(span: tuple[int, int]) -> str:
     first, end = span
     return f"token {first + 1}" if end == first + 1 else f"tokens {first + 1} to {end}"
-
-
-def _described(of: str, n: int) -> str:
-    return {
-        "span": f"mean span of n = {n}",
-        "top_attributed": f"top-attributed span of n = {n}",
-        "context": "the whole context",
-    }[of]

@@ -16,9 +16,11 @@ if TYPE_CHECKING:
     from leakbound.attribution import Attribution, InfluenceRecord, Reading, SpanGrid
 
 __all__ = [
-    "NamedReading", "Segment", "TopSpan", "decoding_name", "readings_by_context", "segments",
-    "top_spans",
+    "NamedReading", "Segment", "TopSpan", "decoding_name", "excess_note", "expected_name",
+    "finest", "grid_notes", "grid_title", "readings_by_context", "segments", "top_spans",
 ]  # fmt: skip
+
+METHODS = {"shapley": "Shapley values", "lasso": "lasso"}
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -46,6 +48,9 @@ class TopSpan:
         end: Index after its last token.
         influence: On the whole response.
         loss: Ex-post privacy loss of the whole response.
+        name: Name of the unit; "" for spans of n tokens.
+        share: Share of the influence of all units.
+        error: Standard error of the influence; 0 where nothing was drawn.
     """
 
     text: str
@@ -53,6 +58,9 @@ class TopSpan:
     end: int
     influence: float
     loss: float
+    name: str = ""
+    share: float = 0.0
+    error: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -61,8 +69,8 @@ class Segment:
 
     Attributes:
         text: Its words (PRIVATE).
-        spans: Indices of the spans over it.
-        top: Index of the one with the largest influence.
+        spans: Indices of the spans over it; empty where none was measured.
+        top: Index of the one with the largest influence; -1 where none was measured.
         influence: Of that span on the whole response.
     """
 
@@ -136,7 +144,134 @@ def top_spans(one: Attribution, grid: SpanGrid, count: int = 5) -> list[TopSpan]
 def _top_span(one: Attribution, grid: SpanGrid, at: int) -> TopSpan:
     first, end = grid.spans[at]
     influence, loss = float(grid.totals[at]), float(grid.ex_post_privacy_losses[at])
-    return TopSpan(one.words((first, end)), first, end, influence, loss)
+    words = one.words((first, end))
+    if not grid.unit:
+        return TopSpan(words, first, end, influence, loss)
+    error = grid.errors[at] if grid.errors else 0.0
+    share = float(grid.shares[at])
+    return TopSpan(words, first, end, influence, loss, grid.names[at], share, error)
+
+
+def grid_title(grid: SpanGrid) -> str:
+    """What the spans of a grid are.
+
+    Args:
+        grid: Spans of one size, or units of one kind.
+
+    Returns:
+        A few words.
+    """
+    if grid.unit:
+        name, _, size = grid.unit.partition(":")
+        longest = f" of at most {size} characters" if size else ""
+        method = METHODS.get(grid.method)
+        how = f", {method} over {grid.sets} sets" if method else ""
+        return f"{name.capitalize()}s{longest}{how}"
+    plural = "s" if grid.n != 1 else ""
+    every = f", one every {grid.stride}" if grid.stride != grid.n else ""
+    return f"Spans of {grid.n} token{plural}{every}"
+
+
+def expected_name(of: str, n: int, unit: str) -> str:
+    """What a mean over contexts is the mean of.
+
+    Args:
+        of: `span`, `top_attributed` or `context`.
+        n: Tokens of a span.
+        unit: What the spans are; "" for spans of n tokens.
+
+    Returns:
+        A few words.
+    """
+    span = unit or f"span of n = {n}"
+    return {"span": span, "top_attributed": f"top-attributed {span}", "context": "whole context"}[
+        of
+    ]
+
+
+def finest(reading: Reading) -> SpanGrid:
+    """The grid with the shortest spans.
+
+    Args:
+        reading: One reading of a context.
+
+    Returns:
+        A grid; the whole context only if there is no other.
+    """
+    grids = reading.grids[:-1] or reading.grids
+    return min(grids, key=lambda grid: float(np.mean([end - first for first, end in grid.spans])))
+
+
+def grid_notes(grid: SpanGrid) -> list[str]:
+    """How a grid was measured, where that is not one span at a time over the whole context.
+
+    Args:
+        grid: One grid of a reading.
+
+    Returns:
+        Sentences, without private text.
+    """
+    return [note for note in (_unopened(grid), _sets(grid)) if note]
+
+
+def excess_note(reading: Reading, grid: SpanGrid) -> str:
+    """Why a part has more influence than the whole.
+
+    Args:
+        reading: One reading of a context.
+        grid: One of its grids.
+
+    Returns:
+        A sentence, which may name a unit; "" if no part has.
+    """
+    whole, at = float(reading.grids[-1].totals[0]), int(grid.totals.argmax())
+    top = float(grid.totals[at])
+    noise = 2 * float(np.nan_to_num(reading.tolerance)) * max(1, len(reading.tokens))
+    if grid is reading.grids[-1] or top <= whole + noise:
+        return ""
+    name = grid.names[at] if grid.unit else f"span {at + 1}"
+    why = (
+        "without it the rest of the context points to another response, while without any context "
+        "the query alone points nowhere"
+        if grid.method == "leave-one-out"
+        else "other units make the response less likely, and take their part away from the whole"
+    )
+    return (
+        f"A part can have more influence than the whole: {name} has {top:.3f}, the whole context "
+        f"{whole:.3f}, because {why}."
+    )
+
+
+def _unopened(grid: SpanGrid) -> str:
+    """What a search inside the top documents may have missed."""
+    found = grid.unopened
+    if found is None:
+        return ""
+    where = f"{found.units} units of {found.documents} other documents were not measured"
+    joint = f"all of them together have an influence of {found.joint:.3f}"
+    bound = (
+        ", which bounds each of them if ablating more never makes a token of the response likelier"
+        if found.bounded
+        else ", but one of them alone has more, so this is no bound"
+    )
+    probe = (
+        f"At most {found.share:.0%} of them (95% confidence) exceed {found.largest:.3f}, the "
+        f"largest of {found.probed} that were drawn at random"
+        if found.share
+        else f"Ablated one at a time, the largest has {found.largest:.3f}"
+    )
+    return f"{where}; {joint}{bound}. {probe}."
+
+
+def _sets(grid: SpanGrid) -> str:
+    if grid.method == "leave-one-out":
+        return ""
+    drawn = (
+        f"Values are estimates; the largest standard error is {max(grid.errors):.3f}."
+        if grid.errors
+        else "Values are exact: every set was measured."
+    )
+    return f"{drawn} Values from sets of units are no ex-post privacy loss."
 
 
 def segments(one: Attribution, grid: SpanGrid) -> list[Segment]:
@@ -144,16 +279,18 @@ def segments(one: Attribution, grid: SpanGrid) -> list[Segment]:
 
     Args:
         one: A context.
-        grid: Its spans of one size, which may overlap.
+        grid: Its spans of one size, which may overlap, or its units.
 
     Returns:
         Segments in the order of the context.
     """
-    cuts = sorted({edge for span in grid.spans for edge in span})
+    ends_of_all = (0, len(one.bounds) - 1)
+    cuts = sorted({*ends_of_all, *(edge for span in grid.spans for edge in span)})
     starts, ends = zip(*grid.spans, strict=True)
     totals, found = grid.totals, []
     for first, end in pairwise(cuts):
         over = tuple(range(bisect_left(ends, end), bisect_right(starts, first)))
-        top = max(over, key=lambda at: totals[at])
-        found.append(Segment(one.words((first, end)), over, top, float(totals[top])))
+        top = max(over, key=lambda at: totals[at], default=-1)
+        influence = float(totals[top]) if over else 0.0
+        found.append(Segment(one.words((first, end)), over, top, influence))
     return found

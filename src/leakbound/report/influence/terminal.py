@@ -6,7 +6,17 @@ import sys
 from collections.abc import Sequence
 from typing import IO, TYPE_CHECKING
 
-from leakbound.report.influence.spans import Segment, decoding_name, segments, top_spans
+from leakbound.report.influence.spans import (
+    Segment,
+    TopSpan,
+    decoding_name,
+    expected_name,
+    finest,
+    grid_notes,
+    grid_title,
+    segments,
+    top_spans,
+)
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -19,6 +29,7 @@ HEAT = (
     (255, 255, 255), (255, 236, 210), (255, 205, 150), (250, 165, 90), (232, 125, 40),
 )  # black text reads on all of them  # fmt: skip
 SHOWN = 3
+WORDS = 48  # characters of a unit's text: a line of a terminal holds its name and number as well
 
 
 def influence_summary(record: InfluenceRecord, shown: int = SHOWN) -> str:
@@ -35,7 +46,8 @@ def influence_summary(record: InfluenceRecord, shown: int = SHOWN) -> str:
     for one in record.attributions[:shown]:
         for reading in one.readings:
             lines += [_whole(reading), *_lambdas(reading)]
-            lines += [_top(one, grid) for grid in reading.grids[:-1]]
+            for grid in reading.grids[:-1]:
+                lines += [_top(one, grid), *(f"    {note}" for note in grid_notes(grid))]
     return "\n".join([*lines, *_expected(record, shown)])
 
 
@@ -45,7 +57,16 @@ def _whole(reading: Reading) -> str:
     return (
         f"{decoding_name(reading)}: “{reading.text.strip()}” ({how}). Whole context: influence "
         f"{influence:.3f}, ex-post privacy loss ε {loss:.3f}; numerical tolerance of a token "
-        f"{reading.tolerance:.1g}."
+        f"{reading.tolerance:.1g}.{_normalized(reading, float(influence))}"
+    )
+
+
+def _normalized(reading: Reading, influence: float) -> str:
+    if not reading.entropy:
+        return ""
+    return (
+        f" Entropy of the response without the context: {sum(reading.entropy):.3f} nats; influence "
+        f"over it: {reading.normalized(influence):.3f}."
     )
 
 
@@ -59,8 +80,24 @@ def _lambdas(reading: Reading) -> list[str]:
 
 
 def _top(one: Attribution, grid: SpanGrid) -> str:
-    found = (f"{span.text.strip()!r} {span.influence:.3f}" for span in top_spans(one, grid, 3))
-    return f"  n = {grid.n}: top-attributed {', '.join(found)}"
+    spans = top_spans(one, grid, 3)
+    if not grid.unit:
+        found = (f"{span.text.strip()!r} {span.influence:.3f}" for span in spans)
+        return f"  n = {grid.n}: top-attributed {', '.join(found)}"
+    named = (
+        f"{_short(span)} {span.influence:.3f}{_error(span)} ({span.share:.0%})" for span in spans
+    )
+    return f"  {grid_title(grid)}: top-attributed {', '.join(named)}"
+
+
+def _short(span: TopSpan) -> str:
+    """Name of a unit and the beginning of its text."""
+    text = " ".join(span.text.split())
+    return f"{span.name} {text if len(text) <= WORDS else text[: WORDS - 1] + '…'!r}"
+
+
+def _error(span: TopSpan) -> str:
+    return f" ± {span.error:.3f}" if span.error else ""
 
 
 def _expected(record: InfluenceRecord, shown: int) -> list[str]:
@@ -68,13 +105,9 @@ def _expected(record: InfluenceRecord, shown: int) -> list[str]:
     if count < 2:
         return []
     more = f"{count - shown} more contexts are in the report and the exports."
-    names = {
-        "context": "whole context",
-        "span": "span of n = {n}",
-        "top_attributed": "top-attributed span of n = {n}",
-    }
     rows = [
-        f"  λ = {e.lam:g}, {names[e.of].format(n=e.n)}: {e.mean:.3f} [{e.low:.3f}, {e.high:.3f}]"
+        f"  λ = {e.lam:g}, {expected_name(e.of, e.n, e.unit)}: {e.mean:.3f} [{e.low:.3f}, "
+        f"{e.high:.3f}]"
         for e in record.expected
     ]
     head = f"Expected influence over {count} contexts, with {record.confidence:.0%} intervals:"
@@ -94,8 +127,9 @@ def print_heat(record: InfluenceRecord, shown: int = SHOWN, file: IO[str] | None
     console = Console(file=file or sys.stdout, highlight=False, soft_wrap=True)
     for one in record.attributions[:shown]:
         for reading in one.readings:
-            grid, how = reading.grids[0], f"{record.model}, {decoding_name(reading)}"
-            console.print(f"Influence of spans of {grid.n} on the response, {how}:", markup=False)
+            grid, how = finest(reading), f"{record.model}, {decoding_name(reading)}"
+            what = f"spans of {grid.n}" if not grid.unit else f"{grid.unit}s"
+            console.print(f"Influence of {what} on the response, {how}:", markup=False)
             console.print(_painted(segments(one, grid)))
             console.print()
 
