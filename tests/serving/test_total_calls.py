@@ -12,7 +12,14 @@ import numpy as np
 import pytest
 
 import leakbound
-from leakbound.errors import BudgetExhausted, Interrupted, LimitReached, Refused, TargetError
+from leakbound.errors import (
+    BudgetExhausted,
+    Interrupted,
+    LimitReached,
+    Refused,
+    TargetError,
+    UsageError,
+)
 from leakbound.mechanisms import (
     MECHANISMS,
     EmbeddingMean,
@@ -351,6 +358,31 @@ def test_free_answers_reserve_their_tokens_at_load(name: str, tmp_path: Path) ->
         served(tmp_path, kind(epsilon=4.0, tokens=500), FREE, model, longest=20)
     short = served(tmp_path, kind(epsilon=4.0, tokens=2), FREE, model, longest=20)
     assert short.answer("x").spent > 0
+
+
+@pytest.mark.parametrize(("name", "at_once"), [("product_of_experts", 1), ("bounded_cid", 8)])
+def test_free_queries_have_room_where_labels_are_answered(
+    name: str, at_once: int, tmp_path: Path
+) -> None:
+    """They passed at load unseen: the rows fit beside a label, and not beside 60 new tokens."""
+    rows = tuple(Example("word " * 60 + str(i), "odd") for i in range(8))
+    longest = str(LABELS.prompt(rows[:at_once], Query("word " * 4)))
+    kind, model = MECHANISMS[name], letters(len(longest.split()) + 30)
+    with pytest.raises(TargetError, match="leave long rows out"):
+        served(tmp_path, kind(epsilon=4.0, tokens=60), LABELS, model, rows, longest=20)
+    few = served(tmp_path, kind(epsilon=4.0, tokens=20), LABELS, model, rows, longest=20)
+    assert few.check(Query("x", free=True))
+    none = served(tmp_path, kind(epsilon=4.0, tokens=2000), LABELS, model, rows, longest=20)
+    assert none.check("x")
+    with pytest.raises(TargetError):  # with blank examples, as with any rows
+        none.check(Query("x", free=True))
+
+
+def test_a_query_counts_with_its_own_answers(tmp_path: Path) -> None:
+    private = served(tmp_path, MECHANISMS["bounded_cid"](4.0), LABELS, letters(400), longest=20)
+    private.check(Query("x" * 10, ("a" * 5, "b" * 5)))
+    with pytest.raises(UsageError, match="has 21 bytes"):
+        private.check(Query("x" * 10, ("a" * 5, "b" * 6)))
 
 
 def test_synthetic_shots_check_the_prompts_of_every_label(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 
@@ -204,7 +205,7 @@ class PrivateICL:
         """
         checked = query if isinstance(query, Query) else Query(query)
         text = text_only(checked.text, "a service of private answers")
-        size = _bytes(text)
+        size = _bytes("".join((text, *checked.labels)))  # its own answers need room, too
         if not text.strip() or size > self.longest:
             raise UsageError(
                 f"the query has {size} bytes; it must have text, and at most {self.longest} "
@@ -299,13 +300,22 @@ class PrivateICL:
         """Everything that can be refused before the first query."""
         require(self.model, self.mechanism.needs, self.mechanism.name)
         self.ledger.check(self.mechanism.cost(self.task, Query("-")))
-        for filler in FILLERS:
-            query = Query(filler * (self.longest // len(filler.encode())))
+        free = {False, self._answers_freely()}
+        for filler, kind in product(FILLERS, free):
+            query = Query(filler * (self.longest // len(filler.encode())), free=kind)
             requests = self.mechanism.requests(self.task, Job(self._context, query), 0)
             try:
                 self.model.check(requests)
             except LeakboundError:
                 raise TargetError(self._too_long(query)) from None
+
+    def _answers_freely(self) -> bool:
+        """Whether any query with a free answer passes `check`."""
+        try:
+            self.model.check(self._public_requests(Query("-", free=True)))
+        except LeakboundError:
+            return False
+        return True
 
     def _too_long(self, query: Query) -> str:
         """Of public facts alone: how long the private rows are is none of them."""
