@@ -57,6 +57,10 @@ EDITS = {
                           "the batch of pair 4, or its number of model calls, was edited"),
     "the head": ("UPDATE head SET link = 'x'", "the head of the chain was edited"),
     "no head": ("DELETE FROM head", "the head of the chain was edited"),
+    "an edited look": ("UPDATE looks SET pairs = 24", "the list of the results .* was edited"),
+    "a deleted look": ("DELETE FROM looks", "the list of the results .* was edited"),
+    "no list of looks": ("DELETE FROM looks; DELETE FROM looks_digest",
+                         "the list of the results .* was edited"),
 }  # fmt: skip
 
 
@@ -294,6 +298,18 @@ def test_more_pairs_after_a_look_need_an_anytime_estimator(
     assert other.counts["looks"] == 0, "other pairs"
     again, _ = finished(rows, leaky, tmp_path, estimator=estimator)
     assert again.to_json() == first.to_json()
+
+
+def test_looks_beside_a_run_cannot_be_edited_away(
+    rows: Context, leaky: Scripted, tmp_path: Path
+) -> None:
+    _, folder = finished(rows, leaky, tmp_path)
+    change(folder, "DELETE FROM looks")
+    counted = Counted(leaky)
+    for estimator in ("clopper_pearson", "e_process"):
+        with pytest.raises(StoreError, match=rf"{folder.name}.* list of the results .* was edited"):
+            finished(rows, counted, tmp_path, estimator=estimator, pairs=24)
+    assert counted.calls == 0
 
 
 def test_looks_are_counted_and_a_finished_command_gives_the_same_result(

@@ -2,9 +2,10 @@
 
 Each row has a digest. Each batch has a number in the order of storing, a digest of its rows, and a
 link: a hash of the link before it and of the batch. The last number and link are kept apart, so
-that a missing last batch shows too. The digests are plain hashes: they show an edit that does not
-rebuild the chain. Against an edit that rebuilds it, a result holds the head that it was computed
-from.
+that a missing last batch shows too. Looks, the results that were computed from a run, come from
+several runs in any order: they have one digest together. The digests are plain hashes: they show an
+edit that does not rebuild the chain. Against an edit that rebuilds it, a result holds the head that
+it was computed from.
 """
 
 from __future__ import annotations
@@ -12,15 +13,19 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import TypeAlias
 
-__all__ = ["SCHEMA", "Entry", "Packed", "append", "fault", "head_of", "row_digest", "rows_digest"]
+__all__ = [
+    "SCHEMA", "Entry", "Packed", "append", "fault", "head_of", "looks_fault", "note_looks",
+    "row_digest", "rows_digest",
+]  # fmt: skip
 
 Packed: TypeAlias = tuple[int, str, str, str | None]  # pair, canary-in, canary-out, asked again
 Entry: TypeAlias = tuple[int, int, int, str]  # first pair, model calls, pairs, digest of the rows
 START = hashlib.sha256(b"leakbound evidence").hexdigest()  # the link before the first batch
+NO_LOOKS = hashlib.sha256(b"[]").hexdigest()  # the digest of a run without a result
 SCHEMA = f"""
 CREATE TABLE IF NOT EXISTS evidence (
   pair INTEGER PRIMARY KEY, digest TEXT NOT NULL,
@@ -31,6 +36,11 @@ CREATE TABLE IF NOT EXISTS batches (
 CREATE TABLE IF NOT EXISTS head (
   id INTEGER PRIMARY KEY CHECK (id = 1), number INTEGER NOT NULL, link TEXT NOT NULL) STRICT;
 INSERT OR IGNORE INTO head VALUES (1, 0, '{START}');
+CREATE TABLE IF NOT EXISTS looks (run TEXT PRIMARY KEY, pairs INTEGER NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS looks_digest (
+  id INTEGER PRIMARY KEY CHECK (id = 1), digest TEXT NOT NULL) STRICT;
+INSERT OR IGNORE INTO looks_digest SELECT 1, '{NO_LOOKS}'
+  WHERE (SELECT user_version FROM pragma_user_version) = 0;
 """
 
 
@@ -71,6 +81,17 @@ def append(db: sqlite3.Connection, entry: Entry) -> None:
     db.execute("UPDATE head SET number = ?, link = ?", follows)
 
 
+def note_looks(db: sqlite3.Connection, looks: Mapping[str, int]) -> None:
+    """Add looks; one of a run that is noted stays as it is.
+
+    Args:
+        db: A transaction that may write already, with looks that fit their digest.
+        looks: Pairs of each result, by the name of its run.
+    """
+    db.executemany("INSERT OR IGNORE INTO looks VALUES (?, ?)", looks.items())
+    db.execute("UPDATE looks_digest SET digest = ?", (_looks_digest(db),))
+
+
 def head_of(db: sqlite3.Connection, stop: int, schema: str = "main") -> str:
     """The head of the chain of some batches in the order of their pairs, whenever they came.
 
@@ -99,7 +120,28 @@ def fault(db: sqlite3.Connection, schema: str = "main") -> str | None:
     Returns:
         The first thing that is not as it was stored, as a clause; None if there is none.
     """
-    return next(chain(_rows(db, schema), _links(db, schema)), None)
+    return next(chain(_rows(db, schema), _links(db, schema)), None) or looks_fault(db, schema)
+
+
+def looks_fault(db: sqlite3.Connection, schema: str = "main") -> str | None:
+    """Compare the looks with their digest.
+
+    Args:
+        db: A transaction, so that nothing changes meanwhile.
+        schema: Name of the attached database.
+
+    Returns:
+        What is not as it was stored, as a clause; None where all is.
+    """
+    kept = db.execute(f"SELECT digest FROM {schema}.looks_digest").fetchone()
+    if kept == (_looks_digest(db, schema),):
+        return None
+    return "the list of the results that were computed from it was edited"
+
+
+def _looks_digest(db: sqlite3.Connection, schema: str = "main") -> str:
+    looks = db.execute(f"SELECT run, pairs FROM {schema}.looks ORDER BY run").fetchall()
+    return hashlib.sha256(json.dumps(looks).encode()).hexdigest()
 
 
 def _link(before: str, entry: Entry) -> str:

@@ -14,10 +14,15 @@ from leakbound.auditing.keys import is_keyed
 from leakbound.errors import StoreError
 
 __all__ = [
-    "has_tables", "looks_of", "no_sqlite_errors", "require_chain", "require_intact", "result_in",
+    "EditedEvidence", "has_tables", "looks_of", "no_sqlite_errors", "require_chain",
+    "require_intact", "result_in",
 ]  # fmt: skip
 
 ADVICE = "Restore the file from a copy, or collect again with --fresh or another --out."
+
+
+class EditedEvidence(StoreError):
+    """What is stored is not what was stored."""
 
 
 def require_intact(folder: Path, pairs: int, head: str) -> None:
@@ -48,15 +53,23 @@ def looks_of(folder: Path) -> dict[str, int]:
     Returns:
         Their pairs by the name of their run, the run itself included; nothing if there are no
         trials.
+
+    Raises:
+        EditedEvidence: If they are not what was stored.
+        StoreError: If they cannot be read.
     """
     if not (folder / TRIALS).is_file():
         return {}
     with _reading(folder) as db:
-        return dict(db.execute("SELECT * FROM looks")) if has_tables(db, folder) else {}
+        if not has_tables(db, folder):
+            return {}
+        if (what := chain.looks_fault(db)) is not None:
+            raise _changed(folder, what)
+        return dict(db.execute("SELECT * FROM looks"))
 
 
-def _changed(folder: Path, what: str) -> StoreError:
-    return StoreError(
+def _changed(folder: Path, what: str) -> EditedEvidence:
+    return EditedEvidence(
         f"the evidence of the run {str(folder)!r} is not what was stored: {what}. {ADVICE}"
     )
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from leakbound.auditing.folder import runs_beside
-from leakbound.auditing.intact import looks_of
+from leakbound.auditing.intact import EditedEvidence, looks_of
 from leakbound.auditing.prepare import Prepared
 from leakbound.errors import StoreError, UsageError
 
@@ -96,10 +95,17 @@ def earlier_looks(folder: Path, prepared: Prepared) -> dict[str, int]:
 
     Returns:
         Pairs of each result, by the name of its run.
+
+    Raises:
+        EditedEvidence: If the looks of one of these runs are not what was stored.
     """
     found = looks_of(folder)
     others = () if folder.name in found else runs_beside(folder, "questions", prepared.questions)
     for other, _ in others:
-        with suppress(StoreError):  # of a damaged run, nothing is known
+        try:
             found = looks_of(other) | found
+        except EditedEvidence:
+            raise
+        except StoreError:  # of a damaged run, nothing is known
+            continue
     return {name: pairs for name, pairs in found.items() if name != folder.name}

@@ -41,7 +41,6 @@ BEGIN IMMEDIATE;
 {chain.SCHEMA}
 CREATE TABLE IF NOT EXISTS shards (
   number INTEGER NOT NULL, total INTEGER NOT NULL, PRIMARY KEY (number, total)) STRICT;
-CREATE TABLE IF NOT EXISTS looks (run TEXT PRIMARY KEY, pairs INTEGER NOT NULL) STRICT;
 PRAGMA user_version = {VERSION};
 COMMIT;
 """
@@ -215,8 +214,8 @@ class RunStore:
                         f"{found[0]}, with different answers; "
                         "leave one of them out."
                     )
-            for table in ("shards", "looks"):
-                db.execute(f"INSERT OR IGNORE INTO {table} SELECT * FROM other.{table}")
+            db.execute("INSERT OR IGNORE INTO shards SELECT * FROM other.shards")
+            chain.note_looks(db, dict(db.execute("SELECT * FROM other.looks")))
         self._copy(other.folder, ALL)
 
     def note_looks(self, looks: Mapping[str, int]) -> None:
@@ -226,7 +225,8 @@ class RunStore:
             looks: Their pairs by the name of their run.
         """
         with self._database() as db:
-            db.executemany("INSERT OR IGNORE INTO looks VALUES (?, ?)", looks.items())
+            db.execute("BEGIN IMMEDIATE")
+            chain.note_looks(db, looks)
 
     def head(self, pairs: int) -> str:
         """The head of the chain of the first pairs and the control pairs, in their order.
