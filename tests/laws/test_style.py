@@ -142,8 +142,8 @@ LOOKUPS: dict[str, tuple[set[str], str]] = {
     "models/local/classifier.py": ({"max_position_embeddings"}, CONFIG),
     "models/local/loading.py": ({"*", "_commit_hash", "tokenizer"}, CONFIG),
     "models/local/hugging_face.py": ({"max_position_embeddings"}, CONFIG),
-    "models/local/model.py": ({"chat_template"}, CONFIG),
     "models/local/prefixes.py": ({"rope_parameters", "rope_scaling", "sliding_window"}, CONFIG),
+    "models/local/text_ids.py": ({"chat_template"}, CONFIG),
     "models/local/vision.py": (
         {"chat_template", "image_token_id", "pooler_output", "prompt"}, CONFIG
     ),

@@ -27,9 +27,10 @@ from leakbound.auditing.verdict import conclude
 from leakbound.estimators import Estimator, TrialDesign
 from leakbound.estimators.e_process import EValues
 from leakbound.models.content import measured, readable, without
+from leakbound.models.wrappers import computation_of
 from leakbound.stats import BestOnSameData, Bonferroni, Estimate, NoiseFit, Split
 from leakbound.stats.power import NO_POWER
-from leakbound.tasks import Example, Job, Mechanism
+from leakbound.tasks import Example, Job, Mechanism, Query
 
 __all__ = ["assemble"]
 
@@ -105,8 +106,16 @@ def assemble(seen: OnePass, calls: int) -> AuditResult:
             seed=str(prepared.spec.design.seed),
             evidence=keyed(folder, seen.store.head(used)),
             manifest=prepared.public.digest,
+            **_computation(prepared),
         ),
     )
+
+
+def _computation(prepared: Prepared) -> dict[str, str]:
+    """How the model computes; labels that rows have told are not shown."""
+    task = prepared.task
+    labels = () if prepared.inferred else task.labels
+    return computation_of(prepared.model, task.prompt((), Query("")), labels)
 
 
 def _exact(found: Found) -> Estimate | None:

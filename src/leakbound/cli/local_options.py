@@ -51,15 +51,24 @@ OPTIONS = (
         show_default=True,
         help="of a local model",
     ),
+    click.option(
+        "--label-scores",
+        type=click.Choice(["sum", "mean", "first_token"]),
+        default="sum",
+        show_default=True,
+        help="one score of the log-probabilities of a label's tokens, in a local model",
+    ),
 )
 
 
 def local_options(function: Callable[..., object]) -> Callable[..., object]:
-    """--memory, --dtype, --device; the function gets a `local` in their place."""
+    """Options of a local model; the function gets a `local` in their place."""
 
     @functools.wraps(function)
-    def with_local(memory: int | None, dtype: str, device: str, **flags: object) -> object:
-        return function(local=Local(memory, dtype, device), **flags)
+    def with_local(
+        memory: int | None, dtype: str, device: str, label_scores: str, **flags: object
+    ) -> object:
+        return function(local=Local(memory, dtype, device, label_scores), **flags)
 
     for option in reversed(OPTIONS):
         with_local = option(with_local)

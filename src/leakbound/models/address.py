@@ -31,11 +31,14 @@ class Local:
             peak; None for half of what is free.
         dtype: "auto" (float32 on a CPU, bfloat16 on a GPU), "float32", "bfloat16" or "float16".
         device: "auto", "cpu" or "cuda".
+        label_scores: What makes one score of the log-probabilities of a label's tokens: "sum",
+            "mean" (labels of several lengths are on a par) or "first_token".
     """
 
     memory: int | None = None
     dtype: str = "auto"
     device: str = "auto"
+    label_scores: str = "sum"
 
 
 def open_model(

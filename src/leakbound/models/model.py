@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol, TypeVar, runtime_checkable
 
 from leakbound.errors import TargetError
-from leakbound.models.request import Request
+from leakbound.models.request import Prompt, Request
 
-__all__ = ["GivesReasons", "Limited", "Model", "Priced", "require"]
+__all__ = ["Computed", "GivesReasons", "Limited", "Model", "Priced", "require"]
 
 R = TypeVar("R")
 
@@ -62,6 +62,26 @@ class GivesReasons(Protocol):
 
         Returns:
             A clause for the end of a message, with its full stop.
+        """
+
+
+@runtime_checkable
+class Computed(Protocol):
+    """A model on this machine, which can say how its answers are computed."""
+
+    @property
+    def computation(self) -> str:
+        """The outcome of its self-check, with what is done otherwise than for most models."""
+
+    def label_ids(self, prompt: Prompt, labels: Sequence[str]) -> dict[str, tuple[int, ...]]:
+        """The tokens by which labels are scored.
+
+        Args:
+            prompt: Whose end they stand behind.
+            labels: Public labels.
+
+        Returns:
+            Token ids of each label.
         """
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import TypeVar
 
-from leakbound.models.model import Limited, Model, Priced
-from leakbound.models.request import Embed, Request
+from leakbound.models.model import Computed, Limited, Model, Priced
+from leakbound.models.request import Embed, Prompt, Request
 
-__all__ = ["Counted", "Distinct", "WithEmbedder", "Wrapper", "innermost"]
+__all__ = ["Counted", "Distinct", "WithEmbedder", "Wrapper", "computation_of", "innermost"]
 
 R = TypeVar("R")
 
@@ -75,6 +76,25 @@ def innermost(model: Model) -> Model:
     while isinstance(model, Wrapper):
         model = model.model
     return model
+
+
+def computation_of(model: Model, prompt: Prompt = "", labels: Sequence[str] = ()) -> dict[str, str]:
+    """How answers are computed, for the provenance of a record.
+
+    Args:
+        model: A model, or a wrapper of this module around one.
+        prompt: A public prompt, behind whose end labels are scored.
+        labels: Public labels.
+
+    Returns:
+        The outcome of the self-check, and as JSON the token ids of each label; nothing where the
+        model does not say.
+    """
+    inner = innermost(model)
+    if not isinstance(inner, Computed):
+        return {}
+    ids = inner.label_ids(prompt, labels) if labels else {}
+    return {"computation": inner.computation} | ({"label_ids": json.dumps(ids)} if ids else {})
 
 
 class WithEmbedder(Wrapper):

@@ -20,6 +20,7 @@ from leakbound.errors import TargetError, UsageError
 from leakbound.models.local.budget import Budget
 from leakbound.models.local.hugging_face import CausalModel, ModelConfig
 from leakbound.models.local.model import TransformersModel
+from leakbound.models.local.readings import LABEL_SCORES
 from leakbound.models.local.self_check import recalled
 
 __all__ = ["load"]
@@ -35,6 +36,7 @@ def load(
     device: str = "auto",
     trust_remote_code: bool = False,
     memory: int | None = None,
+    label_scores: str = "sum",
 ) -> TransformersModel:
     """Load a causal or an image-text-to-text model with its tokenizer or processor.
 
@@ -46,14 +48,17 @@ def load(
         trust_remote_code: Whether code that the model brings may run.
         memory: Bytes that the process (on a GPU: the model's tensors) may take at its peak; None
             for half of what is free.
+        label_scores: "sum", "mean" (by length) or "first_token": what makes one score of the
+            log-probabilities of a label's tokens.
 
     Returns:
         The model.
 
     Raises:
         TargetError: With what is missing.
-        UsageError: If `dtype` is not known, or `memory` is too little.
+        UsageError: If `dtype` or `label_scores` is not known, or `memory` is too little.
     """
+    _check_label_scores(label_scores)
     folder = Path(address)
     if folder.exists():
         _check_folder(folder)
@@ -81,13 +86,23 @@ def load(
     fingerprint = _fingerprint(folder) if folder.exists() else _of_hub(address, model)
     if model.dtype != torch.float32:  # other numbers, other answers
         fingerprint += f"-{str(model.dtype).removeprefix('torch.')}"
+    checked = fingerprint
+    if label_scores != "sum":
+        fingerprint += f"-{label_scores}"
     # the window is checked before any call, with a sentence
     getattr(tokenizer, "tokenizer", tokenizer).model_max_length = 1 << 30
     model.to(where)
     model.eval()
     name, budget = name or f"hf/{address}", Budget.of(model, memory)
-    sharing = recalled(model, name, fingerprint)
-    return behind(model, tokenizer, name, fingerprint, budget, sharing)
+    sharing = recalled(model, name, checked)
+    return behind(model, tokenizer, name, fingerprint, budget, sharing, label_scores)
+
+
+def _check_label_scores(label_scores: str) -> None:
+    if label_scores not in LABEL_SCORES:
+        raise UsageError(
+            f"label_scores is {label_scores!r}; it must be one of {', '.join(LABEL_SCORES)}."
+        )
 
 
 def _kinds(config: ModelConfig) -> tuple[Any, Any, type[TransformersModel]]:

@@ -18,8 +18,18 @@ from leakbound.models.content import Parts
 from leakbound.models.local.budget import Budget
 from leakbound.models.local.hugging_face import CausalModel, Tokenizer, parameters_of, window_of
 from leakbound.models.local.passes import Group, Ids, NotNumbers, Passes, State
+from leakbound.models.local.readings import (
+    LABEL_SCORES,
+    NO_LOGITS,
+    NO_SCORE,
+    check_labels,
+    choose,
+    log_probabilities,
+    plain_logits,
+)
 from leakbound.models.local.self_check import check_sharing
 from leakbound.models.local.sharing import Sharing
+from leakbound.models.local.text_ids import TextIds
 from leakbound.models.request import (
     Complete,
     Embed,
@@ -28,15 +38,12 @@ from leakbound.models.request import (
     Request,
     ScoreLabels,
     ScoreTokens,
-    prompt_seed,
 )
 
 __all__ = ["TransformersModel"]
 
 R = TypeVar("R")
 Floats = npt.NDArray[np.float32]
-# of a row that is run alone and whose logits are not numbers
-NO_SCORE, NO_LOGITS = np.full(1, np.nan, np.float32), np.zeros((1, 0), np.float32)
 
 
 class TransformersModel:
@@ -49,8 +56,10 @@ class TransformersModel:
         fingerprint: Changes whenever an answer could.
         budget: Limits of memory; None for half of what is free.
         sharing: How rows may share passes; None to find out now, by a self-check.
+        label_scores: "sum", "mean" or "first_token" of the log-probabilities of a label's tokens.
 
     Attributes:
+        texts: Makes token ids of texts.
         window: Most tokens of a prompt with its answer.
         passes: Runs rows of token ids.
     """
@@ -67,12 +76,34 @@ class TransformersModel:
         fingerprint: str,
         budget: Budget | None = None,
         sharing: Sharing | None = None,
+        label_scores: str = "sum",
     ) -> None:
-        self.model, self.tokenizer = model, tokenizer
+        self.model, self.tokenizer, self.texts = model, tokenizer, TextIds(tokenizer)
         self.name, self.fingerprint = name, fingerprint
+        self.label_scores = label_scores
+        self._pairs: dict[tuple[str, str], tuple[Ids, Ids]] = {}  # of one call (PRIVATE)
         self.window = window_of(model)
         checked = sharing or check_sharing(model, name)
         self.passes = Passes(model, budget or Budget.of(model), checked)
+
+    @property
+    def computation(self) -> str:
+        """How answers are computed, for records: the outcome of the self-check, and its limits."""
+        found = self.passes.sharing
+        scored = "" if self.label_scores == "sum" else f"label scores: {self.label_scores}"
+        return "; ".join(part for part in (found.outcome, found.sentence, scored) if part)
+
+    def label_ids(self, prompt: Prompt, labels: Sequence[str]) -> dict[str, Ids]:
+        """The tokens by which labels are scored behind a prompt, for records.
+
+        Args:
+            prompt: Whose end they stand behind.
+            labels: Public labels.
+
+        Returns:
+            Token ids of each label.
+        """
+        return {label: self.joined(prompt, label)[1] for label in labels}
 
     # --- the verb
 
@@ -83,9 +114,18 @@ class TransformersModel:
             requests: What is to be answered.
 
         Raises:
-            TargetError: For a kind that is not known, or a prompt that does not fit the window.
+            TargetError: For a kind that is not known, an empty label, or a prompt that does not fit
+                the window.
         """
+        try:
+            self._check(requests)
+        finally:
+            self._pairs.clear()
+
+    def _check(self, requests: Sequence[Request[object]]) -> None:
         for request in requests:
+            if isinstance(request, ScoreLabels):
+                check_labels(request.labels)
             if type(request) not in self.supports:
                 raise TargetError(f"{self.name} cannot answer {type(request).__name__}.")
             need = self._length(request)
@@ -109,7 +149,13 @@ class TransformersModel:
         Raises:
             TargetError: If one of them cannot be answered.
         """
-        self.check(requests)
+        try:
+            self._check(requests)
+            return self._answer(requests)
+        finally:
+            self._pairs.clear()
+
+    def _answer(self, requests: Sequence[Request[R]]) -> list[R]:
         by_kind: dict[type[Request[object]], list[int]] = {}
         for i, request in enumerate(requests):
             by_kind.setdefault(type(request), []).append(i)
@@ -159,49 +205,53 @@ class TransformersModel:
                 "(pocket-vision)."
             )
         if not isinstance(prompt, str):
-            return tuple(prompt) or (self._first(),)
-        if getattr(self.tokenizer, "chat_template", None):
-            turn = [{"role": "user", "content": prompt}]
-            text = self.tokenizer.apply_chat_template(
-                turn, add_generation_prompt=True, tokenize=False
-            )
-            return self._ids(text, add_special_tokens=False)
-        return self._ids(prompt) or (self._first(),)
+            return tuple(prompt) or (self.texts.first(),)
+        return self.texts.prompt(prompt)
 
-    def _ids(self, text: str, **options: object) -> Ids:
-        return tuple(cast(Sequence[int], self.tokenizer(text, **options)["input_ids"]))
-
-    def encode_response(self, response: Prompt) -> Ids:
-        """Token ids of a continuation.
+    def joined(self, prompt: Prompt, response: Prompt) -> tuple[Ids, Ids]:
+        """Token ids of a prompt and of what follows it.
 
         Args:
-            response: Text gets one leading blank, as after a prompt, and no special tokens; token
-                ids are taken as they are.
+            prompt: The prompt.
+            response: The response. Two texts are tokenized together; token ids are taken as they
+                are.
+
+        Returns:
+            Both.
+        """
+        if not (isinstance(prompt, str) and isinstance(response, str)):
+            return self.encode(prompt), self.encode_response(response)
+        if (prompt, response) not in self._pairs:
+            self._pairs[prompt, response] = self.texts.joined(prompt, response)
+        return self._pairs[prompt, response]
+
+    def encode_response(self, response: Prompt) -> Ids:
+        """Token ids of a continuation behind no prompt in particular.
+
+        Args:
+            response: Text gets one leading blank, but none behind a chat template, and no special
+                tokens; token ids are taken as they are.
 
         Returns:
             Token ids, perhaps none.
         """
         if not isinstance(response, str):
             return tuple(cast(Ids, response))  # a response holds no image
-        text = response if response[:1].isspace() or not response else f" {response}"
-        return self._ids(text, add_special_tokens=False)
-
-    def _first(self) -> int:
-        ids = (self.tokenizer.bos_token_id, self.tokenizer.eos_token_id, 0)
-        return int(next(i for i in ids if i is not None))
+        return self.texts.response(response)
 
     def _length(self, request: Request[object]) -> int:
         """Tokens of a prompt with the longest answer."""
         if isinstance(request, Complete):
             return len(self.encode(request.prompt)) + request.max_tokens
         if isinstance(request, ScoreLabels):
-            answers = [len(self.encode_response(label)) for label in request.labels]
-            return len(self.encode(request.prompt)) + max(answers)
+            return max(self._tokens_of(request.prompt, label) for label in request.labels)
         if isinstance(request, ScoreTokens | NextLogits):
             reserved = request.reserve if isinstance(request, NextLogits) else 0
-            scored = len(self.encode(request.prompt)) + len(self.encode_response(request.response))
-            return scored + reserved
+            return self._tokens_of(request.prompt, request.response) + reserved
         return len(self.encode(cast(Embed, request).text))
+
+    def _tokens_of(self, prompt: Prompt, response: Prompt) -> int:
+        return sum(map(len, self.joined(prompt, response)))
 
     # --- answers
 
@@ -225,7 +275,7 @@ class TransformersModel:
         texts: list[str | None] = [None] * len(requests)
         for step in range(max(request.max_tokens for request in requests)):
             chosen = [
-                _choose(row, request, step)
+                choose(row, request, step)
                 for row, request in zip(logits.float().cpu().numpy(), requests, strict=True)
             ]
             for i, token in enumerate(chosen):
@@ -277,17 +327,17 @@ class TransformersModel:
             ScoreTokens(request.prompt, label) for request in requests for label in request.labels
         ]
         owners = [i if r.alone else None for i, r in enumerate(requests) for _ in r.labels]
-        scores = self._along(flat, owners, _log_probabilities, NO_SCORE)
-        totals = iter([float(one.sum()) for one in scores])
+        scores = self._along(flat, owners, log_probabilities, NO_SCORE)
+        totals = iter([LABEL_SCORES[self.label_scores](one) for one in scores])
         return [
             np.array([next(totals) for _ in request.labels], np.float32) for request in requests
         ]
 
     def _score_tokens(self, requests: Sequence[ScoreTokens]) -> list[Floats]:
-        return self._along(requests, [], _log_probabilities, NO_SCORE)
+        return self._along(requests, [], log_probabilities, NO_SCORE)
 
     def _next_logits(self, requests: Sequence[NextLogits]) -> list[Floats]:
-        return self._along(requests, _owners(requests), _plain, NO_LOGITS)
+        return self._along(requests, _owners(requests), plain_logits, NO_LOGITS)
 
     def _along(
         self,
@@ -302,11 +352,8 @@ class TransformersModel:
         for each group; its logits are gone before the next group makes its own. `failed` for a row
         with an owner whose logits are not numbers.
         """
-        answers = [self.encode_response(request.response) for request in requests]
-        rows = [
-            self.encode(request.prompt) + ids
-            for request, ids in zip(requests, answers, strict=True)
-        ]
+        pairs = [self.joined(request.prompt, request.response) for request in requests]
+        answers, rows = [ids for _, ids in pairs], [prompt + ids for prompt, ids in pairs]
         out = [failed] * len(requests)
         tails = [len(ids) + 1 for ids in answers]
         alone = [i for i, owner in enumerate(owners) if owner is not None and tails[i] == 1]
@@ -353,26 +400,3 @@ def _failing(group: Group) -> Iterator[None]:
     except NotNumbers:
         if not group.alone:
             raise
-
-
-def _plain(logits: torch.Tensor, ids: Ids) -> Floats:
-    return logits.float().cpu().numpy()
-
-
-def _log_probabilities(logits: torch.Tensor, ids: Ids) -> npt.NDArray[np.float32]:
-    """(tokens,) of a response, from the logits before each token and after the last."""
-    table = torch.log_softmax(logits[:-1].float(), -1)
-    return (
-        table.gather(-1, torch.tensor(ids, dtype=torch.long, device=table.device)[:, None])[:, 0]
-        .cpu()
-        .numpy()
-    )
-
-
-def _choose(logits: npt.NDArray[np.float32], request: Complete, step: int) -> int:
-    """Greedy, or one Gumbel draw whose seed no other prompt, draw or step shares."""
-    if request.temperature == 0:
-        return int(logits.argmax())
-    seed = [request.draw, step, prompt_seed(request.prompt)]
-    noise = np.random.default_rng(seed).gumbel(size=logits.shape)
-    return int((logits / request.temperature + noise).argmax())

@@ -214,6 +214,7 @@ class VisionModel(TransformersModel):
         fingerprint: Changes whenever an answer could.
         budget: Limits of memory; None for half of what is free.
         sharing: How rows may share passes; None to find out now, by a self-check.
+        label_scores: "sum", "mean" or "first_token" of the log-probabilities of a label's tokens.
 
     Attributes:
         blind: Why it takes no images here; "" if it does.
@@ -227,8 +228,10 @@ class VisionModel(TransformersModel):
         fingerprint: str,
         budget: Budget | None = None,
         sharing: Sharing | None = None,
+        label_scores: str = "sum",
     ) -> None:
-        super().__init__(model, processor.tokenizer, name, fingerprint, budget, sharing)
+        tokenizer = processor.tokenizer
+        super().__init__(model, tokenizer, name, fingerprint, budget, sharing, label_scores)
         self.processor = processor
         self.eye = Eye(model, processor, self.passes.budget.kept // SHARE)
         self.passes.embed = self.eye.embed
@@ -263,6 +266,32 @@ class VisionModel(TransformersModel):
             for token in self._tokens(parts)
         )
         return tuple(i for run in ids for i in run)
+
+    def joined(self, prompt: Prompt, response: Prompt) -> tuple[Ids, Ids]:
+        """Token ids of a prompt, perhaps with images, and of what follows it, each by itself.
+
+        Args:
+            prompt: The prompt.
+            response: The response.
+
+        Returns:
+            Both.
+        """
+        return self.encode(prompt), self.encode_response(response)
+
+    def encode_response(self, response: Prompt) -> Ids:
+        """Token ids of a continuation.
+
+        Args:
+            response: Text gets one leading blank, but none behind a chat template; token ids are
+                taken as they are.
+
+        Returns:
+            Token ids, perhaps none.
+        """
+        if isinstance(response, str) and getattr(self.processor, "chat_template", None):
+            return self.texts.plain(response, special=False)
+        return super().encode_response(response)
 
     def answer(self, requests: Sequence[Request[R]], /) -> list[R]:
         """Answer a batch. Each distinct image goes through the vision tower once.
@@ -309,9 +338,9 @@ class VisionModel(TransformersModel):
             text = self.processor.apply_chat_template(
                 turn, add_generation_prompt=True, tokenize=False
             )
-            return self._ids(text, add_special_tokens=False)
+            return self.texts.plain(text, special=False)
         text = "".join(part if isinstance(part, str) else sign for part in parts)
-        return self._ids(text) or (self._first(),)
+        return self.texts.plain(text, special=True) or (self.texts.first(),)
 
     def _difference(self) -> str:
         """What the model's own processor and forward pass do otherwise with two images.

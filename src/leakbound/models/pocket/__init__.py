@@ -21,7 +21,10 @@ SEEING = Path(__file__).parent / "vision"
 
 
 def load_pocket(
-    memory: int | None = None, dtype: str = "auto", device: str = "auto"
+    memory: int | None = None,
+    dtype: str = "auto",
+    device: str = "auto",
+    label_scores: str = "sum",
 ) -> TransformersModel:
     """Load it with the code that loads any other causal model.
 
@@ -29,17 +32,21 @@ def load_pocket(
         memory: Bytes that the process may take at its peak; None for half of what is free.
         dtype: As for `open_model`.
         device: As for `open_model`.
+        label_scores: As for `open_model`.
 
     Returns:
         The model.
     """
     from leakbound.models.local import load
 
-    return load(str(FOLDER), name="pocket", memory=memory, dtype=dtype, device=device)
+    return load(str(FOLDER), "pocket", dtype, device, memory=memory, label_scores=label_scores)
 
 
 def load_pocket_vision(
-    memory: int | None = None, dtype: str = "auto", device: str = "auto"
+    memory: int | None = None,
+    dtype: str = "auto",
+    device: str = "auto",
+    label_scores: str = "sum",
 ) -> TransformersModel:
     """Load the pocket model that names images.
 
@@ -49,10 +56,13 @@ def load_pocket_vision(
         memory: Bytes that the process may take at its peak; None for half of what is free.
         dtype: As for `open_model`.
         device: As for `open_model`.
+        label_scores: As for `open_model`.
 
     Returns:
         The model.
     """
     from leakbound.models.local import load
 
-    return load(str(SEEING), name="pocket-vision", memory=memory, dtype=dtype, device=device)
+    return load(
+        str(SEEING), "pocket-vision", dtype, device, memory=memory, label_scores=label_scores
+    )

@@ -1,0 +1,101 @@
+"""What is read from logits: log-probabilities, scores of labels, the next token."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from leakbound.errors import TargetError
+from leakbound.models.local.prefixes import Ids
+from leakbound.models.request import Complete, prompt_seed
+
+__all__ = [
+    "LABEL_SCORES",
+    "NO_LOGITS",
+    "NO_SCORE",
+    "check_labels",
+    "choose",
+    "log_probabilities",
+    "plain_logits",
+]
+
+Floats = npt.NDArray[np.float32]
+# of a row that is run alone and whose logits are not numbers
+NO_SCORE, NO_LOGITS = np.full(1, np.nan, np.float32), np.zeros((1, 0), np.float32)
+# what makes one number of the log-probabilities of a label's tokens
+LABEL_SCORES: dict[str, Callable[[Floats], float]] = {
+    "sum": lambda scores: float(scores.sum()),
+    "mean": lambda scores: float(scores.mean()),
+    "first_token": lambda scores: float(scores[0]),
+}
+
+
+def check_labels(labels: Sequence[str]) -> None:
+    """Refuse a label without tokens: its score of 0 would be above that of every other.
+
+    Args:
+        labels: What is to be scored.
+
+    Raises:
+        TargetError: If one is empty, or there is none.
+    """
+    empty = [label for label in labels if not label.strip()]
+    if empty:
+        raise TargetError(
+            f"a label is {empty[0]!r}; it must have at least one character that is no blank, for a "
+            "score of no token is above every other. Give it a name, such as none."
+        )
+    if not labels:
+        raise TargetError("there is no label to score; give at least one.")
+
+
+def plain_logits(logits: torch.Tensor, ids: Ids) -> Floats:
+    """The logits themselves.
+
+    Args:
+        logits: (tokens + 1, vocabulary) before each token of a response, and after the last.
+        ids: The response.
+
+    Returns:
+        The same, in float32.
+    """
+    return logits.float().cpu().numpy()
+
+
+def log_probabilities(logits: torch.Tensor, ids: Ids) -> Floats:
+    """Log-probabilities of the tokens of a response.
+
+    Args:
+        logits: (tokens + 1, vocabulary) before each token of the response, and after the last.
+        ids: The response.
+
+    Returns:
+        (tokens,) natural logarithms.
+    """
+    table = torch.log_softmax(logits[:-1].float(), -1)
+    return (
+        table.gather(-1, torch.tensor(ids, dtype=torch.long, device=table.device)[:, None])[:, 0]
+        .cpu()
+        .numpy()
+    )
+
+
+def choose(logits: Floats, request: Complete, step: int) -> int:
+    """The next token: greedy, or one Gumbel draw whose seed no other prompt, draw or step shares.
+
+    Args:
+        logits: (vocabulary,) of the next token.
+        request: What is completed.
+        step: Number of tokens that were chosen before.
+
+    Returns:
+        A token id.
+    """
+    if request.temperature == 0:
+        return int(logits.argmax())
+    seed = [request.draw, step, prompt_seed(request.prompt)]
+    noise = np.random.default_rng(seed).gumbel(size=logits.shape)
+    return int((logits / request.temperature + noise).argmax())
