@@ -399,7 +399,11 @@ def test_a_crash_between_spend_and_release_has_lost_the_budget(desk: Path) -> No
 REFUSED = [
     (("answer", "--data", "rows.jsonl", "x"), 2, "--budget inf"),
     (("answer", *ROUNDS, "--shots", "21", "x"), 2, "the data has 20 rows"),
-    (("answer", *ROUNDS, "--shots", "5", "x"), 2, "10 partitions need at least as many examples"),
+    (
+        ("answer", *ROUNDS, "--shots", "5", "--partitions", "10", "x"),
+        2,
+        "10 partitions need at least as many examples",
+    ),
     (("answer", *ROUNDS, "--budget", "nan", "x"), 2, "epsilon is nan"),
     (("answer", *ROUNDS, "--ledger", "rows.jsonl", "x"), 2, "cannot be read or written"),
     (("answer", *ROUNDS, "--attack", "membership", "x"), 2, "No such option"),

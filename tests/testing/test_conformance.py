@@ -47,6 +47,7 @@ CATALOGUE: dict[str, Any] = {
     "product_of_experts": cm.ProductOfExperts(2.0, tokens=3),
     "product_of_experts/calibrated": cm.ProductOfExperts.calibrated(2, 1e-5, tokens=3),
     "product_of_experts/groups": cm.ProductOfExperts(2.0, group_size=3, tokens=3),
+    "product_of_experts/prior": cm.ProductOfExperts(2.0, 2, tokens=3, prior="content_free"),
     "product_of_experts/add_remove": cm.ProductOfExperts(2.0, calibration="add_remove", tokens=3),
     "product_of_experts/paper": cm.ProductOfExperts(2.0, calibration="paper", tokens=3),
     "subsample_average": cm.SubsampleAverage(4.0, 10, 0.5),

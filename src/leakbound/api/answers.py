@@ -8,7 +8,7 @@ from pathlib import Path
 from leakbound.auditing.rows import public_task, require_public, task_of
 from leakbound.auditing.spec import make_spec
 from leakbound.errors import UsageError
-from leakbound.mechanisms import MECHANISMS
+from leakbound.mechanisms import MECHANISMS, PublicFacts, served_options
 from leakbound.models import Model, Scripted, open_model
 from leakbound.serving import Answer, PrivateICL
 from leakbound.serving.ledger import DATASET, Ledger
@@ -37,7 +37,8 @@ def answer(
     Args:
         query: What is asked (public).
         rows: Examples or (input, label) pairs (PRIVATE).
-        mechanism: A mechanism, or its name, calibrated to epsilon and delta for one answer.
+        mechanism: A mechanism, or its name, calibrated to epsilon and delta for one answer, with
+            examples grouped by the public rule of its class (`group_options`).
         epsilon: What a mechanism given by name is calibrated to.
         delta: Of the calibration and of the budget.
         task: How rows and query become prompts: a task, or its name, such as "generation".
@@ -64,6 +65,9 @@ def answer(
     require_public(fixed, made)
     context = as_context(rows)
     found = task if isinstance(task, Task) else task_of(context, task, fixed)
+    if isinstance(mechanism, str):
+        facts = PublicFacts(len(context), len(found.labels), epsilon, delta)
+        made = build(mechanism, epsilon, delta, facts)
     opened = Scripted(name=made.name) if not made.needs else model
     opened = open_model(opened) if isinstance(opened, str) else opened
     total = epsilon if budget is None else budget
@@ -84,7 +88,8 @@ def _fixed(task: Task | str | None, labels: Sequence[str] | None) -> Task | None
     return public_task(make_spec(values).design, own_rows=True)
 
 
-def build(name: str, epsilon: float, delta: float) -> Mechanism:
-    """A mechanism by name, calibrated for one answer."""
-    made: Mechanism = MECHANISMS[name].for_claim(epsilon, delta)
+def build(name: str, epsilon: float, delta: float, facts: PublicFacts | None = None) -> Mechanism:
+    """A mechanism by name, calibrated for one answer, with examples grouped by public facts."""
+    options = {} if facts is None else served_options(name, {}, facts)
+    made: Mechanism = MECHANISMS[name].for_claim(epsilon, delta, **options)
     return made

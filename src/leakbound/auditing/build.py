@@ -14,12 +14,20 @@ from leakbound.attacks import CANARIES, QUERIES, SCORES, AuditQuery, Canary, Sco
 from leakbound.auditing.spec import AttackSpec, AuditSpec
 from leakbound.errors import UsageError
 from leakbound.estimators import ESTIMATORS, Estimator
+from leakbound.mechanisms import PublicFacts, served_options
 from leakbound.mechanisms import build_mechanism as from_catalogue
 from leakbound.models import Endpoint, Local, Model, WithEmbedder, open_embedder, open_model
 from leakbound.systems import load_system
 from leakbound.tasks import Context, Mechanism, Task
 
-__all__ = ["Handed", "build_attack", "build_estimator", "build_mechanism", "open_models"]
+__all__ = [
+    "Handed",
+    "build_attack",
+    "build_estimator",
+    "build_mechanism",
+    "build_served",
+    "open_models",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -73,6 +81,29 @@ def build_mechanism(spec: AuditSpec) -> Mechanism:
     made = from_catalogue(named.kind, named.options, claim.epsilon, claim.delta)
     _require_examples(made, spec.design.shots)
     return made
+
+
+def build_served(spec: AuditSpec, task: Task) -> Mechanism:
+    """The mechanism of a service: as `build_mechanism`, with examples grouped by the public rule.
+
+    Args:
+        spec: The parameters, with the number of examples.
+        task: The task, whose labels are public.
+
+    Returns:
+        A mechanism; groups that its options name are those.
+
+    Raises:
+        UsageError: As `build_mechanism`.
+        TargetError: As `build_mechanism`.
+    """
+    if spec.system.address is not None:
+        return build_mechanism(spec)
+    named, claim = spec.system.mechanism, spec.decision
+    facts = PublicFacts(spec.design.shots, len(task.labels), claim.epsilon, claim.delta)
+    grouped = Component(kind=named.kind, **served_options(named.kind, named.options, facts))
+    system = spec.system.model_copy(update={"mechanism": grouped})
+    return build_mechanism(spec.model_copy(update={"system": system}))
 
 
 def _require_no_options(spec: AuditSpec) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from leakbound.auditing.build import build_mechanism, open_models
+from leakbound.auditing.build import build_mechanism, build_served, open_models
 from leakbound.auditing.rows import load_data, public_fields, public_task, require_public
 from leakbound.auditing.spec import KEYS, AuditSpec
 from leakbound.cli.endpoint_options import endpoint_options
@@ -139,7 +139,7 @@ def open_private(
     Raises LeakboundError with a sentence for whatever cannot be used.
     """
     spec, rows, task = read_private(config, assignments, endpoint, flags)
-    mechanism = build_mechanism(spec)
+    mechanism = build_served(spec, task)
     model = open_models(spec, endpoint, local) if mechanism.needs else Scripted(name=mechanism.name)
     total = spec.decision.epsilon if budget is None else budget
     ids = accounts.ids(spec.design, len(rows))

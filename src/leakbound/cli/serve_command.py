@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from leakbound._install import install_hint
-from leakbound.auditing.build import build_mechanism
+from leakbound.auditing.build import build_served
 from leakbound.cli.answer_command import answering_options, open_private, read_private
 from leakbound.cli.ledger_options import Accounts
 from leakbound.cli.options import SETTINGS
@@ -196,7 +196,7 @@ def _price(
 ) -> tuple[Mechanism, Guarantee, float]:
     """What one answer costs, before a model is opened or a ledger made; and its delta."""
     spec, _, task = read_private(config, assignments, endpoint, flags)
-    mechanism = build_mechanism(spec)
+    mechanism = build_served(spec, task)
     return mechanism, mechanism.cost(task, Query("-")), spec.decision.delta
 
 

@@ -1,10 +1,16 @@
 """Mechanisms: how an answer is made from a private context. `MECHANISMS` holds them by name."""
 
 from leakbound.mechanisms.base import CalibratedMechanism, MechanismBase
-from leakbound.mechanisms.catalogue import MECHANISMS, build_mechanism, option_names
+from leakbound.mechanisms.catalogue import (
+    MECHANISMS,
+    build_mechanism,
+    option_names,
+    served_options,
+)
 from leakbound.mechanisms.dp_fusion import DPFusion
 from leakbound.mechanisms.embedding_mean import EmbeddingMean
 from leakbound.mechanisms.few_shot import FewShot, ZeroShot
+from leakbound.mechanisms.grouping import PublicFacts
 from leakbound.mechanisms.influence_decoding import BoundedCID, ContextInfluenceDecoding
 from leakbound.mechanisms.invisible_ink import InvisibleInk
 from leakbound.mechanisms.judge_defense import JudgeDefense
@@ -32,6 +38,7 @@ __all__ = [
     "MechanismBase",
     "ProductOfExperts",
     "PromptDefense",
+    "PublicFacts",
     "ReportNoisyMax",
     "SubsampleAverage",
     "SyntheticShots",
@@ -39,4 +46,5 @@ __all__ = [
     "answer_total",
     "build_mechanism",
     "option_names",
+    "served_options",
 ]

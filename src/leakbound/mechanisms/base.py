@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import sys
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
@@ -15,6 +15,7 @@ import numpy as np
 
 from leakbound._catalogue import construct, option_types
 from leakbound.errors import TargetError, UsageError
+from leakbound.mechanisms.grouping import PublicFacts
 from leakbound.models import Model, Request, ScoreLabels
 from leakbound.privacy import Guarantee
 from leakbound.tasks import Mechanism, Outputs, Query, Task
@@ -88,6 +89,19 @@ class MechanismBase(Mechanism):
         """
         known = option_types(cls._constructor())
         return {name: kind for name, kind in known.items() if name not in CLAIM}
+
+    @classmethod
+    def group_options(cls, facts: PublicFacts, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Options that say how a service groups its examples, where its operator does not.
+
+        Args:
+            facts: Public facts.
+            given: Options that the operator gave; they win over what is returned.
+
+        Returns:
+            Option values by name; none for a mechanism that does not group examples.
+        """
+        return {}
 
     @classmethod
     def for_claim(cls, epsilon: float, delta: float, **options: Any) -> Self:
@@ -214,6 +228,19 @@ class PartitionedMechanism(CalibratedMechanism):
 
     __slots__ = ()
     partitions: int
+
+    @classmethod
+    def group_options(cls, facts: PublicFacts, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Partitions of at least four examples, and one for each label.
+
+        Args:
+            facts: Public facts.
+            given: Not used.
+
+        Returns:
+            `partitions`.
+        """
+        return {"partitions": facts.partitions(facts.least)}
 
     def voters(self, shots: int) -> int:
         """One answer for each partition.

@@ -12,6 +12,7 @@ from leakbound.mechanisms.base import CLAIM, MechanismBase
 from leakbound.mechanisms.dp_fusion import DPFusion
 from leakbound.mechanisms.embedding_mean import EmbeddingMean
 from leakbound.mechanisms.few_shot import FewShot, ZeroShot
+from leakbound.mechanisms.grouping import PublicFacts
 from leakbound.mechanisms.influence_decoding import BoundedCID, ContextInfluenceDecoding
 from leakbound.mechanisms.invisible_ink import InvisibleInk
 from leakbound.mechanisms.judge_defense import JudgeDefense
@@ -23,7 +24,7 @@ from leakbound.mechanisms.subsample_average import SubsampleAverage
 from leakbound.mechanisms.synthetic_shots import SyntheticShots
 from leakbound.tasks import Mechanism, require_mechanism
 
-__all__ = ["MECHANISMS", "build_mechanism", "option_names"]
+__all__ = ["MECHANISMS", "build_mechanism", "option_names", "served_options"]
 
 MECHANISMS: Catalogue[Any] = Catalogue(
     "the mechanism",
@@ -48,7 +49,7 @@ def option_names(kind: type[Any]) -> tuple[str, ...]:
 
     Examples:
         >>> option_names(ReportNoisyMax)
-        ('partitions', 'calibration', 'noise')
+        ('partitions', 'calibration', 'noise', 'prior')
     """
     if issubclass(kind, MechanismBase):
         return tuple(kind.option_types())
@@ -76,7 +77,7 @@ def build_mechanism(
 
     Examples:
         >>> build_mechanism("report_noisy_max", {"sigma": 2.0, "partitions": 4}, 1.0, 1e-5)
-        ReportNoisyMax(sigma=2.0, partitions=4, noise='gaussian')
+        ReportNoisyMax(sigma=2.0, partitions=4, noise='gaussian', prior='none')
         >>> build_mechanism("report_noisy_max", {"partition": 4}, 1.0, 1e-5)  # doctest: +ELLIPSIS
         Traceback (most recent call last):
         ...
@@ -97,6 +98,28 @@ def build_mechanism(
             "for noise that follows the claim; leave one of them out."
         )
     return require_mechanism(construct(kind, options, name))
+
+
+def served_options(name: str, options: Mapping[str, Any], facts: PublicFacts) -> dict[str, Any]:
+    """Options of a service: what its operator gave, and for the rest the public rule for groups.
+
+    Args:
+        name: Name in `MECHANISMS`.
+        options: What the operator gave.
+        facts: Public facts; never rows.
+
+    Returns:
+        Options for `build_mechanism`.
+
+    Examples:
+        >>> served_options("report_noisy_max", {}, PublicFacts(20, 4, 4.0, 1e-5))
+        {'partitions': 5}
+        >>> served_options("report_noisy_max", {"partitions": 10}, PublicFacts(20, 4, 4.0, 1e-5))
+        {'partitions': 10}
+    """
+    kind = MECHANISMS[name]
+    rule = kind.group_options(facts, options) if issubclass(kind, MechanismBase) else {}
+    return {**rule, **options}
 
 
 def _for_claim(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ from leakbound.mechanisms.exponential import (
     epsilon_per_choice,
     gumbel_choices,
 )
+from leakbound.mechanisms.grouping import PublicFacts
 from leakbound.mechanisms.tokens import finite, log_softmax
 from leakbound.privacy import BoundedRange, Relation
 from leakbound.tasks import (
@@ -126,6 +127,20 @@ class InvisibleInk(Decoding, PartitionedMechanism):
         each = epsilon_per_choice(epsilon, delta, tokens)
         value = unit.guarantee.value
         return replace(unit, clip=epsilon / value, token_clip=each / value)
+
+    @classmethod
+    def group_options(cls, facts: PublicFacts, given: Mapping[str, Any]) -> dict[str, Any]:
+        """A partition for every two examples; for each where answers are free, or under add_remove.
+
+        Args:
+            facts: Public facts.
+            given: Options that the operator gave.
+
+        Returns:
+            `partitions`.
+        """
+        examples = 1 if given.get("relation") == "add_remove" else facts.per_expert
+        return {"partitions": max(1, facts.shots // examples)}
 
     @property
     def guarantee(self) -> BoundedRange:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -12,18 +12,17 @@ import numpy.typing as npt
 from leakbound._check import positive
 from leakbound.errors import UsageError
 from leakbound.mechanisms.base import CalibratedMechanism
+from leakbound.mechanisms.contextual_calibration import Prior, calibrated_requests, less_prior
 from leakbound.mechanisms.decoding import Decoding
 from leakbound.mechanisms.exponential import (
     clipped_log_probabilities,
     epsilon_per_choice,
     gumbel_choices,
 )
+from leakbound.mechanisms.grouping import PublicFacts
 from leakbound.mechanisms.tokens import public_tokens
 from leakbound.privacy import BoundedRange, Relation, share_down
-from leakbound.tasks import (
-    Context,
-    present,
-)
+from leakbound.tasks import AnyRequest, Context, Job, Task, present
 from leakbound.tasks.partition import places_by_position, split_by_position
 
 __all__ = ["ProductOfExperts"]
@@ -39,8 +38,9 @@ class ProductOfExperts(Decoding, CalibratedMechanism):
     An expert is a group of examples. Candidates y are the query's answers, with p_j normalised over
     them; for a free answer, token after token, the likeliest tokens of the model without examples.
     The clip is a clamp: what lies below -C counts -C, and so does a label that the model does not
-    show, and every candidate of an expert whose call failed. Private: context, U. Public: query,
-    candidates, group size, C, epsilon.
+    show, and every candidate of an expert whose call failed. An expert of one example leans towards
+    its label, whatever is asked: with `prior` "content_free" that tendency is taken off before the
+    clip. Private: context, U. Public: query, candidates, group size, C, epsilon, prior.
 
     Attributes:
         epsilon: epsilon of one choice among the query's answers.
@@ -52,19 +52,24 @@ class ProductOfExperts(Decoding, CalibratedMechanism):
         tokens: Largest number of tokens of a free answer.
         candidates: Number of public candidate tokens.
         token_epsilon: epsilon of each token; epsilon/tokens if None.
+        prior: "none"; or "content_free": the scores of an expert's answers less those for the query
+            "N/A" stand in the place of its log-probabilities, at twice the calls. Not used for free
+            answers.
 
     Raises:
-        UsageError: If a number is not positive, the calibration is another, or groups of several
-            examples are calibrated for add_remove.
+        UsageError: If a number is not positive, the calibration or prior is another, or groups of
+            several examples are calibrated for add_remove.
 
     Guarantee:
         One choice is epsilon-bounded range, so epsilon-DP, under replace_one or add_remove as the
         calibration says: replacing an example replaces one expert and moves U by a range of 2C,
         adding or removing an expert by C; so under add_remove the empty slot of a record whose
         budget is spent has no expert. "paper" is 2 epsilon-bounded range under replace_one,
-        since replacing is not monotone. A free answer is the composition of `tokens` choices of
-        `token_epsilon`: with `calibrated` the claim at its delta, and tokens token_epsilon, which
-        may be more, at delta = 0. Noisy scores are not covered: black box only.
+        since replacing is not monotone. A calibrated expert still sees its own examples and public
+        things only, and the clip bounds it in the same way. A free answer is the composition of
+        `tokens` choices of `token_epsilon`: with `calibrated` the claim at its delta, and tokens
+        token_epsilon, which may be more, at delta = 0. Noisy scores are not covered: black box
+        only.
 
     Reference:
         PoE Algorithm 1; Durfee and Rogers, "Practical differentially private top-k selection"
@@ -80,6 +85,7 @@ class ProductOfExperts(Decoding, CalibratedMechanism):
     tokens: int = 8
     candidates: int = 50
     token_epsilon: float | None = None
+    prior: Prior = "none"
 
     def __post_init__(self) -> None:
         for name in ("epsilon", "group_size", "clip", "tokens", "candidates"):
@@ -88,6 +94,8 @@ class ProductOfExperts(Decoding, CalibratedMechanism):
             raise UsageError(
                 f"calibration is {self.calibration!r}; it must be replace_one, add_remove or paper."
             )
+        if self.prior not in ("none", "content_free"):
+            raise UsageError(f"prior is {self.prior!r}; it must be none or content_free.")
         if self.calibration == "add_remove" and self.group_size > 1:
             raise UsageError(
                 "add_remove needs a group_size of 1: an example less re-deals the others among "
@@ -105,6 +113,7 @@ class ProductOfExperts(Decoding, CalibratedMechanism):
         calibration: ExpertCalibration = "replace_one",
         tokens: int = 8,
         candidates: int = 50,
+        prior: Prior = "none",
     ) -> Self:
         """With a claim for one answer, whether it is one choice or many tokens.
 
@@ -116,12 +125,37 @@ class ProductOfExperts(Decoding, CalibratedMechanism):
             calibration: "replace_one", "add_remove" or "paper"; "paper" does not keep the claim.
             tokens: Largest number of tokens of a free answer.
             candidates: Number of public candidate tokens.
+            prior: "none" or "content_free".
 
         Returns:
             A mechanism whose tokens take the most that composes to the claim.
         """
         each = None if calibration == "paper" else epsilon_per_choice(epsilon, delta, tokens)
-        return cls(epsilon, group_size, clip, calibration, tokens, candidates, each)
+        return cls(epsilon, group_size, clip, calibration, tokens, candidates, each, prior)
+
+    @classmethod
+    def group_options(cls, facts: PublicFacts, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Two examples for each expert; one where answers are free, or under add_remove.
+
+        Args:
+            facts: Public facts.
+            given: Options that the operator gave.
+
+        Returns:
+            `group_size`.
+        """
+        alone = given.get("calibration") == "add_remove"
+        return {"group_size": 1 if alone else facts.per_expert}
+
+    def to_config(self) -> dict[str, object]:
+        """Kind and fields as plain values.
+
+        Returns:
+            `kind`, and every field; `prior` only where it is not the default, so that records of
+            the default keep their names.
+        """
+        found = CalibratedMechanism.to_config(self)
+        return {name: value for name, value in found.items() if value != "none"}
 
     @property
     def rate(self) -> float:
@@ -174,6 +208,21 @@ class ProductOfExperts(Decoding, CalibratedMechanism):
             return [(row,) for row in present(context)]
         return split_by_position(context, self.voters(len(context)))
 
+    def requests(self, task: Task, job: Job, draw: int) -> list[AnyRequest]:
+        """A scoring of all answers for each expert; for a free answer, the first tokens.
+
+        Args:
+            task: Renders the prompts.
+            job: Context (PRIVATE) and query.
+            draw: Not used.
+
+        Returns:
+            One request for each expert; with a prior, another for each behind them.
+        """
+        if self.prior == "none" or not task.answers(job.query):
+            return Decoding.requests(self, task, job, draw)
+        return [*calibrated_requests(task, self._parts(job.context), job.query)]
+
     def _total(self, scores: Sequence[npt.ArrayLike], size: int) -> Floats:
         """U of `size` candidates; 0 without experts."""
         rows = np.stack(scores) if len(scores) else np.empty((0, size))
@@ -184,7 +233,9 @@ class ProductOfExperts(Decoding, CalibratedMechanism):
         return self._choice(self._each)
 
     def _kept(self, scores: Sequence[npt.ArrayLike], size: int) -> Floats:
-        return self._total(scores, size)
+        if self.prior == "none" or not scores:
+            return self._total(scores, size)
+        return self._total([*less_prior(scores)], size)
 
     def _exponents(self, values: Floats) -> Floats:
         return self.rate * values

@@ -8,14 +8,17 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from leakbound._check import positive
 from leakbound.errors import UsageError
 from leakbound.mechanisms.base import GaussianCalibration, PartitionedMechanism
-from leakbound.mechanisms.discrete_noise import discrete_gaussian
+from leakbound.mechanisms.contextual_calibration import Prior, calibrated_requests, less_prior
+from leakbound.mechanisms.discrete_noise import discrete_gaussian, require_analytic
 from leakbound.mechanisms.single import partition_requests
+from leakbound.mechanisms.tokens import finite, is_failed
 from leakbound.mechanisms.total_calls import answer_total
-from leakbound.models import Complete, Model
+from leakbound.models import Complete, Model, ScoreLabels
 from leakbound.privacy import (
     DiscreteGaussian,
     Gaussian,
@@ -36,11 +39,21 @@ from leakbound.tasks import (
     Votes,
     parse_answer,
 )
+from leakbound.tasks.partition import split_by_position
 
 __all__ = ["ReportNoisyMax"]
 
 VoteNoise = Literal["gaussian", "discrete_gaussian"]
+DEFAULTS = ("gaussian", "none")
 SENSITIVITY = math.sqrt(2)  # one partition's vote moves: one count falls by 1, another rises by 1
+
+
+class _Needs:
+    """What an instance asks; of the class, what it asks unless options say otherwise."""
+
+    def __get__(self, mechanism: ReportNoisyMax | None, kind: type | None = None) -> RequestKinds:
+        scored = mechanism is not None and mechanism.prior != "none"
+        return frozenset({ScoreLabels}) if scored else frozenset({Complete})
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,28 +62,34 @@ class ReportNoisyMax(PartitionedMechanism):
 
     The classes are the query's answers and one for "none of them", so an unparsable reply and a
     failed call stay votes. Every count gets noise, that of the last class too: where it is
-    the largest, "(no answer)" is released, a public outcome at the price of any other. Private:
-    context, votes. Public: query, answers, T, sigma.
+    the largest, "(no answer)" is released, a public outcome at the price of any other. A partition
+    of one or two examples tends to vote for a label that they show, whatever is asked, and less
+    noise then makes answers worse: give each partition several examples, or calibrate its vote
+    (`prior`). Private: context, votes. Public: query, answers, T, sigma, prior.
 
     Attributes:
         sigma: Standard deviation of the noise on each count, in votes.
         partitions: T, the number of disjoint parts of the context.
         noise: "gaussian" in floating point; "discrete_gaussian" in whole votes, sampled exactly
             from random bits, so that no last bit tells anything. Ties are broken at random.
+        prior: "none": a partition votes for the answer that it writes. "content_free": for the
+            answer whose log-probability rises most over that for the query "N/A", with the same
+            partition (contextual calibration); 2T scorings in place of T replies.
 
     Raises:
-        UsageError: If sigma is not positive, there is no partition, or the noise is another.
+        UsageError: If sigma is not positive, there is no partition, or noise or prior is another.
 
     Guarantee:
         sqrt(2)/sigma-GDP under replace_one, for the whole noisy histogram (white box) and so for
-        its argmax: replacing one example replaces one partition's vote, sqrt(2) in L2. Derived from
-        the sigma in force, never from the epsilon asked for. Discrete noise: 1/sigma^2-zCDP, that
-        is Delta^2/(2 sigma^2), and epsilon(delta) exactly from the loss of two moved counts.
+        its argmax: replacing one example replaces one partition's vote, sqrt(2) in L2. Calibrated
+        or not, a vote is decided by one partition and public things. Derived from the sigma in
+        force, never from the epsilon asked for. Discrete noise: 1/sigma^2-zCDP, that is
+        Delta^2/(2 sigma^2), and epsilon(delta) exactly from the loss of two moved counts.
 
     Reference:
         Wu et al., "Privacy-preserving in-context learning for large language models" (ICLR 2024);
         CL Algorithm 2; XL Algorithm 2. Canonne, Kamath and Steinke (NeurIPS 2020) for discrete
-        noise.
+        noise. Zhao et al. (ICML 2021) for contextual calibration.
 
     Examples:
         >>> mechanism = ReportNoisyMax.calibrated(4.0, 1e-5, partitions=10)
@@ -80,16 +99,19 @@ class ReportNoisyMax(PartitionedMechanism):
 
     name: ClassVar[str] = "report_noisy_max"
     access: ClassVar[frozenset[Access]] = frozenset({"black_box", "white_box"})
-    needs: ClassVar[RequestKinds] = frozenset({Complete})
+    needs: ClassVar[_Needs] = _Needs()
     white_box_score: ClassVar[str | None] = "label_margin"
     sigma: float
     partitions: int = 10
     noise: VoteNoise = "gaussian"
+    prior: Prior = "none"
 
     def __post_init__(self) -> None:
         positive("sigma", self.sigma)
         if self.noise not in ("gaussian", "discrete_gaussian"):
             raise UsageError(f"noise is {self.noise!r}; it must be gaussian or discrete_gaussian.")
+        if self.prior not in ("none", "content_free"):
+            raise UsageError(f"prior is {self.prior!r}; it must be none or content_free.")
         if self.partitions < 1:
             raise UsageError(f"partitions is {self.partitions}; it must be at least 1.")
 
@@ -101,6 +123,7 @@ class ReportNoisyMax(PartitionedMechanism):
         partitions: int = 10,
         calibration: GaussianCalibration = "analytic",
         noise: VoteNoise = "gaussian",
+        prior: Prior = "none",
     ) -> Self:
         """With the noise that a claim needs.
 
@@ -111,6 +134,7 @@ class ReportNoisyMax(PartitionedMechanism):
             calibration: "analytic" is exact; "classical" is the formula of XL and CL, which does
                 not keep every claim above epsilon 1.
             noise: "gaussian" or "discrete_gaussian".
+            prior: "none" or "content_free".
 
         Returns:
             A mechanism.
@@ -119,12 +143,10 @@ class ReportNoisyMax(PartitionedMechanism):
             UsageError: If discrete noise is to be calibrated by the classical formula.
         """
         if noise == "gaussian":
-            return cls(calibrate_gaussian(epsilon, delta, SENSITIVITY, calibration), partitions)
-        if calibration != "analytic":
-            raise UsageError(
-                f"calibration is {calibration!r}; it must be analytic for discrete_gaussian noise."
-            )
-        return cls(calibrate_discrete_gaussian(epsilon, delta), partitions, noise)
+            sigma = calibrate_gaussian(epsilon, delta, SENSITIVITY, calibration)
+            return cls(sigma, partitions, prior=prior)
+        require_analytic(calibration)
+        return cls(calibrate_discrete_gaussian(epsilon, delta), partitions, noise, prior)
 
     @property
     def guarantee(self) -> Gaussian | DiscreteGaussian:
@@ -142,11 +164,11 @@ class ReportNoisyMax(PartitionedMechanism):
         """Kind and fields as plain values.
 
         Returns:
-            `kind`, and every field; `noise` only where it is discrete, so that records of the
-            default keep their names.
+            `kind`, and every field; `noise` and `prior` only where they are not the default, so
+            that records of the default keep their names.
         """
         found = PartitionedMechanism.to_config(self)
-        return {name: value for name, value in found.items() if value != "gaussian"}
+        return {name: value for name, value in found.items() if value not in DEFAULTS}
 
     def noise_in_collect(self, task: Task, query: Query) -> bool:
         """Noise is drawn in `release` only.
@@ -161,15 +183,15 @@ class ReportNoisyMax(PartitionedMechanism):
         return False
 
     def requests(self, task: Task, job: Job, draw: int) -> list[AnyRequest]:
-        """One greedy completion for each partition.
+        """One greedy completion for each partition; of a calibrated vote, two scorings.
 
         Args:
             task: Renders the prompts.
             job: Context (PRIVATE) and query.
-            draw: Names the random draw.
+            draw: Names the random draw of a completion.
 
         Returns:
-            `partitions` requests.
+            `partitions` requests, or twice as many.
 
         Raises:
             UsageError: If the query has no given answers, or a partition would be empty.
@@ -179,12 +201,15 @@ class ReportNoisyMax(PartitionedMechanism):
                 "report_noisy_max chooses among given answers; use a classification task, or "
                 "keyword_mean."
             )
-        return partition_requests(task, job, self.partitions, draw)
+        if self.prior == "none":
+            return partition_requests(task, job, self.partitions, draw)
+        parts = split_by_position(job.context, self.partitions)
+        return [*calibrated_requests(task, parts, job.query)]
 
     def collect(
         self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model
     ) -> list[Aggregate]:
-        """T model calls for each job, all jobs in one batch.
+        """T or 2T model calls for each job, all jobs in one batch.
 
         Args:
             task: Renders the prompts.
@@ -198,8 +223,9 @@ class ReportNoisyMax(PartitionedMechanism):
         """
         each = [self.requests(task, job, draw) for job, draw in zip(jobs, draws, strict=True)]
         replies = answer_total(model, task, jobs, each)
+        count = _count if self.prior == "none" else _count_calibrated
         return [
-            _count(task.answers(job.query), texts) for job, texts in zip(jobs, replies, strict=True)
+            count(task.answers(job.query), found) for job, found in zip(jobs, replies, strict=True)
         ]
 
     def release(self, aggregate: Votes, draws: int, rng: np.random.Generator) -> Outputs:
@@ -238,4 +264,10 @@ class ReportNoisyMax(PartitionedMechanism):
 
 def _count(answers: Sequence[str], texts: Sequence[str]) -> Votes:
     votes = [parse_answer(text, answers) for text in texts]
+    return Votes(tuple(np.bincount(votes, minlength=len(answers) + 1).tolist()))
+
+
+def _count_calibrated(answers: Sequence[str], scores: Sequence[npt.ArrayLike]) -> Votes:
+    risen = less_prior(scores)
+    votes = np.where(is_failed(risen), len(answers), finite(risen).argmax(1))
     return Votes(tuple(np.bincount(votes, minlength=len(answers) + 1).tolist()))

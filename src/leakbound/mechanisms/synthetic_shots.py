@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from leakbound._check import positive
 from leakbound.mechanisms.base import CalibratedMechanism, GaussianCalibration
+from leakbound.mechanisms.grouping import PublicFacts
 from leakbound.mechanisms.single import answer_tokens, as_aggregate, release_unchanged
 from leakbound.mechanisms.tokens import TokenDecoder, log_softmax, public_tokens
 from leakbound.mechanisms.total_calls import answer_total
@@ -109,6 +110,19 @@ class SyntheticShots(CalibratedMechanism):
         made = cls(1.0, partitions, shots, tokens, candidates)
         sensitivity = made.guarantee.sensitivity
         return replace(made, sigma=calibrate_gaussian(epsilon, delta, sensitivity, calibration))
+
+    @classmethod
+    def group_options(cls, facts: PublicFacts, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Partitions that show two examples of each label, or four without labels.
+
+        Args:
+            facts: Public facts.
+            given: Not used.
+
+        Returns:
+            `partitions`.
+        """
+        return {"partitions": facts.partitions(2 * facts.labels or facts.least)}
 
     @property
     def guarantee(self) -> Gaussian:

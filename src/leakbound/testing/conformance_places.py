@@ -12,7 +12,7 @@ SIZE = 2  # times the least context, so that parts may hold more than one exampl
 
 
 def disjoint_parts(bench: Bench) -> str:
-    """Replacing an example changes one request, the same for all examples of a part.
+    """Replacing an example changes the requests of one voter, the same for all of a part.
 
     Args:
         bench: The mechanism on trial.
@@ -31,7 +31,11 @@ def disjoint_parts(bench: Bench) -> str:
     if sorted(place for part in parts for place in part) != list(range(len(job.context))):
         raise Broken("disjoint_parts does not state every place of a context once")
     shown = [{at for place in part for at in _changed(bench, job, place)} for part in parts]
-    if any(len(requests) != 1 for requests in shown) or len(set.union(*shown)) < len(parts):
+    asked = len(bench.mechanism.requests(GIVEN[0], job, 0))
+    each = asked // bench.mechanism.voters(len(job.context))  # 2 where votes are calibrated
+    if any(len(requests) != each for requests in shown) or (
+        len(set.union(*shown)) < each * len(parts)
+    ):
         raise Broken("the examples of a part of disjoint_parts are not shown to one voter alone")
     return f"each of {len(parts)} voters is shown the examples of its part"
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from leakbound.mechanisms.contextual_calibration import CONTENT_FREE
 from leakbound.models import Scripted
 from leakbound.tasks import Query, Task
 
@@ -29,9 +30,9 @@ class Puppet(Scripted):
     """Answers by one of PATTERNS; tokens are bytes.
 
     agree: the first answer, with certainty, or the second where FLIP is shown; without examples the
-    second is unlikely. random: any answer. mumble: also empty, twofold and unreadable ones. huge:
-    scores and embeddings of +-1e9. broken: also NaN and infinities. echo: the text of a shown
-    example.
+    second is unlikely, and for a content-free query all are alike. random: any answer. mumble: also
+    empty, twofold and unreadable ones. huge: scores and embeddings of +-1e9. broken: also NaN and
+    infinities. echo: the text of a shown example.
 
     Args:
         pattern: The script.
@@ -90,6 +91,8 @@ class Puppet(Scripted):
         if self.pattern != "agree":
             scale = 10.0 ** (self._bytes(prompt, 9)[-1] % 3 - 1) if self.wide else 0.1
             return self._numbers(prompt, len(labels), scale)
+        if f": {CONTENT_FREE}\n" in prompt:
+            return np.zeros(len(labels))
         sure = np.full(len(labels), -1000.0)
         sure[int(FLIP in prompt)] = 0.0
         without = np.where(np.arange(len(labels)) == 0, 0.0, -self.gap)

@@ -1,0 +1,68 @@
+"""Contextual calibration: scores of answers, less what a prompt says without any question.
+
+A model that saw few examples tends to repeat the label that they show, whatever is asked. The same
+prompt around a query without content shows that tendency, which is then taken off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from leakbound.mechanisms.tokens import finite
+from leakbound.models import ScoreLabels
+from leakbound.tasks import Context, Query, Task
+
+__all__ = ["CONTENT_FREE", "Prior", "calibrated_requests", "less_prior"]
+
+Floats = npt.NDArray[np.float64]
+Prior = Literal["none", "content_free"]
+CONTENT_FREE = "N/A"  # the first of the content-free inputs of Zhao et al.; public
+
+
+def calibrated_requests(task: Task, parts: Sequence[Context], query: Query) -> list[ScoreLabels]:
+    """Scores of the answers for each part, then for each part those of a content-free query.
+
+    Args:
+        task: Renders the prompts.
+        parts: Disjoint parts of the context (PRIVATE).
+        query: A query with given answers.
+
+    Returns:
+        Two requests for each part: all of the query, then all without content.
+
+    Guarantee:
+        Both requests of a part depend on that part and on public things only, so whatever is made
+        of their replies, replacing an example changes the result of one part.
+    """
+    answers = task.answers(query)
+    asked = (query, Query(CONTENT_FREE))
+    return [
+        ScoreLabels(task.prompt(part, one), answers, alone=True) for one in asked for part in parts
+    ]
+
+
+def less_prior(replies: Sequence[npt.ArrayLike]) -> Floats:
+    """Scores less those of the content-free query.
+
+    Args:
+        replies: To `calibrated_requests`.
+
+    Returns:
+        (parts, answers) differences of log-probabilities; NaN where the model shows one of the two
+        not, and so in a whole row where a call failed.
+
+    Reference:
+        Zhao et al., "Calibrate before use: improving few-shot performance of language models" (ICML
+        2021).
+
+    Examples:
+        >>> less_prior([[-1.0, -0.5], [-3.0, -0.1]]).tolist()
+        [[2.0, -0.4]]
+    """
+    asked, empty = np.split(np.asarray(replies, float), 2)
+    shown = np.isfinite(asked) & np.isfinite(empty)
+    return np.where(shown, finite(asked) - finite(empty), np.nan)
