@@ -30,6 +30,7 @@ from leakbound.attribution import (
 from leakbound.cli.influence_command import command
 from leakbound.errors import DataError, UsageError
 from leakbound.models import Model
+from leakbound.report.influence import influence_page, influence_summary
 
 QUERY = "What is the door code of Marta?"
 STAFF = "A small dog slept. The door code of Marta is 48213. The bridge is old."
@@ -112,8 +113,6 @@ def test_sentences_inside_the_top_document(pocket: Model) -> None:
     ("limit", "source", "code", "said"),
     [
         ("0.5", "staff.md", 1, "VIOLATION: The share of 'staff.md' in the influence"),
-        ("0.5", "garden.md", 0, "PASSED: The share of 'garden.md' in the influence"),
-        ("0.5", None, 1, "above the limit of 0.5"),
         ("0.99", None, 0, "at most the limit of 0.99"),
     ],
 )
@@ -139,6 +138,13 @@ def test_a_redacted_limit_names_no_source(trace: Path, tmp_path: Path) -> None:
     assert "VIOLATION: The share of 'document 2'" in " ".join(done.output.split())
     for file in (tmp_path / "i").glob("*"):
         assert b"staff" not in file.read_bytes()
+
+
+def test_copies_that_leave_one_out_cannot_see_are_said(pocket: Model) -> None:
+    twice = {"a.md": STAFF, "b.md": STAFF}
+    record = leakbound.influence(twice, QUERY, model=pocket, response="48213", by="document")
+    assert "as they do when a text stands twice" in influence_summary(record)
+    assert "--method shapley ablates sets of units" in influence_page(record)
 
 
 def test_files_are_documents_by_name(tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ def test_no_unit_reaches_over_two_documents() -> None:
 
 
 @given(text=st.text(st.sampled_from("ab.!? \n\"'é今。"), min_size=1, max_size=50).filter(str.strip))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_units_cover_the_text_and_tokens_are_shared_by_none(text: str) -> None:
     bounds = [*range(0, len(text), 2), len(text)]  # tokens of two characters
     for kind in ("sentence", "line", "paragraph", "chunk:5"):

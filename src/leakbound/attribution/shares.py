@@ -13,7 +13,7 @@ from leakbound.attribution.record import InfluenceRecord, Reading, ShareLimit, S
 from leakbound.attribution.units import DOCUMENT
 from leakbound.errors import UsageError
 
-__all__ = ["limit_shares", "share_grid"]
+__all__ = ["explains_too_little", "limit_shares", "share_grid"]
 
 REDUNDANT = 0.5  # leave-one-out that explains less than this of the whole context misses copies
 
@@ -91,6 +91,19 @@ def share_grid(reading: Reading) -> SpanGrid:
     return next((grid for grid in units if grid.unit == DOCUMENT), units[0])
 
 
+def explains_too_little(grid: SpanGrid, whole: float) -> bool:
+    """Does leave-one-out miss most of the influence, as it does when a text stands twice?
+
+    Args:
+        grid: Units of a context.
+        whole: Influence of the whole context, in nats.
+
+    Returns:
+        Whether the units explain less than half of it, one at a time.
+    """
+    return grid.method == "leave-one-out" and float(grid.totals.sum()) < REDUNDANT * whole
+
+
 def _shares(context: int, reading: Reading, source: str | None, confidence: float) -> list[_Found]:
     """One for each name, or for the source alone; units of one name are taken together."""
     grid = share_grid(reading)
@@ -117,7 +130,7 @@ def _obstacle(reading: Reading, grid: SpanGrid) -> str:
             "nats), so there is nothing to share; ask about the context, or give a response that "
             "comes from it."
         )
-    if grid.method == "leave-one-out" and total < REDUNDANT * whole:
+    if explains_too_little(grid, whole):
         return (
             f"leave-one-out explains {total:.3g} of the {whole:.3g} nats of the whole context, as "
             "it does when a part stands twice; use --method shapley."

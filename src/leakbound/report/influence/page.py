@@ -135,7 +135,7 @@ def _map(one: NamedReading, grid: SpanGrid, most: float) -> _Map:
         "names": grid.names,
     }  # fmt: skip
     excess = excess_note(one.reading, grid)
-    notes = [*([excess] if excess else []), *grid_notes(grid)]
+    notes = [*([excess] if excess else []), *grid_notes(one.reading, grid)]
     tokens = _tokens_with_lambda(one.reading)
     return _Map(one.name, tokens, pieces, top_spans(one.one, grid), notes, data)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from leakbound.attribution.shares import explains_too_little
 from leakbound.errors import UsageError
 
 if TYPE_CHECKING:
@@ -202,16 +203,17 @@ def finest(reading: Reading) -> SpanGrid:
     return min(grids, key=lambda grid: float(np.mean([end - first for first, end in grid.spans])))
 
 
-def grid_notes(grid: SpanGrid) -> list[str]:
-    """How a grid was measured, where that is not one span at a time over the whole context.
+def grid_notes(reading: Reading, grid: SpanGrid) -> list[str]:
+    """How units were measured, and what that can miss.
 
     Args:
-        grid: One grid of a reading.
+        reading: One reading of a context.
+        grid: One of its grids.
 
     Returns:
-        Sentences, without private text.
+        Sentences, without private text; none for spans of n tokens.
     """
-    return [note for note in (_unopened(grid), _sets(grid)) if note]
+    return [note for note in (_copies(reading, grid), _unopened(grid), _sets(grid)) if note]
 
 
 def excess_note(reading: Reading, grid: SpanGrid) -> str:
@@ -239,6 +241,18 @@ def excess_note(reading: Reading, grid: SpanGrid) -> str:
     return (
         f"A part can have more influence than the whole: {name} has {top:.3f}, the whole context "
         f"{whole:.3f}, because {why}."
+    )
+
+
+def _copies(reading: Reading, grid: SpanGrid) -> str:
+    """Leave-one-out of units that stand twice."""
+    whole, total = float(reading.grids[-1].totals[0]), float(grid.totals.sum())
+    if not grid.unit or not explains_too_little(grid, whole):
+        return ""
+    return (
+        f"One at a time, the units explain {total:.3f} of the {whole:.3f} of the whole context, as "
+        "they do when a text stands twice: each copy stands in for the other. --method shapley "
+        "ablates sets of units and sees both."
     )
 
 

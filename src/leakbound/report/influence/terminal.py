@@ -47,7 +47,7 @@ def influence_summary(record: InfluenceRecord, shown: int = SHOWN) -> str:
         for reading in one.readings:
             lines += [_whole(reading), *_lambdas(reading)]
             for grid in reading.grids[:-1]:
-                lines += [_top(one, grid), *(f"    {note}" for note in grid_notes(grid))]
+                lines += [_top(one, grid), *(f"    {note}" for note in grid_notes(reading, grid))]
     return "\n".join([*lines, *_expected(record, shown)])
 
 
