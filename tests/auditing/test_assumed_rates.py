@@ -12,6 +12,7 @@ import pytest
 from leakbound.auditing import load_result, make_spec, prepare, run_audit
 from leakbound.auditing.plan import plan
 from leakbound.auditing.prepare import Handed, Prepared
+from leakbound.cli import main
 from leakbound.cli.options import overrides, spec_from
 from leakbound.cli.plan_command import described
 from leakbound.errors import UsageError
@@ -127,6 +128,25 @@ def test_a_pilot_that_is_alike_is_taken(out: Path) -> None:
         assert spec_from(None, (), {**given, **options}).decision.assume_hit == 0.911
     with pytest.raises(UsageError, match="here has 11 examples"):
         spec_from(None, (), {**given, "shots": 33, **parts})
+
+
+@pytest.mark.parametrize(
+    ("grid", "named"),
+    [
+        ("canary=natural,unigram", "canary is hex there and natural here"),
+        ("shots=20,30", "shots is 10 there, and what answers here has 30 examples"),
+        ("assume_hit=0.5,0.9", "the grid lists assume_hit; leave one of them out"),
+    ],
+)
+def test_a_pilot_of_other_points_of_a_sweep_is_refused(
+    out: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], grid: str, named: str
+) -> None:
+    """A sweep took its rates over for every point."""
+    with pytest.raises(SystemExit) as ended:
+        main(["sweep", "--pilot", str(out), "--grid", grid, "--out", str(tmp_path / "sweep")])
+    assert ended.value.code == 2
+    assert named in capsys.readouterr().err
+    assert not (tmp_path / "sweep").exists()
 
 
 def test_a_pilot_whose_noise_hides_the_model_is_refused(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ of the others behind the component's (`--canary-digits`, `--query-repeats`).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
@@ -21,7 +22,7 @@ from leakbound.errors import UsageError
 from leakbound.gating.rates import pilot_rates, require_same_attack
 from leakbound.mechanisms import MechanismBase
 
-__all__ = ["SETTINGS", "overrides", "spec_from", "spec_options"]
+__all__ = ["SETTINGS", "overrides", "pilot_check", "spec_from", "spec_options"]
 
 SETTINGS = {"auto_envvar_prefix": "LEAKBOUND", "help_option_names": ["-h", "--help"]}
 FLAGS = {"address": "--system"}  # flags that are not named as their key
@@ -160,9 +161,23 @@ def spec_from(
         UsageError: With a sentence for whatever cannot be used, also for an option given twice.
     """
     spec = load_spec(config, overrides(assignments, flags))
-    if isinstance(pilot := flags.get("pilot"), Path):
-        require_same_attack(_pilot(pilot), spec)
+    pilot_check(flags)(spec)
     return spec
+
+
+def pilot_check(flags: Mapping[str, object]) -> Callable[[AuditSpec], None]:
+    """What refuses an audit of which the pilot says nothing.
+
+    Args:
+        flags: Values of the options above.
+
+    Returns:
+        A function of a spec that raises UsageError; it accepts everything without --pilot.
+    """
+    run = flags.get("pilot")
+    if not isinstance(run, Path):
+        return lambda spec: None
+    return partial(require_same_attack, _pilot(run))
 
 
 def overrides(assignments: tuple[str, ...], flags: Mapping[str, Any]) -> dict[str, object]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
@@ -13,15 +14,16 @@ from leakbound.auditing.spec import flat_keys, merge_keys
 from leakbound.cli.collect_options import CollectOptions
 from leakbound.cli.endpoint_options import endpoint_options
 from leakbound.cli.local_options import local_options
-from leakbound.cli.options import SETTINGS, overrides, spec_options
+from leakbound.cli.options import SETTINGS, overrides, pilot_check, spec_options
 from leakbound.cli.progress import progress
 from leakbound.cli.screen import say
 from leakbound.cli.sweep_files import figures_option, write_sweep
-from leakbound.errors import LeakboundError
+from leakbound.errors import LeakboundError, UsageError
 from leakbound.models import Endpoint, Local
 from leakbound.report.sweep.terminal import sweep_summary
 from leakbound.sweeping import (
     CachingOpener,
+    Grid,
     Sweep,
     SweepRecord,
     merge_grids,
@@ -105,7 +107,8 @@ def command(
     collecting = CollectOptions(out, None, cache, False, None)
     opener = partial(open_models, endpoint=endpoint, local=local)
     caching = CachingOpener(collecting.opener(opener))
-    plan = plan_sweep(base, grid, caching, repeat, utility, skip_invalid)
+    _require_one_source(flags, grid)
+    plan = plan_sweep(base, grid, caching, repeat, utility, skip_invalid, pilot_check(flags))
     sweep = Sweep(plan, out, caching, lambda prepared: collecting.runner(prepared, opener))
     with progress(lambda: sweep.label) as sweep.progress:
         record = sweep.run()
@@ -113,6 +116,16 @@ def command(
     say(sweep_summary(record, sweep.model_calls))
     click.echo(f"  Report: {out / 'sweep.html'}")
     return _exit_code(record, sweep.errors)
+
+
+def _require_one_source(flags: Mapping[str, object], grid: Grid) -> None:
+    """Refuse rates of a pilot beside rates of the grid."""
+    given = [key for key in ("assume_hit", "assume_false_alarm") if key in grid]
+    if flags.get("pilot") is not None and given:
+        raise UsageError(
+            f"--pilot reads both rates from a run, and the grid lists {' and '.join(given)}; leave "
+            "one of them out."
+        )
 
 
 def _exit_code(record: SweepRecord, errors: list[LeakboundError]) -> int:

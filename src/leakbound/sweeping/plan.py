@@ -112,6 +112,7 @@ def plan_sweep(
     repeats: int = 1,
     queries: int = 0,
     skip_invalid: bool = False,
+    require: Callable[[AuditSpec], None] = lambda spec: None,
 ) -> SweepPlan:
     """Check every point of the grid; asks no model.
 
@@ -122,6 +123,7 @@ def plan_sweep(
         repeats: Seeds of each setting.
         queries: Held-out queries for utility; 0 for none.
         skip_invalid: Whether to leave out points that cannot be run, instead of refusing all.
+        require: Refuses the spec of a point by a LeakboundError, before a model is opened for it.
 
     Returns:
         The plan.
@@ -141,7 +143,7 @@ def plan_sweep(
         )
     ]
     by_model = sorted(wanted, key=lambda one: str(one.changes.get("model", "")))
-    found = [_try(one, base, opener, queries) for one in by_model]
+    found = [_try(one, base, opener, queries, require) for one in by_model]
     points = sorted(
         (one for one in found if isinstance(one, PlannedPoint)), key=lambda point: point.number
     )
@@ -192,10 +194,13 @@ def _seed(changes: Changes, usual: int) -> int:
 
 
 def _try(
-    one: _Wanted, base: Mapping[str, object], opener: Opener, queries: int
-) -> PlannedPoint | _Refused:
+    one: _Wanted, base: Mapping[str, object], opener: Opener, queries: int,
+    require: Callable[[AuditSpec], None],
+) -> PlannedPoint | _Refused:  # fmt: skip
     try:
-        prepared = prepare(spec_of(base, one.changes, one.seed), opener=opener)
+        spec = spec_of(base, one.changes, one.seed)
+        require(spec)
+        prepared = prepare(spec, opener=opener)
         check_utility(prepared, queries)
         collection = collection_id(prepared, queries)
     except LeakboundError as error:
