@@ -186,10 +186,7 @@ class Reading(_Frozen):
     entropy: tuple[float, ...] = ()
 
     def normalized(self, influence: float) -> float:
-        """Influence over the joint entropy of the response without the context.
-
-        Its mean over responses, signed, is the uncertainty coefficient of the response and the
-        whole context, from 0 to 1.
+        """Influence over the entropy of the response without the context, summed over tokens.
 
         Args:
             influence: Of a span on the whole response, in nats.
@@ -198,7 +195,7 @@ class Reading(_Frozen):
             The ratio; NaN where no entropy was measured, or it is 0.
 
         Reference:
-            CI, section 7, names it as future work; Theil, 1970.
+            CI, section 7, names normalization by entropy as future work.
         """
         joint = sum(self.entropy)
         return influence / joint if joint > 0 else float("nan")
