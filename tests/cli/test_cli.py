@@ -62,7 +62,7 @@ MISTAKES = [
     (("audit", "--set", "pears=4"), 2, "Did you mean 'pairs'"),
     (("audit", "--no-such-flag"), 2, "No such option"),
     (("audit", "--config", "bad.yaml"), 2, "is not YAML"),
-    (("audit", "--system", "python:none.py:f"), 4, "does not exist"),
+    (("audit", "--system", "python:none.py:f"), 2, "does not exist"),
     (("audit", "--system", "python:raises.py:f", "--shots", "4"), 4, "raised KeyError"),
     (("audit", "--system", "python:broken.py:f"), 4, "cannot be imported (NameError)"),
     (("audit", "--mechanism", "report_noisy_max", "--pairs", "3"), 2, "use at least 5 pairs"),

@@ -291,9 +291,17 @@ def test_a_wrong_file_is_refused_before_any_request(
 
 @pytest.mark.parametrize(
     ("text", "sentence"),
-    [("a: [", "is not YAML"), ("- a", "keys and values"), ("", "keys and values")],
+    [
+        ("a: [", "is not YAML"),
+        ("- a", "keys and values"),
+        ("", "keys and values"),
+        ("answer: text", r"has no 'url', .*; add a line such as 'url: http://"),
+        ("url: http://a/b", "has no 'answer', .*; add a line such as 'answer: choices"),
+        ("url: http://a/b\nanswer: x\nanswers: y", "has the key 'answers', .* one of url, method"),
+        ("url: http://a/b\nanswer: x\nsetup: {body: 1}", "has no 'setup.url'"),
+    ],
 )
-def test_a_file_that_is_no_mapping_is_refused(tmp_path: Path, text: str, sentence: str) -> None:
+def test_a_file_that_cannot_be_used_is_refused(tmp_path: Path, text: str, sentence: str) -> None:
     (tmp_path / "a.yaml").write_text(text)
     with pytest.raises(UsageError, match=sentence):
         load_system(f"http:{tmp_path / 'a.yaml'}")

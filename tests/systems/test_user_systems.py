@@ -186,6 +186,9 @@ def test_what_cannot_be_called_is_refused(tmp_path: Path) -> None:
     for address in ("python:mine.py", "http:", "https://host/path", "mine.py"):
         with pytest.raises(UsageError, match="not of the form"):
             load_system(address)
+    for address in ("python:none.py:answer", "http:none.yaml"):  # bad input, as a missing data file
+        with pytest.raises(UsageError, match="does not exist; give its path"):
+            load_system(address)
 
 
 REPLIES: list[tuple[Any, str]] = [

@@ -162,5 +162,14 @@ def test_rows_of_a_program_may_have_the_task_of_a_name() -> None:
     rows = tuple(Example(f"row {i}", ("objective", "subjective")[i % 2]) for i in range(12))
     spec = make_spec({"task": "subj", "pairs": 2, "shots": 4})
     assert prepare(spec, Scripted(complete=str), rows=rows).task == named_task("subj").task
-    with pytest.raises(DataError, match="labels that subj does not know"):
+    with pytest.raises(DataError, match="label that the task subj does not know"):
         prepare(spec, Scripted(complete=str), rows=(*rows, Example("row", "other")))
+
+
+def test_labels_that_leave_some_of_the_data_out_are_named_as_what_was_given() -> None:
+    """The sentence spoke of a configuration, and did not say what to do; it shows no label."""
+    rows = tuple(Example(f"row {i}", ("work", "home", "secret")[i % 3]) for i in range(12))
+    spec = make_spec({"labels": ["work", "home"], "pairs": 2, "shots": 4})
+    with pytest.raises(DataError, match=r"given with --labels \(work,home\).* every label") as told:
+        prepare(spec, Scripted(complete=str), rows=rows)
+    assert "secret" not in str(told.value)

@@ -169,12 +169,24 @@ def task_of(rows: Context, name: str | None, fixed: Task | None = None) -> Task:
     """
     task = fixed or (NAMED_TASKS[name].task if name in NAMED_TASKS else infer_task(rows, name))
     if task.labels and not {row.label for row in rows} <= set(task.labels):
-        raise DataError(
-            f"the rows have labels that {name or 'the configuration'} does not know; the labels "
-            f"are {', '.join(task.labels)}."
-        )
+        raise DataError(_unknown_labels(name, task))
     require_classes(task, rows)
     return task
+
+
+def _unknown_labels(name: str | None, task: Task) -> str:
+    """Names no label of a row: it is private."""
+    known = ",".join(task.labels)
+    if name in (None, "classification"):
+        return (
+            f"some rows have a label that is none of those given with --labels ({known}), which "
+            "must name every label of the data, spelled alike; name the others too, or leave their "
+            "rows out."
+        )
+    return (
+        f"some rows have a label that the task {name} does not know; its labels are {known}. Leave "
+        "these rows out, or name the labels of the data with --labels and without this --task."
+    )
 
 
 def _one_source(design: Design) -> None:

@@ -21,6 +21,7 @@ SLOT = re.compile(r"\{(context|rows|query)\}")
 VARIABLE = re.compile(r"\$\{(\w+)\}")
 SECRET = re.compile(r"authorization|cookie|key|token|secret", re.IGNORECASE)
 PORTS = {"http": 80, "https": 443}
+NEEDED = {"url": "url: http://127.0.0.1:8000/ask", "answer": "answer: choices.0.message.content"}
 
 
 class HttpCall(BaseModel):
@@ -56,6 +57,9 @@ class HttpCall(BaseModel):
     def shown(self) -> str:
         """The address for messages, without its query, which may hold a key."""
         return urlsplit(self.url)._replace(query="", fragment="").geturl()
+
+
+CALL = tuple(HttpCall.model_fields)
 
 
 class HttpSystemConfig(HttpCall):
@@ -126,17 +130,28 @@ def read_http_config(file: Path) -> HttpSystemConfig:
     except (yaml.YAMLError, UnicodeDecodeError):
         raise UsageError(f"the system file {str(file)!r} is not YAML.") from None
     except ValidationError as error:
-        first = error.errors()[0]
-        raise UsageError(
-            f"the system file {str(file)!r} is wrong at {'.'.join(map(str, first['loc']))!r}: "
-            f"{first['msg']}."
-        ) from None
+        raise UsageError(f"the system file {str(file)!r} {_wrong(error)}") from None
+    except OSError as error:
+        raise UsageError(f"the system file {str(file)!r} cannot be read ({error}).") from None
     except TypeError:
         raise UsageError(
             f"the system file {str(file)!r} must hold keys and values, such as 'url: http://...'."
         ) from None
     _check(found, str(file))
     return _with_secrets(found, str(file))
+
+
+def _wrong(error: ValidationError) -> str:
+    """The first mistake, and what to do."""
+    first = error.errors()[0]
+    key = ".".join(map(str, first["loc"]))
+    if first["type"] == "missing":
+        line = NEEDED[str(first["loc"][-1])]
+        return f"has no {key!r}, which every request needs; add a line such as '{line}'."
+    if first["type"] == "extra_forbidden":
+        names = ", ".join(HttpSystemConfig.model_fields if key == first["loc"][0] else CALL)
+        return f"has the key {key!r}, which means nothing; it must be one of {names}."
+    return f"is wrong at {key!r}: {first['msg']}."
 
 
 def _check(config: HttpSystemConfig, file: str) -> None:

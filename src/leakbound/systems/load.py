@@ -30,8 +30,9 @@ def load_system(address: str, scored: bool = False) -> SystemMechanism:
         imports, or the address of another package's system.
 
     Raises:
-        UsageError: For an address of another form, or a YAML file that is wrong.
-        TargetError: If there is no such file or object, or it is no system.
+        UsageError: For an address of another form, of no file or of no object of it, or a YAML file
+            that is wrong.
+        TargetError: If the file cannot be imported, or the object is no system.
     """
     scheme, _, rest = address.partition(":")
     if (opener := opener_of("leakbound.systems", scheme)) is not None:
@@ -45,7 +46,10 @@ def load_system(address: str, scored: bool = False) -> SystemMechanism:
         )
     file = Path(path)
     if not file.is_file():
-        raise TargetError(f"the file {path!r} of the system {address!r} does not exist.")
+        raise UsageError(
+            f"the file {path!r} of the system {address!r} does not exist; give its path from this "
+            "folder, or from the root."
+        )
     name = f"{scheme}:{file.name}" + (f":{attribute}" if attribute else "")
     system = as_system(_attribute(file, attribute), name) if attribute else load_http_system(file)
     return SystemMechanism(system, name, scored=scored, source=source_digest(file))
@@ -54,7 +58,7 @@ def load_system(address: str, scored: bool = False) -> SystemMechanism:
 def _attribute(file: Path, attribute: str) -> object:
     module = _module(file)
     if not hasattr(module, attribute):
-        raise TargetError(
+        raise UsageError(
             f"{str(file)!r} has no callable {attribute!r}; it must define {attribute}(context, "
             "query) -> str."
         )
