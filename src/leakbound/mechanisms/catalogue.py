@@ -119,7 +119,8 @@ def served_options(name: str, options: Mapping[str, Any], facts: PublicFacts) ->
     """
     kind = MECHANISMS[name]
     rule = kind.group_options(facts, options) if issubclass(kind, MechanismBase) else {}
-    return {**rule, **options}
+    known = option_names(kind)
+    return {name: value for name, value in rule.items() if name in known} | dict(options)
 
 
 def _for_claim(
