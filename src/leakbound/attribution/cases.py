@@ -12,7 +12,7 @@ from pathlib import Path
 from leakbound.errors import DataError
 from leakbound.utility.regurgitation import CONTEXTS, REFERENCES
 
-__all__ = ["Case", "Source", "case_of_documents", "read_cases"]
+__all__ = ["Case", "NamedSource", "case_of_documents", "read_cases"]
 
 QUERIES = ("query", "question")
 CHUNKS = ("chunks", "contexts", "documents", "passages", "sources")
@@ -21,7 +21,7 @@ CHUNK_NAMES = ("id", "name", "source", "title", "chunk_id", "doc_id")
 CHUNK_TEXTS = ("text", "content", "page_content", "chunk", "document", "context")
 ANSWERS = ("response", "answer", "generation", "output")  # of a RAG trace
 BETWEEN = "\n\n"  # documents of a context
-Source = tuple[str, int, int]  # name, first character, and the one after the last
+NamedSource = tuple[str, int, int]  # name, first character, and the one after the last
 NAMES = {"context": CONTEXTS, "query": QUERIES, "response": ("response",), "reference": REFERENCES}
 LONGEST_FIELD = 1 << 27  # characters of a CSV field: longer than any context, and fits any memory
 
@@ -42,7 +42,7 @@ class Case:
     query: str
     response: str | None = None
     reference: str = ""
-    sources: tuple[Source, ...] = ()
+    sources: tuple[NamedSource, ...] = ()
 
 
 def case_of_documents(

@@ -17,15 +17,15 @@ from leakbound.attribution.measure import (
     TokenDistribution,
     measure_sets,
 )
-from leakbound.attribution.record import CONFIDENCE, SpanGrid, Unopened
+from leakbound.attribution.record import CONFIDENCE, SpanGrid, UnmeasuredUnits
 from leakbound.attribution.spans import Ids, LocatedContext, Span, blocks, span_sizes
-from leakbound.attribution.units import DOCUMENT, Unit, UnitKind, find_units, unit_spans
+from leakbound.attribution.units import DOCUMENT, TextUnit, UnitKind, find_units, unit_spans
 from leakbound.models import Model
 
 __all__ = ["GridSettings", "UnitMeter", "cuts", "floats", "kinds_of", "token_grids"]
 
 Floats = npt.NDArray[np.float64]
-Located = tuple[Unit, Span]
+Located = tuple[TextUnit, Span]
 DIGITS = 9  # of a stored log-probability: far below any numerical tolerance, and stable in text
 SETS_STREAM = 1 << 20  # seeds of ablation sets: beyond those of sampled responses
 PROBES = 20  # units outside the opened documents: at 95 %, at most 14 % can exceed all of them
@@ -262,12 +262,12 @@ def _grid(
     )
 
 
-def _unopened(values: Floats, documents: int, units: int) -> Unopened:
+def _unopened(values: Floats, documents: int, units: int) -> UnmeasuredUnits:
     """From (2 + documents + probes, tokens): everything kept, all closed, each closed, probes."""
     totals = np.abs(values[0] - values[1:]).sum(1)
     probes = totals[1 + documents :]
     least = 1 - CONFIDENCE
-    return Unopened(
+    return UnmeasuredUnits(
         documents=documents,
         units=units,
         joint=floats(totals[:1])[0],

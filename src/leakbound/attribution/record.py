@@ -31,7 +31,7 @@ __all__ = [
     "InfluenceRecord",
     "Reading",
     "ShareLimit",
-    "Unopened",
+    "UnmeasuredUnits",
     "expected",
     "interval",
     "load_influence",
@@ -71,7 +71,7 @@ class _Frozen(BaseModel):
         return ()
 
 
-class Unopened(_Frozen):
+class UnmeasuredUnits(_Frozen):
     """What a search that opened only some documents may have missed.
 
     Attributes:
@@ -124,7 +124,7 @@ class SpanGrid(_Frozen):
     sets: int = 0
     errors: tuple[float, ...] = ()
     share_errors: tuple[float, ...] = ()
-    unopened: Unopened | None = None
+    unopened: UnmeasuredUnits | None = None
 
     @property
     def absolute(self) -> Floats:

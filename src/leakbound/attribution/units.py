@@ -14,7 +14,7 @@ from itertools import pairwise
 from leakbound.attribution.spans import Span
 from leakbound.errors import UsageError
 
-__all__ = ["DOCUMENT", "Unit", "UnitKind", "find_units", "unit_spans"]
+__all__ = ["DOCUMENT", "TextUnit", "UnitKind", "find_units", "unit_spans"]
 
 DOCUMENT = "document"
 WHOLE_TEXT = ("sentence", "line", "paragraph", DOCUMENT)
@@ -74,7 +74,7 @@ class UnitKind:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Unit:
+class TextUnit:
     """A unit of a context.
 
     Attributes:
@@ -90,7 +90,7 @@ class Unit:
 
 def find_units(
     text: str, kind: UnitKind, sources: Sequence[tuple[str, int, int]] = ()
-) -> tuple[Unit, ...]:
+) -> tuple[TextUnit, ...]:
     """Units of a context, in order. No unit reaches over two sources.
 
     Args:
@@ -112,11 +112,11 @@ def find_units(
     """
     if kind.name == DOCUMENT:
         return _documents(sources)
-    found: list[Unit] = []
+    found: list[TextUnit] = []
     for at, (name, first, end) in enumerate(sources or (("", 0, len(text)),)):
         prefix = f"{name}, " if name else ""
         found += [
-            Unit(f"{prefix}{kind.name} {number}", span, at if sources else None)
+            TextUnit(f"{prefix}{kind.name} {number}", span, at if sources else None)
             for number, span in enumerate(_pieces(text, first, end, kind), 1)
         ]
     if not found:
@@ -124,14 +124,14 @@ def find_units(
     return tuple(found)
 
 
-def _documents(sources: Sequence[tuple[str, int, int]]) -> tuple[Unit, ...]:
+def _documents(sources: Sequence[tuple[str, int, int]]) -> tuple[TextUnit, ...]:
     if len(sources) < 2:
         raise UsageError(
             f"the context has {len(sources) or 'no'} named source{'s' * (len(sources) != 1)}, and "
             "--by document needs at least two: give --context more than once, or a .jsonl file "
             'with {"question": ..., "chunks": [{"id": ..., "text": ...}, ...]} in each row.'
         )
-    return tuple(Unit(name, (a, b), at) for at, (name, a, b) in enumerate(sources))
+    return tuple(TextUnit(name, (a, b), at) for at, (name, a, b) in enumerate(sources))
 
 
 def _pieces(text: str, first: int, end: int, kind: UnitKind) -> Iterator[Span]:
@@ -187,8 +187,8 @@ def _chunk_cuts(text: str, first: int, end: int, size: int) -> Iterator[int]:
 
 
 def unit_spans(
-    units: Sequence[Unit], text: str, bounds: Sequence[int]
-) -> tuple[tuple[Unit, Span], ...]:
+    units: Sequence[TextUnit], text: str, bounds: Sequence[int]
+) -> tuple[tuple[TextUnit, Span], ...]:
     """The tokens of each unit; together they are all tokens of the context.
 
     A token belongs to the unit that holds its first character that is no blank, or that stands
@@ -206,7 +206,7 @@ def unit_spans(
     starts = [unit.characters[0] for unit in units]
     owners = [max(0, bisect_right(starts, at) - 1) for at in _places(text, bounds)]
     owners[0] = 0
-    found: list[tuple[Unit, Span]] = []
+    found: list[tuple[TextUnit, Span]] = []
     for at, unit in enumerate(units):
         first, end = bisect_right(owners, at - 1), bisect_right(owners, at)
         if first < end:
@@ -216,9 +216,9 @@ def unit_spans(
     return tuple(found)
 
 
-def _joined(one: Unit, other: Unit) -> Unit:
+def _joined(one: TextUnit, other: TextUnit) -> TextUnit:
     characters = one.characters[0], other.characters[1]
-    return Unit(f"{one.name} and {other.name}", characters, one.source)
+    return TextUnit(f"{one.name} and {other.name}", characters, one.source)
 
 
 def _places(text: str, bounds: Sequence[int]) -> Iterator[int]:

@@ -114,7 +114,7 @@ def _rouge_f1(context: str, response: str) -> bool:
     return rouge(context, response, stem=False)["rougeL"].f1 > LEVEL
 
 
-Row = Mapping[str, object]
+TableRow = Mapping[str, object]
 Test = Callable[[str, str], bool]
 DEFINITIONS: dict[str, tuple[Test, Test]] = {
     "text": (repeats_half, _rouge_f1),
@@ -172,7 +172,7 @@ def read_generations(
     Raises:
         DataError: If a file cannot be read, a column is missing, or a context is no text.
     """
-    rows: list[Row] = _rows(Path(path))
+    rows: list[TableRow] = _rows(Path(path))
     if contexts is not None:
         rows = _joined(rows, _rows(Path(contexts)), str(contexts))
     head = list(rows[0])
@@ -210,7 +210,7 @@ def _literal(text: str) -> object:
         return text
 
 
-def _joined(rows: list[Row], others: list[Row], name: str) -> list[Row]:
+def _joined(rows: list[TableRow], others: list[TableRow], name: str) -> list[TableRow]:
     if len(rows) != len(others):
         raise DataError(
             f"there are {len(rows)} generations, and {name!r} has {len(others)} rows; they must "
@@ -219,7 +219,7 @@ def _joined(rows: list[Row], others: list[Row], name: str) -> list[Row]:
     return [{**other, **row} for row, other in zip(rows, others, strict=True)]
 
 
-def _rows(file: Path) -> list[Row]:
+def _rows(file: Path) -> list[TableRow]:
     csv.field_size_limit(LONGEST_FIELD)
     try:
         with file.open(encoding="utf-8-sig", newline="") as opened:
