@@ -17,6 +17,7 @@ from leakbound.errors import TargetError
 from leakbound.models.content import Parts
 from leakbound.models.local.budget import Budget
 from leakbound.models.local.hugging_face import CausalModel, Tokenizer, parameters_of, window_of
+from leakbound.models.local.lengths import most_tokens, tokens_by_bytes
 from leakbound.models.local.passes import Group, Ids, NotNumbers, Passes, State
 from leakbound.models.local.readings import (
     LABEL_SCORES,
@@ -80,7 +81,7 @@ class TransformersModel:
     ) -> None:
         self.model, self.tokenizer, self.texts = model, tokenizer, TextIds(tokenizer)
         self.name, self.fingerprint = name, fingerprint
-        self.label_scores = label_scores
+        self.label_scores, self._special = label_scores, tokens_by_bytes(tokenizer)
         self._pairs: dict[tuple[str, str], tuple[Ids, Ids]] = {}  # of one call (PRIVATE)
         self.window = window_of(model)
         checked = sharing or check_sharing(model, name)
@@ -128,6 +129,9 @@ class TransformersModel:
                 check_labels(request.labels)
             if type(request) not in self.supports:
                 raise TargetError(f"{self.name} cannot answer {type(request).__name__}.")
+            most = self._most(request)
+            if most is not None and most <= self.window and self.passes.fits(most):
+                continue
             need = self._length(request)
             if need > self.window:
                 raise TargetError(
@@ -238,6 +242,13 @@ class TransformersModel:
         if not isinstance(response, str):
             return tuple(cast(Ids, response))  # a response holds no image
         return self.texts.response(response)
+
+    def _most(self, request: Request[object]) -> int | None:
+        """At least the tokens of a prompt with the longest answer, where that is quickly known."""
+        if not isinstance(request, Complete) or not isinstance(request.prompt, str):
+            return None
+        tokens = most_tokens(self.texts.shown(request.prompt), self._special)
+        return None if tokens is None else tokens + request.max_tokens
 
     def _length(self, request: Request[object]) -> int:
         """Tokens of a prompt with the longest answer."""

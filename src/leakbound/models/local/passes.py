@@ -85,6 +85,17 @@ class Passes:
         self.store = PrefixStore(kept)
         self.own = OwnStates(kept // 2, self._token_bytes, window_of(model))
 
+    def fits(self, tokens: int) -> bool:
+        """Whether keys and values of a row fit the budget of a batch.
+
+        Args:
+            tokens: Length of the row in the end.
+
+        Returns:
+            What `require` does not refuse.
+        """
+        return tokens * self._token_bytes <= self.budget.flight
+
     def require(self, tokens: int) -> None:
         """Refuse a row whose keys and values alone are larger than the budget of a batch.
 
@@ -94,8 +105,8 @@ class Passes:
         Raises:
             TargetError: If it does not fit.
         """
-        need = tokens * self._token_bytes
-        if need > self.budget.flight:
+        if not self.fits(tokens):
+            need = tokens * self._token_bytes
             raise TargetError(
                 f"a prompt of {tokens} tokens needs {need / 2**30:.2f} GB for keys and values, "
                 f"and the memory budget leaves {self.budget.flight / 2**30:.2f} GB; nothing was "

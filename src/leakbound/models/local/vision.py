@@ -267,6 +267,9 @@ class VisionModel(TransformersModel):
         )
         return tuple(i for run in ids for i in run)
 
+    def _most(self, request: Request[object]) -> None:
+        """Not known: the processor puts tokens of its own around a text."""
+
     def joined(self, prompt: Prompt, response: Prompt) -> tuple[Ids, Ids]:
         """Token ids of a prompt, perhaps with images, and of what follows it, each by itself.
 
