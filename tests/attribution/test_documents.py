@@ -181,9 +181,10 @@ def reading(totals: list[float], whole: float, **grid: Any) -> InfluenceRecord:
         (reading([0.1, 0.1], 10), "inconclusive", "as it does when a part stands twice; use --m"),
         (reading([5, 5], 10, names=["a", "a"]), "violation", "'a' .* is 1.000"),
         (reading([1e-7, 0], 10), "inconclusive", "there is nothing to share"),
-        (reading([6, 4], 10, method="shapley", share_errors=(0.2, 0.2)), "inconclusive",
+        (reading([6, 4], 10, method="shapley", share_errors=(0.2, 0.2), parts=999), "inconclusive",
          r"0.600 \(0.208 to 0.992\), which is not clearly on either side of .* Raise --sets"),
-        (reading([6, 4], 10, method="shapley", share_errors=(0.02, 0.02)), "violation", "above"),
+        (reading([6, 4], 10, method="shapley", share_errors=(0.02, 0.02), parts=9), "violation",
+         "which is above"),
     ],
 )  # fmt: skip
 def test_what_a_limit_says(record: InfluenceRecord, outcome: str, said: str) -> None:
@@ -202,5 +203,9 @@ def test_mistakes_get_a_sentence(tmp_path: Path) -> None:
         limit_shares(load_influence(Path(__file__).parent / "golden/influence-1.json"), 0.5)
     with pytest.raises(DataError, match="the document 'b' is blank"):
         case_of_documents([("a", "x"), ("b", " ")])
+    with pytest.raises(UsageError, match="'shapley' ablates sets of units of the text, and none"):
+        leakbound.influence("a b", "q", max_share=0.5)
+    with pytest.raises(UsageError, match="top documents are those that other units are measured"):
+        leakbound.influence(DOCUMENTS, "q", top_documents=1)
     done = run("--text", "a", "--source", "x")
     assert "give --max-share as well" in str(done.exception)

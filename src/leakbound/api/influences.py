@@ -51,7 +51,7 @@ def influence(
         model: A model, or its address.
         response: The response to attribute; None: one is sampled for each lambda.
         by: Units of the text: sentence, line, paragraph, document, chunk:N (characters) or
-            tokens:N; several are measured beside each other.
+            tokens:N; several, as a tuple or with commas, are measured beside each other.
         ngrams: Span sizes in tokens; the whole context is always added. None for 1 and 8, or for
             none where `by` is given.
         stride: Tokens between the starts of windows; None for disjoint blocks.
@@ -79,7 +79,7 @@ def influence(
         CI, Definitions 3.3 and 3.4.
     """
     opened = open_model(model) if isinstance(model, str) else model
-    kinds = (by,) if isinstance(by, str) else by
+    kinds = tuple(by.split(",")) if isinstance(by, str) and by else tuple(by)
     if max_share is not None and "document" not in kinds and not isinstance(context, str):
         kinds = ("document", *kinds)
     settings = InfluenceSettings(

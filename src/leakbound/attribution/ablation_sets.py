@@ -40,11 +40,13 @@ class Solved:
         errors: (units,) standard error of the influence on the response, the sum of |signed|; None
             where nothing was drawn at random.
         share_errors: (units,) standard error of each unit's share of all influence; None likewise.
+        parts: How many parts of what was drawn the errors compare; 0 likewise.
     """
 
     signed: Floats
     errors: Floats | None = None
     share_errors: Floats | None = None
+    parts: int = 0
 
 
 class SetPlan(Protocol):
@@ -172,7 +174,7 @@ class SampledShapley:
         np.put_along_axis(gains, self._every[..., None], np.diff(grown, axis=2), 2)
         each = gains.mean(1)
         signed = each.mean(0)
-        return Solved(signed, *jackknife((pairs * signed - each) / (pairs - 1)))
+        return Solved(signed, *jackknife((pairs * signed - each) / (pairs - 1)), pairs)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -202,7 +204,7 @@ class Lasso:
         penalty = _best_penalty(x, values)
         rows = np.arange(len(x)) % GROUPS
         fewer = [_fit(x[rows != g], values[rows != g], [penalty])[0] for g in range(GROUPS)]
-        return Solved(_fit(x, values, [penalty])[0], *jackknife(np.array(fewer)))
+        return Solved(_fit(x, values, [penalty])[0], *jackknife(np.array(fewer)), GROUPS)
 
 
 METHODS = ("leave-one-out", "shapley", "lasso")

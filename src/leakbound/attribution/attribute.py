@@ -85,7 +85,7 @@ class InfluenceSettings:
 
     Raises:
         UsageError: If there is no lambda, the bound is not above 0, or a unit or method is not
-            known.
+            known, or a method or top documents are given without units.
     """
 
     ngrams: tuple[int, ...] = (1, 8)
@@ -112,9 +112,23 @@ class InfluenceSettings:
             positive("bounded", self.bounded)
         if self.method not in METHODS:
             raise unknown_name("the method", self.method, METHODS)
+        self._check_units()
+
+    def _check_units(self) -> None:
+        """Refuses options that would say nothing."""
         if self.top_documents is not None and self.top_documents < 1:
             raise UsageError(f"top_documents is {self.top_documents}; it must be at least 1.")
-        kinds_of(self)
+        kinds = kinds_of(self)
+        if self.method != METHODS[0] and not kinds:
+            raise UsageError(
+                f"the method {self.method!r} ablates sets of units of the text, and none is named; "
+                "give --by, such as --by sentence."
+            )
+        if self.top_documents is not None and len(kinds) < 2:
+            raise UsageError(
+                "top documents are those that other units are measured in, and none is named; give "
+                "--by, such as --by sentence."
+            )
 
     def distributions(self, end_ids: Iterable[int]) -> tuple[TokenDistribution, ...]:
         """How tokens are drawn, for each lambda.

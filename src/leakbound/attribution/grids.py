@@ -259,6 +259,7 @@ def _grid(
         sets=sets,
         errors=() if solved.errors is None else floats(solved.errors),
         share_errors=() if solved.share_errors is None else floats(solved.share_errors),
+        parts=solved.parts,
     )
 
 

@@ -110,6 +110,8 @@ class SpanGrid(_Frozen):
         sets: Number of sets of units that were ablated.
         errors: Standard error of each total; empty where nothing was drawn at random.
         share_errors: Standard error of each share; empty likewise.
+        parts: How many parts of what was drawn the errors compare: intervals are Student t with one
+            degree of freedom less; 0 likewise.
         unopened: What was not measured, if only the top documents were opened.
     """
 
@@ -124,6 +126,7 @@ class SpanGrid(_Frozen):
     sets: int = 0
     errors: tuple[float, ...] = ()
     share_errors: tuple[float, ...] = ()
+    parts: int = 0
     unopened: UnmeasuredUnits | None = None
 
     @property

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import stdtrit
 
 from leakbound._check import within
 from leakbound.attribution.record import InfluenceRecord, Reading, ShareLimit, SpanGrid
@@ -109,7 +109,7 @@ def _shares(context: int, reading: Reading, source: str | None, confidence: floa
     grid = share_grid(reading)
     obstacle, shares = _obstacle(reading, grid), grid.shares
     errors = np.asarray(grid.share_errors or np.zeros(len(shares)))
-    wide = float(ndtri((1 + confidence) / 2))
+    wide = float(stdtrit(grid.parts - 1, (1 + confidence) / 2)) if grid.parts > 1 else 0.0
     found = []
     for name in dict.fromkeys(grid.names):
         mine = [at for at, other in enumerate(grid.names) if other == name]
