@@ -78,10 +78,11 @@ def test_calibrated_votes_rise_as_noise_falls() -> None:
 
 def test_calibrated_votes_ask_for_scores_alone_and_twice() -> None:
     asked = CALIBRATED.requests(TASK, Job(CONTEXT, QUERY), 0)
-    assert all(isinstance(one, ScoreLabels) and one.alone for one in asked)
-    assert [CONTENT_FREE in str(one.prompt) for one in asked] == [False] * 10 + [True] * 10
-    assert (CALIBRATED.needs, VOTING.needs) == ({ScoreLabels}, {Complete})
-    assert ReportNoisyMax.needs == {Complete}
+    scored = [one for one in asked if isinstance(one, ScoreLabels)]
+    assert [one.alone for one in scored] == [True] * 20
+    assert [CONTENT_FREE in str(one.prompt) for one in scored] == [False] * 10 + [True] * 10
+    assert CALIBRATED.needs == frozenset({ScoreLabels})
+    assert VOTING.needs == ReportNoisyMax.needs == frozenset({Complete})
 
 
 def test_replacing_an_example_moves_one_vote() -> None:
