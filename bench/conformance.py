@@ -49,6 +49,9 @@ def shipped_at(epsilon: float) -> dict[str, Mechanism]:
         "report_noisy_max, discrete noise": s.ReportNoisyMax.calibrated(
             *claim, noise="discrete_gaussian"
         ),
+        "report_noisy_max, calibrated votes": s.ReportNoisyMax.calibrated(
+            *claim, prior="content_free"
+        ),
         "embedding_mean": s.EmbeddingMean.calibrated(*claim, candidates=3),
         "keyword_mean": s.KeywordMean.calibrated(*claim, candidates=3),
         "keyword_mean, 3 words of an answer, top 2": s.KeywordMean.calibrated(
@@ -73,6 +76,9 @@ def shipped_at(epsilon: float) -> dict[str, Mechanism]:
         ),
         "product_of_experts, paper": s.ProductOfExperts.calibrated(
             *claim, calibration="paper", tokens=3
+        ),
+        "product_of_experts, calibrated votes": s.ProductOfExperts.calibrated(
+            *claim, tokens=3, prior="content_free"
         ),
         "subsample_average": s.SubsampleAverage.calibrated(*claim, 4, 0.5),
         "synthetic_shots": s.SyntheticShots.calibrated(*claim, tokens=2, candidates=20),
