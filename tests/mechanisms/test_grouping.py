@@ -64,11 +64,7 @@ def test_each_mechanism_groups_as_its_paper_does(name: str) -> None:
             {"calibration": "add_remove"},
             {"group_size": 1, "calibration": "add_remove"},
         ),
-        (
-            "invisible_ink",
-            {"relation": "add_remove"},
-            {"partitions": 20, "relation": "add_remove"},
-        ),
+        ("invisible_ink", {"partitions": 4}, {"partitions": 4}),
     ],
 )
 def test_what_the_operator_says_wins(
@@ -78,6 +74,17 @@ def test_what_the_operator_says_wins(
     spec = make_spec({"mechanism": {"kind": name, **given}, "shots": 20, "epsilon": 4.0})
     config = build_served(spec, HELP_DESK).to_config()
     assert wanted.items() <= config.items()
+
+
+def test_a_rule_may_not_count_examples_where_their_number_is_private() -> None:
+    """Under add_remove a neighbour has one more, and must be answered by the same mechanism."""
+    for name, given in (
+        ("invisible_ink", {"relation": "add_remove"}),
+        ("product_of_experts", {"calibration": "add_remove"}),
+    ):
+        one, other = (served_options(name, given, facts(shots)) for shots in (20, 21))
+        assert one == other
+    assert "partitions" not in served_options("invisible_ink", {"relation": "add_remove"}, facts(9))
 
 
 def test_too_many_partitions_of_the_operator_are_still_refused() -> None:

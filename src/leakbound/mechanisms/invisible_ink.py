@@ -130,17 +130,18 @@ class InvisibleInk(Decoding, PartitionedMechanism):
 
     @classmethod
     def group_options(cls, facts: PublicFacts, given: Mapping[str, Any]) -> dict[str, Any]:
-        """A partition for every two examples; for each where answers are free, or under add_remove.
+        """A partition for every two examples; for each one where answers are free.
 
         Args:
             facts: Public facts.
             given: Options that the operator gave.
 
         Returns:
-            `partitions`.
+            `partitions`; nothing under add_remove, where the number of examples is not public.
         """
-        examples = 1 if given.get("relation") == "add_remove" else facts.per_expert
-        return {"partitions": max(1, facts.shots // examples)}
+        if given.get("relation") == "add_remove":
+            return {}
+        return {"partitions": max(1, facts.shots // facts.per_expert)}
 
     @property
     def guarantee(self) -> BoundedRange:
