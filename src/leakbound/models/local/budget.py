@@ -13,8 +13,9 @@ import torch
 
 from leakbound.errors import UsageError
 from leakbound.models.local.hugging_face import CausalModel
+from leakbound.models.local.memory import container_limit, container_room, unread_weights
 
-__all__ = ["Budget", "logit_bytes", "token_bytes"]
+__all__ = ["Budget", "logit_bytes", "require_memory", "resident", "token_bytes"]
 
 # bytes of the widest activation of one pass on a CPU: what is larger leaves its cache
 ACTIVATIONS = 16 << 20
@@ -69,7 +70,8 @@ class Budget:
             The budget.
 
         Raises:
-            UsageError: If the process is above it already.
+            UsageError: If the process with all weights leaves too little of it, or if the container
+                allows less.
         """
         wide = _widest(model) * model.dtype.itemsize
         if memory is None:
@@ -83,16 +85,50 @@ class Budget:
             return cls(
                 kept, max(KEPT[0], free // 2), _tokens(model.device, wide), max(KEPT[0], free // 8)
             )
-        used = _used(model)
-        left = memory - used
-        if left < LEAST:
-            raise UsageError(
-                f"the memory budget is {memory / 2**30:.2f} GB and the process with the model's "
-                f"weights takes {used / 2**30:.2f} GB of it; it must leave at least "
-                f"{LEAST >> 20} MB. Give more with --memory, or take a smaller model."
-            )
+        left = memory - require_memory(memory, _used(model), model.device)
         tokens = min(_tokens(model.device, wide), max(64, left // 8 // (LIVE * wide)))
         return cls(left // 4, left // 2, tokens, left // 8)
+
+
+def require_memory(memory: int, used: int, device: torch.device) -> int:
+    """Refuse a budget that leaves nothing for prompts.
+
+    Args:
+        memory: Bytes of the process.
+        used: Bytes that it takes with the model's weights, before the first prompt.
+        device: Where the model is, or will be.
+
+    Returns:
+        `used`.
+
+    Raises:
+        UsageError: If too little is left, or if the container allows less than `memory`.
+    """
+    limit = container_limit() if device.type == "cpu" else None
+    if limit is not None and memory > limit:
+        raise UsageError(
+            f"the memory budget is {memory / 2**30:.2f} GB, and the container of this process is "
+            f"limited to {limit / 2**30:.2f} GB; give at most that with --memory."
+        )
+    if memory - used < LEAST:
+        raise UsageError(
+            f"the memory budget is {memory / 2**30:.2f} GB and the process with the model's "
+            f"weights takes {used / 2**30:.2f} GB of it; it must leave at least {LEAST >> 20} MB. "
+            "Give more with --memory, or take a smaller model."
+        )
+    return used
+
+
+def resident() -> int | None:
+    """Bytes that the process holds in memory now.
+
+    Returns:
+        A number of bytes; None where the system does not say.
+    """
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return None
 
 
 def token_bytes(model: CausalModel) -> int:
@@ -143,17 +179,22 @@ def _tokens(device: torch.device, wide: int) -> int:
 def _free(device: torch.device) -> int:
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
+    room = container_room()
     try:
-        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):  # no sysconf, or none for these pages
-        return 2 << 30
+        free = 2 << 30
+    return free if room is None else min(free, room)
 
 
 def _used(model: CausalModel) -> int:
-    """Bytes that the process holds now; the weights alone where the system does not say."""
+    """Bytes that the process holds once all weights, which may be mapped, are read.
+
+    The weights alone where the system does not say.
+    """
     if model.device.type == "cuda":
         return int(torch.cuda.memory_allocated(model.device))
-    try:
-        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except OSError:
+    held = resident()
+    if held is None:
         return sum(weights.nbytes for weights in model.parameters())
+    return held + unread_weights()

@@ -17,8 +17,9 @@ from transformers.utils.logging import disable_progress_bar
 
 from leakbound._install import install_hint
 from leakbound.errors import TargetError, UsageError
-from leakbound.models.local.budget import Budget
+from leakbound.models.local.budget import Budget, require_memory, resident
 from leakbound.models.local.hugging_face import CausalModel, ModelConfig
+from leakbound.models.local.memory import weight_bytes
 from leakbound.models.local.model import TransformersModel
 from leakbound.models.local.readings import LABEL_SCORES
 from leakbound.models.local.self_check import recalled
@@ -69,6 +70,9 @@ def load(
         )
     disable_progress_bar()  # type: ignore[no-untyped-call]
     where = _device(device)
+    if memory is not None and where.type == "cpu":
+        weights = weight_bytes(_weights(folder), _dtype(dtype, where).itemsize)
+        require_memory(memory, (resident() or 0) + weights, where)
     kwargs = {"trust_remote_code": trust_remote_code, "local_files_only": folder.exists()}
     only = {"use_safetensors": True}  # other weight files are pickles: reading them runs code
     try:

@@ -1,0 +1,139 @@
+"""What memory a process takes and may take, as the operating system and its container say."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+__all__ = ["container_limit", "container_room", "unread_weights", "weight_bytes"]
+
+# files of a control group that hold its limit and what it uses, of version 2 and of version 1
+FILES = (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes"))
+UNLIMITED = 1 << 60  # version 1 says "no limit" by a number above this
+
+
+def container_limit(root: Path = Path("/")) -> int | None:
+    """Most bytes that the control groups of this process allow.
+
+    Args:
+        root: Of the file system.
+
+    Returns:
+        The least of their limits; None where there is none.
+    """
+    return min((limit for limit, _ in _groups(root)), default=None)
+
+
+def container_room(root: Path = Path("/")) -> int | None:
+    """Bytes that the control groups of this process leave.
+
+    Args:
+        root: Of the file system.
+
+    Returns:
+        The least that one of them leaves, where file pages that can be dropped count as free; None
+        where there is no limit.
+    """
+    return min((max(0, limit - used) for limit, used in _groups(root)), default=None)
+
+
+def _groups(root: Path) -> Iterator[tuple[int, int]]:
+    """Limit and use of each control group with a limit that this process is in."""
+    for folder in dict.fromkeys(_folders(root)):
+        for name, current in FILES:
+            limit, used = _number(folder / name), _number(folder / current)
+            if limit is not None and limit < UNLIMITED:
+                yield limit, max(0, (used or 0) - _droppable(folder))
+
+
+def _folders(root: Path) -> Iterator[Path]:
+    """Folders of the control groups of this process and of those around them.
+
+    A container sees its own group as the outermost one, under whatever path the host gives it.
+    """
+    mount = root / "sys/fs/cgroup"
+    try:
+        lines = (root / "proc/self/cgroup").read_text().splitlines()
+    except OSError:
+        lines = []
+    for line in lines:
+        _, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        if not controllers or "memory" in controllers.split(","):
+            base = mount / "memory" if controllers else mount
+            inner = base / path.lstrip("/")
+            yield from (f for f in (inner, *inner.parents) if f == base or base in f.parents)
+    yield from (mount, mount / "memory")
+
+
+def _number(file: Path) -> int | None:
+    """The number in a file; None for "max", or where there is no such file."""
+    try:
+        return int(file.read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def _droppable(folder: Path) -> int:
+    """Bytes of file pages that the kernel drops before it refuses anything."""
+    try:
+        lines = (folder / "memory.stat").read_text().splitlines()
+    except OSError:
+        return 0
+    stat = {name: value for name, _, value in (line.partition(" ") for line in lines)}
+    found = stat.get("total_inactive_file", stat.get("inactive_file", "0"))
+    return int(found) if found.isdecimal() else 0
+
+
+def unread_weights(root: Path = Path("/")) -> int:
+    """Bytes of weight files that this process has mapped and not read yet: it will hold them.
+
+    Args:
+        root: Of the file system.
+
+    Returns:
+        A number of bytes; 0 where the system does not say.
+    """
+    try:
+        lines = (root / "proc/self/smaps").read_text().splitlines()
+    except OSError:
+        return 0
+    return max(0, sum(_unread(lines)))
+
+
+def _unread(lines: Iterable[str]) -> Iterator[int]:
+    """For each mapped weight file its size, and less what was read of it."""
+    weights = False
+    for line in lines:
+        name, *values = line.split()
+        if not name.endswith(":"):
+            weights = line.endswith(".safetensors")
+        elif weights and name in ("Size:", "Rss:"):
+            yield int(values[0]) * (1024 if name == "Size:" else -1024)
+
+
+def weight_bytes(files: Iterable[Path], width: int) -> int:
+    """Bytes of the weights in files, by their headers.
+
+    Args:
+        files: *.safetensors files.
+        width: Bytes of each number once it is loaded.
+
+    Returns:
+        A number of bytes; 0 for a file whose header cannot be read, which loading will refuse.
+    """
+    return sum(_numbers(file) for file in files) * width
+
+
+def _numbers(file: Path) -> int:
+    """How many numbers a weight file holds."""
+    try:
+        with file.open("rb") as stream:
+            size = int.from_bytes(stream.read(8), "little")
+            found = json.loads(stream.read(min(size, os.stat(file).st_size)))
+        return sum(math.prod(part["shape"]) for name, part in found.items() if "shape" in part)
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return 0
