@@ -144,6 +144,8 @@ BAD: list[tuple[int, dict[str, Any], str]] = [
      "an answer is a text"),
     (413, {"json": {**ASK, "user": "u" * 65_536}}, "larger than 65536 bytes"),
     (401, {"json": ASK, "headers": {"host": "evil.example:8000"}}, "name of this machine"),
+    (401, {"json": ASK, "headers": {"host": "evil.example:"}}, "only to the name of this machine"),
+    (401, {"json": ASK, "headers": {"host": "evil.example/127.0.0.1"}}, "only, and only"),
     (405, {"method": "GET", "url": "/v1/completions"}, "there is only"),
     (404, {"method": "GET", "url": "/v1/embeddings"}, "there is only"),
     (405, {"method": "GET"}, "there is only"),

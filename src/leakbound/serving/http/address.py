@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 
-__all__ = ["is_local"]
+__all__ = ["is_local", "names_this_machine"]
+
+HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?")  # and nothing else
 
 
 def is_local(host: str) -> bool:
@@ -24,3 +27,25 @@ def is_local(host: str) -> bool:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return host.lower() == "localhost"
+
+
+def names_this_machine(header: str) -> bool:
+    """Whether a Host header names this machine, in the plainest form.
+
+    Libraries put the server's own address in the place of a header that they cannot read, so it is
+    read here.
+
+    Args:
+        header: The header; "" for none.
+
+    Returns:
+        True for a loopback address or localhost, with a port or without one.
+
+    Examples:
+        >>> names_this_machine("localhost:8000"), names_this_machine("[::1]:80")
+        (True, True)
+        >>> names_this_machine("evil.example:"), names_this_machine("evil.example#127.0.0.1")
+        (False, False)
+    """
+    found = HOST.fullmatch(header)
+    return found is not None and is_local(found[1])

@@ -17,7 +17,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from leakbound.serving.http.address import is_local
+from leakbound.serving.http.address import is_local, names_this_machine
 from leakbound.serving.http.calls import (
     NO_RETRY,
     Call,
@@ -219,8 +219,8 @@ def _from_here(request: Request) -> bool:
     """Both the connection and the name in the Host header: clients choose the name themselves, and
     the browser of this machine may be led here under another one.
     """
-    client = request.client
-    return client is not None and is_local(client.host) and is_local(request.url.hostname or "")
+    client, host = request.client, request.headers.get("host", "")
+    return client is not None and is_local(client.host) and names_this_machine(host)
 
 
 def _decoded(body: bytes) -> Payload | ServiceReply:
