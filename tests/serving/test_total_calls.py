@@ -226,6 +226,28 @@ def test_a_mechanism_that_fails_after_the_spend_says_that_it_was_paid(tmp_path: 
     assert private.state.answers == 1
 
 
+def test_an_outage_costs_nothing_when_only_dearer_answers_are_refused(tmp_path: Path) -> None:
+    """A refused free answer switched the look at the endpoint off for all others."""
+    up = [True]
+
+    def scores(prompt: str, labels: tuple[str, ...]) -> list[float]:
+        if not up[0]:
+            raise TargetError("away")
+        return [0.0] * len(labels)
+
+    model = Bytes(label_scores=scores, next_logits=lambda prompt, response: [[0.0] * 128])
+    mechanism = MECHANISMS["product_of_experts"](epsilon=1.0, tokens=4, token_epsilon=1.0)
+    ledger = Ledger(tmp_path / "ledger.sqlite", 3.0, 0.0)
+    private = PrivateICL(mechanism, HARMLESS, LABELS, model, ledger, longest=20)
+    for _ in range(2):
+        with pytest.raises(BudgetExhausted):
+            private.answer(Query("x", free=True))
+    up[0] = False
+    with pytest.raises(TargetError, match="away"):
+        private.answer("x")
+    assert private.state.answers == 0
+
+
 def test_nobody_makes_the_model_work_once_the_budget_is_spent(tmp_path: Path) -> None:
     model = Provider(Scripted(complete=lambda prompt: "plain"), FAILURES[0])
     ledger = Ledger(tmp_path / "ledger.sqlite", 0.01, 1e-5)

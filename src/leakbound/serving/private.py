@@ -14,7 +14,7 @@ from leakbound.mechanisms.base import NO_ANSWER
 from leakbound.mechanisms.total_calls import TotalModel
 from leakbound.models import Embed, Limited, Model, require
 from leakbound.models.content import text_only
-from leakbound.privacy import NonPrivate
+from leakbound.privacy import Guarantee, NonPrivate
 from leakbound.serving.ledger import (
     DATASET,
     BudgetState,
@@ -173,7 +173,7 @@ class PrivateICL:
         self.manifest = PublicManifest.of(
             task, require_mechanism(mechanism), model, longest, fields
         )
-        self._exhausted = False
+        self._refused: tuple[Guarantee, ...] = ()  # prices that the budget no longer allows
         self._context = as_context(context)
         self.dataset, self._records = dataset, record_names(self._context, record_ids)
         self._ready()
@@ -240,9 +240,10 @@ class PrivateICL:
             The mechanism's `cost` of the query, spent before the model sees a private row.
         """
         checked = self.check(query)
-        if not self._exhausted:
+        cost = self.mechanism.cost(self.task, checked)
+        if cost not in self._refused:
             self._require_answers(checked)
-        spend = self._spend(checked)
+        spend = self._spend(cost)
         paid = spend.state
         try:
             text = self._made(checked, self._taking_part(spend))
@@ -270,13 +271,13 @@ class PrivateICL:
         for request in kinds.values():
             self.model.answer([request])
 
-    def _spend(self, query: Query) -> Spend:
-        """Pay for one answer to the query."""
-        cost = self.mechanism.cost(self.task, query)
+    def _spend(self, cost: Guarantee) -> Spend:
+        """Pay for one answer at this price."""
         try:
             return self.ledger.spend(self._records, cost, self.dataset)
         except BudgetExhausted:
-            self._exhausted = True  # from now on, nobody makes the model work by asking
+            if cost not in self._refused:  # from now on, nobody makes the model work by asking
+                self._refused += (cost,)
             raise
         except PossiblySpent as error:
             raise AnswerLost(f"the answer counts as paid for, and was not made: {error}") from error
