@@ -98,7 +98,8 @@ def _serving_options(function: Callable[..., object]) -> Callable[..., object]:
         click.option("--limit", type=click.IntRange(1), default=65_536, show_default=True,
                      help="most bytes of a request"),
         click.option("--request-timeout", type=click.FloatRange(0.1, 3600), default=10.0,
-                     show_default=True, help="seconds for headers, and for the body of a request"),
+                     show_default=True,
+                     help="seconds for a TLS handshake, for headers, and for the body of a request"),
         click.option("--state", type=path, default=None,
                      help="file of tenants' accounts and idempotency keys [default: beside the "
                      "ledger]"),

@@ -1,7 +1,7 @@
 """Which fields of a request are honoured, accepted or refused. None is ignored in silence.
 
 A field that is null or left out asks for nothing. Any other value is honoured, or accepted because
-it asks for what the service does anyway, or refused in a sentence. `docs/private-answers.md` shows
+it asks for what the service does anyway, or refused in a sentence. `docs/serving.md` shows
 the tables.
 """
 
