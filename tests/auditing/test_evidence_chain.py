@@ -11,6 +11,7 @@ from contextlib import closing
 from pathlib import Path
 from threading import Thread
 from typing import Any
+from zlib import crc32
 
 import pytest
 from conftest import said
@@ -329,6 +330,27 @@ def test_looks_are_counted_and_a_finished_command_gives_the_same_result(
     alone, _ = finished(rows, leaky, tmp_path / "alone")
     assert alone.results() == first.results()
     assert "looks" not in json.loads(alone.results())["counts"]
+
+
+def doubtful(prompt: str) -> str:
+    """Is wrong about two of five contexts."""
+    right = said(prompt) == "yes"
+    return "yes" if right != (crc32(prompt.encode()) % 5 < 2) else "no"
+
+
+def test_the_e_process_of_the_first_result_goes_on_after_a_look(
+    rows: Context, tmp_path: Path
+) -> None:
+    """Stakes that aim at the planned pairs began anew at every look: with eight of them, 6.0 % of
+    correct systems were accused, and 2 % with one. It is one e-process now.
+    """
+    model = Scripted(complete=doubtful, name="doubtful")
+    audits = [finished(rows, model, tmp_path, pairs=n, epsilon=0.1)[0] for n in (40, 96, 64, 8)]
+    first, more, less, least = (one.e_values.log_e_values for one in audits if one.e_values)
+    assert (first, less, least) == (more[:40], more[:64], more[:8])
+    alone, _ = finished(rows, model, tmp_path / "alone", pairs=96, epsilon=0.1)
+    assert alone.e_values is not None
+    assert alone.e_values.log_e_values != more
 
 
 def test_another_estimator_after_a_look_carries_a_warning(

@@ -51,8 +51,8 @@ def looks_of(folder: Path) -> dict[str, int]:
         folder: The run folder.
 
     Returns:
-        Their pairs by the name of their run, the run itself included; nothing if there are no
-        trials.
+        Their pairs by the name of their run, in the order in which they were noted, the run itself
+        included; nothing if there are no trials.
 
     Raises:
         EditedEvidence: If they are not what was stored.
@@ -65,7 +65,7 @@ def looks_of(folder: Path) -> dict[str, int]:
             return {}
         if (what := chain.looks_fault(db)) is not None:
             raise _changed(folder, what)
-        return dict(db.execute("SELECT * FROM looks"))
+        return dict(db.execute("SELECT run, pairs FROM looks ORDER BY rowid"))
 
 
 def _changed(folder: Path, what: str) -> EditedEvidence:

@@ -23,8 +23,8 @@ class Looks:
     it. Bounds that are anytime-valid do not depend on how the number was chosen.
 
     Args:
-        pairs: Pairs of each earlier result, by the name of its run; below 0 where the audit ended
-            early, so that the results themselves chose the number.
+        pairs: Pairs of each earlier result, by the name of its run, the first result first; below 0
+            where the audit ended early, so that the results themselves chose the number.
         own_test: Whether the audit is one of several that were fixed beforehand, each a test of its
             own, as in a sweep: earlier results are then counted, and change no bound.
     """
@@ -45,6 +45,17 @@ class Looks:
             Numbers in their order; none for a test of its own.
         """
         return [] if self.own_test else sorted({*self.pairs.values()} - {pairs})
+
+    def first(self, pairs: int) -> int | None:
+        """Pairs of the first result, where stakes must not aim at another number.
+
+        Args:
+            pairs: Planned number of pairs.
+
+        Returns:
+            Its number; 0 if it ended early; None if no earlier result is of another number.
+        """
+        return max(0, next(iter(self.pairs.values()))) if self.other_sizes(pairs) else None
 
     def require_fixed_size(self, prepared: Prepared) -> None:
         """Refuse an estimator whose bounds need a number of pairs fixed before any look.

@@ -106,7 +106,8 @@ class OnePass:
         self, prepared: Prepared, store: RunStore, plan: CollectionPlan, looks: Looks
     ) -> None:
         self.prepared, self.store, self._plan, self.looks = prepared, store, plan, looks
-        self.design, self._ready = prepared.trial_design, False
+        first_look = looks.first(len(prepared.pairs))
+        self.design, self._ready = replace(prepared.trial_design, first_look=first_look), False
         self.observers = dict(_begun(prepared.estimator, self.design))
         self.tally, self.first = Tally(), list[Pair]()
         self.seen, self.ended, self._next, self._observed = 0, False, 0, False

@@ -215,7 +215,9 @@ class RunStore:
                         "leave one of them out."
                     )
             db.execute("INSERT OR IGNORE INTO shards SELECT * FROM other.shards")
-            chain.note_looks(db, dict(db.execute("SELECT * FROM other.looks")))
+            chain.note_looks(
+                db, dict(db.execute("SELECT run, pairs FROM other.looks ORDER BY rowid"))
+            )
         self._copy(other.folder, ALL)
 
     def note_looks(self, looks: Mapping[str, int]) -> None:

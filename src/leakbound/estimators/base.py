@@ -113,6 +113,9 @@ class TrialDesign:
         draws: Simulated outputs of each aggregate; 1 where none are simulated.
         copies: Other partitions that hold the canary in both contexts.
         assumption: How often the model notices canaries and raises false alarms, for the power.
+        first_look: Pairs of the first of the earlier results that were computed from the same
+            pairs, where they are of another number; 0 if that audit ended early. Stakes then aim
+            where those of that result did; None if there is no such result.
     """
 
     claim: Claim
@@ -134,6 +137,24 @@ class TrialDesign:
     draws: int = 2000
     copies: int = 0
     assumption: Assumption = PERFECT
+    first_look: int | None = None
+
+    @property
+    def aim(self) -> int:
+        """Number of pairs at which the stakes of an e-process aim.
+
+        After a look, whoever chose the number of pairs may have chosen it by what was seen. Stakes
+        that aim at it would depend on pairs that they are placed on; so the e-process of the first
+        result goes on.
+        """
+        return self.first_look or self.pairs
+
+    @property
+    def horizon(self) -> int | None:
+        """The same; None where the audit may end at any pair."""
+        if self.first_look is not None:
+            return self.first_look or None
+        return None if self.early_stop else self.pairs
 
     @property
     def thresholds(self) -> Floats:

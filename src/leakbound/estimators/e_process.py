@@ -126,8 +126,9 @@ class EProcess(Estimator):
         scene, weight = _imagined(design, leak)
         if scene is None:
             return None
-        horizon = None if design.early_stop else design.pairs
-        test = PlainTest(design.tested, design.confidence, design.claim.delta, horizon, weight)
+        test = PlainTest(
+            design.tested, design.confidence, design.claim.delta, design.horizon, weight
+        )
         return simulated_power(test, self.tested_pairs(design, pairs), scene)
 
     def pairs_needed(self, design: TrialDesign) -> int | None:
@@ -317,7 +318,7 @@ def plain_test(
         support=None if known is None else known.support(),
         expected=None if known is None else known.expected(),
         deltas=(design.claim.delta,),
-        horizon=None if design.early_stop else design.pairs,
+        horizon=design.horizon,
     )
 
 
