@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from leakbound._catalogue import options_of
 from leakbound._install import install_hint
 from leakbound.auditing.build import build_served
 from leakbound.cli.answer_command import answering_options, open_private, read_private
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 EXAMPLES = (1, 4, 16)  # budgets, in prices of one answer, whose answers a refusal counts
+GROUPS = ("partitions", "group_size")  # options that say how examples are grouped
 TOKEN = "LEAKBOUND_TOKEN"
 
 
@@ -99,7 +101,7 @@ def _serving_options(function: Callable[..., object]) -> Callable[..., object]:
                      help="most bytes of a request"),
         click.option("--request-timeout", type=click.FloatRange(0.1, 3600), default=10.0,
                      show_default=True,
-                     help="seconds for a TLS handshake, for headers, and for the body of a request"),
+                     help="seconds for a TLS handshake, for headers, and for a body"),
         click.option("--state", type=path, default=None,
                      help="file of tenants' accounts and idempotency keys [default: beside the "
                      "ledger]"),
@@ -231,11 +233,21 @@ def _banner(private: PrivateICL, tenants: Tenants | None) -> None:
     one = _up(price.epsilon(ledger.delta))
     say(f"One answer of {private.mechanism.name} costs ε = {one:g} at δ = {ledger.delta:g}. "
         f"{ledger.describe(price, private.dataset)}", err=True)  # fmt: skip
+    if groups := _groups(private.mechanism):
+        say(f"To audit what is served: leakbound audit --mechanism {private.mechanism.name} "
+            f"{groups}, and the same --shots and --epsilon.", err=True)  # fmt: skip
     if ledger.answers_left(price, private.dataset) == 0:
         say("The budget is spent: every query gets HTTP 403. A larger one needs a new --ledger.",
             err=True)  # fmt: skip
     for tenant in () if tenants is None else tenants.all:
         say(_limits(tenant), err=True)
+
+
+def _groups(mechanism: Mechanism) -> str:
+    """How examples are grouped, as flags; an audit does not use the rule of services."""
+    options = options_of(mechanism) or {}
+    shown = {f"--{name.replace('_', '-')}": options[name] for name in GROUPS if name in options}
+    return " ".join(f"{flag} {value}" for flag, value in shown.items())
 
 
 def _limits(tenant: Tenant) -> str:

@@ -120,9 +120,9 @@ def _untyped_rows(
     datasets: ModuleType, shown: str, builder: Any, split: str | None, cache: dict[str, str]
 ) -> list[SourceRow]:
     """Rows of CSV and JSON files, each as it stands there."""
-    files = _split(shown, builder.config.data_files, split)
+    files = [str(file) for file in _split(shown, builder.config.data_files, split)]
     loader = datasets.DownloadManager(download_config=datasets.DownloadConfig(**cache))
-    local = [Path(one) for one in loader.download_and_extract([str(file) for file in files])]
+    copies = loader.download_and_extract(files)
     options, named = builder.config, builder.info.features or {}
 
     def reader(file: Path) -> Iterator[SourceRow]:
@@ -130,8 +130,11 @@ def _untyped_rows(
             return csv_rows(file, options.sep)
         return json_rows(file, options.field)
 
-    rows = [row for file in local for row in all_rows(shown, reader, file)]
-    return [SourceRow(row.place, _flat(row.fields, named)) for row in rows]
+    return [
+        SourceRow(row.place.replace(copy, file), _flat(row.fields, named))
+        for file, copy in zip(files, copies, strict=True)
+        for row in all_rows(shown, reader, Path(copy))
+    ]
 
 
 def _flat(fields: Fields, features: Any, above: str = "") -> Fields:
