@@ -333,6 +333,7 @@ def test_the_official_client_works_unchanged(serve: Start) -> None:
     assert TOKEN not in told
     assert "One answer of report_noisy_max costs ε = 1 at δ = 1e-05." in log.read_text()
     assert "buys 2 answers from the data set 'default'; 0 were given" in log.read_text()
+    assert "leakbound audit --mechanism report_noisy_max --partitions" in log.read_text()
 
 
 def test_a_failing_system_tells_a_tenant_and_the_log_nothing(serve: Start, desk: Path) -> None:
