@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from leakbound.auditing.spec import Design
+from leakbound.cli import ledger_options
 from leakbound.cli.answer_command import command as answer_command
 from leakbound.cli.ledger_command import command
 from leakbound.cli.ledger_options import Accounts
@@ -17,6 +18,7 @@ from leakbound.errors import DataError, StoreError, UsageError
 from leakbound.privacy import PureDP
 from leakbound.serving.ledger import Ledger, record_names
 from leakbound.tasks import Example
+from leakbound.tasks.sources import SourceRow, source_rows
 
 ROWS = tuple(Example(f"sesame {i}", "ab"[i % 2]) for i in range(3))
 
@@ -108,6 +110,29 @@ def test_record_ids_come_from_a_column(tmp_path: Path) -> None:
         by_name.ids(Design(), 2)
     with pytest.raises(DataError, match="1 of the 2 record ids stand more than once"):
         record_names(ROWS[:2], ["7", "7"])
+
+
+def test_a_file_that_grows_while_it_is_read_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ids were read after the rows: with a new row in front, each row had the id of another."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text("def answer(context, query):\n    return 'x'\n")
+    head, rows = "who,text,label\n", [f"{i},row {i},a\n" for i in range(5)]
+    file = tmp_path / "rows.csv"
+    file.write_text(head + "".join(rows[1:]))
+
+    def grown(address: str) -> list[SourceRow]:
+        file.write_text(head + "".join(rows))
+        return source_rows(address)
+
+    words = ["--data", "rows.csv", "--task", "generation", "--record-id", "who", "--budget", "inf",
+             "--system", "python:mine.py:answer", "what"]  # fmt: skip
+    with monkeypatch.context() as patch:
+        patch.setattr(ledger_options, "source_rows", grown)
+        found = CliRunner().invoke(answer_command, words)
+    assert "changed while they were read" in str(found.exception)
+    assert CliRunner().invoke(answer_command, words).exit_code == 0
 
 
 def test_the_command_line_charges_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from leakbound.cli.ledger_options import LEDGER, Accounts, accounts_options
 from leakbound.cli.local_options import local_options
 from leakbound.cli.options import SETTINGS, spec_from, spec_options
 from leakbound.cli.screen import say
-from leakbound.errors import UsageError
+from leakbound.errors import DataError, UsageError
 from leakbound.models import Endpoint, Local, Scripted
 from leakbound.serving import Answer, PrivateICL
 from leakbound.serving.ledger import Ledger
@@ -143,6 +143,11 @@ def open_private(
     model = open_models(spec, endpoint, local) if mechanism.needs else Scripted(name=mechanism.name)
     total = spec.decision.epsilon if budget is None else budget
     ids = accounts.ids(spec.design, len(rows))
+    if accounts.record_id is not None and load_data(spec.design)[0][: len(rows)] != rows:
+        raise DataError(
+            "the data changed while they were read, so no id is sure to be that of its row; start "
+            "again once nobody writes them."
+        )
     book = Ledger(ledger, total, spec.decision.delta, accounts.key)
     return PrivateICL(mechanism, rows, task, model, book, longest=longest_query,
                       dataset=accounts.dataset, record_ids=ids,
