@@ -145,6 +145,7 @@ BAD = [
     ("hf:./nowhere", "folder './nowhere' does not exist"),
     ("hf:", "names no dataset"),
     ("wide.csv", "cannot be read as CSV"),
+    ("quotes.csv", "cannot be read as CSV .*check its quotes"),  # it would hold all rows below
     ("commas.csv", "line 2 of .* has more fields than the first line names"),
     ("missing.parquet", "row 2 of .* has an empty field 'label'"),
     ("long.jsonl", "line 1 of .* holds a number of thousands of digits"),
@@ -172,6 +173,7 @@ def test_bad_sources_get_a_sentence(
     parquet.write_table(
         pa.table({"text": ["a", "b"], "label": [1.0, float("nan")]}), "missing.parquet"
     )
+    Path("quotes.csv").write_text('text,label\nhello,"a\nworld,b\n')
     Path("commas.csv").write_text("text,label\nhello, world,a\n")
     Path("long.jsonl").write_text(f'{{"text": {"9" * 5000}, "label": "a"}}\n')
     Path("deep.jsonl").write_text(f'{{"text": {"[" * 100_000}\n')

@@ -176,9 +176,10 @@ def csv_rows(file: Path, separator: str = ",") -> Iterator[SourceRow]:
 
     Raises:
         DataError: If a row has more fields than there are names.
+        csv.Error: If a quote is not closed: the field would swallow the rows below.
     """
     with file.open(encoding="utf-8-sig", newline="") as lines:
-        reader = csv.DictReader(lines, delimiter=separator)
+        reader = csv.DictReader(lines, delimiter=separator, strict=True)
         for row in reader:
             place = f"line {reader.line_num} of {str(file)!r}"
             if None in row:
