@@ -5,8 +5,7 @@ Requests become rows of token ids, logits become answers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import TypeVar, cast
 
 import numpy as np
@@ -18,7 +17,7 @@ from leakbound.models.content import Parts
 from leakbound.models.local.budget import Budget
 from leakbound.models.local.hugging_face import CausalModel, Tokenizer, parameters_of, window_of
 from leakbound.models.local.lengths import most_tokens, tokens_by_bytes
-from leakbound.models.local.passes import Group, Ids, NotNumbers, Passes, State
+from leakbound.models.local.passes import Ids, Passes, State, sparing_others
 from leakbound.models.local.readings import (
     LABEL_SCORES,
     NO_LOGITS,
@@ -271,7 +270,7 @@ class TransformersModel:
         out: list[str] = [""] * len(requests)
         growth = max(request.max_tokens for request in requests)
         for group in self.passes.groups(rows, growth=growth, owners=_owners(requests)):
-            with _failing(group):
+            with sparing_others(group):
                 state, logits = self.passes.run(group, rows, keep=1)
                 texts = self._decode(state, logits[:, -1], [requests[i] for i in group.rows])
                 for i, text in zip(group.rows, texts, strict=True):
@@ -372,7 +371,7 @@ class TransformersModel:
         growing = set(alone) if self.passes.own.fits(len(alone)) else set()
         for group in self.passes.groups(rows, tails, owners=owners):
             keep, first = max(tails[i] for i in group.rows), group.rows[0]
-            with _failing(group):
+            with sparing_others(group):
                 state, logits = self.passes.run(group, rows, keep, state_of.pop(first, None))
                 for at, i in enumerate(group.rows):
                     out[i] = read(logits[at, keep - tails[i] :], answers[i])
@@ -400,14 +399,3 @@ class TransformersModel:
 def _owners(requests: Sequence[Complete | NextLogits]) -> list[int | None]:
     """A number for each request whose answer is to depend on no other request."""
     return [i if request.alone else None for i, request in enumerate(requests)]
-
-
-@contextmanager
-def _failing(group: Group) -> Iterator[None]:
-    """Logits that are not numbers end a batch, but not those of a group that is run alone: whether
-    others are answered must not depend on it."""
-    try:
-        yield
-    except NotNumbers:
-        if not group.alone:
-            raise

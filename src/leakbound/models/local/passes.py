@@ -13,18 +13,21 @@ share a pass with rows of the same owner only, and no key or value of anybody el
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from contextlib import contextmanager
+from dataclasses import replace
 
 import torch
 from transformers import DynamicCache
 
 from leakbound.errors import TargetError
 from leakbound.models.local.budget import Budget, logit_bytes, token_bytes
+from leakbound.models.local.grouping import PASS, Group, Grouping, Wanted
 from leakbound.models.local.hugging_face import CausalModel, parameters_of, window_of
 from leakbound.models.local.own import OwnStates
 from leakbound.models.local.prefixes import (
     SHARE,
     Ids,
+    KeptRow,
     PrefixMatch,
     PrefixStore,
     State,
@@ -34,30 +37,33 @@ from leakbound.models.local.prefixes import (
 )
 from leakbound.models.local.sharing import ANY, Sharing
 
-__all__ = ["Group", "Ids", "NotNumbers", "Passes", "State"]
-
-PASS = 64  # a pass more costs about as much as this many tokens (bench/engine.py)
+__all__ = ["Group", "Ids", "NotNumbers", "Passes", "State", "sparing_others"]
 
 
 class NotNumbers(TargetError):
     """The model's logits are not numbers."""
 
 
-@dataclass(repr=False)
-class Group:
-    """Rows that share a prefix.
+@contextmanager
+def sparing_others(group: Group) -> Iterator[None]:
+    """Let logits that are not numbers end a batch, but not those of a group that is run alone.
 
-    Attributes:
-        prefix: Its token ids.
-        rows: Indices of the rows.
-        alone: Whether nothing of other groups may be used for it, or kept of it for them.
-        whole: Whether its rows are run from their first token each time, without keys and values.
+    Whether others are answered must not depend on it.
+
+    Args:
+        group: What is run.
+
+    Yields:
+        Nothing.
+
+    Raises:
+        NotNumbers: If the group shares its passes.
     """
-
-    prefix: Ids
-    rows: list[int]
-    alone: bool = False
-    whole: bool = False
+    try:
+        yield
+    except NotNumbers:
+        if not group.alone:
+            raise
 
 
 class Passes:
@@ -83,6 +89,11 @@ class Passes:
         reuses = self.sharing.ragged == ANY and "position_ids" in self._takes and reusable(model)
         kept = budget.kept if reuses else 0
         self.store = PrefixStore(kept)
+        self._trail: KeptRow | None = None
+        per_pass = PASS.get(model.device.type, PASS["cpu"])
+        self._grouping = Grouping(
+            self.sharing, budget, self._token_bytes, self._logit_bytes, per_pass
+        )
         self.own = OwnStates(kept // 2, self._token_bytes, window_of(model))
 
     def fits(self, tokens: int) -> bool:
@@ -136,20 +147,23 @@ class Passes:
             The groups.
         """
         tails = tails or [1] * len(rows)
+        found = [self._find(r, len(r) - n).length for r, n in zip(rows, tails, strict=True)]
+        wanted = Wanted(rows, tails, growth, found, self.store.budget > 0)
         parts: dict[int | None, list[int]] = {}
         for i in range(len(rows)):
             parts.setdefault(owners[i] if owners else None, []).append(i)
         for owner, members in parts.items():
-            for group in self._alike(rows, tails, growth, members):
-                if owner is not None:
-                    yield replace(group, alone=True)
-                    continue
+            if owner is not None:
+                own = replace(wanted, found=[0] * len(rows), reuse=False)
+                yield from (replace(g, alone=True) for g in self._grouping.cut(own, members))
+                continue
+            for group in self._grouping.cut(wanted, members):
                 yield from self._split(group, rows, max(tails[i] for i in group.rows))
 
     def _split(self, group: Group, rows: list[Ids], keep: int) -> list[Group]:
         """Split old rows from new ones, if that saves more than a pass costs."""
         own = [rows[i] for i in group.rows]
-        found = [self.store.find(row, len(row) - keep) for row in own]
+        found = [self._find(row, len(row) - keep) for row in own]
         old = [2 * f.length > len(row) for row, f in zip(own, found, strict=True)]
         if all(old) or not any(old) or self.store.held(own, keep):
             return [group]
@@ -158,7 +172,7 @@ class Passes:
             min(self._cost(group.prefix, [own[a] for a in part], [found[a] for a in part]))
             for part in parts
         ]
-        if sum(cost) + PASS > min(self._cost(group.prefix, own, found)):
+        if sum(cost) + self._grouping.per_pass > min(self._cost(group.prefix, own, found)):
             return [group]
         return [Group(group.prefix, [group.rows[a] for a in part]) for part in parts]
 
@@ -167,67 +181,9 @@ class Passes:
         alone = len(own) * max(len(row) - f.length for row, f in zip(own, found, strict=True))
         if len(own) == 1:
             return alone, alone
-        lead = self.store.find(prefix, len(prefix)).length
+        lead = self._find(prefix, len(prefix)).length
         together = len(prefix) - lead + len(own) * (max(map(len, own)) - len(prefix))
         return (alone if all(f.length for f in found) else together + 1), together
-
-    def _alike(
-        self, rows: list[Ids], tails: list[int], growth: int, members: list[int]
-    ) -> Iterator[Group]:
-        """Groups of members with a common prefix."""
-        order = sorted(members, key=lambda i: (self._class(len(rows[i]) + growth), rows[i]))
-        group: list[int] = []
-        shared = 0
-        for i in order:
-            common = (
-                min(alike(rows[group[0]], rows[i]), len(rows[i]) - tails[i], shared)
-                if group
-                else len(rows[i]) - tails[i]
-            )
-            if group and not self._fits(rows, tails, growth, [*group, i], common, shared):
-                yield self._group(rows, group, shared, growth)
-                group, common = [], len(rows[i]) - tails[i]
-            group.append(i)
-            shared = common
-        if group:
-            yield self._group(rows, group, shared, growth)
-
-    def _class(self, length: int) -> int:
-        """Rows of different classes share no pass: 0, or the length where it must be equal."""
-        return length if length > self.sharing.ragged else 0
-
-    def _group(self, rows: list[Ids], group: list[int], shared: int, growth: int) -> Group:
-        whole = max(len(rows[i]) for i in group) + growth > self.sharing.cached
-        return Group(() if whole else rows[group[0]][:shared], group, whole=whole)
-
-    def _fits(
-        self,
-        rows: list[Ids],
-        tails: list[int],
-        growth: int,
-        group: list[int],
-        common: int,
-        before: int,
-    ) -> bool:
-        """Whether the last row may join a group.
-
-        Not if it breaks up a long shared prefix, breaks a budget, or is longer than what may share
-        a pass with rows of other lengths.
-        """
-        lengths = {len(rows[i]) for i in group}
-        longest = max(lengths) + growth
-        if len(lengths) > 1 and longest > self.sharing.ragged:
-            return False
-        if longest > self.sharing.cached:
-            return self.sharing.batched and longest * len(group) <= self.budget.tokens
-        if common < 1 or (len(group) > 2 and before - common > SHARE and common < before // 2):
-            return False
-        kept = (max(lengths) + growth) * self._token_bytes + max(
-            tails[i] for i in group
-        ) * self._logit_bytes
-        if len(group) * kept > self.budget.flight:
-            return False
-        return (max(lengths) - common) * len(group) <= self.budget.tokens
 
     def run(
         self, group: Group, rows: list[Ids], keep: int, own: State | None = None
@@ -259,7 +215,23 @@ class Passes:
         state = self._begin(group, mine, keep)
         logits = self._extend(state, mine, keep)
         self.store.put(state)
+        self._trail = self._last_row(state)
         return state, logits
+
+    def _last_row(self, state: State) -> KeptRow | None:
+        """The last row of a group: of all rows before, the next one starts most like it."""
+        if not self.store.budget or not state.token_bytes:
+            return None
+        ids = state.rows[-1]
+        return KeptRow(ids, state.block(len(state.rows) - 1, len(ids)))
+
+    def _find(self, ids: Ids, limit: int) -> PrefixMatch:
+        """What is stored of the beginning of a row, or what the group before has left behind."""
+        stored = self.store.find(ids, limit)
+        length = min(alike(self._trail.ids, ids), limit) if self._trail else 0
+        if length <= stored.length or length < SHARE:
+            return stored
+        return PrefixMatch(self._trail, length)
 
     def _alone(self, group: Group, count: int) -> State:
         """An empty row, or the common prefix of several rows of one owner."""
@@ -271,16 +243,17 @@ class Passes:
 
     def forget(self) -> None:
         """Throw out everything that outlives a call."""
+        self._trail = None
         self.store.clear()
         self.own.clear()
 
     def _begin(self, group: Group, own: list[Ids], keep: int) -> State:
         """The cheaper beginning: each row's own, as far as it is stored, or the common prefix."""
-        found = [self.store.find(row, len(row) - keep) for row in own]
+        found = [self._find(row, len(row) - keep) for row in own]
         alone, together = self._cost(group.prefix, own, found)
         if len(own) == 1 or alone < together:
             return assemble(self.model.config, found, self.model.device)
-        lead = self.store.find(group.prefix, len(group.prefix))
+        lead = self._find(group.prefix, len(group.prefix))
         state = assemble(self.model.config, [lead], self.model.device)
         if lead.length < len(group.prefix):
             self._extend(state, [group.prefix], 1)

@@ -1,0 +1,150 @@
+"""Which rows of a batch are run together: those whose common beginning saves tokens.
+
+Rows are sorted, so the rows that start alike form a tree. A row joins the group before it unless a
+group of its own would run fewer tokens, by more than a pass costs: a row that differs late from its
+neighbours would cut their common prefix short, and each of them would run the rest again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from leakbound.models.local.budget import Budget
+from leakbound.models.local.prefixes import SHARE, Ids, alike
+from leakbound.models.local.sharing import Sharing
+
+__all__ = ["PASS", "Group", "Grouping", "Wanted"]
+
+# a pass more costs about as much as this many tokens: on a CPU by bench/engine.py; a GPU runs so
+# many in the time in which it reads the weights once
+PASS = {"cpu": 64, "cuda": 256}
+
+
+@dataclass(repr=False)
+class Group:
+    """Rows that share a prefix.
+
+    Attributes:
+        prefix: Its token ids.
+        rows: Indices of the rows.
+        alone: Whether nothing of other groups may be used for it, or kept of it for them.
+        whole: Whether its rows are run from their first token each time, without keys and values.
+    """
+
+    prefix: Ids
+    rows: list[int]
+    alone: bool = False
+    whole: bool = False
+
+
+@dataclass(frozen=True, repr=False)
+class Wanted:
+    """Rows that are to be run.
+
+    Attributes:
+        rows: Token ids of each row.
+        tails: Last tokens of each row that are left to be run.
+        growth: Tokens that may be appended to each row afterwards.
+        found: How many of the first tokens of each row are stored.
+        reuse: Whether a group goes on from what the group before it has left behind.
+    """
+
+    rows: list[Ids]
+    tails: list[int]
+    growth: int
+    found: list[int]
+    reuse: bool
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """Cuts batches into groups.
+
+    Attributes:
+        sharing: Which rows may share a pass.
+        budget: Limits of each group.
+        token_bytes: Bytes of the keys and values of one token.
+        logit_bytes: Bytes of the logits at one position.
+        per_pass: Tokens that a pass more costs as much as.
+    """
+
+    sharing: Sharing
+    budget: Budget
+    token_bytes: int
+    logit_bytes: int
+    per_pass: int
+
+    def cut(self, wanted: Wanted, members: list[int]) -> Iterator[Group]:
+        """Groups of members with a common prefix.
+
+        Args:
+            wanted: The batch.
+            members: Which of its rows.
+
+        Yields:
+            The groups, in the order of their token ids.
+        """
+        rows = wanted.rows
+        order = sorted(members, key=lambda i: (self._class(len(rows[i]) + wanted.growth), rows[i]))
+        group: list[int] = []
+        shared = 0
+        for i in order:
+            common = len(rows[i]) - wanted.tails[i]
+            if group:
+                joint = min(alike(rows[group[0]], rows[i]), common, shared)
+                if self._joins(wanted, group, i, joint, shared):
+                    common = joint
+                else:
+                    yield self._group(wanted, group, shared)
+                    group = []
+            group.append(i)
+            shared = common
+        if group:
+            yield self._group(wanted, group, shared)
+
+    def _class(self, length: int) -> int:
+        """Rows of different classes share no pass: 0, or the length where it must be equal."""
+        return length if length > self.sharing.ragged else 0
+
+    def _group(self, wanted: Wanted, group: list[int], shared: int) -> Group:
+        longest = max(len(wanted.rows[i]) for i in group) + wanted.growth
+        whole = longest > self.sharing.cached
+        return Group(() if whole else wanted.rows[group[0]][:shared], group, whole=whole)
+
+    def _joins(self, wanted: Wanted, group: list[int], row: int, joint: int, shared: int) -> bool:
+        """Whether a row joins a group whose common prefix is cut from `shared` to `joint` tokens.
+
+        Not if it breaks a budget, costs more than a group of its own, or is longer than what may
+        share a pass with rows of other lengths.
+        """
+        lengths = {len(wanted.rows[i]) for i in [*group, row]}
+        longest, count = max(lengths), len(group) + 1
+        if len(lengths) > 1 and longest + wanted.growth > self.sharing.ragged:
+            return False
+        if longest + wanted.growth > self.sharing.cached:
+            most = self.budget.tokens
+            return self.sharing.batched and (longest + wanted.growth) * count <= most
+        if joint < 1 or self._apart(wanted, group, row, joint, shared):
+            return False
+        tail = max(wanted.tails[i] for i in [*group, row])
+        kept = (longest + wanted.growth) * self.token_bytes + tail * self.logit_bytes
+        if count * kept > self.budget.flight:
+            return False
+        return (longest - joint) * count <= self.budget.tokens
+
+    def _apart(self, wanted: Wanted, group: list[int], row: int, joint: int, shared: int) -> bool:
+        """Whether a group of its own costs fewer tokens, by more than a pass."""
+        rows = wanted.rows
+        known = alike(rows[group[-1]], rows[row]) if wanted.reuse else 0
+        fresh = len(rows[row]) - max(wanted.found[row], known if known >= SHARE else 0)
+        own = _tokens(wanted, group, shared) + fresh + self.per_pass
+        return own < _tokens(wanted, [*group, row], joint)
+
+
+def _tokens(wanted: Wanted, group: list[int], shared: int) -> int:
+    """Tokens that a group runs, from its common prefix or from what is stored of each row."""
+    lengths, found = [len(wanted.rows[i]) for i in group], [wanted.found[i] for i in group]
+    apart = len(group) * max(length - f for length, f in zip(lengths, found, strict=True))
+    together = shared - min(shared, max(found)) + len(group) * (max(lengths) - shared)
+    return min(apart, together) if len(group) == 1 or all(found) else together
