@@ -305,7 +305,8 @@ def page(
             "beginning. One output a query; all tokens of an answer together cost ε.",
             *map(str, free),
         ]
-    worse = [line for table in (*labelled, *free) for line in table.no_better()]
+    worse = [line for table in labelled for line in table.no_better("labels")]
+    worse += [line for table in free for line in table.no_better("free answers")]
     parts.append("## No better than zero-shot\n\n" + ("\n".join(worse) or "None."))
     if not given.data:
         parts.append("## Goals\n\n" + "\n".join(goals(labelled, free)))

@@ -102,9 +102,10 @@ class Table:
         lines += [_row(name, *(self._shown(name, e) for e in columns)) for name in self.names]
         return "\n".join(lines)
 
-    def no_better(self) -> list[str]:
+    def no_better(self, kind: str) -> list[str]:
         """Sentences on the mechanisms that do not beat the zero-shot baseline somewhere."""
-        return [text for name in self.names if (text := self._no_better(name))]
+        found = [text for name in self.names if (text := self._no_better(name))]
+        return [f"- {kind}, J = {self.shots}, {text}" for text in found]
 
     def _no_better(self, name: str) -> str:
         cells = {e: cell for (one, e), cell in self.cells.items() if one == name}
@@ -117,7 +118,7 @@ class Table:
         else:
             why = f"without noise it has {cells[NO_NOISE]}, so the noise is the reason"
         at = f"at ε = {noisy}; " if noisy else ""
-        return f"- J = {self.shots}, `{name}`: {at}{why}."
+        return f"`{name}`: {at}{why}."
 
 
 def _row(*cells: object) -> str:
