@@ -1,6 +1,6 @@
 """Which parts of its context a response comes from, by ablation of spans."""
 
-from leakbound.attribution.attribute import InfluenceSettings, attribute, context_influence
+from leakbound.attribution.attribute import attribute, context_influence
 from leakbound.attribution.bounded import BoundedTokenDistribution
 from leakbound.attribution.cases import Case, case_of_documents, read_cases
 from leakbound.attribution.export import csv_text, npz_bytes
@@ -15,6 +15,7 @@ from leakbound.attribution.record import (
     SpanGrid,
     load_influence,
 )
+from leakbound.attribution.settings import InfluenceSettings
 from leakbound.attribution.shares import limit_shares
 from leakbound.attribution.spans import LocatedContext, PromptParts, blocks, locate
 

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from types import MappingProxyType
 from typing import cast
 
 import numpy as np
 
-from leakbound._check import positive
-from leakbound.attribution.ablation_sets import METHODS
 from leakbound.attribution.bounded import BoundedTokenDistribution
 from leakbound.attribution.cases import Case
-from leakbound.attribution.grids import UnitMeter, cuts, floats, kinds_of, token_grids
+from leakbound.attribution.grids import UnitMeter, cuts, floats, token_grids
 from leakbound.attribution.measure import (
     ResponseLogProbs,
     TokenDistribution,
@@ -32,8 +30,8 @@ from leakbound.attribution.record import (
     expected,
     provenance,
 )
+from leakbound.attribution.settings import InfluenceSettings
 from leakbound.attribution.spans import (
-    TEMPLATE,
     Ids,
     LocatedContext,
     PromptParts,
@@ -41,14 +39,13 @@ from leakbound.attribution.spans import (
     locate,
 )
 from leakbound.attribution.units import find_units
-from leakbound.errors import TargetError, UsageError, unknown_name
+from leakbound.errors import TargetError, UsageError
 from leakbound.mechanisms.tokens import find_tokenizer, finite
 from leakbound.models import Model, NextLogits
 from leakbound.models.wrappers import computation_of
 
 __all__ = [
     "CaseRunner",
-    "InfluenceSettings",
     "attribute",
     "attribution",
     "context_influence",
@@ -56,94 +53,6 @@ __all__ = [
 ]
 
 CaseRunner = Callable[[Sequence[int]], Iterable[tuple[int, Attribution]]]
-
-
-@dataclass(frozen=True, slots=True)
-class InfluenceSettings:
-    """What is measured, and how responses are drawn.
-
-    Attributes:
-        ngrams: Span sizes in tokens; the whole context is always added.
-        stride: Tokens between the starts of windows; None for disjoint blocks.
-        lams: Weights of the context (lambda); one reading each.
-        bounded: epsilon of a whole response drawn from bounded CID, shared evenly by `max_tokens`;
-            each lambda is then the largest. None for plain CID.
-        temperature: Temperature, above 0.
-        max_tokens: Largest length of a sampled response.
-        min_tokens: Least length; end tokens are banned before.
-        banned: Token ids that are never drawn.
-        stop: A text that ends a response; "" for none.
-        template: The prompt; must hold {context} once, and {query} where the query stands.
-        seed: Root of the draws.
-        by: Units of the text that are ablated as well: sentence, line, paragraph, document, chunk:N
-            (characters), tokens:N.
-        method: How units are ablated: leave-one-out, or sets of them for shapley or lasso.
-        sets: Most sets of units that are measured for shapley or lasso, for each kind of unit.
-        top_documents: How many documents are opened: other units are measured only inside those
-            with the largest influence; None for all.
-        entropy: Whether to measure the entropy of the response, which normalizes influence.
-
-    Raises:
-        UsageError: If there is no lambda, the bound is not above 0, or a unit or method is not
-            known, or a method or top documents are given without units.
-    """
-
-    ngrams: tuple[int, ...] = (1, 8)
-    stride: int | None = None
-    lams: tuple[float, ...] = (1.0,)
-    bounded: float | None = None
-    temperature: float = 1.0
-    max_tokens: int = 48
-    min_tokens: int = 0
-    banned: tuple[int, ...] = ()
-    stop: str = "\n"
-    template: str = TEMPLATE
-    seed: int = 0
-    by: tuple[str, ...] = ()
-    method: str = METHODS[0]
-    sets: int = 1024
-    top_documents: int | None = None
-    entropy: bool = False
-
-    def __post_init__(self) -> None:
-        if not self.lams:
-            raise UsageError("lams must hold at least one number, such as --lam 1.")
-        if self.bounded is not None:
-            positive("bounded", self.bounded)
-        if self.method not in METHODS:
-            raise unknown_name("the method", self.method, METHODS)
-        self._check_units()
-
-    def _check_units(self) -> None:
-        """Refuses options that would say nothing."""
-        if self.top_documents is not None and self.top_documents < 1:
-            raise UsageError(f"top_documents is {self.top_documents}; it must be at least 1.")
-        kinds = kinds_of(self)
-        if self.method != METHODS[0] and not kinds:
-            raise UsageError(
-                f"the method {self.method!r} ablates sets of units of the text, and none is named; "
-                "give --by, such as --by sentence."
-            )
-        if self.top_documents is not None and len(kinds) < 2:
-            raise UsageError(
-                "top documents are those that other units are measured in, and none is named; give "
-                "--by, such as --by sentence."
-            )
-
-    def distributions(self, end_ids: Iterable[int]) -> tuple[TokenDistribution, ...]:
-        """How tokens are drawn, for each lambda.
-
-        Args:
-            end_ids: The model's end tokens.
-
-        Returns:
-            One distribution for each of `lams`.
-        """
-        same = (self.temperature, self.banned, tuple(sorted(end_ids)), self.min_tokens)
-        if self.bounded is None:
-            return tuple(TokenDistribution(lam, *same) for lam in self.lams)
-        each = self.bounded / self.max_tokens / 2  # |ln p| may move by half of the epsilon
-        return tuple(BoundedTokenDistribution(lam, *same, each) for lam in self.lams)
 
 
 def context_influence(
@@ -276,7 +185,7 @@ def token_model(model: Model) -> TokenModel:
 
 def _check_units(cases: Sequence[Case], settings: InfluenceSettings) -> None:
     """Refuses, before the first pass, units that a context does not have."""
-    for kind in kinds_of(settings):
+    for kind in settings.unit_kinds:
         for case in cases:
             find_units(case.context, kind, case.sources)
 

@@ -12,9 +12,9 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from leakbound._version import __version__
-from leakbound.attribution.attribute import InfluenceSettings
 from leakbound.attribution.cases import Case
 from leakbound.attribution.record import Attribution
+from leakbound.attribution.settings import InfluenceSettings
 from leakbound.errors import StoreError
 from leakbound.models import Model
 

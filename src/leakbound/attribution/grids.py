@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -18,11 +17,12 @@ from leakbound.attribution.measure import (
     measure_sets,
 )
 from leakbound.attribution.record import CONFIDENCE, SpanGrid, UnmeasuredUnits
+from leakbound.attribution.settings import InfluenceSettings
 from leakbound.attribution.spans import Ids, LocatedContext, Span, blocks, span_sizes
 from leakbound.attribution.units import DOCUMENT, TextUnit, UnitKind, find_units, unit_spans
 from leakbound.models import Model
 
-__all__ = ["GridSettings", "UnitMeter", "cuts", "floats", "kinds_of", "token_grids"]
+__all__ = ["UnitMeter", "cuts", "floats", "token_grids"]
 
 Floats = npt.NDArray[np.float64]
 Located = tuple[TextUnit, Span]
@@ -31,58 +31,7 @@ SETS_STREAM = 1 << 20  # seeds of ablation sets: beyond those of sampled respons
 PROBES = 20  # units outside the opened documents: at 95 %, at most 14 % can exceed all of them
 
 
-class GridSettings(Protocol):
-    """What grids read of `InfluenceSettings`."""
-
-    @property
-    def ngrams(self) -> tuple[int, ...]:
-        """Span sizes in tokens."""
-
-    @property
-    def stride(self) -> int | None:
-        """Tokens between the starts of windows."""
-
-    @property
-    def by(self) -> tuple[str, ...]:
-        """Kinds of units."""
-
-    @property
-    def method(self) -> str:
-        """How units are ablated."""
-
-    @property
-    def sets(self) -> int:
-        """Most sets of units."""
-
-    @property
-    def top_documents(self) -> int | None:
-        """How many documents are opened."""
-
-    @property
-    def seed(self) -> int:
-        """Root of the draws."""
-
-
-def kinds_of(settings: GridSettings) -> tuple[UnitKind, ...]:
-    """The kinds of units that are found in the text.
-
-    Args:
-        settings: What is measured.
-
-    Returns:
-        Kinds in their order; documents come first where only the top ones are opened.
-
-    Raises:
-        UsageError: If a kind is not known.
-    """
-    kinds = [UnitKind.parse(text) for text in settings.by]
-    found = [kind for kind in dict.fromkeys(kinds) if kind.name != "tokens"]
-    if settings.top_documents is not None:
-        return (UnitKind(DOCUMENT), *(kind for kind in found if kind.name != DOCUMENT))
-    return tuple(found)
-
-
-def cuts(length: int, settings: GridSettings) -> dict[int, tuple[Span, ...]]:
+def cuts(length: int, settings: InfluenceSettings) -> dict[int, tuple[Span, ...]]:
     """The spans of each size.
 
     Args:
@@ -92,13 +41,15 @@ def cuts(length: int, settings: GridSettings) -> dict[int, tuple[Span, ...]]:
     Returns:
         Spans by their size, the whole context last.
     """
-    kinds = [UnitKind.parse(text) for text in settings.by]
-    sizes = (*settings.ngrams, *(kind.size or 1 for kind in kinds if kind.name == "tokens"))
-    return {n: blocks(length, n, _stride(settings, n)) for n in span_sizes(length, sizes)}
+    sizes = span_sizes(length, settings.span_sizes)
+    return {n: blocks(length, n, _stride(settings, n)) for n in sizes}
 
 
 def token_grids(
-    found: ResponseLogProbs, at: int, spans: dict[int, tuple[Span, ...]], settings: GridSettings
+    found: ResponseLogProbs,
+    at: int,
+    spans: dict[int, tuple[Span, ...]],
+    settings: InfluenceSettings,
 ) -> tuple[SpanGrid, ...]:
     """The grids of all sizes, as one distribution sees them.
 
@@ -123,7 +74,7 @@ def token_grids(
     )
 
 
-def _stride(settings: GridSettings, n: int) -> int | None:
+def _stride(settings: InfluenceSettings, n: int) -> int | None:
     return None if settings.stride is None else min(settings.stride, n)
 
 
@@ -158,7 +109,7 @@ class UnitMeter:
     located: LocatedContext
     response: Ids
     distributions: Sequence[TokenDistribution]
-    settings: GridSettings
+    settings: InfluenceSettings
     number: int
 
     def grids(self) -> list[tuple[SpanGrid, ...]]:
@@ -173,7 +124,7 @@ class UnitMeter:
         found: list[list[SpanGrid]] = [[] for _ in self.distributions]
         opened: frozenset[int | None] | None = None
         documents: tuple[Located, ...] = ()
-        for stream, kind in enumerate(kinds_of(self.settings)):
+        for stream, kind in enumerate(self.settings.unit_kinds):
             units = self._units(kind)
             chosen = [one for one in units if opened is None or one[0].source in opened]
             made = self._kind(kind, chosen, stream)

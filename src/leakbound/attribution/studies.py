@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from leakbound.attribution.attribute import InfluenceSettings, token_model
+from leakbound.attribution.attribute import token_model
 from leakbound.attribution.cases import Case
 from leakbound.attribution.record import InfluenceRecord, provenance
+from leakbound.attribution.settings import InfluenceSettings
 from leakbound.attribution.spans import locate
 from leakbound.attribution.study_record import Mean, StudyRecord, StudyRow, Utility
 from leakbound.attribution.study_utility import Judges, utility
