@@ -2,8 +2,9 @@
 them.
 
 A catalogue holds the classes of this package and those that installed packages register through an
-entry point. It is read-only: nobody adds to it at run time. An object that is handed over needs no
-entry.
+entry point. Those are imported when they are named, so that a broken package stops nobody who does
+not use it. A catalogue is read-only: nobody adds to it at run time. An object that is handed over
+needs no entry.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import dataclasses
 import difflib
 import inspect
 import types
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from importlib import metadata
@@ -19,7 +21,7 @@ from typing import Any, Generic, Literal, TypeVar, Union, get_args, get_origin, 
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
-from leakbound.errors import UsageError, unknown_name
+from leakbound.errors import IgnoredEntryPoint, UsageError, unknown_name
 
 __all__ = [
     "Catalogue", "Component", "construct", "opener_of", "option_types", "options_of", "schemes",
@@ -38,13 +40,17 @@ class Catalogue(Mapping[str, type[T]], Generic[T]):
     """
 
     def __init__(self, what: str, group: str, builtin: Iterable[type[T]]) -> None:
-        self.what, self.group, self._builtin = what, group, tuple(builtin)
+        self.what, self.group = what, group
+        self._own = {_name(kind): kind for kind in builtin}
+        self._loaded: dict[str, type[T]] = {}
+        self._warned: set[str] = set()
 
     @cached_property
-    def _kinds(self) -> dict[str, type[T]]:
-        found = {_name(kind): kind for kind in self._builtin}
+    def _entries(self) -> dict[str, metadata.EntryPoint]:
+        """What installed packages register, imported only when it is named."""
+        found: dict[str, metadata.EntryPoint] = {}
         for entry in metadata.entry_points(group=self.group):
-            found.setdefault(entry.name, self._load(entry))
+            found.setdefault(entry.name, entry)
         return found
 
     def _load(self, entry: metadata.EntryPoint) -> type[T]:
@@ -63,18 +69,58 @@ class Catalogue(Mapping[str, type[T]], Generic[T]):
         return kind
 
     def __getitem__(self, name: str) -> type[T]:
-        if name not in self._kinds:
-            raise unknown_name(self.what, name, self._kinds)
-        return self._kinds[name]
+        if name in self._own:
+            self._warn(name)
+            return self._own[name]
+        if name not in self._entries:
+            raise unknown_name(self.what, name, self)
+        if name not in self._loaded:
+            self._loaded[name] = self._load(self._entries[name])
+        return self._loaded[name]
+
+    def _warn(self, name: str) -> None:
+        """Say once that another package registers a name of this one."""
+        if name in self._entries and name not in self._warned:
+            self._warned.add(name)
+            warnings.warn(self._ignored(name), IgnoredEntryPoint, stacklevel=3)
+
+    def _ignored(self, name: str) -> str:
+        return (
+            f"{self.what} {name!r} is that of leakbound; {self._entries[name].value!r}, which "
+            "another package registers under the same name, is ignored. Rename its entry point, "
+            "or uninstall the package."
+        )
 
     def __contains__(self, name: object) -> bool:
-        return name in self._kinds
+        return name in self._own or name in self._entries
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._kinds)
+        return iter({**self._own, **self._entries})
 
     def __len__(self) -> int:
-        return len(self._kinds)
+        return len({**self._own, **self._entries})
+
+    @property
+    def usable(self) -> dict[str, type[T]]:
+        """The classes by name, without those that cannot be imported."""
+        return {
+            name: self._own[name] if name in self._own else self[name]
+            for name in self
+            if name in self._own or name not in self.problems
+        }
+
+    @cached_property
+    def problems(self) -> dict[str, str]:
+        """What is wrong with entry points, as a sentence by name: the name is one of this package,
+        or it leads to no class that can be imported.
+        """
+        found = {name: self._ignored(name) for name in self._entries if name in self._own}
+        for name in self._entries.keys() - self._own.keys():
+            try:
+                self[name]
+            except UsageError as error:
+                found[name] = str(error)
+        return found
 
     def build(self, component: Component) -> T:
         """The object that a component describes.
@@ -128,7 +174,7 @@ class Component(BaseModel):
             A component; with `python` set where the catalogue holds another class or none.
         """
         name, kind = _name_of(thing), type(thing)
-        listed = name in catalogue and catalogue[name] is kind
+        listed = _lists(catalogue, name, kind)
         fields = options_of(thing)
         where = None if listed and fields is not None else f"{kind.__module__}:{kind.__qualname__}"
         return cls.model_validate({"kind": name, "python": where, **(fields or {})})
@@ -227,6 +273,14 @@ def _name_of(thing: object) -> str:
     kind = type(thing)
     own = thing.name if hasattr(thing, "name") else ""
     return own if isinstance(own, str) and own else kind.__name__
+
+
+def _lists(catalogue: Mapping[str, type[object]], name: str, kind: type[object]) -> bool:
+    """Is a class that of its name? An entry point that cannot be imported leads to none."""
+    try:
+        return name in catalogue and catalogue[name] is kind
+    except UsageError:
+        return False
 
 
 def _tupled(value: object) -> object:

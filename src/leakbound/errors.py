@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 __all__ = [
     "BudgetExhausted",
+    "IgnoredEntryPoint",
     "LeakboundError",
     "DataError",
     "Interrupted",
@@ -70,6 +71,10 @@ class LimitReached(Interrupted):
     """A limit on money or time that the user has set stopped the run; the same command
     resumes.
     """
+
+
+class IgnoredEntryPoint(UserWarning):
+    """An installed package registers a component under a name that this package has."""
 
 
 def unknown_name(what: str, got: str, known: Iterable[str]) -> UsageError:

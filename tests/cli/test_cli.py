@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import click
 import pytest
 from commands import cli, launch
 
+from leakbound._catalogue import Catalogue
 from leakbound.auditing.spec import GROUPS
 from leakbound.cli import options
 
@@ -184,10 +186,12 @@ def test_an_answer_takes_its_query_as_an_argument(tmp_path: Path) -> None:
 class WithoutBase:
     """A registered mechanism that writes every member itself."""
 
+    name: ClassVar[str] = "without_base"
     pace: int = 3
 
 
 def test_a_mechanism_without_our_base_has_flags(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(options.COMPONENTS, "mechanism", {"without_base": WithoutBase})
+    only: Catalogue[object] = Catalogue("the mechanism", "no.group", (WithoutBase,))
+    monkeypatch.setitem(options.COMPONENTS, "mechanism", only)
     command = click.command()(options.spec_options(lambda **_: None))
     assert "--pace" in {flag for option in command.params for flag in option.opts}

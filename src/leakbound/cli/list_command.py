@@ -7,8 +7,9 @@ from collections.abc import Mapping
 
 import click
 
-from leakbound._catalogue import schemes
+from leakbound._catalogue import Catalogue, schemes
 from leakbound.auditing.spec import COMPONENTS
+from leakbound.cli.screen import say
 from leakbound.errors import unknown_name
 from leakbound.models.address import ADDRESSES
 from leakbound.tasks.named_tasks import NAMED_TASKS, NamedTask
@@ -41,9 +42,20 @@ def command(catalogue: str | None) -> int:
         raise unknown_name("the catalogue", catalogue, CATALOGUES)
     for name in [catalogue] if catalogue else CATALOGUES:
         click.echo(name)
-        for key, value in {**CATALOGUES[name], **_registered(name)}.items():
-            click.echo(f"  {key:<18} {_line(value)}")
+        for key, text in _lines(name):
+            say(f"  {key:<18} {text}")
     return 0
+
+
+def _lines(name: str) -> list[tuple[str, str]]:
+    """Each entry with its first line, then what is wrong with entry points of other packages."""
+    listed = CATALOGUES[name]
+    if isinstance(listed, Catalogue):
+        found: Mapping[str, object] = listed.usable
+        wrong = [(key, f"not used: {why}") for key, why in listed.problems.items()]
+    else:
+        found, wrong = {**listed, **_registered(name)}, []
+    return [*((key, _line(value)) for key, value in found.items()), *wrong]
 
 
 def _registered(name: str) -> dict[str, str]:

@@ -8,14 +8,16 @@ import signal
 import sys
 import threading
 import traceback
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TextIO
 
 import click
 
 from leakbound.cli.screen import say
-from leakbound.errors import LeakboundError
+from leakbound.errors import IgnoredEntryPoint, LeakboundError
 
 __all__ = ["main"]
 
@@ -87,9 +89,24 @@ def group() -> None:
 
 def main(args: list[str] | None = None) -> None:
     """Run a command; a mistake ends in a sentence and its exit code, never in a traceback."""
-    with _terminable():
+    with _terminable(), warnings.catch_warnings():
+        warnings.showwarning = _show
         code = _code_of(args)
     sys.exit(code)
+
+
+_show_elsewhere = warnings.showwarning
+
+
+def _show(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int,
+    file: TextIO | None = None, line: str | None = None,
+) -> None:  # fmt: skip
+    """A warning of this package is a sentence; others keep their form."""
+    if issubclass(category, IgnoredEntryPoint):
+        say(f"leakbound: {message}", err=True)
+    else:
+        _show_elsewhere(message, category, filename, lineno, file, line)
 
 
 def _code_of(args: list[str] | None) -> int:

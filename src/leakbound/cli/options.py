@@ -101,7 +101,7 @@ def _component_options() -> Options:
 def _options_of(component: str) -> dict[str, tuple[OptionType, list[str]]]:
     """Options of all classes of a catalogue: their type on the command line, and whose they are."""
     found: dict[str, tuple[OptionType, list[str]]] = {}
-    for name, kind in COMPONENTS[component].items():
+    for name, kind in COMPONENTS[component].usable.items():
         types = _mechanism_types(kind) if component == "mechanism" else option_types(kind)
         for option, annotation in types.items():
             found.setdefault(option, (_kind(annotation), []))[1].append(name)

@@ -70,12 +70,12 @@ def consequences(record: ProbeRecord) -> dict[str, dict[str, str]]:
     """
     mechanisms = {
         name: _missing(record, {need.__name__ for need in kind.needs})
-        for name, kind in MECHANISMS.items()
+        for name, kind in MECHANISMS.usable.items()
     }
     return {
         "mechanisms": mechanisms,
-        "queries": {name: _missing(record, {"Complete"}) for name in QUERIES},
-        "scores": {name: _score(name, mechanisms) for name in SCORES},
+        "queries": {name: _missing(record, {"Complete"}) for name in QUERIES.usable},
+        "scores": {name: _score(name, mechanisms) for name in SCORES.usable},
         "influence": _influence(record),
     }
 
@@ -94,7 +94,7 @@ def _score(name: str, mechanisms: Mapping[str, str]) -> str:
     if SCORES[name].access == "black_box":
         return ""
     read = SAME_OUTPUT.get(name, name)
-    carriers = [one for one, kind in MECHANISMS.items() if kind.white_box_score == read]
+    carriers = [one for one, kind in MECHANISMS.usable.items() if kind.white_box_score == read]
     available = any(not mechanisms[carrier] for carrier in carriers)
     return "" if available or not carriers else f"reads outputs of {' and '.join(carriers)}"
 
