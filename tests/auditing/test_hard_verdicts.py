@@ -17,7 +17,7 @@ from leakbound.estimators import EProcess, Observations, TrialDesign
 from leakbound.estimators.base import Claim
 from leakbound.mechanisms import ReportNoisyMax
 from leakbound.models import Model, Scripted
-from leakbound.privacy import PureDP
+from leakbound.privacy import ApproxDP, PureDP
 from leakbound.tasks import Context, Job, Task, Votes
 
 COINS = np.random.default_rng(1)
@@ -105,3 +105,45 @@ def test_observations_and_queries_show_no_text() -> None:
 @pytest.mark.parametrize(("word", "kept"), [("7", "█"), ("e", "█"), ("4e71", "4e71")])
 def test_short_words_of_other_rows_are_no_part_of_a_canary(word: str, kept: str) -> None:
     assert _blot(word, "94e71b3c7d") == kept
+
+
+def copies(context: Context, query: str) -> int:
+    return sum(row.text == query.split('"')[1] for row in context)
+
+
+def test_answers_that_only_one_context_leaves_unreadable_are_no_pass(
+    rows: Context, tmp_path: Path
+) -> None:
+    """Whoever sees the answers tells the contexts apart for certain: it was no violation."""
+
+    def answer(context: Context, query: str) -> str:
+        return ("no", "???")[copies(context, query)] if copies(context, query) < 2 else "yes"
+
+    result = leakbound.audit(
+        rows, system=answer, pairs=60, shots=6, out=tmp_path, simulations=0, state_check=0.0
+    )
+    assert (result.verdict, result.reason) == ("inconclusive", "unreadable_answers")
+    assert "60 answers could not be read where the canary was in the context, and 0 where" in str(
+        result.sentences
+    )
+
+
+@pytest.mark.parametrize("guarantee", [PureDP(0.5), ApproxDP(0.5, 1e-5)])
+def test_a_guarantee_below_the_claim_is_compared_with_the_bound(
+    rows: Context, tmp_path: Path, guarantee: Any
+) -> None:
+    """Only Gaussian guarantees were: it was no violation, beside a bound of 1.49."""
+    rng = np.random.default_rng(1)
+
+    def answer(context: Context, query: str) -> str:
+        there = copies(context, query)
+        right = there > 1 or rng.random() >= 1 / (1 + np.exp(2))
+        return "yes" if (there > 0) == right else "no"
+
+    result = leakbound.audit(
+        rows, system=answer, guarantee=guarantee, epsilon=3.0, pairs=150, shots=6, out=tmp_path,
+        simulations=0, state_check=0.0,
+    )  # fmt: skip
+    assert 0.5 < (result.bound.epsilon or 0.0) < 3.0
+    assert result.verdict == "violation"
+    assert "does not satisfy its own guarantee" in str(result.sentences)

@@ -62,17 +62,31 @@ def _unreadable(attack: Attack, tally: Tally, controls: ControlCheck) -> Iterato
     answers, unreadable = sum(tally.answers), sum(tally.unreadable)
     if controls.exempt or unreadable <= UNREADABLE * answers:
         return
-    member, nonmember = (
-        [1.0] * unread + [0.0] * (all_ - unread)
-        for unread, all_ in zip(tally.unreadable, tally.answers, strict=True)
-    )
-    if rank_test(member, nonmember, two_sided=True) <= DIFFER:
+    p_value = _unread_alike(tally)
+    if p_value <= DIFFER:
+        there, elsewhere = tally.unreadable
+        yield (
+            "unreadable_answers",
+            f"{there} answers could not be read where the canary was in the context, and "
+            f"{elsewhere} where it was not (p = {p_value:.2g}): that may be a leak in itself, and "
+            "this score does not read it. Use a free query, such as --query repeat, whose whole "
+            "reply is read.",
+        )
         return
     yield (
         "unreadable_answers",
         f"{unreadable} of {answers} answers could not be read as an answer to the query, so this "
         f"attack could not see a leak; {_advice(attack)}",
     )
+
+
+def _unread_alike(tally: Tally) -> float:
+    """p-value of a test that answers of both contexts are read equally often."""
+    member, nonmember = (
+        [1.0] * unread + [0.0] * (all_ - unread)
+        for unread, all_ in zip(tally.unreadable, tally.answers, strict=True)
+    )
+    return float(rank_test(member, nonmember, two_sided=True))
 
 
 def _blind(attack: Attack, controls: ControlCheck) -> Iterator[Obstacle]:

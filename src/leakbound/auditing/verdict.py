@@ -11,7 +11,7 @@ from typing import Literal
 
 from leakbound.estimators import Bounds, Claim, Estimator, TrialDesign
 from leakbound.estimators.base import exceeds
-from leakbound.privacy import NonPrivate
+from leakbound.privacy import Gaussian, NonPrivate
 from leakbound.stats import Estimate, cut
 
 __all__ = [
@@ -26,7 +26,9 @@ __all__ = [
 ]
 
 Verdict = Literal["violation", "no_violation", "inconclusive"]
-Reason = Literal["too_few_trials", "attack_blind", "stateful_system", "unreadable_answers"]
+Reason = Literal[
+    "too_few_trials", "attack_blind", "stateful_system", "unreadable_answers", "declared_noise",
+]  # fmt: skip
 Obstacle = tuple[Reason, str]
 GUARANTEED = "the guarantee, which implies the claim"
 ROUNDING = 1e-6  # a calibrated guarantee equals the claim but for this share
@@ -64,7 +66,8 @@ def rejections(design: TrialDesign, estimator: Estimator, bounds: Sequence[Estim
 
     Bounds that hold together are compared with claim and guarantee at once. Others hold one by one:
     claim and guarantee are tested in the order of `TrialDesign.hypotheses`, the second only if the
-    first is rejected.
+    first is rejected. A bound on epsilon speaks against every smaller value at once, so it is also
+    compared with what a guarantee that is not Gaussian states at the delta of the claim.
 
     Args:
         design: Claim and guarantee.
@@ -83,7 +86,7 @@ def rejections(design: TrialDesign, estimator: Estimator, bounds: Sequence[Estim
         if not above and not estimator.simultaneous:
             break
         found += above
-    return found
+    return found + _above_stated(design, bounds[0])
 
 
 def conclude(
@@ -158,6 +161,22 @@ def _above_guarantee(guaranteed: float | None, bound: Estimate | None) -> list[s
         f"mu is at least {cut(bound.mu, 3)} with {bound.confidence:.0%} confidence, and the noise "
         f"of the mechanism guarantees {guaranteed:.3f}: the implementation does not satisfy its "
         "own guarantee."
+    ]
+
+
+def _above_stated(design: TrialDesign, bound: Estimate) -> list[str]:
+    """Of a guarantee that is not Gaussian, and states something else than the claim."""
+    claim, guarantee = design.claim, design.guarantee
+    if isinstance(guarantee, Gaussian | NonPrivate) or bound.epsilon is None:
+        return []
+    stated = guarantee.epsilon(claim.delta)
+    same = abs(stated - claim.epsilon) <= claim.epsilon * ROUNDING
+    if same or bound.epsilon <= stated * (1 + ROUNDING):
+        return []
+    return [
+        f"the bound {cut(bound.epsilon)} exceeds epsilon {stated:.4g} at delta {claim.delta:g}, "
+        f"which the declared guarantee ({guarantee.describe()}) states: the implementation does "
+        "not satisfy its own guarantee."
     ]
 
 
