@@ -12,6 +12,7 @@ from types import FunctionType
 from typing import Literal, Unpack, cast
 
 from leakbound._catalogue import Component
+from leakbound._members import require_members
 from leakbound.api.parameters import (
     AuditParameters,
     CanaryName,
@@ -35,7 +36,7 @@ from leakbound.estimators import Estimator
 from leakbound.models import Model
 from leakbound.privacy import Guarantee, NonPrivate
 from leakbound.systems import SystemMechanism, as_system
-from leakbound.tasks import Mechanism, Task, as_context
+from leakbound.tasks import Mechanism, Task, as_context, require_mechanism
 
 __all__ = ["audit", "plan", "prepare_call"]
 
@@ -295,7 +296,7 @@ def _components(given: _Values, handed: Handed) -> tuple[Handed, _Values]:
         if isinstance(thing, str):
             values[key] = thing
         elif thing is not None:
-            _require_members(key, thing)
+            _require_usable(key, thing)
             handed = handed.including(key, thing)
             if key in COMPONENTS:
                 values[key] = Component.of(thing, COMPONENTS[key])
@@ -304,23 +305,22 @@ def _components(given: _Values, handed: Handed) -> tuple[Handed, _Values]:
     return handed, values
 
 
-# what an object must have to stand for a component: enough to tell it from anything else
-_MEMBERS = {
-    "query": ("name", "render"),
-    "canary": ("name", "fit", "make"),
-    "score": ("name", "levels", "score"),
-    "estimator": ("name", "check", "begin"),
-    "task": ("name", "answers"),
+# what an object must satisfy to stand for a component, and where users import that from
+_PROTOCOLS: dict[str, tuple[type[object], str]] = {
+    "query": (AuditQuery, "leakbound.attacks.AuditQuery"),
+    "canary": (Canary, "leakbound.attacks.Canary"),
+    "score": (Score, "leakbound.attacks.Score"),
+    "estimator": (Estimator, "leakbound.estimators.Estimator"),
 }
 
 
-def _require_members(key: str, thing: object) -> None:
-    members = _MEMBERS.get(key, ())
-    if isinstance(thing, type) and members:
-        made = f"{thing.__name__}(...)"
-        raise UsageError(f"{key} is the class {thing.__name__}; it must be a name, or {made}.")
-    if not all(hasattr(thing, member) for member in members):
-        raise _wrong(key, thing, f"a name, or an object with {', '.join(members)}")
+def _require_usable(key: str, thing: object) -> None:
+    if key == "mechanism":
+        require_mechanism(thing)
+    elif key in _PROTOCOLS:
+        require_members(key, thing, *_PROTOCOLS[key])
+    elif key == "task" and not isinstance(thing, Task):
+        raise _wrong(key, thing, 'a name, or a Task, such as Task("mail", ("urgent", "other"))')
 
 
 def _model_name(model: object) -> str:

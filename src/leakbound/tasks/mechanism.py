@@ -5,13 +5,13 @@ What is marked PRIVATE depends on the private context; everything else is public
 
 from __future__ import annotations
 
-import inspect
 from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, Literal, Protocol, TypeAlias, cast
 
 import numpy as np
 
+from leakbound._members import members_of, require_arguments
 from leakbound.errors import UsageError
 from leakbound.models.model import Model
 from leakbound.models.request import Request
@@ -224,8 +224,7 @@ class Mechanism(Protocol):
         """
 
 
-MEMBERS = tuple(name for name in vars(Mechanism) if not name.startswith("_"))
-METHODS = tuple(name for name in MEMBERS if inspect.isfunction(vars(Mechanism)[name]))
+MEMBERS = members_of(Mechanism)
 
 
 def require_mechanism(thing: object) -> Mechanism:
@@ -260,27 +259,10 @@ def require_mechanism(thing: object) -> Mechanism:
             f"{kind} is no mechanism: it lacks {', '.join(missing)}. Define each of them, or "
             "derive the class from leakbound.mechanisms.MechanismBase."
         )
-    for name in METHODS:
-        _require_arguments(thing, name)
+    require_arguments(thing, Mechanism)
     found = cast(Mechanism, thing)
     _require_values(found, kind)
     return found
-
-
-def _require_arguments(thing: object, name: str) -> None:
-    wanted = [p for p in inspect.signature(vars(Mechanism)[name]).parameters if p != "self"]
-    method, kind = getattr(thing, name), type(thing).__name__
-    if not callable(method):
-        raise UsageError(
-            f"{name} of {kind} is {method!r}; it must be a method that takes ({', '.join(wanted)})."
-        )
-    try:
-        inspect.signature(method).bind(*wanted)
-    except TypeError:
-        raise UsageError(
-            f"{name} of {kind} takes {inspect.signature(method)}; it must take "
-            f"({', '.join(wanted)})."
-        ) from None
 
 
 def _require_values(found: Mechanism, kind: str) -> None:

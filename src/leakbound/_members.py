@@ -1,0 +1,84 @@
+"""Whether an object has what a protocol asks for: every member, and methods with its arguments."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Generic, Protocol
+
+from leakbound.errors import UsageError
+
+__all__ = ["members_of", "require_arguments", "require_members"]
+
+Kind = type[object]
+ROOTS: tuple[object, ...] = (object, Protocol, Generic)
+
+
+def members_of(protocol: Kind) -> tuple[str, ...]:
+    """Names of the members that a protocol declares or defines; none of them is optional.
+
+    Args:
+        protocol: A class derived from `typing.Protocol`.
+
+    Returns:
+        The names, in their order.
+    """
+    found: dict[str, None] = {}
+    for kind in reversed([kind for kind in protocol.__mro__ if kind not in ROOTS]):
+        found |= dict.fromkeys((*vars(kind).get("__annotations__", {}), *vars(kind)))
+    return tuple(name for name in found if not name.startswith("_"))
+
+
+def require_members(what: str, thing: object, protocol: Kind, base: str) -> None:
+    """Refuse an object that lacks a member of a protocol, or has a method of other arguments.
+
+    Args:
+        what: The parameter that it is given as, such as "canary".
+        thing: The object.
+        protocol: What it must satisfy.
+        base: Where the protocol is imported from, for the message; deriving a class from it gives
+            its defaults.
+
+    Raises:
+        UsageError: If it is a class, or lacks something.
+    """
+    if isinstance(thing, type):
+        made = f"{thing.__name__}(...)"
+        raise UsageError(f"{what} is the class {thing.__name__}; it must be a name, or {made}.")
+    if missing := [name for name in members_of(protocol) if not hasattr(thing, name)]:
+        raise UsageError(
+            f"{what} is {type(thing).__name__}; it must be a name, or an object with every member "
+            f"of {base}, and it lacks {', '.join(missing)}. Define each of them, or derive the "
+            f"class from {base}, which has defaults for most."
+        )
+    require_arguments(thing, protocol)
+
+
+def require_arguments(thing: object, protocol: Kind) -> None:
+    """Refuse an object whose methods take other arguments than those of a protocol.
+
+    Args:
+        thing: An object that has every member.
+        protocol: What it must satisfy.
+
+    Raises:
+        UsageError: For the first such method.
+    """
+    for name in members_of(protocol):
+        declared = inspect.getattr_static(protocol, name, None)
+        if inspect.isfunction(declared):
+            wanted = [one for one in inspect.signature(declared).parameters if one != "self"]
+            _require_arguments(thing, name, wanted)
+
+
+def _require_arguments(thing: object, name: str, wanted: list[str]) -> None:
+    method, kind, listed = getattr(thing, name), type(thing).__name__, ", ".join(wanted)
+    if not callable(method):
+        raise UsageError(
+            f"{name} of {kind} is {method!r}; it must be a method that takes ({listed})."
+        )
+    try:
+        inspect.signature(method).bind(*wanted)
+    except TypeError:
+        raise UsageError(
+            f"{name} of {kind} takes {inspect.signature(method)}; it must take ({listed})."
+        ) from None
