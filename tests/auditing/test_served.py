@@ -11,6 +11,7 @@ import pytest
 
 from leakbound.auditing import AuditResult, make_spec, prepare, run_audit
 from leakbound.auditing.build import Handed
+from leakbound.gating.gate import Gate, check_gate
 from leakbound.mechanisms import ReportNoisyMax
 from leakbound.models import Scripted
 from leakbound.tasks import Context, Outputs, Task, Votes
@@ -63,6 +64,44 @@ def test_forgotten_noise_is_a_violation_within_24_pairs(
     spec = make_spec({"pairs": 24, "epsilon": claim, "access": "black_box", "simulations": 1000})
     ready = prepare(spec, leaky, rows=rows, handed=Handed(mechanism=mechanism, task=TASK))
     assert run_audit(ready, tmp_path)[0].verdict == "violation"
+
+
+class HiddenForgottenNoise(ForgottenNoise):
+    """Shows answers alone, so nothing tells its noise."""
+
+    name: ClassVar[str] = "hidden_forgotten_noise"
+
+    def release(self, aggregate: Votes, draws: int, rng: np.random.Generator) -> Outputs:
+        return Outputs(ForgottenNoise.release(self, aggregate, draws, rng).answers)
+
+
+@pytest.mark.parametrize(
+    ("kind", "access", "said"),
+    [
+        (ForgottenNoise, "white_box", "noise does NOT follow the declared distribution"),
+        (HiddenForgottenNoise, "black_box", "the noise of the outputs could not be tested"),
+    ],
+)
+def test_an_estimator_that_trusts_the_noise_finds_no_violation_only_where_the_noise_fits(
+    rows: Context,
+    leaky: Scripted,
+    tmp_path: Path,
+    kind: type[ReportNoisyMax],
+    access: str,
+    said: str,
+) -> None:
+    """It found no violation, and the gate passed, beside a test of the noise with p = 0."""
+    mechanism = kind.calibrated(1.0, 1e-5, partitions=4)
+    given = {"pairs": 24, "epsilon": 1, "simulations": 1000, "access": access}
+    given["estimator"] = "vote_band"
+    ready = prepare(
+        make_spec(given), leaky, rows=rows, handed=Handed(mechanism=mechanism, task=TASK)
+    )
+    result = run_audit(ready, tmp_path)[0]
+    assert (result.verdict, result.reason) == ("inconclusive", "declared_noise")
+    assert result.sentences[0].startswith(said)
+    assert "e_process, which reads the outputs, rejects what is tested" in result.sentences[1]
+    assert check_gate(result, Gate(1.0)).outcome == "inconclusive"
 
 
 def test_fresh_noise_is_no_violation(rows: Context, leaky: Scripted, tmp_path: Path) -> None:

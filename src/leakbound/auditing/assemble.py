@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from leakbound.attacks import ScoredAttack
 from leakbound.auditing.background import second_text_sentence, worst_case_sentence
+from leakbound.auditing.declared_noise import noise_obstacles
 from leakbound.auditing.design import Pair
 from leakbound.auditing.keys import DIGITS, key_id, keyed
 from leakbound.auditing.obstacles import obstacles, state_sentence
@@ -57,8 +58,11 @@ def assemble(seen: OnePass, calls: int) -> AuditResult:
     found, used = seen.estimates(), seen.seen
     bounds, tested = found[estimator], estimator.tested_pairs(design, used)
     largest = estimator.largest_certifiable(design, used)
-    controls, state = seen.controls(), seen.state()
-    against = obstacles(prepared.attack, seen.tally, controls, state)
+    controls, state, noise = seen.controls(), seen.state(), seen.noise_fit()
+    against = (
+        *noise_obstacles(design, estimator, found, noise),
+        *obstacles(prepared.attack, seen.tally, controls, state),
+    )
     conclusion = conclude(design, estimator, bounds, _exact(found), tested, largest, against)
     simulated, power = seen.tally.simulated(), power_of(estimator, design, used)
     return AuditResult(
@@ -90,7 +94,7 @@ def assemble(seen: OnePass, calls: int) -> AuditResult:
         example_prompt=_example(prepared, seen.first[0]),
         controls=controls,
         state=state,
-        findings=(*_findings(prepared, state, seen.noise_fit()), *_second_text(seen)),
+        findings=(*_findings(prepared, state, noise), *_second_text(seen)),
         warnings=(
             *seen.looks.warnings(prepared),
             *_alike(prepared.mechanism, seen.tally),
