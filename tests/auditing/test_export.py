@@ -9,12 +9,15 @@ import pytest
 import yaml
 
 import leakbound
+from leakbound.attacks import Attack, Hex, Membership, PredictedMember
 from leakbound.auditing import load_spec, make_spec, prepare, run_audit
 from leakbound.auditing.export import config_text
 from leakbound.errors import UsageError
+from leakbound.estimators import EProcess
+from leakbound.mechanisms import ReportNoisyMax
 from leakbound.models import Scripted
 
-QUICK = {"pairs": 6, "shots": 5, "simulations": 0}
+QUICK: dict[str, Any] = {"pairs": 6, "shots": 5, "simulations": 0}
 OPTIONS: list[dict[str, Any]] = [
     {"epsilon": 3, "delta": 1e-7, "threshold": 0.5, "seed": 4},
     {"mechanism": "report_noisy_max", "mechanism.partitions": 4, "threshold": "split:0.5"},
@@ -60,3 +63,33 @@ def test_nothing_private_is_in_it(tmp_path: Path) -> None:
     values = yaml.safe_load(config_text(record))
     assert "rows" not in values
     assert record.example_prompt not in config_text(record)
+
+
+NAMED = {
+    "canary": Hex(8),
+    "estimator": EProcess(),
+    "score": PredictedMember(),
+    "mechanism": ReportNoisyMax.calibrated(4.0, 1e-5, partitions=4),
+    "attack": Attack(Hex(8), Membership()),
+}
+
+
+@pytest.mark.parametrize("key", NAMED)
+def test_an_object_that_a_name_makes_is_exported(key: str, tmp_path: Path) -> None:
+    given: Any = {key: NAMED[key]}
+    record = leakbound.audit(model=named("pocket"), out=tmp_path, **QUICK, **given)
+    assert record.handed == ()
+    file = tmp_path / "again.yaml"
+    file.write_text(config_text(record), encoding="utf-8")
+    assert prepare(load_spec(str(file), {}), named("pocket")).name == record.name
+
+
+class Own(Hex):
+    """A canary of somebody's own, under the name of another."""
+
+
+def test_an_object_of_another_class_is_not_taken_for_the_named_one(tmp_path: Path) -> None:
+    record = leakbound.audit(model=named("pocket"), canary=Own(8), out=tmp_path, **QUICK)
+    assert record.handed == ("canary",)
+    with pytest.raises(UsageError, match="register a class of your own by an entry point"):
+        config_text(record)

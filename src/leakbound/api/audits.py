@@ -7,6 +7,7 @@ import inspect
 import marshal
 import uuid
 from collections.abc import Callable, Mapping
+from numbers import Real
 from pathlib import Path
 from types import FunctionType
 from typing import Literal, Unpack, cast
@@ -25,7 +26,8 @@ from leakbound.api.parameters import (
 )
 from leakbound.attacks import Attack, AuditQuery, Canary, Insertion, Score
 from leakbound.auditing import AuditResult, AuditSpec, Claim, run_audit
-from leakbound.auditing.build import Handed, build_mechanism, open_models
+from leakbound.auditing.build import Handed, build_mechanism, is_named, open_models
+from leakbound.auditing.design import relation_of
 from leakbound.auditing.plan import Plan
 from leakbound.auditing.plan import plan as plan_prepared
 from leakbound.auditing.prepare import Prepared, prepare
@@ -51,13 +53,13 @@ def audit(
     query: AuditQuery | QueryName | None = None,
     canary: Canary | CanaryName | None = None,
     score: Score | ScoreName | None = None,
-    insertion: Insertion = "replace",
+    insertion: Insertion | None = None,
     access: Literal["black_box", "white_box"] | None = None,
     task: Task | str | None = None,
     data: str | None = None,
     claim: Claim | None = None,
-    epsilon: float = 1.0,
-    delta: float = 1e-5,
+    epsilon: float | None = None,
+    delta: float | None = None,
     guarantee: Guarantee | None = None,
     estimator: Estimator | EstimatorName | None = None,
     threshold: str | float | None = None,
@@ -97,14 +99,15 @@ def audit(
         canary: The record that is inserted; None: hex.
         score: How outputs are scored; None: the strongest that the access allows.
         insertion: "replace" puts the canary in place of an example, "append" into its text, "add"
-            adds one more example.
+            adds one more example; None: "replace".
         access: What the attacker sees; None: all there is.
         task: A task, or its name; None: inferred from the rows, but not for a mechanism with a
             guarantee, whose labels must be public (or `settings={"labels": [...]}`).
         data: A file of rows, in place of `rows`.
-        claim: Epsilon and delta in one; excludes these parameters.
-        epsilon: The claim to test.
-        delta: Its delta, at least 0 and below 1.
+        claim: Epsilon and delta in one; excludes these parameters. Its relation must be that of the
+            insertion: "add_remove" for "add", else "replace_one".
+        epsilon: The claim to test; None: 1.
+        delta: Its delta, at least 0 and below 1; None: 1e-5.
         guarantee: What a system declares; None: nothing. A mechanism brings its own.
         estimator: What decides; None: e_process.
         threshold: A number, "split", "bonferroni" or "best"; None: the score's own rule.
@@ -190,15 +193,17 @@ def prepare_call(
     """
     _require_known(parameters)
     given: _Values = {**_DEFAULTS, **parameters}
+    _require_numbers(given)
     settings = _other_keys(parameters.get("settings"))
     del given["settings"], given["guarantee"]
     _open_attack(given)
     handed, address = _open_system(given, parameters.get("guarantee"), source)
-    _open_claim(given)
+    claim = _open_claim(given)
     handed, named = _components(given, handed)
     values = {**settings, **address, **named}
     rest = {key: value for key, value in given.items() if value != _DEFAULTS.get(key)}
     spec = make_spec({**values, **rest})
+    _require_relation(claim, spec.attack.insertion)
     if rows is not None and not (handed.task or public_task(spec.design, own_rows=True)):
         require_public(None, handed.mechanism or build_mechanism(spec))
     context = as_context(rows) if rows is not None else None
@@ -206,6 +211,12 @@ def prepare_call(
 
 
 _Values = dict[str, object]  # of parameters, or of keys of a spec
+_NUMBERS = {
+    **dict.fromkeys(("epsilon", "delta", "confidence", "state_check"), "a number"),
+    **dict.fromkeys(("assume_hit", "assume_false_alarm"), "a number"),
+    **dict.fromkeys(("pairs", "shots", "answers", "controls", "seed"), "a whole number"),
+    **dict.fromkeys(("simulations", "batch_pairs"), "a whole number"),
+}
 _DEFAULTS: _Values = {
     name: parameter.default
     for name, parameter in inspect.signature(audit).parameters.items()
@@ -224,7 +235,7 @@ def _require_known(parameters: Mapping[str, object]) -> None:
 
 
 def _exclude(whole: str, given: Mapping[str, object], parts: tuple[str, ...]) -> None:
-    both = [name for name in parts if given[name] != _DEFAULTS[name]]
+    both = [name for name in parts if given[name] is not None]
     if both:
         raise UsageError(f"{whole} holds {both[0]}, and {both[0]} is given too; leave one out.")
 
@@ -254,15 +265,36 @@ def _open_attack(given: _Values) -> None:
     given.update({name: getattr(attack, name) for name in parts})
 
 
-def _open_claim(given: _Values) -> None:
+def _open_claim(given: _Values) -> Claim | None:
     """A claim is epsilon and delta."""
     claim = given.pop("claim")
     if claim is None:
-        return
+        return None
     if not isinstance(claim, Claim):
         raise _wrong("claim", claim, "a Claim, such as Claim(1.0, 1e-5)")
     _exclude("claim", given, ("epsilon", "delta"))
     given.update(epsilon=claim.epsilon, delta=claim.delta)
+    return claim
+
+
+def _require_relation(claim: Claim | None, insertion: str) -> None:
+    """A claim under one relation says nothing of contexts that differ by another."""
+    relation = relation_of(insertion)
+    if claim is None or claim.relation == relation:
+        return
+    other = "add" if claim.relation == "add_remove" else "replace"
+    raise UsageError(
+        f"the claim is stated under {claim.relation}, and insertion={insertion!r} changes contexts "
+        f"by {relation}; use insertion={other!r}, or a Claim with relation={relation!r}."
+    )
+
+
+def _require_numbers(given: _Values) -> None:
+    """Files and flags are texts; here a text or a truth value in place of a number is a mistake."""
+    for name, must in _NUMBERS.items():
+        value = given[name]
+        if value is not None and (isinstance(value, bool) or not isinstance(value, Real)):
+            raise UsageError(f"{name} is {value!r}; it must be {must}.")
 
 
 def _wrong(name: str, value: object, must: str) -> UsageError:
@@ -289,7 +321,8 @@ def _open_system(
 
 
 def _components(given: _Values, handed: Handed) -> tuple[Handed, _Values]:
-    """Objects are handed over, and described in the spec; names are keys of the spec."""
+    """Names are keys of the spec, and so are objects that a name with options makes; others are
+    handed over, and described in the spec."""
     values: _Values = {}
     for key in ("mechanism", "query", "canary", "score", "estimator", "model", "task"):
         thing = given.pop(key)
@@ -297,11 +330,12 @@ def _components(given: _Values, handed: Handed) -> tuple[Handed, _Values]:
             values[key] = thing
         elif thing is not None:
             _require_usable(key, thing)
-            handed = handed.including(key, thing)
             if key in COMPONENTS:
                 values[key] = Component.of(thing, COMPONENTS[key])
             elif key == "model":
                 values[key] = _model_name(thing)
+            if not is_named(values.get(key), key, thing):
+                handed = handed.including(key, thing)
     return handed, values
 
 

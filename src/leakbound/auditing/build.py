@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from leakbound._catalogue import Catalogue, Component
 from leakbound.attacks import CANARIES, QUERIES, SCORES, AuditQuery, Canary, Score, ScoredAttack
-from leakbound.auditing.spec import AttackSpec, AuditSpec
+from leakbound.auditing.spec import COMPONENTS, AttackSpec, AuditSpec
 from leakbound.errors import UsageError
 from leakbound.estimators import ESTIMATORS, Estimator
 from leakbound.mechanisms import PublicFacts, served_options
@@ -26,6 +26,7 @@ __all__ = [
     "build_estimator",
     "build_mechanism",
     "build_served",
+    "is_named",
     "open_models",
 ]
 
@@ -58,6 +59,39 @@ class Handed:
     def names(self) -> tuple[str, ...]:
         """Which of them were handed over."""
         return tuple(f.name for f in fields(self) if getattr(self, f.name) is not None)
+
+
+CLAIMS = 1.0, 4.0  # any two: what follows from a claim differs between them
+
+
+def is_named(component: object, key: str, thing: object) -> bool:
+    """Whether a configuration makes an equal object, so that nobody has to hand it over.
+
+    Args:
+        component: What describes the object; only a `Component` can make one.
+        key: The component's key in a spec.
+        thing: The object.
+
+    Returns:
+        True if kind and options make an object that equals it, whatever the claim.
+
+    Examples:
+        >>> from leakbound.attacks import CANARIES, Hex
+        >>> is_named(Component.of(Hex(8), CANARIES), "canary", Hex(8))
+        True
+    """
+    if not isinstance(component, Component) or component.python is not None:
+        return False
+    try:
+        return all(_made(component, key, epsilon) == thing for epsilon in CLAIMS)
+    except UsageError:  # the class takes no plain values for what the object holds
+        return False
+
+
+def _made(component: Component, key: str, epsilon: float) -> object:
+    if key == "mechanism":
+        return from_catalogue(component.kind, component.options, epsilon, 1e-5)
+    return COMPONENTS[key].build(component)
 
 
 def build_mechanism(spec: AuditSpec) -> Mechanism:
