@@ -12,6 +12,7 @@ import pytest
 from commands import cli, launch
 
 from leakbound._catalogue import Catalogue
+from leakbound.auditing import spec
 from leakbound.auditing.spec import GROUPS
 from leakbound.cli import options
 
@@ -192,6 +193,6 @@ class WithoutBase:
 
 def test_a_mechanism_without_our_base_has_flags(monkeypatch: pytest.MonkeyPatch) -> None:
     only: Catalogue[object] = Catalogue("the mechanism", "no.group", (WithoutBase,))
-    monkeypatch.setitem(options.COMPONENTS, "mechanism", only)
+    monkeypatch.setitem(spec.COMPONENTS, "mechanism", only)
     command = click.command()(options.spec_options(lambda **_: None))
     assert "--pace" in {flag for option in command.params for flag in option.opts}

@@ -57,7 +57,8 @@ MEANINGS = {
 
 def answering_options(function: Callable[..., object]) -> Callable[..., object]:
     """The options of a spec that decide an answer, of an endpoint, and of the budget."""
-    function = spec_options(endpoint_options(local_options(accounts_options(function))))
+    function = endpoint_options(local_options(accounts_options(function)))
+    function = spec_options(function, ("--budget", "--ledger", "--longest-query"))
     options = function.__click_params__  # type: ignore[attr-defined]
     options[:] = [one for one in options if isinstance(one, click.Argument) or _answers(one.name)]
     for option in options:

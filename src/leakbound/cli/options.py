@@ -1,26 +1,23 @@
-"""The options that commands over an AuditSpec share: one for each key, as in a file.
-
-Options of components are flags too: those of a mechanism by their own name (`--partitions`), those
-of the others behind the component's (`--canary-digits`, `--query-repeats`).
-"""
+"""The options that commands over an AuditSpec share: one for each key, as in a file."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, get_args, get_origin
+from types import MappingProxyType
+from typing import Any
 
 import click
 import yaml
 
-from leakbound._catalogue import option_types
 from leakbound.auditing import AuditResult, AuditSpec, load_spec
-from leakbound.auditing.spec import COMPONENTS, GROUPS, KEYS, flat_keys, merge_keys
+from leakbound.auditing.config_file import read_config
+from leakbound.auditing.spec import GROUPS, KEYS, flat_keys, merge_keys
+from leakbound.cli.component_options import component_options, flag_type, read_flags
 from leakbound.cli.finished_runs import finished
 from leakbound.errors import UsageError
 from leakbound.gating.rates import pilot_rates, require_same_attack
-from leakbound.mechanisms import MechanismBase
 
 __all__ = ["SETTINGS", "overrides", "pilot_check", "spec_from", "spec_options"]
 
@@ -28,13 +25,27 @@ SETTINGS = {"auto_envvar_prefix": "LEAKBOUND", "help_option_names": ["-h", "--he
 FLAGS = {"address": "--system"}  # flags that are not named as their key
 Command = Callable[..., object]
 Options = list[Callable[[Command], Command]]
-OptionType = type | click.ParamType  # type: ignore[type-arg, unused-ignore]
 
 
-def spec_options(function: Command) -> Command:
-    """Add --config, --set, a flag for every key of AuditSpec and for each component's options."""
-    for option in reversed([*_general(), *_keys(), *_component_options()]):
+def spec_options(function: Command, reserved: Collection[str] = ()) -> Command:
+    """Add --config, --set, a flag for every key of AuditSpec and for each component's options.
+
+    Args:
+        function: A command, with all its other options.
+        reserved: Flags that are added later.
+
+    Returns:
+        The command.
+    """
+    own = [*_general(), *_keys()]
+    for option in reversed(own):
         function = option(function)
+    params: list[click.Parameter] = function.__click_params__  # type: ignore[attr-defined]
+    count = len(params)
+    taken = {flag for one in params for flag in (*one.opts, *one.secondary_opts)}
+    for option in reversed(component_options({*taken, *reserved})):
+        function = option(function)
+    params[:] = [*params[: count - len(own)], *params[count:], *params[count - len(own) : count]]
     return function
 
 
@@ -66,82 +77,12 @@ def _keys() -> Options:
         shown = "" if default in (None, "") else f" [default: {default}]"
         flag = FLAGS.get(key, f"--{key.replace('_', '-')}")
         kind: dict[str, Any] = (
-            {"is_flag": True} if info.annotation is bool else {"type": _kind(info.annotation)}
+            {"is_flag": True} if info.annotation is bool else {"type": flag_type(info.annotation)}
         )
         found.append(
             click.option(flag, key, default=None, help=f"{info.description}{shown}", **kind)
         )
     return found
-
-
-def _component_options() -> Options:
-    found: Options = [
-        click.option(
-            "--option",
-            "mechanism_options",
-            multiple=True,
-            metavar="NAME=VALUE",
-            help="an option of the mechanism by its name",
-        )
-    ]
-    for component in COMPONENTS:
-        for option, (kind, owners) in _options_of(component).items():
-            name = option if component == "mechanism" else f"{component}_{option}"
-            flag = f"--{name.replace('_', '-')}"
-            if kind is bool:
-                flag = f"{flag}/--no-{flag[2:]}"
-            text = f"{component} option of {', '.join(owners)}"
-            type_ = None if kind is bool else kind
-            found.append(
-                click.option(flag, f"{component}__{option}", default=None, help=text, type=type_)
-            )
-    return found
-
-
-def _options_of(component: str) -> dict[str, tuple[OptionType, list[str]]]:
-    """Options of all classes of a catalogue: their type on the command line, and whose they are."""
-    found: dict[str, tuple[OptionType, list[str]]] = {}
-    for name, kind in COMPONENTS[component].usable.items():
-        types = _mechanism_types(kind) if component == "mechanism" else option_types(kind)
-        for option, annotation in types.items():
-            found.setdefault(option, (_kind(annotation), []))[1].append(name)
-    return {option: one for option, one in found.items() if not _taken(component, option)}
-
-
-def _mechanism_types(kind: type[object]) -> dict[str, object]:
-    calibrated = kind.option_types() if issubclass(kind, MechanismBase) else {}
-    return {**option_types(kind), **calibrated}
-
-
-def _taken(component: str, option: str) -> bool:
-    """Is the flag that of a key? Then the option is reached with --set or --option only."""
-    return component == "mechanism" and (option in KEYS or option in FLAGS.values())
-
-
-class _YamlValue(click.ParamType):  # type: ignore[type-arg, unused-ignore]
-    """A value as a configuration file writes it: a list, or a number or text."""
-
-    name = "value"
-
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> object:
-        """The parsed value; text that is no YAML stays as it is."""
-        try:
-            return yaml.safe_load(value) if isinstance(value, str) else value
-        except yaml.YAMLError:
-            return value
-
-
-def _kind(annotation: object) -> OptionType:
-    """The click type of an annotation: its plain type, with None left out."""
-    kinds = [part for part in (get_args(annotation) or (annotation,)) if part is not type(None)]
-    plain = next((part for part in kinds if part in (bool, int, float)), None)
-    if get_origin(annotation) is tuple or (plain is not None and str in kinds):
-        return _YamlValue()
-    if plain is None:
-        return str
-    return float if {int, float} <= set(kinds) else plain
 
 
 def spec_from(
@@ -160,7 +101,8 @@ def spec_from(
     Raises:
         UsageError: With a sentence for whatever cannot be used, also for an option given twice.
     """
-    spec = load_spec(config, overrides(assignments, flags))
+    base = flat_keys(read_config(Path(config)), f"the file {config}") if config else {}
+    spec = load_spec(config, overrides(assignments, flags, base))
     pilot_check(flags)(spec)
     return spec
 
@@ -180,12 +122,17 @@ def pilot_check(flags: Mapping[str, object]) -> Callable[[AuditSpec], None]:
     return partial(require_same_attack, _pilot(run))
 
 
-def overrides(assignments: tuple[str, ...], flags: Mapping[str, Any]) -> dict[str, object]:
+def overrides(
+    assignments: tuple[str, ...],
+    flags: Mapping[str, Any],
+    base: Mapping[str, Any] = MappingProxyType({}),
+) -> dict[str, object]:
     """What the command line says, as flat keys.
 
     Args:
         assignments: Texts KEY=VALUE of --set.
         flags: Values of the options above.
+        base: Flat keys of the configuration file, which may name components.
 
     Returns:
         Flat keys: flags over --set.
@@ -202,7 +149,7 @@ def overrides(assignments: tuple[str, ...], flags: Mapping[str, Any]) -> dict[st
     by_flag = flat_keys({**given, **dotted}, "the command line")
     pairs = [_assignment(text, "--set") for text in assignments]
     _require_once([key for key, _ in pairs])
-    return merge_keys(flat_keys(dict(pairs), "--set"), by_flag)
+    return read_flags(merge_keys(flat_keys(dict(pairs), "--set"), by_flag), base)
 
 
 def _rates_of_pilot(run: Path | None, given: Mapping[str, object]) -> dict[str, float]:

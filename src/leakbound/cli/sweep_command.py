@@ -103,7 +103,8 @@ def command(
     """
     values = read_config(Path(config)) if config else {}
     grid = merge_grids(values.pop("grid", {}), parse_grid(grids))
-    base = merge_keys(flat_keys(values), flat_keys(overrides(assignments, flags)))
+    base = flat_keys(values)
+    base = merge_keys(base, flat_keys(overrides(assignments, flags, base)))
     collecting = CollectOptions(out, None, cache, False, None)
     opener = partial(open_models, endpoint=endpoint, local=local)
     caching = CachingOpener(collecting.opener(opener))
