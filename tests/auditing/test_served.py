@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -131,6 +131,32 @@ def test_noise_that_is_not_as_declared_is_a_finding_and_no_verdict(
     assert result.verdict == "no_violation"
     (found,) = [found for found in result.findings if found.code == "noise_misfit"]
     assert "does NOT follow the declared distribution" in found.sentence
+
+
+class CleanAnswer(ReportNoisyMax):
+    """Shows noisy counts, and answers with the majority as it is."""
+
+    name: ClassVar[str] = "clean_answer"
+
+    def release(self, aggregate: Votes, draws: int, rng: np.random.Generator) -> Outputs:
+        shown = ReportNoisyMax(self.sigma, self.partitions).release(aggregate, draws, rng)
+        return replace(shown, answers=np.full(draws, int(np.argmax(aggregate.counts))))
+
+
+def test_answers_that_the_audited_counts_do_not_say_are_a_finding(
+    rows: Context, leaky: Scripted, tmp_path: Path
+) -> None:
+    """It was no violation, without a word; the answers alone are a violation."""
+    mechanism = CleanAnswer.calibrated(1.0, 1e-5, partitions=10)
+    found = {}
+    for access in ("white_box", "black_box"):
+        spec = make_spec({"pairs": 12, "simulations": 500, "access": access})
+        ready = prepare(spec, leaky, rows=rows, handed=Handed(mechanism=mechanism, task=TASK))
+        found[access] = run_audit(ready, tmp_path)[0]
+    codes = [finding.code for finding in found["white_box"].findings]
+    assert codes == ["answers_unlike_scores"]
+    assert "--access black_box" in found["white_box"].findings[0].sentence
+    assert (found["black_box"].bound.epsilon or 0.0) > 0.3
 
 
 CALLS: list[int] = []

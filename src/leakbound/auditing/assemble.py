@@ -94,7 +94,7 @@ def assemble(seen: OnePass, calls: int) -> AuditResult:
         example_prompt=_example(prepared, seen.first[0]),
         controls=controls,
         state=state,
-        findings=(*_findings(prepared, state, noise), *_second_text(seen)),
+        findings=(*_findings(prepared, state, noise), *_unlike(seen), *_second_text(seen)),
         warnings=(
             *seen.looks.warnings(prepared),
             *_alike(prepared.mechanism, seen.tally),
@@ -155,6 +155,18 @@ def _findings(
         yield Finding("noise_misfit", f"{noise}. The exact bounds take the noise as declared.")
     if prepared.pairs.copies.count:
         yield Finding("worst_case_context", worst_case_sentence(prepared.pairs.copies))
+
+
+def _unlike(seen: OnePass) -> Iterator[Finding]:
+    """Do the scores that were audited say what users are answered?"""
+    unlike, counted = seen.answers_unlike_scores()
+    if unlike:
+        yield Finding(
+            "answers_unlike_scores",
+            f"the answer of {unlike} of {counted} outputs does not have the largest released "
+            "count. This audit reads the counts, and says nothing of such answers; audit them with "
+            "--access black_box.",
+        )
 
 
 def _second_text(seen: OnePass) -> Iterator[Finding]:

@@ -217,6 +217,10 @@ class OnePass:
         """
         return self._releaser.served.noise_fit()
 
+    def answers_unlike_scores(self) -> tuple[int, int]:
+        """Outputs whose answer does not have the largest released count, and all with counts."""
+        return self._releaser.served.unlike, self._releaser.served.counted
+
     def profile(self) -> Profile | None:
         """The exact privacy profile of the pairs.
 

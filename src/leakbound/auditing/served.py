@@ -12,7 +12,7 @@ from leakbound.auditing.seeds import generator
 from leakbound.auditing.store import EvidenceRow
 from leakbound.estimators.base import Distribution, DistributionPair
 from leakbound.stats import GaussianLaw, NoiseFit, noise_goodness_of_fit
-from leakbound.tasks import Aggregate, Mechanism, Outputs
+from leakbound.tasks import Aggregate, Mechanism, Outputs, Votes
 
 __all__ = ["ServedOutputs", "corrected"]
 
@@ -41,6 +41,8 @@ class ServedOutputs:
     Attributes:
         sigma: Declared standard deviation of the noise; None where there is no one number.
         noise: (dim,) noise of each output so far, as far as the aggregate's mean is known.
+        counted: Outputs so far that show a noisy count of every answer.
+        unlike: Those whose answer is not the one with the largest of these counts.
     """
 
     def __init__(self, mechanism: Mechanism, seed: int, answers: int, watched: bool) -> None:
@@ -51,6 +53,7 @@ class ServedOutputs:
         self._repeated = False
         self.sigma: float | None = None
         self.noise: list[Floats] = []
+        self.counted = self.unlike = 0
 
     def pair(
         self, pair: Pair, row: EvidenceRow, laws: DistributionPair = (None, None)
@@ -95,6 +98,7 @@ class ServedOutputs:
         rng = generator(self._seed, "release", abs(pair.index), *index)
         outputs = self._mechanism.release(aggregate, 1, rng)
         self._last = aggregate, law
+        self._compare(aggregate, outputs)
         if not isinstance(law, GaussianLaw) or outputs.noisy is None:
             return outputs
         noise = np.asarray(outputs.noisy[0] - law.mean)
@@ -105,6 +109,14 @@ class ServedOutputs:
             self._repeated = key in self._used
             self._used.add(key)
         return outputs
+
+    def _compare(self, aggregate: Aggregate, outputs: Outputs) -> None:
+        """Is the answer what the released counts say? Only then do scores speak for answers."""
+        if not isinstance(aggregate, Votes) or outputs.noisy is None or outputs.choices:
+            return
+        if outputs.noisy.shape[1] == len(aggregate.counts):
+            self.counted += 1
+            self.unlike += int(outputs.answers[0]) != int(outputs.noisy[0].argmax())
 
     def noise_fit(self) -> NoiseFit | None:
         """Does the noise of the outputs so far follow the declared distribution?
