@@ -55,13 +55,15 @@ SHARE = 0.9
 HEAD = re.compile(r"^ {4}([*\w]+(?:, [*\w]+)*)(?: \([^)]*\))?:", re.M)  # of one or more parameters
 
 
-def public(scope: ast.Module | ast.ClassDef) -> Iterator[Function]:
-    """Functions and methods whose names, and those of their classes, do not begin with `_`."""
+def public(scope: ast.Module | ast.ClassDef, of: str = "") -> Iterator[tuple[str, Function]]:
+    """Functions and methods whose names, and those of their classes, do not begin with `_`; each
+    with its classes in its name, so that methods of one name are several functions.
+    """
     for node in scope.body:
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-            yield from public(node)
+            yield from public(node, f"{of}{node.name}.")
         if isinstance(node, Function) and not node.name.startswith("_"):
-            yield node
+            yield f"{of}{node.name}", node
 
 
 def parameters(function: Function) -> set[str]:
@@ -96,18 +98,24 @@ def f(a, b, /, c, *rest, d=1, **more):
 
 
 def test_the_reader_of_docstrings_reads_google_style() -> None:
-    (function,) = public(ast.parse(GOOGLE))
+    ((name, function),) = public(ast.parse(GOOGLE))
+    assert name == "f"
     assert parameters(function) == {"a", "b", "c", "rest", "d", "more"}
     assert named(function) == {"a", "b", "c", "rest", "more"}
+
+
+def test_methods_of_one_name_are_told_apart() -> None:
+    pair = "class A:\n def f(self, a): ...\nclass B:\n class C:\n  def f(self, a): ...\n"
+    assert [name for name, _ in public(ast.parse(pair))] == ["A.f", "B.C.f"]
 
 
 @pytest.mark.parametrize("package", DOCUMENTED)
 def test_docstrings_name_parameters(package: str) -> None:
     """All parameters, in at least nine of ten public functions that have any."""
     found = {
-        f"{short(path)}:{function.name}": parameters(function) - named(function)
+        f"{short(path)}:{name}": parameters(function) - named(function)
         for path in sources(package)
-        for function in public(ast.parse(path.read_text()))
+        for name, function in public(ast.parse(path.read_text()))
         if parameters(function)
     }
     mute = [name for name, unnamed in found.items() if unnamed]

@@ -23,10 +23,24 @@ class ShowsTokens(Protocol):
     """What a model that shows its tokens offers beside answers."""
 
     def encode(self, text: Prompt, /) -> Sequence[int]:
-        """Token ids of a prompt."""
+        """Token ids of a prompt.
+
+        Args:
+            text: The prompt: a text, or parts with images.
+
+        Returns:
+            The ids, in order.
+        """
 
     def text(self, ids: Sequence[int], /) -> str:
-        """The text of token ids."""
+        """The text of token ids.
+
+        Args:
+            ids: Token ids, in order.
+
+        Returns:
+            The text.
+        """
 
     def end_ids(self) -> frozenset[int]:
         """Tokens that end an answer."""

@@ -34,10 +34,28 @@ class Claims(Protocol):
     """A family of claims, each weaker than those before; all curves are non-decreasing."""
 
     def smallest(self, p: Floats, q: Floats) -> Floats:
-        """The strongest claim that allows rates, given as logits."""
+        """The strongest claim that allows two rates.
+
+        Args:
+            p: Rate of "member" in canary-in trials, as a logit.
+            q: Rate in canary-out trials, as a logit; of the shape of p.
+
+        Returns:
+            Parameter of the claim, such as epsilon or mu, of the shape of p.
+        """
 
     def log_likelihood(self, x: Floats, y: Floats, trials: Trials, claim: Floats) -> Floats:
-        """Largest log likelihood on the edge of a claim."""
+        """Largest log likelihood on the edge of a claim.
+
+        Args:
+            x: Canary-in trials in which the attacker says "member", at most `trials.n`.
+            y: The same for canary-out trials, at most `trials.m`.
+            trials: Numbers of both kinds of trials.
+            claim: Parameter of the claim; it broadcasts with x and y.
+
+        Returns:
+            Log likelihood in nats, of the common shape of x, y and the claim.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +65,15 @@ class ApproxClaims:
     delta: float
 
     def smallest(self, p: Floats, q: Floats) -> Floats:
-        """The larger epsilon of both directions; -inf where neither asks for any."""
+        """The larger epsilon of both directions.
+
+        Args:
+            p: Rate of "member" in canary-in trials, as a logit.
+            q: Rate in canary-out trials, as a logit; of the shape of p.
+
+        Returns:
+            epsilon, of the shape of p; -inf where neither direction asks for any.
+        """
         return np.maximum(self._direction(p, q), self._direction(-q, -p))
 
     def _direction(self, p: Floats, q: Floats) -> Floats:
@@ -56,18 +82,45 @@ class ApproxClaims:
             return np.where(above > 0, np.log(above) - log_expit(q), -np.inf)
 
     def log_likelihood(self, x: Floats, y: Floats, trials: Trials, claim: Floats) -> Floats:
-        """The edge has two straight parts; each is the other with the two errors exchanged."""
+        """Largest log likelihood on the edge of (epsilon, delta)-DP.
+
+        The edge has two straight parts; each is the other with the two errors exchanged.
+
+        Args:
+            x: Canary-in trials in which the attacker says "member", at most `trials.n`.
+            y: The same for canary-out trials, at most `trials.m`.
+            trials: Numbers of both kinds of trials.
+            claim: epsilon, at least 0; it broadcasts with x and y.
+
+        Returns:
+            Log likelihood in nats, of the common shape of x, y and the claim.
+        """
         n, m = trials.n, trials.m
         return np.maximum(
             self._part(x, n - x, y, m - y, claim), self._part(m - y, y, n - x, x, claim)
         )
 
     def corner(self, epsilon: float) -> float:
-        """Where the two parts of the edge meet: p as a logit."""
+        """Where the two parts of the edge meet.
+
+        Args:
+            epsilon: epsilon of the claim, at least 0.
+
+        Returns:
+            p as a logit.
+        """
         return epsilon + math.log1p(self.delta * math.exp(-epsilon)) - math.log1p(-self.delta)
 
     def edge(self, p: Floats, epsilon: float) -> Floats:
-        """The smallest q that a claim allows beside p, both as logits."""
+        """The smallest q that a claim allows beside p.
+
+        Args:
+            p: Rates of "member" in canary-in trials, as logits.
+            epsilon: epsilon of the claim, at least 0.
+
+        Returns:
+            q as logits, of the shape of p.
+        """
         first = math.exp(-epsilon) * (expit(p) - self.delta)
         second_not = math.exp(epsilon) * expit(-p) + self.delta
         q = np.where(second_not <= 1 - first, 1 - second_not, first)
@@ -94,11 +147,29 @@ class GaussianClaims:
     """mu-GDP for all mu."""
 
     def smallest(self, p: Floats, q: Floats) -> Floats:
-        """Phi^-1(p) - Phi^-1(q)."""
+        """Phi^-1(p) - Phi^-1(q).
+
+        Args:
+            p: Rate of "member" in canary-in trials, as a logit.
+            q: Rate in canary-out trials, as a logit; of the shape of p.
+
+        Returns:
+            mu, of the shape of p.
+        """
         return _normal_quantile(p) - _normal_quantile(q)
 
     def log_likelihood(self, x: Floats, y: Floats, trials: Trials, claim: Floats) -> Floats:
-        """On p = Phi(a + mu), q = Phi(a)."""
+        """Largest log likelihood on p = Phi(a + mu), q = Phi(a).
+
+        Args:
+            x: Canary-in trials in which the attacker says "member", at most `trials.n`.
+            y: The same for canary-out trials, at most `trials.m`.
+            trials: Numbers of both kinds of trials.
+            claim: mu, at least 0; it broadcasts with x and y.
+
+        Returns:
+            Log likelihood in nats, of the common shape of x, y and the claim.
+        """
         x_not, y_not = trials.n - x, trials.m - y
 
         def rise(a: Floats) -> Floats:

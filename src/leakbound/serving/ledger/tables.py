@@ -114,7 +114,14 @@ def total(db: Database) -> dict[str, str]:
 
 
 def head(db: Database) -> int:
-    """Number of the newest answer; 0 before the first."""
+    """Number of the newest answer.
+
+    Args:
+        db: A transaction.
+
+    Returns:
+        Its number, from 1; 0 before the first answer.
+    """
     return int(db.run("SELECT COALESCE(MAX(number), 0) FROM leakbound_answers")[0][0])
 
 

@@ -118,12 +118,38 @@ class MuSquared:
     name: ClassVar[str] = "mu^2"
 
     def capacity(self, epsilon: float, delta: float) -> float:
+        """The largest mu^2 that is (epsilon, delta)-DP.
+
+        Args:
+            epsilon: Of the budget, at least 0.
+            delta: Of the budget in [0, 1); with 0, no Gaussian noise is in it.
+
+        Returns:
+            mu^2, rounded down; 0 where epsilon or delta is 0.
+        """
         return calibrate_gaussian(epsilon, delta) ** -2 if epsilon > 0 < delta else 0.0
 
     def price(self, guarantee: Guarantee) -> float | None:
+        """The sum of mu^2 over the parts of a guarantee.
+
+        Args:
+            guarantee: Of one answer.
+
+        Returns:
+            mu^2, or None if a part is no Gaussian noise.
+        """
         return _sum([p.mu**2 if isinstance(p, Gaussian) else None for p in leaves(guarantee)])
 
     def epsilon(self, spent: float, delta: float) -> float:
+        """epsilon of Gaussian differential privacy, exactly converted.
+
+        Args:
+            spent: Sum of mu^2.
+            delta: Failure probability in (0, 1).
+
+        Returns:
+            epsilon, rounded up.
+        """
         return gdp_epsilon(math.sqrt(spent), delta)
 
 
@@ -134,13 +160,39 @@ class Pure:
     name: ClassVar[str] = "pure epsilon"
 
     def capacity(self, epsilon: float, delta: float) -> float:
+        """epsilon itself: answers in this unit spend no delta.
+
+        Args:
+            epsilon: Of the budget, at least 0.
+            delta: Of the budget in [0, 1).
+
+        Returns:
+            epsilon of the budget.
+        """
         return epsilon
 
     def price(self, guarantee: Guarantee) -> float | None:
+        """The sum of epsilon over the parts of a guarantee.
+
+        Args:
+            guarantee: Of one answer.
+
+        Returns:
+            epsilon, or None if a part has no pure guarantee.
+        """
         parts = leaves(guarantee)
         return _sum([p.value if isinstance(p, PureDP | BoundedRange) else None for p in parts])
 
     def epsilon(self, spent: float, delta: float) -> float:
+        """What was spent, at any delta.
+
+        Args:
+            spent: Sum of epsilons.
+            delta: Failure probability in [0, 1).
+
+        Returns:
+            The same number.
+        """
         return spent
 
 
@@ -155,12 +207,38 @@ class Rho:
     name: ClassVar[str] = "rho"
 
     def capacity(self, epsilon: float, delta: float) -> float:
+        """The largest rho-zCDP that is (epsilon, delta)-DP.
+
+        Args:
+            epsilon: Of the budget, at least 0.
+            delta: Of the budget in [0, 1).
+
+        Returns:
+            rho, rounded down; 0 where epsilon is 0.
+        """
         return zcdp_rho(epsilon, delta) if epsilon > 0 else 0.0
 
     def price(self, guarantee: Guarantee) -> float | None:
+        """The sum of rho over the parts of a guarantee.
+
+        Args:
+            guarantee: Of one answer.
+
+        Returns:
+            rho, or None if a part does not imply zCDP.
+        """
         return _sum([_rho(part) for part in leaves(guarantee)])
 
     def epsilon(self, spent: float, delta: float) -> float:
+        """epsilon of zero-concentrated differential privacy.
+
+        Args:
+            spent: Sum of rho.
+            delta: Failure probability in [0, 1).
+
+        Returns:
+            epsilon, rounded up.
+        """
         return zcdp_epsilon(spent, delta)
 
 
@@ -182,9 +260,26 @@ class Divergence:
         return f"renyi:{self.order!r}"
 
     def capacity(self, epsilon: float, delta: float) -> float:
+        """The largest divergence that is (epsilon, delta)-DP.
+
+        Args:
+            epsilon: Of the budget, at least 0.
+            delta: Of the budget in [0, 1).
+
+        Returns:
+            Renyi divergence at the order, rounded down; 0 where epsilon is 0.
+        """
         return renyi_value(self.order, epsilon, delta) if epsilon > 0 else 0.0
 
     def price(self, guarantee: Guarantee) -> float | None:
+        """The sum of the divergences of the parts of a guarantee.
+
+        Args:
+            guarantee: Of one answer.
+
+        Returns:
+            Renyi divergence at the order, or None if a part does not bound it.
+        """
         return _sum([self._value(part) for part in leaves(guarantee)])
 
     def _value(self, part: Guarantee) -> float | None:
@@ -194,6 +289,15 @@ class Divergence:
         return None if rho is None else self.order * rho
 
     def epsilon(self, spent: float, delta: float) -> float:
+        """epsilon of a Renyi divergence at the order.
+
+        Args:
+            spent: Sum of divergences.
+            delta: Failure probability in [0, 1).
+
+        Returns:
+            epsilon, rounded up.
+        """
         return renyi_epsilon(self.order, spent, delta)
 
 
@@ -217,9 +321,26 @@ class Share:
         return f"share:{self.total!r},{self.delta!r}"
 
     def capacity(self, epsilon: float, delta: float) -> float:
+        """The whole budget, in shares of itself.
+
+        Args:
+            epsilon: Of the budget; `total` again.
+            delta: Of the budget; `self.delta` again.
+
+        Returns:
+            1.
+        """
         return 1.0
 
     def price(self, guarantee: Guarantee) -> float | None:
+        """The sum of the shares of the parts of a guarantee.
+
+        Args:
+            guarantee: Of one answer.
+
+        Returns:
+            A share of the budget, or None if a part is no pure or approximate guarantee.
+        """
         return _sum([self._share(part) for part in leaves(guarantee)])
 
     def _share(self, part: Guarantee) -> float | None:
@@ -230,6 +351,15 @@ class Share:
         return None
 
     def epsilon(self, spent: float, delta: float) -> float:
+        """epsilon of the shares that were spent.
+
+        Args:
+            spent: Sum of shares, in [0, 1].
+            delta: Failure probability; the shares hold for that of the budget.
+
+        Returns:
+            epsilon at the delta of the budget.
+        """
         return spent * self.total
 
 
@@ -248,6 +378,15 @@ class EqualAnswers:
         return f"equal answers:{self.text}"
 
     def capacity(self, epsilon: float, delta: float) -> float:
+        """The number of answers whose composition the budget allows.
+
+        Args:
+            epsilon: Of the budget, at least 0.
+            delta: Of the budget in [0, 1).
+
+        Returns:
+            A whole number, at most `MOST_EQUAL`, found to 1 in `FINE`.
+        """
         return float(self._most(epsilon * (1 + ACCURACY), delta))
 
     def _most(self, epsilon: float, delta: float) -> int:
@@ -261,9 +400,26 @@ class EqualAnswers:
         return low
 
     def price(self, guarantee: Guarantee) -> float | None:
+        """One answer, if it has the guarantee that is counted.
+
+        Args:
+            guarantee: Of one answer.
+
+        Returns:
+            1, or None for another guarantee.
+        """
         return 1.0 if to_json(guarantee) == self.text else None
 
     def epsilon(self, spent: float, delta: float) -> float:
+        """epsilon of the composition of the answers.
+
+        Args:
+            spent: Number of answers.
+            delta: Failure probability in [0, 1).
+
+        Returns:
+            epsilon, rounded up.
+        """
         return composed_epsilon([(from_json(self.text), round(spent))], delta)
 
 
@@ -274,12 +430,38 @@ class Unlimited:
     name: ClassVar[str] = "unlimited"
 
     def capacity(self, epsilon: float, delta: float) -> float:
+        """No limit.
+
+        Args:
+            epsilon: Of the budget, infinite.
+            delta: Of the budget; not used.
+
+        Returns:
+            Infinity.
+        """
         return math.inf
 
     def price(self, guarantee: Guarantee) -> float | None:
+        """One, whatever is answered.
+
+        Args:
+            guarantee: Of one answer; not used.
+
+        Returns:
+            1.
+        """
         return 1.0
 
     def epsilon(self, spent: float, delta: float) -> float:
+        """Nothing before the first answer, and no bound after it.
+
+        Args:
+            spent: Number of answers.
+            delta: Failure probability; not used.
+
+        Returns:
+            0 or infinity.
+        """
         return math.inf if spent else 0.0
 
 

@@ -68,7 +68,14 @@ class Record:
         return np.stack([here - on, there - on, there - off, here - off], 1)
 
     def likeness(self, witness: int) -> Floats:
-        """(J,) squared correlation with a witness over all replies; 0 where it is negative."""
+        """How alike all witnesses are to one of them over all replies.
+
+        Args:
+            witness: Index of that witness, below J.
+
+        Returns:
+            (J,) squared correlations in [0, 1]; 0 where a correlation is negative.
+        """
         rows = self._rows[: 2 * self.pairs]
         total = self.only_in + self.only_out + 2 * self.both
         share = total / len(rows)
