@@ -126,6 +126,7 @@ BAD: list[tuple[int, dict[str, Any], str]] = [
     (400, {"content": b"[" * 60_000, "headers": {"content-type": "application/json"}},
      "is not JSON"),
     (400, {"content": json.dumps(ASK), "headers": {"content-type": "text/plain"}}, "content type"),
+    (400, {"json": ASK, "headers": {"transfer-encoding": "chunked"}}, "send one of them"),
     (400, {"json": []}, "must be an object"),
     (400, {"json": {}}, "messages is missing"),
     (400, {"json": {"messages": "hi"}}, "must be a list"),

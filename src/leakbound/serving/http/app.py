@@ -202,6 +202,12 @@ class ServiceApp:
         if not request.headers.get("content-type", "").lower().startswith("application/json"):
             sentence = "the content type is not application/json; send the request as JSON."
             return refusal(400, sentence)
+        if {"transfer-encoding", "content-length"} <= set(request.headers):
+            sentence = (
+                "the request has Content-Length and Transfer-Encoding, so a proxy may see another "
+                "end of it; send one of them."
+            )
+            return refusal(400, sentence, CLOSE)
         body = b""
         with anyio.move_on_after(self.timeout) as waiting:
             async for piece in request.stream():
