@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from numbers import Integral, Real
 from typing import TypeVar
 
 import numpy as np
@@ -16,6 +18,7 @@ __all__ = [
     "delta_value",
     "epsilon_value",
     "positive",
+    "whole",
     "within",
 ]
 
@@ -27,24 +30,33 @@ def _all(name: str, value: npt.ArrayLike, good: npt.NDArray[np.bool_], must: str
         raise UsageError(f"{name} is {np.asarray(value).tolist()!r}; it must be {must}.")
 
 
+def _floats(name: str, value: npt.ArrayLike, must: str) -> npt.NDArray[np.float64]:
+    """Numbers as they are: no text that looks like one, and no truth value."""
+    array = np.asarray(value)
+    if array.size and array.dtype.kind not in "iuf":
+        raise UsageError(f"{name} is {value!r}; it must be {must}.")
+    return array.astype(float)
+
+
 def at_least(name: str, value: Number, low: float) -> Number:
     """Numbers, none of them NaN, none below `low`."""
-    array = np.asarray(value, float)
-    _all(name, value, array >= low, f"a number of at least {low:g}")
+    must = f"a number of at least {low:g}"
+    _all(name, value, _floats(name, value, must) >= low, must)
     return value
 
 
 def positive(name: str, value: Number) -> Number:
     """Numbers above 0 and finite."""
-    array = np.asarray(value, float)
+    array = _floats(name, value, "a finite number above 0")
     _all(name, value, (array > 0) & np.isfinite(array), "a finite number above 0")
     return value
 
 
 def within(name: str, value: Number, low: float, high: float) -> Number:
     """Numbers in [low, high]."""
-    array = np.asarray(value, float)
-    _all(name, value, (array >= low) & (array <= high), f"between {low:g} and {high:g}")
+    must = f"between {low:g} and {high:g}"
+    array = _floats(name, value, must)
+    _all(name, value, (array >= low) & (array <= high), must)
     return value
 
 
@@ -55,7 +67,7 @@ def epsilon_value(value: Number) -> Number:
 
 def delta_value(value: Number) -> Number:
     """A failure probability in [0, 1)."""
-    array = np.asarray(value, float)
+    array = _floats("delta", value, "at least 0 and below 1")
     _all("delta", value, (array >= 0) & (array < 1), "at least 0 and below 1")
     return value
 
@@ -72,7 +84,15 @@ def confidence_level(value: float) -> float:
 
 
 def count(name: str, value: int) -> int:
-    """A whole number, at least 0."""
-    if isinstance(value, bool) or int(value) != value or value < 0:
+    """A whole number, at least 0; 4.0 is one."""
+    real = isinstance(value, Real) and not isinstance(value, bool)
+    if not real or not math.isfinite(value) or int(value) != value or value < 0:
         raise UsageError(f"{name} is {value!r}; it must be a whole number of at least 0.")
     return int(value)
+
+
+def whole(name: str, value: object, low: int = 1) -> None:
+    """A whole number, at least `low`, that indexes and counts as it is."""
+    known = isinstance(value, Integral) and not isinstance(value, bool)
+    if not (known and value >= low):
+        raise UsageError(f"{name} is {value!r}; it must be a whole number of at least {low}.")

@@ -52,13 +52,13 @@ class AuditOptions(TypedDict, total=False):
     query: AuditQuery | QueryName | None
     canary: Canary | CanaryName | None
     score: Score | ScoreName | None
-    insertion: Insertion
+    insertion: Insertion | None
     access: Literal["black_box", "white_box"] | None
     task: Task | str | None
     data: str | None
     claim: Claim | None
-    epsilon: float
-    delta: float
+    epsilon: float | None
+    delta: float | None
     guarantee: Guarantee | None
     estimator: Estimator | EstimatorName | None
     threshold: str | float | None

@@ -28,6 +28,9 @@ class Attack:
         insertion: `replace` puts the canary in the place of a random example, `append` adds its
             text to the input of one (CL, Algorithm 1), `add` inserts it as one example more.
 
+    Raises:
+        UsageError: If canary or query is no such object.
+
     Examples:
         >>> from leakbound.attacks import Hex, Membership, PredictedMember
         >>> Attack(Hex(digits=8), Membership(), PredictedMember()).access
@@ -38,6 +41,10 @@ class Attack:
     query: AuditQuery
     score: Score | None = None
     insertion: Insertion = "replace"
+
+    def __post_init__(self) -> None:
+        _require_object("canary", self.canary, ("fit", "make"), "Hex(16)")
+        _require_object("query", self.query, ("render",), "Membership()")
 
     @property
     def access(self) -> Access | None:
@@ -87,3 +94,11 @@ class ScoredAttack(Attack):
     def access(self) -> Access:
         """What the score reads: `black_box` or `white_box`."""
         return self.score.access
+
+
+def _require_object(name: str, thing: object, methods: tuple[str, ...], such: str) -> None:
+    """Enough to tell one from anything else; an audit checks every member."""
+    if isinstance(thing, type) or not all(hasattr(thing, method) for method in methods):
+        kind = f"the class {thing.__name__}" if isinstance(thing, type) else type(thing).__name__
+        listed = " and ".join(methods)
+        raise UsageError(f"{name} is {kind}; it must be an object with {listed}, such as {such}.")

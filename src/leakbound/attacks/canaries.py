@@ -11,6 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from leakbound._catalogue import Catalogue
+from leakbound._check import whole
 from leakbound.attacks.facts import FALSE_FACTS, read_facts
 from leakbound.attacks.image_canaries import Marked, Patchwork
 from leakbound.attacks.protocols import Canary
@@ -266,8 +267,7 @@ class FittedUnigram(Unigram):
 
 
 def _at_least_one(option: str, value: int, name: str) -> None:
-    if value < 1:
-        raise UsageError(f"{option} of the canary {name} is {value}; it must be at least 1.")
+    whole(f"{option} of the canary {name}", value)
 
 
 CANARIES: Catalogue[Canary] = Catalogue(

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from leakbound._catalogue import Catalogue
+from leakbound._check import whole
 from leakbound.attacks import templates
 from leakbound.attacks.protocols import AuditQuery, RenderedQuery
 from leakbound.attacks.templates import check_template, fill_template
@@ -262,10 +263,7 @@ class Brainwash(AuditQuery):
     repeats: int = 6
 
     def __post_init__(self) -> None:
-        if self.repeats < 0:
-            raise UsageError(
-                f"repeats of the query brainwash is {self.repeats}; it must be at least 0."
-            )
+        whole("repeats of the query brainwash", self.repeats, 0)
 
     def render(self, canary: Example, task: Task, rare: str, common: str) -> RenderedQuery:
         """Sends the input of `canary`, whose own label speaks for a member.

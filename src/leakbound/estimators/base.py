@@ -13,6 +13,7 @@ from typing import ClassVar, Literal, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from leakbound._check import delta_value, epsilon_value
 from leakbound.errors import UsageError
 from leakbound.privacy import ApproxDP, Gaussian, Guarantee, NonPrivate, Relation
 from leakbound.stats import (
@@ -56,11 +57,22 @@ class Claim:
         epsilon: Claimed epsilon, for all outputs that a trial sees.
         delta: Claimed delta.
         relation: How neighbouring contexts differ.
+
+    Raises:
+        UsageError: If epsilon or delta is no privacy parameter, or the relation is another.
     """
 
     epsilon: float
     delta: float
     relation: Relation = "replace_one"
+
+    def __post_init__(self) -> None:
+        epsilon_value(self.epsilon)
+        delta_value(self.delta)
+        if self.relation not in ("replace_one", "add_remove"):
+            raise UsageError(
+                f"relation is {self.relation!r}; it must be 'replace_one' or 'add_remove'."
+            )
 
     def guarantee(self) -> ApproxDP:
         """The claim as a guarantee.

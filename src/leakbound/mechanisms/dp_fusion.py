@@ -9,7 +9,7 @@ from typing import ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from leakbound._check import positive
+from leakbound._check import positive, whole
 from leakbound.errors import UsageError
 from leakbound.mechanisms.base import CalibratedMechanism
 from leakbound.mechanisms.decoding import PairDecoding
@@ -78,8 +78,9 @@ class DPFusion(PairDecoding, CalibratedMechanism):
     token_beta: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("beta", "order", "temperature", "tokens"):
+        for name in ("beta", "order", "temperature"):
             positive(name, getattr(self, name))
+        whole("tokens", self.tokens)
         if self.token_beta is not None:
             positive("token_beta", self.token_beta)
         if self.order <= 1:

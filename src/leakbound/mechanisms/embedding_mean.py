@@ -9,7 +9,7 @@ from typing import ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from leakbound._check import positive
+from leakbound._check import positive, whole
 from leakbound.mechanisms.base import GaussianCalibration, PartitionedMechanism
 from leakbound.mechanisms.single import answer_tokens, partition_requests
 from leakbound.mechanisms.total_calls import answer_total
@@ -70,9 +70,9 @@ class EmbeddingMean(PartitionedMechanism):
 
     def __post_init__(self) -> None:
         positive("sigma", self.sigma)
-        positive("partitions", self.partitions)
+        whole("partitions", self.partitions)
         positive("clip", self.clip)
-        positive("candidates", self.candidates)
+        whole("candidates", self.candidates)
 
     @classmethod
     def calibrated(

@@ -9,7 +9,7 @@ from typing import ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from leakbound._check import at_least, positive
+from leakbound._check import at_least, positive, whole
 from leakbound.mechanisms.decoding import PairDecoding
 from leakbound.mechanisms.mixture import bounded_lambda, mixed
 from leakbound.privacy import Guarantee, NonPrivate, PureDP, share_down
@@ -72,6 +72,7 @@ class ContextInfluenceDecoding(_Decoding):
     def __post_init__(self) -> None:
         at_least("lam", self.lam, 0.0)
         positive("temperature", self.temperature)
+        whole("tokens", self.tokens)
 
     @property
     def guarantee(self) -> Guarantee:
@@ -137,8 +138,9 @@ class BoundedCID(_Decoding):
     largest: float = 1.5
 
     def __post_init__(self) -> None:
-        for name in ("epsilon", "largest", "temperature", "tokens"):
+        for name in ("epsilon", "largest", "temperature"):
             positive(name, getattr(self, name))
+        whole("tokens", self.tokens)
 
     @classmethod
     def calibrated(

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from leakbound._check import positive
+from leakbound._check import positive, whole
 from leakbound.errors import UsageError
 from leakbound.mechanisms.base import PartitionedMechanism
 from leakbound.mechanisms.decoding import Decoding
@@ -83,8 +83,10 @@ class InvisibleInk(Decoding, PartitionedMechanism):
     token_clip: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("clip", "partitions", "temperature", "tokens", "candidates"):
+        for name in ("clip", "temperature"):
             positive(name, getattr(self, name))
+        for name in ("partitions", "tokens", "candidates"):
+            whole(name, getattr(self, name))
         if self.token_clip is not None:
             positive("token_clip", self.token_clip)
         if self.relation not in ("replace_one", "add_remove"):

@@ -10,7 +10,7 @@ from typing import ClassVar, Literal, Self, get_args
 import numpy as np
 import numpy.typing as npt
 
-from leakbound._check import positive
+from leakbound._check import positive, whole
 from leakbound.errors import UsageError
 from leakbound.mechanisms.base import GaussianCalibration, PartitionedMechanism
 from leakbound.mechanisms.discrete_noise import discrete_gaussian, require_analytic
@@ -100,10 +100,10 @@ class KeywordMean(PartitionedMechanism):
 
     def __post_init__(self) -> None:
         positive("noise", self.noise)
-        positive("partitions", self.partitions)
-        positive("per_answer", self.per_answer)
-        positive("top", self.top)
-        positive("candidates", self.candidates)
+        whole("partitions", self.partitions)
+        whole("per_answer", self.per_answer)
+        whole("top", self.top)
+        whole("candidates", self.candidates)
         if self.selection not in get_args(Selection):
             raise UsageError(
                 f"selection is {self.selection!r}; it must be gaussian, discrete_gaussian or "

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from leakbound._check import positive
+from leakbound._check import positive, whole
 from leakbound.errors import UsageError
 from leakbound.mechanisms.base import CalibratedMechanism
 from leakbound.mechanisms.contextual_calibration import Prior, calibrated_requests, less_prior
@@ -88,8 +88,10 @@ class ProductOfExperts(Decoding, CalibratedMechanism):
     prior: Prior = "none"
 
     def __post_init__(self) -> None:
-        for name in ("epsilon", "group_size", "clip", "tokens", "candidates"):
+        for name in ("epsilon", "clip"):
             positive(name, getattr(self, name))
+        for name in ("group_size", "tokens", "candidates"):
+            whole(name, getattr(self, name))
         if self.calibration not in ("replace_one", "add_remove", "paper"):
             raise UsageError(
                 f"calibration is {self.calibration!r}; it must be replace_one, add_remove or paper."

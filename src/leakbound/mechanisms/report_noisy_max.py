@@ -10,7 +10,7 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from leakbound._check import positive
+from leakbound._check import positive, whole
 from leakbound.errors import UsageError
 from leakbound.mechanisms.base import GaussianCalibration, PartitionedMechanism
 from leakbound.mechanisms.contextual_calibration import Prior, calibrated_requests, less_prior
@@ -112,8 +112,7 @@ class ReportNoisyMax(PartitionedMechanism):
             raise UsageError(f"noise is {self.noise!r}; it must be gaussian or discrete_gaussian.")
         if self.prior not in ("none", "content_free"):
             raise UsageError(f"prior is {self.prior!r}; it must be none or content_free.")
-        if self.partitions < 1:
-            raise UsageError(f"partitions is {self.partitions}; it must be at least 1.")
+        whole("partitions", self.partitions)
 
     @classmethod
     def calibrated(

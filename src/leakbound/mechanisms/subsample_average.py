@@ -10,7 +10,7 @@ from typing import ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from leakbound._check import positive, within
+from leakbound._check import positive, whole, within
 from leakbound.errors import UsageError
 from leakbound.mechanisms.base import CalibratedMechanism
 from leakbound.mechanisms.tokens import finite, log_softmax
@@ -72,7 +72,7 @@ class SubsampleAverage(CalibratedMechanism):
 
     def __post_init__(self) -> None:
         positive("sigma", self.sigma)
-        positive("subsamples", self.subsamples)
+        whole("subsamples", self.subsamples)
         within("rate", self.rate, 0.0, 1.0)
 
     @classmethod

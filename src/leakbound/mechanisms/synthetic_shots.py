@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from leakbound._check import positive
+from leakbound._check import positive, whole
 from leakbound.mechanisms.base import CalibratedMechanism, GaussianCalibration
 from leakbound.mechanisms.grouping import PublicFacts
 from leakbound.mechanisms.single import answer_tokens, as_aggregate, release_unchanged
@@ -79,8 +79,9 @@ class SyntheticShots(CalibratedMechanism):
     candidates: int = 50
 
     def __post_init__(self) -> None:
-        for name in ("sigma", "partitions", "shots", "tokens", "candidates"):
-            positive(name, getattr(self, name))
+        positive("sigma", self.sigma)
+        for name in ("partitions", "shots", "tokens", "candidates"):
+            whole(name, getattr(self, name))
 
     @classmethod
     def calibrated(

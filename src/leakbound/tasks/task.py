@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from leakbound.errors import UsageError
 from leakbound.models.content import Content, Parts, join
 from leakbound.tasks.example import Context, Example, present
 
@@ -41,6 +42,9 @@ class Task:
         instruction: What stands before the examples; "" for a sentence made of the names.
         max_answer_tokens: Largest length of a free answer.
 
+    Raises:
+        UsageError: If the labels are one text.
+
     Examples:
         >>> task = Task("mail", ("work", "home"))
         >>> print(task.prompt((Example("a fee", "work"),), Query("a cake")))
@@ -59,6 +63,13 @@ class Task:
     label_name: str = "Label"
     instruction: str = ""
     max_answer_tokens: int = 48
+
+    def __post_init__(self) -> None:
+        if isinstance(self.labels, str):
+            raise UsageError(
+                f"labels is {self.labels!r}; it must be a sequence of texts, such as "
+                "('work', 'home')."
+            )
 
     def answers(self, query: Query) -> tuple[str, ...]:
         """The public answers that a query may be given.
