@@ -7,14 +7,14 @@ neighbours would cut their common prefix short, and each of them would run the r
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from leakbound.models.local.budget import Budget
 from leakbound.models.local.prefixes import SHARE, Ids, alike
 from leakbound.models.local.sharing import Sharing
 
-__all__ = ["PASS", "Group", "Grouping", "Wanted"]
+__all__ = ["PASS", "Group", "Grouping", "Wanted", "equal_rows"]
 
 # a pass more costs about as much as this many tokens: on a CPU by bench/engine.py; a GPU runs so
 # many in the time in which it reads the weights once
@@ -140,6 +140,25 @@ class Grouping:
         fresh = len(rows[row]) - max(wanted.found[row], known if known >= SHARE else 0)
         own = _tokens(wanted, group, shared) + fresh + self.per_pass
         return own < _tokens(wanted, [*group, row], joint)
+
+
+def equal_rows(
+    rows: Sequence[Ids], tails: Sequence[int], owners: Sequence[int | None]
+) -> dict[int, list[int]]:
+    """Rows that need to be run once only.
+
+    Args:
+        rows: Token ids of each row.
+        tails: Last positions of each row whose logits are made.
+        owners: Of each row; empty for none.
+
+    Returns:
+        Of each first row, the indices of those that are equal to it and have its owner.
+    """
+    found: dict[tuple[int | None, Ids, int], list[int]] = {}
+    for i, row in enumerate(rows):
+        found.setdefault((owners[i] if owners else None, row, tails[i]), []).append(i)
+    return {equal[0]: equal for equal in found.values()}
 
 
 def _tokens(wanted: Wanted, group: list[int], shared: int) -> int:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping
 from typing import Protocol, TypeAlias, runtime_checkable
 
 from leakbound.models.local.hugging_face import Tokenizer
 
-__all__ = ["most_tokens", "tokens_by_bytes"]
+__all__ = ["UNKNOWN", "most_tokens", "tokens_by_bytes"]
 
 Part: TypeAlias = Mapping[str, object]
 # what may stand before a byte-level tokenizer: it cuts a text and adds nothing to it
 CUTS = frozenset({"Sequence", "Split", "ByteLevel", "Digits", "Punctuation", "Whitespace"})
 COMPOSES = "NFC"  # changes no text of ASCII
+UNKNOWN = math.inf  # tokens of a text that has to be tokenized
 
 
 @runtime_checkable
@@ -56,7 +58,7 @@ def tokens_by_bytes(tokenizer: Tokenizer) -> int | None:
     return tokenizer.num_special_tokens_to_add() if plain else None
 
 
-def most_tokens(text: str, special: int | None) -> int | None:
+def most_tokens(text: str, special: int | None) -> float:
     """How many tokens a text has at most.
 
     Args:
@@ -64,13 +66,13 @@ def most_tokens(text: str, special: int | None) -> int | None:
         special: What `tokens_by_bytes` says of the tokenizer.
 
     Returns:
-        A number that is never too small; None where none is known.
+        A number that is never too small; `UNKNOWN` where none is known.
 
     Examples:
         >>> most_tokens("a note", 1), most_tokens("a note", None)
-        (7, None)
+        (7, inf)
     """
-    return None if special is None or not text.isascii() else len(text) + special
+    return UNKNOWN if special is None or not text.isascii() else len(text) + special
 
 
 def _parts(part: Part | None) -> Iterator[Part]:

@@ -15,8 +15,9 @@ import torch
 from leakbound.errors import TargetError
 from leakbound.models.content import Parts
 from leakbound.models.local.budget import Budget
+from leakbound.models.local.grouping import equal_rows
 from leakbound.models.local.hugging_face import CausalModel, Tokenizer, parameters_of, window_of
-from leakbound.models.local.lengths import most_tokens, tokens_by_bytes
+from leakbound.models.local.lengths import UNKNOWN, most_tokens, tokens_by_bytes
 from leakbound.models.local.passes import Ids, Passes, State, sparing_others
 from leakbound.models.local.readings import (
     LABEL_SCORES,
@@ -128,8 +129,7 @@ class TransformersModel:
                 check_labels(request.labels)
             if type(request) not in self.supports:
                 raise TargetError(f"{self.name} cannot answer {type(request).__name__}.")
-            most = self._most(request)
-            if most is not None and most <= self.window and self.passes.fits(most):
+            if (most := self._most(request)) <= self.window and self.passes.fits(most):
                 continue
             need = self._length(request)
             if need > self.window:
@@ -242,12 +242,11 @@ class TransformersModel:
             return tuple(cast(Ids, response))  # a response holds no image
         return self.texts.response(response)
 
-    def _most(self, request: Request[object]) -> int | None:
+    def _most(self, request: Request[object]) -> float:
         """At least the tokens of a prompt with the longest answer, where that is quickly known."""
         if not isinstance(request, Complete) or not isinstance(request.prompt, str):
-            return None
-        tokens = most_tokens(self.texts.shown(request.prompt), self._special)
-        return None if tokens is None else tokens + request.max_tokens
+            return UNKNOWN
+        return most_tokens(self.texts.shown(request.prompt), self._special) + request.max_tokens
 
     def _length(self, request: Request[object]) -> int:
         """Tokens of a prompt with the longest answer."""
@@ -269,7 +268,8 @@ class TransformersModel:
         rows = [self.encode(request.prompt) for request in requests]
         out: list[str] = [""] * len(requests)
         growth = max(request.max_tokens for request in requests)
-        for group in self.passes.groups(rows, growth=growth, owners=_owners(requests)):
+        owners = [i if request.alone else None for i, request in enumerate(requests)]
+        for group in self.passes.groups(rows, growth=growth, owners=owners):
             with sparing_others(group):
                 state, logits = self.passes.run(group, rows, keep=1)
                 texts = self._decode(state, logits[:, -1], [requests[i] for i in group.rows])
@@ -337,17 +337,18 @@ class TransformersModel:
             ScoreTokens(request.prompt, label) for request in requests for label in request.labels
         ]
         owners = [i if r.alone else None for i, r in enumerate(requests) for _ in r.labels]
-        scores = self._along(flat, owners, log_probabilities, NO_SCORE)
+        scores = self._along(flat, owners, log_probabilities, NO_SCORE, after=0)
         totals = iter([LABEL_SCORES[self.label_scores](one) for one in scores])
         return [
             np.array([next(totals) for _ in request.labels], np.float32) for request in requests
         ]
 
     def _score_tokens(self, requests: Sequence[ScoreTokens]) -> list[Floats]:
-        return self._along(requests, [], log_probabilities, NO_SCORE)
+        return self._along(requests, [], log_probabilities, NO_SCORE, after=0)
 
     def _next_logits(self, requests: Sequence[NextLogits]) -> list[Floats]:
-        return self._along(requests, _owners(requests), plain_logits, NO_LOGITS)
+        owners = [i if request.alone else None for i, request in enumerate(requests)]
+        return self._along(requests, owners, plain_logits, NO_LOGITS)
 
     def _along(
         self,
@@ -355,26 +356,31 @@ class TransformersModel:
         owners: Sequence[int | None],
         read: Callable[[torch.Tensor, Ids], Floats],
         failed: Floats,
+        after: int = 1,
     ) -> list[Floats]:
         """What `read` makes of the logits along each response, and of the response's ids.
 
-        The logits are those before each response token and after the last. One teacher-forced pass
-        for each group; its logits are gone before the next group makes its own. `failed` for a row
-        with an owner whose logits are not numbers.
+        The logits are those before each response token and, where `after` is 1, after the last:
+        else that token is not run. One teacher-forced pass for each group; its logits are gone
+        before the next group makes its own. Equal rows of one owner, as those of labels of one
+        token, are run once. `failed` for a row with an owner whose logits are not numbers.
         """
         pairs = [self.joined(request.prompt, request.response) for request in requests]
-        answers, rows = [ids for _, ids in pairs], [prompt + ids for prompt, ids in pairs]
+        answers = [ids for _, ids in pairs]
+        rows = [prompt + ids[: len(ids) - 1 + after] for prompt, ids in pairs]
         out = [failed] * len(requests)
-        tails = [len(ids) + 1 for ids in answers]
-        alone = [i for i, owner in enumerate(owners) if owner is not None and tails[i] == 1]
+        tails = [max(1, len(ids) + after) for ids in answers]
+        copies = equal_rows(rows, tails, owners)
+        alone = [i for i, owner in enumerate(owners) if owner is not None and not answers[i]]
         state_of = dict(zip(alone, self.passes.own.take([rows[i] for i in alone]), strict=True))
         growing = set(alone) if self.passes.own.fits(len(alone)) else set()
-        for group in self.passes.groups(rows, tails, owners=owners):
+        for group in self.passes.groups(rows, tails, owners=owners, members=list(copies)):
             keep, first = max(tails[i] for i in group.rows), group.rows[0]
             with sparing_others(group):
                 state, logits = self.passes.run(group, rows, keep, state_of.pop(first, None))
                 for at, i in enumerate(group.rows):
-                    out[i] = read(logits[at, keep - tails[i] :], answers[i])
+                    for copy in copies[i]:
+                        out[copy] = read(logits[at, keep - tails[i] :], answers[copy])
                 if not group.alone:
                     self.passes.store.hold(state)
                 elif first in growing:
@@ -394,8 +400,3 @@ class TransformersModel:
             ).hidden_states[-1]
             out.append(hidden[0].float().mean(0).cpu().numpy())
         return out
-
-
-def _owners(requests: Sequence[Complete | NextLogits]) -> list[int | None]:
-    """A number for each request whose answer is to depend on no other request."""
-    return [i if request.alone else None for i, request in enumerate(requests)]

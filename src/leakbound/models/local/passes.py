@@ -96,7 +96,7 @@ class Passes:
         )
         self.own = OwnStates(kept // 2, self._token_bytes, window_of(model))
 
-    def fits(self, tokens: int) -> bool:
+    def fits(self, tokens: float) -> bool:
         """Whether keys and values of a row fit the budget of a batch.
 
         Args:
@@ -130,6 +130,7 @@ class Passes:
         tails: list[int] | None = None,
         growth: int = 0,
         owners: Sequence[int | None] = (),
+        members: Sequence[int] | None = None,
     ) -> Iterator[Group]:
         """Cut a batch into groups with a common prefix, old rows apart from new ones.
 
@@ -142,6 +143,7 @@ class Passes:
             growth: Tokens that may be appended to each row afterwards, by `step`.
             owners: A number for each row that is run with rows of the same number only, None for
                 one that may share with all; empty for None of all.
+            members: Indices of the rows that are run; None for all.
 
         Yields:
             The groups.
@@ -150,7 +152,7 @@ class Passes:
         found = [self._find(r, len(r) - n).length for r, n in zip(rows, tails, strict=True)]
         wanted = Wanted(rows, tails, growth, found, self.store.budget > 0)
         parts: dict[int | None, list[int]] = {}
-        for i in range(len(rows)):
+        for i in range(len(rows)) if members is None else members:
             parts.setdefault(owners[i] if owners else None, []).append(i)
         for owner, members in parts.items():
             if owner is not None:

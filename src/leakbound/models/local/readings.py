@@ -69,13 +69,13 @@ def log_probabilities(logits: torch.Tensor, ids: Ids) -> Floats:
     """Log-probabilities of the tokens of a response.
 
     Args:
-        logits: (tokens + 1, vocabulary) before each token of the response, and after the last.
+        logits: (at least tokens, vocabulary) before each token of the response.
         ids: The response.
 
     Returns:
         (tokens,) natural logarithms.
     """
-    table = torch.log_softmax(logits[:-1].float(), -1)
+    table = torch.log_softmax(logits[: len(ids)].float(), -1)
     return (
         table.gather(-1, torch.tensor(ids, dtype=torch.long, device=table.device)[:, None])[:, 0]
         .cpu()

@@ -21,6 +21,7 @@ from leakbound.errors import TargetError
 from leakbound.models.content import Image, Parts, images_in
 from leakbound.models.local.budget import Budget
 from leakbound.models.local.hugging_face import CausalModel, Processor
+from leakbound.models.local.lengths import UNKNOWN
 from leakbound.models.local.model import TransformersModel
 from leakbound.models.local.prefixes import Ids
 from leakbound.models.local.sharing import Sharing
@@ -267,8 +268,9 @@ class VisionModel(TransformersModel):
         )
         return tuple(i for run in ids for i in run)
 
-    def _most(self, request: Request[object]) -> None:
+    def _most(self, request: Request[object]) -> float:
         """Not known: the processor puts tokens of its own around a text."""
+        return UNKNOWN
 
     def joined(self, prompt: Prompt, response: Prompt) -> tuple[Ids, Ids]:
         """Token ids of a prompt, perhaps with images, and of what follows it, each by itself.
