@@ -152,18 +152,13 @@ class TrialDesign:
     first_look: int | None = None
 
     @property
-    def aim(self) -> int:
-        """Number of pairs at which the stakes of an e-process aim.
+    def horizon(self) -> int | None:
+        """Number of pairs at which the stakes of an e-process aim; None for an early end.
 
         After a look, whoever chose the number of pairs may have chosen it by what was seen. Stakes
         that aim at it would depend on pairs that they are placed on; so the e-process of the first
         result goes on.
         """
-        return self.first_look or self.pairs
-
-    @property
-    def horizon(self) -> int | None:
-        """The same; None where the audit may end at any pair."""
         if self.first_look is not None:
             return self.first_look or None
         return None if self.early_stop else self.pairs

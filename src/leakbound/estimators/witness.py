@@ -32,7 +32,8 @@ class WitnessEvidence:
 
     def __init__(self, design: TrialDesign, tested: Guarantee, weight: float) -> None:
         aim = 1 - weight * (1 - design.confidence)
-        self.process = WitnessProcess(tested, aim, horizon=design.aim, delta=design.claim.delta)
+        planned = design.first_look or design.pairs  # a horizon is planned for an early end, too
+        self.process = WitnessProcess(tested, aim, horizon=planned, delta=design.claim.delta)
         self._seen: list[int] = []  # replies that the process had seen after each pair
 
     def observe(self, replies: ReplyPair, canary: str) -> None:
