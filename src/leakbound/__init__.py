@@ -14,18 +14,20 @@ from leakbound._version import __version__
 if TYPE_CHECKING:
     from leakbound import estimators, mechanisms, systems
     from leakbound.api import (
+        AuditResult,
         answer,
         audit,
         compare,
         gate,
         influence,
+        load_result,
         plan,
         probe,
         sweep,
         tune,
     )
     from leakbound.attacks import Attack, canaries, queries, scores
-    from leakbound.auditing import AuditResult, AuditSpec, Claim, load_result
+    from leakbound.auditing import AuditSpec, Claim
     from leakbound.errors import LeakboundError
     from leakbound.mechanisms import FewShot, PromptDefense, ReportNoisyMax, ZeroShot
     from leakbound.models import Scripted, open_model
@@ -42,10 +44,13 @@ if TYPE_CHECKING:
     from leakbound.serving.ledger import Ledger
     from leakbound.tasks import Example, Query, Task
 
-_API = ("answer", "audit", "compare", "gate", "influence", "plan", "probe", "sweep", "tune")
+_API = (
+    "AuditResult", "answer", "audit", "compare", "gate", "influence", "load_result", "plan",
+    "probe", "sweep", "tune",
+)  # fmt: skip
 _HOMES = {
     **dict.fromkeys(_API, "leakbound.api"),
-    **dict.fromkeys(("AuditResult", "AuditSpec", "Claim", "load_result"), "leakbound.auditing"),
+    **dict.fromkeys(("AuditSpec", "Claim"), "leakbound.auditing"),
     **dict.fromkeys(("Example", "Query", "Task"), "leakbound.tasks"),
     **dict.fromkeys(
         ("FewShot", "PromptDefense", "ReportNoisyMax", "ZeroShot"), "leakbound.mechanisms"

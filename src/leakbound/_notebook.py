@@ -1,32 +1,58 @@
 """What a notebook shows of a record.
 
-Records stand in a layer below the reports, so a card is imported when a notebook first asks for it.
+Records stand in a layer below the reports, which register how a record of each class is shown.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
 
 from leakbound._install import install_hint
 from leakbound.errors import UsageError
 
-__all__ = ["card", "data_frame"]
+__all__ = ["card", "data_frame", "register_card"]
+
+T = TypeVar("T")
+_CARDS: dict[type[object], Callable[[Any], str]] = {}
 
 
-def card(kind: str, record: object) -> str:
-    """The HTML of a record (`audit`, `influence`) in a notebook cell, made by
-    leakbound.report.notebook.
+def register_card(kind: type[T], make: Callable[[T], str]) -> None:
+    """Say how notebooks show the records of a class.
+
+    Args:
+        kind: The class.
+        make: Gives the HTML of a record; it shows no text of rows.
     """
-    made: str = getattr(importlib.import_module("leakbound.report.notebook"), f"{kind}_card")(
-        record
-    )
-    return made
+    _CARDS[kind] = make
+
+
+def card(record: object) -> str | None:
+    """What a notebook cell shows of a record.
+
+    Args:
+        record: An instance of a registered class.
+
+    Returns:
+        HTML; None, for which notebooks show the text of `repr`, where no reports are imported.
+    """
+    make = _CARDS.get(type(record))
+    return None if make is None else make(record)
 
 
 def data_frame(rows: Iterable[Mapping[str, object]]) -> Any:
-    """A pandas DataFrame of rows. Raises UsageError where pandas is not installed."""
+    """A pandas DataFrame.
+
+    Args:
+        rows: Cells of each row by the name of their column.
+
+    Returns:
+        The frame.
+
+    Raises:
+        UsageError: If pandas is not installed.
+    """
     try:
         pandas = importlib.import_module("pandas")
     except ImportError:

@@ -136,6 +136,23 @@ def test_no_assertion_decides_anything() -> None:
     assert not found
 
 
+# The face loads its names when they are used, and the command line its verbs.
+BY_NAME = {"__init__.py", "cli/main.py"}
+
+
+def test_no_module_imports_another_of_the_package_by_a_string() -> None:
+    """Such an arrow is seen by no check of the layers; other packages may be optional."""
+    found = {
+        short(path)
+        for path in sorted(PACKAGE.rglob("*.py"))
+        for node in nodes(path)
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module")
+        if not isinstance(one := node.args[0], ast.Constant)
+        or str(one.value).startswith("leakbound")
+    }
+    assert found == BY_NAME
+
+
 # Files that may look up attributes with a default, which ones ("*": by a variable), and why they
 # may be missing.
 CONFIG = "configurations of transformers have the fields of their architecture only"

@@ -364,9 +364,9 @@ class InfluenceRecord(_Frozen):
 
         return data_frame(dict(zip(COLUMNS, line, strict=True)) for line in lines(self))
 
-    def _repr_html_(self) -> str:
+    def _repr_html_(self) -> str | None:
         """What a notebook shows: numbers, places and figures; no text of contexts and responses."""
-        return card("influence", self)
+        return card(self)
 
     def __repr_args__(self) -> Iterable[tuple[str | None, object]]:
         """The model and how many contexts."""

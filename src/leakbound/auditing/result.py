@@ -328,9 +328,9 @@ class AuditResult(_Frozen):
         """What `repr` shows, which notebooks and test runners write down: no text of rows."""
         return (("name", self.name), ("verdict", self.verdict), ("bound", self.bound.epsilon))
 
-    def _repr_html_(self) -> str:
+    def _repr_html_(self) -> str | None:
         """What a notebook shows: verdict, bound, claim and figures; no text of rows."""
-        return card("audit", self)
+        return card(self)
 
 
 def curves_of(member: Floats, nonmember: Floats) -> Curves:

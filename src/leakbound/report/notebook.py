@@ -1,13 +1,16 @@
 """Results as compact cards in a notebook.
 
-They show numbers and figures, and no text of rows, contexts or responses.
+They show numbers and figures, and no text of rows, contexts or responses. Importing this module
+makes notebooks show them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from leakbound._notebook import register_card
+from leakbound.attribution import Attribution, InfluenceRecord
+from leakbound.auditing import AuditResult
 from leakbound.gating.compare import system_name
 from leakbound.report.audit.figures import e_value_figure, histogram_figure, roc_figure
 from leakbound.report.audit.words import (
@@ -21,10 +24,6 @@ from leakbound.report.influence.figures import position_figures
 from leakbound.report.influence.spans import decoding_name, readings_by_context, top_spans
 from leakbound.report.pages import render
 from leakbound.report.words import sentence
-
-if TYPE_CHECKING:
-    from leakbound.attribution import Attribution, InfluenceRecord
-    from leakbound.auditing import AuditResult
 
 __all__ = ["audit_card", "influence_card"]
 
@@ -95,3 +94,7 @@ def _card(
         "notebook.html.j2", head=HEAD, title=title, lines=list(map(sentence, lines)),
         table=table, figures=figures,
     )  # fmt: skip
+
+
+register_card(AuditResult, audit_card)
+register_card(InfluenceRecord, influence_card)
