@@ -93,6 +93,5 @@ def count(name: str, value: int) -> int:
 
 def whole(name: str, value: object, low: int = 1) -> None:
     """A whole number, at least `low`, that indexes and counts as it is."""
-    known = isinstance(value, Integral) and not isinstance(value, bool)
-    if not (known and value >= low):
+    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < low:
         raise UsageError(f"{name} is {value!r}; it must be a whole number of at least {low}.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,6 +28,7 @@ PAIRS, SIMULATIONS = 24, 4800
 CONTROLS = 8  # pairs, beside the tested ones
 SIZE = 4  # pairs of a batch
 SEEN: Counter[str] = Counter()
+DESIGNED: Counter[int] = Counter()  # from the preparation on; control pairs are below 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,18 +62,25 @@ class HalfNoise(Counting):
 def counters(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is decoded from the store, and which pairs are designed."""
     SEEN.clear()
+    DESIGNED.clear()
     unpack, design = store_module._unpacked, design_module._pair
+    control = design_module._control
 
     def unpacked(text: str) -> Any:
         SEEN["decoded"] += 1
         return unpack(text)
 
     def designed(index: int, *rest: Any) -> Any:
-        SEEN[f"pair {index}"] += 1
+        DESIGNED[index] += 1
         return design(index, *rest)
+
+    def controlled(index: int, *rest: Any) -> Any:
+        DESIGNED[index] += 1
+        return control(index, *rest)
 
     monkeypatch.setattr(store_module, "_unpacked", unpacked)
     monkeypatch.setattr(design_module, "_pair", designed)
+    monkeypatch.setattr(design_module, "_control", controlled)
 
 
 def ready(rows: Context, model: Scripted, kind: type[Counting], **values: Any) -> Prepared:
@@ -89,8 +98,8 @@ def ready(rows: Context, model: Scripted, kind: type[Counting], **values: Any) -
     return prepare(spec, model, rows=rows, handed=Handed(mechanism=mechanism))
 
 
-def assert_each_once(result: AuditResult, designed: set[int]) -> None:
-    """The first pair names the run too, so it may be designed again for that."""
+def assert_each_once(result: AuditResult) -> None:
+    """Every pair and control pair is designed for the checks before the first call, and kept."""
     aggregates, draws = 2 * result.counts["pairs"], SIMULATIONS // (2 * PAIRS)
     assert SEEN["decoded"] == aggregates + 2 * CONTROLS
     assert SEEN["distributions"] == aggregates
@@ -98,7 +107,7 @@ def assert_each_once(result: AuditResult, designed: set[int]) -> None:
     assert SEEN["releases"] == once + 2 * CONTROLS
     assert SEEN["outputs"] == aggregates * (1 + draws) + 2 * CONTROLS * CONTROL_DRAWS
     assert result.counts["simulated_outputs"] == aggregates * draws
-    assert {SEEN[f"pair {index}"] for index in designed if index} == {1}
+    assert dict.fromkeys(range(-CONTROLS, PAIRS), 1) == DESIGNED
 
 
 def test_a_fresh_run_does_everything_once(rows: Context, leaky: Scripted, tmp_path: Path) -> None:
@@ -106,7 +115,20 @@ def test_a_fresh_run_does_everything_once(rows: Context, leaky: Scripted, tmp_pa
     SEEN.clear()
     result, _ = run_audit(prepared, tmp_path)
     assert result.counts["pairs"] == PAIRS
-    assert_each_once(result, set(range(PAIRS)))
+    assert_each_once(result)
+
+
+def test_pairs_beyond_those_that_are_held_are_made_again(
+    rows: Context, leaky: Scripted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once for the checks and once for their trial; none of them is shown to another process."""
+    monkeypatch.setattr(design_module, "HELD", PAIRS // 2)
+    prepared = ready(rows, leaky, Counting)
+    run_audit(prepared, tmp_path)
+    assert {DESIGNED[index] for index in range(-CONTROLS, PAIRS // 2)} == {1}
+    assert {DESIGNED[index] for index in range(PAIRS // 2, PAIRS)} == {2}
+    travelled = pickle.dumps(prepared.pairs)
+    assert len(travelled) == len(pickle.dumps(replace(prepared.pairs, _held=design_module._Held())))
 
 
 def test_a_run_that_ends_early_does_everything_once(
@@ -117,7 +139,7 @@ def test_a_run_that_ends_early_does_everything_once(
     result, _ = run_audit(prepared, tmp_path)
     assert result.verdict == "violation"
     assert result.counts["pairs"] < PAIRS
-    assert_each_once(result, set(range(result.counts["pairs"])))
+    assert_each_once(result)
 
 
 @pytest.mark.parametrize("stored", [[0, 4, 8], [20, 4], [0, 4, 8, 12, 16, 20]])
@@ -133,7 +155,7 @@ def test_a_resumed_run_does_everything_once(
         store.add(batch.first, batch.rows, batch.calls)
     SEEN.clear()
     result, _ = run_audit(prepared, tmp_path)
-    assert_each_once(result, set(range(PAIRS)))
+    assert_each_once(result)
     assert result.results() == alone.results()
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import overload
 
 import numpy as np
@@ -18,6 +18,7 @@ from leakbound.tasks import Context, Example, Job, Task
 
 __all__ = ["Controls", "Copies", "Pair", "Pairs", "design", "label_order", "relation_of"]
 
+HELD = 4096  # pairs, of a few kB each: contexts share their rows
 ROOM = 2000  # characters that a control context may have however short the rows are
 
 
@@ -118,9 +119,31 @@ def label_order(rows: Context) -> tuple[str, str]:
     return counts[0][0], counts[-1][0]
 
 
+class _Held:
+    """Pairs and control pairs that were designed, by number (PRIVATE); it travels empty."""
+
+    def __init__(self) -> None:
+        self._found: dict[int, Pair] = {}
+
+    def __reduce__(self) -> tuple[type[_Held], tuple[()]]:
+        return _Held, ()
+
+    def get(self, index: int, made: Callable[[], Pair]) -> Pair:
+        """Designed once; of the pairs of a long audit, only the first are held."""
+        found = self._found.get(index)
+        if found is None:
+            found = made()
+            if abs(index) < HELD:
+                self._found[index] = found
+        return found
+
+
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Pairs(Sequence[Pair]):
-    """The pairs of an audit; each is made from its own seed when it is read, and none is held.
+    """The pairs of an audit; each is made from its own seed when it is first read.
+
+    The first few thousand are held, so that they are designed once; later ones are made again
+    whenever they are read.
 
     Attributes:
         rows: All examples (PRIVATE).
@@ -143,6 +166,7 @@ class Pairs(Sequence[Pair]):
     places: range
     repeated: float = 0.0
     copies: Copies = Copies()
+    _held: _Held = field(default_factory=_Held)
 
     def __len__(self) -> int:
         return len(self.places)
@@ -154,7 +178,19 @@ class Pairs(Sequence[Pair]):
     def __getitem__(self, at: int | slice) -> Pair | Pairs:
         if isinstance(at, slice):
             return replace(self, places=self.places[at])
-        return _pair(self.places[at], self)
+        index = self.places[at]
+        return self._held.get(index, lambda: _pair(index, self))
+
+    def with_copies(self, copies: Copies) -> Pairs:
+        """The same pairs with the canary's text in other parts of both contexts.
+
+        Args:
+            copies: Where it stands.
+
+        Returns:
+            Pairs that are designed anew, or these where nothing changes.
+        """
+        return self if copies == self.copies else replace(self, copies=copies, _held=_Held())
 
     def controls(self, number: int) -> Controls:
         """Contexts that any attack which sees anything tells apart.
@@ -191,7 +227,8 @@ class Controls(Sequence[Pair]):
         places = range(self.number)
         if isinstance(at, slice):
             return [self[one] for one in places[at]]
-        return _control(places[at] - self.number, self.pairs)
+        index, pairs = places[at] - self.number, self.pairs
+        return pairs._held.get(index, lambda: _control(index, pairs))
 
 
 def design(

@@ -57,7 +57,7 @@ class Prepared:
         attack: Canary, query, score.
         estimator: What decides.
         model: The opened model.
-        pairs: The paired trials, designed anew whenever one is read (PRIVATE).
+        pairs: The paired trials, designed when they are first read (PRIVATE).
         data: Fingerprint of the rows.
         handed: Which parts the caller handed over as objects.
         inferred: Whether the labels in the prompts were inferred from the rows.
@@ -267,7 +267,7 @@ def prepare(
         inferred=fixed is None and bool(task.labels and mechanism.needs),
     )  # fmt: skip
     _require_relation(prepared)
-    pairs = replace(pairs, copies=background_copies(prepared))
+    pairs = pairs.with_copies(background_copies(prepared))
     prepared = replace(prepared, pairs=pairs)
     check(task, mechanism, chain(pairs, prepared.controls), opened)
     _require_evidence(prepared)
