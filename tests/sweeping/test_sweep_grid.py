@@ -16,8 +16,8 @@ from leakbound.sweeping.grid import (
     merge_grids,
     parse_grid,
     settings_of,
-    spec_of,
 )
+from leakbound.sweeping.objects import SweepObjects
 
 
 @given(
@@ -59,7 +59,7 @@ def test_the_command_line_wins_over_the_file() -> None:
 
 def test_options_of_a_mechanism_are_joined_to_those_of_the_base() -> None:
     base = {"mechanism": {"kind": "context_influence_decoding", "temperature": 0.8, "lam": 9}}
-    spec = spec_of(base, {"mechanism.lam": 0.5, "epsilon": 3}, seed=7)
+    spec, _ = SweepObjects().point(base, {"mechanism.lam": 0.5, "epsilon": 3}, seed=7)
     assert spec.system.mechanism.options == {"temperature": 0.8, "lam": 0.5}
     assert (spec.decision.epsilon, spec.design.seed) == (3, 7)
 

@@ -40,7 +40,9 @@ from leakbound.privacy import Guarantee, NonPrivate
 from leakbound.systems import SystemMechanism, as_system
 from leakbound.tasks import Mechanism, Task, as_context, require_mechanism
 
-__all__ = ["audit", "plan", "prepare_call"]
+__all__ = [
+    "audit", "describe_call", "plan", "prepare_call", "require_known", "require_relation",
+]  # fmt: skip
 
 
 def audit(
@@ -166,7 +168,7 @@ def plan(rows: Rows | None = None, **parameters: Unpack[AuditParameters]) -> Pla
     Raises:
         LeakboundError: As `audit` does.
     """
-    _require_known(parameters)
+    require_known(parameters)
     return plan_prepared(prepare_call(rows, **parameters))
 
 
@@ -191,23 +193,41 @@ def prepare_call(
     Raises:
         LeakboundError: As `audit` does.
     """
-    _require_known(parameters)
-    given: _Values = {**_DEFAULTS, **parameters}
-    _require_numbers(given)
-    settings = _other_keys(parameters.get("settings"))
-    del given["settings"], given["guarantee"]
-    _open_attack(given)
-    handed, address = _open_system(given, parameters.get("guarantee"), source)
-    claim = _open_claim(given)
-    handed, named = _components(given, handed)
-    values = {**settings, **address, **named}
-    rest = {key: value for key, value in given.items() if value != _DEFAULTS.get(key)}
-    spec = make_spec({**values, **rest})
-    _require_relation(claim, spec.attack.insertion)
+    require_known(parameters)
+    keys, handed = describe_call(parameters, source)
+    spec = make_spec({**_other_keys(parameters.get("settings")), **keys})
+    require_relation(parameters.get("claim"), spec.attack.insertion)
     if rows is not None and not (handed.task or public_task(spec.design, own_rows=True)):
         require_public(None, handed.mechanism or build_mechanism(spec))
     context = as_context(rows) if rows is not None else None
     return prepare(spec, rows=context, handed=handed, opener=opener)
+
+
+def describe_call(
+    parameters: Mapping[str, object], source: str = ""
+) -> tuple[dict[str, object], Handed]:
+    """The keys and the objects of a call.
+
+    Args:
+        parameters: Those of `audit`; what is left out, or has its default, makes no key.
+        source: As in `prepare_call`.
+
+    Returns:
+        Flat keys of a spec, without those in `settings`, and the objects that no key can name.
+
+    Raises:
+        LeakboundError: For a value of another kind, and for two that exclude each other.
+    """
+    given: _Values = {**_DEFAULTS, **parameters}
+    _require_numbers(given)
+    guarantee = cast("Guarantee | None", given.pop("guarantee"))
+    del given["settings"]
+    _open_attack(given)
+    handed, address = _open_system(given, guarantee, source)
+    _open_claim(given)
+    handed, named = _components(given, handed)
+    rest = {key: value for key, value in given.items() if value != _DEFAULTS.get(key)}
+    return {**address, **named, **rest}, handed
 
 
 _Values = dict[str, object]  # of parameters, or of keys of a spec
@@ -224,14 +244,23 @@ _DEFAULTS: _Values = {
 }
 
 
-def _require_known(parameters: Mapping[str, object]) -> None:
+def require_known(parameters: Mapping[str, object], what: str = "audit") -> None:
+    """Refuse what is no parameter of `audit`.
+
+    Args:
+        parameters: What is given by keyword.
+        what: The function that is called, for the message.
+
+    Raises:
+        UsageError: For an unknown name, with the nearest one.
+    """
     from difflib import get_close_matches
 
     for name in parameters:
         if name not in _DEFAULTS:
             near = get_close_matches(name, _DEFAULTS, n=1)
             hint = f" Did you mean {near[0]!r}?" if near else " Other keys go into settings={...}."
-            raise UsageError(f"audit has no parameter {name!r}.{hint}")
+            raise UsageError(f"{what} has no parameter {name!r}.{hint}")
 
 
 def _exclude(whole: str, given: Mapping[str, object], parts: tuple[str, ...]) -> None:
@@ -277,8 +306,16 @@ def _open_claim(given: _Values) -> Claim | None:
     return claim
 
 
-def _require_relation(claim: Claim | None, insertion: str) -> None:
-    """A claim under one relation says nothing of contexts that differ by another."""
+def require_relation(claim: Claim | None, insertion: str) -> None:
+    """A claim under one relation says nothing of contexts that differ by another.
+
+    Args:
+        claim: What is claimed; None where it is stated without a relation.
+        insertion: How the canary enters a context.
+
+    Raises:
+        UsageError: If the two do not fit.
+    """
     relation = relation_of(insertion)
     if claim is None or claim.relation == relation:
         return

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Unpack
 
+from leakbound.api.audits import require_relation
+from leakbound.api.grids import describe_grid, name_objects, shared_keys
+from leakbound.api.parameters import Rows, SweepParameters, TuneParameters
 from leakbound.auditing import AuditResult, load_result, make_spec
 from leakbound.auditing.build import open_models
 from leakbound.auditing.collect import run_serial
+from leakbound.errors import UsageError
 from leakbound.gating.compare import Comparison, compare_results
 from leakbound.gating.gate import Gate, GateResult, check_gate
 from leakbound.models import Model
@@ -24,20 +30,26 @@ def sweep(
     grid: Mapping[str, Sequence[object]],
     settings: Mapping[str, object] | None = None,
     *,
+    rows: Rows | None = None,
     repeats: int = 1,
     queries: int = 0,
     skip_invalid: bool = False,
     out: str | Path = "sweep",
+    **parameters: Unpack[SweepParameters],
 ) -> SweepRecord:
     """Audit every combination of a grid; the model is asked once for what differs in noise only.
 
     Args:
-        grid: Values by key, such as {"epsilon": [1, 2, 4], "mechanism.partitions": [5, 10]}.
-        settings: What all points share: keys of a configuration file.
+        grid: Values by key, such as {"epsilon": [1, 2, 4], "mechanism.partitions": [5, 10]};
+            objects or names, as in {"canary": [Hex(8), "natural"]}. The record names an object by
+            its kind and options.
+        settings: Any other key that all points share, as in a configuration file.
+        rows: As in `audit`.
         repeats: Seeds of each combination.
         queries: Held-out queries that measure utility; 0: none.
         skip_invalid: Leave out points that cannot be run, in place of refusing all.
         out: Folder of the runs.
+        **parameters: Those of `audit` that all points share.
 
     Returns:
         The record of all points.
@@ -45,10 +57,26 @@ def sweep(
     Raises:
         LeakboundError: With every sentence at once, before any model call, for points that cannot
             be run.
+
+    Example:
+        >>> import leakbound, tempfile
+        >>> rows = [(f"message {i}", "ab"[i % 2]) for i in range(40)]
+        >>> def leaks(context, query):
+        ...     return "yes" if any(row.input in query for row in context) else "no"
+        >>> record = leakbound.sweep(
+        ...     {"canary": [leakbound.canaries.Hex(8), leakbound.canaries.Hex(12)]},
+        ...     rows=rows, system=leaks, pairs=8, out=tempfile.mkdtemp(),
+        ... )
+        >>> [point.changes["canary"] for point in record.points]
+        ['hex(digits=8)', 'hex(digits=12)']
     """
-    opens = CachingOpener(open_models)
-    base = dict(settings or {})
-    planned = plan_sweep(base, merge_grids(grid), opens, repeats, queries, skip_invalid)
+    opens, claim = CachingOpener(open_models), parameters.get("claim")
+    base, shared = shared_keys("sweep", rows, parameters, settings)
+    objects = describe_grid(grid, shared, parameters, base)
+    planned = plan_sweep(
+        base, merge_grids(name_objects(grid)), opens, repeats, queries, skip_invalid,
+        lambda spec: require_relation(claim, spec.attack.insertion), objects,
+    )  # fmt: skip
     return Sweep(planned, Path(out), opens, lambda prepared: run_serial).run()
 
 
@@ -99,22 +127,26 @@ def gate(
 def tune(
     settings: Mapping[str, object] | None = None,
     *,
+    rows: Rows | None = None,
     max_calls: int = 2000,
     pairs: int = 20,
     start: str = "",
     reflection: str | Model | None = None,
     out: str | Path = "runs",
+    **parameters: Unpack[TuneParameters],
 ) -> Tuned:
     """Search for a better wording of the query, on paired trials that the audit never uses.
 
     Args:
-        settings: Keys of a configuration file.
+        settings: Any other key of a configuration file.
+        rows: As in `audit`.
         max_calls: Model calls, in all.
         pairs: Paired trials that score a wording.
         start: Wording to start from, with {canary} in it; empty: that of the audit.
         reflection: Model that proposes wordings and reads the canaries of the pilot, or its
             address; "none" tries a list of rewrites; None: the audited model.
         out: Where tried wordings are kept.
+        **parameters: Those of `audit`, but for `pairs`.
 
     Returns:
         The best wording, and its accuracy on the pilot before and after.
@@ -125,10 +157,18 @@ def tune(
     Reference:
         CL, section on query optimisation.
     """
-    spec = make_spec(settings or {})
+    keys, handed = shared_keys("tune", rows, parameters, settings)
+    spec = make_spec(keys)
+    require_relation(parameters.get("claim"), spec.attack.insertion)
+    if handed.query is not None and not start:
+        raise UsageError(
+            f"query is {type(handed.query).__name__}, whose wording is not known; add start=, a "
+            "text that holds {canary}."
+        )
     return tune_spec(
-        spec, max_calls=max_calls, pairs=pairs, start=start, reflection=reflection, out=Path(out)
-    )
+        spec, max_calls=max_calls, pairs=pairs, start=start, reflection=reflection, out=Path(out),
+        handed=replace(handed, query=None),
+    )  # fmt: skip
 
 
 def _loaded(result: Result) -> AuditResult:

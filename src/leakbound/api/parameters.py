@@ -14,7 +14,7 @@ from leakbound.tasks import Example, Mechanism, Task
 
 __all__ = [
     "AuditOptions", "AuditParameters", "CanaryName", "EstimatorName", "MechanismName", "QueryName",
-    "Rows", "ScoreName", "UserSystem",
+    "Rows", "ScoreName", "SharedOptions", "SweepParameters", "TuneParameters", "UserSystem",
 ]  # fmt: skip
 
 # Names of this package, so that a type checker knows a misspelt one; those of other packages go
@@ -43,8 +43,8 @@ Rows = Iterable[Example | tuple[str, str]]
 UserSystem = Callable[..., object] | object | str
 
 
-class AuditOptions(TypedDict, total=False):
-    """Parameters of `leakbound.audit` but for rows, system and out; `audit` describes each."""
+class SharedOptions(TypedDict, total=False):
+    """Parameters of `leakbound.audit` that every function over audits takes."""
 
     mechanism: Mechanism | MechanismName | None
     model: Model | str | None
@@ -64,7 +64,6 @@ class AuditOptions(TypedDict, total=False):
     threshold: str | float | None
     confidence: float
     stop_when_rejected: bool
-    pairs: int
     shots: int
     answers: int
     controls: int
@@ -75,7 +74,26 @@ class AuditOptions(TypedDict, total=False):
     assume_hit: float
     assume_false_alarm: float
     batch_pairs: int
+
+
+class AuditOptions(SharedOptions, total=False):
+    """Parameters of `leakbound.audit` but for rows, system and out; `audit` describes each."""
+
+    pairs: int
     settings: Mapping[str, object] | None
+
+
+class SweepParameters(SharedOptions, total=False):
+    """Parameters of `leakbound.audit` that `sweep` takes for all points."""
+
+    pairs: int
+    system: UserSystem | None
+
+
+class TuneParameters(SharedOptions, total=False):
+    """Parameters of `leakbound.audit` that `tune` takes; its own `pairs` are those of the pilot."""
+
+    system: UserSystem | None
 
 
 class AuditParameters(AuditOptions, total=False):

@@ -200,10 +200,15 @@ class Prepared:
         return {key: value for key, value in self.spec.flat().items() if key not in without}
 
     @property
+    def _objects(self) -> str:
+        """What the spec does not tell: the task where it was handed over."""
+        return repr(self.task) if "task" in self.handed else ""
+
+    @property
     def _sources(self) -> dict[str, str]:
         return {
-            "system": self.mechanism.name + self.mechanism.source, "data": self.data,
-            "model": self.model.fingerprint, "version": __version__,
+            "system": self.mechanism.name + self.mechanism.source + self._objects,
+            "data": self.data, "model": self.model.fingerprint, "version": __version__,
         }  # fmt: skip
 
     @property

@@ -2,6 +2,7 @@
 
 from leakbound.sweeping.export import sweep_csv
 from leakbound.sweeping.grid import Grid, describe, merge_grids, parse_grid
+from leakbound.sweeping.objects import Described, SweepObjects
 from leakbound.sweeping.plan import CachingOpener, SweepPlan, plan_sweep
 from leakbound.sweeping.record import (
     MissingPoint,
@@ -13,7 +14,7 @@ from leakbound.sweeping.record import (
 from leakbound.sweeping.run import Sweep
 
 __all__ = [
-    "CachingOpener", "Grid", "MissingPoint", "Sweep", "SweepPlan", "SweepPoint", "SweepRecord",
-    "SweepUtility", "describe", "load_sweep", "merge_grids", "parse_grid", "plan_sweep",
-    "sweep_csv",
+    "CachingOpener", "Described", "Grid", "MissingPoint", "Sweep", "SweepObjects", "SweepPlan",
+    "SweepPoint", "SweepRecord", "SweepUtility", "describe", "load_sweep", "merge_grids",
+    "parse_grid", "plan_sweep", "sweep_csv",
 ]  # fmt: skip

@@ -8,10 +8,9 @@ from itertools import product
 import yaml
 from pydantic import JsonValue
 
-from leakbound.auditing.spec import AuditSpec, flat_keys, make_spec, merge_keys
 from leakbound.errors import UsageError
 
-__all__ = ["Changes", "Grid", "describe", "merge_grids", "parse_grid", "settings_of", "spec_of"]
+__all__ = ["Changes", "Grid", "describe", "merge_grids", "parse_grid", "settings_of"]
 
 Changes = dict[str, JsonValue]  # what one setting changes, by key
 Grid = dict[str, tuple[JsonValue, ...]]
@@ -115,24 +114,6 @@ def settings_of(grid: Grid) -> list[Changes]:
         Settings, the last key changing fastest.
     """
     return [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
-
-
-def spec_of(base: Mapping[str, object], changes: Changes, seed: int) -> AuditSpec:
-    """The spec of one point.
-
-    Args:
-        base: What all points share: keys of a configuration file.
-        changes: What the setting changes.
-        seed: Of the point.
-
-    Returns:
-        The spec.
-
-    Raises:
-        UsageError: If there is none with these values.
-    """
-    over = flat_keys({**changes, "seed": seed}, "the grid")
-    return make_spec(merge_keys(flat_keys(base), over))
 
 
 def describe(changes: Mapping[str, object]) -> str:

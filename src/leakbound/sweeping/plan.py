@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from leakbound.auditing.prepare import Prepared, prepare
+from leakbound.auditing.prepare import Handed, Prepared, prepare
 from leakbound.auditing.spec import AuditSpec
 from leakbound.errors import LeakboundError, UsageError
 from leakbound.models import Model
-from leakbound.sweeping.grid import Changes, Grid, describe, settings_of, spec_of
+from leakbound.sweeping.grid import Changes, Grid, describe, settings_of
+from leakbound.sweeping.objects import SweepObjects
 from leakbound.sweeping.record import MissingPoint
 from leakbound.sweeping.utility_meter import check_utility, collection_id
 
@@ -28,6 +29,7 @@ class PlannedPoint:
         spec: Its parameters.
         evidence: Points with the same name ask the model the same about their pairs.
         collection: Names what is collected for its utility.
+        handed: Objects that its spec does not name.
     """
 
     number: int
@@ -35,6 +37,7 @@ class PlannedPoint:
     spec: AuditSpec
     evidence: str
     collection: str
+    handed: Handed = Handed()
 
     @property
     def order(self) -> tuple[str, str, str, bool, int]:
@@ -113,6 +116,7 @@ def plan_sweep(
     queries: int = 0,
     skip_invalid: bool = False,
     require: Callable[[AuditSpec], None] = lambda spec: None,
+    objects: SweepObjects | None = None,
 ) -> SweepPlan:
     """Check every point of the grid; asks no model.
 
@@ -124,6 +128,7 @@ def plan_sweep(
         queries: Held-out queries for utility; 0 for none.
         skip_invalid: Whether to leave out points that cannot be run, instead of refusing all.
         require: Refuses the spec of a point by a LeakboundError, before a model is opened for it.
+        objects: What is handed over beside the keys, and what values of the grid stand for.
 
     Returns:
         The plan.
@@ -143,7 +148,9 @@ def plan_sweep(
         )
     ]
     by_model = sorted(wanted, key=lambda one: str(one.changes.get("model", "")))
-    found = [_try(one, base, opener, queries, require) for one in by_model]
+    found = [
+        _try(one, base, opener, queries, require, objects or SweepObjects()) for one in by_model
+    ]
     points = sorted(
         (one for one in found if isinstance(one, PlannedPoint)), key=lambda point: point.number
     )
@@ -195,12 +202,12 @@ def _seed(changes: Changes, usual: int) -> int:
 
 def _try(
     one: _Wanted, base: Mapping[str, object], opener: Opener, queries: int,
-    require: Callable[[AuditSpec], None],
+    require: Callable[[AuditSpec], None], objects: SweepObjects,
 ) -> PlannedPoint | _Refused:  # fmt: skip
     try:
-        spec = spec_of(base, one.changes, one.seed)
+        spec, handed = objects.point(base, one.changes, one.seed)
         require(spec)
-        prepared = prepare(spec, opener=opener)
+        prepared = prepare(spec, handed=handed, opener=opener)
         check_utility(prepared, queries)
         collection = collection_id(prepared, queries)
     except LeakboundError as error:
@@ -209,7 +216,7 @@ def _try(
         )
         return _Refused(missing, error)
     evidence = _evidence(prepared)
-    return PlannedPoint(one.number, one.changes, prepared.spec, evidence, collection)
+    return PlannedPoint(one.number, one.changes, prepared.spec, evidence, collection, handed)
 
 
 def _evidence(prepared: Prepared) -> str:

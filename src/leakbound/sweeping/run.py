@@ -93,7 +93,7 @@ class Sweep:
         return self.record
 
     def _run(self, point: PlannedPoint, meter: UtilityMeter) -> SweepPoint:
-        prepared = prepare(point.spec, opener=self.opener)
+        prepared = prepare(point.spec, handed=point.handed, opener=self.opener)
         result, folder = run_audit(
             prepared,
             self.out,

@@ -1,4 +1,4 @@
-"""The search for a better audit query, and what it leaves:
+"""The search for a better query, and what it leaves:
 
 an attack file that `leakbound audit --config` takes.
 """
@@ -99,6 +99,7 @@ def open_pilot(
     system: SystemMechanism | None = None,
     rows: Context | None = None,
     endpoint: Endpoint | None = None,
+    handed: Handed | None = None,
 ) -> Pilot:
     """The pilot of an audit, checked; whatever can be known to be wrong is refused before the first
     model call.
@@ -112,9 +113,9 @@ def open_pilot(
             "the starting query must hold {canary}; give a text that holds it with --start."
         )
     asked = make_spec({**spec.flat(), "rows": spec.design.rows, "query": _given(spec, start)})
-    handed = Handed(model=model, mechanism=system, rows=rows)
-    prepared = prepare(asked, handed=handed, opener=partial(open_models, endpoint=endpoint))
-    data = load_data(asked.design)[0] if rows is None else rows
+    given = handed or Handed(model=model, mechanism=system, rows=rows)
+    prepared = prepare(asked, handed=given, opener=partial(open_models, endpoint=endpoint))
+    data = load_data(asked.design)[0] if given.rows is None else given.rows
     kept = {key: value for key, value in asked.flat().items() if key not in IRRELEVANT}
     identity = {
         "spec": kept,
@@ -153,18 +154,22 @@ def tune(
     rows: Context | None = None,
     tell: Callable[[str], None] = lambda line: None,
     endpoint: Endpoint | None = None,
+    handed: Handed | None = None,
 ) -> Tuned:
     """Search for a query that tells members from non-members better than `start` on pilot pairs.
 
     reflection: a model, its address, "none" for the rewrites of this package, or None for the
     audited model itself. It reads the canaries of the pilot pairs, which may be private text.
-    endpoint: where openai/... models are.
+    endpoint: where openai/... models are. handed: objects that the spec does not name, in place of
+    model, system and rows.
     """
     name = reflection if isinstance(reflection, str) else getattr(reflection, "name", "")
     if name != NONE:
         require_gepa()
     text = start or starting_text(spec)
-    pilot = open_pilot(spec, text, pairs, max_calls, out, name, model, system, rows, endpoint)
+    pilot = open_pilot(
+        spec, text, pairs, max_calls, out, name, model, system, rows, endpoint, handed
+    )
     reflector = _reflector(reflection, pilot.prepared, endpoint)
     tell(_heading(pilot, reflector))
     ended = _searched(pilot, text, reflector, tell)
@@ -262,7 +267,7 @@ def attack_file(tuned: Tuned) -> str:
     values: dict[str, object] = {"query": {**query, "labelled": True} if labelled(spec) else query}
     header = [
         (
-            f"An audit query tuned by leakbound {__version__} on {tuned.prepared.mechanism.name} "
+            f"A query tuned by leakbound {__version__} on {tuned.prepared.mechanism.name} "
             "with "
             f"{tuned.prepared.model.name}."
         ),
