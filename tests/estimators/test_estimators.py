@@ -25,6 +25,7 @@ from leakbound.estimators import (
 from leakbound.mechanisms import ReportNoisyMax
 from leakbound.privacy import Gaussian
 from leakbound.stats import BestOnSameData, Bonferroni, Split
+from leakbound.stats.votes import epsilon_in_reach
 
 PLAIN = TrialDesign(Claim(1.0, 1e-5), pairs=60)
 
@@ -109,6 +110,24 @@ def test_one_voter_is_all_that_the_guarantee_allows() -> None:
         VoteBand().check(votes(1.0, 1, 60))
     too_much = changed(votes(1.0, 1, 60), claim=Claim(0.5, 1e-5))  # the claim can be rejected
     VoteBand().check(too_much)
+
+
+@pytest.mark.parametrize(("sigma", "epsilon"), [(3.0, 4.0), (30.0, 1.0)])
+def test_at_delta_0_a_claim_beyond_the_last_threshold_is_refused(
+    sigma: float, epsilon: float
+) -> None:
+    """It was accepted, and inconclusive for ever: more pairs certified 2.098 of 4 at most."""
+    design = changed(
+        votes(1.0, 1, 60), claim=Claim(epsilon, 0.0), sigma=sigma,
+        guarantee=Gaussian(math.sqrt(2), sigma),
+    )  # fmt: skip
+    with pytest.raises(UsageError, match="at delta 0 under this noise, with any number of pairs"):
+        VoteBand().check(design)
+    limit = epsilon_in_reach(math.sqrt(2) / sigma)
+    largest = VoteBand().largest_certifiable(design, 2**18).epsilon
+    assert largest < limit
+    assert largest == pytest.approx(limit, rel=1e-3)
+    VoteBand().check(changed(design, claim=Claim(0.99 * limit, 0.0)))
 
 
 def test_pairs_that_choose_a_threshold_or_teach_the_score_enter_no_bound() -> None:

@@ -24,7 +24,8 @@ from leakbound.estimators.base import (
     require_fixed_size,
 )
 from leakbound.privacy import gdp_epsilon
-from leakbound.stats import Estimate, Kind, vote_band
+from leakbound.stats import Estimate, Kind, cut, vote_band
+from leakbound.stats.votes import epsilon_in_reach
 
 __all__ = ["VoteBand"]
 
@@ -159,10 +160,23 @@ def _require_votes(name: str, design: TrialDesign) -> None:
 def _require_a_crowd(name: str, design: TrialDesign, most: float) -> None:
     """`most`: mu where all votes flip. One voter's flip is what the guarantee is derived from."""
     delta, claim = design.claim.delta, design.claim.epsilon
-    known = gdp_epsilon(most, delta) if delta > 0 else math.inf
+    if delta == 0:
+        _require_reach(name, claim, epsilon_in_reach(most))
+        return
+    known = gdp_epsilon(most, delta)
     margin = 1 + 1e-9  # a calibrated guarantee equals the claim but for rounding
     if known <= claim * margin and most <= (design.guarantee_mu or 0.0) * margin:
         raise UsageError(
             f"{name} takes the noise as declared, and no vote of {design.voters} could exceed the "
             "guarantee that it gives; use more partitions, or --estimator e_process."
+        )
+
+
+def _require_reach(name: str, claim: float, most: float) -> None:
+    """`most`: epsilon at delta 0 that any number of pairs may certify, where all votes flip."""
+    if most <= claim:
+        raise UsageError(
+            f"{name} certifies at most epsilon {cut(most)} at delta 0 under this noise, with any "
+            f"number of pairs, and the claim is {claim:g}; give a delta above 0, or use "
+            "--estimator e_process."
         )

@@ -16,16 +16,16 @@ from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtr, ndtri
+from scipy.special import log_ndtr, ndtr, ndtri
 
-from leakbound._check import confidence_level, delta_value, positive
+from leakbound._check import at_least, confidence_level, delta_value, positive
 from leakbound.errors import UsageError
 from leakbound.privacy import Guarantee, gdp_epsilon
 from leakbound.stats.e_process import EProcess
 from leakbound.stats.estimate import Estimate
 from leakbound.stats.intervals import binomial_lower, binomial_upper
 
-__all__ = ["KnownScores", "RocBand", "VoteScores", "roc_band", "vote_band"]
+__all__ = ["KnownScores", "RocBand", "VoteScores", "epsilon_in_reach", "roc_band", "vote_band"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -107,6 +107,34 @@ def roc_band(
     steps = np.diff(h, axis=0)
     fpr, tpr = np.minimum(h[0] + high @ steps, 1.0), np.minimum(h[0] + low @ steps, 1.0)
     return RocBand(tau, fpr, tpr, confidence)
+
+
+def epsilon_in_reach(mu: float) -> float:
+    """What `vote_band` certifies at delta 0 as the number of trials grows, where all votes flip.
+
+    The loss of Gaussian outputs has no bound; a band ends where its thresholds do.
+
+    Args:
+        mu: Votes that flip over the standard deviation of the noise, at least 0.
+
+    Returns:
+        epsilon at the outermost threshold.
+
+    Raises:
+        UsageError: If mu is negative.
+
+    Guarantee:
+        No number of trials certifies more: at delta 0 the loss grows with the threshold.
+
+    Reference:
+        leakbound: the limit of `roc_band` at its last threshold.
+
+    Examples:
+        >>> round(epsilon_in_reach(0.0), 3), round(epsilon_in_reach(1.0), 2)
+        (0.0, 4.7)
+    """
+    at_least("mu", mu, 0.0)
+    return float(log_ndtr(-REACH) - log_ndtr(-REACH - mu))
 
 
 def vote_band(
