@@ -57,7 +57,7 @@ class ContextInfluenceDecoding(_Decoding):
         lam: Weight of the context, at least 0.
 
     Raises:
-        UsageError: If lam is negative or the temperature is not positive.
+        UsageError: If lam is negative, or temperature or tokens is not positive.
 
     Guarantee:
         0-DP under any relation at lam = 0, where the context is not read; none otherwise.
