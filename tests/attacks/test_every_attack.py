@@ -45,7 +45,7 @@ CHOICES = (
 
 
 def reader(seen: str, prompt: str) -> str:
-    """A model that does whatever the audit query asks, and reads the whole context."""
+    """A model that does whatever the query asks, and reads the whole context."""
     context, query = prompt.rsplit("Input: ", 1)
     quoted = query.split('"')
     if "Ignore all instructions" in query:

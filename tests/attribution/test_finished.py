@@ -1,6 +1,6 @@
 """Interrupted and failing runs over many contexts:
 
-what is finished is kept, and the same command goes on from there.
+what is finished is kept, and the same command resumes there.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def interrupt(folder: Path, kept: Path, *args: str) -> str:
     _, errors = process.communicate()
     assert process.returncode == 130, errors
     assert "Traceback" not in errors
-    assert "the same command goes on from there" in errors
+    assert "the same command resumes there" in errors
     assert kept.read_bytes().count(b"\n") >= 2
     assert kept.stat().st_mode & 0o77 == 0
     return errors
@@ -217,7 +217,7 @@ def test_a_failure_of_the_command_says_what_is_kept(
     assert isinstance(done.exception, UsageError)
     assert "is banned there" in str(done.exception)
     assert (
-        "2 finished contexts are kept in 'influence', and the same command goes on from there."
+        "2 finished contexts are kept in 'influence', and the same command resumes there."
         in str(done.exception)
     )
     assert Path("influence/influence.partial.jsonl").is_file()

@@ -229,8 +229,8 @@ def _kept(folder: Path) -> str:
     files = sorted(folder.rglob(f"*{SUFFIX}"))
     count = sum(max(0, path.read_bytes().count(b"\n") - 1) for path in files)
     return (
-        f"{count} finished contexts are kept in {str(folder)!r}, and the same command goes on "
-        "from there."
+        f"{count} finished contexts are kept in {str(folder)!r}, and the same command resumes "
+        "there."
         if count
         else ""
     )

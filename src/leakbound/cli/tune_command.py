@@ -1,4 +1,4 @@
-"""leakbound tune: a better audit query, searched on pilot pairs within a budget of model calls."""
+"""leakbound tune: a better query, searched on pilot pairs within a budget of model calls."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def command(
     endpoint: Endpoint,
     **flags: object,
 ) -> int:
-    """Search for a better audit query: takes the options of `audit`, and leaves a file for its
+    """Search for a better query: takes the options of `audit`, and leaves a file for its
     --config.
 
     Queries are scored on pilot pairs that share no random numbers and no canary with the audit of

@@ -127,6 +127,10 @@ def require(model: Model, needs: Iterable[type[Request[object]]], who: str) -> N
             why = model.why(missing[0])
         raise TargetError(
             f"{who} needs {', '.join(kind.__name__ for kind in missing)} from its model, and "
-            f"{model.name} answers only "
-            f"{', '.join(sorted(kind.__name__ for kind in model.supports))}; {why}"
+            f"{model.name} answers {_supported(model)}; {why}"
         )
+
+
+def _supported(model: Model) -> str:
+    names = ", ".join(sorted(kind.__name__ for kind in model.supports))
+    return f"only {names}" if names else "no requests"

@@ -152,7 +152,9 @@ def _exact(epsilon: float, delta: float, mu: float | None) -> Estimate:
 
 def _mu(law1: GaussianLaw, law0: GaussianLaw) -> float:
     if law1.sigma != law0.sigma or np.shape(law1.mean) != np.shape(law0.mean):
-        raise UsageError("two Gaussian laws of a pair must have one sigma and means of one shape.")
+        raise UsageError(
+            "two Gaussian output distributions must have one sigma and means of one shape."
+        )
     distance = math.dist(np.ravel(law1.mean).tolist(), np.ravel(law0.mean).tolist())
     if distance == 0:
         return 0.0
@@ -161,17 +163,18 @@ def _mu(law1: GaussianLaw, law0: GaussianLaw) -> float:
 
 def _shift(law1: DiscreteGaussianLaw, law0: DiscreteGaussianLaw) -> tuple[int, ...]:
     if law1.sigma != law0.sigma or np.shape(law1.mean) != np.shape(law0.mean):
-        raise UsageError("two discrete laws of a pair must have one sigma and means of one shape.")
+        raise UsageError("two discrete Gaussians must have one sigma and means of one shape.")
     gap = np.ravel(np.asarray(law1.mean, float) - np.asarray(law0.mean, float))
     if not (gap == np.rint(gap)).all():
-        raise UsageError("the means of two discrete laws must differ by whole numbers.")
+        raise UsageError("the means of two discrete Gaussians must differ by whole numbers.")
     return tuple(int(step) for step in gap)
 
 
 def _probabilities(law1: OutputDistribution, law0: OutputDistribution) -> tuple[Floats, Floats]:
     if not (isinstance(law1, CategoricalLaw) and isinstance(law0, CategoricalLaw)):
         raise UsageError(
-            "the laws of a pair must be of one kind: Gaussian, discrete Gaussian or categorical."
+            "both output distributions must be of one kind: Gaussian, discrete Gaussian or "
+            "categorical."
         )
     p, q = (
         np.asarray(within("probabilities", law.probabilities, 0.0, 1.0), float)
@@ -179,7 +182,8 @@ def _probabilities(law1: OutputDistribution, law0: OutputDistribution) -> tuple[
     )
     if p.shape != q.shape or abs(p.sum() - 1) > 1e-6 or abs(q.sum() - 1) > 1e-6:  # float32 softmax
         raise UsageError(
-            "categorical laws must have the same answers, with probabilities that sum to 1."
+            "categorical output distributions must have the same answers, with probabilities "
+            "that sum to 1."
         )
     return p, q
 

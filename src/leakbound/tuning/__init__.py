@@ -1,4 +1,4 @@
-"""Tuning: a better wording for the audit query, searched on pilot pairs that no audit of the same
+"""Tuning: a better wording for the query, searched on pilot pairs that no audit of the same
 seed ever sees.
 """
 

@@ -1,4 +1,4 @@
-"""The pilot: what a wording of the audit query is worth on the pairs of the tuning, within a budget
+"""The pilot: what a wording of the query is worth on the pairs of the tuning, within a budget
 of model calls.
 """
 
