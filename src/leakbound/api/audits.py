@@ -7,13 +7,13 @@ import inspect
 import marshal
 import uuid
 from collections.abc import Callable, Mapping
-from numbers import Real
 from pathlib import Path
 from types import FunctionType
 from typing import Literal, Unpack, cast
 
 from leakbound._catalogue import Component
 from leakbound._members import require_members
+from leakbound.api.kinds import require_numbers
 from leakbound.api.parameters import (
     AuditParameters,
     CanaryName,
@@ -219,7 +219,7 @@ def describe_call(
         LeakboundError: For a value of another kind, and for two that exclude each other.
     """
     given: _Values = {**_DEFAULTS, **parameters}
-    _require_numbers(given)
+    require_numbers(given)
     guarantee = cast("Guarantee | None", given.pop("guarantee"))
     del given["settings"]
     _open_attack(given)
@@ -231,12 +231,6 @@ def describe_call(
 
 
 _Values = dict[str, object]  # of parameters, or of keys of a spec
-_NUMBERS = {
-    **dict.fromkeys(("epsilon", "delta", "confidence", "state_check"), "a number"),
-    **dict.fromkeys(("assume_hit", "assume_false_alarm"), "a number"),
-    **dict.fromkeys(("pairs", "shots", "answers", "controls", "seed"), "a whole number"),
-    **dict.fromkeys(("simulations", "batch_pairs"), "a whole number"),
-}
 _DEFAULTS: _Values = {
     name: parameter.default
     for name, parameter in inspect.signature(audit).parameters.items()
@@ -294,16 +288,15 @@ def _open_attack(given: _Values) -> None:
     given.update({name: getattr(attack, name) for name in parts})
 
 
-def _open_claim(given: _Values) -> Claim | None:
+def _open_claim(given: _Values) -> None:
     """A claim is epsilon and delta."""
     claim = given.pop("claim")
     if claim is None:
-        return None
+        return
     if not isinstance(claim, Claim):
         raise _wrong("claim", claim, "a Claim, such as Claim(1.0, 1e-5)")
     _exclude("claim", given, ("epsilon", "delta"))
     given.update(epsilon=claim.epsilon, delta=claim.delta)
-    return claim
 
 
 def require_relation(claim: Claim | None, insertion: str) -> None:
@@ -324,14 +317,6 @@ def require_relation(claim: Claim | None, insertion: str) -> None:
         f"the claim is stated under {claim.relation}, and insertion={insertion!r} changes contexts "
         f"by {relation}; use insertion={other!r}, or a Claim with relation={relation!r}."
     )
-
-
-def _require_numbers(given: _Values) -> None:
-    """Files and flags are texts; here a text or a truth value in place of a number is a mistake."""
-    for name, must in _NUMBERS.items():
-        value = given[name]
-        if value is not None and (isinstance(value, bool) or not isinstance(value, Real)):
-            raise UsageError(f"{name} is {value!r}; it must be {must}.")
 
 
 def _wrong(name: str, value: object, must: str) -> UsageError:

@@ -272,9 +272,8 @@ def prepare(
         inferred=fixed is None and bool(task.labels and mechanism.needs),
     )  # fmt: skip
     _require_relation(prepared)
-    pairs = pairs.with_copies(background_copies(prepared))
-    prepared = replace(prepared, pairs=pairs)
-    check(task, mechanism, chain(pairs, prepared.controls), opened)
+    prepared = replace(prepared, pairs=pairs.with_copies(background_copies(prepared)))
+    check(task, mechanism, chain(prepared.pairs, prepared.controls), opened)
     _require_evidence(prepared)
     return prepared
 
