@@ -18,7 +18,6 @@ from leakbound.cli.options import SETTINGS, spec_from, spec_options
 from leakbound.cli.progress import progress
 from leakbound.cli.screen import say
 from leakbound.models import Endpoint, Local
-from leakbound.report import page, summary
 
 __all__ = ["command", "finish"]
 
@@ -65,6 +64,8 @@ def command(
 
 def finish(record: AuditResult, folder: Path) -> int:
     """Write the report of a finished run, say what was found, and give the exit code."""
+    from leakbound.report import page, summary  # only an audit that ends needs pages
+
     write_private(folder / "report.html", page([record]))
     say(summary(record))
     click.echo(f"  Report: {folder / 'report.html'}")

@@ -15,9 +15,7 @@ from leakbound.auditing import AuditResult, AuditSpec, load_spec
 from leakbound.auditing.config_file import read_config
 from leakbound.auditing.spec import GROUPS, KEYS, flat_keys, merge_keys
 from leakbound.cli.component_options import component_options, flag_type, read_flags
-from leakbound.cli.finished_runs import finished
 from leakbound.errors import UsageError
-from leakbound.gating.rates import pilot_rates, require_same_attack
 
 __all__ = ["SETTINGS", "overrides", "pilot_check", "spec_from", "spec_options"]
 
@@ -119,6 +117,8 @@ def pilot_check(flags: Mapping[str, object]) -> Callable[[AuditSpec], None]:
     run = flags.get("pilot")
     if not isinstance(run, Path):
         return lambda spec: None
+    from leakbound.gating.rates import require_same_attack
+
     return partial(require_same_attack, _pilot(run))
 
 
@@ -161,12 +161,16 @@ def _rates_of_pilot(run: Path | None, given: Mapping[str, object]) -> dict[str, 
             "--pilot reads both rates from a run, and one of them is given too; leave out --pilot, "
             "or --assume-hit and --assume-false-alarm."
         )
+    from leakbound.gating.rates import pilot_rates
+
     found = pilot_rates(_pilot(run))
     return {"assume_hit": found.hit, "assume_false_alarm": found.false_alarm}
 
 
 def _pilot(run: Path) -> AuditResult:
     """The one finished run of a folder."""
+    from leakbound.cli.finished_runs import finished
+
     results = finished([run])
     if len(results) > 1:
         raise UsageError(f"--pilot {str(run)!r} holds {len(results)} runs; name the folder of one.")
