@@ -377,7 +377,8 @@ class Estimator(Protocol):
         anytime: Whether its bounds hold however the number of pairs was chosen.
         simultaneous: Whether its bounds on epsilon and on mu hold together at the stated
             confidence; else only one of them decides.
-        reads: What it needs of an observation.
+        reads: What it needs of an observation. One that reads no outputs (trials, text or replies)
+            takes the noise as declared, and finds no violation only where the noise fits.
     """
 
     __slots__ = ()
