@@ -17,6 +17,7 @@ import leakbound
 from leakbound.auditing import AuditResult, make_spec, prepare, run_audit
 from leakbound.auditing.plan import plan
 from leakbound.auditing.prepare import Prepared
+from leakbound.auditing.result import Finding
 from leakbound.errors import UsageError
 from leakbound.estimators import Bounds
 from leakbound.gating.gate import Gate, GateResult, check_gate, power
@@ -229,3 +230,22 @@ def test_a_gate_reads_a_record_from_its_file(runs: Runs, tmp_path: Path) -> None
         file.write_text(record.to_json())
         again = leakbound.load_result(file)
         assert check_gate(again, Gate(0.5)) == check_gate(record, Gate(0.5))
+
+
+def test_a_large_delta_does_not_pass(runs: Runs) -> None:
+    """A system that gives every second record away keeps any epsilon at delta 0.5."""
+    record = runs["sound"][1]
+    loose = record.model_copy(update={"claim": replace(record.claim, delta=0.5)})
+    found = check_gate(loose, Gate(1.0))
+    assert found.outcome == "inconclusive"
+    assert "delta 0.5" in found.why
+    assert check_gate(loose, Gate(1.0, max_delta=0.6)).outcome == "passed"
+
+
+def test_findings_stand_beside_a_verdict_that_passes(runs: Runs) -> None:
+    record = runs["sound"][1]
+    said = "the guarantee that is declared does not imply the claim"
+    noted = record.model_copy(update={"findings": (Finding("unsupported_claim", said),)})
+    assert said in str(noted)
+    assert said in check_gate(noted, Gate(1.0)).why
+    assert said not in str(record)

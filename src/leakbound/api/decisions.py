@@ -9,13 +9,14 @@ from typing import Unpack
 
 from leakbound.api.audits import require_relation
 from leakbound.api.grids import describe_grid, name_objects, shared_keys
+from leakbound.api.kinds import require_path
 from leakbound.api.parameters import Rows, SweepParameters, TuneParameters
 from leakbound.auditing import AuditResult, load_result, make_spec
 from leakbound.auditing.build import open_models
 from leakbound.auditing.collect import run_serial
 from leakbound.errors import UsageError
 from leakbound.gating.compare import Comparison, compare_results
-from leakbound.gating.gate import Gate, GateResult, check_gate
+from leakbound.gating.gate import MAX_DELTA, Gate, GateResult, check_gate
 from leakbound.models import Model
 from leakbound.sweeping import CachingOpener, Sweep, SweepRecord, merge_grids, plan_sweep
 from leakbound.tuning import Tuned
@@ -70,6 +71,7 @@ def sweep(
         >>> [point.changes["canary"] for point in record.points]
         ['hex(digits=8)', 'hex(digits=12)']
     """
+    folder = require_path("out", out, "the folder of the runs, such as 'sweep'")
     opens, claim = CachingOpener(open_models), parameters.get("claim")
     base, shared = shared_keys("sweep", rows, parameters, settings)
     objects = describe_grid(grid, shared, parameters, base)
@@ -77,7 +79,7 @@ def sweep(
         base, merge_grids(name_objects(grid)), opens, repeats, queries, skip_invalid,
         lambda spec: require_relation(claim, spec.attack.insertion), objects,
     )  # fmt: skip
-    return Sweep(planned, Path(out), opens, lambda prepared: run_serial).run()
+    return Sweep(planned, folder, opens, lambda prepared: run_serial).run()
 
 
 def compare(results: Sequence[Result]) -> Comparison:
@@ -92,6 +94,8 @@ def compare(results: Sequence[Result]) -> Comparison:
     Raises:
         UsageError: For fewer than two results.
     """
+    if isinstance(results, str | Path):
+        raise UsageError(f"results is {results!r}; it must be a list of results or run folders.")
     return compare_results([_loaded(one) for one in results])
 
 
@@ -102,6 +106,7 @@ def gate(
     min_power: float | None = None,
     factor: float = 2.0,
     require_no_violation: bool = False,
+    max_delta: float = MAX_DELTA,
 ) -> GateResult:
     """May a finished audit pass? Lower bounds decide, and an audit that could show nothing fails.
 
@@ -112,6 +117,7 @@ def gate(
             much; None: not looked at.
         factor: Above 1.
         require_no_violation: The verdict itself must be no_violation.
+        max_delta: Largest delta of a claim that passes.
 
     Returns:
         Outcome ("passed", "violation" or "inconclusive") and why, in a sentence.
@@ -121,7 +127,7 @@ def gate(
     """
     found = _loaded(result)
     most = found.claim.epsilon if max_epsilon is None else max_epsilon
-    return check_gate(found, Gate(most, min_power, factor, require_no_violation))
+    return check_gate(found, Gate(most, min_power, factor, require_no_violation, max_delta))
 
 
 def tune(
@@ -157,6 +163,7 @@ def tune(
     Reference:
         CL, section on query optimisation.
     """
+    folder = require_path("out", out, "the folder of the runs, such as 'runs'")
     keys, handed = shared_keys("tune", rows, parameters, settings)
     spec = make_spec(keys)
     require_relation(parameters.get("claim"), spec.attack.insertion)
@@ -166,10 +173,12 @@ def tune(
             "text that holds {canary}."
         )
     return tune_spec(
-        spec, max_calls=max_calls, pairs=pairs, start=start, reflection=reflection, out=Path(out),
+        spec, max_calls=max_calls, pairs=pairs, start=start, reflection=reflection, out=folder,
         handed=replace(handed, query=None),
     )  # fmt: skip
 
 
 def _loaded(result: Result) -> AuditResult:
-    return result if isinstance(result, AuditResult) else load_result(result)
+    if isinstance(result, AuditResult):
+        return result
+    return load_result(require_path("a result", result, "an AuditResult, or its run folder"))

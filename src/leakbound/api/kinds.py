@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from numbers import Real
+from pathlib import Path
 
 from leakbound.errors import UsageError
+from leakbound.models import Model, open_model
 
-__all__ = ["require_numbers"]
+__all__ = ["opened_model", "require_model", "require_numbers", "require_path"]
 
 _NUMBERS = {
     **dict.fromkeys(("epsilon", "delta", "confidence", "state_check"), "a number"),
-    **dict.fromkeys(("assume_hit", "assume_false_alarm"), "a number"),
+    **dict.fromkeys(("assume_hit", "assume_false_alarm", "budget"), "a number"),
     **dict.fromkeys(("pairs", "shots", "answers", "controls", "seed"), "a whole number"),
     **dict.fromkeys(("simulations", "batch_pairs"), "a whole number"),
 }
@@ -30,3 +32,58 @@ def require_numbers(given: Mapping[str, object]) -> None:
         value = given.get(name)
         if value is not None and (isinstance(value, bool) or not isinstance(value, Real)):
             raise UsageError(f"{name} is {value!r}; it must be {must}.")
+
+
+def require_model(model: object) -> Model:
+    """Refuse what is no model.
+
+    Args:
+        model: What is handed over as one.
+
+    Returns:
+        The same object.
+
+    Raises:
+        UsageError: If it lacks members of a model.
+    """
+    if not isinstance(model, Model) or not isinstance(model.name, str):
+        raise UsageError(
+            f"model is {type(model).__name__}; it must be an address such as 'pocket', or a model "
+            "as leakbound.open_model returns it."
+        )
+    return model
+
+
+def opened_model(model: object) -> Model:
+    """The model at an address, or the one that is handed over.
+
+    Args:
+        model: Either.
+
+    Returns:
+        A model.
+
+    Raises:
+        UsageError: If it is neither.
+        TargetError: If the model at the address cannot be loaded.
+    """
+    return open_model(model) if isinstance(model, str) else require_model(model)
+
+
+def require_path(name: str, value: object, must: str) -> Path:
+    """Refuse what is no path.
+
+    Args:
+        name: Of the parameter.
+        value: What is given.
+        must: What it must be, for the message.
+
+    Returns:
+        The path.
+
+    Raises:
+        UsageError: If it is neither a text nor a path.
+    """
+    if not isinstance(value, str | Path):
+        raise UsageError(f"{name} is {type(value).__name__}; it must be {must}.")
+    return Path(value)

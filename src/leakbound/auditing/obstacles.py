@@ -101,9 +101,9 @@ def _blind(attack: Attack, controls: ControlCheck) -> Iterator[Obstacle]:
         return
     yield (
         "attack_blind",
-        f"contexts in which the canary stands everywhere scored no higher than contexts without it "
-        f"({controls.pairs} of each, p = {controls.p_value:.2g}): this attack saw nothing at all, "
-        f"so it could not see a leak; {_advice(attack)}",
+        "nothing shows that this attack sees the canary: contexts in which it stands everywhere "
+        f"did not clearly score higher than contexts without it ({controls.pairs} of each, p = "
+        f"{controls.p_value:.2g}). Ask more --controls; where they show no more, {_advice(attack)}",
     )
 
 

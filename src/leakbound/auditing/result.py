@@ -36,6 +36,8 @@ VERSION = 2
 FACTORS = (1.25, 1.5, 2.0, 3.0, 4.0, 8.0)  # of what is tested; a gate reads the power from these
 POINTS = 200  # of a curve: more than a figure of 700 pixels can show
 BINS = 60  # of a histogram
+# codes of findings without which a verdict alone would mislead
+BESIDE = frozenset({"unsupported_claim", "noise_misfit", "answers_unlike_scores"})
 DIGITS = 6  # of curves and paths: beyond what a figure shows, and equal on every platform
 PLACES = {
     "model",
@@ -266,9 +268,16 @@ class AuditResult(_Frozen):
         """Pairs that entered the deciding bounds."""
         return self.counts["tested_pairs"]
 
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """Findings without which the verdict would mislead, in sentences."""
+        return tuple(one.sentence for one in self.findings if one.code in BESIDE)
+
     def __str__(self) -> str:
-        """The verdict in one sentence."""
-        return f"{self.verdict.replace('_', ' ').upper()}: {self.sentences[0]}"
+        """The verdict in a sentence, and the findings without which it would mislead."""
+        said = self.sentences[0]
+        found = (f" Found: {one}" for one in self.beside if one.rstrip(".") not in said)
+        return f"{self.verdict.replace('_', ' ').upper()}: {said}{''.join(found)}"
 
     def to_json(self) -> str:
         """The result as JSON.

@@ -10,7 +10,7 @@ from leakbound.auditing.store import write_private
 from leakbound.cli.finished_runs import finished
 from leakbound.cli.options import SETTINGS
 from leakbound.cli.screen import say
-from leakbound.gating.gate import Gate, check_gate
+from leakbound.gating.gate import MAX_DELTA, Gate, check_gate
 from leakbound.report.junit import junit
 
 __all__ = ["command"]
@@ -41,6 +41,13 @@ EXIT = {"violation": 1, "inconclusive": 3, "passed": 0}  # the first that any ru
     help="the verdict that the run itself must have",
 )
 @click.option(
+    "--max-delta",
+    type=float,
+    default=MAX_DELTA,
+    show_default=True,
+    help="largest delta of a claim that passes",
+)
+@click.option(
     "--junit",
     "target",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -53,6 +60,7 @@ def command(
     min_power: float | None,
     factor: float,
     require: str | None,
+    max_delta: float,
     target: Path | None,
 ) -> int:
     """Let finished runs (folders, folders of runs, or record.json files) pass, or say in one
@@ -62,7 +70,7 @@ def command(
     above --max-epsilon) or 3 (a run could not have rejected enough to support the gate). No model
     is asked.
     """
-    gate = Gate(max_epsilon, min_power, factor, require == "no_violation")
+    gate = Gate(max_epsilon, min_power, factor, require == "no_violation", max_delta)
     results = [check_gate(record, gate) for record in finished(runs)]
     for result in results:
         say(f"{result.outcome.upper()}: {result.run}: {result.why}")

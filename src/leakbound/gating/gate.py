@@ -14,8 +14,10 @@ from leakbound.errors import UsageError
 from leakbound.stats import Assumption, cut
 from leakbound.stats.power import PERFECT
 
-__all__ = ["Gate", "GateResult", "check_gate", "power"]
+__all__ = ["MAX_DELTA", "Gate", "GateResult", "check_gate", "power"]
 
+# A mechanism may give every hundredth record away at this delta, whatever its epsilon.
+MAX_DELTA = 0.01
 Outcome = Literal["passed", "violation", "inconclusive"]
 
 
@@ -30,6 +32,7 @@ class Gate:
         factor: Leakage, in units of what is tested, at which the power is read; at most the largest
             of `FACTORS`.
         no_violation: Whether the run's own verdict must be no_violation.
+        max_delta: Largest delta at which a bound on epsilon says enough; in (0, 1).
 
     Raises:
         UsageError: For numbers that make no gate.
@@ -39,8 +42,13 @@ class Gate:
     min_power: float | None = None
     factor: float = 2.0
     no_violation: bool = False
+    max_delta: float = MAX_DELTA
 
     def __post_init__(self) -> None:
+        if not 0 < self.max_delta < 1:
+            raise UsageError(
+                f"max_delta is {self.max_delta!r}; it must be above 0 and below 1, such as 1e-5."
+            )
         if not self.max_epsilon >= 0:
             raise UsageError(
                 f"max_epsilon is {self.max_epsilon!r}; it must be a number of at least 0."
@@ -93,12 +101,13 @@ def check_gate(result: AuditResult, gate: Gate) -> GateResult:
     bound = result.bound
     could = "rejected what it tests" if _by_claim(result, gate) else "shown more"
     shown = "" if gate.min_power is None else f": they {_rejecting(result, gate)}"
+    found = "".join(f" Found: {sentence}" for sentence in result.beside)
     return GateResult(
         result.name,
         "passed",
-        f"the lower bound {cut(bound.epsilon)} ({bound.method}) is not above {gate.max_epsilon:g}, "
-        f"and {_pairs(result)} could have {could}{shown}. Another "
-        "attack might.",
+        f"the lower bound {cut(bound.epsilon)} ({bound.method}, delta {result.claim.delta:g}) is "
+        f"not above {gate.max_epsilon:g}, and {_pairs(result)} could have {could}{shown}. Another "
+        f"attack might.{found}",
     )
 
 
@@ -137,6 +146,12 @@ def _first(result: AuditResult) -> str:
 def _unshown(result: AuditResult, gate: Gate) -> str:
     """Why the run does not speak for the gate; empty if it does."""
     by_claim, most = _by_claim(result, gate), result.largest_certifiable.epsilon
+    if result.claim.delta > gate.max_delta:
+        return (
+            f"The claim is at delta {result.claim.delta:g}: a system may give a record away so "
+            f"often at any epsilon. The gate allows a delta of at most {gate.max_delta:g}; audit "
+            "with a smaller --delta, or allow more with --max-delta."
+        )
     if result.reason not in (None, "too_few_trials"):
         return _first(result)
     if (by_claim or gate.no_violation) and result.verdict != "no_violation":
