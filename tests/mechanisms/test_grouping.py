@@ -11,7 +11,13 @@ import leakbound
 from leakbound.auditing.build import build_served
 from leakbound.auditing.spec import make_spec
 from leakbound.errors import UsageError
-from leakbound.mechanisms import MECHANISMS, PublicFacts, ReportNoisyMax, served_options
+from leakbound.mechanisms import (
+    MECHANISMS,
+    PublicFacts,
+    ReportNoisyMax,
+    option_names,
+    served_options,
+)
 from leakbound.models import Counted, Scripted
 from leakbound.tasks import PublicManifest, Task
 from leakbound.tasks.synthetic import HELP_DESK
@@ -103,3 +109,27 @@ def test_an_answer_asks_groups_and_its_manifest_says_so(tmp_path: Path) -> None:
     grouped = ReportNoisyMax.calibrated(1.0, DELTA, partitions=5)
     assert found.manifest == PublicManifest.of(task, grouped, model, 1000).digest
     assert model.calls == 5 + 1  # and one without private rows, before the spend
+
+
+@pytest.mark.parametrize("rows", [5, 9, 10])
+def test_under_add_remove_a_service_starts_with_any_number_of_examples(rows: int) -> None:
+    """With fewer than partitions, too: their number is private."""
+    spec = make_spec({"mechanism": "invisible_ink", "mechanism.relation": "add_remove",
+                      "shots": rows, "epsilon": 4.0})  # fmt: skip
+    made = build_served(spec, HELP_DESK)
+    assert made.to_config()["partitions"] == 10
+
+
+def test_a_pure_claim_needs_no_gaussian_noise_to_group_examples() -> None:
+    given = {"partitions": 5, "selection": "joint_exponential"}
+    pure = PublicFacts(20, 2, 4.0, 0.0)
+    assert served_options("keyword_mean", given, pure)["partitions"] == 5
+    assert pure.partitions(4) == 5
+
+
+def test_no_class_counts_examples_whose_number_is_private() -> None:
+    for name in MECHANISMS:
+        if "relation" in option_names(MECHANISMS[name]):
+            given = {"relation": "add_remove"}
+            few, many = (served_options(name, given, facts(shots)) for shots in (11, 40))
+            assert few == many, name

@@ -110,17 +110,22 @@ def _finite(value: object) -> object:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
 def _report_lines(found: LedgerReport) -> list[str]:
     counted = f", counted in {found.unit.partition(':')[0]}" if found.unit else ""
     relation = f" under {found.relation}" if found.relation else ""
     lines = [
         f"Ledger {found.address}",
         f"Budget of each record: ε = {found.epsilon:g} at δ = {found.delta:g}{relation}{counted}",
-        f"{found.answers} answers; {found.records} records, of which {found.exhausted} cannot pay "
-        f"for another answer; the most spent by one is ε = {found.most_spent:.4g}",
+        f"{_count(found.answers, 'answer')}; {_count(found.records, 'record')}, of which "
+        f"{found.exhausted} cannot pay for another answer; the most spent by one is "
+        f"ε = {found.most_spent:.4g}",
     ]
     return lines + [
-        f"  data set {one.name!r}: {one.answers} answers, ε = {one.epsilon:.4g}"
+        f"  data set {one.name!r}: {_count(one.answers, 'answer')}, ε = {one.epsilon:.4g}"
         for one in found.datasets
     ]
 

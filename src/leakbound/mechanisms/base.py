@@ -235,11 +235,13 @@ class PartitionedMechanism(CalibratedMechanism):
 
         Args:
             facts: Public facts.
-            given: Not used.
+            given: Options that the operator gave.
 
         Returns:
-            `partitions`.
+            `partitions`; nothing under add_remove, where the number of examples is private.
         """
+        if given.get("relation") == "add_remove":
+            return {}
         return {"partitions": facts.partitions(facts.least)}
 
     def voters(self, shots: int) -> int:

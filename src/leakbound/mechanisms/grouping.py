@@ -55,7 +55,8 @@ class PublicFacts:
 
         Returns:
             J/examples, rounded down; at most 6 sigma, rounded up, with the sigma of votes at the
-            claim, because beyond it larger partitions help more than further votes; at least 1.
+            claim, because beyond it larger partitions help more than further votes, and without
+            that limit at delta = 0, where no noise is Gaussian; at least 1.
 
         Examples:
             >>> PublicFacts(20, 4, 4.0, 1e-5).partitions(4)
@@ -63,5 +64,8 @@ class PublicFacts:
             >>> [PublicFacts(400, 4, epsilon, 1e-5).partitions(4) for epsilon in (1.0, 4.0)]
             [32, 10]
         """
-        noise = calibrate_gaussian(self.epsilon, self.delta, math.sqrt(2))
-        return max(1, min(self.shots // examples, math.ceil(NOISE_WIDTHS * noise)))
+        most = self.shots // examples
+        if self.delta > 0:
+            noise = calibrate_gaussian(self.epsilon, self.delta, math.sqrt(2))
+            most = min(most, math.ceil(NOISE_WIDTHS * noise))
+        return max(1, most)

@@ -320,7 +320,11 @@ class PrivateICL:
 
     def _too_long(self, query: Query) -> str:
         """Of public facts alone: how long the private rows are is none of them."""
-        reason, advice = "", "leave long rows out, show fewer examples (--shots), "
+        reason = ""
+        advice = (
+            "leave long rows out, show fewer examples (--shots) or more and so smaller groups of "
+            "them (--partitions), "
+        )
         try:
             self.model.check(self._public_requests(query))
         except LeakboundError as error:
