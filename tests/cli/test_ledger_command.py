@@ -39,7 +39,7 @@ def test_show_tells_the_budget_the_data_sets_and_the_accounts(ledger: str) -> No
     said = run("show", "--ledger", ledger).output
     assert "ε = 1 at δ = 1e-05 under replace_one, counted in pure epsilon" in said
     assert "2 answers; 3 records, of which 1 cannot pay" in said
-    assert "data set 'more mail': 1 answers, ε = 0.5" in said
+    assert "data set 'more mail': 1 answer, ε = 0.5" in said
     assert "sesame" not in said
     found = json.loads(run("show", "--json", "--ledger", ledger).output)
     assert (found["records"], found["exhausted"], found["most_spent"]) == (3, 1, 1.0)
