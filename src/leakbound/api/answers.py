@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from leakbound.api.kinds import opened_model, require_numbers
+from leakbound.api.parameters import MechanismName
 from leakbound.auditing.rows import public_task, require_public, task_of
 from leakbound.auditing.spec import make_spec
 from leakbound.errors import UsageError
 from leakbound.mechanisms import MECHANISMS, PublicFacts, served_options
-from leakbound.models import Model, Scripted, open_model
+from leakbound.models import Model, Scripted
 from leakbound.serving import Answer, PrivateICL
 from leakbound.serving.ledger import DATASET, Ledger
-from leakbound.tasks import Example, Mechanism, Task, as_context
+from leakbound.tasks import Example, Mechanism, Task, as_context, require_mechanism
 
 __all__ = ["answer"]
 
@@ -21,7 +23,7 @@ def answer(
     query: str,
     rows: Iterable[Example | tuple[str, str]],
     *,
-    mechanism: Mechanism | str = "report_noisy_max",
+    mechanism: Mechanism | MechanismName = "report_noisy_max",
     epsilon: float = 1.0,
     delta: float = 1e-5,
     task: Task | str | None = None,
@@ -60,7 +62,9 @@ def answer(
     Guarantee:
         That of the mechanism, under its relation; see `Answer.spent`.
     """
+    require_numbers({"epsilon": epsilon, "delta": delta, "budget": budget})
     made = build(mechanism, epsilon, delta) if isinstance(mechanism, str) else mechanism
+    require_mechanism(made)
     fixed = _fixed(task, labels)
     require_public(fixed, made)
     context = as_context(rows)
@@ -69,7 +73,7 @@ def answer(
         facts = PublicFacts(len(context), len(found.labels), epsilon, delta)
         made = build(mechanism, epsilon, delta, facts)
     opened = Scripted(name=made.name) if not made.needs else model
-    opened = open_model(opened) if isinstance(opened, str) else opened
+    opened = opened_model(opened)
     total = epsilon if budget is None else budget
     book = ledger if isinstance(ledger, Ledger) else Ledger(ledger, total, delta)
     return PrivateICL(made, context, found, opened, book,

@@ -13,7 +13,7 @@ from typing import Literal, Unpack, cast
 
 from leakbound._catalogue import Component
 from leakbound._members import require_members
-from leakbound.api.kinds import require_numbers
+from leakbound.api.kinds import require_model, require_numbers, require_path
 from leakbound.api.parameters import (
     AuditParameters,
     CanaryName,
@@ -151,7 +151,8 @@ def audit(
         'violation'
     """
     given = {key: value for key, value in locals().items() if key not in ("out", "rows")}
-    result, _ = run_audit(prepare_call(rows, **cast(AuditParameters, given)), Path(out))
+    folder = require_path("out", out, "the folder of the runs, such as 'runs'")
+    result, _ = run_audit(prepare_call(rows, **cast(AuditParameters, given)), folder)
     return result
 
 
@@ -355,7 +356,7 @@ def _components(given: _Values, handed: Handed) -> tuple[Handed, _Values]:
             if key in COMPONENTS:
                 values[key] = Component.of(thing, COMPONENTS[key])
             elif key == "model":
-                values[key] = _model_name(thing)
+                values[key] = require_model(thing).name
             if not is_named(values.get(key), key, thing):
                 handed = handed.including(key, thing)
     return handed, values
@@ -377,15 +378,6 @@ def _require_usable(key: str, thing: object) -> None:
         require_members(key, thing, *_PROTOCOLS[key])
     elif key == "task" and not isinstance(thing, Task):
         raise _wrong(key, thing, 'a name, or a Task, such as Task("mail", ("urgent", "other"))')
-
-
-def _model_name(model: object) -> str:
-    if not isinstance(model, Model) or not isinstance(model.name, str):
-        raise UsageError(
-            f"model is {type(model).__name__}; it must be an address such as 'pocket', or a model "
-            "as leakbound.open_model returns it."
-        )
-    return model.name
 
 
 def _user_system(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
+from leakbound.api.kinds import opened_model
 from leakbound.attribution import (
     Case,
     InfluenceRecord,
@@ -13,11 +14,14 @@ from leakbound.attribution import (
     case_of_documents,
     limit_shares,
 )
-from leakbound.models import Model, open_model
+from leakbound.attribution.units import UnitKind
+from leakbound.errors import UsageError
+from leakbound.models import Model
 
 __all__ = ["influence"]
 
 Method = Literal["leave-one-out", "shapley", "lasso"]
+Unit = Literal["sentence", "line", "paragraph", "document"] | UnitKind
 
 
 NGRAMS = (1, 8)
@@ -29,7 +33,7 @@ def influence(
     *,
     model: Model | str = "pocket",
     response: str | None = None,
-    by: str | tuple[str, ...] = (),
+    by: Unit | tuple[Unit, ...] = (),
     ngrams: tuple[int, ...] | None = None,
     stride: int | None = None,
     method: Method | None = None,
@@ -50,8 +54,10 @@ def influence(
         query: What is asked about it.
         model: A model, or its address.
         response: The response to attribute; None: one is sampled for each lambda.
-        by: Units of the text: sentence, line, paragraph, document, chunk:N (characters) or
-            tokens:N; several, as a tuple or with commas, are measured beside each other.
+        by: Units of the text: "sentence", "line", "paragraph" or "document", or a `UnitKind` with
+            a size, such as `UnitKind("chunk", 200)` (characters) or `UnitKind("tokens", 8)`;
+            several, as a tuple, are measured beside each other. Texts are read as by the command
+            line, as in "sentence,chunk:200".
         ngrams: Span sizes in tokens; the whole context is always added. None for 1 and 8, or for
             none where `by` is given.
         stride: Tokens between the starts of windows; None for disjoint blocks.
@@ -78,8 +84,8 @@ def influence(
     Reference:
         CI, Definitions 3.3 and 3.4.
     """
-    opened = open_model(model) if isinstance(model, str) else model
-    kinds = tuple(by.split(",")) if isinstance(by, str) and by else tuple(by)
+    opened = opened_model(model)
+    kinds = _kinds(by)
     if max_share is not None and "document" not in kinds and not isinstance(context, str):
         kinds = ("document", *kinds)
     settings = InfluenceSettings(
@@ -99,7 +105,26 @@ def influence(
     return record if max_share is None else limit_shares(record, max_share, source)
 
 
+def _kinds(by: object) -> tuple[str, ...]:
+    """Names of units; several may stand in one text, with commas."""
+    listed = by if isinstance(by, tuple | list) else (by,)
+    wrong = [one for one in listed if not isinstance(one, str | UnitKind)]
+    if wrong:
+        raise UsageError(
+            f"by is {wrong[0]!r}; it must be the name of a unit, such as 'sentence', or a UnitKind."
+        )
+    return tuple(name for one in listed for name in str(one).split(",") if name)
+
+
 def _case(context: str | Mapping[str, str], query: str, response: str | None) -> Case:
+    for name, value in (("query", query), ("response", "" if response is None else response)):
+        if not isinstance(value, str):
+            raise UsageError(f"{name} is {type(value).__name__}; it must be a text.")
     if isinstance(context, str):
         return Case(context, query, response)
+    if not isinstance(context, Mapping):
+        raise UsageError(
+            f"context is {type(context).__name__}; it must be a text, or documents by name such as "
+            '{"note": "..."}. Read a file first.'
+        )
     return case_of_documents(tuple(context.items()), query, response)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Literal, TypedDict
+from typing import Literal, Protocol, TypedDict
 
 from leakbound.attacks import Attack, AuditQuery, Canary, Insertion, Score
 from leakbound.auditing import Claim
 from leakbound.estimators import Estimator
 from leakbound.models import Model
 from leakbound.privacy import Guarantee
+from leakbound.systems import AsyncSystem
 from leakbound.tasks import Example, Mechanism, Task
 
 __all__ = [
@@ -39,8 +40,26 @@ EstimatorName = Literal[
     "clopper_pearson", "e_process", "unconditional", "vote_band",
 ]  # fmt: skip
 Rows = Iterable[Example | tuple[str, str]]
+
+
+class HasAnswer(Protocol):
+    """An object with a method `answer(context, query)`, asynchronous or not."""
+
+    @property
+    def answer(self) -> Callable[..., object]:
+        """The method."""
+
+
+class HasOpen(Protocol):
+    """An object with a method `open(context)`, as `leakbound.systems.System` describes."""
+
+    @property
+    def open(self) -> Callable[..., object]:
+        """The method."""
+
+
 # A function (context, query) -> answer, an object with such a method, a class of one, an address.
-UserSystem = Callable[..., object] | object | str
+UserSystem = Callable[..., object] | HasAnswer | HasOpen | AsyncSystem | str
 
 
 class SharedOptions(TypedDict, total=False):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from leakbound.models import Endpoint, Model, open_model
+from leakbound.api.kinds import opened_model
+from leakbound.models import Endpoint, Model
 from leakbound.models.probe.probe import probe_endpoint, probe_model
 from leakbound.models.probe.record import ProbeRecord
 
@@ -26,5 +27,5 @@ def probe(model: Model | str, *, base_url: str | None = None) -> ProbeRecord:
     if isinstance(model, str) and model.startswith("openai/"):
         endpoint = Endpoint((base_url,)) if base_url else Endpoint()
         return probe_endpoint(model.removeprefix("openai/"), endpoint)
-    opened = open_model(model) if isinstance(model, str) else model
+    opened = opened_model(model)
     return probe_model(opened, opened.name)

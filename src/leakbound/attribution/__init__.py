@@ -18,6 +18,7 @@ from leakbound.attribution.record import (
 from leakbound.attribution.settings import InfluenceSettings
 from leakbound.attribution.shares import limit_shares
 from leakbound.attribution.spans import LocatedContext, PromptParts, blocks, locate
+from leakbound.attribution.units import UnitKind
 
 __all__ = [
     "Attribution",
@@ -34,6 +35,7 @@ __all__ = [
     "ShareLimit",
     "InfluenceSettings",
     "TokenDistribution",
+    "UnitKind",
     "attribute",
     "blocks",
     "case_of_documents",

@@ -62,6 +62,11 @@ def open_model(
         UsageError: For an address of another form.
         TargetError: If the model cannot be loaded.
     """
+    if not isinstance(address, str):
+        raise UsageError(
+            f"the model address is {type(address).__name__}; it must be a text such as 'pocket'. "
+            "A model that is open needs no address; hand it over as it is."
+        )
     kind, _, rest = address.partition("/")
     if kind == "openai" and rest:
         return open_endpoint(rest, endpoint or Endpoint())
