@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import subprocess
 import sys
@@ -26,7 +27,7 @@ def test_each_misuse_is_an_error_and_no_use_is_one() -> None:
     misuses = HERE / "types" / "misuses.py"
     lines = misuses.read_text(encoding="utf-8").splitlines()
     first = next(at for at, line in enumerate(lines, 1) if line.startswith("leakbound."))
-    assert len(lines) - first + 1 == 14
+    assert len(lines) - first + 1 == 20
     found = errors(misuses, HERE / "types" / "uses.py", *EXAMPLES)
     assert found == [(misuses.name, line) for line in range(first, len(lines) + 1)]
 
@@ -45,3 +46,11 @@ def test_every_public_name_loads_and_stands_in_dir() -> None:
     assert dir(leakbound) == sorted(leakbound.__all__)
     for name in leakbound.__all__:
         assert getattr(leakbound, name) is not None
+
+
+@pytest.mark.parametrize("name", ["canaries", "queries", "scores"])
+def test_a_public_module_can_be_imported_from(name: str) -> None:
+    module = importlib.import_module(f"leakbound.{name}")
+    home = importlib.import_module(f"leakbound.attacks.{name}")
+    assert dir(module) == sorted(home.__all__)
+    assert all(getattr(module, one) is getattr(home, one) for one in home.__all__)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from leakbound._version import __version__
 
 if TYPE_CHECKING:
-    from leakbound import estimators, mechanisms, systems
+    from leakbound import canaries, estimators, mechanisms, queries, scores, systems
     from leakbound.api import (
         AuditResult,
         answer,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         sweep,
         tune,
     )
-    from leakbound.attacks import Attack, canaries, queries, scores
+    from leakbound.attacks import Attack
     from leakbound.auditing import AuditSpec, Claim
     from leakbound.errors import LeakboundError
     from leakbound.mechanisms import FewShot, PromptDefense, ReportNoisyMax, ZeroShot
@@ -65,14 +65,7 @@ _HOMES = {
     "LeakboundError": "leakbound.errors",
     "PrivateICL": "leakbound.serving",
 }
-_MODULES = {
-    "canaries": "leakbound.attacks.canaries",
-    "estimators": "leakbound.estimators",
-    "mechanisms": "leakbound.mechanisms",
-    "queries": "leakbound.attacks.queries",
-    "scores": "leakbound.attacks.scores",
-    "systems": "leakbound.systems",
-}
+_MODULES = ("canaries", "estimators", "mechanisms", "queries", "scores", "systems")
 __all__ = [
     "ApproxDP", "Attack", "AuditResult", "AuditSpec", "Claim", "Example", "FewShot", "Gaussian",
     "Guarantee",
@@ -87,7 +80,7 @@ if not TYPE_CHECKING:  # a type checker that saw this would believe that every n
 
     def __getattr__(name: str) -> Any:
         if name in _MODULES:
-            return importlib.import_module(_MODULES[name])
+            return importlib.import_module(f"leakbound.{name}")
         if name not in _HOMES:
             raise AttributeError(f"module 'leakbound' has no attribute {name!r}")
         return getattr(importlib.import_module(_HOMES[name]), name)

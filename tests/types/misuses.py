@@ -1,8 +1,8 @@
-"""Fourteen misuses of the public face; a type checker reports one error for each."""
+"""Twenty misuses of the public face; a type checker reports one error for each."""
 
 import leakbound
 from leakbound import Task
-from leakbound.attacks.canaries import Hex
+from leakbound.canaries import Hex
 from leakbound.mechanisms import ReportNoisyMax
 
 leakbound.audit(pair=10)
@@ -18,4 +18,10 @@ leakbound.audti()
 Hex(digits="8")
 ReportNoisyMax(sigma=1.0, partition=4)
 leakbound.gate("runs/one", max_epsilon="2")
+leakbound.sweep({"epsilon": [1, 2]}, pair=10)
+leakbound.tune(canary="hxe")
+leakbound.answer("a query", [("a message", "a label")], mechanism="report_noisy_mx")
+leakbound.audit(system=3)
+leakbound.influence("a note", by="sentences")
+leakbound.canaries.Hxe(4)
 print(leakbound.audit([("a message", "a label")]).verdikt)

@@ -2,10 +2,11 @@
 
 import leakbound
 from leakbound import Attack, AuditResult, Claim, Example, Task
-from leakbound.attacks.canaries import Hex
-from leakbound.attacks.queries import Membership
-from leakbound.attacks.scores import PredictedMember
+from leakbound.attribution import UnitKind
+from leakbound.canaries import Hex
 from leakbound.mechanisms import ReportNoisyMax
+from leakbound.queries import Membership
+from leakbound.scores import PredictedMember
 
 ROWS = [("a message", "work"), ("another", "home")]
 
@@ -24,5 +25,9 @@ leakbound.audit(mechanism="report_noisy_max", attack=Attack(Hex(16), Membership(
 leakbound.plan(ROWS, mechanism="report_noisy_max", pairs=100, settings={"canary.digits": 8})
 leakbound.compare([result, "runs/other"])
 leakbound.sweep({"epsilon": [1, 2]}, {"mechanism": "report_noisy_max"})
+leakbound.sweep({"canary": [Hex(8), "natural"]}, rows=ROWS, system=system, pairs=10)
+leakbound.tune(rows=ROWS, canary=Hex(8), max_calls=100)
+leakbound.influence("a note", by=("sentence", UnitKind("chunk", 200)))
+leakbound.answer("a query", ROWS, mechanism="report_noisy_max", labels=["work", "home"])
 leakbound.canaries.Hex(4)
 leakbound.estimators.ESTIMATORS["e_process"]
