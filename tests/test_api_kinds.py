@@ -14,7 +14,8 @@ from leakbound.models import Scripted
 
 face: Any = leakbound  # each call is one that a type checker refuses
 ROWS = [(f"message {i}", "ab"[i % 2]) for i in range(30)]
-LABELS = {"labels": ["a", "b"]}
+MODEL = Scripted()
+LABELS: dict[str, Any] = {"labels": ["a", "b"]}
 CALLS: dict[str, tuple[Callable[[Path], object], str]] = {
     "influence model": (
         lambda out: face.influence("a b", "q", model=3), "model is int; it must be an address",
@@ -59,7 +60,6 @@ CALLS: dict[str, tuple[Callable[[Path], object], str]] = {
     "sweep out": (lambda out: face.sweep({"epsilon": [1]}, out=3), "out is int; it must be the fo"),
     "tune out": (lambda out: face.tune(out=3), "out is int; it must be the folder of the runs"),
 }  # fmt: skip
-MODEL = Scripted()
 
 
 @pytest.mark.parametrize("what", CALLS)

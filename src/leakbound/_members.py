@@ -9,11 +9,11 @@ from leakbound.errors import UsageError
 
 __all__ = ["members_of", "require_arguments", "require_members"]
 
-Kind = type[object]
+ProtocolClass = type[object]
 ROOTS: tuple[object, ...] = (object, Protocol, Generic)
 
 
-def members_of(protocol: Kind) -> tuple[str, ...]:
+def members_of(protocol: ProtocolClass) -> tuple[str, ...]:
     """Names of the members that a protocol declares or defines; none of them is optional.
 
     Args:
@@ -28,7 +28,7 @@ def members_of(protocol: Kind) -> tuple[str, ...]:
     return tuple(name for name in found if not name.startswith("_"))
 
 
-def require_members(what: str, thing: object, protocol: Kind, base: str) -> None:
+def require_members(what: str, thing: object, protocol: ProtocolClass, base: str) -> None:
     """Refuse an object that lacks a member of a protocol, or has a method of other arguments.
 
     Args:
@@ -53,7 +53,7 @@ def require_members(what: str, thing: object, protocol: Kind, base: str) -> None
     require_arguments(thing, protocol)
 
 
-def require_arguments(thing: object, protocol: Kind) -> None:
+def require_arguments(thing: object, protocol: ProtocolClass) -> None:
     """Refuse an object whose methods take other arguments than those of a protocol.
 
     Args:

@@ -42,6 +42,7 @@ from leakbound.tasks import Mechanism, Task, as_context, require_mechanism
 
 __all__ = [
     "audit", "describe_call", "plan", "prepare_call", "require_known", "require_relation",
+    "system_name",
 ]  # fmt: skip
 
 
@@ -383,10 +384,22 @@ def _require_usable(key: str, thing: object) -> None:
 def _user_system(
     system: object, guarantee: Guarantee | None, scored: bool, source: str
 ) -> SystemMechanism:
-    name = getattr(system, "__name__", "system")
+    name = system_name(system)
     return SystemMechanism(
         as_system(system, name), name, guarantee or NonPrivate(), scored, source or _code_of(system)
     )
+
+
+def system_name(system: object) -> str:
+    """What a system of a user is called.
+
+    Args:
+        system: A function, an object or a class.
+
+    Returns:
+        Its `__name__`, or "system".
+    """
+    return str(getattr(system, "__name__", "system"))
 
 
 def _code_of(system: object) -> str:

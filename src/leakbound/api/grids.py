@@ -8,16 +8,17 @@ from dataclasses import replace
 from functools import partial
 
 from leakbound._catalogue import Component
-from leakbound.api.audits import describe_call, require_known, require_relation
+from leakbound.api.audits import describe_call, require_known, require_relation, system_name
 from leakbound.api.parameters import Rows
 from leakbound.attacks import Attack
 from leakbound.auditing import AuditSpec, Claim
 from leakbound.auditing.build import Handed
 from leakbound.auditing.spec import COMPONENTS, flat_keys
 from leakbound.errors import UsageError
+from leakbound.models import Model
 from leakbound.sweeping import Described, SweepObjects
 from leakbound.systems import SystemMechanism
-from leakbound.tasks import as_context
+from leakbound.tasks import Task, as_context
 
 __all__ = ["describe_grid", "name_objects", "shared_keys"]
 
@@ -28,12 +29,12 @@ CLEARED: dict[str, dict[str, object]] = {  # keys of the base that an object of 
     "attack": {"score": None},
     "system": {"address": None},
 }
-Values = dict[str, object]
+_Keys = dict[str, object]
 
 
 def shared_keys(
     what: str, rows: Rows | None, parameters: Mapping[str, object], settings: object
-) -> tuple[Values, Handed]:
+) -> tuple[_Keys, Handed]:
     """Keys and objects of a call that may give any key in `settings`.
 
     Args:
@@ -70,7 +71,7 @@ def name_objects(grid: object) -> object:
     """A grid with a name in the place of each object.
 
     Args:
-        grid: Values by key, as a caller gives them; what is no mapping is returned as it is.
+        grid: _Keys by key, as a caller gives them; what is no mapping is returned as it is.
 
     Returns:
         The same with plain values only.
@@ -89,7 +90,7 @@ def describe_grid(
     """What the objects of a grid stand for.
 
     Args:
-        grid: Values by key, as a caller gives them.
+        grid: _Keys by key, as a caller gives them.
         shared: Objects of all points.
         parameters: Those of `audit` that all points share.
         base: Flat keys that they share.
@@ -133,7 +134,7 @@ def _check_relation(claim: Claim, spec: AuditSpec) -> None:
     require_relation(claim, spec.attack.insertion)
 
 
-def _mergeable(keys: Mapping[str, object]) -> Values:
+def _mergeable(keys: Mapping[str, object]) -> _Keys:
     """Components that a file could hold become mappings, so that a grid may change an option."""
     return {
         key: value.to_config() if isinstance(value, Component) and value.python is None else value
@@ -158,8 +159,10 @@ def _name(key: str, thing: object) -> str:
         return "+".join([*named, *([] if thing.insertion == "replace" else [thing.insertion])])
     if isinstance(thing, Claim):
         return f"({thing.epsilon:g}, {thing.delta:g})"
+    if isinstance(thing, Model | Task):
+        return thing.name
     if key not in COMPONENTS:
-        return str(getattr(thing, "__name__", getattr(thing, "name", type(thing).__name__)))
+        return system_name(thing)
     found = Component.of(thing, COMPONENTS[key])
     kind = found.kind if found.python is None else type(thing).__name__
     options = ", ".join(f"{name}={value!r}" for name, value in _options(thing))

@@ -21,7 +21,7 @@ from leakbound.models import Model
 __all__ = ["influence"]
 
 Method = Literal["leave-one-out", "shapley", "lasso"]
-Unit = Literal["sentence", "line", "paragraph", "document"] | UnitKind
+UnitName = Literal["sentence", "line", "paragraph", "document"] | UnitKind
 
 
 NGRAMS = (1, 8)
@@ -33,7 +33,7 @@ def influence(
     *,
     model: Model | str = "pocket",
     response: str | None = None,
-    by: Unit | tuple[Unit, ...] = (),
+    by: UnitName | tuple[UnitName, ...] = (),
     ngrams: tuple[int, ...] | None = None,
     stride: int | None = None,
     method: Method | None = None,
