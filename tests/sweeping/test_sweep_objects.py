@@ -66,6 +66,14 @@ def test_each_object_runs_at_its_point(rows: Context, tmp_path: Path) -> None:
     assert [point.verdict for point in record.points] == ["violation", "inconclusive"]
 
 
+def test_a_guarantee_is_that_of_the_systems_of_a_grid(rows: Context, tmp_path: Path) -> None:
+    declared = leakbound.PureDP(2.0)
+    record = swept(rows, {"system": [refuses, leaks]}, tmp_path, guarantee=declared)
+    assert len(record.points) == 2
+    with pytest.raises(UsageError, match="guarantee is what a system declares"):
+        swept(rows, {"canary": [Hex(8)]}, tmp_path, guarantee=declared, system=None)
+
+
 def point(grid: Any, parameters: dict[str, Any], changes: dict[str, Any]) -> Any:
     base, shared = shared_keys("sweep", None, parameters, {})
     return describe_grid(grid, shared, parameters, base).point(base, changes, seed=3)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Unpack
 
 from leakbound.api.audits import require_relation
-from leakbound.api.grids import describe_grid, name_objects, shared_keys
+from leakbound.api.grids import describe_grid, name_objects, of_all_points, shared_keys
 from leakbound.api.kinds import require_path
 from leakbound.api.parameters import Rows, SweepParameters, TuneParameters
 from leakbound.auditing import AuditResult, load_result, make_spec
@@ -73,7 +73,7 @@ def sweep(
     """
     folder = require_path("out", out, "the folder of the runs, such as 'sweep'")
     opens, claim = CachingOpener(open_models), parameters.get("claim")
-    base, shared = shared_keys("sweep", rows, parameters, settings)
+    base, shared = shared_keys("sweep", rows, of_all_points(grid, parameters), settings)
     objects = describe_grid(grid, shared, parameters, base)
     planned = plan_sweep(
         base, merge_grids(name_objects(grid)), opens, repeats, queries, skip_invalid,

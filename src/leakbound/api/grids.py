@@ -20,7 +20,7 @@ from leakbound.sweeping import Described, SweepObjects
 from leakbound.systems import SystemMechanism
 from leakbound.tasks import Task, as_context
 
-__all__ = ["describe_grid", "name_objects", "shared_keys"]
+__all__ = ["describe_grid", "name_objects", "of_all_points", "shared_keys"]
 
 # keys whose values may be objects; an attack and a claim are several keys at once
 OBJECTS = frozenset({*COMPONENTS, "system", "model", "task", "attack", "claim"})
@@ -65,6 +65,21 @@ def shared_keys(
     if rows is not None:
         handed = handed.including("rows", as_context(rows))
     return flat_keys({**plain, **_mergeable(keys)}), handed
+
+
+def of_all_points(grid: object, parameters: Mapping[str, object]) -> Mapping[str, object]:
+    """The parameters that speak of all points alike.
+
+    Args:
+        grid: Values by key, as a caller gives them.
+        parameters: Those of `audit`.
+
+    Returns:
+        The same; without `guarantee` where the grid lists the systems that declare it.
+    """
+    if isinstance(grid, Mapping) and "system" in grid:
+        return {key: value for key, value in parameters.items() if key != "guarantee"}
+    return parameters
 
 
 def name_objects(grid: object) -> object:
