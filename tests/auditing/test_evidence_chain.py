@@ -7,7 +7,9 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
+from hashlib import sha256
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -16,6 +18,7 @@ from zlib import crc32
 import pytest
 from conftest import said
 
+import leakbound
 from leakbound.auditing import AuditResult, load_result, make_spec, prepare, run_audit
 from leakbound.auditing.chain import row_digest
 from leakbound.auditing.collect import run_serial
@@ -398,3 +401,129 @@ def test_points_of_a_plan_are_tests_of_their_own(
         alone, _ = run_audit(prepared, tmp_path / f"alone{pairs}")
         assert point.results() == alone.results()
         assert point.counts["looks"] == looks
+
+
+@pytest.mark.parametrize(
+    "other", [{"controls": 5}, {"batch_pairs": 5}, {"store_text": "none"}, {"state_check": 0.1}]
+)
+def test_how_pairs_are_collected_hides_no_look(
+    other: dict[str, Any], rows: Context, leaky: Scripted, tmp_path: Path
+) -> None:
+    """Control pairs and the like change no pair; with one of them, more pairs were accepted."""
+    values: dict[str, Any] = {"estimator": "clopper_pearson"}
+    if "state_check" in other:  # asks a system only
+        values["address"] = f"python:{silent_system(tmp_path)}:answer"
+    run_audit(prepare(make_spec({**SPEC, **values}), model_of(values, leaky), rows=rows), tmp_path)
+    more = make_spec({**SPEC, **values, "pairs": 20, **other})
+    with pytest.raises(UsageError, match=r"it is 20 here.*from 12 of these"):
+        run_audit(prepare(more, model_of(values, leaky), rows=rows), tmp_path)
+    same = make_spec({**SPEC, **values, **other})
+    found, _ = run_audit(prepare(same, model_of(values, leaky), rows=rows), tmp_path)
+    assert found.counts["looks"] == 1
+    assert "1 result was computed from the same paired trials before" in found.warnings[0]
+
+
+def silent_system(folder: Path) -> Path:
+    (folder / "system.py").write_text("def answer(context, query):\n    return 'no'\n")
+    return folder / "system.py"
+
+
+def model_of(values: dict[str, Any], model: Scripted) -> Scripted | None:
+    return None if "address" in values else model
+
+
+class Client:
+    """An application whose own state changes with each call."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def answer(self, context: Context, query: str) -> str:
+        self.calls += 1
+        return "no"
+
+
+class Other(Client):
+    def answer(self, context: Context, query: str) -> str:
+        return "yes"
+
+
+def held(word: str) -> Any:
+    said = [word]
+    return lambda context, query: said[-1]
+
+
+@pytest.mark.parametrize("made", [Client, lambda: Client().answer, lambda: held("no")])
+def test_the_state_of_an_object_hides_no_look(
+    made: Callable[[], Any], rows: Context, tmp_path: Path
+) -> None:
+    """Each call was taken for another system, so the pairs could be raised step by step."""
+    known: dict[str, Any] = {"rows": rows, "estimator": "clopper_pearson", "out": tmp_path, **SPEC}
+    system = made()
+    leakbound.audit(system=system, **known)
+    with pytest.raises(UsageError, match=r"it is 20 here.*from 12 of these"):
+        leakbound.audit(system=system, **known | {"pairs": 20})
+    with pytest.raises(UsageError, match=r"it is 20 here.*from 12 of these"):
+        leakbound.audit(system=made(), **known | {"pairs": 20})
+    other = leakbound.audit(system=Other(), **known | {"pairs": 20})
+    assert other.counts["looks"] == 0, "other code answers"
+
+
+def test_a_run_that_was_stored_before_looks_had_a_key_is_resumed(
+    rows: Context, leaky: Scripted, tmp_path: Path, done: tuple[AuditResult, Path]
+) -> None:
+    folder = shutil.copytree(done[1], tmp_path / done[1].name)
+    path = folder / "manifest.json"
+    kept = json.loads(path.read_text())
+    del kept["looks"]
+    path.write_text(json.dumps(kept))
+    change(folder, "DROP TABLE records")
+    digest = sha256(json.dumps([[folder.name, 12]]).encode()).hexdigest()
+    change(folder, f"UPDATE looks_digest SET digest = '{digest}'")
+    counted = Counted(leaky)
+    assert load_result(folder).to_json() == done[0].to_json()
+    assert finished(rows, counted, tmp_path)[0].to_json() == done[0].to_json()
+    assert counted.calls == 0
+    path.write_text(json.dumps(kept | {"looks": "x"}))
+    with pytest.raises(StoreError, match="its looks is not that of the audit"):
+        finished(rows, leaky, tmp_path)
+
+
+RECORD_EDITS: dict[str, Callable[[dict[str, Any]], object]] = {
+    "the verdict": lambda found: found.update(verdict="no_violation"),
+    "the sentences": lambda found: found.update(sentences=["fine."]),
+    "a bound": lambda found: [one.update(epsilon=0.0, mu=0.0) for one in found["estimates"]],
+    "the claim": lambda found: found["claim"].update(epsilon=9.0),
+    "spaces alone": lambda found: None,
+}
+
+
+@pytest.mark.parametrize("edit", RECORD_EDITS)
+def test_an_edited_record_beside_its_trials_is_refused(
+    edit: str, rows: Context, leaky: Scripted, tmp_path: Path, done: tuple[AuditResult, Path],
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """The verdict, the sentences and the bounds of a violation could be set so that it passed."""
+    folder = shutil.copytree(done[1], tmp_path / done[1].name)
+    path = folder / "record.json"
+    found = json.loads(path.read_text())
+    RECORD_EDITS[edit](found)
+    path.write_text(json.dumps(found))
+    with pytest.raises(StoreError, match=r"record\.json' is not what the audit wrote: it was edit"):
+        load_result(folder)
+    code, said = ends(f"gate {folder} --max-epsilon 9", capsys)
+    assert (code, "it was edited" in said) == (2, True)
+    counted = Counted(leaky)
+    again, _ = finished(rows, counted, tmp_path)  # the record is computed again from the trials
+    assert counted.calls == 0
+    assert load_result(folder).to_json() == again.to_json() == done[0].to_json()
+
+
+def test_the_digest_of_a_record_cannot_be_deleted(
+    tmp_path: Path, done: tuple[AuditResult, Path]
+) -> None:
+    folder = shutil.copytree(done[1], tmp_path / done[1].name)
+    for edit in "DELETE FROM records", "DROP TABLE records":
+        change(folder, edit)
+        with pytest.raises(StoreError, match=r"the list of the results .* was edited"):
+            load_result(folder)

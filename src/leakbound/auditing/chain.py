@@ -5,7 +5,8 @@ link: a hash of the link before it and of the batch. The last number and link ar
 that a missing last batch shows too. Looks, the results that were computed from a run, come from
 several runs in any order: they have one digest together. The digests are plain hashes: they show an
 edit that does not rebuild the chain. Against an edit that rebuilds it, a result holds the head that
-it was computed from.
+it was computed from. Each record.json that an audit wrote has its digest here, under that of the
+looks.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import TypeAlias
 
 __all__ = [
     "SCHEMA", "Entry", "Packed", "append", "fault", "head_of", "looks_fault", "note_looks",
-    "row_digest", "rows_digest",
+    "note_record", "records_of", "row_digest", "rows_digest", "text_digest",
 ]  # fmt: skip
 
 Packed: TypeAlias = tuple[int, str, str, str | None]  # pair, canary-in, canary-out, asked again
@@ -37,6 +38,7 @@ CREATE TABLE IF NOT EXISTS head (
   id INTEGER PRIMARY KEY CHECK (id = 1), number INTEGER NOT NULL, link TEXT NOT NULL) STRICT;
 INSERT OR IGNORE INTO head VALUES (1, 0, '{START}');
 CREATE TABLE IF NOT EXISTS looks (run TEXT PRIMARY KEY, pairs INTEGER NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS records (digest TEXT PRIMARY KEY) STRICT;
 CREATE TABLE IF NOT EXISTS looks_digest (
   id INTEGER PRIMARY KEY CHECK (id = 1), digest TEXT NOT NULL) STRICT;
 INSERT OR IGNORE INTO looks_digest SELECT 1, '{NO_LOOKS}'
@@ -92,6 +94,45 @@ def note_looks(db: sqlite3.Connection, looks: Mapping[str, int]) -> None:
     db.execute("UPDATE looks_digest SET digest = ?", (_looks_digest(db),))
 
 
+def text_digest(text: bytes) -> str:
+    """The digest of a file.
+
+    Args:
+        text: Its bytes.
+
+    Returns:
+        64 hexadecimal digits.
+    """
+    return hashlib.sha256(text).hexdigest()
+
+
+def note_record(db: sqlite3.Connection, digest: str) -> None:
+    """Add a record that an audit is about to write.
+
+    Args:
+        db: A transaction that may write already, with looks that fit their digest.
+        digest: Of the bytes of its record.json.
+    """
+    db.execute("INSERT OR IGNORE INTO records VALUES (?)", (digest,))
+    db.execute("UPDATE looks_digest SET digest = ?", (_looks_digest(db),))
+
+
+def records_of(db: sqlite3.Connection, schema: str = "main") -> list[str]:
+    """The records that audits wrote from the trials.
+
+    Args:
+        db: An open database.
+        schema: Name of the attached database.
+
+    Returns:
+        Digests of their bytes; none for trials that were stored before digests were.
+    """
+    tables = f"SELECT 1 FROM {schema}.sqlite_master WHERE type = 'table' AND name = 'records'"
+    if not db.execute(tables).fetchone():
+        return []
+    return [row[0] for row in db.execute(f"SELECT digest FROM {schema}.records ORDER BY digest")]
+
+
 def head_of(db: sqlite3.Connection, stop: int, schema: str = "main") -> str:
     """The head of the chain of some batches in the order of their pairs, whenever they came.
 
@@ -141,7 +182,9 @@ def looks_fault(db: sqlite3.Connection, schema: str = "main") -> str | None:
 
 def _looks_digest(db: sqlite3.Connection, schema: str = "main") -> str:
     looks = db.execute(f"SELECT run, pairs FROM {schema}.looks ORDER BY run").fetchall()
-    return hashlib.sha256(json.dumps(looks).encode()).hexdigest()
+    records = records_of(db, schema)
+    kept = {"looks": looks, "records": records} if records else looks
+    return text_digest(json.dumps(kept).encode())
 
 
 def _link(before: str, entry: Entry) -> str:

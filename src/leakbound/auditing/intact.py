@@ -25,16 +25,17 @@ class EditedEvidence(StoreError):
     """What is stored is not what was stored."""
 
 
-def require_intact(folder: Path, pairs: int, head: str) -> None:
+def require_intact(folder: Path, pairs: int, head: str, record: bytes) -> None:
     """Refuse a result whose evidence is not what it was computed from.
 
     Args:
         folder: The run folder; a result without stored trials beside it is not refused.
         pairs: Pairs of the result.
         head: Head of the chain that the result was computed from.
+        record: Its record.json, as it lies beside the trials.
 
     Raises:
-        StoreError: If a hash does not fit; it names the pair or the batch.
+        StoreError: If a hash does not fit; it names the pair, the batch or the record.
     """
     if not (folder / TRIALS).is_file():
         return
@@ -42,6 +43,12 @@ def require_intact(folder: Path, pairs: int, head: str) -> None:
         if not has_tables(db, folder):
             raise _changed(folder, "pair 0 is missing")
         require_chain(db, folder, (pairs, head))
+        written = chain.records_of(db)
+    if written and chain.text_digest(record) not in written:
+        raise EditedEvidence(
+            f"{str(folder / 'record.json')!r} is not what the audit wrote: it was edited. Restore "
+            "it from a copy, or run the audit again, which writes it anew."
+        )
 
 
 def looks_of(folder: Path) -> dict[str, int]:

@@ -27,8 +27,9 @@ def load_result(path: str | Path) -> AuditResult:
         The result.
 
     Raises:
-        StoreError: If there is none, if it cannot be read, or if the trials that are stored beside
-            it are not those that it was computed from. A result without trials beside it loads.
+        StoreError: If there is none, if it cannot be read, if it was edited, or if the trials that
+            are stored beside it are not those that it was computed from. A result without trials
+            beside it loads as it is.
     """
     file = Path(path) / "record.json" if Path(path).is_dir() else Path(path)
     if not file.is_file():
@@ -94,4 +95,5 @@ def _require_beside(folder: Path, found: dict[str, Any], result: AuditResult) ->
         result.know_data(manifest["data"])
     if version == VERSION:
         head = found["provenance"].get("evidence", "")
-        require_intact(folder, found["counts"]["pairs"], head)
+        written = (folder / "record.json").read_bytes()
+        require_intact(folder, found["counts"]["pairs"], head, written)

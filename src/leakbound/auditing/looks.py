@@ -8,6 +8,7 @@ from pathlib import Path
 
 from leakbound.auditing.folder import runs_beside
 from leakbound.auditing.intact import EditedEvidence, looks_of
+from leakbound.auditing.look_key import look_key
 from leakbound.auditing.prepare import Prepared
 from leakbound.errors import StoreError, UsageError
 
@@ -94,7 +95,7 @@ class Looks:
 
 
 def earlier_looks(folder: Path, prepared: Prepared) -> dict[str, int]:
-    """Results that were computed from the answers to the same questions before.
+    """Results that were computed from the same paired trials before.
 
     Those of runs beside this one count too, whether their answers are reused or asked for again:
     a system may give the same answers again. Once the run has a result, no further ones are added,
@@ -111,7 +112,7 @@ def earlier_looks(folder: Path, prepared: Prepared) -> dict[str, int]:
         EditedEvidence: If the looks of one of these runs are not what was stored.
     """
     found = looks_of(folder)
-    others = () if folder.name in found else runs_beside(folder, "questions", prepared.questions)
+    others = () if folder.name in found else runs_beside(folder, "looks", look_key(prepared))
     for other, _ in others:
         try:
             found = looks_of(other) | found

@@ -22,7 +22,7 @@ from leakbound.models import Model, Unopened
 __all__ = ["kept_model", "merge", "needs_tokenizer"]
 
 Manifest = Settings
-DERIVED = frozenset({"spec", "evidence", "questions"})  # differ where some other key does
+DERIVED = frozenset({"spec", "evidence", "looks"})  # differ where some other key does
 
 
 def merge(
@@ -165,9 +165,10 @@ def _manifest(folder: Path) -> Manifest:
 
 
 def _identity(manifest: Manifest) -> str:
-    """Where the data lay may differ from machine to machine."""
+    """Where the data lay may differ from machine to machine; looks follow from the rest."""
     return json.dumps(
-        {key: value for key, value in manifest.items() if key != "beside"}, sort_keys=True
+        {key: value for key, value in manifest.items() if key not in ("beside", "looks")},
+        sort_keys=True,
     )
 
 

@@ -23,6 +23,7 @@ from leakbound.auditing.collect import check
 from leakbound.auditing.design import Pair, Pairs, design, relation_of
 from leakbound.auditing.exact_scores import known_scores, simulated_draws
 from leakbound.auditing.folder import run_folder
+from leakbound.auditing.look_key import look_key
 from leakbound.auditing.post_hoc import collection_settings
 from leakbound.auditing.rows import public_fields, public_task, require_public, rows_and_task
 from leakbound.auditing.spec import AuditSpec
@@ -170,16 +171,12 @@ class Prepared:
     @property
     def identity(self) -> Settings:
         """What makes two runs the same run."""
-        return {
-            "spec": self._settings(PLACES),
-            "evidence": self.evidence,
-            **self._sources,
-        }
+        return {"spec": self._settings(PLACES), "evidence": self.evidence, **self._sources}
 
     @property
     def manifest(self) -> Settings:
         """What the run folder says of itself: its identity, and what a merge needs beside it."""
-        flat, named = self.spec.flat(), {"questions": self.questions, "handed": list(self.handed)}
+        flat, named = self.spec.flat(), {"looks": look_key(self), "handed": list(self.handed)}
         beside = {key: flat[key] for key in sorted(PLACES)}
         return {**self.identity, "beside": beside, **named}
 
@@ -190,7 +187,7 @@ class Prepared:
 
     @property
     def questions(self) -> str:
-        """Names what is asked, so that results from the same paired trials are counted."""
+        """Names what is asked and kept, so that other runs may reuse the answers."""
         query = self.pairs[0].asked.query
         settings = collection_settings(self._settings(PLACES), self.mechanism, self.task, query)
         settings |= {"background_copies": self.pairs.copies.count}

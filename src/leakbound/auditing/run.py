@@ -142,7 +142,7 @@ def write_result(seen: OnePass) -> AuditResult:
     result.know_data(seen.prepared.data)
     whole = seen.seen == len(seen.prepared.pairs)
     seen.store.note_looks({seen.store.folder.name: seen.seen if whole else -seen.seen})
-    seen.store.write("record.json", result.to_json())
+    seen.store.write_record(result.to_json())
     return result
 
 

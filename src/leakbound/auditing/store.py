@@ -59,6 +59,7 @@ LACKING = (
 )
 ROWS = "INSERT INTO evidence SELECT * FROM other.evidence WHERE pair >= ? AND pair < ?"
 BESIDE = frozenset({"beside", "handed"})  # of a manifest: no part of what a run is
+LATER = frozenset({"looks"})  # keys that manifests of this version once lacked
 ALL = 1 << 62  # beyond any pair
 
 
@@ -97,7 +98,8 @@ def _packed_row(row: EvidenceRow) -> Packed:
 
 def _difference(one: Settings, other: Settings) -> str:
     """The first key of a manifest that another disagrees on; empty if there is none."""
-    found = next((key for key in one if key not in BESIDE and one[key] != other.get(key)), "")
+    keys = [key for key in one if key not in BESIDE and (key in other or key not in LATER)]
+    found = next((key for key in keys if one[key] != other.get(key)), "")
     return _difference(one[found], other[found]) if found == "spec" else str(found)
 
 
@@ -335,6 +337,20 @@ class RunStore:
                 "SELECT COALESCE(SUM(calls), 0) FROM batches WHERE first < ?", (stop,)
             ).fetchone()
         return int(found[0])
+
+    def write_record(self, text: str) -> Path:
+        """Write the record of the run; its digest is stored first, so that an edit shows.
+
+        Args:
+            text: The record as JSON.
+
+        Returns:
+            The file.
+        """
+        with self._database() as db:
+            db.execute("BEGIN IMMEDIATE")
+            chain.note_record(db, chain.text_digest(text.encode()))
+        return self.write("record.json", text)
 
     def write(self, name: str, text: str) -> Path:
         """Write a file of the run, whole or not at all.
