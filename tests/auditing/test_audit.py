@@ -254,7 +254,7 @@ def test_an_attack_that_sees_nothing_says_so(rows: Context, tmp_path: Path) -> N
     assert (record.verdict, record.reason) == ("inconclusive", "attack_blind")
     assert record.controls is not None
     assert not record.controls.seen
-    assert "this attack saw nothing" in summary(record)
+    assert "othing shows that this attack sees the canary" in summary(record)
 
 
 def test_half_the_noise_is_found(
