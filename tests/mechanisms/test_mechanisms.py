@@ -157,9 +157,9 @@ def test_callables_from_files(tmp_path: object) -> None:
     assert load_system(f"python:{path}:Service").collect(TASK, [JOB], [0], Scripted()) == [
         Votes((0, 1, 0))
     ]
-    with pytest.raises(TargetError, match="no callable 'nothing'"):
+    with pytest.raises(UsageError, match="no callable 'nothing'"):
         load_system(f"python:{path}:nothing")
-    with pytest.raises(TargetError, match="does not exist"):
+    with pytest.raises(UsageError, match="does not exist"):
         load_system("python:none.py:x")
     with pytest.raises(UsageError, match="form python:file"):
         load_system("mine.py")
