@@ -65,6 +65,7 @@ EDITS = {
     "a deleted look": ("DELETE FROM looks", "the list of the results .* was edited"),
     "no list of looks": ("DELETE FROM looks; DELETE FROM looks_digest",
                          "the list of the results .* was edited"),
+    "a dropped list of looks": ("DROP TABLE looks_digest", "the digest of its looks is missing"),
 }  # fmt: skip
 
 

@@ -174,6 +174,9 @@ def looks_fault(db: sqlite3.Connection, schema: str = "main") -> str | None:
     Returns:
         What is not as it was stored, as a clause; None where all is.
     """
+    named = f"SELECT 1 FROM {schema}.sqlite_master WHERE name = 'looks_digest'"
+    if db.execute(named).fetchone() is None:
+        return "the digest of its looks is missing, as in runs of earlier development versions"
     kept = db.execute(f"SELECT digest FROM {schema}.looks_digest").fetchone()
     if kept == (_looks_digest(db, schema),):
         return None
