@@ -86,7 +86,7 @@ def name_objects(grid: object) -> object:
     """A grid with a name in the place of each object.
 
     Args:
-        grid: _Keys by key, as a caller gives them; what is no mapping is returned as it is.
+        grid: Values by key, as a caller gives them; what is no mapping is returned as it is.
 
     Returns:
         The same with plain values only.
@@ -105,7 +105,7 @@ def describe_grid(
     """What the objects of a grid stand for.
 
     Args:
-        grid: _Keys by key, as a caller gives them.
+        grid: Values by key, as a caller gives them.
         shared: Objects of all points.
         parameters: Those of `audit` that all points share.
         base: Flat keys that they share.

@@ -13,9 +13,8 @@ from leakbound.privacy import calibrate_gaussian
 
 __all__ = ["PublicFacts"]
 
-LEAST_EXAMPLES = (
-    4  # of a partition, as in DP-ICL: with fewer it repeats the label that it was shown
-)
+# of a partition, as in DP-ICL: with fewer it repeats the label that it was shown
+LEAST_EXAMPLES = 4
 NOISE_WIDTHS = 6  # a lead of half of so many sigma is two standard deviations of two noisy counts
 
 

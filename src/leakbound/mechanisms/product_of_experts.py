@@ -157,7 +157,7 @@ class ProductOfExperts(Decoding, CalibratedMechanism):
             the default keep their names.
         """
         found = CalibratedMechanism.to_config(self)
-        return {name: value for name, value in found.items() if value != "none"}
+        return {key: one for key, one in found.items() if (key, one) != ("prior", "none")}
 
     @property
     def rate(self) -> float:
