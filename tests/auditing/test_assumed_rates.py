@@ -70,6 +70,8 @@ def test_the_plan_and_the_result_state_the_power_of_the_assumed_model(
     said = f"({second.stored_on}) were used: no model call now; --fresh asks again."
     assert said in summary(second)
     assert said in page([second])
+    assert said in str(second)
+    assert "Stored outputs" not in str(first)
     assert "stored_on" not in second.to_json()
     assert model.calls == calls  # an assumption changes no question
     assert dict(second.power)[4.0] <= worst.safe < dict(first.power)[4.0] <= best.safe

@@ -212,6 +212,16 @@ class AuditResult(_Frozen):
         """Day of the stored outputs; None where some were asked for now, or a result was loaded."""
         return self._beside.stored_on
 
+    @property
+    def reused(self) -> str:
+        """That nothing was asked now, so that what changed since is not seen; else empty."""
+        if self.stored_on is None:
+            return ""
+        return (
+            f" Stored outputs of an earlier run ({self.stored_on}) were used: no model call now; "
+            "--fresh asks again."
+        )
+
     def same_data(self, other: AuditResult) -> bool | None:
         """Whether two audits are of the same rows.
 
@@ -274,10 +284,10 @@ class AuditResult(_Frozen):
         return tuple(one.sentence for one in self.findings if one.code in BESIDE)
 
     def __str__(self) -> str:
-        """The verdict in a sentence, and the findings without which it would mislead."""
+        """The verdict in a sentence, and what it would mislead without."""
         said = self.sentences[0]
         found = (f" Found: {one}" for one in self.beside if one.rstrip(".") not in said)
-        return f"{self.verdict.replace('_', ' ').upper()}: {said}{''.join(found)}"
+        return f"{self.verdict.replace('_', ' ').upper()}: {said}{''.join(found)}{self.reused}"
 
     def to_json(self) -> str:
         """The result as JSON.

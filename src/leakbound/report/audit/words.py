@@ -111,17 +111,7 @@ def setup_sentence(result: AuditResult) -> str:
         f"{counts['pairs']} paired trials with {result.spec['shots']} examples a context and a "
         f"{attack['canary']} canary{_copies(counts)}; query {attack['query']}, "
         f"score {attack['score']} ({attack['access'].replace('_', ' ')}); "
-        f"{counts['model_calls']} model calls.{_stored(result)}"
-    )
-
-
-def _stored(result: AuditResult) -> str:
-    """That nothing was asked now, so that what changed since is not seen."""
-    if result.stored_on is None:
-        return ""
-    return (
-        f" Stored outputs of an earlier run ({result.stored_on}) were used: no model call now; "
-        "--fresh asks again."
+        f"{counts['model_calls']} model calls.{result.reused}"
     )
 
 
