@@ -219,7 +219,7 @@ class AuditResult(_Frozen):
             return ""
         return (
             f" Stored outputs of an earlier run ({self.stored_on}) were used: no model call now; "
-            "--fresh asks again."
+            "--fresh or another --out asks again."
         )
 
     def same_data(self, other: AuditResult) -> bool | None:
