@@ -67,7 +67,9 @@ def test_the_plan_and_the_result_state_the_power_of_the_assumed_model(
     assert first.stored_on is None
     assert "Stored outputs" not in summary(first)
     second, _ = run_audit(prepared(model, mechanism=mechanism, **WEAK), tmp_path)
-    said = f"({second.stored_on}) were used: no model call now; --fresh or another --out asks again."
+    said = (
+        f"({second.stored_on}) were used: no model call now; --fresh or another --out asks again."
+    )
     assert said in summary(second)
     assert said in page([second])
     assert said in str(second)

@@ -67,7 +67,7 @@ class CollectOptions:
         """Refuse what would not do what it says."""
         if fresh and (self.replay or self.cache is not None):
             raise UsageError(
-                "--fresh or another --out asks again, and --cache and --replay do not ask again; leave one of them "
+                "--fresh asks again, and --cache and --replay do not ask again; leave one of them "
                 "out."
             )
         if self.cluster is not None and (
