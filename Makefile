@@ -4,6 +4,8 @@ PYTHON ?= python3
 VENV ?= .venv
 TORCH_PIP ?=
 BIN := $(VENV)/bin
+# Tests start many interpreters; each would compile every file again where bytecode is not kept.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: install quick check lint types layers laws test test-hosts flaky demo bench bench-influence coverage findings utility \
 	attack-table canary-grid pocket-train pocket-eval vision-train vision-eval vision-table readme-table docs \

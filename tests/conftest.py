@@ -68,9 +68,9 @@ def _source(function: Any) -> str:
 @cache
 def _preamble(path: Path) -> str:
     """What a test file does when it is imported."""
-    text = path.read_text()
-    body = [one for one in ast.parse(text).body if not isinstance(one, ast.FunctionDef)]
-    return "\n".join(ast.get_source_segment(text, one) or "" for one in body)
+    lines = path.read_text().split("\n")
+    body = [one for one in ast.parse(path.read_text()).body if not isinstance(one, ast.FunctionDef)]
+    return "\n".join("\n".join(lines[one.lineno - 1 : one.end_lineno]) for one in body)
 
 
 @pytest.fixture(autouse=True)
