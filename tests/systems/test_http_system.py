@@ -20,7 +20,7 @@ from leakbound.auditing import make_spec, prepare, run_audit
 from leakbound.errors import TargetError, UsageError
 from leakbound.models import Scripted
 from leakbound.models.transport import HttpReply
-from leakbound.systems import SystemMechanism, load_http_system, load_system
+from leakbound.systems import CallOptions, SystemMechanism, load_http_system, load_system
 from leakbound.systems.http import _filled
 from leakbound.tasks import Context, Example, Job, Query, Task, Vector, Votes
 
@@ -108,9 +108,14 @@ ASKING = {"messages": [{"role": "user", "content": "Question: {query}"}]}
 TEXT = "choices.0.message.content"
 
 
-def system(tmp_path: Path, values: dict[str, Any], scored: bool = False) -> Any:
+ONCE = CallOptions(retries=0)
+
+
+def system(
+    tmp_path: Path, values: dict[str, Any], scored: bool = False, calls: CallOptions = ONCE
+) -> Any:
     (tmp_path / "desk.yaml").write_text(yaml.safe_dump(values))
-    return load_system(f"http:{tmp_path / 'desk.yaml'}", scored)
+    return load_system(f"http:{tmp_path / 'desk.yaml'}", scored, calls=calls)
 
 
 def job(text: str = "kite", query: str = "is kite there") -> Job:
@@ -233,7 +238,7 @@ def test_trouble_is_told_by_status_or_type_never_by_body(
         system(tmp_path, values).collect(TASK, [job()], [0], Scripted())
     assert "kite" not in str(told.value)
     assert SECRET not in str(told.value)
-    assert len(desk.seen) == 1  # nothing is tried again, no redirect is followed
+    assert len(desk.seen) == 1  # no redirect is followed
 
 
 def test_a_service_that_is_not_there_or_too_slow(
@@ -374,11 +379,12 @@ def test_cookies_of_a_service_stay_within_their_session(desk: Desk, tmp_path: Pa
 
 
 def test_a_setup_that_fails_is_taken_away_and_asks_nothing(desk: Desk, tmp_path: Path) -> None:
+    """Each of the three: a setup may fail because of its context."""
     values = stored(desk)
     values["setup"]["url"] = f"{desk.url}/status/500"
     with pytest.raises(TargetError, match="status 500"):
         system(tmp_path, values).collect(TASK, [job()] * 3, [0] * 3, Scripted())
-    assert [method for method, _, _, _ in desk.seen] == ["PUT", "DELETE"]
+    assert [method for method, _, _, _ in desk.seen] == ["PUT", "DELETE"] * 3
 
 
 class InMemory:

@@ -1,6 +1,8 @@
 """Systems: applications that answer by themselves, audited from outside."""
 
 from leakbound.systems.callable import AsyncCallableSystem, CallableSystem, answerer, as_system
+from leakbound.systems.calls import Caller, CallMeter, CallOptions
+from leakbound.systems.failures import NoAnswer, SystemFailed
 from leakbound.systems.http import HttpSystem, HttpSystemConfig, load_http_system
 from leakbound.systems.load import load_system
 from leakbound.systems.mechanism import SystemMechanism
@@ -10,13 +12,18 @@ __all__ = [
     "AsyncCallableSystem",
     "AsyncSession",
     "AsyncSystem",
+    "CallMeter",
+    "CallOptions",
     "CallableSystem",
+    "Caller",
     "HttpSystem",
     "HttpSystemConfig",
+    "NoAnswer",
     "Reply",
     "Session",
     "Store",
     "System",
+    "SystemFailed",
     "SystemMechanism",
     "answerer",
     "as_system",

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias, cast
 
-from leakbound.errors import LeakboundError, TargetError
+from leakbound.errors import TargetError
+from leakbound.models.blocking import run_blocking
+from leakbound.systems.duck import Answerer, answerer, is_async, made_of, says_stateful
 from leakbound.systems.protocol import AsyncSystem, Reply, System
-from leakbound.systems.replies import as_reply
+from leakbound.systems.replies import as_reply, joined, joined_async
 from leakbound.tasks import Context
 
 __all__ = ["Answerer", "AsyncCallableSystem", "CallableSystem", "answerer", "as_system"]
 
-# (context, query) -> a text, a mapping or object that `as_reply` takes, or an awaitable of one
-Answerer: TypeAlias = Callable[[Context, str], object]
 # async calls at once: each may hold a connection, and a process may open about a thousand files
 TOGETHER = 64
 
@@ -35,6 +34,11 @@ class CallableSystem:
 
     function: Answerer = field(repr=False)
     name: str = "system"
+
+    @property
+    def stateful(self) -> bool:
+        """Whether the function or its object says so: then calls are made one by one."""
+        return says_stateful(self.function)
 
     def __post_init__(self) -> None:
         _require_two_arguments(self.function, self.name)
@@ -77,6 +81,9 @@ class CallableSession:
         """
         began = time.perf_counter()
         answer = self.system.function(self.context, query)
+        if inspect.isawaitable(answer):  # of a function that is not declared as asynchronous
+            answer = run_blocking(_awaited(answer))
+        answer = joined(answer)
         return as_reply(answer, self.system.name, time.perf_counter() - began)
 
     def close(self) -> None:
@@ -143,21 +150,27 @@ class AsyncCallableSession:
         answer = self.system.function(self.context, query)
         if inspect.isawaitable(answer):
             answer = await answer
+        answer = await joined_async(answer)
         return as_reply(answer, self.system.name, time.perf_counter() - began)
 
     async def close(self) -> None:
         """Nothing to do."""
 
 
-def as_system(thing: object, name: str) -> System:
+async def _awaited(answer: Awaitable[object]) -> object:
+    return await joined_async(await answer)
+
+
+def as_system(thing: object, name: str, options: Mapping[str, object] | None = None) -> System:
     """The system that an object of a user stands for.
 
     Args:
         thing: A `System`; a callable `(context, query) -> answer`; an object with such a method
-            `answer`; or a class of one of these, which is made without arguments. Callables may be
-            asynchronous: their calls run together, 64 at most, or one by one where the object has
-            `stateful = True`.
+            `answer`, `invoke`, `query`, `predict` or `run`, or with an `invoke` that takes one
+            mapping; or a class or factory of one of these. Callables may be asynchronous: their
+            calls run together, 64 at most, or one by one where the object has `stateful = True`.
         name: For messages.
+        options: Arguments of the class or factory, by name.
 
     Returns:
         The system.
@@ -165,63 +178,16 @@ def as_system(thing: object, name: str) -> System:
     Raises:
         TargetError: If the object is none of these.
     """
-    made = _instance(thing, name)
+    made = made_of(thing, name, options or {})
     if isinstance(made, AsyncSystem):
         return made
     if not callable(made) and not hasattr(made, "answer") and isinstance(made, System):
         return made
     function = answerer(made, name)
-    if not _is_async(function):
+    if not is_async(function):
         return CallableSystem(function, name)
-    stateful = any(map(_says_stateful, (made, function, getattr(function, "__self__", None))))
+    stateful = says_stateful(made) or says_stateful(function)
     return AsyncCallableSystem(function, name, 1 if stateful else TOGETHER)
-
-
-def answerer(thing: object, name: str) -> Answerer:
-    """What to call.
-
-    Args:
-        thing: A callable, an object with a method `answer`, or a class of one of these, which is
-            made without arguments.
-        name: For messages.
-
-    Returns:
-        The callable or the method.
-
-    Raises:
-        TargetError: If there is nothing to call.
-    """
-    made = _instance(thing, name)
-    found: object = made if callable(made) else getattr(made, "answer", None)
-    if not callable(found):
-        raise TargetError(
-            f"the system {name!r} cannot be called; it must be callable, or have a method "
-            "answer(context, query) or open(context)."
-        )
-    return cast(Answerer, found)
-
-
-def _instance(thing: object, name: str) -> object:
-    if not inspect.isclass(thing):
-        return thing
-    try:
-        return thing()
-    except LeakboundError:
-        raise
-    except (Exception, SystemExit) as error:
-        raised = type(error).__name__
-        raise TargetError(
-            f"the system {name!r} could not be made: its class raised {raised} without arguments."
-        ) from None
-
-
-def _says_stateful(thing: object) -> bool:
-    return bool(getattr(thing, "stateful", False))
-
-
-def _is_async(function: Answerer) -> bool:
-    call = type(function).__call__
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
 
 
 def _require_two_arguments(function: Answerer, name: str) -> None:

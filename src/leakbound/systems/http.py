@@ -11,39 +11,56 @@ import json
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
-from functools import reduce
+from datetime import UTC, datetime
+from functools import partial, reduce
 from pathlib import Path
 
 from pydantic import JsonValue
 
 from leakbound.errors import TargetError
 from leakbound.models.content import join, text_only
+from leakbound.models.openai.window import retry_after
 from leakbound.models.transport import HttpReply, Transport, TransportError, default_transport
 from leakbound.systems.callable import TOGETHER
+from leakbound.systems.calls import Caller, CallOptions
+from leakbound.systems.failures import RETRIED, NoAnswer
 from leakbound.systems.http_config import SLOT, HttpCall, HttpSystemConfig, read_http_config
 from leakbound.systems.protocol import AsyncSystem, Reply
-from leakbound.systems.replies import as_reply
+from leakbound.systems.replies import as_reply, text_in
 from leakbound.tasks import Context, Task
 
 __all__ = ["HttpCall", "HttpSession", "HttpSystem", "HttpSystemConfig", "load_http_system"]
 
 JSON_TYPE = {"content-type": "application/json"}
+# What no query and no context changes; every other status may be the work of one of them.
+ENDS = {
+    401: "Put the right key into the environment variable that the file names in `headers`.",
+    407: "A proxy wants a name and a password; ask the service directly.",
+}
+REDIRECT = "No other address than the given one is contacted; give the right `url`."
 
 
 class HttpSystem(AsyncSystem):
     """Answers through a service behind HTTP.
 
-    Only its own host and port is contacted. Nothing is sent twice: each answer is one release.
+    Only its own host and port is contacted. A request is sent again where no output came back: its
+    status is one of `RETRIED`, or there was no whole reply in time.
 
     Args:
         config: What to send, checked.
         transport: What sends it, and keeps cookies if the service needs them; it is closed whenever
             no session is open. None gives each session an `AiohttpTransport` of its own, with
             cookies.
+        calls: Pace, time and retries of its requests.
     """
 
-    def __init__(self, config: HttpSystemConfig, transport: Transport | None = None) -> None:
-        self._config, self._transport = config, transport
+    def __init__(
+        self,
+        config: HttpSystemConfig,
+        transport: Transport | None = None,
+        calls: CallOptions = CallOptions(),  # noqa: B008  # frozen
+    ) -> None:
+        self._config, self._transport, self.caller = config, transport, Caller(calls)
         self._open: Counter[asyncio.AbstractEventLoop] = Counter()  # sessions by loop
 
     def __repr__(self) -> str:
@@ -64,11 +81,12 @@ class HttpSystem(AsyncSystem):
             A session; closing it sends `teardown`.
 
         Raises:
-            TargetError: If the service does not do it. `teardown` is sent then as well.
+            NoAnswer: If the service does not do it. `teardown` is sent then as well.
+            TargetError: If it cannot be reached.
         """
         values = _values(context)
         transport = self._transport or default_transport(1, cookies=True)
-        session = HttpSession(self._config, transport, values, self._close)
+        session = HttpSession(self._config, transport, values, self._close, self.caller)
         self._open[asyncio.get_running_loop()] += 1
         try:
             await session.set_up()
@@ -94,6 +112,7 @@ class HttpSession:
         transport: What sends it.
         values: What slots are filled with (PRIVATE).
         closed: Called with the transport at the end.
+        caller: What makes the requests.
     """
 
     def __init__(
@@ -102,15 +121,17 @@ class HttpSession:
         transport: Transport,
         values: Mapping[str, JsonValue],
         closed: Callable[[Transport], Awaitable[None]],
+        caller: Caller,
     ) -> None:
         self._config, self._transport, self._values = config, transport, values
-        self._closed = closed
+        self._closed, self._caller = closed, caller
 
     async def set_up(self) -> None:
         """Send `setup`, if there is one.
 
         Raises:
-            TargetError: If the service does not do it.
+            NoAnswer: If the service does not do it.
+            TargetError: If it cannot be reached.
         """
         if self._config.setup is not None:
             await self._send(self._config.setup, self._values)
@@ -123,15 +144,16 @@ class HttpSession:
 
         Returns:
             What the file points to. Tokens, finish reason and tool calls are None where a reply
-            has nothing there.
+            has nothing there. Its seconds are those of the request that was answered.
 
         Raises:
-            TargetError: If the service does not answer, or the reply holds no answer.
+            NoAnswer: If no output comes back, or the reply holds no answer.
+            TargetError: If the service cannot be reached, or will not be asked so.
         """
-        config, began = self._config, time.perf_counter()
-        reply = _decode(await self._send(config, {**self._values, "query": query}), config)
-        seconds = time.perf_counter() - began
-        found = {"text": _at(reply, config.answer, config)}
+        config = self._config
+        sent, seconds = await self._send(config, {**self._values, "query": query})
+        reply = _decode(sent, config)
+        found: dict[str, JsonValue] = {"text": _answer_in(reply, config)}
         if config.scores is not None:
             found["scores"] = _at(reply, config.scores, config)
         for name, path in config.paths.items():
@@ -142,30 +164,54 @@ class HttpSession:
         """Send `teardown`, if there is one, and let go of the transport.
 
         Raises:
-            TargetError: If the service does not do it.
+            TargetError: If the service does not do it: the context may be there still.
         """
         try:
             if self._config.teardown is not None:
                 await self._send(self._config.teardown, self._values)
+        except NoAnswer as failure:
+            raise TargetError(f"{failure} It was to take the context away.") from None
         finally:
             await self._closed(self._transport)
 
-    async def _send(self, call: HttpCall, values: Mapping[str, JsonValue]) -> HttpReply:
-        """An error shows status or kind: bodies may hold private text."""
+    async def _send(
+        self, call: HttpCall, values: Mapping[str, JsonValue]
+    ) -> tuple[HttpReply, float]:
+        """The reply of the last try, and its seconds."""
         content = None if call.body is None else json.dumps(_filled(call.body, values)).encode()
+        return await self._caller.call_async(partial(self._send_once, call, content))
+
+    async def _send_once(self, call: HttpCall, content: bytes | None) -> tuple[HttpReply, float]:
+        """An error shows status or kind: bodies may hold private text."""
+        began, timeout = time.perf_counter(), self._caller.options.timeout or self._config.timeout
         try:
             reply = await self._transport.send(
-                call.method, call.url, _all_headers(call), content, self._config.timeout
+                call.method, call.url, _all_headers(call), content, timeout
             )
         except TransportError as error:
-            raise TargetError(
-                f"the system at {call.shown} could not be asked ({error.kind})."
+            raise NoAnswer(
+                f"the system at {call.shown} could not be asked ({error.kind}).",
+                error.kind,
+                passes=error.kind != "a reply too long",
+                counts=error.kind != "no connection",
             ) from None
-        if not 200 <= reply.status < 300:
-            raise TargetError(
-                f"the system at {call.shown} answered with status {reply.status}; it must be 2xx."
-            )
-        return reply
+        _require_ok(reply, call)
+        return reply, time.perf_counter() - began
+
+
+def _require_ok(reply: HttpReply, call: HttpCall) -> None:
+    status = reply.status
+    if 200 <= status < 300:
+        return
+    if status in ENDS or 300 <= status < 400:
+        told = f"the system at {call.shown} answered with status {status}; it must be 2xx."
+        raise TargetError(f"{told} {ENDS.get(status, REDIRECT)}")
+    raise NoAnswer(
+        f"the system at {call.shown} answered with status {status}; it must be 2xx.",
+        f"status {status}",
+        passes=status in RETRIED,
+        wait=retry_after(reply.header("retry-after"), datetime.now(UTC)),
+    )
 
 
 def _values(context: Context) -> dict[str, JsonValue]:
@@ -187,8 +233,21 @@ def _decode(reply: HttpReply, call: HttpCall) -> JsonValue:
     try:
         found: JsonValue = json.loads(reply.body)
     except (ValueError, RecursionError):
-        raise TargetError(f"the system at {call.shown} did not answer with JSON.") from None
+        sentence = f"the system at {call.shown} did not answer with JSON."
+        raise NoAnswer(sentence, "a reply that is not JSON") from None
     return found
+
+
+def _answer_in(reply: JsonValue, config: HttpSystemConfig) -> str:
+    """The text at the answer's path; a refusal or a filter may leave nothing there."""
+    found = text_in(_at(reply, config.answer, config))
+    if isinstance(found, str):
+        return found
+    raise NoAnswer(
+        f"the reply of {config.shown} has {type(found).__name__} at {config.answer!r}; it must be "
+        "a text.",
+        "a reply without an answer",
+    )
 
 
 def _filled(template: JsonValue, values: Mapping[str, JsonValue]) -> JsonValue:
@@ -217,8 +276,9 @@ def _at(reply: JsonValue, path: str, call: HttpCall) -> JsonValue:
         try:
             reply = _step(reply, step)
         except (KeyError, IndexError, ValueError, TypeError):
-            raise TargetError(
-                f"the reply of {call.shown} has nothing at {path!r}; check `answer` and `scores`."
+            raise NoAnswer(
+                f"the reply of {call.shown} has nothing at {path!r}; check `answer` and `scores`.",
+                "a reply without an answer",
             ) from None
     return reply
 
@@ -239,12 +299,17 @@ def _step(reply: JsonValue, step: str) -> JsonValue:
     raise TypeError("neither a list nor an object")
 
 
-def load_http_system(file: Path, transport: Transport | None = None) -> HttpSystem:
+def load_http_system(
+    file: Path,
+    transport: Transport | None = None,
+    calls: CallOptions = CallOptions(),  # noqa: B008  # frozen
+) -> HttpSystem:
     """The system that a YAML file describes, checked.
 
     Args:
         file: Keys and values of an `HttpSystemConfig`.
         transport: What sends its requests; None for `AiohttpTransport`.
+        calls: Pace, time and retries of its requests.
 
     Returns:
         The system. It is not contacted yet.
@@ -252,4 +317,4 @@ def load_http_system(file: Path, transport: Transport | None = None) -> HttpSyst
     Raises:
         UsageError: With what is wrong in the file. It shows no header.
     """
-    return HttpSystem(read_http_config(file), transport)
+    return HttpSystem(read_http_config(file), transport, calls)

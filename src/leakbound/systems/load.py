@@ -1,86 +1,95 @@
-"""Systems by address: `python:file.py:object`, `http:file.yaml`, and those of other packages."""
+"""Systems by address: of a Python file or module, of a YAML file, and those of other packages."""
 
 from __future__ import annotations
 
-import importlib.util
-import sys
+import hashlib
+import json
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
-from types import ModuleType
 
 from leakbound._catalogue import opener_of
-from leakbound.errors import TargetError, UsageError
+from leakbound.errors import UsageError
 from leakbound.systems.callable import as_system
+from leakbound.systems.calls import CallOptions
 from leakbound.systems.http import load_http_system
 from leakbound.systems.mechanism import SystemMechanism
-from leakbound.systems.sources import source_digest
+from leakbound.systems.modules import find_object
+from leakbound.systems.sources import DIGITS, source_digest
 
 __all__ = ["load_system"]
 
 
-def load_system(address: str, scored: bool = False) -> SystemMechanism:
+def load_system(
+    address: str,
+    scored: bool = False,
+    options: Mapping[str, object] | None = None,
+    calls: CallOptions = CallOptions(),  # noqa: B008  # frozen
+) -> SystemMechanism:
     """The system at an address, as a mechanism that can be audited.
 
     Args:
-        address: `python:file.py:object`, `http:file.yaml`, or an address whose scheme an installed
-            package registers as an entry point in `leakbound.systems`.
+        address: `python:file.py:object`, `python:package.module:object`, `http:file.yaml`, or an
+            address whose scheme an installed package registers as an entry point in
+            `leakbound.systems`.
         scored: Whether its scores are read as well as its text.
+        options: Arguments, by name, of a class, a factory or a function, or of what another
+            package opens addresses with.
+        calls: Pace, time and retries of its calls.
 
     Returns:
-        The mechanism. Its `source` is a hash of the file and of the modules of its folder that it
-        imports, or the address of another package's system.
+        The mechanism. Its `source` is a hash of the options, the file and the modules of its
+        folders that it imports, or the address of another package's system.
 
     Raises:
-        UsageError: For an address of another form, of no file or of no object of it, or a YAML file
-            that is wrong.
+        UsageError: For an address of another form, of no file or of no object of it, a YAML file
+            that is wrong, or options that nothing takes.
         TargetError: If the file cannot be imported, or the object is no system.
     """
     scheme, _, rest = address.partition(":")
+    given = dict(options or {})
     if (opener := opener_of("leakbound.systems", scheme)) is not None:
-        opened = as_system(opener(rest), address)
-        return SystemMechanism(opened, address, scored=scored, source=address)
-    path, _, attribute = rest.rpartition(":") if scheme == "python" else (rest, "", "")
-    if scheme not in ("python", "http") or not path or (scheme == "python" and not attribute):
+        opened = as_system(partial(opener, **given)(rest), address)
+        return SystemMechanism(opened, address, scored=scored, source=_source(address, given),
+                               calls=calls)  # fmt: skip
+    place, _, attribute = rest.rpartition(":") if scheme == "python" else (rest, "", "")
+    if scheme not in ("python", "http") or not place or (scheme == "python" and not attribute):
         raise UsageError(
-            f"the system address {address!r} is not of the form python:file.py:object or "
-            "http:file.yaml."
+            f"the system address {address!r} is not of the form python:file.py:object, "
+            "python:package.module:object or http:file.yaml."
         )
-    file = Path(path)
+    if scheme == "http":
+        return _behind_http(Path(place), scored, given, calls)
+    found = find_object(place, attribute)
+    system, source = (
+        as_system(found.thing, found.name, given),
+        source_digest(found.file, found.roots),
+    )
+    return SystemMechanism(
+        system, found.name, scored=scored, source=_source(source, given), calls=calls
+    )
+
+
+def _behind_http(
+    file: Path, scored: bool, given: Mapping[str, object], calls: CallOptions
+) -> SystemMechanism:
+    if given:
+        raise UsageError(
+            f"the system http:{file} takes no options, and {', '.join(given)} is given; write it "
+            "into the file."
+        )
     if not file.is_file():
         raise UsageError(
-            f"the file {path!r} of the system {address!r} does not exist; give its path from this "
+            f"the file {str(file)!r} of the system does not exist; give its path from this "
             "folder, or from the root."
         )
-    name = f"{scheme}:{file.name}" + (f":{attribute}" if attribute else "")
-    system = as_system(_attribute(file, attribute), name) if attribute else load_http_system(file)
-    return SystemMechanism(system, name, scored=scored, source=source_digest(file))
+    system = load_http_system(file, calls=calls)
+    return SystemMechanism(system, f"http:{file.name}", scored=scored, source=source_digest(file))
 
 
-def _attribute(file: Path, attribute: str) -> object:
-    module = _module(file)
-    if not hasattr(module, attribute):
-        raise UsageError(
-            f"{str(file)!r} has no callable {attribute!r}; it must define {attribute}(context, "
-            "query) -> str."
-        )
-    found: object = getattr(module, attribute)
-    return found
-
-
-def _module(file: Path) -> ModuleType:
-    """The file as a module that, as when run by itself, finds the modules beside it."""
-    spec = importlib.util.spec_from_file_location(f"leakbound_system_{file.stem}", file)
-    if spec is None or spec.loader is None:
-        raise TargetError(f"{str(file)!r} is no Python file; give a file that ends in .py.")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up there
-    folder = str(file.resolve().parent)
-    if folder not in sys.path:
-        sys.path.append(folder)
-    try:
-        spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:  # a script that exits would end the audit
-        raise TargetError(
-            f"{str(file)!r} cannot be imported ({type(error).__name__}); run it by itself to see "
-            "why."
-        ) from None
-    return module
+def _source(source: str, options: Mapping[str, object]) -> str:
+    """A system with other arguments is another system."""
+    if not options:
+        return source
+    told = json.dumps(options, sort_keys=True, default=str)
+    return f"{source}-{hashlib.sha256(told.encode()).hexdigest()[:DIGITS]}"

@@ -8,6 +8,7 @@ import time
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import ClassVar, Self, cast
 
 import numpy as np
@@ -21,8 +22,14 @@ from leakbound.models.content import text_only
 from leakbound.privacy import Guarantee, NonPrivate
 from leakbound.stats.witness import ReplyFacts
 from leakbound.systems.callable import Answerer, as_system
-from leakbound.systems.protocol import AsyncSystem, Reply, System
+from leakbound.systems.calls import Caller, CallOptions
+from leakbound.systems.duck import says_stateful
+from leakbound.systems.failures import NoAnswer, SystemFailed, too_slow
+from leakbound.systems.http import HttpSystem
+from leakbound.systems.protocol import AsyncSession, AsyncSystem, Reply, Session, System
 from leakbound.systems.replies import as_reply
+from leakbound.systems.sessions import session_of
+from leakbound.systems.threads import ThreadedSystem
 from leakbound.tasks import (
     Access,
     Aggregate,
@@ -38,6 +45,8 @@ from leakbound.tasks import (
 
 __all__ = ["SystemMechanism"]
 
+LOST = Reply("", finish_reason="error")  # what a user sees of a call without an answer
+
 
 @dataclass(frozen=True, slots=True)
 class SystemMechanism(MechanismBase):
@@ -49,6 +58,8 @@ class SystemMechanism(MechanismBase):
         guarantee: What the operator claims, to be tested; `NonPrivate()` if nothing.
         scored: Whether its scores leave it beside its text, to be read with white-box access.
         source: Hash of where the system comes from, so that a changed system is another run.
+        calls: Pace, time and retries of its calls; a service behind HTTP brings its own.
+        caller: What makes the calls, and counts them.
 
     Guarantee:
         `guarantee` is a claim of the operator. Nothing here proves it.
@@ -61,9 +72,14 @@ class SystemMechanism(MechanismBase):
     guarantee: Guarantee = field(default_factory=NonPrivate)
     scored: bool = False
     source: str = ""
+    calls: CallOptions = field(default=CallOptions(), repr=False, compare=False)
+    caller: Caller = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "system", as_system(self.system, self.name))
+        system = as_system(self.system, self.name)
+        caller = system.caller if isinstance(system, HttpSystem) else Caller(self.calls)
+        object.__setattr__(self, "system", system)
+        object.__setattr__(self, "caller", caller)
 
     @property
     def access(self) -> frozenset[Access]:
@@ -128,8 +144,9 @@ class SystemMechanism(MechanismBase):
     ) -> list[Aggregate]:
         """Ask the system, in a session for each job.
 
-        Jobs of one draw are asked in their order. Sessions of an `AsyncSystem` for different draws
-        run together, as many as it allows; others one after the other.
+        Jobs of one draw are asked in their order. Sessions for different draws run together, as
+        many as the system and `calls` allow. A call that gave no output is made again; one that
+        ends without an answer is an outcome: an empty text, with the finish reason "error".
 
         Args:
             task: The task of the contexts.
@@ -144,60 +161,119 @@ class SystemMechanism(MechanismBase):
 
         Raises:
             TargetError: If the system raises an error, or answers with something else than it
-                must. An error is named by its type only: its message may hold private text.
+                must, or if no job has an answer. An error is named by its type and place: its
+                message may hold private text.
         """
         replies = self._replies(jobs, draws)
         return [self._aggregate(task, job, reply) for job, reply in zip(jobs, replies, strict=True)]
 
     def _replies(self, jobs: Sequence[Job], draws: Sequence[int]) -> list[Reply]:
-        system = cast(System, self.system)
         asked = [(job, text_only(job.query.text, self.name)) for job in jobs]
-        try:
-            if isinstance(system, AsyncSystem):
-                return run_blocking(self._ask_together(system, asked, draws))
-            return [self._ask(system, job, query) for job, query in asked]
-        except LeakboundError:
-            raise
-        except (Exception, SystemExit) as error:  # an exit here would end the audit as a success
-            raised = type(error).__name__
-            raise TargetError(
-                f"the system {self.name!r} raised {raised}; call it by itself to see why."
-            ) from None
+        system = self._spread_out()
+        if isinstance(system, AsyncSystem):
+            return self._judged(run_blocking(self._ask_together(system, asked, draws)))
+        return self._judged([self._ask(system, job, query) for job, query in asked])
 
-    def _ask(self, system: System, job: Job, query: str) -> Reply:
-        session = system.open(job.context)
+    def _spread_out(self) -> System:
+        """The system, in threads where it is to be called so."""
+        system, options = cast(System, self.system), self.caller.options
+        if isinstance(system, AsyncSystem):
+            return system
+        most = options.at_once(1, says_stateful(system))
+        if most == 1 and options.timeout is None:
+            return system
+        return ThreadedSystem(system, self.name, most, options.timeout)
+
+    def _judged(self, found: Sequence[Reply | NoAnswer]) -> list[Reply]:
+        """Calls without an answer count, unless there is no answer at all: then nobody answers."""
+        lost = [one for one in found if isinstance(one, NoAnswer)]
+        if lost and len(lost) == len(found):
+            every = f" None of {len(lost)} calls had an answer." if len(lost) > 1 else ""
+            raise TargetError(f"{lost[0]}{every}")
+        return [LOST if isinstance(one, NoAnswer) else one for one in found]
+
+    def _ask(self, system: System, job: Job, query: str) -> Reply | NoAnswer:
         try:
-            began = time.perf_counter()
-            answer = session.ask(query)
-            return as_reply(answer, self.name, time.perf_counter() - began)
-        finally:
-            session.close()
+            opening = partial(system.open, job.context)
+            session = session_of(self.caller.call(opening, counted=False), self.name)
+            try:
+                return self.caller.call(partial(self._answer, session, query))
+            finally:
+                session.close()
+        except BaseException as error:
+            return self._outcome(error, query)
+
+    def _answer(self, session: Session, query: str) -> Reply:
+        began = time.perf_counter()
+        answer = session.ask(query)
+        return as_reply(answer, self.name, time.perf_counter() - began)
+
+    def _outcome(self, error: BaseException, query: str) -> NoAnswer:
+        """A failure that counts; anything else ends the audit.
+
+        An exit would end it as a success.
+        """
+        if isinstance(error, NoAnswer) and error.counts:
+            return error
+        if isinstance(error, LeakboundError) or not isinstance(error, Exception | SystemExit):
+            raise error
+        raise SystemFailed.of(error, self.name, query) from None
 
     async def _ask_together(
         self, system: AsyncSystem, asked: Sequence[tuple[Job, str]], draws: Sequence[int]
-    ) -> list[Reply]:
+    ) -> list[Reply | NoAnswer]:
         """Jobs of one draw follow each other in their order; those of different draws may not."""
-        free = asyncio.Semaphore(system.concurrency)
+        stateful = system.concurrency == 1
+        free = asyncio.Semaphore(self.caller.options.at_once(system.concurrency, stateful))
         places: dict[int, list[int]] = defaultdict(list)
         for at, draw in enumerate(draws):
-            places[0 if system.concurrency == 1 else draw].append(at)
+            places[0 if stateful else draw].append(at)
 
-        async def ask(job: Job, query: str) -> Reply:
-            async with free:
-                session = await system.open_async(job.context)
-                try:
-                    began = time.perf_counter()
-                    answer = await session.ask(query)
-                    return as_reply(answer, self.name, time.perf_counter() - began)
-                finally:
-                    await session.close()
-
-        async def in_order(group: list[int]) -> list[tuple[int, Reply]]:
-            return [(at, await ask(*asked[at])) for at in group]
+        async def in_order(group: list[int]) -> list[tuple[int, Reply | NoAnswer]]:
+            found = []
+            for at in group:
+                async with free:
+                    found.append((at, await self._ask_async(system, *asked[at])))
+            return found
 
         found = await asyncio.gather(*map(in_order, places.values()))
         replies = dict(one for group in found for one in group)
         return [replies[at] for at in range(len(asked))]
+
+    async def _ask_async(self, system: AsyncSystem, job: Job, query: str) -> Reply | NoAnswer:
+        try:
+            session = await self._opened(system, job)
+            try:
+                return await self._reply(system, session, query)
+            finally:
+                await session.close()
+        except BaseException as error:
+            return self._outcome(error, query)
+
+    async def _opened(self, system: AsyncSystem, job: Job) -> AsyncSession:
+        opening = partial(system.open_async, job.context)
+        if isinstance(system, HttpSystem):  # makes each of its requests by its caller
+            return await opening()
+        return await self.caller.call_async(opening, counted=False)
+
+    async def _reply(self, system: AsyncSystem, session: AsyncSession, query: str) -> Reply:
+        if isinstance(system, HttpSystem):
+            return await self._answer_async(session, query, None)
+        own = isinstance(system, ThreadedSystem)  # keeps the time in its threads
+        limit = None if own else self.caller.options.timeout
+        asking = partial(self._answer_async, session, query, limit)
+        return await self.caller.call_async(asking)
+
+    async def _answer_async(self, session: AsyncSession, query: str, limit: float | None) -> Reply:
+        began, timer = time.perf_counter(), asyncio.timeout(limit)
+        try:
+            async with timer:
+                answer = await session.ask(query)
+        except TimeoutError:
+            if limit is None or not timer.expired():
+                raise
+            raise too_slow(self.name, limit) from None
+        return as_reply(answer, self.name, time.perf_counter() - began)
 
     def _aggregate(self, task: Task, job: Job, reply: Reply) -> Aggregate:
         answers, seen = task.answers(job.query), self._seen(reply)
@@ -218,7 +294,9 @@ class SystemMechanism(MechanismBase):
         )
 
     def _scores(self, reply: Reply, answers: Sequence[str]) -> list[float]:
-        """A finite number for each answer, in their order."""
+        """A finite number for each answer, in their order; a call without an answer has zeros."""
+        if reply is LOST:
+            return [0.0] * len(answers)
         scores = [None if reply.scores is None else reply.scores.get(name) for name in answers]
         found = [float(s) for s in scores if isinstance(s, int | float) and math.isfinite(s)]
         if len(found) < len(answers):

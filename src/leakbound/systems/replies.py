@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, cast
 
@@ -14,9 +14,13 @@ from leakbound.systems.protocol import Reply
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-__all__ = ["METADATA", "as_reply"]
+__all__ = ["METADATA", "as_reply", "joined", "joined_async", "text_in"]
 
 MOST_TOKENS = 1 << 53  # whole numbers that a float holds; no reply is as long
+# Where the text stands in answers of LangChain, LlamaIndex, Haystack, DSPy and chat clients
+TEXTS = ("text", "content", "response", "answer", "output", "output_text", "result", "message")
+LISTS = (("messages", -1), ("choices", 0), ("replies", 0))  # and which of their items holds it
+DEPTH = 5  # choices -> item -> message -> content -> parts -> text
 METADATA = ("scores", "seconds", "tokens", "finish_reason", "tool_calls")  # beside the text
 
 
@@ -25,8 +29,10 @@ def as_reply(answer: object, name: str, seconds: float | None = None) -> Reply:
 
     Args:
         answer: A text; or a `Reply`, a mapping or an object with `text` and any of `scores`,
-            `seconds`, `tokens`, `finish_reason` and `tool_calls`. Methods of an object are not
-            read.
+            `seconds`, `tokens`, `finish_reason` and `tool_calls`. In place of `text`, the first of
+            `content`, `response`, `answer`, `output`, `output_text`, `result`, `message`,
+            `messages` (the last), `choices` and `replies` (the first) is read. Methods of an
+            object are not.
         name: Of the system, for messages.
         seconds: How long the answer took, where it does not say so itself.
 
@@ -46,9 +52,7 @@ def as_reply(answer: object, name: str, seconds: float | None = None) -> Reply:
         leakbound.errors.TargetError: the system 'mine' returned tokens as str; it must be a whole \
 number of at least 0, or None.
     """
-    text = _part(answer, "text")
-    if text is None and not isinstance(answer, Mapping):
-        text = answer
+    text = text_in(answer)
     if not isinstance(text, str):
         raise TargetError(
             f"the system {name!r} returned {type(text).__name__}; it must return the answer as str."
@@ -65,12 +69,82 @@ number of at least 0, or None.
     )
 
 
+def joined(answer: object) -> object:
+    """An answer that comes in pieces, as one.
+
+    Args:
+        answer: Anything; a generator or another iterator is read to its end.
+
+    Returns:
+        The texts of all pieces together, or the answer itself where it is no iterator.
+
+    Examples:
+        >>> joined(part for part in ("it is ", {"content": "so"}))
+        'it is so'
+    """
+    return "".join(map(_piece, answer)) if isinstance(answer, Iterator) else answer
+
+
+async def joined_async(answer: object) -> object:
+    """As `joined`, also of an asynchronous iterator.
+
+    Args:
+        answer: Anything.
+
+    Returns:
+        The texts of all pieces together, or the answer itself.
+    """
+    if not isinstance(answer, AsyncIterator):
+        return joined(answer)
+    return "".join([_piece(piece) async for piece in answer])
+
+
+def _piece(piece: object) -> str:
+    """Pieces without a text, such as retrieved documents, add nothing."""
+    found = text_in(piece)
+    return found if isinstance(found, str) else ""
+
+
+def text_in(answer: object, depth: int = DEPTH) -> object:
+    """The text of an answer.
+
+    Args:
+        answer: Anything.
+        depth: How many parts within parts are looked into.
+
+    Returns:
+        The text; what stands in its place where there is none.
+
+    Examples:
+        >>> text_in({"choices": [{"message": {"content": [{"type": "text", "text": "yes"}]}}]})
+        'yes'
+    """
+    if isinstance(answer, str) or depth == 0:
+        return answer
+    for name in TEXTS:
+        if (part := _part(answer, name)) is not None:
+            return text_in(part, depth - 1)
+    for name, at in LISTS:
+        part = _part(answer, name)
+        if isinstance(part, Sequence) and part and not isinstance(part, str):
+            return text_in(part[at], depth - 1)
+    if isinstance(answer, list) and answer:
+        return _text_of_parts(answer, depth - 1)
+    return None if isinstance(answer, Mapping) else answer
+
+
+def _text_of_parts(parts: list[object], depth: int) -> object:
+    """Parts of a message, such as [{"type": "text", "text": "yes"}]; others than text are left."""
+    found = [text for part in parts if isinstance(text := text_in(part, depth), str)]
+    return "".join(found) if found else parts
+
+
 def _part(answer: object, part: str) -> object:
     """Of an answer that a user's own class may hold."""
     if isinstance(answer, Mapping):
         return answer.get(part)
     found: object = getattr(answer, part, None)
-    return None if callable(found) else found
+    return None if callable(found) and not isinstance(found, str) else found
 
 
 def _checked(value: object, part: str, name: str) -> object:

@@ -1,0 +1,218 @@
+"""How a system is called: calls at once, their time and pace, and what is tried again.
+
+A call that ends in an overload, a time-out or a lost connection gave no output, so it is made again
+and changes nothing of a record. One that fails for good is an outcome like any other: what fails
+may depend on the context, and then it tells contexts apart.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from leakbound._check import positive, within
+from leakbound.errors import TargetError
+from leakbound.models.openai.window import backoff
+from leakbound.systems.failures import NoAnswer, failure_of
+
+__all__ = ["CallMeter", "CallOptions", "Caller"]
+
+R = TypeVar("R")
+PATIENCE = 600.0  # seconds: an audit that waits longer looks as if it hung, so it ends and says so
+
+
+@dataclass(frozen=True, slots=True)
+class CallOptions:
+    """How a system is called. None of it changes a record.
+
+    Attributes:
+        connections: Most calls at once, of a system that keeps no state; None for as many as the
+            system itself allows: 64 of an asynchronous one or a service, 1 of a synchronous one.
+        timeout: Seconds for one call; None for no limit, or for the `timeout` of a YAML file.
+        retries: Further tries of a call that gave no output.
+        rate: Most calls begun in a second; None for no limit.
+
+    Raises:
+        UsageError: For a value that cannot be used.
+    """
+
+    connections: int | None = None
+    timeout: float | None = None
+    retries: int = 5
+    rate: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.connections is not None:
+            within("connections", self.connections, 1, 10_000)
+        within("retries", self.retries, 0, 100)
+        for name, value in (("timeout", self.timeout), ("rate", self.rate)):
+            if value is not None:
+                positive(name, value)
+
+    def at_once(self, allowed: int, stateful: bool) -> int:
+        """How many calls are made at once.
+
+        Args:
+            allowed: As many as the system itself allows.
+            stateful: Whether it keeps state between calls.
+
+        Returns:
+            A number of at least 1.
+        """
+        return 1 if stateful else self.connections or allowed
+
+
+class CallMeter:
+    """What was called, tried again and never answered.
+
+    Attributes:
+        calls: Calls made, further tries included.
+        retried: Further tries, by what made them necessary.
+        lost: Calls without an answer, by what came instead.
+    """
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.retried: Counter[str] = Counter()
+        self.lost: Counter[str] = Counter()
+
+    def line(self) -> str:
+        """What happened, for a terminal; empty if every call was answered at once.
+
+        Returns:
+            One line without private text.
+
+        Examples:
+            >>> meter = CallMeter()
+            >>> meter.calls, meter.retried["status 503"] = 105, 5
+            >>> meter.line()
+            '105 calls of the system; 5 were tried again: status 503 (5).'
+        """
+        told = [
+            f"{kinds.total()} {what}: "
+            + ", ".join(f"{kind} ({number})" for kind, number in kinds.most_common())
+            for what, kinds in (
+                ("were tried again", self.retried),
+                ("had no answer, which is an outcome that counts", self.lost),
+            )
+            if kinds
+        ]
+        return f"{self.calls} calls of the system; {'; '.join(told)}." if told else ""
+
+
+class Caller:
+    """Makes calls at their pace, and again where they gave no output. Used from any thread.
+
+    Args:
+        options: Pace and retries.
+    """
+
+    def __init__(self, options: CallOptions) -> None:
+        self.options, self.meter = options, CallMeter()
+        self._lock = threading.Lock()
+        self._next = self._rests_until = 0.0
+        self._in_vain = False  # the last call with all its retries had no answer
+
+    def call(self, attempt: Callable[[], R], counted: bool = True) -> R:
+        """Make a call, after so many retries at most.
+
+        Args:
+            attempt: The call.
+            counted: Whether it is a call of its own, for the pace and the meter.
+
+        Returns:
+            What it returns.
+
+        Raises:
+            NoAnswer: If no try gave an output.
+            TargetError: If the system asks to wait for more than ten minutes.
+        """
+        tries = 0
+        while True:
+            tries += 1
+            while (seconds := self._pause(counted)) > 0:
+                time.sleep(seconds)
+            try:
+                found = attempt()
+            except Exception as error:
+                seconds = self._failed(tries, error)
+            else:
+                self._in_vain = False
+                return found
+            time.sleep(seconds)
+
+    async def call_async(self, attempt: Callable[[], Awaitable[R]], counted: bool = True) -> R:
+        """As `call`, in an event loop.
+
+        Args:
+            attempt: The call.
+            counted: Whether it is a call of its own, for the pace and the meter.
+
+        Returns:
+            What it returns.
+
+        Raises:
+            NoAnswer: If no try gave an output.
+            TargetError: If the system asks to wait for more than ten minutes.
+        """
+        tries = 0
+        while True:
+            tries += 1
+            while (seconds := self._pause(counted)) > 0:
+                await asyncio.sleep(seconds)
+            try:
+                found = await attempt()
+            except Exception as error:
+                seconds = self._failed(tries, error)
+            else:
+                self._in_vain = False
+                return found
+            await asyncio.sleep(seconds)
+
+    def _pause(self, counted: bool) -> float:
+        """Seconds until it is worth asking again whether a call may begin; 0: it begins now."""
+        with self._lock:
+            now = time.monotonic()
+            begins = max(self._next if counted else 0.0, self._rests_until)
+            if begins > now:
+                return begins - now
+            if counted and self.options.rate is not None:
+                self._next = now + 1 / self.options.rate
+            self.meter.calls += counted
+            return 0.0
+
+    def _failed(self, tries: int, error: Exception) -> float:
+        """Seconds until the next try; raises where there is none."""
+        failure = failure_of(error)
+        if failure is None:
+            raise error
+        # While nothing is answered, a retry of every further call would only take time.
+        most = 0 if self._in_vain else self.options.retries
+        if not failure.passes or tries > most:
+            self._in_vain |= failure.passes
+            self._count(self.meter.lost, failure)
+            raise failure.after(tries - 1) from None
+        self._count(self.meter.retried, failure)
+        return self._wait(tries, failure)
+
+    def _count(self, kinds: Counter[str], failure: NoAnswer) -> None:
+        with self._lock:
+            kinds[failure.kind] += 1
+
+    def _wait(self, tries: int, failure: NoAnswer) -> float:
+        """A wait that the system asks for holds for all calls."""
+        if failure.wait is None:
+            return backoff(tries)
+        if failure.wait > PATIENCE:
+            raise TargetError(
+                f"{failure} It asks to wait {failure.wait:.0f} seconds; what was finished is kept, "
+                "so run the same command then."
+            )
+        with self._lock:
+            self._rests_until = max(self._rests_until, time.monotonic() + failure.wait)
+        return 0.0
