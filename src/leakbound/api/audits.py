@@ -28,6 +28,7 @@ from leakbound.attacks import Attack, AuditQuery, Canary, Insertion, Score
 from leakbound.auditing import AuditResult, AuditSpec, Claim, run_audit
 from leakbound.auditing.build import Handed, build_mechanism, is_named, open_models
 from leakbound.auditing.design import relation_of
+from leakbound.auditing.one_run import prepare_one_run, run_one_run
 from leakbound.auditing.plan import Plan
 from leakbound.auditing.plan import plan as plan_prepared
 from leakbound.auditing.prepare import Prepared, prepare
@@ -38,7 +39,7 @@ from leakbound.estimators import Estimator
 from leakbound.models import Model
 from leakbound.privacy import Guarantee, NonPrivate
 from leakbound.systems import SystemMechanism, as_system
-from leakbound.tasks import Mechanism, Task, as_context, require_mechanism
+from leakbound.tasks import Context, Mechanism, Task, as_context, require_mechanism
 
 __all__ = [
     "audit", "describe_call", "plan", "prepare_call", "require_known", "require_relation",
@@ -68,7 +69,9 @@ def audit(
     threshold: str | float | None = None,
     confidence: float = 0.95,
     stop_when_rejected: bool = False,
+    design: Literal["paired", "session", "one_run"] = "paired",
     pairs: int = 100,
+    canaries: int = 100,
     shots: int = 20,
     answers: int = 1,
     controls: int = 8,
@@ -116,7 +119,12 @@ def audit(
         threshold: A number, "split", "bonferroni" or "best"; None: the score's own rule.
         confidence: Of every bound, at least 0.5 and below 1.
         stop_when_rejected: End once the e-process has rejected what it tests.
+        design: "paired" makes a context of its own for each trial. The others need a store as
+            `system` (`leakbound.systems.Store`, or an index that is known): "session" puts the
+            canary of each trial into one store and takes it out, and "one_run" plants `canaries` in
+            one store, each by a fair coin, and asks about each once.
         pairs: Paired trials.
+        canaries: Canaries of a one_run design.
         shots: Examples in a context.
         answers: Outputs of one context that a trial sees.
         controls: Control pairs (canary everywhere, canary nowhere), which show whether the attack
@@ -153,8 +161,10 @@ def audit(
     """
     given = {key: value for key, value in locals().items() if key not in ("out", "rows")}
     folder = require_path("out", out, "the folder of the runs, such as 'runs'")
-    result, _ = run_audit(prepare_call(rows, **cast(AuditParameters, given)), folder)
-    return result
+    spec, handed, context = _described(rows, cast(AuditParameters, given), "")
+    if spec.design.layout == "one_run":
+        return run_one_run(prepare_one_run(spec, rows=context, handed=handed), folder)[0]
+    return run_audit(prepare(spec, rows=context, handed=handed), folder)[0]
 
 
 def plan(rows: Rows | None = None, **parameters: Unpack[AuditParameters]) -> Plan:
@@ -195,14 +205,21 @@ def prepare_call(
     Raises:
         LeakboundError: As `audit` does.
     """
+    spec, handed, context = _described(rows, parameters, source)
+    return prepare(spec, rows=context, handed=handed, opener=opener)
+
+
+def _described(
+    rows: Rows | None, parameters: AuditParameters, source: str
+) -> tuple[AuditSpec, Handed, Context | None]:
+    """Spec, objects and rows of a call."""
     require_known(parameters)
     keys, handed = describe_call(parameters, source)
     spec = make_spec({**_other_keys(parameters.get("settings")), **keys})
     require_relation(parameters.get("claim"), spec.attack.insertion)
     if rows is not None and not (handed.task or public_task(spec.design, own_rows=True)):
         require_public(None, handed.mechanism or build_mechanism(spec))
-    context = as_context(rows) if rows is not None else None
-    return prepare(spec, rows=context, handed=handed, opener=opener)
+    return spec, handed, as_context(rows) if rows is not None else None
 
 
 def describe_call(

@@ -15,6 +15,7 @@ _NUMBERS = {
     **dict.fromkeys(("epsilon", "delta", "confidence", "state_check"), "a number"),
     **dict.fromkeys(("assume_hit", "assume_false_alarm", "budget"), "a number"),
     **dict.fromkeys(("pairs", "shots", "answers", "controls", "seed"), "a whole number"),
+    "canaries": "a whole number",
     **dict.fromkeys(("simulations", "batch_pairs"), "a whole number"),
 }
 

@@ -26,11 +26,12 @@ MechanismName = Literal[
     "report_noisy_max", "subsample_average", "synthetic_shots", "zero_shot",
 ]  # fmt: skip
 CanaryName = Literal[
-    "false_fact", "given", "hex", "marked", "mislabeled", "natural", "patchwork", "unigram",
+    "coded", "false_fact", "given", "hex", "marked", "mislabeled", "natural", "patchwork",
+    "unigram",
 ]  # fmt: skip
 QueryName = Literal[
     "brainwash", "either_text", "gap", "given", "if_then_explicit", "if_then_implicit",
-    "injection", "input_output", "membership", "repeat", "signal_pair",
+    "injection", "input_output", "lookup", "membership", "recall", "repeat", "signal_pair",
 ]  # fmt: skip
 ScoreName = Literal[
     "contains_canary", "distance_gap", "label_margin", "overlap", "predicted_member",
@@ -98,7 +99,9 @@ class SharedOptions(TypedDict, total=False):
 class AuditOptions(SharedOptions, total=False):
     """Parameters of `leakbound.audit` but for rows, system and out; `audit` describes each."""
 
+    design: Literal["paired", "session", "one_run"]
     pairs: int
+    canaries: int
     settings: Mapping[str, object] | None
 
 

@@ -36,12 +36,13 @@ from leakbound.attacks.scores import (
     ReferenceDirection,
     ScoreMargin,
 )
+from leakbound.attacks.store_attacks import Coded, Lookup, Recall
 
 __all__ = [
-    "CANARIES", "QUERIES", "SCORES", "Attack", "AuditQuery", "Brainwash", "Canary",
-    "ContainsCanary", "DistanceGap", "EitherText", "FalseFact", "Gap", "Given", "GivenQuery", "Hex",
-    "IfThenExplicit", "IfThenImplicit", "Injection", "InputOutput", "Insertion", "LabelMargin",
-    "Marked", "Membership", "Mislabeled", "Natural", "Overlap", "Patchwork", "PredictedMember",
-    "ReferenceDirection", "RenderedQuery", "Repeat", "Score", "ScoreMargin", "ScoredAttack",
-    "SignalPair", "Unigram",
+    "CANARIES", "QUERIES", "SCORES", "Attack", "AuditQuery", "Brainwash", "Canary", "Coded",
+    "ContainsCanary", "DistanceGap", "EitherText", "FalseFact", "Gap", "Given", "GivenQuery",
+    "Hex", "IfThenExplicit", "IfThenImplicit", "Injection", "InputOutput", "Insertion",
+    "LabelMargin", "Lookup", "Marked", "Membership", "Mislabeled", "Natural", "Overlap",
+    "Patchwork", "PredictedMember", "Recall", "ReferenceDirection", "RenderedQuery", "Repeat",
+    "Score", "ScoreMargin", "ScoredAttack", "SignalPair", "Unigram",
 ]  # fmt: skip

@@ -15,13 +15,14 @@ from leakbound._check import whole
 from leakbound.attacks.facts import FALSE_FACTS, read_facts
 from leakbound.attacks.image_canaries import Marked, Patchwork
 from leakbound.attacks.protocols import Canary
+from leakbound.attacks.store_attacks import Coded
 from leakbound.errors import UsageError
 from leakbound.models.content import Content, text_only
 from leakbound.tasks import Context, Example
 from leakbound.tasks.images import as_image
 
 __all__ = [
-    "CANARIES", "Canary", "FalseFact", "Given", "Hex", "Marked", "Mislabeled", "Natural",
+    "CANARIES", "Canary", "Coded", "FalseFact", "Given", "Hex", "Marked", "Mislabeled", "Natural",
     "Patchwork", "Unigram",
 ]  # fmt: skip
 
@@ -273,5 +274,5 @@ def _at_least_one(option: str, value: int, name: str) -> None:
 CANARIES: Catalogue[Canary] = Catalogue(
     "the canary",
     "leakbound.canaries",
-    (Hex, Unigram, FalseFact, Natural, Mislabeled, Given, Patchwork, Marked),
+    (Hex, Unigram, FalseFact, Natural, Mislabeled, Given, Patchwork, Marked, Coded),
 )

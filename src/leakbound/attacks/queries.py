@@ -13,15 +13,16 @@ from leakbound._catalogue import Catalogue
 from leakbound._check import whole
 from leakbound.attacks import templates
 from leakbound.attacks.protocols import AuditQuery, RenderedQuery
+from leakbound.attacks.store_attacks import Lookup, Recall
 from leakbound.attacks.templates import check_template, fill_template
 from leakbound.errors import UsageError
 from leakbound.models.content import images_in, join, text_only
 from leakbound.tasks import Access, Example, Query, Task
 
 __all__ = [
-    "QUERIES", "AuditQuery", "Brainwash", "EitherText", "Gap", "GivenQuery",
-    "IfThenExplicit", "IfThenImplicit", "Injection", "InputOutput", "Membership", "RenderedQuery",
-    "Repeat", "SignalPair",
+    "QUERIES", "AuditQuery", "Brainwash", "EitherText", "Gap", "GivenQuery", "IfThenExplicit",
+    "IfThenImplicit", "Injection", "InputOutput", "Lookup", "Membership", "Recall",
+    "RenderedQuery", "Repeat", "SignalPair",
 ]  # fmt: skip
 
 
@@ -413,6 +414,6 @@ QUERIES: Catalogue[AuditQuery] = Catalogue(
     "leakbound.queries",
     (
         Membership, InputOutput, IfThenExplicit, IfThenImplicit, Gap, Brainwash, SignalPair, Repeat,
-        Injection, EitherText, GivenQuery,
+        Injection, EitherText, GivenQuery, Recall, Lookup,
     ),
 )  # fmt: skip

@@ -13,7 +13,9 @@ from leakbound.models import Counted, Distinct, Model, require
 from leakbound.stats.witness import masked
 from leakbound.tasks import Aggregate, GeneratedText, Job, Mechanism, Task, reply_of
 
-__all__ = ["BatchRunner", "Batch", "Batches", "CollectionPlan", "check", "collect", "run_serial"]
+__all__ = [
+    "Batch", "BatchRunner", "Batches", "CollectionPlan", "check", "collect", "hidden", "run_serial",
+]  # fmt: skip
 
 Progress = Callable[[int, int], None]
 BLOT = "█"
@@ -202,13 +204,24 @@ def _asked(
 
 def _masked(row: EvidenceRow, pair: Pair, answers: tuple[str, ...]) -> EvidenceRow:
     """The row with every word of a free answer blotted out that has nothing of the canary in it."""
-    hide = partial(_hidden, target=pair.asked.target, answers=answers)
+    hide = partial(hidden, target=pair.asked.target, answers=answers)
     again = None if row.again is None else hide(row.again)
     return EvidenceRow(row.pair, hide(row.member), hide(row.nonmember), again)
 
 
-def _hidden(aggregate: Aggregate, target: str, answers: tuple[str, ...]) -> Aggregate:
-    """What the learned witness reads is measured before the words are gone."""
+def hidden(aggregate: Aggregate, target: str, answers: tuple[str, ...]) -> Aggregate:
+    """Blot out every word of a free answer that has nothing of the canary in it.
+
+    What the learned witness reads is measured before the words are gone.
+
+    Args:
+        aggregate: An answer (PRIVATE).
+        target: The text that it gives away if it leaks (PRIVATE).
+        answers: The answers that the query allows.
+
+    Returns:
+        What may be kept of it.
+    """
     seen = reply_of(aggregate)
     kept = None if seen is None else masked(seen, target, answers)
     if not isinstance(aggregate, GeneratedText):

@@ -251,6 +251,11 @@ def prepare(
     Raises:
         LeakboundError: Before the first model call, for whatever can be known to be wrong.
     """
+    if spec.design.layout == "one_run":
+        raise UsageError(
+            "a one_run design has no paired trials; run it by itself with leakbound audit, or use "
+            "--design paired or session."
+        )
     given = handed or Handed()
     given = replace(given, model=model or given.model, rows=given.rows if rows is None else rows)
     mechanism = require_mechanism(given.mechanism or build_mechanism(spec))

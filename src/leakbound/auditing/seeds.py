@@ -12,11 +12,11 @@ __all__ = ["Purpose", "generator"]
 
 Purpose = Literal[
     "data", "design", "release", "simulate", "pilot", "tuning", "utility", "order", "control",
-    "state",
+    "state", "coin",
 ]  # fmt: skip
 _STREAMS: dict[Purpose, int] = {
     "data": 0, "design": 1, "release": 2, "simulate": 3, "pilot": 4, "tuning": 5, "utility": 6,
-    "order": 7, "control": 8, "state": 9,
+    "order": 7, "control": 8, "state": 9, "coin": 10,
 }  # fmt: skip
 
 

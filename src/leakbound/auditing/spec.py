@@ -36,7 +36,12 @@ __all__ = [
 ]  # fmt: skip
 
 Settings = dict[str, Any]
-ALIASES = {"system": "address"}  # the flat key of an address; nested, `system` is the group
+# flat keys of values that have the name of a group: nested, `system` and `design` are the groups
+ALIASES = {"system": "address", "design": "layout"}
+STORES = frozenset({"session", "one_run"})  # layouts with one store
+# what such a layout asks by default: a store answers from what it finds, so a canary looks like the
+# other records and leads to itself, and is one record more
+OF_STORES = {"query": {"kind": "recall"}, "canary": {"kind": "coded"}, "insertion": "add"}
 GROUPS: dict[str, type[FrozenSpec]] = {
     "system": SystemSpec, "attack": AttackSpec, "design": Design, "decision": Decision,
 }  # fmt: skip
@@ -110,7 +115,10 @@ def make_spec(values: Mapping[str, Any]) -> AuditSpec:
     Raises:
         UsageError: With a sentence for whatever is wrong with the values.
     """
-    flat = {key: _with_kind(key, value) for key, value in flat_keys(values).items()}
+    given = flat_keys(values)
+    if given.get("layout") in STORES:
+        given = merge_keys(OF_STORES, given)
+    flat = {key: _with_kind(key, value) for key, value in given.items()}
     parts: Settings = {group: {} for group in GROUPS}
     for key, value in flat.items():
         if key not in KEYS:

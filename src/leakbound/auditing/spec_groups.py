@@ -7,6 +7,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 from leakbound._catalogue import Component
+from leakbound.tasks.delimited import DELIMITERS
 
 __all__ = ["AttackSpec", "Decision", "Design", "FrozenSpec", "SystemSpec"]
 
@@ -69,8 +70,8 @@ class Design(FrozenSpec):
 
     data: str | None = Field(
         default=None,
-        description="private examples: a .jsonl, .csv or .parquet file, a folder of images, "
-        "or hf:<id or folder>[:split]; none: the bundled help-desk task",
+        description="private examples: a .jsonl, .json, .csv, .tsv or .parquet file, a folder of "
+        "images, or hf:<id or folder>[:split]; none: the bundled help-desk task",
     )
     rows: Any = Field(  # never dumped: a result must not hold them
         default=None,
@@ -93,6 +94,15 @@ class Design(FrozenSpec):
     label_field: str | None = Field(
         default=None, description="name of the field that holds the label"
     )
+    delimiter: str | None = Field(
+        default=None,
+        description="what stands between two fields of a CSV file: comma, semicolon, tab, pipe or "
+        "a character; none: what its first line shows",
+    )
+    drop_empty: bool = Field(
+        default=False,
+        description="leave out rows with an empty input or label, or a label such as NaN",
+    )
     task: str | None = Field(
         default=None,
         description="classification, generation, or a task by name (list tasks); "
@@ -103,7 +113,20 @@ class Design(FrozenSpec):
         description="public labels of a classification, such as work,home; none: those of the task,"
         " or of the rows where the mechanism gives no guarantee",
     )
+    layout: Literal["paired", "session", "one_run"] = Field(
+        default="paired",
+        description="paired: a context of its own for each trial; session: one store, into which "
+        "the canary of each trial is put and taken out; one_run: many canaries in one store, each "
+        "in or out by a fair coin",
+    )
     pairs: int = Field(default=100, ge=1, description="paired trials (canary in, canary out)")
+    canaries: int = Field(default=100, ge=2, description="canaries of a one_run design")
+    documents: int | None = Field(
+        default=None,
+        ge=0,
+        description="rows that a session or one_run design puts into the store; 0: the store has "
+        "its own; none: all that no canary is made of",
+    )
     shots: int = Field(default=20, ge=1, description="examples in a context")
     answers: int = Field(
         default=1,
@@ -153,6 +176,17 @@ class Design(FrozenSpec):
             f"labels is {value!r}; it must name at least two labels, such as work,home."
         )
 
+    @field_validator("delimiter")
+    @classmethod
+    def _delimiter(cls, value: str | None) -> str | None:
+        """The character of a name."""
+        mark = DELIMITERS.get(value, value) if value is not None else None
+        if mark is None or (len(mark) == 1 and mark not in '"\r\n'):
+            return mark
+        raise ValueError(
+            f"delimiter is {value!r}; it must be {', '.join(DELIMITERS)}, or one character."
+        )
+
     @field_validator("background_copies", mode="before")
     @classmethod
     def _copies(cls, value: object) -> object:
@@ -171,6 +205,11 @@ class Decision(FrozenSpec):
     )
     delta: float = Field(default=1e-5, ge=0, lt=1, description="delta of the claim")
     confidence: float = Field(default=0.95, ge=0.5, lt=1, description="confidence of every bound")
+    claim_for: Literal["answer", "run"] = Field(
+        default="answer",
+        description="what epsilon and delta are claimed for: each answer, so that the claim is "
+        "composed over the answers of a one_run design, or its whole run",
+    )
     estimator: Component = Field(default=Component(kind="e_process"), description="what decides")
     threshold: str | float | None = Field(
         default=None,

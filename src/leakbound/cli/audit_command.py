@@ -7,7 +7,8 @@ from pathlib import Path
 
 import click
 
-from leakbound.auditing import AuditResult, prepare, run_audit
+from leakbound.auditing import AuditResult, AuditSpec, prepare, run_audit
+from leakbound.auditing.one_run import prepare_one_run, run_one_run
 from leakbound.auditing.prepare import open_models
 from leakbound.auditing.run import run_shard
 from leakbound.auditing.store import write_private
@@ -48,7 +49,10 @@ def command(
     """
     collecting.require(fresh, endpoint)
     opener = partial(open_models, endpoint=endpoint, local=local)
-    prepared = prepare(spec_from(config, assignments, flags), opener=collecting.opener(opener))
+    spec = spec_from(config, assignments, flags)
+    if spec.design.layout == "one_run":
+        return _one_run(spec, collecting, fresh)
+    prepared = prepare(spec, opener=collecting.opener(opener))
     ask = collecting.runner(prepared, opener)
     if fresh:
         _set_aside(prepared.folder(collecting.out))
@@ -60,6 +64,16 @@ def command(
     return (
         finish(record, folder) if collecting.shard is None else _partly(folder, *collecting.shard)
     )
+
+
+def _one_run(spec: AuditSpec, collecting: CollectOptions, fresh: bool) -> int:
+    """One store in this process: no part of it could be asked elsewhere."""
+    collecting.require_one_process()
+    prepared = prepare_one_run(spec)
+    if fresh:
+        _set_aside(prepared.folder(collecting.out))
+    with progress(prepared.name) as show:
+        return finish(*run_one_run(prepared, collecting.out, show, collecting.replay))
 
 
 def finish(record: AuditResult, folder: Path) -> int:

@@ -79,6 +79,15 @@ class CollectOptions:
                 "and use more --connections."
             )
 
+    def require_one_process(self) -> None:
+        """Refuse what spreads a run, of a design that has one store."""
+        spread = {"--shard": self.shard, "--ray": self.cluster, "--cache": self.cache}
+        given = next((flag for flag, value in spread.items() if value is not None), None)
+        if given is not None:
+            raise UsageError(
+                f"a one_run design asks one store from one process; leave {given} out."
+            )
+
     def opener(self, opener: Opener) -> Opener:
         """Opens the model of a spec; from what is kept where the run is replayed, and behind the
         cache where there is one.

@@ -20,7 +20,7 @@ from leakbound.errors import UsageError
 __all__ = ["SETTINGS", "overrides", "pilot_check", "spec_from", "spec_options"]
 
 SETTINGS = {"auto_envvar_prefix": "LEAKBOUND", "help_option_names": ["-h", "--help"]}
-FLAGS = {"address": "--system"}  # flags that are not named as their key
+FLAGS = {"address": "--system", "layout": "--design"}  # flags that are not named as their key
 Command = Callable[..., object]
 Options = list[Callable[[Command], Command]]
 

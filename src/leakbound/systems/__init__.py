@@ -7,6 +7,7 @@ from leakbound.systems.http import HttpSystem, HttpSystemConfig, load_http_syste
 from leakbound.systems.load import load_system
 from leakbound.systems.mechanism import SystemMechanism
 from leakbound.systems.protocol import AsyncSession, AsyncSystem, Reply, Session, Store, System
+from leakbound.systems.stores import OneSession, SharedStore, filled_store, require_store
 
 __all__ = [
     "AsyncCallableSystem",
@@ -19,14 +20,18 @@ __all__ = [
     "HttpSystem",
     "HttpSystemConfig",
     "NoAnswer",
+    "OneSession",
     "Reply",
     "Session",
+    "SharedStore",
     "Store",
     "System",
     "SystemFailed",
     "SystemMechanism",
     "answerer",
     "as_system",
+    "filled_store",
     "load_http_system",
     "load_system",
+    "require_store",
 ]

@@ -97,10 +97,13 @@ class System(Protocol):
 
 
 class Store(System, Protocol):
-    """A system that keeps records of its own: a retrieval index, or an agent's memory."""
+    """A system that keeps records of its own: a retrieval index, or an agent's memory.
+
+    A session answers from these records and from its own context.
+    """
 
     def plant(self, record: Example) -> str:
-        """Add a record to what every later session answers from.
+        """Add a record to what open sessions and all later ones answer from.
 
         Args:
             record: The record (PRIVATE).

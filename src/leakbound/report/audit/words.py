@@ -69,10 +69,13 @@ def check_sentence(result: AuditResult) -> str:
     found = []
     if controls is not None and controls.p_value is not None:
         seen = "saw" if controls.seen else "did not see"
-        found.append(
-            f"The attack {seen} the canary where it stood everywhere ({controls.pairs} contexts "
-            f"each with and without it, p = {controls.p_value:.2g})."
+        where = (
+            f"the control canaries that were planted ({controls.pairs} planted and as many not"
+            if _one_run(result)
+            else f"the canary where it stood everywhere ({controls.pairs} contexts each with and "
+            "without it"
         )
+        found.append(f"The attack {seen} {where}, p = {controls.p_value:.2g}).")
     if state is not None and state.found is None:
         found.append(f"No sign that the system remembers ({state.repeats} queries asked again).")
     return " ".join(found)
@@ -108,11 +111,30 @@ def setup_sentence(result: AuditResult) -> str:
     """
     attack, counts = result.attack, result.counts
     return (
-        f"{counts['pairs']} paired trials with {result.spec['shots']} examples a context and a "
-        f"{attack['canary']} canary{_copies(counts)}; query {attack['query']}, "
+        f"{_trials(result)}; query {attack['query']}, "
         f"score {attack['score']} ({attack['access'].replace('_', ' ')}); "
         f"{counts['model_calls']} model calls.{result.reused}"
     )
+
+
+def _trials(result: AuditResult) -> str:
+    """The design in words."""
+    counts, canary = result.counts, result.attack["canary"]
+    if _one_run(result):
+        builds = "once" if counts["builds"] == 1 else f"{counts['builds']} times"
+        return (
+            f"{counts['canaries']} {canary} canaries, {counts['planted']} of them planted by fair "
+            f"coins beside {counts['documents']} documents in one store, which was built {builds}"
+        )
+    return (
+        f"{counts['pairs']} paired trials with {result.spec['shots']} examples a context and a "
+        f"{canary} canary{_copies(counts)}"
+    )
+
+
+def _one_run(result: AuditResult) -> bool:
+    """Results of earlier versions name no layout."""
+    return "builds" in result.counts
 
 
 def _copies(counts: Mapping[str, int]) -> str:

@@ -1,0 +1,178 @@
+"""The design of one run: which canaries a store is asked about, and which of them it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from leakbound.attacks import Attack, RenderedQuery
+from leakbound.auditing.design import label_order
+from leakbound.auditing.seeds import generator
+from leakbound.errors import DataError, UsageError
+from leakbound.tasks import Context, Example, Job, Task
+
+__all__ = ["FILLER", "OneRunDesign", "PlantedCanary", "design_one_run"]
+
+FILLER = Example("This record was left empty.", "")  # stands where a canary is absent
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class PlantedCanary:
+    """A canary that a store holds or does not hold, and the question about it (PRIVATE).
+
+    Attributes:
+        index: Number of the canary, from 0; below 0 for control canaries.
+        record: What is planted where the coin says so.
+        asked: The query.
+        planted: What the coin says.
+    """
+
+    index: int
+    record: Example
+    asked: RenderedQuery
+    planted: bool
+
+    def __repr__(self) -> str:
+        return f"PlantedCanary({self.index}, <private>)"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class OneRunDesign:
+    """Everything that one run plants and asks (PRIVATE).
+
+    Attributes:
+        documents: What the store holds beside the canaries.
+        controls: Canaries that show whether the attack sees anything, and fix its threshold. Half
+            of them are planted; their coins are no secret, and they enter no bound.
+        canaries: Those of the bound.
+        fillers: Whether a fixed record takes the place of an absent canary.
+    """
+
+    documents: Context
+    controls: tuple[PlantedCanary, ...]
+    canaries: tuple[PlantedCanary, ...]
+    fillers: bool
+
+    @property
+    def every(self) -> tuple[PlantedCanary, ...]:
+        """Controls and canaries in the order of their numbers."""
+        return (*self.controls, *self.canaries)
+
+    @property
+    def records(self) -> tuple[Example, ...]:
+        """What is planted, in its order."""
+        return tuple(self._records())
+
+    def _records(self) -> Iterator[Example]:
+        for one in self.every:
+            if one.planted:
+                yield one.record
+            elif self.fillers:
+                yield FILLER
+
+    def jobs(self, first: int, size: int) -> list[Job]:
+        """The queries of a batch.
+
+        Args:
+            first: Number of its first canary.
+            size: Canaries of a batch.
+
+        Returns:
+            Jobs without a context of their own: the store has it.
+        """
+        return [Job((), one.asked.query) for one in self.batch(first, size)]
+
+    def batch(self, first: int, size: int) -> tuple[PlantedCanary, ...]:
+        """The canaries of a batch.
+
+        Args:
+            first: Number of the first one.
+            size: Canaries of a batch.
+
+        Returns:
+            Controls where the number is below 0, else canaries of the bound.
+        """
+        if first < 0:
+            at = first + len(self.controls)
+            return self.controls[at : at + size]
+        return self.canaries[first : first + size]
+
+    def batches(self, size: int) -> list[int]:
+        """Where batches begin, the controls first.
+
+        Args:
+            size: Canaries of a batch.
+
+        Returns:
+            Numbers of canaries.
+        """
+        return [*range(-len(self.controls), 0, size), *range(0, len(self.canaries), size)]
+
+
+def design_one_run(
+    rows: Context, task: Task, attack: Attack, canaries: int, controls: int,
+    documents: int | None, seed: int,
+) -> OneRunDesign:  # fmt: skip
+    """Draw held-out rows, canaries and coins.
+
+    Args:
+        rows: All rows (PRIVATE).
+        task: Their task.
+        attack: Canary, query, insertion.
+        canaries: Canaries of the bound.
+        controls: Control canaries of each kind, planted and absent.
+        documents: Rows that the store is filled with; None for all that no canary is made of.
+        seed: Root of all randomness.
+
+    Returns:
+        The design. The same arguments give the same one, so that an interrupted run is resumed.
+
+    Raises:
+        DataError: If there are not enough rows.
+        UsageError: If two canaries are one and the same record.
+    """
+    held_out = canaries + 2 * controls
+    _require_rows(len(rows), held_out, documents)
+    order = generator(seed, "design").permutation(len(rows))
+    spares = [rows[i] for i in order[:held_out]]
+    rare, common = label_order(rows)
+    made = []
+    for at, spare in enumerate(spares):
+        record = attack.canary.make(spare, rare, generator(seed, "design", at))
+        made.append((record, attack.query.render(record, task, rare, common)))
+    _require_distinct(made, attack)
+    kept = order[held_out:] if documents is None else order[held_out : held_out + documents]
+    planted = _coins(canaries, controls, seed)
+    every = tuple(
+        PlantedCanary(at - 2 * controls, record, asked, coin)
+        for at, ((record, asked), coin) in enumerate(zip(made, planted, strict=True))
+    )
+    return OneRunDesign(
+        tuple(rows[i] for i in kept), every[: 2 * controls], every[2 * controls :],
+        attack.insertion == "replace",
+    )  # fmt: skip
+
+
+def _coins(canaries: int, controls: int, seed: int) -> list[bool]:
+    """Controls in a drawn order, half of them planted; then a fair coin for each canary."""
+    half = generator(seed, "control").permutation([True, False] * controls)
+    fair = generator(seed, "coin").integers(2, size=canaries)
+    return [*map(bool, half), *map(bool, fair)]
+
+
+def _require_rows(rows: int, held_out: int, documents: int | None) -> None:
+    needed = held_out + (documents or 0)
+    if rows < needed:
+        raise DataError(
+            f"{held_out} canaries, with those of the controls, and {documents or 0} documents need "
+            f"{needed} rows, and the data has {rows}; use fewer --canaries, or more data."
+        )
+
+
+def _require_distinct(made: list[tuple[Example, RenderedQuery]], attack: Attack) -> None:
+    """A record that another canary plants too would stand in the store whatever its coin says."""
+    if len({record.input for record, _ in made}) < len(made):
+        raise UsageError(
+            f"the canary {attack.canary.name} makes one and the same record twice; in a one_run "
+            "design every canary must differ. Use --canary coded, or hex."
+        )

@@ -1,0 +1,68 @@
+"""The documents of a store: rows with or without a label."""
+
+from __future__ import annotations
+
+from leakbound.auditing.rows import load_data, public_task, rows_and_task
+from leakbound.auditing.spec import Design
+from leakbound.errors import DataError
+from leakbound.tasks import Context, Example, Task
+from leakbound.tasks.fields import INPUT_FIELDS, LABEL_FIELDS
+from leakbound.tasks.sources import SourceRow, source_rows
+
+__all__ = ["DOCUMENTS", "documents_and_task"]
+
+DOCUMENTS = Task("documents", input_name="Document", label_name="Answer")
+
+
+def documents_and_task(
+    design: Design, rows: Context | None, task: Task | None
+) -> tuple[Context, Task]:
+    """The rows of a store, and their task.
+
+    Args:
+        design: Where rows and task come from.
+        rows: Examples (PRIVATE); None for those that the design names.
+        task: A task; None for that of the design.
+
+    Returns:
+        Rows (PRIVATE) and task; documents where they have no labels.
+
+    Raises:
+        UsageError: If rows are handed over and named.
+        DataError: If rows cannot be read.
+    """
+    if rows is None:
+        rows = _read(design)
+    if rows is None:
+        found, named = load_data(design)
+        return found, task or named
+    fixed = task or public_task(design, own_rows=True)
+    if fixed is None and design.task is None and not any(row.label for row in rows):
+        return rows, DOCUMENTS
+    return rows_and_task(design.model_copy(update={"data": None}), rows, task)
+
+
+def _read(design: Design) -> Context | None:
+    """Rows of one field; None where a label is named, or has its usual name."""
+    plain = design.task is None and design.label_field is None and design.input_template is None
+    if design.data is None or not plain:
+        return None
+    rows = source_rows(design.data)
+    names = [str(name) for name in rows[0].fields]
+    if any(name in names for name in LABEL_FIELDS):
+        return None
+    field = design.input_field or next((name for name in INPUT_FIELDS if name in names), None)
+    if field is None:
+        raise DataError(
+            f"{design.data!r} has the fields {', '.join(names)}, none of them a usual name for a "
+            "document; name it with --input-field."
+        )
+    return tuple(_document(row, field) for row in rows)
+
+
+def _document(row: SourceRow, field: str) -> Example:
+    place, fields = row
+    text = fields.get(field)
+    if not isinstance(text, str) or not text.strip():
+        raise DataError(f"{place} has no text in the field {field!r}; fill it in, or leave it out.")
+    return Example(text, "")

@@ -1,0 +1,201 @@
+"""From a spec to one run that may start; what needs no store to refuse is refused here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from leakbound._version import __version__
+from leakbound.attacks import Given, ScoredAttack
+from leakbound.auditing.build import Handed, build_attack, build_mechanism
+from leakbound.auditing.design import relation_of
+from leakbound.auditing.folder import Settings, run_folder, run_id
+from leakbound.auditing.one_run.design import OneRunDesign, design_one_run
+from leakbound.auditing.one_run.documents import documents_and_task
+from leakbound.auditing.spec import AuditSpec
+from leakbound.auditing.verdict import Claim
+from leakbound.errors import UsageError
+from leakbound.privacy import Guarantee, self_compose
+from leakbound.systems import SystemMechanism
+from leakbound.systems.stores import require_store
+from leakbound.tasks import Context, Mechanism, Query, Task
+from leakbound.tasks.datasets import fingerprint
+
+__all__ = ["PreparedOneRun", "prepare_one_run"]
+
+PLACES = frozenset({"data", "data_dir"})  # the rows themselves have a fingerprint
+# keys that mean nothing in this design: whoever sets one expects something of it
+UNUSED = ("estimator", "stop_when_rejected", "answers", "background_copies", "state_check")
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedOneRun:
+    """One run that has passed every check that needs no store.
+
+    Attributes:
+        spec: The parameters; objects that were handed over are described in it.
+        task: The task of the documents.
+        mechanism: The store, behind its adapter.
+        attack: Canary, query, score.
+        design: Canaries, coins and documents (PRIVATE).
+        data: Fingerprint of the rows.
+        handed: Which parts the caller handed over as objects.
+    """
+
+    spec: AuditSpec
+    task: Task
+    mechanism: SystemMechanism
+    attack: ScoredAttack
+    design: OneRunDesign
+    data: str
+    handed: tuple[str, ...] = ()
+
+    @property
+    def answers(self) -> int:
+        """Answers that the whole run sees."""
+        return len(self.design.every)
+
+    def claim(self, builds: int = 1) -> Claim:
+        """What is claimed of the whole run.
+
+        Args:
+            builds: How often the store was built, which is more than once where the run was
+                interrupted.
+
+        Returns:
+            The claim for one answer composed over all answers, or the claim for a run composed over
+            the builds.
+        """
+        decision = self.spec.decision
+        times = self.answers if decision.claim_for == "answer" else builds
+        delta = min(1 - 1e-12, times * decision.delta)  # a delta of 1 would claim nothing
+        return Claim(times * decision.epsilon, delta, relation_of(self.spec.attack.insertion))
+
+    @property
+    def cost(self) -> Guarantee:
+        """What the system declares for one answer."""
+        return self.mechanism.cost(self.task, Query("-"))
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What the system declares, composed over all answers."""
+        return self_compose(self.cost, self.answers)
+
+    @property
+    def manifest(self) -> Settings:
+        """What the run folder says of itself."""
+        flat = self.spec.flat()
+        beside = {key: flat[key] for key in sorted(PLACES)}
+        return {**self._identity, "beside": beside, "looks": "", "handed": list(self.handed)}
+
+    @property
+    def _identity(self) -> Settings:
+        flat = self.spec.flat()
+        system = self.mechanism.name + self.mechanism.source
+        return {
+            "spec": {key: value for key, value in flat.items() if key not in PLACES},
+            "evidence": "", "system": system, "data": self.data, "model": self.mechanism.name,
+            "version": __version__,
+        }  # fmt: skip
+
+    @property
+    def name(self) -> str:
+        """Readable name of the run; it does not depend on private rows."""
+        plain = re.sub(r"\W+", "_", self.mechanism.name).strip("_")
+        public = {k: v for k, v in self._identity.items() if k not in ("data", "evidence")}
+        return run_id(f"{plain}-{self.attack.query.name}-one_run", public)
+
+    def folder(self, out: Path) -> Path:
+        """Where the run is, or will be.
+
+        Args:
+            out: Folder of the runs.
+
+        Returns:
+            A folder of the run's name, with a number behind it where other data had that name.
+        """
+        return run_folder(out, self.name, self.data)
+
+
+def prepare_one_run(
+    spec: AuditSpec, *, rows: Context | None = None, handed: Handed | None = None
+) -> PreparedOneRun:
+    """Load, design and check; no store is opened.
+
+    Args:
+        spec: The parameters of the audit, with `layout: one_run`.
+        rows: Examples (PRIVATE); None: those that the spec names.
+        handed: Objects that take the place of what the spec names.
+
+    Returns:
+        A run that may start.
+
+    Raises:
+        LeakboundError: For whatever can be known to be wrong.
+    """
+    given = handed or Handed()
+    given = replace(given, rows=given.rows if rows is None else rows)
+    _require_meaning(spec, given)
+    mechanism = _store(given.mechanism or build_mechanism(spec))
+    data, task = documents_and_task(spec.design, given.rows, given.task)
+    attack = build_attack(spec.attack, mechanism, given)
+    attack = replace(attack, canary=attack.canary.fit(data, str.split))
+    _require_text_rules(spec, attack)
+    shape = spec.design
+    found = design_one_run(
+        data, task, attack, shape.canaries, shape.controls, shape.documents, shape.seed
+    )
+    return PreparedOneRun(spec, task, mechanism, attack, found, fingerprint(data), _named(given))
+
+
+def _named(given: Handed) -> tuple[str, ...]:
+    return given.names()
+
+
+def _store(mechanism: Mechanism) -> SystemMechanism:
+    if not isinstance(mechanism, SystemMechanism):
+        raise UsageError(
+            f"a one_run design plants canaries in a store, and {mechanism.name} is a mechanism "
+            "that is shown its examples anew for each answer; give a store with --system, or leave "
+            "--design out."
+        )
+    require_store(mechanism.system, mechanism.name)
+    return mechanism
+
+
+def _require_meaning(spec: AuditSpec, given: Handed) -> None:
+    """Refuse what would be ignored."""
+    default, flat = AuditSpec().flat(), spec.flat()
+    unused: Sequence[str] = [key for key in UNUSED if flat[key] != default[key]]
+    if given.estimator is not None:
+        unused = ["estimator", *unused]
+    if unused:
+        raise UsageError(
+            f"{unused[0]} means nothing in a one_run design, whose bound is that of one_run over "
+            "all canaries; leave it out, or use --design session."
+        )
+    if spec.attack.insertion == "append":
+        raise UsageError(
+            "insertion is append, and a one_run design plants whole records; use add, or replace "
+            "(a fixed record takes the place of an absent canary)."
+        )
+    if isinstance(spec.decision.threshold, str):
+        raise UsageError(
+            f"threshold is {spec.decision.threshold!r}; in a one_run design it must be a number, "
+            "or is left out: then the control canaries fix it."
+        )
+
+
+def _require_text_rules(spec: AuditSpec, attack: ScoredAttack) -> None:
+    if isinstance(attack.canary, Given):
+        raise UsageError(
+            "the canary 'given' is one record, and a one_run design needs as many as it has "
+            "canaries; use --canary coded."
+        )
+    if spec.design.store_text == "none" and attack.query.free:
+        raise UsageError(
+            f"the answer to {attack.query.name} is a free text, and store_text is none; use "
+            "--store-text canary_only, which keeps the canary's words of it, or --query lookup."
+        )

@@ -1,0 +1,263 @@
+"""The result of one run from its stored answers: no store is asked here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from leakbound.auditing.controls import ControlCheck
+from leakbound.auditing.keys import DIGITS, key_id, keyed
+from leakbound.auditing.one_run.design import PlantedCanary
+from leakbound.auditing.one_run.prepare import PreparedOneRun
+from leakbound.auditing.one_run.verdict import conclude_one_run
+from leakbound.auditing.result import (
+    AuditResult,
+    Finding,
+    GuaranteeData,
+    ThresholdKind,
+    curves_of,
+    provenance,
+)
+from leakbound.auditing.seeds import generator
+from leakbound.auditing.spec import Decision
+from leakbound.auditing.store import EvidenceRow, RunStore
+from leakbound.errors import StoreError
+from leakbound.estimators import Bounds
+from leakbound.models.content import readable, without
+from leakbound.stats import Estimate, Fixed, one_run, rank_test
+from leakbound.tasks import Outputs, Vector
+
+__all__ = ["assemble_one_run", "build_of"]
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class _Scored:
+    """Canaries in their order: scores, and whether each was planted."""
+
+    scores: Floats
+    planted: npt.NDArray[np.bool_]
+
+    def right(self, threshold: float) -> int:
+        """Right guesses where a score at or above the threshold says that a canary is there."""
+        return int(((self.scores >= threshold) == self.planted).sum())
+
+    @property
+    def sides(self) -> tuple[Floats, Floats]:
+        """(scores of planted canaries, scores of absent ones)."""
+        return self.scores[self.planted], self.scores[~self.planted]
+
+
+def assemble_one_run(prepared: PreparedOneRun, store: RunStore) -> AuditResult:
+    """The result of a run whose answers are all stored.
+
+    Args:
+        prepared: The run.
+        store: Its evidence.
+
+    Returns:
+        Verdict, bound, curves, and what they rest on.
+
+    Raises:
+        StoreError: If the evidence is not that of this design.
+    """
+    rows = {row.pair: row for row in (*store.controls(), *store.evidence())}
+    controls, tested = (
+        _scored(prepared, rows, part)
+        for part in (prepared.design.controls, prepared.design.canaries)
+    )
+    builds = max(map(build_of, rows.values()))
+    claim, decision = prepared.claim(builds), prepared.spec.decision
+    threshold, rule = _threshold(prepared, controls)
+    bound = _bound(len(tested.scores), tested.right(threshold), claim.delta, decision.confidence)
+    largest = _bound(len(tested.scores), len(tested.scores), claim.delta, decision.confidence)
+    check = _check(controls)
+    unreadable = _unreadable(prepared, rows)
+    conclusion = conclude_one_run(prepared, claim, bound, largest, check, unreadable)
+    return AuditResult(
+        name=store.folder.name,
+        verdict=conclusion.verdict,
+        reason=conclusion.reason,
+        sentences=conclusion.sentences,
+        findings=_findings(prepared, builds),
+        controls=check,
+        claim=claim,
+        guarantee=GuaranteeData.of(prepared.guarantee, claim.delta),
+        attack=_described(prepared),
+        counts={
+            "pairs": len(tested.scores),
+            "tested_pairs": len(tested.scores),
+            "canaries": len(tested.scores),
+            "planted": int(tested.planted.sum()),
+            "documents": len(prepared.design.documents),
+            "builds": builds,
+            "model_calls": store.calls(),
+            "answers": prepared.answers,
+            "unparsable_answers": unreadable,
+            "simulated_outputs": len(tested.scores),
+            "background_copies": 0,
+            "looks": 0,
+        },
+        decided_by=(bound.method,),
+        estimates=tuple(
+            replace(one, threshold=_words(threshold, rule)) for one in _estimates(bound, decision)
+        ),
+        largest_certifiable=Bounds(largest.epsilon or 0.0),
+        threshold=rule,
+        curves=curves_of(*_sides(tested, controls)),
+        example_prompt=_example(prepared),
+        warnings=(),
+        handed=prepared.handed,
+        spec=prepared.spec.flat(),
+        provenance=provenance(
+            model=prepared.mechanism.name,
+            model_fingerprint=prepared.mechanism.source,
+            data_fingerprint=keyed(store.folder, prepared.data)[:DIGITS],
+            data_key=key_id(store.folder),
+            seed=str(prepared.spec.design.seed),
+            evidence=keyed(store.folder, store.head(len(tested.scores))),
+        ),
+    )
+
+
+def _scored(
+    prepared: PreparedOneRun, rows: dict[int, EvidenceRow], canaries: Sequence[PlantedCanary]
+) -> _Scored:
+    found = [_one(prepared, rows, canary) for canary in canaries]
+    planted = [canary.planted for canary in canaries]
+    return _Scored(np.array(found, float), np.array(planted, bool))
+
+
+def _one(prepared: PreparedOneRun, rows: dict[int, EvidenceRow], canary: PlantedCanary) -> float:
+    row = rows.get(canary.index)
+    if row is None or _marks(row)[0] != float(canary.planted):
+        raise StoreError(
+            f"canary {canary.index} is not stored as this run planted it; run the audit again with "
+            "--fresh."
+        )
+    answers = prepared.task.answers(canary.asked.query)
+    scores = prepared.attack.score.score(_outputs(prepared, row), canary.asked, answers)
+    return float(scores[0])
+
+
+def _outputs(prepared: PreparedOneRun, row: EvidenceRow) -> Outputs:
+    rng = generator(prepared.spec.design.seed, "release", row.pair + len(prepared.design.controls))
+    return prepared.mechanism.release(row.member, 1, rng)
+
+
+def build_of(row: EvidenceRow) -> int:
+    """Which build of the store answered.
+
+    Args:
+        row: What is stored of a canary (PRIVATE).
+
+    Returns:
+        Its number, from 1.
+
+    Raises:
+        StoreError: If the row is one of paired trials.
+    """
+    return int(_marks(row)[1])
+
+
+def _marks(row: EvidenceRow) -> tuple[float, ...]:
+    """(was the canary planted, number of the build that answered)."""
+    if not isinstance(row.nonmember, Vector):
+        raise StoreError("the run holds paired trials; it is not one of a one_run design.")
+    return row.nonmember.values
+
+
+def _threshold(prepared: PreparedOneRun, controls: _Scored) -> tuple[float, ThresholdKind]:
+    """The one that is given; else that of the score, unless another tells the controls better."""
+    given, own = prepared.spec.decision.threshold, prepared.attack.score.threshold
+    if given is not None:
+        return float(given), "fixed"
+    first = own.value if isinstance(own, Fixed) else 0.0
+    values = np.unique(controls.scores)
+    others = ((values[1:] + values[:-1]) / 2).tolist()
+    best = max((first, *others), key=controls.right)  # the first of equals
+    return best, "fixed" if best == first else "split"
+
+
+def _bound(canaries: int, right: int, delta: float, confidence: float) -> Estimate:
+    return one_run(canaries, canaries, right, delta, confidence)
+
+
+def _estimates(bound: Estimate, decision: Decision) -> tuple[Estimate, ...]:
+    """The bound at the delta that the claim for the run has, then at that which was given."""
+    counts = bound.counts
+    other = one_run(
+        counts["canaries"], counts["guesses"], counts["correct"], decision.delta,
+        decision.confidence,
+    )  # fmt: skip
+    return (bound,) if decision.delta == bound.delta else (bound, other)
+
+
+def _words(threshold: float, rule: ThresholdKind) -> str:
+    how = "fixed beforehand" if rule == "fixed" else "fixed on the control canaries"
+    return f"{threshold:g}, {how}"
+
+
+def _check(controls: _Scored) -> ControlCheck:
+    there, absent = controls.sides
+    if not len(there):
+        return ControlCheck(0, None)
+    return ControlCheck(len(there), rank_test(there.tolist(), absent.tolist()))
+
+
+def _unreadable(prepared: PreparedOneRun, rows: dict[int, EvidenceRow]) -> int:
+    """Answers that are none of those that the query allows."""
+    found = 0
+    for canary in prepared.design.every:
+        answers = prepared.task.answers(canary.asked.query)
+        if answers:
+            released = _outputs(prepared, rows[canary.index]).answers
+            found += int(released[0] >= len(answers))
+    return found
+
+
+def _findings(prepared: PreparedOneRun, builds: int) -> tuple[Finding, ...]:
+    if builds == 1:
+        return ()
+    sentence = (
+        f"the run was interrupted, and its store was built {builds} times with the same canaries. "
+        "A claim for a run is composed over the builds."
+    )
+    return (Finding("several_builds", sentence),)
+
+
+def _described(prepared: PreparedOneRun) -> dict[str, str]:
+    attack = prepared.attack
+    return {
+        "mechanism": prepared.mechanism.name,
+        "canary": attack.canary.name,
+        "query": attack.query.name,
+        "score": attack.score.name,
+        "access": attack.access,
+        "insertion": attack.insertion,
+    }
+
+
+def _sides(tested: _Scored, controls: _Scored) -> tuple[Floats, Floats]:
+    """For the figures; where all coins fell alike, the controls stand on the other side."""
+    found = [
+        one if len(one) else other if len(other) else np.zeros(1)
+        for one, other in zip(tested.sides, controls.sides, strict=True)
+    ]
+    return found[0], found[1]
+
+
+def _example(prepared: PreparedOneRun) -> str:
+    """The first question, with the canary as far as it may be kept."""
+    keep, first = prepared.spec.design.store_text, prepared.design.canaries[0]
+    text = first.asked.query.text
+    if keep == "none":
+        text = without(text, first.record.input, "[canary]")
+    size = len(prepared.design.documents)
+    return f"(store of {size} documents and {len(prepared.design.records)} planted records)\n" + (
+        readable(text, keep == "all")
+    )

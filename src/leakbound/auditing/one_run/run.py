@@ -1,0 +1,124 @@
+"""One run from its design to its result; the same call resumes an interrupted run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from leakbound.auditing.collect import hidden
+from leakbound.auditing.one_run.design import PlantedCanary
+from leakbound.auditing.one_run.prepare import PreparedOneRun
+from leakbound.auditing.one_run.result import assemble_one_run, build_of
+from leakbound.auditing.result import AuditResult
+from leakbound.auditing.store import EvidenceRow, RunStore
+from leakbound.errors import LeakboundError, StoreError, TargetError
+from leakbound.models import Scripted
+from leakbound.systems import OneSession, SystemMechanism, filled_store, require_store
+from leakbound.tasks import Aggregate, Vector
+
+__all__ = ["run_one_run"]
+
+Progress = Callable[[int, int], None]
+
+
+def run_one_run(
+    prepared: PreparedOneRun,
+    out: Path,
+    progress: Progress = lambda done, total: None,
+    replay: bool = False,
+) -> tuple[AuditResult, Path]:
+    """Plant the canaries, ask what is missing, and compute the result.
+
+    An interrupted run builds its store again, with the same canaries; the result says how often.
+
+    Args:
+        prepared: The run.
+        out: Folder of the runs.
+        progress: Called with (answers there, answers in all).
+        replay: Whether to ask nothing, and to compute the result of what is stored.
+
+    Returns:
+        The result, and the folder of the run.
+
+    Raises:
+        LeakboundError: If the store cannot be asked, or the run cannot be stored or was changed.
+    """
+    store = RunStore(prepared.folder(out), prepared.manifest)
+    size, stored = prepared.spec.design.batch_pairs, store.batches()
+    missing = [first for first in prepared.design.batches(size) if first not in stored]
+    if missing and replay:
+        raise StoreError(
+            f"{len(missing)} batches are not kept, and --replay asks nothing; run the audit "
+            "without it."
+        )
+    if missing:
+        with closing(_asked(prepared, store, missing)) as batches:
+            _store(prepared, store, batches, progress)
+    result = assemble_one_run(prepared, store)
+    result.know_data(prepared.data)
+    store.write_record(result.to_json())
+    return result, store.folder
+
+
+def _store(
+    prepared: PreparedOneRun, store: RunStore, batches: Iterator[tuple[int, list[EvidenceRow]]],
+    progress: Progress,
+) -> None:  # fmt: skip
+    done = len([*store.controls(), *store.evidence()])
+    progress(done, prepared.answers)
+    for first, rows in batches:
+        store.add(first, rows, len(rows))
+        done += len(rows)
+        progress(done, prepared.answers)
+
+
+def _asked(
+    prepared: PreparedOneRun, store: RunStore, missing: Sequence[int]
+) -> Generator[tuple[int, list[EvidenceRow]], None, None]:
+    """Batches as they are answered, from a store that is built once for all of them."""
+    build = 1 + max((build_of(row) for row in _every(store)), default=0)
+    size = prepared.spec.design.batch_pairs
+    with _open(prepared) as mechanism:
+        for first in missing:
+            jobs = prepared.design.jobs(first, size)
+            found = mechanism.collect(prepared.task, jobs, range(len(jobs)), Scripted())
+            batch = prepared.design.batch(first, size)
+            yield (
+                first,
+                [
+                    _row(prepared, one, answer, build)
+                    for one, answer in zip(batch, found, strict=True)
+                ],
+            )
+
+
+def _every(store: RunStore) -> list[EvidenceRow]:
+    return [*store.controls(), *store.evidence()]
+
+
+def _row(
+    prepared: PreparedOneRun, canary: PlantedCanary, answer: Aggregate, build: int
+) -> EvidenceRow:
+    """The answer as it may be kept; in place of a second context, the coin and the build."""
+    if prepared.spec.design.store_text != "all":
+        answer = hidden(answer, canary.asked.target, prepared.task.answers(canary.asked.query))
+    return EvidenceRow(canary.index, answer, Vector((float(canary.planted), float(build))))
+
+
+@contextmanager
+def _open(prepared: PreparedOneRun) -> Iterator[SystemMechanism]:
+    """The store with its canaries in place. An error of it is named by its type only."""
+    mechanism, design = prepared.mechanism, prepared.design
+    store = require_store(mechanism.system, mechanism.name)
+    try:
+        with filled_store(store, design.records, design.documents) as session:
+            yield replace(mechanism, system=OneSession(session))
+    except LeakboundError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise TargetError(
+            f"the store {mechanism.name!r} raised {type(error).__name__} while records were put "
+            "in or taken out; call its plant, open and remove by themselves to see why."
+        ) from None

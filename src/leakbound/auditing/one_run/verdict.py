@@ -1,0 +1,121 @@
+"""The verdict of one run: its bound against the claim for the whole run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from leakbound.auditing.controls import ControlCheck
+from leakbound.auditing.one_run.prepare import PreparedOneRun
+from leakbound.auditing.verdict import Claim, Conclusion, Obstacle
+from leakbound.privacy import NonPrivate
+from leakbound.stats import Estimate, cut
+
+__all__ = ["conclude_one_run"]
+
+UNREADABLE = 0.05  # share of answers that could not be read from which an attack counts as blind
+ROUNDING = 1e-6  # a composed guarantee equals the composed claim but for this share
+
+
+def conclude_one_run(
+    prepared: PreparedOneRun, claim: Claim, bound: Estimate, largest: Estimate,
+    controls: ControlCheck, unreadable: int,
+) -> Conclusion:  # fmt: skip
+    """Compare the bound with the claim for all answers of the run, and with nothing else.
+
+    Args:
+        prepared: The run.
+        claim: The claim for the whole run.
+        bound: The bound of the whole run.
+        largest: What a perfect attack would have certified.
+        controls: What the control canaries showed.
+        unreadable: Answers that could not be read.
+
+    Returns:
+        Verdict, reason and sentences.
+    """
+    found = tuple(_rejected(prepared, claim, bound))
+    if found:
+        return Conclusion("violation", None, found)
+    against = (*_blind(prepared, controls, unreadable), *_few(prepared, claim, largest))
+    if against:
+        return Conclusion("inconclusive", against[0][0], tuple(why for _, why in against))
+    sentence = (
+        f"no bound exceeds {_named(prepared, claim)}; {len(prepared.design.canaries)} canaries "
+        f"could have certified up to epsilon {cut(largest.epsilon)}. This attack found no "
+        "violation; another might."
+    )
+    return Conclusion("no_violation", None, (sentence,))
+
+
+def _named(prepared: PreparedOneRun, claim: Claim) -> str:
+    """The claim in words."""
+    decision = prepared.spec.decision
+    if decision.claim_for == "run":
+        return f"epsilon {claim.epsilon:g}, which is claimed for the whole run"
+    return (
+        f"the claim of epsilon {decision.epsilon:g} for an answer, which is {claim.epsilon:g} for "
+        f"the {prepared.answers} answers of the run"
+    )
+
+
+def _rejected(prepared: PreparedOneRun, claim: Claim, bound: Estimate) -> Iterator[str]:
+    epsilon = bound.epsilon or 0.0
+    chance = f"with a probability of at most {1 - (bound.confidence or 0):.2g}"
+    if epsilon > claim.epsilon:
+        yield (
+            f"the bound {cut(epsilon)} of the whole run exceeds {_named(prepared, claim)}: a "
+            f"system that satisfies the claim shows this {chance}."
+        )
+    if isinstance(prepared.cost, NonPrivate):
+        return
+    stated = prepared.guarantee.epsilon(claim.delta)
+    if epsilon > stated * (1 + ROUNDING):
+        yield (
+            f"the bound {cut(epsilon)} of the whole run exceeds epsilon {stated:.4g} at delta "
+            f"{claim.delta:g}, which the declared guarantee ({prepared.cost.describe()}) states "
+            f"for {prepared.answers} answers: the implementation does not satisfy its own "
+            "guarantee."
+        )
+
+
+def _few(prepared: PreparedOneRun, claim: Claim, largest: Estimate) -> Iterator[Obstacle]:
+    if (largest.epsilon or 0.0) > claim.epsilon:
+        return
+    advice = "Use more canaries."
+    if prepared.spec.decision.claim_for == "answer":
+        advice = (
+            "For a claim for single answers use --design session; for one for the whole run add "
+            "--claim-for run."
+        )
+    yield (
+        "too_few_trials",
+        f"{len(prepared.design.canaries)} canaries can certify at most epsilon "
+        f"{cut(largest.epsilon)} of the whole run, even with a perfect attack, so that no bound "
+        f"can exceed {_named(prepared, claim)}. {advice}",
+    )
+
+
+def _blind(prepared: PreparedOneRun, controls: ControlCheck, unreadable: int) -> Iterator[Obstacle]:
+    if unreadable > UNREADABLE * prepared.answers:
+        yield (
+            "unreadable_answers",
+            f"{unreadable} of {prepared.answers} answers could not be read as an answer to the "
+            "query, so this attack could not see a leak; use --query recall, which reads any text.",
+        )
+    if controls.seen:
+        return
+    if controls.p_value is None:
+        yield (
+            "attack_blind",
+            "no control canary was asked about, so nothing shows that this attack sees anything; "
+            "leave controls=0 out.",
+        )
+        return
+    other = "lookup" if prepared.attack.query.free else "recall"
+    yield (
+        "attack_blind",
+        "nothing shows that this attack sees a canary: control canaries that were planted did not "
+        f"clearly score higher than those that were not ({controls.pairs} of each, p = "
+        f"{controls.p_value:.2g}). Ask about more --controls; where they show no more, try --query "
+        f"{other}.",
+    )

@@ -1,0 +1,157 @@
+"""Stores put to use: records planted while a session lasts, and one store for many contexts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from leakbound.errors import TargetError
+from leakbound.systems.protocol import Reply, Session, Store
+from leakbound.tasks import Context, Example
+
+__all__ = ["OneSession", "SharedStore", "filled_store", "require_store"]
+
+
+def require_store(system: object, name: str) -> Store:
+    """A system that records can be planted in.
+
+    Args:
+        system: Any system.
+        name: For messages.
+
+    Returns:
+        The system.
+
+    Raises:
+        TargetError: If it lacks a method of a store.
+    """
+    missing = [part for part in ("open", "plant", "remove") if not hasattr(system, part)]
+    if missing:
+        raise TargetError(
+            f"the system {name!r} has no {missing[0]}, so no canary can be planted in it; it must "
+            "have open(context), plant(record) -> id and remove(id), or be a store that an "
+            "adapter knows (docs/rag.md). Or leave --design out."
+        )
+    return system  # type: ignore[return-value]  # a store by its methods
+
+
+@contextmanager
+def filled_store(store: Store, records: Iterable[Example], documents: Context) -> Iterator[Session]:
+    """A session over a store that holds some records beside its documents.
+
+    Args:
+        store: The store.
+        records: Records that are planted (PRIVATE).
+        documents: What the session puts into the store (PRIVATE).
+
+    Yields:
+        The session. Whatever happens, every planted record is removed at the end.
+    """
+    planted: list[str] = []
+    try:
+        for record in records:
+            planted.append(store.plant(record))
+        session = store.open(documents)
+        try:
+            yield session
+        finally:
+            session.close()
+    finally:
+        _remove(store, planted)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class OneSession:
+    """A system whose context is in place already: whatever is opened is that session.
+
+    Attributes:
+        session: The session, which somebody else closes.
+    """
+
+    session: Session
+
+    def open(self, context: Context) -> Session:
+        """The session, whatever context is asked for.
+
+        Args:
+            context: Not used.
+
+        Returns:
+            A session that closing leaves open.
+        """
+        return _Kept(self.session)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class _Kept:
+    session: Session
+
+    def ask(self, query: str) -> Reply:
+        return self.session.ask(query)
+
+    def close(self) -> None:
+        """Nothing to do: it stays open."""
+
+
+@dataclass(slots=True, repr=False)
+class SharedStore:
+    """One store for many contexts, which are its documents and a few records each.
+
+    So an index is built once, whatever the number of contexts. Its sessions are opened one after
+    the other.
+
+    Attributes:
+        store: The store, empty or filled by its owner.
+        documents: What is put into it once, before the first session (PRIVATE).
+    """
+
+    store: Store
+    documents: Context
+    _session: Session | None = None
+
+    def open(self, context: Context) -> Session:
+        """Plant a few records in the store.
+
+        Args:
+            context: The records beside the documents (PRIVATE).
+
+        Returns:
+            A session; closing it removes the records.
+        """
+        if self._session is None:
+            self._session = self.store.open(self.documents)
+        planted: list[str] = []
+        try:
+            for record in context:
+                planted.append(self.store.plant(record))
+        except BaseException:
+            _remove(self.store, planted)
+            raise
+        return _Visit(self.store, self._session, planted)
+
+    def close(self) -> None:
+        """Take the documents away; the next session puts them in again."""
+        session, self._session = self._session, None
+        if session is not None:
+            session.close()
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class _Visit:
+    """A session of a shared store, with its own records."""
+
+    store: Store
+    session: Session
+    planted: list[str]
+
+    def ask(self, query: str) -> Reply:
+        return self.session.ask(query)
+
+    def close(self) -> None:
+        _remove(self.store, self.planted)
+
+
+def _remove(store: Store, planted: list[str]) -> None:
+    while planted:
+        store.remove(planted.pop())
