@@ -39,7 +39,7 @@ def test_field_map(tmp_path: Path) -> None:
         (
             "a.jsonl",
             '{"a": "b"}',
-            "none of them a usual name for the input; name it with --input-field",
+            "none of them a usual name for the input or the label; name it with --input-field",
         ),
         ("a.jsonl", '{"text": "b"}', "usual name for the label"),
         ("a.jsonl", '{"text": "", "label": "x"}', "empty field 'text'"),

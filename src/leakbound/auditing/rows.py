@@ -15,11 +15,13 @@ from leakbound.tasks.datasets import (
     require_classes,
 )
 from leakbound.tasks.named_tasks import NAMED_TASKS, NamedTask
+from leakbound.tasks.row_checks import warn_of_rows
 from leakbound.tasks.synthetic import HELP_DESK, help_desk
 from leakbound.tasks.synthetic_images import PSEUDO_NAMES, pseudo_names
 
 __all__ = [
     "load_data",
+    "named_rows",
     "public_fields",
     "public_task",
     "require_public",
@@ -49,9 +51,12 @@ def load_data(design: Design) -> tuple[Context, Task]:
     if design.task in NAMED_TASKS:
         rows = _named(design, NAMED_TASKS[design.task])
     elif design.rows is not None:
-        rows = as_examples(inline_rows(design.rows), "the configuration", *_fields(design))
+        rows = as_examples(
+            inline_rows(design.rows), "the configuration", *_fields(design),
+            drop_empty=design.drop_empty,
+        )  # fmt: skip
     elif design.data is not None:
-        rows = read_rows(design.data, *_fields(design))
+        rows = read_rows(design.data, *_fields(design), design.drop_empty, design.delimiter)
     elif design.task in (None, "help_desk"):
         return help_desk(SYNTHETIC_ROWS, generator(design.seed, "data")), HELP_DESK
     elif design.task == "pseudo_names":
@@ -66,7 +71,7 @@ def load_data(design: Design) -> tuple[Context, Task]:
 def rows_and_task(
     design: Design, rows: Context | None = None, task: Task | None = None
 ) -> tuple[Context, Task]:
-    """Rows and their task, where a caller may hand over either.
+    """Rows and their task, where a caller may hand over either; what looks odd is logged.
 
     Args:
         design: Where rows and task come from.
@@ -81,11 +86,27 @@ def rows_and_task(
         DataError: If rows cannot be read, or their labels do not fit the task.
     """
     if rows is None:
-        rows, named = load_data(design)
-        return rows, task or named
-    if design.data or design.data_dir:
+        found, named = load_data(design)
+    elif design.data or design.data_dir:
         raise UsageError("rows are handed over, and data names others; leave one of them out.")
-    return rows, task or task_of(rows, design.task, public_task(design, own_rows=True))
+    else:
+        found, named = rows, task or task_of(rows, design.task, public_task(design, own_rows=True))
+    if rows is not None or named_rows(design):
+        warn_of_rows(found, task or named)
+    return found, task or named
+
+
+def named_rows(design: Design) -> bool:
+    """Whether a configuration names rows, or a task that knows where its rows are.
+
+    Args:
+        design: Where rows and task come from.
+
+    Returns:
+        False where the rows are made by a generator.
+    """
+    given = (design.data, design.rows, design.data_dir)
+    return design.task in NAMED_TASKS or any(one is not None for one in given)
 
 
 def public_task(design: Design, own_rows: bool = False) -> Task | None:
@@ -217,5 +238,5 @@ def _fields(design: Design) -> tuple[str | None, str | None, str | None]:
 
 def _named(design: Design, named: NamedTask) -> Context:
     if design.rows is not None:
-        return named.examples(inline_rows(design.rows))
-    return named.rows(design.data, design.data_dir)
+        return named.examples(inline_rows(design.rows), design.drop_empty)
+    return named.rows(design.data, design.data_dir, design.delimiter, design.drop_empty)

@@ -40,6 +40,7 @@ ANSWER_KEYS = {
     "input_field",
     "input_template",
     "label_field",
+    "delimiter",
     "task",
     "labels",
     "shots",
@@ -100,6 +101,7 @@ def read_private(
         require_unlimited(build_mechanism(_with_shots(spec, sys.maxsize)), endpoint.limits)
     if public_task(spec.design) is None:
         require_public(None, build_mechanism(_with_shots(spec, sys.maxsize)))
+    _require_all_rows(spec)
     rows, task = load_data(spec.design)
     shots = spec.design.shots if "shots" in spec.design.model_fields_set else len(rows)
     if shots > len(rows):
@@ -107,6 +109,16 @@ def read_private(
             f"shots is {shots}, and the data has {len(rows)} rows; use at most so many."
         )
     return _with_shots(spec, shots), rows[:shots], task
+
+
+def _require_all_rows(spec: AuditSpec) -> None:
+    """Refuse to leave rows out by what they hold."""
+    if spec.design.drop_empty:
+        raise UsageError(
+            "drop_empty would leave out private rows by what they hold, so one row could move all "
+            "that follow it into other partitions; take the empty rows out of the data, and leave "
+            "drop_empty out."
+        )
 
 
 def _with_shots(spec: AuditSpec, shots: int) -> AuditSpec:

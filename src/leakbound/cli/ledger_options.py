@@ -75,7 +75,10 @@ class Accounts:
                 "--record-id names a column of your own rows; give them with --data, or leave it "
                 "out."
             )
-        rows = inline_rows(design.rows) if design.data is None else source_rows(design.data)
+        if design.data is None:
+            rows = inline_rows(design.rows)
+        else:
+            rows = source_rows(design.data, design.delimiter)
         return [_id(row, self.record_id) for row in rows[:shots]]
 
 

@@ -16,7 +16,7 @@ from typing import TextIO
 
 import click
 
-from leakbound.cli.screen import say
+from leakbound.cli.screen import data_messages, say
 from leakbound.errors import IgnoredEntryPoint, LeakboundError
 
 __all__ = ["main"]
@@ -89,7 +89,7 @@ def group() -> None:
 
 def main(args: list[str] | None = None) -> None:
     """Run a command; a mistake ends in a sentence and its exit code, never in a traceback."""
-    with _terminable(), warnings.catch_warnings():
+    with _terminable(), data_messages(), warnings.catch_warnings():
         warnings.showwarning = _show
         code = _code_of(args)
     sys.exit(code)

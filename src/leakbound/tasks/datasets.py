@@ -13,9 +13,11 @@ from pathlib import Path
 
 from leakbound.errors import DataError
 from leakbound.models.content import content_key
+from leakbound.tasks.chat import with_chats
 from leakbound.tasks.example import Context
 from leakbound.tasks.fields import IMAGE, guess
 from leakbound.tasks.images import image_below
+from leakbound.tasks.row_checks import LOG, examples_of
 from leakbound.tasks.sources import SourceRow, source_rows
 from leakbound.tasks.task import Task
 
@@ -34,11 +36,9 @@ MAX_CLASSES = 20  # with more distinct labels, answers are taken for free texts
 
 
 def read_rows(
-    path: str | Path,
-    input_field: str | None = None,
-    label_field: str | None = None,
-    input_template: str | None = None,
-) -> Context:
+    path: str | Path, input_field: str | None = None, label_field: str | None = None,
+    input_template: str | None = None, drop_empty: bool = False, delimiter: str | None = None,
+) -> Context:  # fmt: skip
     """All rows of a source as examples.
 
     Args:
@@ -46,6 +46,8 @@ def read_rows(
         input_field: Name of the field that holds the input; None to find it by its usual names.
         label_field: Name of the field that holds the label; None to find it by its usual names.
         input_template: An input made of several fields, such as "{title}\\n{text}".
+        drop_empty: As in `as_examples`.
+        delimiter: What stands between two fields of a CSV file; None to find it in its first line.
 
     Returns:
         Examples (PRIVATE).
@@ -54,16 +56,20 @@ def read_rows(
         DataError: If the source cannot be read, or a row is no example.
     """
     folder = Path(path) if Path(path).is_dir() else Path(path).parent
+    rows = source_rows(str(path), delimiter)
     return as_examples(
-        source_rows(str(path)), repr(str(path)), input_field, label_field, input_template, folder
+        rows, repr(str(path)), input_field, label_field, input_template, folder, drop_empty
     )
 
 
 def as_examples(
     rows: Sequence[SourceRow], where: str, input_field: str | None = None,
     label_field: str | None = None, input_template: str | None = None, folder: Path = Path(),
+    drop_empty: bool = False,
 ) -> Context:  # fmt: skip
     """Rows of a source as examples; fields that are not named have the same usual names in each.
+
+    Which fields were found is logged under the name leakbound.data, and so is what is left out.
 
     Args:
         rows: At least one row (PRIVATE).
@@ -72,17 +78,26 @@ def as_examples(
         label_field: Name of the field that holds the label; None to find it by its usual names.
         input_template: An input made of several fields, such as "{title}\\n{text}".
         folder: Where the paths in a field `image` begin.
+        drop_empty: Whether to leave out rows with an empty input or label, or a label such as NaN.
+            Rows decide it, so it is not for private answers.
 
     Returns:
         Examples (PRIVATE).
 
     Raises:
-        DataError: If a row is no example, or rows have different usual fields.
+        DataError: If a row is no example, or rows have different usual fields, or none is left.
     """
+    rows = [with_chats(row) for row in rows]
     names = ([str(key) for key in row.fields] for row in rows)
     fields = guess(names, where, input_field, label_field, input_template)
-    found = (_with_image(row, folder) for row in rows) if IMAGE in fields.names else rows
-    return tuple(fields.example(row) for row in found)
+    if label_field is None or not (input_field or input_template):
+        LOG.info(
+            "%s: the input is %s and the label is %s; what --input-field (or --input-template) and "
+            "--label-field do not name is found by its usual name.",
+            where, fields.template.replace("\n", "\\n"), fields.label,
+        )  # fmt: skip
+    found = [_with_image(row, folder) for row in rows] if IMAGE in fields.names else rows
+    return examples_of(where, found, fields.example, drop_empty)
 
 
 def _with_image(row: SourceRow, folder: Path) -> SourceRow:

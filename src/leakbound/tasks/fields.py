@@ -8,15 +8,39 @@ from dataclasses import dataclass
 
 from leakbound.errors import DataError
 from leakbound.models.content import Image, join
+from leakbound.tasks.chat import CHATS, answer_of, prompt_of
 from leakbound.tasks.example import Example
-from leakbound.tasks.sources import Fields, SourceRow
+from leakbound.tasks.row_files import Fields, SourceRow
 
-__all__ = ["IMAGE", "FieldMap", "guess"]
+__all__ = ["IMAGE", "EmptyField", "FieldMap", "guess"]
 
 IMAGE = "image"  # the field that holds the path of an image
-INPUT_FIELDS = ("text", "input", "sentence", "document", "question", "context", "message")
-LABEL_FIELDS = ("label", "answer", "summary", "output", "category", "class")
+INPUT_FIELDS = (
+    "text", "input", "sentence", "document", "question", "context", "message", "body", "review",
+    "content", "comment", "query", "prompt", "instruction", "article", "dialogue", "utterance",
+    "description", "tweet", "post", "email",
+)  # fmt: skip
+LABEL_FIELDS = (
+    "label", "answer", "summary", "output", "category", "class", "sentiment", "target", "intent",
+    "topic", "completion", "response", "reply", "highlights", "rating", "stars", "tag",
+)  # fmt: skip
 SLOT = re.compile(r"\{([^{}]+)\}")
+MOST_NAMES = 30  # of the fields that a message lists
+
+
+class EmptyField(DataError):
+    """A row has an empty field.
+
+    Attributes:
+        field: Its name.
+    """
+
+    def __init__(self, place: str, field: str) -> None:
+        super().__init__(
+            f"{place} has an empty field {field!r}; drop the row or fill it, or let an audit leave "
+            "such rows out with --drop-empty."
+        )
+        self.field = field
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +127,7 @@ def guess(
             "--input-field and --label-field."
         )
     if shown is None or label is None:
-        raise _unusual(where, "input" if shown is None else "label", kinds)
+        raise _unusual(where, shown, label, kinds)
     return FieldMap(shown, label)
 
 
@@ -113,24 +137,39 @@ def _choice(
     """Template and label field that one row leads to; None for what it has no usual name for."""
     shown = template or _usual_input(have)
     taken = SLOT.findall(shown or "")
-    return shown, label or _first(LABEL_FIELDS, [name for name in have if name not in taken])
+    label = label or _first(LABEL_FIELDS, [name for name in have if name not in taken])
+    chat = next((name for name in CHATS if answer_of(name) in have), None)
+    if chat is None:
+        return shown, label
+    answer = label or answer_of(chat)
+    return shown or f"{{{prompt_of(chat) if answer == answer_of(chat) else chat}}}", answer
 
 
 def _usual_input(have: Sequence[str]) -> str | None:
     text = _first(INPUT_FIELDS, have)
-    found = [f"{{{name}}}" for name in (IMAGE if IMAGE in have else None, text) if name]
-    return "\n".join(found) or None
+    task = _first(("instruction",), have) if text and text.lower() == "input" else None
+    image = IMAGE if IMAGE in have else None
+    return "\n".join(f"{{{name}}}" for name in (image, task, text) if name) or None
 
 
 def _first(usual: Sequence[str], have: Sequence[str]) -> str | None:
-    return next((name for name in usual if name in have), None)
+    """The field with the first of some names; names in small letters come before others."""
+    plain = {name.strip().lower(): name for name in reversed(have)}
+    plain |= {name: name for name in have}
+    return next((plain[name] for name in usual if name in plain), None)
 
 
-def _unusual(where: str, what: str, kinds: Sequence[Sequence[str]]) -> DataError:
+def _unusual(
+    where: str, shown: str | None, label: str | None, kinds: Sequence[Sequence[str]]
+) -> DataError:
     common = [name for name in kinds[0] if all(name in names for names in kinds)]
+    listed = ", ".join(common[:MOST_NAMES]) or "(none)"
+    what = [name for name, found in (("input", shown), ("label", label)) if found is None]
+    flags = {"input": "--input-field (or --input-template, for several)", "label": "--label-field"}
     return DataError(
-        f"{where} has the fields {', '.join(common) or '(none)'}, none of them a usual name for "
-        f"the {what}; name it with --{what}-field."
+        f"{where} has the fields {listed}{', ...' * (len(common) > MOST_NAMES)}, none of them a "
+        f"usual name for the {' or the '.join(what)}; name it with "
+        f"{' and '.join(flags[name] for name in what)}."
     )
 
 
@@ -154,9 +193,9 @@ def _value(place: str, fields: Fields, name: str) -> str:
             "another field."
         )
     missing = value is None or value != value  # tables say NaN of what is missing
-    text = "" if missing else str(value).strip()
+    text = "" if missing else str(value).replace("\r\n", "\n").strip()
     if not text:
-        raise DataError(f"{place} has an empty field {name!r}; drop the row or fill it.")
+        raise EmptyField(place, name)
     if any("\ud800" <= c <= "\udfff" for c in text):
         raise DataError(
             f"{place} has half a character (a lone surrogate) in the field {name!r}; write the "

@@ -14,6 +14,8 @@ from types import ModuleType
 from typing import Any
 
 from leakbound.errors import DataError, LeakboundError
+from leakbound.tasks.delimited import csv_rows
+from leakbound.tasks.json_files import json_rows
 from leakbound.tasks.row_files import (
     FORMS,
     HUB,
@@ -21,8 +23,6 @@ from leakbound.tasks.row_files import (
     SourceRow,
     all_rows,
     at_least_one,
-    csv_rows,
-    json_rows,
     missing_package,
     numbered,
 )
@@ -127,7 +127,7 @@ def _untyped_rows(
 
     def reader(file: Path) -> Iterator[SourceRow]:
         if builder.name == "csv":
-            return csv_rows(file, options.sep)
+            return csv_rows(file, None if options.sep == "," else options.sep)
         return json_rows(file, options.field)
 
     return [

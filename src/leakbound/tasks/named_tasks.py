@@ -10,11 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from leakbound.errors import DataError, unknown_name
 from leakbound.tasks.example import Context, Example
 from leakbound.tasks.fields import FieldMap
+from leakbound.tasks.row_checks import examples_of
 from leakbound.tasks.sources import SourceRow, hub_rows, source_rows
 from leakbound.tasks.task import Task
 
@@ -40,11 +42,12 @@ class NamedTask:
     answer: Callable[[str], str | None]
     hub: tuple[str, str | None] | None = None
 
-    def examples(self, rows: list[SourceRow]) -> Context:
+    def examples(self, rows: list[SourceRow], drop_empty: bool = False) -> Context:
         """Rows as examples of this task.
 
         Args:
             rows: At least one row (PRIVATE).
+            drop_empty: Whether to leave out rows with an empty field.
 
         Returns:
             Examples (PRIVATE).
@@ -64,7 +67,8 @@ class NamedTask:
                 f"{rows[0].place} has the fields {', '.join(map(str, rows[0].fields))}; rows of "
                 f"{self.task.name} must have {forms}."
             )
-        return tuple(self._example(fit, row) for row in rows)
+        where = f"the source of {self.task.name}"
+        return examples_of(where, rows, partial(self._example, fit), drop_empty)
 
     def _layout(self, row: SourceRow) -> FieldMap | None:
         """The first layout that a row fits; the rows must agree, so that no row decides for all."""
@@ -82,12 +86,17 @@ class NamedTask:
             )
         return Example(found.input, label)
 
-    def rows(self, data: str | None, folder: str | None) -> Context:
+    def rows(
+        self, data: str | None, folder: str | None, delimiter: str | None = None,
+        drop_empty: bool = False,
+    ) -> Context:  # fmt: skip
         """The rows of this task.
 
         Args:
             data: A source that the user names; None for the data folder or the hub.
             folder: The data folder; None for the hub.
+            delimiter: What separates the fields of a CSV file that the user names; None to find it.
+            drop_empty: Whether to leave out rows with an empty field.
 
         Returns:
             Examples (PRIVATE).
@@ -96,16 +105,17 @@ class NamedTask:
             DataError: If the rows cannot be read, or no public copy is known.
         """
         if data is not None:
-            return self.examples(source_rows(data))
+            return self.examples(source_rows(data, delimiter), drop_empty)
         if folder is not None:
-            return self.examples(source_rows(str(Path(folder) / self.task.name / "train.jsonl")))
+            file = Path(folder) / self.task.name / "train.jsonl"
+            return self.examples(source_rows(str(file)), drop_empty)
         if self.hub is None:
             raise DataError(
                 f"no public copy of the rows of {self.task.name} is known on the hub; give a "
                 f"folder that holds {self.task.name}/train.jsonl with --data-dir, or the rows "
                 "themselves with --data."
             )
-        return self.examples(hub_rows(*self.hub))
+        return self.examples(hub_rows(*self.hub), drop_empty)
 
 
 def named_task(name: str) -> NamedTask:

@@ -6,14 +6,17 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
-__all__ = ["parse_answer"]
+__all__ = ["AROUND", "parse_answer", "plain"]
+
+AROUND = " \t\n\"'`*.,:;!?()[]{}<>«»“”‘’-"  # means nothing before or behind an answer
 
 
 def parse_answer(text: str, answers: Sequence[str]) -> int:
     """Which of the allowed answers a text gives.
 
-    Case, quotes, surrounding punctuation and chatty prefixes do not matter: an exact match wins,
-    then the longest answer that the text begins with, then the only answer that it mentions.
+    Case, quotes, surrounding punctuation and chatty prefixes do not matter, unless answers differ
+    in nothing else: an exact match wins, then the longest answer that the text begins with, then
+    the only answer that it mentions.
 
     Args:
         text: What the model wrote.
@@ -25,23 +28,50 @@ def parse_answer(text: str, answers: Sequence[str]) -> int:
     Examples:
         >>> [parse_answer(text, ("yes", "no")) for text in ("Yes.", "I think no", "perhaps")]
         [0, 1, 2]
+        >>> [parse_answer(text, ("-1", "0", "1")) for text in ("-1", "1.", "0")]
+        [0, 2, 1]
     """
-    plain, names = _plain(text), [_plain(answer) for answer in answers]
-    if plain in names:
-        return names.index(plain)
+    if text.strip() in answers:
+        return answers.index(text.strip())
+    said, names = _compared(text, answers)
+    if said in names:
+        return names.index(said)
     starts = [
-        i for i, name in enumerate(names) if name and re.match(rf"{re.escape(name)}(?!\w)", plain)
+        i for i, name in enumerate(names) if name and re.match(rf"{re.escape(name)}(?!\w)", said)
     ]
     if starts:
         return max(starts, key=lambda i: len(names[i]))
     found = [
         i
         for i, name in enumerate(names)
-        if name and re.search(rf"(?<!\w){re.escape(name)}(?!\w)", plain)
+        if name and re.search(rf"(?<!\w){re.escape(name)}(?!\w)", said)
     ]
     return found[0] if len(found) == 1 else len(answers)
 
 
-def _plain(text: str) -> str:
+def _compared(text: str, answers: Sequence[str]) -> tuple[str, list[str]]:
+    """Text and answers in the plainest form in which the answers differ."""
+    names = [plain(answer) for answer in answers]
+    if len(set(names)) == len(set(answers)):
+        return plain(text), names
+    ends = {end for answer in answers for end in (answer[:1], answer[-1:])}
+    around = "".join(sign for sign in AROUND if sign.isspace() or sign not in ends)
+    return plain(text, around), [plain(answer, around) for answer in answers]
+
+
+def plain(text: str, around: str = AROUND) -> str:
+    """A text without what means nothing in an answer.
+
+    Args:
+        text: A text.
+        around: Characters that mean nothing before and behind an answer.
+
+    Returns:
+        It in lower case, with single spaces, without these characters around it.
+
+    Examples:
+        >>> plain(' "Spam".')
+        'spam'
+    """
     folded = unicodedata.normalize("NFKC", text).casefold()
-    return re.sub(r"\s+", " ", folded).strip(" \t\n\"'`*.,:;!?()[]{}<>«»“”‘’-")
+    return re.sub(r"\s+", " ", folded).strip(around)

@@ -1,12 +1,16 @@
-"""Rows of JSON and CSV files, each read by itself.
+"""What all row files share: a row with its place, and the text of a file, whatever it is saved as.
 
-No row decides how another one is read: there are no columns with a type here.
+No row decides how another one is read: there are no columns with a type here, and how a file is
+read rests on its name and its first bytes.
 """
 
 from __future__ import annotations
 
+import codecs
 import csv
-import json
+import gzip
+import re
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -15,16 +19,26 @@ from leakbound._install import install_hint
 from leakbound.errors import DataError
 
 __all__ = [
-    "FORMS", "HUB", "Fields", "SourceRow", "all_rows", "at_least_one", "csv_rows", "json_rows",
-    "jsonl_rows", "missing_package", "numbered",
+    "FORMS", "HUB", "Fields", "SourceRow", "all_rows", "at_least_one", "missing_package",
+    "numbered", "text_of",
 ]  # fmt: skip
 
 Fields = dict[str, object]
 HUB = "hf:"
 FORMS = (
-    "a .jsonl, .csv or .parquet file with one example a row, a folder with one folder of images a "
+    "a .jsonl, .csv or .parquet file with one example a row, .tsv or .json (each but .parquet also "
+    "as .gz), a folder with one folder of images a "
     f"class, or {HUB}<id or folder of a Hugging Face dataset>"
 )
+ENCODINGS = {  # the longer marks first: that of UTF-32 begins with that of UTF-16
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF8: "utf-8",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+MARKS = re.compile("(?:^|(?<=[\r\n]))\ufeff+")  # files that were joined have one in the middle
+GZIP, ZIP = b"\x1f\x8b", b"PK\x03\x04"
 
 
 class SourceRow(NamedTuple):
@@ -53,16 +67,21 @@ def all_rows(
         At least one row (PRIVATE).
 
     Raises:
-        DataError: If it is no UTF-8 text, cannot be read, or is empty.
+        DataError: If it is no Unicode text, cannot be read, or is empty.
     """
     try:
         rows = list(reader(file))
     except UnicodeDecodeError:
-        raise DataError(f"the data file {address!r} is not UTF-8 text; save it as UTF-8.") from None
+        raise DataError(
+            f"the data file {address!r} is not UTF-8 text, nor UTF-16 with a byte order mark; save "
+            "it as UTF-8 (in Excel: 'CSV UTF-8')."
+        ) from None
     except csv.Error as error:
         raise DataError(
             f"the data file {address!r} cannot be read as CSV ({error}); check its quotes."
         ) from None
+    except OSError as error:
+        raise DataError(f"the data file {address!r} cannot be read ({error.strerror}).") from None
     return at_least_one(address, rows)
 
 
@@ -97,97 +116,51 @@ def missing_package(what: str, package: str) -> DataError:
     return DataError(f"{what} need {package}; install it with: {install_hint('data')}.")
 
 
-def jsonl_rows(file: Path) -> Iterator[SourceRow]:
-    """Rows of a file with one JSON object a line.
+def text_of(file: Path) -> str:
+    """The text of a file, unpacked and without byte order marks.
 
     Args:
-        file: The file.
+        file: UTF-8, or UTF-16 or UTF-32 with a byte order mark; packed if its name ends in .gz.
 
-    Yields:
-        Rows (PRIVATE), values as JSON has them.
-
-    Raises:
-        DataError: If a line is no JSON object.
-    """
-    with file.open(encoding="utf-8") as lines:
-        for number, line in enumerate(lines, 1):
-            if line.strip():
-                place = f"line {number} of {str(file)!r}"
-                yield SourceRow(place, _object(place, _decoded(place, line)))
-
-
-def json_rows(file: Path, field: str | None = None) -> Iterator[SourceRow]:
-    """Rows of a file that holds one list of JSON objects, or one object a line.
-
-    Args:
-        file: The file.
-        field: Name of the field that holds the list; None where the file is the list.
-
-    Yields:
-        Rows (PRIVATE), values as JSON has them.
+    Returns:
+        The text (PRIVATE), line ends as they stand in the file.
 
     Raises:
-        DataError: If it holds anything else.
+        DataError: If it is packed and its name does not say so, or cannot be unpacked, or is UTF-16
+            without a byte order mark.
+        UnicodeDecodeError: If it is anything else.
     """
-    text = file.read_text(encoding="utf-8-sig").strip()
-    if field is None and not text.startswith("["):
-        yield from jsonl_rows(file)
-        return
-    found = _decoded(repr(str(file)), text)
-    rows = found.get(field) if isinstance(found, dict) else found
-    if not isinstance(rows, list):
-        raise DataError(f"{str(file)!r} holds no list of rows; write one JSON object a line.")
-    for number, row in enumerate(rows, 1):
-        place = f"row {number} of {str(file)!r}"
-        yield SourceRow(place, _object(place, row))
-
-
-def _decoded(place: str, text: str) -> object:
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
+    content = file.read_bytes()
+    if file.suffix.lower() == ".gz":
+        content = _unpacked(file, content)
+    elif content.startswith((GZIP, ZIP)):
+        raise DataError(_packed(file, content))
+    encoding = next((name for mark, name in ENCODINGS.items() if content.startswith(mark)), None)
+    if encoding is None and b"\0" in content.partition(b"\n")[0]:
         raise DataError(
-            f"{place} is not JSON ({error.msg}); write one JSON object a line."
-        ) from None
-    except (ValueError, RecursionError):
-        raise DataError(
-            f"{place} holds a number of thousands of digits, or lists within lists beyond all "
-            "bounds; write it as text."
-        ) from None
-
-
-def _object(place: str, row: object) -> Fields:
-    if not isinstance(row, dict):
-        raise DataError(
-            f"{place} is a JSON {type(row).__name__}; it must be an object with named fields."
+            f"the data file {str(file)!r} looks like UTF-16 without a byte order mark; save it as "
+            "UTF-8."
         )
-    return row
+    return MARKS.sub("", content.decode(encoding or "utf-8"))
 
 
-def csv_rows(file: Path, separator: str = ",") -> Iterator[SourceRow]:
-    """Rows of a CSV file whose first line names the fields.
+def _unpacked(file: Path, content: bytes) -> bytes:
+    try:
+        return gzip.decompress(content)
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(
+            f"the data file {str(file)!r} cannot be unpacked ({type(error).__name__}); pack it "
+            "again with gzip."
+        ) from None
 
-    Args:
-        file: The file.
-        separator: What stands between two fields.
 
-    Yields:
-        Rows (PRIVATE); every value is the text that stands in the file.
-
-    Raises:
-        DataError: If a row has more fields than there are names.
-        csv.Error: If a quote is not closed: the field would swallow the rows below.
-    """
-    with file.open(encoding="utf-8-sig", newline="") as lines:
-        reader = csv.DictReader(lines, delimiter=separator, strict=True)
-        for row in reader:
-            place = f"line {reader.line_num} of {str(file)!r}"
-            if None in row:
-                raise DataError(
-                    f"{place} has more fields than the first line names; put fields with commas "
-                    "into quotes."
-                )
-            yield SourceRow(place, dict(row))
+def _packed(file: Path, content: bytes) -> str:
+    if content.startswith(GZIP):
+        return f"the data file {str(file)!r} is packed with gzip; let its name end in .gz."
+    return (
+        f"the data file {str(file)!r} is a ZIP archive or an Excel workbook; unpack it, or save "
+        "the sheet as CSV (UTF-8)."
+    )
 
 
 def numbered(where: str, rows: Sequence[Fields]) -> Iterator[SourceRow]:

@@ -1,16 +1,19 @@
-"""Where rows come from: JSONL, CSV and Parquet files, folders of images, Hugging Face datasets.
+"""Where rows come from: JSON, CSV and Parquet files, folders of images, Hugging Face datasets.
 
 Rows come out as plain fields with their places.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 from leakbound.errors import DataError
+from leakbound.tasks.delimited import csv_rows
 from leakbound.tasks.hub import hub_rows
 from leakbound.tasks.image_folders import folder_rows
+from leakbound.tasks.json_files import json_rows, jsonl_rows
 from leakbound.tasks.row_files import (
     FORMS,
     HUB,
@@ -18,20 +21,24 @@ from leakbound.tasks.row_files import (
     SourceRow,
     all_rows,
     at_least_one,
-    csv_rows,
-    jsonl_rows,
     missing_package,
     numbered,
 )
 
 __all__ = ["Fields", "SourceRow", "hub_rows", "source_rows"]
 
+Reader = Callable[[Path], Iterator[SourceRow]]
+JSON: dict[str, Reader] = {".jsonl": jsonl_rows, ".ndjson": jsonl_rows, ".json": json_rows}
+TABLES = (".csv", ".tsv")
+WORKBOOKS = (".xlsx", ".xls", ".ods")
 
-def source_rows(address: str) -> list[SourceRow]:
+
+def source_rows(address: str, delimiter: str | None = None) -> list[SourceRow]:
     """All rows of a source.
 
     Args:
         address: Path of a file or a folder of images, or `hf:<id or folder>[:split]`.
+        delimiter: What stands between two fields of a CSV file; None to find it in its first line.
 
     Returns:
         At least one row (PRIVATE).
@@ -43,14 +50,31 @@ def source_rows(address: str) -> list[SourceRow]:
         where, split = _parts(address)
         return hub_rows(where, split=split)
     file = Path(address)
-    readers = {".jsonl": jsonl_rows, ".csv": csv_rows, ".parquet": _parquet}
     if file.is_dir():
         return at_least_one(address, [SourceRow(*row) for row in folder_rows(file)])
     if not file.is_file():
         raise DataError(f"the data file {address!r} does not exist; give {FORMS}.")
-    if file.suffix.lower() not in readers:
-        raise DataError(f"the data file {address!r} ends in {file.suffix!r}; it must be {FORMS}.")
-    return all_rows(address, readers[file.suffix.lower()], file)
+    return all_rows(address, _reader(address, file, delimiter), file)
+
+
+def _reader(address: str, file: Path, delimiter: str | None) -> Reader:
+    """What reads files of this name."""
+    packed = file.suffix.lower() == ".gz"
+    ending = (Path(file.stem) if packed else file).suffix.lower()
+    if ending in TABLES:
+        return partial(csv_rows, delimiter=delimiter)
+    if delimiter is not None:
+        raise DataError(
+            f"the data file {address!r} is no CSV file, so no delimiter separates its fields; "
+            "leave --delimiter out."
+        )
+    if ending in JSON:
+        return JSON[ending]
+    if ending == ".parquet" and not packed:
+        return _parquet
+    hint = " Save the sheet as CSV (UTF-8)." if ending in WORKBOOKS else ""
+    shown = "".join(file.suffixes[-2:]) if packed else file.suffix
+    raise DataError(f"the data file {address!r} ends in {shown!r}; it must be {FORMS}.{hint}")
 
 
 def _parquet(file: Path) -> Iterator[SourceRow]:

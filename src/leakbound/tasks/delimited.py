@@ -1,0 +1,123 @@
+"""Rows of CSV files. Their first line alone, which names the fields, decides how they are read."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+from pathlib import Path
+
+from leakbound.errors import DataError
+from leakbound.tasks.row_files import SourceRow, text_of
+
+__all__ = ["DELIMITERS", "csv_rows"]
+
+DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|"}
+LONGEST_NAME = 60  # characters; what is longer is a text, not the name of a field
+
+
+def csv_rows(file: Path, delimiter: str | None = None) -> Iterator[SourceRow]:
+    """Rows of a CSV file whose first line names the fields.
+
+    Args:
+        file: The file.
+        delimiter: What stands between two fields; None to find it in the first line.
+
+    Yields:
+        Rows (PRIVATE); every value is the text that stands in the file. Columns without a name are
+        left out.
+
+    Raises:
+        DataError: If the first line names no fields, or one twice, or a row has more fields than
+            there are names.
+        csv.Error: If a quote is not closed: the field would swallow the rows below.
+    """
+    lines = io.StringIO(text_of(file), newline="")
+    head, above, named = _head(lines)
+    if not head:
+        return
+    mark = delimiter or named or _delimiter(str(file), head)
+    names = _names(str(file), head, mark)
+    reader = csv.reader(lines, delimiter=mark, strict=True, skipinitialspace=f"{mark} " in head)
+    for cells in filter(None, reader):
+        place = f"line {above + reader.line_num} of {str(file)!r}"
+        _require_fit(place, names, cells)
+        pairs = zip_longest(names, cells[: len(names)])
+        yield SourceRow(place, {name: cell for name, cell in pairs if name})
+
+
+def _head(lines: io.StringIO) -> tuple[str, int, str | None]:
+    """The first line with text, how many lines are read, and the delimiter that a line `sep=;`
+    above it names, as Excel writes and reads it.
+    """
+    named = None
+    for number, line in enumerate(iter(lines.readline, ""), 1):
+        text = line.rstrip("\r\n")
+        if text.lower().startswith("sep=") and len(text) == len("sep=") + 1:
+            named = text[-1]
+        elif text.strip():
+            return text, number, named
+    return "", 0, None
+
+
+def _cells(head: str, mark: str) -> list[str]:
+    return next(csv.reader([head], delimiter=mark, strict=True, skipinitialspace=True))
+
+
+def _width(head: str, mark: str) -> int:
+    try:
+        return len(_cells(head, mark))
+    except csv.Error:
+        return 0
+
+
+def _delimiter(file: str, head: str) -> str:
+    """A tab where there is one, else what makes most fields of the first line."""
+    widths = {mark: _width(head, mark) for mark in DELIMITERS.values()}
+    most = max(widths.values())
+    if widths["\t"] > 1:
+        return "\t"
+    found = [name for name, mark in DELIMITERS.items() if widths[mark] == most]
+    if most > 1 and len(found) > 1:
+        raise DataError(
+            f"the first line of {file!r} reads as {most} fields with each of {', '.join(found)}; "
+            f"say what stands between two fields with --delimiter {found[0]}. It must name the "
+            "fields, such as text,label."
+        )
+    return DELIMITERS[found[0]] if most > 1 else ","
+
+
+def _names(file: str, head: str, mark: str) -> Sequence[str]:
+    try:
+        names = [name.strip() for name in _cells(head, mark)]
+    except csv.Error:
+        raise DataError(
+            f"the first line of {file!r} has a quote that is not closed; it must name the fields, "
+            "all in one line. Check its quotes."
+        ) from None
+    twice = [name for name, times in Counter(filter(None, names)).items() if times > 1]
+    if any(len(name) > LONGEST_NAME for name in names):
+        raise DataError(
+            f"the first line of {file!r} is no list of names: one is longer than {LONGEST_NAME} "
+            "characters. It must name the fields, such as text,label; put such a line on top."
+        )
+    if twice:
+        raise DataError(
+            f"the first line of {file!r} names the field {twice[0]!r} twice; rename or remove one "
+            "of the two columns."
+        )
+    return names
+
+
+def _require_fit(place: str, names: Sequence[str], cells: Sequence[str]) -> None:
+    if any(cell.strip() for cell in cells[len(names) :]):
+        raise DataError(
+            f"{place} has more fields than the first line names; put fields with commas into "
+            "quotes."
+        )
+    if [cell.strip() for cell in cells] == names:
+        raise DataError(
+            f"{place} names the fields once more, as the first line does; leave it out."
+        )
