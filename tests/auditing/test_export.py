@@ -58,6 +58,24 @@ def test_what_a_run_does_not_keep_is_refused(tmp_path: Path) -> None:
         config_text(leakbound.audit(system=answer, out=tmp_path, **QUICK))
 
 
+SENTENCES = [(f"sentence {i}", ("objective", "subjective")[i % 2]) for i in range(20)]
+
+
+@pytest.mark.parametrize("task", ["subj", None])
+def test_own_rows_never_become_those_of_a_public_or_bundled_task(
+    tmp_path: Path, task: str | None
+) -> None:
+    """The exported file would have audited the public rows of subj, or the bundled ones."""
+    given: dict[str, Any] = {**QUICK, "controls": 0, "task": task}
+    handed = leakbound.audit(SENTENCES, model=named("pocket"), out=tmp_path / "a", **given)
+    rows = [{"text": text, "label": label} for text, label in SENTENCES]
+    prepared = prepare(make_spec({**given, "rows": rows}), named("pocket"))
+    own, _ = run_audit(prepared, tmp_path / "b")
+    for record in (handed, own):
+        with pytest.raises(UsageError, match=r"Python objects \(rows\), or rows that its config"):
+            config_text(record)
+
+
 def test_nothing_private_is_in_it(tmp_path: Path) -> None:
     record = leakbound.audit(model=named("pocket"), out=tmp_path, store_text="all", **QUICK)
     values = yaml.safe_load(config_text(record))

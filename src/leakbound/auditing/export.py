@@ -24,14 +24,15 @@ def config_text(result: AuditResult) -> str:
 
     Raises:
         UsageError: For a run of Python objects that no name with options makes, or of rows that
-            were handed over: a result holds neither.
+            were handed over or stood in the configuration: a result holds neither.
     """
     if result.handed:
         what = " and ".join(result.handed)
         raise UsageError(
-            f"{result.name} audited Python objects ({what}), which no configuration can name; put "
-            "rows into a file and audit with --data, put a system into a file and audit it as "
-            "--system python:file.py:object, register a class of your own by an entry point."
+            f"{result.name} audited Python objects ({what}), or rows that its configuration held, "
+            "and a result keeps neither; put rows into a file and audit with --data, put a system "
+            "into a file and audit it as --system python:file.py:object, register a class of your "
+            "own by an entry point."
         )
     head = f"# leakbound audit --config FILE makes {result.name} again\n"
     text: str = yaml.safe_dump(_grouped(result.spec), sort_keys=False, allow_unicode=True)

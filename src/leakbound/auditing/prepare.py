@@ -21,12 +21,14 @@ from leakbound.auditing.build import (
 )
 from leakbound.auditing.collect import check
 from leakbound.auditing.design import Pair, Pairs, design, relation_of
+from leakbound.auditing.documents import documents_and_task
 from leakbound.auditing.exact_scores import known_scores, simulated_draws
 from leakbound.auditing.folder import run_folder
 from leakbound.auditing.look_key import look_key
 from leakbound.auditing.post_hoc import collection_settings
 from leakbound.auditing.rows import public_fields, public_task, require_public, rows_and_task
-from leakbound.auditing.spec import AuditSpec
+from leakbound.auditing.shared_store import beside_store, split_rows, with_documents
+from leakbound.auditing.spec import AuditSpec, Design
 from leakbound.auditing.state_check import repeated_share
 from leakbound.auditing.store import Settings, run_id
 from leakbound.auditing.verdict import Claim
@@ -37,7 +39,7 @@ from leakbound.models import Model, Scripted
 from leakbound.models.address import is_address
 from leakbound.privacy import Gaussian, Guarantee, NonPrivate, self_compose
 from leakbound.stats import Assumption, ThresholdRule
-from leakbound.systems import SystemMechanism
+from leakbound.systems import SharedStore, SystemMechanism
 from leakbound.tasks import Context, Example, Mechanism, PublicManifest, Task, require_mechanism
 from leakbound.tasks.datasets import fingerprint
 
@@ -118,6 +120,12 @@ class Prepared:
     def controls(self) -> Sequence[Pair]:
         """The control pairs (PRIVATE)."""
         return self.pairs.controls(0 if self.ignores_context else self.spec.design.controls)
+
+    def close(self) -> None:
+        """Take the documents out of a store that all pairs share."""
+        system = self.mechanism.system if isinstance(self.mechanism, SystemMechanism) else None
+        if isinstance(system, SharedStore):
+            system.close()
 
     @property
     def ignores_context(self) -> bool:
@@ -261,13 +269,16 @@ def prepare(
     mechanism = require_mechanism(given.mechanism or build_mechanism(spec))
     fixed = given.task or public_task(spec.design, given.rows is not None)
     require_public(fixed, mechanism)
-    data, task = rows_and_task(spec.design, given.rows, given.task)
+    data, task = _rows(spec.design, given)
     attack = build_attack(spec.attack, mechanism, given)
     opened = _model(spec, given, mechanism, opener)
     attack = replace(attack, canary=attack.canary.fit(data, _tokenizer(opened)))
-    shape = spec.design
-    repeated = repeated_share(shape.state_check, mechanism)
-    pairs = design(data, task, attack, shape.pairs, shape.shots, shape.seed, repeated)
+    mechanism, sources, beside = _shared(spec, mechanism, data)
+    shots = spec.design.shots if beside is None else len(beside)
+    repeated = repeated_share(spec.design.state_check, mechanism)
+    pairs = design(
+        sources, task, attack, spec.design.pairs, shots, spec.design.seed, repeated, beside=beside
+    )
     prepared = Prepared(
         spec, task, mechanism, attack, build_estimator(spec, given), opened, pairs,
         fingerprint(_sources_of(data, attack)), handed=_named(given, spec),
@@ -280,11 +291,33 @@ def prepare(
     return prepared
 
 
+def _rows(shape: Design, given: Handed) -> tuple[Context, Task]:
+    """Rows and their task; the documents of a store may have no labels."""
+    read = rows_and_task if shape.layout == "paired" else documents_and_task
+    return read(shape, given.rows, given.task)
+
+
+def _shared(
+    spec: AuditSpec, mechanism: Mechanism, data: Context
+) -> tuple[Mechanism, Context, Context | None]:
+    """The store of a session design with its documents, the rows that are left for canaries, and
+    the context of every pair beside the store; of other designs the mechanism and all rows.
+    """
+    if spec.design.layout == "paired":
+        return mechanism, data, None
+    documents, others = split_rows(spec, data)
+    return with_documents(mechanism, documents), others, beside_store(spec.attack.insertion)
+
+
 def _named(handed: Handed, spec: AuditSpec) -> tuple[str, ...]:
-    """What the spec does not name: a model that has the address of the spec's is named there."""
+    """What the spec does not name, or does not keep: its own rows. A model that has the address of
+    the spec's is named there.
+    """
     model, address = handed.model, spec.system.model
     named = model is not None and model.name == address and is_address(address)
-    return tuple(name for name in handed.names() if not (named and name == "model"))
+    own = () if spec.design.rows is None else ("rows",)
+    names = dict.fromkeys((*own, *handed.names()))
+    return tuple(name for name in names if not (named and name == "model"))
 
 
 def _model(
