@@ -16,8 +16,12 @@ from leakbound.models.content import images_in, join, readable
 from leakbound.privacy import Relation
 from leakbound.tasks import Context, Example, Job, Task
 
-__all__ = ["Controls", "Copies", "Pair", "Pairs", "design", "label_order", "relation_of"]
+__all__ = [
+    "FILLER", "Controls", "Copies", "Pair", "Pairs", "design", "label_order", "relation_of",
+]  # fmt: skip
 
+FILLER = Example("This record was left empty.", "")  # stands in a store where a canary is absent
+PLANTED = 8  # canaries of a control context beside a store: as many as an index shows at once
 HELD = 4096  # pairs, of a few kB each: contexts share their rows
 ROOM = 2000  # characters that a control context may have however short the rows are
 
@@ -155,6 +159,8 @@ class Pairs(Sequence[Pair]):
         places: Numbers of the pairs.
         repeated: Share of the pairs whose first query the state check repeats.
         copies: Where the canary's text stands in both contexts.
+        beside: The context of every pair beside a store that all of them share; None where each
+            pair has rows of its own.
     """
 
     rows: Context
@@ -166,6 +172,7 @@ class Pairs(Sequence[Pair]):
     places: range
     repeated: float = 0.0
     copies: Copies = Copies()
+    beside: Context | None = None
     _held: _Held = field(default_factory=_Held)
 
     def __len__(self) -> int:
@@ -233,7 +240,7 @@ class Controls(Sequence[Pair]):
 
 def design(
     rows: Context, task: Task, attack: Attack, pairs: int, shots: int, seed: int,
-    repeated: float = 0.0, copies: Copies = Copies(),
+    repeated: float = 0.0, copies: Copies = Copies(), beside: Context | None = None,
 ) -> Pairs:  # fmt: skip
     """Independent pairs: contexts of rows drawn without replacement, a canary at a random place.
 
@@ -246,6 +253,8 @@ def design(
         seed: Root of all randomness.
         repeated: Share of the pairs whose first query the state check repeats, from 0 to 1.
         copies: Where the canary's text stands in both contexts.
+        beside: The context of every pair beside a store that all of them share; None to draw one
+            of `shots` rows for each.
 
     Returns:
         The pairs, made when they are read.
@@ -258,7 +267,9 @@ def design(
             f"{shots} examples a context and one held-out row need {shots + 1} rows, and the data "
             f"has {len(rows)}; use fewer examples (--shots) or more data."
         )
-    return Pairs(rows, task, attack, shots, seed, label_order(rows), range(pairs), repeated, copies)
+    return Pairs(
+        rows, task, attack, shots, seed, label_order(rows), range(pairs), repeated, copies, beside
+    )
 
 
 def _pair(index: int, pairs: Pairs) -> Pair:
@@ -291,8 +302,9 @@ def _few(rng: np.random.Generator) -> int:
 def _control(index: int, pairs: Pairs) -> Pair:
     rng = generator(pairs.seed, "control", -index)
     context, canary, asked = _asked(pairs, rng)
+    full = _planted(context, canary) if pairs.beside is None else (canary,) * PLANTED
     return Pair(
-        index, Job(_planted(context, canary), asked.query), Job(context, asked.query), asked,
+        index, Job(full, asked.query), Job(context, asked.query), asked,
         canary, 0, int(rng.integers(1 << 31)), bool(rng.integers(2)),
     )  # fmt: skip
 
@@ -313,7 +325,8 @@ def _asked(pairs: Pairs, rng: np.random.Generator) -> tuple[Context, Example, Re
     _require_form(canary, rows[spare], attack.canary.name)
     asked = attack.query.render(canary, pairs.task, rare, common)
     _require_answer(asked, pairs.task)
-    return tuple(rows[i] for i in chosen), canary, asked
+    drawn = tuple(rows[i] for i in chosen)
+    return drawn if pairs.beside is None else pairs.beside, canary, asked
 
 
 def _require_answer(asked: RenderedQuery, task: Task) -> None:

@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from leakbound.auditing.ahead import run_ahead
 from leakbound.auditing.assemble import assemble
-from leakbound.auditing.collect import Batches, BatchRunner, CollectionPlan, collect, run_serial
+from leakbound.auditing.collect import Batches, BatchRunner, CollectionPlan, collect
 from leakbound.auditing.folder import stored_on
 from leakbound.auditing.looks import Looks, earlier_looks
 from leakbound.auditing.one_pass import OnePass
@@ -27,7 +28,7 @@ def run_audit(
     out: Path,
     progress: Progress = lambda done, total: None,
     reuse: bool = True,
-    ask: BatchRunner = run_serial,
+    ask: BatchRunner = run_ahead,
     own_test: bool = False,
 ) -> tuple[AuditResult, Path]:
     """Collect what is missing, and compute the result in one pass.
@@ -53,7 +54,10 @@ def run_audit(
     day = stored_on(prepared.folder(out), prepared.evidence)
     store, plan = _opened(prepared, out, reuse, looks), collection_plan(prepared)
     seen, asked = OnePass(prepared, store, plan, looks), _Asked(ask)
-    collect(plan, prepared.model, store, ask=asked, progress=progress, stop=seen)
+    try:
+        collect(plan, prepared.model, store, ask=asked, progress=progress, stop=seen)
+    finally:
+        prepared.close()
     result = write_result(seen)
     if day and not asked.batches:
         result.know_stored(day)
@@ -78,7 +82,7 @@ def run_shard(
     out: Path,
     progress: Progress = lambda done, total: None,
     reuse: bool = True,
-    ask: BatchRunner = run_serial,
+    ask: BatchRunner = run_ahead,
 ) -> Path:
     """Collect the batches of one shard only.
 
@@ -103,7 +107,10 @@ def run_shard(
         )
     looks = Looks(earlier_looks(prepared.folder(out), prepared))
     store = _opened(prepared, out, reuse, looks)
-    collect(collection_plan(prepared), prepared.model, store, shard, ask, progress)
+    try:
+        collect(collection_plan(prepared), prepared.model, store, shard, ask, progress)
+    finally:
+        prepared.close()
     store.belongs_to(*shard)
     return store.folder
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import ClassVar
 
 from leakbound.errors import TargetError
 from leakbound.systems.protocol import Reply, Session, Store
@@ -69,6 +70,7 @@ class OneSession:
         session: The session, which somebody else closes.
     """
 
+    stateful: ClassVar[bool] = True  # of one store: asked by one thread
     session: Session
 
     def open(self, context: Context) -> Session:
@@ -106,6 +108,7 @@ class SharedStore:
         documents: What is put into it once, before the first session (PRIVATE).
     """
 
+    stateful: ClassVar[bool] = True  # each context is in the store while it is asked about
     store: Store
     documents: Context
     _session: Session | None = None

@@ -6,14 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from leakbound.attacks import Attack, RenderedQuery
-from leakbound.auditing.design import label_order
+from leakbound.auditing.design import FILLER, label_order
 from leakbound.auditing.seeds import generator
 from leakbound.errors import DataError, UsageError
 from leakbound.tasks import Context, Example, Job, Task
 
-__all__ = ["FILLER", "OneRunDesign", "PlantedCanary", "design_one_run"]
-
-FILLER = Example("This record was left empty.", "")  # stands where a canary is absent
+__all__ = ["OneRunDesign", "PlantedCanary", "design_one_run"]
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -11,9 +11,10 @@ from leakbound._version import __version__
 from leakbound.attacks import Given, ScoredAttack
 from leakbound.auditing.build import Handed, build_attack, build_mechanism
 from leakbound.auditing.design import relation_of
+from leakbound.auditing.documents import documents_and_task
 from leakbound.auditing.folder import Settings, run_folder, run_id
 from leakbound.auditing.one_run.design import OneRunDesign, design_one_run
-from leakbound.auditing.one_run.documents import documents_and_task
+from leakbound.auditing.shared_store import require_system
 from leakbound.auditing.spec import AuditSpec
 from leakbound.auditing.verdict import Claim
 from leakbound.errors import UsageError
@@ -147,22 +148,13 @@ def prepare_one_run(
     found = design_one_run(
         data, task, attack, shape.canaries, shape.controls, shape.documents, shape.seed
     )
-    return PreparedOneRun(spec, task, mechanism, attack, found, fingerprint(data), _named(given))
-
-
-def _named(given: Handed) -> tuple[str, ...]:
-    return given.names()
+    return PreparedOneRun(spec, task, mechanism, attack, found, fingerprint(data), given.names())
 
 
 def _store(mechanism: Mechanism) -> SystemMechanism:
-    if not isinstance(mechanism, SystemMechanism):
-        raise UsageError(
-            f"a one_run design plants canaries in a store, and {mechanism.name} is a mechanism "
-            "that is shown its examples anew for each answer; give a store with --system, or leave "
-            "--design out."
-        )
-    require_store(mechanism.system, mechanism.name)
-    return mechanism
+    adapter = require_system(mechanism, "one_run")
+    require_store(adapter.system, adapter.name)
+    return adapter
 
 
 def _require_meaning(spec: AuditSpec, given: Handed) -> None:

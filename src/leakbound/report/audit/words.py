@@ -72,8 +72,8 @@ def check_sentence(result: AuditResult) -> str:
         where = (
             f"the control canaries that were planted ({controls.pairs} planted and as many not"
             if _one_run(result)
-            else f"the canary where it stood everywhere ({controls.pairs} contexts each with and "
-            "without it"
+            else f"the canary where it stood {_often(result)} ({controls.pairs} contexts each with "
+            "and without it"
         )
         found.append(f"The attack {seen} {where}, p = {controls.p_value:.2g}).")
     if state is not None and state.found is None:
@@ -126,10 +126,14 @@ def _trials(result: AuditResult) -> str:
             f"{counts['canaries']} {canary} canaries, {counts['planted']} of them planted by fair "
             f"coins beside {counts['documents']} documents in one store, which was built {builds}"
         )
-    return (
-        f"{counts['pairs']} paired trials with {result.spec['shots']} examples a context and a "
-        f"{canary} canary{_copies(counts)}"
-    )
+    where = f"with {result.spec['shots']} examples a context"
+    if result.spec.get("layout") == "session":
+        where = "in one store, into which each was put and taken out,"
+    return f"{counts['pairs']} paired trials {where} and a {canary} canary{_copies(counts)}"
+
+
+def _often(result: AuditResult) -> str:
+    return "several times" if result.spec.get("layout") == "session" else "everywhere"
 
 
 def _one_run(result: AuditResult) -> bool:

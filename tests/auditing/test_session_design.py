@@ -1,0 +1,53 @@
+"""The session design: one store, into which the canary of each trial is put and taken out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stores import NearestStore, PrivateStore, documents
+
+import leakbound
+from leakbound.errors import DataError, TargetError, UsageError
+from leakbound.report import summary
+
+ROWS = documents(120)
+
+
+def run(store: object, out: Path, **parameters: Any) -> leakbound.AuditResult:
+    given = {"pairs": 40, "epsilon": 1.0, "simulations": 100, **parameters}
+    return leakbound.audit(ROWS, system=store, design="session", out=out, **given)
+
+
+@pytest.mark.parametrize("insertion", ["add", "replace"])
+def test_a_leaky_store_is_found_with_one_build(tmp_path: Path, insertion: Any) -> None:
+    store = NearestStore()
+    result = run(store, tmp_path, insertion=insertion)
+    assert result.verdict == "violation"
+    assert (store.builds, store.records) == (1, {})
+    relation = {"add": "add_remove", "replace": "replace_one"}[insertion]
+    assert result.claim == leakbound.Claim(1.0, 1e-5, relation)  # for one answer
+    assert "40 paired trials in one store" in summary(result)
+
+
+def test_a_private_store_shows_nothing(tmp_path: Path) -> None:
+    result = run(PrivateStore(), tmp_path)
+    assert (result.verdict, result.reason) == ("inconclusive", "attack_blind")
+    assert result.bound.epsilon == 0
+
+
+def test_a_failing_store_is_left_as_it_was(tmp_path: Path) -> None:
+    store = NearestStore(fail_at=5)
+    with pytest.raises(TargetError):
+        run(store, tmp_path)
+    assert not store.records
+
+
+def test_what_cannot_be_planted_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="plants whole records"):
+        run(NearestStore(), tmp_path, insertion="append")
+    with pytest.raises(TargetError, match="no canary can be planted"):
+        run(lambda context, query: "no", tmp_path)
+    with pytest.raises(DataError, match="documents is 120"):
+        run(NearestStore(), tmp_path, settings={"documents": 120})
