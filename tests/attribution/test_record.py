@@ -65,7 +65,7 @@ def test_pmi_is_the_difference_of_the_models_own_law(record: InfluenceRecord) ->
 
 def test_spans_map_back_to_characters(pocket: Any) -> None:
     text = "Zoë paid 48213 € — twice.\nThen  nothing."
-    place = locate(pocket, text, QUERY)
+    place = locate(pocket, Case(text, QUERY))
     assert place.parts.without() == pocket.encode(f"Document: {text}\n\nQuestion: {QUERY}\nAnswer:")
     assert (place.bounds[0], place.bounds[-1]) == (0, len(text))
     assert len(place.bounds) == len(place.parts.context) + 1

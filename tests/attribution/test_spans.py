@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leakbound.attribution import locate
+from leakbound.attribution import Case, locate
 from leakbound.attribution.spans import TEMPLATE
 from leakbound.errors import TargetError, UsageError
 
@@ -26,9 +26,11 @@ class Words:
     """The pocket tokenizer with something changed about it."""
 
     def __init__(self, model: Any, **changes: Any) -> None:
+        text_ids = pytest.importorskip("leakbound.models.local.text_ids")
         self.tokenizer = copy.deepcopy(model.tokenizer)
         for name, value in changes.items():
             setattr(self.tokenizer, name, value)
+        self.texts = text_ids.TextIds(self.tokenizer)
 
 
 @given(
@@ -38,7 +40,7 @@ class Words:
 )
 @settings(max_examples=60, deadline=None)
 def test_any_text_is_found_whole(pocket: Any, text: str) -> None:
-    place = locate(pocket, text, "Who {context} {query}?")
+    place = locate(pocket, Case(text, "Who {context} {query}?"))
     assert place.parts.without() == pocket.encode(
         f"Document: {text}\n\nQuestion: Who {{context}} {{query}}?\nAnswer:"
     )
@@ -51,7 +53,7 @@ def test_any_text_is_found_whole(pocket: Any, text: str) -> None:
 def test_a_chat_template_is_kept_around_the_context(pocket: Any) -> None:
     words = Words(pocket, chat_template=CHAT)
     text = "The door code of Marta is 48213."
-    place = locate(words, text, "What is it?", "  \n" + TEMPLATE)
+    place = locate(words, Case(text, "What is it?"), "  \n" + TEMPLATE)
     assert "user" in pocket.text(place.parts.head)
     assert pocket.text(place.parts.context).strip() == text
     assert pocket.text(place.parts.tail).endswith("<|assistant|>")
@@ -61,6 +63,6 @@ def test_a_chat_template_is_kept_around_the_context(pocket: Any) -> None:
 def test_what_cannot_be_found_is_said(pocket: Any) -> None:
     shouting = CHAT.replace("trim", "upper")
     with pytest.raises(TargetError, match="rewrites the prompt"):
-        locate(Words(pocket, chat_template=shouting), "a secret", "q")
+        locate(Words(pocket, chat_template=shouting), Case("a secret", "q"))
     with pytest.raises(UsageError, match="once"):
-        locate(pocket, "a", "q", "{context} {context}")
+        locate(pocket, Case("a", "q"), "{context} {context}")

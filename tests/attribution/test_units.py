@@ -73,7 +73,7 @@ def test_units_cover_the_text_and_tokens_are_shared_by_none(text: str) -> None:
 
 @pytest.mark.parametrize("name", ["word", "chunk", "chunk:0", "tokens:x", "sentence:3"])
 def test_an_unknown_unit_gets_a_sentence(name: str) -> None:
-    with pytest.raises(UsageError, match=r"it must be sentence, line, paragraph, document, chunk"):
+    with pytest.raises(UsageError, match=r"it must be sentence, line, paragraph, document, message"):
         InfluenceSettings(by=(name,))
 
 
@@ -101,7 +101,7 @@ def test_a_unit_is_ablated_as_its_tokens_are(pocket: Any) -> None:
     settings = InfluenceSettings(by=("sentence",), ngrams=())
     grid = attribute([Case(NOTE, QUERY, "48213")], pocket, settings)
     found = grid.attributions[0].readings[0].grids[0]
-    parts = locate(pocket, NOTE, QUERY).parts
+    parts = locate(pocket, Case(NOTE, QUERY)).parts
     from leakbound.attribution import TokenDistribution, measure
 
     ids = tuple(pocket.encode_response("48213"))

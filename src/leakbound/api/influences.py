@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from leakbound.api.kinds import opened_model
@@ -12,8 +12,10 @@ from leakbound.attribution import (
     InfluenceSettings,
     attribute,
     case_of_documents,
+    case_of_messages,
     limit_shares,
 )
+from leakbound.attribution.prompts import TEMPLATE
 from leakbound.attribution.units import UnitKind
 from leakbound.errors import UsageError
 from leakbound.models import Model
@@ -21,14 +23,14 @@ from leakbound.models import Model
 __all__ = ["influence"]
 
 Method = Literal["leave-one-out", "shapley", "lasso"]
-UnitName = Literal["sentence", "line", "paragraph", "document"] | UnitKind
+UnitName = Literal["sentence", "line", "paragraph", "document", "message"] | UnitKind
 
 
 NGRAMS = (1, 8)
 
 
 def influence(
-    context: str | Mapping[str, str],
+    context: str | Mapping[str, str] | Sequence[Mapping[str, str]],
     query: str = "",
     *,
     model: Model | str = "pocket",
@@ -46,16 +48,21 @@ def influence(
     temperature: float = 1.0,
     max_tokens: int = 48,
     seed: int = 0,
+    template: str = TEMPLATE,
+    system: str = "",
 ) -> InfluenceRecord:
     """How much each span of a context moved each token of a response, by ablation.
 
     Args:
-        context: The text that the model is shown (PRIVATE), or several documents by name.
+        context: The text that the model is shown (PRIVATE), several documents by name, or chat
+            messages, such as `{"role": "system", "content": "..."}`: without a `query`, the last
+            one of the user is the query.
         query: What is asked about it.
         model: A model, or its address.
         response: The response to attribute; None: one is sampled for each lambda.
-        by: Units of the text: "sentence", "line", "paragraph" or "document", or a `UnitKind` with
-            a size, such as `UnitKind("chunk", 200)` (characters) or `UnitKind("tokens", 8)`;
+        by: Units of the text: "sentence", "line", "paragraph", "document" or "message", or a
+            `UnitKind` with a size, such as `UnitKind("chunk", 200)` (characters) or
+            `UnitKind("tokens", 8)`;
             several, as a tuple, are measured beside each other. Texts are read as by the command
             line, as in "sentence,chunk:200".
         ngrams: Span sizes in tokens; the whole context is always added. None for 1 and 8, or for
@@ -74,6 +81,10 @@ def influence(
         max_tokens: Longest sampled response, in tokens.
         seed: Of the sampling, and of sets of units.
         entropy: Measure the entropy of the response as well, which normalizes influence.
+        template: The prompt, or the message of the user to an instruct model, with {context} and
+            {query} where they stand.
+        system: The system message to an instruct model, with {context} or {query}; "" for none.
+            Where it holds {context}, the default of `template` is {query}.
 
     Returns:
         The record: influence by span and by response token, signed and absolute.
@@ -86,8 +97,9 @@ def influence(
     """
     opened = opened_model(model)
     kinds = _kinds(by)
-    if max_share is not None and "document" not in kinds and not isinstance(context, str):
-        kinds = ("document", *kinds)
+    sources = "document" if isinstance(context, Mapping) else "message"
+    if max_share is not None and sources not in kinds and not isinstance(context, str):
+        kinds = (sources, *kinds)
     settings = InfluenceSettings(
         ngrams=(() if kinds else NGRAMS) if ngrams is None else ngrams,
         stride=stride,
@@ -100,6 +112,8 @@ def influence(
         sets=sets,
         top_documents=top_documents,
         entropy=entropy,
+        template=template,
+        system=system,
     )
     record = attribute([_case(context, query, response)], opened, settings)
     return record if max_share is None else limit_shares(record, max_share, source)
@@ -116,15 +130,19 @@ def _kinds(by: object) -> tuple[str, ...]:
     return tuple(name for one in listed for name in str(one).split(",") if name)
 
 
-def _case(context: str | Mapping[str, str], query: str, response: str | None) -> Case:
+def _case(
+    context: str | Mapping[str, str] | Sequence[Mapping[str, str]], query: str, response: str | None
+) -> Case:
     for name, value in (("query", query), ("response", "" if response is None else response)):
         if not isinstance(value, str):
             raise UsageError(f"{name} is {type(value).__name__}; it must be a text.")
     if isinstance(context, str):
         return Case(context, query, response)
+    if isinstance(context, list | tuple):
+        return case_of_messages(context, query, response)
     if not isinstance(context, Mapping):
         raise UsageError(
-            f"context is {type(context).__name__}; it must be a text, or documents by name such as "
-            '{"note": "..."}. Read a file first.'
+            f"context is {type(context).__name__}; it must be a text, documents by name such as "
+            '{"note": "..."}, or a list of chat messages. Read a file first.'
         )
     return case_of_documents(tuple(context.items()), query, response)

@@ -2,7 +2,7 @@
 
 from leakbound.attribution.attribute import attribute, context_influence
 from leakbound.attribution.bounded import BoundedTokenDistribution
-from leakbound.attribution.cases import Case, case_of_documents, read_cases
+from leakbound.attribution.cases import Case, case_of_documents, case_of_messages, read_cases
 from leakbound.attribution.export import csv_text, npz_bytes
 from leakbound.attribution.finished import Finished
 from leakbound.attribution.measure import ResponseLogProbs, TokenDistribution, measure, sample
@@ -39,6 +39,7 @@ __all__ = [
     "attribute",
     "blocks",
     "case_of_documents",
+    "case_of_messages",
     "context_influence",
     "csv_text",
     "limit_shares",

@@ -38,7 +38,7 @@ from leakbound.attribution.spans import (
     TokenModel,
     locate,
 )
-from leakbound.attribution.units import find_units
+from leakbound.attribution.units import MESSAGE, find_units
 from leakbound.errors import TargetError, UsageError
 from leakbound.mechanisms.tokens import find_tokenizer, finite
 from leakbound.models import Model, NextLogits
@@ -109,9 +109,8 @@ def attribute(
     if not cases:
         raise UsageError("there is no context; give at least one.")
     tokens = token_model(model)
-    located = [locate(tokens, case.context, case.query, settings.template) for case in cases]
-    longest = zip(cases, located, strict=True)
-    model.check([_longest(tokens, case, one.parts, settings) for case, one in longest])
+    located = [locate(tokens, case, settings.template, settings.system) for case in cases]
+    model.check([_longest(one, settings) for one in located])
     _check_units(cases, settings)
     done = dict(finished)
     missing = [number for number in range(len(cases)) if number not in finished]
@@ -149,7 +148,7 @@ def attribution(
     """
     forget(model)
     case, tokens = cases[number], token_model(model)
-    located = locate(tokens, case.context, case.query, settings.template)
+    located = locate(tokens, case, settings.template, settings.system)
     readings = _readings(model, tokens, case, located, settings, number)
     return Attribution(
         context=case.context, query=case.query, bounds=located.bounds, readings=readings
@@ -187,16 +186,15 @@ def _check_units(cases: Sequence[Case], settings: InfluenceSettings) -> None:
     """Refuses, before the first pass, units that a context does not have."""
     for kind in settings.unit_kinds:
         for case in cases:
-            find_units(case.context, kind, case.sources)
+            is_other = kind.name == MESSAGE and not case.roles
+            find_units(case.context, kind, () if is_other else case.sources)
 
 
-def _longest(
-    tokens: TokenModel, case: Case, parts: PromptParts, settings: InfluenceSettings
-) -> NextLogits:
+def _longest(located: LocatedContext, settings: InfluenceSettings) -> NextLogits:
     """The longest request of a case: what does not fit is refused before the first pass."""
-    if case.response is None:
-        return NextLogits(parts.without(), (0,) * settings.max_tokens)
-    return NextLogits(parts.without(), tuple(tokens.encode_response(case.response)))
+    sampled = (0,) * settings.max_tokens
+    response = sampled if located.response is None else located.response
+    return NextLogits(located.parts.without(), response)
 
 
 def _plain(settings: InfluenceSettings) -> dict[str, object]:
@@ -217,8 +215,7 @@ def _readings(
     """A given response is read under all distributions at once; a sampled one under its own."""
     distributions, parts = settings.distributions(tokens.end_ids()), located.parts
     meter = partial(UnitMeter, model, case, located, settings=settings, number=number)
-    if case.response is not None:
-        ids = tuple(tokens.encode_response(case.response))
+    if (ids := located.response) is not None:
         _check_share(ids, settings)
         return tuple(_read(tokens, meter(ids, distributions), settings, sampled=False))
     found: list[Reading] = []

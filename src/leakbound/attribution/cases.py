@@ -6,16 +6,18 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from leakbound.errors import DataError
+from leakbound.errors import DataError, UsageError
+from leakbound.models import Chat
 from leakbound.utility.regurgitation import CONTEXTS, REFERENCES
 
-__all__ = ["Case", "NamedSource", "case_of_documents", "read_cases"]
+__all__ = ["Case", "NamedSource", "case_of_documents", "case_of_messages", "read_cases"]
 
 QUERIES = ("query", "question")
 CHUNKS = ("chunks", "contexts", "documents", "passages", "sources")
+MESSAGES = ("messages", "context")  # of a chat, if they have roles
 TEXTS = ("context", "document", "article")  # beside one of these, chunks are no context
 CHUNK_NAMES = ("id", "name", "source", "title", "chunk_id", "doc_id")
 CHUNK_TEXTS = ("text", "content", "page_content", "chunk", "document", "context")
@@ -36,6 +38,7 @@ class Case:
         response: The response to attribute; None: one is sampled.
         reference: A reference response; "" if there is none.
         sources: Named documents of the context, in order; empty if it is one text.
+        roles: The role of each source, where the context is chat messages; else empty.
     """
 
     context: str
@@ -43,6 +46,7 @@ class Case:
     response: str | None = None
     reference: str = ""
     sources: tuple[NamedSource, ...] = ()
+    roles: tuple[str, ...] = ()
 
 
 def case_of_documents(
@@ -80,12 +84,54 @@ def case_of_documents(
     return Case(context, query, response, sources=tuple(sources))
 
 
+def case_of_messages(
+    messages: Sequence[Mapping[str, object]], query: str = "", response: str | None = None
+) -> Case:
+    """A case whose context is chat messages, which the model is shown with their roles.
+
+    Args:
+        messages: Objects with `role` and `content` (PRIVATE). Without a `response`, a last message
+            of the assistant is the response; without a `query`, the last message of the user
+            before it is the query.
+        query: What the user asks behind the messages.
+        response: The response to attribute; None: one is sampled where the messages hold none.
+
+    Returns:
+        The case, with a source for each message of the context.
+
+    Raises:
+        DataError: If there is no message beside the query.
+        UsageError: If one of them is no message.
+
+    Examples:
+        >>> case = case_of_messages([{"role": "system", "content": "The code is 48213."},
+        ...                          {"role": "user", "content": "What is the code?"}])
+        >>> case.sources, case.query
+        ((('message 1 (system)', 0, 18),), 'What is the code?')
+    """
+    found = list(Chat.of(messages).messages)
+    if response is None and found[-1].role == "assistant":
+        response = found.pop().content
+    if not query and found and found[-1].role == "user":
+        query = found.pop().content
+    if not found:
+        raise DataError(
+            "no message is left beside the query, so there is no context; give at least one more, "
+            "such as a system message."
+        )
+    named = [(f"message {n} ({one.role})", one.content) for n, one in enumerate(found, 1)]
+    return replace(
+        case_of_documents(named, query, response), roles=tuple(one.role for one in found)
+    )
+
+
 def read_cases(file: Path, query: str = "", response: str | None = None) -> list[Case]:
     """Cases of a file: one from a text file, one a row from a .jsonl or .csv file.
 
     Columns are `context`, `query`, `response`, `reference`, or their usual other names, such as
     `document`, `question`, `summary`. A row of a RAG trace has `chunks` in place of `context`, each
-    a text or an object with `id` and `text`; its `answer` is the response.
+    a text or an object with `id` and `text`; its `answer` is the response. A row with chat
+    `messages` is read as by `case_of_messages`.
 
     Args:
         file: Path of a UTF-8 file.
@@ -130,6 +176,9 @@ def _records(text: str) -> Iterable[tuple[int, object]]:
 
 
 def _case(file: Path, number: int, row: object, query: str, response: str | None) -> Case:
+    messages = _messages(row)
+    if messages is not None:
+        return _chat(file, number, row, messages, query, response)
     chunks = _chunks(row)
     if chunks is not None:
         return _trace(file, number, row, chunks, query, response)
@@ -149,6 +198,38 @@ def _case(file: Path, number: int, row: object, query: str, response: str | None
         texts.get("response", response),
         texts.get("reference", ""),
     )
+
+
+def _messages(row: object) -> Sequence[Mapping[str, object]] | None:
+    """The chat messages of a row; None where the context is something else."""
+    found = _first(row, MESSAGES)
+    has_roles = isinstance(found, list) and any(
+        "role" in one for one in found if isinstance(one, Mapping)
+    )
+    return found if isinstance(found, list) and has_roles else None
+
+
+def _chat(
+    file: Path,
+    number: int,
+    row: object,
+    messages: Sequence[Mapping[str, object]],
+    query: str,
+    response: str | None,
+) -> Case:
+    asked, answer = _first(row, QUERIES), _first(row, ANSWERS)
+    if not _texts_or_none(asked, answer):
+        raise DataError(
+            f"line {number} of {str(file)!r} has messages, and its query or response is no text."
+        )
+    try:
+        return case_of_messages(
+            messages,
+            asked if isinstance(asked, str) else query,
+            answer if isinstance(answer, str) else response,
+        )
+    except (DataError, UsageError) as error:
+        raise DataError(f"line {number} of {str(file)!r}: {error}") from None
 
 
 def _chunks(row: object) -> Sequence[object] | None:

@@ -122,7 +122,7 @@ def _digest(model: Model, settings: InfluenceSettings, cases: Sequence[Case], re
         model.name,
         model.fingerprint,
         astuple(settings),
-        [(case.context, case.query, case.response, case.sources) for case in cases],
+        [astuple(case) for case in cases],
         redact,
     ]
     return hashlib.sha256(json.dumps(known).encode()).hexdigest()

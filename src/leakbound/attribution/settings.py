@@ -9,7 +9,7 @@ from leakbound._check import positive
 from leakbound.attribution.ablation_sets import METHODS
 from leakbound.attribution.bounded import BoundedTokenDistribution
 from leakbound.attribution.measure import TokenDistribution
-from leakbound.attribution.spans import TEMPLATE
+from leakbound.attribution.prompts import TEMPLATE
 from leakbound.attribution.units import DOCUMENT, UnitKind
 from leakbound.errors import UsageError, unknown_name
 
@@ -31,7 +31,10 @@ class InfluenceSettings:
         min_tokens: Least length; end tokens are banned before.
         banned: Token ids that are never drawn.
         stop: A text that ends a response; "" for none.
-        template: The prompt; must hold {context} once, and {query} where the query stands.
+        template: The prompt, which is the message of the user to a chat model; must hold {context}
+            once, unless `system` does, and {query} where the query stands.
+        system: The system message, with {context} or {query} where they stand; "" for none. Where
+            it holds the context and the template is the usual one, the user says the query alone.
         seed: Root of the draws.
         by: Units of the text that are ablated as well: sentence, line, paragraph, document, chunk:N
             (characters), tokens:N.
@@ -62,6 +65,7 @@ class InfluenceSettings:
     sets: int = 1024
     top_documents: int | None = None
     entropy: bool = False
+    system: str = ""
 
     def __post_init__(self) -> None:
         if not self.lams:

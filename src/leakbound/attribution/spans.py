@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Protocol
 
+from leakbound.attribution.cases import Case
+from leakbound.attribution.prompts import TEMPLATE, ContextPiece, ContextPrompt, prompt_of
 from leakbound.errors import TargetError, UsageError
+from leakbound.models import Chat
 
 __all__ = [
     "TEMPLATE", "Ids", "LocatedContext", "PromptParts", "Span", "TokenModel", "blocks", "locate",
@@ -16,35 +19,63 @@ __all__ = [
 
 Ids = tuple[int, ...]
 Span = tuple[int, int]  # first token, and the one after the last
-TEMPLATE = "Document: {context}\n\nQuestion: {query}\nAnswer:"
 
 
-class OffsetTokenizer(Protocol):
-    """What is used of a Hugging Face tokenizer."""
+class PromptTexts(Protocol):
+    """Texts and messages as a local model reads them."""
 
-    is_fast: bool
-    chat_template: str | None
+    @property
+    def chat(self) -> bool:
+        """Whether prompts go through a chat template."""
 
-    def __call__(
-        self, text: str, *, add_special_tokens: bool, return_offsets_mapping: bool
-    ) -> Mapping[str, list[int] | list[tuple[int, int]]]:
-        """Token ids (`input_ids`) of a text, and their characters (`offset_mapping`)."""
+    def shown(self, prompt: str | Chat, /) -> str:
+        """A prompt as the model reads it."""
 
-    def apply_chat_template(
-        self, turns: list[dict[str, str]], *, add_generation_prompt: bool, tokenize: bool
-    ) -> str:
-        """The prompt of a conversation."""
+    def places(self, chat: Chat, /) -> Sequence[Place]:
+        """Where each message stands in it."""
+
+    def encoded(self, shown: str, response: str = "", /) -> Encoded:
+        """Token ids of a shown prompt, and of the response behind it."""
+
+
+class Place(Protocol):
+    """Where a message stands in the text that the model reads."""
+
+    @property
+    def first(self) -> int:
+        """Its first character there."""
+
+    @property
+    def end(self) -> int:
+        """The one after its last."""
+
+    @property
+    def skipped(self) -> int:
+        """How many blanks at its beginning are left out."""
+
+
+class Encoded(Protocol):
+    """A prompt and a response, tokenized together."""
+
+    @property
+    def prompt(self) -> Ids:
+        """Token ids of the prompt."""
+
+    @property
+    def spans(self) -> Sequence[Span] | None:
+        """The characters of each; None where the tokenizer does not tell."""
+
+    @property
+    def response(self) -> Ids:
+        """Token ids of the response."""
 
 
 class TokenModel(Protocol):
     """A local model that shows its tokens."""
 
     @property
-    def tokenizer(self) -> OffsetTokenizer:
-        """The model's own tokenizer."""
-
-    def encode_response(self, text: str) -> Sequence[int]:
-        """Token ids of a response, without a start token."""
+    def texts(self) -> PromptTexts:
+        """Makes token ids of texts and messages."""
 
     def text(self, ids: Sequence[int], /) -> str:
         """The text of token ids."""
@@ -55,12 +86,14 @@ class TokenModel(Protocol):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class PromptParts:
-    """A prompt in three parts of token ids (PRIVATE).
+    """A prompt in parts of token ids (PRIVATE).
 
     Attributes:
         head: What stands before the context, with any start token.
         context: The context, at least one token.
         tail: What stands after it.
+        fixed: Token ids that are never ablated within the context, such as those between two
+            messages, each with the index of the context token that they stand before.
 
     Raises:
         UsageError: If the context has no token, or nothing is left without it.
@@ -70,11 +103,14 @@ class PromptParts:
         (1, 5, 7, 2)
         >>> PromptParts((1,), (5, 6, 7), (2,)).without((0, 1), (2, 3))
         (1, 6, 2)
+        >>> PromptParts((1,), (5, 6, 7), (2,), ((1, (9,)),)).without((0, 2))
+        (1, 9, 7, 2)
     """
 
     head: Ids
     context: Ids
     tail: Ids
+    fixed: tuple[tuple[int, Ids], ...] = ()
 
     def __post_init__(self) -> None:
         if not self.context:
@@ -98,11 +134,21 @@ class PromptParts:
         Returns:
             Token ids.
         """
-        kept, at = list(self.head), 0
-        for first, end in spans:
-            kept += self.context[at:first]
-            at = end
-        return (*kept, *self.context[at:], *self.tail)
+        kept, begin = list(self.head), 0
+        for end, between in (*self.fixed, (len(self.context), ())):
+            kept += self._kept(begin, end, spans)
+            kept += between
+            begin = end
+        return (*kept, *self.tail)
+
+    def _kept(self, begin: int, end: int, spans: Sequence[Span]) -> list[int]:
+        """The context tokens from one index to another that no span ablates."""
+        kept: list[int] = []
+        for first, last in spans:
+            if last > begin and first < end:
+                kept += self.context[begin:first]
+                begin = last
+        return [*kept, *self.context[begin:end]]
 
     @property
     def whole(self) -> Span:
@@ -118,10 +164,12 @@ class LocatedContext:
         parts: The prompt as token ids.
         bounds: (tokens + 1,) the character of the context's text at which each of its tokens
             begins, from 0 to its length.
+        response: Token ids of the response of the case; None if it has none.
     """
 
     parts: PromptParts
     bounds: Ids
+    response: Ids | None = None
 
 
 def blocks(length: int, n: int, stride: int | None = None) -> tuple[Span, ...]:
@@ -177,80 +225,100 @@ def span_sizes(length: int, ngrams: Sequence[int]) -> tuple[int, ...]:
     return (*sorted({n for n in ngrams if n < length}), length)
 
 
-def locate(model: TokenModel, context: str, query: str, template: str = TEMPLATE) -> LocatedContext:
-    """Tokenize a prompt once and find the context in it.
+def locate(
+    model: TokenModel, case: Case, template: str = TEMPLATE, system: str = ""
+) -> LocatedContext:
+    """Tokenize a prompt, with the response behind it, and find the context in it.
 
     A token that holds a character of the context belongs to the context, also where it holds
-    others of the template: what is ablated is ablated whole.
+    others of the template: what is ablated is ablated whole. A token that holds the end of the
+    prompt and the beginning of the response belongs to the response.
 
     Args:
         model: A local model that shows its tokens.
-        context: The context (PRIVATE).
-        query: The query about it.
-        template: Must hold {context} once, and {query} where the query stands.
+        case: The context (PRIVATE), with its query and perhaps a response.
+        template: The message of the user, or the whole prompt of a model without messages; holds
+            {context} once, unless the system message does, and {query} where the query stands.
+        system: Template of the system message; "" for none.
 
     Returns:
-        The prompt in parts, and where its tokens stand in the context.
+        The prompt in parts, where its tokens stand in the context, and the response.
 
     Raises:
         UsageError: If the template or the context cannot be used.
-        TargetError: If the tokenizer or the chat template hides where the context stands.
+        TargetError: If the tokenizer or the chat template hides where the context stands, or the
+            model takes no such messages.
     """
-    before, after = _filled(template, query)
-    tokenizer = model.tokenizer
-    text, start, special = _rendered(tokenizer, before, context, after)
-    if not tokenizer.is_fast:
+    asked, texts = prompt_of(case, template, system), model.texts
+    shown, pieces = _shown(texts, asked)
+    found = texts.encoded(shown, case.response or "")
+    if found.spans is None:
         raise TargetError(
             "the tokenizer does not tell which characters a token stands for; use a fast one "
             "(tokenizer.json)."
         )
-    ids, offsets = _encoded(tokenizer, text, special)
-    end = start + len(context)
-    inside = [i for i, (a, b) in enumerate(offsets) if a < end and b > start and b > a]
-    if not inside:
+    tokens = [_tokens_of(piece, found.spans) for piece in pieces]
+    if not all(first < end for first, end in tokens):
         raise UsageError(
             "the context has no token; it must have at least one. Give a context that is not empty."
         )
-    first, last = inside[0], inside[-1] + 1
-    parts = PromptParts(ids[:first], ids[first:last], ids[last:])
-    bounds = _bounds([offsets[i][0] - start for i in range(first, last)], len(context))
-    return LocatedContext(parts, bounds)
+    starts = [
+        found.spans[at][0] - piece.shift
+        for piece, (first, end) in zip(pieces, tokens, strict=True)
+        for at in range(first, end)
+    ]
+    return LocatedContext(
+        _parts(found.prompt, tokens),
+        _bounds(starts, len(case.context)),
+        None if case.response is None else found.response,
+    )
 
 
-def _encoded(tokenizer: OffsetTokenizer, text: str, special: bool) -> tuple[Ids, list[Span]]:
-    """Token ids of a text, and the characters of each."""
-    found = tokenizer(text, add_special_tokens=special, return_offsets_mapping=True)
-    ids: Ids = tuple(found["input_ids"])  # type: ignore[arg-type]
-    offsets: list[Span] = list(found["offset_mapping"])  # type: ignore[arg-type]
-    return ids, offsets
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """A piece of the context in the text that the model reads: its characters, and how many less
+    they are in the context.
+    """
+
+    first: int
+    end: int
+    shift: int
 
 
-def _filled(template: str, query: str) -> tuple[str, str]:
-    if template.count("{context}") != 1:
-        raise UsageError(
-            f"the template is {template!r}; it must hold {{context}} once, and {{query}} where "
-            "the query stands."
-        )
-    before, after = (part.replace("{query}", query) for part in template.split("{context}"))
-    return before, after
+def _shown(texts: PromptTexts, asked: ContextPrompt) -> tuple[str, list[_Shown]]:
+    """What the model reads, and where the pieces of the context stand in it."""
+    if not texts.chat and not asked.messages:
+        (message,), (piece,) = asked.prompt.messages, asked.pieces
+        place = _Shown(piece.begin, piece.begin + piece.length, piece.begin - piece.first)
+        return message.content, [place]
+    places = texts.places(asked.prompt)
+    return texts.shown(asked.prompt), [
+        _within(places[piece.message], piece) for piece in asked.pieces
+    ]
 
 
-def _rendered(
-    tokenizer: OffsetTokenizer, before: str, context: str, after: str
-) -> tuple[str, int, bool]:
-    """The text to tokenize, where the context begins, and whether it lacks a start token."""
-    text = before + context + after
-    if not tokenizer.chat_template:
-        return text, len(before), True
-    turn = [{"role": "user", "content": text}]
-    chat = str(tokenizer.apply_chat_template(turn, add_generation_prompt=True, tokenize=False))
-    at = chat.find(text.strip())
-    if at < 0:
-        raise TargetError(
-            "the chat template rewrites the prompt, so the context cannot be found in it; use a "
-            "template that keeps it."
-        )
-    return chat, at + len(before) - (len(text) - len(text.lstrip())), False
+def _within(place: Place, piece: ContextPiece) -> _Shown:
+    """Blanks of a message that the template leaves out are no part of the piece."""
+    begin = place.first - place.skipped + piece.begin
+    first, end = max(begin, place.first), min(begin + piece.length, place.end)
+    return _Shown(first, end, begin - piece.first)
+
+
+def _tokens_of(piece: _Shown, spans: Sequence[Span]) -> Span:
+    """The tokens that hold a character of a piece."""
+    inside = [i for i, (a, b) in enumerate(spans) if a < piece.end and b > piece.first and b > a]
+    return (inside[0], inside[-1] + 1) if inside else (0, 0)
+
+
+def _parts(ids: Ids, tokens: Sequence[Span]) -> PromptParts:
+    """The context is what stands in some piece; what stands between two pieces is fixed."""
+    context: Ids = ()
+    fixed: list[tuple[int, Ids]] = []
+    for at, (first, end) in enumerate(tokens):
+        if at:
+            fixed.append((len(context), ids[tokens[at - 1][1] : first]))
+        context += ids[first:end]
+    return PromptParts(ids[: tokens[0][0]], context, ids[tokens[-1][1] :], tuple(fixed))
 
 
 def _bounds(starts: list[int], length: int) -> Ids:

@@ -168,7 +168,9 @@ def _check_tokens(values: Sequence[float]) -> None:
             )
 
 
-def truncated(cases: Sequence[Case], tokens: int | None, model: Model, template: str) -> list[Case]:
+def truncated(
+    cases: Sequence[Case], tokens: int | None, model: Model, template: str, system: str = ""
+) -> list[Case]:
     """Cases with the beginning of their contexts, cut in the text where a token ends.
 
     Args:
@@ -176,19 +178,25 @@ def truncated(cases: Sequence[Case], tokens: int | None, model: Model, template:
         tokens: How many tokens of each context are kept; None for all.
         model: A local model, whose tokens count.
         template: The prompt, see `locate`.
+        system: Template of the system message, see `locate`.
 
     Returns:
         As many cases.
 
     Raises:
         TargetError: If the model shows no tokens.
+        UsageError: If a context is chat messages, which are no text to cut.
     """
     if tokens is None:
         return list(cases)
     shown = token_model(model)
     found = []
     for case in cases:
-        bounds = locate(shown, case.context, case.query, template).bounds
+        if case.roles:
+            raise UsageError(
+                "a context is chat messages, and contexts of a size are cut from texts; give texts."
+            )
+        bounds = locate(shown, case, template, system).bounds
         end = bounds[min(tokens, len(bounds) - 1)]
         found.append(replace(case, context=case.context[:end], sources=()))
     return found

@@ -14,10 +14,11 @@ from itertools import pairwise
 from leakbound.attribution.spans import Span
 from leakbound.errors import UsageError
 
-__all__ = ["DOCUMENT", "TextUnit", "UnitKind", "find_units", "unit_spans"]
+__all__ = ["DOCUMENT", "MESSAGE", "TextUnit", "UnitKind", "find_units", "unit_spans"]
 
 DOCUMENT = "document"
-WHOLE_TEXT = ("sentence", "line", "paragraph", DOCUMENT)
+MESSAGE = "message"
+WHOLE_TEXT = ("sentence", "line", "paragraph", DOCUMENT, MESSAGE)
 SIZED = ("chunk", "tokens")
 # Where a sentence may end: a mark with closing quotes and a blank, a mark of Chinese or Japanese
 # with none, or an empty line.
@@ -35,7 +36,7 @@ class UnitKind:
     """A kind of unit.
 
     Attributes:
-        name: `sentence`, `line`, `paragraph`, `document`, `chunk` or `tokens`.
+        name: `sentence`, `line`, `paragraph`, `document`, `message`, `chunk` or `tokens`.
         size: Characters of a chunk, at most, or tokens of a block; None for the others.
     """
 
@@ -102,8 +103,8 @@ def find_units(
         At least one unit, without blanks at its ends.
 
     Raises:
-        UsageError: If documents are asked for and the context has no named sources, or there is
-            no text.
+        UsageError: If documents or messages are asked for and the context has no named sources, or
+            there is no text.
 
     Examples:
         >>> note = "Dr. Ash came. The code is 48213.  It rained!"
@@ -112,6 +113,8 @@ def find_units(
     """
     if kind.name == DOCUMENT:
         return _documents(sources)
+    if kind.name == MESSAGE:
+        return _messages(sources)
     found: list[TextUnit] = []
     for at, (name, first, end) in enumerate(sources or (("", 0, len(text)),)):
         prefix = f"{name}, " if name else ""
@@ -130,6 +133,16 @@ def _documents(sources: Sequence[tuple[str, int, int]]) -> tuple[TextUnit, ...]:
             f"the context has {len(sources) or 'no'} named source{'s' * (len(sources) != 1)}, and "
             "--by document needs at least two: give --context more than once, or a .jsonl file "
             'with {"question": ..., "chunks": [{"id": ..., "text": ...}, ...]} in each row.'
+        )
+    return tuple(TextUnit(name, (a, b), at) for at, (name, a, b) in enumerate(sources))
+
+
+def _messages(sources: Sequence[tuple[str, int, int]]) -> tuple[TextUnit, ...]:
+    if not sources:
+        raise UsageError(
+            "the context is no chat, and --by message needs one: give chat messages, such as a "
+            '.jsonl file with {"messages": [{"role": "system", "content": "..."}, ...]} in each '
+            "row."
         )
     return tuple(TextUnit(name, (a, b), at) for at, (name, a, b) in enumerate(sources))
 

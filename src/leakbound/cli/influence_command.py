@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -64,8 +64,8 @@ EXIT = {"violation": 1, "inconclusive": 3}  # the first that any model has is th
     type=click.Path(path_type=Path),
     multiple=True,
     help="text file with the context (several: a named document each), or a .jsonl or .csv file "
-    "with a context, query and response a row (the last two optional), or with a question, chunks "
-    "and an answer",
+    "with a context, query and response a row (the last two optional); .jsonl rows may have a "
+    "question, chunks and an answer, or chat messages",
 )
 @click.option("--text", default=None, help="the context itself, in place of --context")
 @click.option("--query", default="", help="what is asked about the context")
@@ -131,7 +131,7 @@ def command(
     (one has) or 3 (that cannot be said).
     """
     cases = _cases(files, text, query, response)
-    settings = _settings(flags, any(case.sources for case in cases))
+    settings = _settings(flags, cases)
     names, cluster = addresses(models), cluster_of(ray, workers)
     with stopping(out):
         done = [
@@ -181,9 +181,9 @@ def _number(case: Case, source: str) -> str:
     return f"document {names.index(source) + 1}" if source in names else source
 
 
-def _settings(flags: dict[str, Any], has_sources: bool) -> InfluenceSettings:
+def _settings(flags: dict[str, Any], cases: Sequence[Case]) -> InfluenceSettings:
     return InfluenceSettings(
-        **unit_settings(flags, has_sources),
+        **unit_settings(flags, cases),
         stride=flags["stride"],
         lams=numbers("--lam", flags["lam"], float),
         bounded=flags["bounded"],

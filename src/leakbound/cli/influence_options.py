@@ -23,8 +23,8 @@ from leakbound.attribution import (
 )
 from leakbound.attribution.ablation_sets import METHODS
 from leakbound.attribution.attribute import CaseRunner
-from leakbound.attribution.spans import TEMPLATE
-from leakbound.attribution.units import DOCUMENT
+from leakbound.attribution.prompts import TEMPLATE
+from leakbound.attribution.units import DOCUMENT, MESSAGE
 from leakbound.errors import Interrupted, LeakboundError, UsageError
 from leakbound.models import Model
 
@@ -63,6 +63,12 @@ OPTIONS = (
         show_default=True,
         help="with {context} and {query}",
     ),
+    click.option(
+        "--system",
+        default="",
+        help="system message for an instruct model, with {context} or {query}; if it holds "
+        "{context}, the default of --template is {query}",
+    ),
     click.option("--seed", type=int, default=0, show_default=True, help="of the draws"),
 )
 
@@ -71,8 +77,8 @@ UNIT_OPTIONS = (
     click.option(
         "--by",
         default="",
-        help="units that are ablated: sentence, line, paragraph, document, chunk:N (at most N "
-        "characters) or tokens:N; several with commas",
+        help="units that are ablated: sentence, line, paragraph, document, message (of a chat), "
+        "chunk:N (at most N characters) or tokens:N; several with commas",
     ),
     click.option(
         "--method",
@@ -124,12 +130,13 @@ def unit_options(function: Callable[..., object]) -> Callable[..., object]:
     return function
 
 
-def unit_settings(flags: dict[str, Any], has_sources: bool) -> dict[str, Any]:
+def unit_settings(flags: dict[str, Any], cases: Sequence[Case]) -> dict[str, Any]:
     """The fields of InfluenceSettings that `unit_options` give."""
+    sources = MESSAGE if any(case.roles for case in cases) else DOCUMENT
     by = tuple(part.strip() for part in flags["by"].split(",") if part.strip())
     limited = flags["max_share"] is not None
-    if limited and has_sources and DOCUMENT not in by:
-        by = (DOCUMENT, *by)
+    if limited and any(case.sources for case in cases) and sources not in by:
+        by = (sources, *by)
     if flags["source"] is not None and not limited:
         raise UsageError("--source names what --max-share holds for; give --max-share as well.")
     default = "" if by else "1,8"
@@ -158,6 +165,7 @@ def sampling(flags: dict[str, Any]) -> dict[str, Any]:
         "banned": numbers("--ban", flags["ban"], int),
         "stop": flags["stop"].replace("\\n", "\n"),
         "template": flags["template"].replace("\\n", "\n"),
+        "system": flags["system"].replace("\\n", "\n"),
         "seed": flags["seed"],
     }
 

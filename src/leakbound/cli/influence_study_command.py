@@ -135,7 +135,7 @@ class _Bench:
     def attributed(self, run: Run) -> InfluenceRecord:
         """The record of a run, with what an interrupted study has left of it."""
         model = self._opened(run.model)
-        cases = truncated(self.cases, run.tokens, model, run.settings.template)
+        cases = truncated(self.cases, run.tokens, model, run.settings.template, run.settings.system)
         place = self.out / f"run-{len(self._finished) + 1}"
         record, finished = attributed(cases, model, run.settings, place, False, run.name)
         self._finished.append(finished)

@@ -27,9 +27,18 @@ import numpy.typing as npt
 
 from leakbound._install import install_hint
 from leakbound.errors import StoreError, TargetError, UsageError
-from leakbound.models.content import Parts, content_key
+from leakbound.models.chat import Chat
+from leakbound.models.content import Parts
 from leakbound.models.model import Model
-from leakbound.models.request import Complete, Embed, NextLogits, Request, ScoreLabels, ScoreTokens
+from leakbound.models.request import (
+    Complete,
+    Embed,
+    NextLogits,
+    Request,
+    ScoreLabels,
+    ScoreTokens,
+    prompt_key,
+)
 from leakbound.models.wrappers import Wrapper
 
 if TYPE_CHECKING:
@@ -255,7 +264,7 @@ def _content(fingerprint: str, request: Request[object]) -> bytes:
         raise TypeError(f"{type(request).__name__} is no dataclass, so its answers have no key")
     deciding = (field.name for field in dataclasses.fields(request) if field.compare)
     values = [getattr(request, name) for name in deciding]
-    parts = [content_key(value) if isinstance(value, Parts) else value for value in values]
+    parts = [prompt_key(value) if isinstance(value, Parts | Chat) else value for value in values]
     return json.dumps([fingerprint, type(request).__name__, *parts]).encode()
 
 

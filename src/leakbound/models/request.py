@@ -13,6 +13,7 @@ from typing import Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from leakbound.models.chat import Chat
 from leakbound.models.content import Parts, content_key
 
 __all__ = [
@@ -23,12 +24,13 @@ __all__ = [
     "Request",
     "ScoreLabels",
     "ScoreTokens",
+    "prompt_key",
     "prompt_seed",
 ]
 
 R = TypeVar("R", covariant=True)
-# text, token ids (exact ablation needs ids), or text with images
-Prompt = str | tuple[int, ...] | Parts
+# text, token ids (exact ablation needs ids), text with images, or messages
+Prompt = str | tuple[int, ...] | Parts | Chat
 Floats = npt.NDArray[np.float32]
 
 
@@ -131,14 +133,27 @@ class Embed(Request[Floats]):
     alone: bool = False
 
 
+def prompt_key(prompt: Prompt) -> object:
+    """What JSON can hold of a prompt, different for any two prompts.
+
+    Args:
+        prompt: Text, token ids, text with images, or messages.
+
+    Returns:
+        Texts and token ids as they are; of images their hashes; of messages roles and texts.
+    """
+    if isinstance(prompt, Chat):
+        return prompt.plain()
+    return content_key(prompt) if isinstance(prompt, Parts) else prompt
+
+
 def prompt_seed(prompt: Prompt) -> int:
     """A seed for the random draws over a prompt: prompts do not share theirs.
 
     Args:
-        prompt: Text, token ids, or text with images.
+        prompt: Text, token ids, text with images, or messages.
 
     Returns:
         A number of 32 bits.
     """
-    key = content_key(prompt) if isinstance(prompt, Parts) else prompt
-    return zlib.crc32(repr(key).encode())
+    return zlib.crc32(repr(prompt_key(prompt)).encode())

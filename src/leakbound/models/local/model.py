@@ -13,6 +13,7 @@ import numpy.typing as npt
 import torch
 
 from leakbound.errors import TargetError
+from leakbound.models.chat import Chat
 from leakbound.models.content import Parts
 from leakbound.models.local.budget import Budget
 from leakbound.models.local.grouping import equal_rows
@@ -82,7 +83,7 @@ class TransformersModel:
         self.model, self.tokenizer, self.texts = model, tokenizer, TextIds(tokenizer)
         self.name, self.fingerprint = name, fingerprint
         self.label_scores, self._special = label_scores, tokens_by_bytes(tokenizer)
-        self._pairs: dict[tuple[str, str], tuple[Ids, Ids]] = {}  # of one call (PRIVATE)
+        self._pairs: dict[tuple[str | Chat, str], tuple[Ids, Ids]] = {}  # of one call (PRIVATE)
         self.window = window_of(model)
         checked = sharing or check_sharing(model, name)
         self.passes = Passes(model, budget or Budget.of(model), checked)
@@ -193,21 +194,21 @@ class TransformersModel:
         """Token ids of a prompt.
 
         Args:
-            prompt: Text goes through the tokenizer, and through the chat template of a chat model;
-                token ids are taken as they are.
+            prompt: Text goes through the tokenizer, and through the chat template of a chat model,
+                as messages do; token ids are taken as they are.
 
         Returns:
             At least one token id.
 
         Raises:
-            TargetError: If the prompt holds an image.
+            TargetError: If the prompt holds an image, or messages that the model does not take.
         """
         if isinstance(prompt, Parts):
             raise TargetError(
                 f"{self.name} reads text only, and a prompt holds an image; use a model that sees "
                 "(pocket-vision)."
             )
-        if not isinstance(prompt, str):
+        if not isinstance(prompt, str | Chat):
             return tuple(prompt) or (self.texts.first(),)
         return self.texts.prompt(prompt)
 
@@ -222,29 +223,30 @@ class TransformersModel:
         Returns:
             Both.
         """
-        if not (isinstance(prompt, str) and isinstance(response, str)):
-            return self.encode(prompt), self.encode_response(response)
+        if not (isinstance(prompt, str | Chat) and isinstance(response, str)):
+            return (ids := self.encode(prompt)), self.encode_response(response, ids)
         if (prompt, response) not in self._pairs:
             self._pairs[prompt, response] = self.texts.joined(prompt, response)
         return self._pairs[prompt, response]
 
-    def encode_response(self, response: Prompt) -> Ids:
-        """Token ids of a continuation behind no prompt in particular.
+    def encode_response(self, response: Prompt, behind: Ids = ()) -> Ids:
+        """Token ids of a continuation of token ids. `joined` is exact where the prompt is a text.
 
         Args:
-            response: Text gets one leading blank, but none behind a chat template, and no special
-                tokens; token ids are taken as they are.
+            response: Text gets one leading blank where there is none at the seam, but none behind
+                a chat template, and no special tokens; token ids are taken as they are.
+            behind: The prompt; empty for the end of a word, or of a chat template.
 
         Returns:
             Token ids, perhaps none.
         """
         if not isinstance(response, str):
             return tuple(cast(Ids, response))  # a response holds no image
-        return self.texts.response(response)
+        return self.texts.behind(behind, response)
 
     def _most(self, request: Request[object]) -> float:
         """At least the tokens of a prompt with the longest answer, where that is quickly known."""
-        if not isinstance(request, Complete) or not isinstance(request.prompt, str):
+        if not isinstance(request, Complete) or not isinstance(request.prompt, str | Chat):
             return UNKNOWN
         return most_tokens(self.texts.shown(request.prompt), self._special) + request.max_tokens
 

@@ -17,13 +17,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 import torch
-from transformers import DynamicCache
 
 from leakbound.errors import TargetError
 from leakbound.models.local.budget import Budget, logit_bytes, token_bytes
 from leakbound.models.local.grouping import PASS, Group, Grouping, Wanted
 from leakbound.models.local.hugging_face import CausalModel, parameters_of, window_of
 from leakbound.models.local.own import OwnStates
+from leakbound.models.local.prefix_cache import KeysMade, PrefixCache
 from leakbound.models.local.prefixes import (
     SHARE,
     Ids,
@@ -225,6 +225,9 @@ class Passes:
         if not self.store.budget or not state.token_bytes:
             return None
         ids = state.rows[-1]
+        kept = self.store.find(ids, len(ids))
+        if kept.row and kept.length == len(ids):
+            return kept.row
         return KeptRow(ids, state.block(len(state.rows) - 1, len(ids)))
 
     def _find(self, ids: Ids, limit: int) -> PrefixMatch:
@@ -239,7 +242,7 @@ class Passes:
         """An empty row, or the common prefix of several rows of one owner."""
         state = assemble(self.model.config, [PrefixMatch()], self.model.device)
         if count > 1:
-            self._extend(state, [group.prefix], 1)
+            self._extend(state, [group.prefix], 0)
             state.repeat(count)
         return state
 
@@ -258,7 +261,7 @@ class Passes:
         lead = self._find(group.prefix, len(group.prefix))
         state = assemble(self.model.config, [lead], self.model.device)
         if lead.length < len(group.prefix):
-            self._extend(state, [group.prefix], 1)
+            self._extend(state, [group.prefix], 0)
         state.repeat(len(own))
         return state
 
@@ -266,7 +269,7 @@ class Passes:
         """Run the tokens that the rows of a state lack, padded on the left and masked.
 
         One pass runs as many tokens as the budget says; the pass that ends the rows has all
-        positions that are kept.
+        positions that are kept, perhaps none.
         """
         device = self.model.device
         rest = [row[len(done) :] for row, done in zip(rows, state.rows, strict=True)]
@@ -277,13 +280,13 @@ class Passes:
         past, keep = state.mask.shape[1], min(keep, width)
         state.mask = torch.cat([state.mask, place >= 0], 1)
         position = place.clamp(min=0) + state.lengths[:, None]
-        for a, b in _pieces(width, self.budget.step(len(rows), past + width), keep):
+        for a, b in _pieces(width, self.budget.step(len(rows), past + width), max(keep, 1)):
             logits = self._forward(
                 ids[:, a:b],
                 state.mask[:, : past + b],
                 position[:, a:b],
                 state.cache,
-                keep if b == width else 1,
+                keep if b == width else 0,
             )
         state.rows, state.lengths = rows, state.lengths + lengths
         return logits
@@ -314,15 +317,20 @@ class Passes:
         ids: torch.Tensor,
         mask: torch.Tensor,
         position: torch.Tensor,
-        cache: DynamicCache,
+        cache: PrefixCache,
         keep: int,
     ) -> torch.Tensor:
+        """Logits at the last positions; where none are kept, only keys and values are made."""
         extra: dict[str, object] = {"past_key_values": cache, "use_cache": True}
         if "position_ids" in self._takes:
             extra["position_ids"] = position
         if not bool(mask.all()):
             extra["attention_mask"] = mask.long()
-        return self._logits(ids, keep, extra)
+        cache.only = keep == 0
+        try:
+            return self._logits(ids, max(keep, 1), extra)
+        except KeysMade:
+            return ids.new_empty(0)
 
     def _logits(self, ids: torch.Tensor, keep: int, extra: dict[str, object]) -> torch.Tensor:
         """(rows, keep, vocabulary) logits at the last positions."""

@@ -14,10 +14,10 @@ from itertools import islice
 from typing import cast
 
 import torch
-from transformers import DynamicCache, PreTrainedConfig
 from transformers.cache_utils import DynamicLayer
 
 from leakbound.models.local.hugging_face import CausalModel, KeysAndValues, ModelConfig
+from leakbound.models.local.prefix_cache import PrefixCache
 
 __all__ = [
     "SHARE",
@@ -53,7 +53,7 @@ class State:
     """
 
     rows: list[Ids]
-    cache: DynamicCache
+    cache: PrefixCache
     mask: torch.Tensor
     lengths: torch.Tensor
     whole: bool = False
@@ -69,7 +69,7 @@ class State:
             A state without keys and values.
         """
         nothing = torch.zeros(0, dtype=torch.long)
-        return cls(rows, DynamicCache(), nothing, nothing, whole=True)
+        return cls(rows, PrefixCache(), nothing, nothing, whole=True)
 
     @property
     def bytes(self) -> int:
@@ -103,6 +103,9 @@ class State:
         """
         parts = self._parts(at)
         slots = self.mask[at].nonzero()[:length, 0]
+        if length and int(slots[-1] - slots[0]) == length - 1:  # no padding in between
+            begin = int(slots[0])
+            return torch.stack([part[:, begin : begin + length] for part in parts])
         heads, _, dim = parts[0].shape
         block = parts[0].new_empty(len(parts), heads, length, dim)
         for to, part in zip(block, parts, strict=True):
@@ -312,7 +315,7 @@ def assemble(config: ModelConfig, found: list[PrefixMatch], device: torch.device
     Returns:
         The batch.
     """
-    cache, width = _empty(config), max(f.length for f in found)
+    cache, width = PrefixCache(config), max(f.length for f in found)
     lengths = torch.tensor([f.length for f in found], device=device)
     mask = torch.arange(width, device=device)[None] >= width - lengths[:, None]
     kept = [f.row.ids[: f.length] if f.row else () for f in found]
@@ -347,7 +350,7 @@ def reusable(model: CausalModel) -> bool:
     config = model.config.get_text_config(decoder=True)
     rope = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
     growing = rope.get("rope_type") in GROWING_ROPE
-    plain = all(map(_is_plain, _layers(_empty(model.config))))
+    plain = all(map(_is_plain, _layers(PrefixCache(model.config))))
     return plain and not growing and not getattr(config, "sliding_window", None)
 
 
@@ -371,16 +374,12 @@ def alike(a: Ids, b: Ids) -> int:
     return next(i for i in range(limit) if a[i] != b[i])
 
 
-def _empty(config: ModelConfig) -> DynamicCache:
-    return DynamicCache(config=cast(PreTrainedConfig, config))
-
-
 def _is_plain(layer: object) -> bool:
     """Whether a layer holds the keys and values of every token, and nothing else."""
     return type(layer) is DynamicLayer
 
 
-def _layers(cache: DynamicCache) -> list[KeysAndValues]:
+def _layers(cache: PrefixCache) -> list[KeysAndValues]:
     return cast(list[KeysAndValues], list(cache.layers))
 
 

@@ -7,14 +7,34 @@ stands before it, and a response behind a chat template has no blank before it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import cast
 
+from leakbound.errors import TargetError
+from leakbound.models.chat import Chat
+from leakbound.models.local.chat_template import ChatTemplate, ShownMessage
 from leakbound.models.local.hugging_face import Tokenizer
 from leakbound.models.local.prefixes import Ids, alike
 
-__all__ = ["TextIds"]
+__all__ = ["JoinedIds", "TextIds"]
 
 Spans = Sequence[tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class JoinedIds:
+    """A prompt and the response behind it, tokenized together (PRIVATE).
+
+    Attributes:
+        prompt: Token ids of the prompt, perhaps none.
+        spans: The characters of each, in the text that the model reads; None from tokenizers that
+            do not tell them.
+        response: Token ids of the response. A token that holds text of both is the response's.
+    """
+
+    prompt: Ids
+    spans: Spans | None
+    response: Ids
 
 
 class TextIds:
@@ -27,6 +47,7 @@ class TextIds:
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
         self._ending = self._added_behind()
+        self._template = ChatTemplate(self._render)
 
     @property
     def chat(self) -> bool:
@@ -49,71 +70,120 @@ class TextIds:
         )
         return found[: len(found) - self._ending] if special else found
 
-    def prompt(self, text: str) -> Ids:
+    def prompt(self, prompt: str | Chat) -> Ids:
         """Token ids of a prompt, through the chat template of a chat model.
 
         Args:
-            text: The prompt.
+            prompt: A text, or messages.
 
         Returns:
             At least one token id.
-        """
-        return self.plain(self.shown(text), not self.chat) or (self.first(),)
 
-    def shown(self, text: str) -> str:
+        Raises:
+            TargetError: If the model does not take these messages.
+        """
+        return self.plain(self.shown(prompt), not self.chat) or (self.first(),)
+
+    def shown(self, prompt: str | Chat) -> str:
         """A prompt as the model reads it.
 
         Args:
-            text: The prompt.
+            prompt: A text, which is the message of a user to a chat model, or messages.
 
         Returns:
             The text, within the chat template of a chat model.
-        """
-        if not self.chat:
-            return text
-        turn = [{"role": "user", "content": text}]
-        return self.tokenizer.apply_chat_template(turn, add_generation_prompt=True, tokenize=False)
 
-    def joined(self, text: str, response: str) -> tuple[Ids, Ids]:
+        Raises:
+            TargetError: If the model does not take these messages.
+        """
+        if isinstance(prompt, Chat):
+            self._require_template()
+            return self._template.shown(prompt)
+        return self._render([{"role": "user", "content": prompt}]) if self.chat else prompt
+
+    def places(self, chat: Chat) -> tuple[ShownMessage, ...]:
+        """Where each message stands in what `shown` gives.
+
+        Args:
+            chat: The messages.
+
+        Returns:
+            One place for each message, in order.
+
+        Raises:
+            TargetError: If the model does not take these messages, or its template rewrites them.
+        """
+        return self._template.places(chat, self.shown(chat))
+
+    def joined(self, prompt: str | Chat, response: str) -> tuple[Ids, Ids]:
         """Token ids of a prompt and of the response behind it, tokenized together.
 
         Args:
-            text: The prompt.
+            prompt: A text, or messages.
             response: The response. Without a chat template, one blank is put before it where there
                 is none at the seam.
 
         Returns:
             Both. A token that holds text of both is the response's.
         """
-        before = self.shown(text)
-        whole = before + self._seam(before, response) + response
         if not response:
-            return self.prompt(text), ()
-        ids, spans = self._with_spans(whole, not self.chat)
-        if spans is None:
-            at = alike(ids, self.prompt(text))
-        else:
-            ends = (n for n, (_, end) in enumerate(spans) if end > len(before))
-            at = next(ends, len(ids))
-        return ids[:at] or (self.first(),), ids[at:]
+            return self.prompt(prompt), ()
+        found = self.encoded(self.shown(prompt), response)
+        return found.prompt or (self.first(),), found.response
 
-    def response(self, text: str) -> Ids:
-        """Token ids of a response behind no prompt in particular.
+    def encoded(self, shown: str, response: str = "") -> JoinedIds:
+        """Token ids of a prompt and of the response behind it, with the characters of the prompt's.
 
         Args:
-            text: The response.
+            shown: The prompt as the model reads it.
+            response: The response; see `joined`.
 
         Returns:
-            As behind a text that ends with a word; behind an empty prompt of a chat model.
+            Both.
         """
-        if self.chat:
-            return self.joined("", text)[1]
-        return self.plain(self._seam("a", text) + text, False)
+        special = not self.chat
+        ids, spans = self._with_spans(shown + self._seam(shown, response) + response, special)
+        if spans is None:
+            at = alike(ids, self.plain(shown, special)) if response else len(ids)
+            return JoinedIds(ids[:at], None, ids[at:])
+        ends = (n for n, (_, end) in enumerate(spans) if end > len(shown))
+        at = next(ends, len(ids))
+        return JoinedIds(ids[:at], spans[:at], ids[at:])
+
+    def behind(self, ids: Ids, response: str) -> Ids:
+        """Token ids of a response behind a prompt that is token ids already.
+
+        Args:
+            ids: The prompt.
+            response: The response; see `joined`.
+
+        Returns:
+            Those of a response behind the last token of the prompt, as far as none of them would
+            be joined to it.
+        """
+        if self.chat and not ids:
+            return self.joined("", response)[1]
+        decoded = str(self.tokenizer.decode(ids[-1:], skip_special_tokens=True))
+        last = decoded or ("" if self.chat else "a")  # as behind a word
+        ids, spans = self._with_spans(last + self._seam(last, response) + response, special=False)
+        if spans is None or any(first < len(last) < end for first, end in spans):
+            return self.plain(self._seam(last, response) + response, special=False)
+        return tuple(i for i, (_, end) in zip(ids, spans, strict=True) if end > len(last))
 
     def first(self) -> int:
         """The token that begins a row where there is no other."""
         ids = (self.tokenizer.bos_token_id, self.tokenizer.eos_token_id, 0)
         return int(next(i for i in ids if i is not None))
+
+    def _render(self, turns: list[dict[str, str]]) -> str:
+        return self.tokenizer.apply_chat_template(turns, add_generation_prompt=True, tokenize=False)
+
+    def _require_template(self) -> None:
+        if not self.chat:
+            raise TargetError(
+                "the model has no chat template, so it reads one text and no messages; use an "
+                "instruct model, or put everything into one text."
+            )
 
     def _seam(self, before: str, response: str) -> str:
         """The blank between a prompt and a response."""

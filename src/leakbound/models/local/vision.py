@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar, cast
 
@@ -18,6 +18,7 @@ import torch
 from PIL import Image as Pil
 
 from leakbound.errors import TargetError
+from leakbound.models.chat import Chat
 from leakbound.models.content import Image, Parts, images_in
 from leakbound.models.local.budget import Budget
 from leakbound.models.local.hugging_face import CausalModel, Processor
@@ -25,6 +26,7 @@ from leakbound.models.local.lengths import UNKNOWN
 from leakbound.models.local.model import TransformersModel
 from leakbound.models.local.prefixes import Ids
 from leakbound.models.local.sharing import Sharing
+from leakbound.models.local.text_ids import TextIds
 from leakbound.models.request import Complete, NextLogits, Prompt, Request, ScoreLabels
 
 __all__ = ["VisionModel"]
@@ -233,7 +235,7 @@ class VisionModel(TransformersModel):
     ) -> None:
         tokenizer = processor.tokenizer
         super().__init__(model, tokenizer, name, fingerprint, budget, sharing, label_scores)
-        self.processor = processor
+        self.processor, self.texts = processor, _VisionTexts(processor)
         self.eye = Eye(model, processor, self.passes.budget.kept // SHARE)
         self.passes.embed = self.eye.embed
         self.blind = ""
@@ -259,44 +261,38 @@ class VisionModel(TransformersModel):
                 "OpenAI-compatible endpoint (openai/...), or use another model, such as one of "
                 "LLaVA's form."
             )
-        parts = prompt.parts if isinstance(prompt, Parts) else (prompt,)
+        found = self.texts.encoded(self._shown(prompt)).prompt
+        return self._with_images(found or (self.texts.first(),), prompt)
+
+    def _with_images(self, ids: Ids, prompt: Prompt) -> Ids:
+        """The ids of each image in place of its placeholder."""
         images = iter(images_in(prompt))
         mark = self.tokenizer.convert_tokens_to_ids(self.processor.image_token)
-        ids = (
-            self.eye.ids(next(images)) if token == mark else (token,)
-            for token in self._tokens(parts)
-        )
-        return tuple(i for run in ids for i in run)
+        runs = (self.eye.ids(next(images)) if token == mark else (token,) for token in ids)
+        return tuple(i for run in runs for i in run)
 
     def _most(self, request: Request[object]) -> float:
         """Not known: the processor puts tokens of its own around a text."""
         return UNKNOWN
 
     def joined(self, prompt: Prompt, response: Prompt) -> tuple[Ids, Ids]:
-        """Token ids of a prompt, perhaps with images, and of what follows it, each by itself.
+        """Token ids of a prompt, perhaps with images, and of what follows it.
 
         Args:
             prompt: The prompt.
-            response: The response.
+            response: The response. Texts are tokenized together; token ids are taken as they are.
 
         Returns:
             Both.
+
+        Raises:
+            TargetError: If the prompt cannot be read; see `encode`.
         """
-        return self.encode(prompt), self.encode_response(response)
-
-    def encode_response(self, response: Prompt) -> Ids:
-        """Token ids of a continuation.
-
-        Args:
-            response: Text gets one leading blank, but none behind a chat template; token ids are
-                taken as they are.
-
-        Returns:
-            Token ids, perhaps none.
-        """
-        if isinstance(response, str) and getattr(self.processor, "chat_template", None):
-            return self.texts.plain(response, special=False)
-        return super().encode_response(response)
+        ids = self.encode(prompt)
+        if isinstance(prompt, tuple) or not isinstance(response, str) or not response:
+            return ids, self.encode_response(response, ids)
+        found = self.texts.encoded(self._shown(prompt), response)
+        return self._with_images(found.prompt or (self.texts.first(),), prompt), found.response
 
     def answer(self, requests: Sequence[Request[R]], /) -> list[R]:
         """Answer a batch. Each distinct image goes through the vision tower once.
@@ -326,26 +322,20 @@ class VisionModel(TransformersModel):
         super().forget()
         self.eye.clear()
 
-    def _tokens(self, parts: tuple[str | Image, ...]) -> Ids:
-        """Token ids of the text of a prompt, with one placeholder for each image."""
+    def _shown(self, prompt: str | Parts | Chat) -> str:
+        """A prompt as the model reads it, with one placeholder for each image."""
         sign = self.processor.image_token
-        if any(isinstance(part, str) and sign in part for part in parts):
+        texts = _texts(prompt)
+        if any(sign in text for text in texts):
             raise TargetError(
                 f"a text holds {sign!r}, which {self.name} takes for an image; take it out of the "
                 "rows."
             )
-        if getattr(self.processor, "chat_template", None):
-            content = [
-                {"type": "text", "text": p} if isinstance(p, str) else {"type": "image"}
-                for p in parts
-            ]
-            turn = [{"role": "user", "content": content}]
-            text = self.processor.apply_chat_template(
-                turn, add_generation_prompt=True, tokenize=False
-            )
-            return self.texts.plain(text, special=False)
-        text = "".join(part if isinstance(part, str) else sign for part in parts)
-        return self.texts.plain(text, special=True) or (self.texts.first(),)
+        if not isinstance(prompt, Parts):
+            return self.texts.shown(prompt)
+        if not self.texts.chat:
+            return "".join(part if isinstance(part, str) else sign for part in prompt.parts)
+        return _posed(self.processor, [{"role": "user", "content": _content(prompt.parts)}])
 
     def _difference(self) -> str:
         """What the model's own processor and forward pass do otherwise with two images.
@@ -368,24 +358,51 @@ class VisionModel(TransformersModel):
 
     def _reference(self, prompt: Parts) -> torch.Tensor:
         """(vocabulary,) logits behind a prompt, by the model's own code."""
-        content = [
-            {"type": "text", "text": p} if isinstance(p, str) else {"type": "image"}
-            for p in prompt.parts
-        ]
         chat = getattr(self.processor, "chat_template", None)
         text = "".join(
             p if isinstance(p, str) else self.processor.image_token for p in prompt.parts
         )
         if chat:
-            turn = [{"role": "user", "content": content}]
-            text = self.processor.apply_chat_template(
-                turn, add_generation_prompt=True, tokenize=False
-            )
+            turn = {"role": "user", "content": _content(prompt.parts)}
+            text = _posed(self.processor, [turn])
         pictures = [decoded(image) for image in images_in(prompt)]
         inputs = self.processor(
             text=text, images=pictures, return_tensors="pt", add_special_tokens=not chat
         )
         return self.model(**inputs.to(self.model.device, self.model.dtype)).logits[0, -1]
+
+
+class _VisionTexts(TextIds):
+    """Texts through the chat template of a processor."""
+
+    def __init__(self, processor: Processor) -> None:
+        super().__init__(processor.tokenizer)
+        self._processor = processor
+
+    @property
+    def chat(self) -> bool:
+        """Whether prompts go through a chat template."""
+        return bool(getattr(self._processor, "chat_template", None))
+
+    def _render(self, turns: list[dict[str, str]]) -> str:
+        made = [{"role": turn["role"], "content": _content((turn["content"],))} for turn in turns]
+        return _posed(self._processor, made)
+
+
+def _posed(processor: Processor, turns: Sequence[Mapping[str, object]]) -> str:
+    return processor.apply_chat_template(turns, add_generation_prompt=True, tokenize=False)
+
+
+def _content(parts: Sequence[str | Image]) -> list[dict[str, str]]:
+    """A message as processors take it."""
+    return [{"type": "text", "text": p} if isinstance(p, str) else {"type": "image"} for p in parts]
+
+
+def _texts(prompt: str | Parts | Chat) -> list[str]:
+    if isinstance(prompt, Chat):
+        return [message.content for message in prompt.messages]
+    parts = prompt.parts if isinstance(prompt, Parts) else (prompt,)
+    return [part for part in parts if isinstance(part, str)]
 
 
 def decoded(image: Image) -> Pil.Image:
