@@ -110,7 +110,13 @@ def build_mechanism(spec: AuditSpec) -> Mechanism:
     """
     if spec.system.address is not None:
         _require_no_options(spec)
-        return load_system(spec.system.address, scored=spec.attack.access == "white_box")
+        scored = spec.attack.access == "white_box"
+        return load_system(spec.system.address, scored, spec.system.system_options)
+    if spec.system.system_options:
+        raise UsageError(
+            "system options are arguments of an application, and no --system is given; name it, "
+            "or leave them out. Options of a mechanism are given with --option."
+        )
     named, claim = spec.system.mechanism, spec.decision
     made = from_catalogue(named.kind, named.options, claim.epsilon, claim.delta)
     _require_examples(made, spec.design.shots)

@@ -16,6 +16,7 @@ from leakbound.auditing.spec import AuditSpec
 from leakbound.errors import TargetError, UsageError
 from leakbound.models import Model, Unopened
 from leakbound.scaling import Cluster, rooted, spread
+from leakbound.systems import CallOptions, SystemMechanism
 from leakbound.tasks import Mechanism, Task
 
 __all__ = ["on_cluster"]
@@ -25,7 +26,12 @@ Tool = tuple[CollectionPlan, Model]
 Asked = tuple[Task, Sequence[Pair], int, bool, Sequence[Pair]]
 
 
-def on_cluster(prepared: Prepared, cluster: Cluster, opener: Opener) -> BatchRunner:
+def on_cluster(
+    prepared: Prepared,
+    cluster: Cluster,
+    opener: Opener,
+    calls: CallOptions = CallOptions(),  # noqa: B008  # frozen
+) -> BatchRunner:
     """Make what asks batches on a cluster.
 
     Workers open the model and the system at their addresses, and refuse any but the prepared ones.
@@ -34,6 +40,7 @@ def on_cluster(prepared: Prepared, cluster: Cluster, opener: Opener) -> BatchRun
         prepared: The audit.
         cluster: Ray workers.
         opener: Opens the model of a spec, in each worker.
+        calls: How a system is called, by each worker for itself.
 
     Returns:
         What `collect` asks with.
@@ -51,14 +58,21 @@ def on_cluster(prepared: Prepared, cluster: Cluster, opener: Opener) -> BatchRun
             questions.task, questions.pairs, questions.size, questions.keep_text,
             questions.controls,
         )  # fmt: skip
-        opened = partial(_tool, spec, asked, opener if prepared.mechanism.needs else None, wanted)
+        model_of = opener if prepared.mechanism.needs else None
+        opened = partial(_tool, spec, asked, model_of, wanted, calls)
         for _, batch in spread(cluster, opened, _work, batches):
             yield batch
 
     return ask
 
 
-def _tool(spec: AuditSpec, asked: Asked, opener: Opener | None, wanted: tuple[str, str]) -> Tool:
+def _tool(
+    spec: AuditSpec,
+    asked: Asked,
+    opener: Opener | None,
+    wanted: tuple[str, str],
+    calls: CallOptions,
+) -> Tool:
     """In a worker: the questions with a mechanism, and a model of its own; systems need not travel,
     they are loaded there.
     """
@@ -72,6 +86,8 @@ def _tool(spec: AuditSpec, asked: Asked, opener: Opener | None, wanted: tuple[st
             "files at the same place, and models and systems must have an address."
         )
     task, pairs, size, keep_text, controls = asked
+    if isinstance(mechanism, SystemMechanism):
+        mechanism = mechanism.called(calls)
     return CollectionPlan(task, mechanism, pairs, size, keep_text, controls), model
 
 

@@ -125,13 +125,36 @@ class CollectionPlan:
         Returns:
             Their aggregates, and the calls that these took.
         """
-        pairs = self.pairs_of(first)
         counted = Counted(model)
+        (rows,) = self._ask([self.pairs_of(first)], Distinct(counted))
+        calls = sum(len(pair.jobs) for pair in self.pairs_of(first))
+        return Batch(first, rows, counted.calls if self.mechanism.needs else calls)
+
+    def ask_together(self, batches: Sequence[int], model: Model) -> list[Batch]:
+        """Ask several batches of a mechanism that asks no model, all at once.
+
+        Args:
+            batches: First pairs of the batches.
+            model: What is asked.
+
+        Returns:
+            The batches, each as `ask` returns it.
+        """
+        pairs = [self.pairs_of(first) for first in batches]
+        found = zip(batches, pairs, self._ask(pairs, model), strict=True)
+        return [Batch(first, rows, sum(len(p.jobs) for p in some)) for first, some, rows in found]
+
+    def _ask(
+        self, batches: Sequence[tuple[Pair, ...]], model: Model
+    ) -> list[tuple[EvidenceRow, ...]]:
+        pairs = [pair for some in batches for pair in some]
         jobs: list[Job] = [job for pair in pairs for job in pair.jobs]
         draws = [pair.draw for pair in pairs for _ in pair.jobs]
-        found = iter(self.mechanism.collect(self.task, jobs, draws, Distinct(counted)))
-        rows = [self._row(pair, [next(found) for _ in pair.jobs]) for pair in pairs]
-        return Batch(first, tuple(rows), counted.calls if self.mechanism.needs else len(jobs))
+        found = iter(self.mechanism.collect(self.task, jobs, draws, model))
+        return [
+            tuple(self._row(pair, [next(found) for _ in pair.jobs]) for pair in some)
+            for some in batches
+        ]
 
     def _row(self, pair: Pair, found: list[Aggregate]) -> EvidenceRow:
         member, nonmember = reversed(found[:2]) if pair.out_first else found[:2]

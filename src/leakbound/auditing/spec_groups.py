@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationInfo, field_validator
 
 from leakbound._catalogue import Component
 from leakbound.tasks.delimited import DELIMITERS
@@ -27,7 +27,10 @@ class SystemSpec(FrozenSpec):
     address: str | None = Field(
         default=None,
         description="application to audit in place of a mechanism and model: "
-        "python:file.py:object or http:file.yaml",
+        "python:file.py:object, python:package.module:object or http:file.yaml",
+    )
+    system_options: dict[str, JsonValue] = Field(
+        default={}, description="arguments of the application's class, factory or function"
     )
     model: str = Field(
         default="pocket", description="model address: pocket, hf/<folder or id>, or openai/<model>"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -12,6 +15,7 @@ from leakbound.auditing.one_run import prepare_one_run, run_one_run
 from leakbound.auditing.prepare import open_models
 from leakbound.auditing.run import run_shard
 from leakbound.auditing.store import write_private
+from leakbound.auditing.system_calls import SystemRunner
 from leakbound.cli.collect_options import CollectOptions, collect_options
 from leakbound.cli.endpoint_options import endpoint_options
 from leakbound.cli.local_options import local_options
@@ -19,9 +23,11 @@ from leakbound.cli.options import SETTINGS, spec_from, spec_options
 from leakbound.cli.progress import progress
 from leakbound.cli.screen import say
 from leakbound.models import Endpoint, Local
+from leakbound.systems import SystemFailed
 
 __all__ = ["command", "finish"]
 
+DEBUG = "debug.txt"  # in a run folder
 EXIT = {"no_violation": 0, "violation": 1, "inconclusive": 3}
 
 
@@ -31,6 +37,12 @@ EXIT = {"no_violation": 0, "violation": 1, "inconclusive": 3}
 @local_options
 @collect_options
 @click.option(
+    "--debug",
+    is_flag=True,
+    help="where a --system raises an error, keep its query and traceback, which may hold private "
+    "text, in the run folder",
+)
+@click.option(
     "--fresh", is_flag=True, help="collect again, although a run of the same audit is there"
 )
 def command(
@@ -38,6 +50,7 @@ def command(
     assignments: tuple[str, ...],
     collecting: CollectOptions,
     fresh: bool,
+    debug: bool,
     endpoint: Endpoint,
     local: Local,
     **flags: object,
@@ -51,12 +64,13 @@ def command(
     opener = partial(open_models, endpoint=endpoint, local=local)
     spec = spec_from(config, assignments, flags)
     if spec.design.layout == "one_run":
-        return _one_run(spec, collecting, fresh)
+        return _one_run(spec, collecting, fresh, debug)
     prepared = prepare(spec, opener=collecting.opener(opener))
     ask = collecting.runner(prepared, opener)
     if fresh:
         _set_aside(prepared.folder(collecting.out))
-    with progress(prepared.name) as show:
+    kept = prepared.folder(collecting.out) if debug else None
+    with _told(ask), _debugged(kept), progress(prepared.name) as show:
         if collecting.shard is None:
             record, folder = run_audit(prepared, collecting.out, show, not fresh, ask)
         else:
@@ -66,13 +80,40 @@ def command(
     )
 
 
-def _one_run(spec: AuditSpec, collecting: CollectOptions, fresh: bool) -> int:
+@contextmanager
+def _told(ask: object) -> Iterator[None]:
+    """At the end, one line says which calls of a system were tried again or lost."""
+    try:
+        yield
+    finally:
+        if isinstance(ask, SystemRunner) and ask.line:
+            say(f"leakbound: {ask.line}", err=True)
+
+
+@contextmanager
+def _debugged(folder: Path | None) -> Iterator[None]:
+    """What a system raised is kept in the folder, if there is one, for its owner alone."""
+    try:
+        yield
+    except SystemFailed as failure:
+        if folder is None or not failure.details:
+            raise
+        write_private(folder / DEBUG, failure.details)
+        raise SystemFailed(
+            f"{failure.short}; query and traceback, which may hold private text, are in "
+            f"{folder / DEBUG}."
+        ) from None
+
+
+def _one_run(spec: AuditSpec, collecting: CollectOptions, fresh: bool, debug: bool) -> int:
     """One store in this process: no part of it could be asked elsewhere."""
     collecting.require_one_process()
     prepared = prepare_one_run(spec)
+    prepared = replace(prepared, mechanism=prepared.mechanism.called(collecting.calls))
+    kept = prepared.folder(collecting.out) if debug else None
     if fresh:
         _set_aside(prepared.folder(collecting.out))
-    with progress(prepared.name) as show:
+    with _debugged(kept), progress(prepared.name) as show:
         return finish(*run_one_run(prepared, collecting.out, show, collecting.replay))
 
 

@@ -21,9 +21,12 @@ from leakbound.auditing.merge import kept_model
 from leakbound.auditing.prepare import Prepared
 from leakbound.auditing.run import replay_only
 from leakbound.auditing.spec import AuditSpec
+from leakbound.auditing.system_calls import SystemRunner
+from leakbound.cli.system_options import call_options, rate_option
 from leakbound.errors import UsageError
 from leakbound.models import Answers, Cached, Endpoint, Model
 from leakbound.scaling import Cluster
+from leakbound.systems import CallOptions, SystemMechanism
 
 __all__ = ["CollectOptions", "cluster_of", "cluster_options", "collect_options"]
 
@@ -53,6 +56,7 @@ class CollectOptions:
     cache: Path | None
     replay: bool
     cluster: Cluster | None
+    calls: CallOptions = CallOptions()
 
     def __post_init__(self) -> None:
         if self.cluster is not None and (self.cache is not None or self.replay):
@@ -105,8 +109,12 @@ class CollectOptions:
                 "--cache keeps answers of a model, and a --system asks its own; leave --cache out."
             )
         if self.cluster is not None:
-            return on_cluster(prepared, self.cluster, opener)
-        return replay_only if self.replay and self.cache is None else run_serial
+            return on_cluster(prepared, self.cluster, opener, self.calls)
+        if self.replay and self.cache is None:
+            return replay_only
+        if isinstance(prepared.mechanism, SystemMechanism):
+            return SystemRunner(prepared.mechanism, self.calls)
+        return run_serial
 
 
 def _shard(ctx: click.Context, param: click.Parameter, text: str | None) -> tuple[int, int] | None:
@@ -164,17 +172,21 @@ def cluster_of(ray: str | None, workers: int | None) -> Cluster | None:
 
 
 def collect_options(function: Callable[..., object]) -> Callable[..., object]:
-    """--out, --shard, --cache, --replay, --ray, --workers; the function gets `collecting` in their
-    place.
+    """--out, --shard, --cache, --replay, --rate, --ray, --workers; the function gets `collecting`
+    in their place. It needs the options of an endpoint, too.
     """
 
     @functools.wraps(function)
-    def with_collecting(ray: str | None, workers: int | None, **flags: Any) -> object:
+    def with_collecting(
+        ray: str | None, workers: int | None, rate: float | None, **flags: Any
+    ) -> object:
         names = {name: flags.pop(name) for name in ("out", "shard", "cache", "replay")}
+        calls = call_options(flags["endpoint"], flags["config"], rate)
         return function(
-            collecting=CollectOptions(**names, cluster=cluster_of(ray, workers)), **flags
+            collecting=CollectOptions(**names, cluster=cluster_of(ray, workers), calls=calls),
+            **flags,
         )
 
-    for option in (*reversed(ON_CLUSTER), *reversed(OPTIONS)):
+    for option in (*reversed(ON_CLUSTER), rate_option, *reversed(OPTIONS)):
         with_collecting = option(with_collecting)
     return with_collecting

@@ -21,6 +21,7 @@ __all__ = ["SETTINGS", "overrides", "pilot_check", "spec_from", "spec_options"]
 
 SETTINGS = {"auto_envvar_prefix": "LEAKBOUND", "help_option_names": ["-h", "--help"]}
 FLAGS = {"address": "--system", "layout": "--design"}  # flags that are not named as their key
+EXAMPLES = {"--option": "partitions=5", "--system-option": "top_k=3", "--set": "pairs=200"}
 Command = Callable[..., object]
 Options = list[Callable[[Command], Command]]
 
@@ -56,6 +57,13 @@ def _general() -> Options:
             "--set", "assignments", multiple=True, metavar="KEY=VALUE", help="any configuration key"
         ),
         click.option(
+            "--system-option",
+            "system_arguments",
+            multiple=True,
+            metavar="NAME=VALUE",
+            help="argument of the --system's class, factory or function",
+        ),
+        click.option(
             "--pilot",
             type=click.Path(path_type=Path),
             default=None,
@@ -69,7 +77,8 @@ def _keys() -> Options:
     found: Options = []
     for key, group in KEYS.items():
         info = GROUPS[group].model_fields[key]
-        if info.exclude:  # private rows stay off the command line, which others can read
+        # private rows stay off the command line, which others can read
+        if info.exclude or key == "system_options":  # these are given one by one
             continue
         default = getattr(info.default, "kind", info.default)
         shown = "" if default in (None, "") else f" [default: {default}]"
@@ -142,6 +151,7 @@ def overrides(
     """
     given = {key: value for key, value in flags.items() if value is not None and value != ()}
     given |= _rates_of_pilot(given.pop("pilot", None), given)
+    given |= _system_options(given.pop("system_arguments", ()))
     dotted = {key.replace("__", ".", 1): given.pop(key) for key in list(given) if "__" in key}
     options = [_assignment(text, "--option") for text in given.pop("mechanism_options", ())]
     _require_once([*(f"mechanism.{name}" for name, _ in options), *dotted])
@@ -150,6 +160,13 @@ def overrides(
     pairs = [_assignment(text, "--set") for text in assignments]
     _require_once([key for key, _ in pairs])
     return read_flags(merge_keys(flat_keys(dict(pairs), "--set"), by_flag), base)
+
+
+def _system_options(texts: tuple[str, ...]) -> dict[str, dict[str, object]]:
+    """The key that --system-option stands for."""
+    found = [_assignment(text, "--system-option") for text in texts]
+    _require_once([name for name, _ in found])
+    return {"system_options": dict(found)} if found else {}
 
 
 def _rates_of_pilot(run: Path | None, given: Mapping[str, object]) -> dict[str, float]:
@@ -187,6 +204,6 @@ def _require_once(keys: list[str]) -> None:
 def _assignment(text: str, flag: str) -> tuple[str, object]:
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
-        example = "partitions=5" if flag == "--option" else "pairs=200"
+        example = EXAMPLES[flag]
         raise UsageError(f"{flag} got {text!r}; it must be KEY=VALUE, such as {flag} {example}.")
     return key.strip(), yaml.safe_load(value)

@@ -18,6 +18,7 @@ from leakbound.cli.options import SETTINGS, overrides, pilot_check, spec_options
 from leakbound.cli.progress import progress
 from leakbound.cli.screen import say
 from leakbound.cli.sweep_files import figures_option, write_sweep
+from leakbound.cli.system_options import call_options, rate_option
 from leakbound.errors import LeakboundError, UsageError
 from leakbound.models import Endpoint, Local
 from leakbound.report.sweep.terminal import sweep_summary
@@ -38,6 +39,7 @@ __all__ = ["command"]
 @spec_options
 @endpoint_options
 @local_options
+@rate_option
 @click.option(
     "--grid",
     "grids",
@@ -90,6 +92,7 @@ def command(
     figures: tuple[str, ...],
     cache: Path | None,
     out: Path,
+    rate: float | None,
     endpoint: Endpoint,
     local: Local,
     **flags: object,
@@ -105,7 +108,8 @@ def command(
     grid = merge_grids(values.pop("grid", {}), parse_grid(grids))
     base = flat_keys(values)
     base = merge_keys(base, flat_keys(overrides(assignments, flags, base)))
-    collecting = CollectOptions(out, None, cache, False, None)
+    calls = call_options(endpoint, config, rate)
+    collecting = CollectOptions(out, None, cache, False, None, calls)
     opener = partial(open_models, endpoint=endpoint, local=local)
     caching = CachingOpener(collecting.opener(opener))
     _require_one_source(flags, grid)

@@ -71,13 +71,20 @@ class SystemFailed(TargetError):
     """Code of a system raised an exception.
 
     Args:
-        sentence: Which, and where; never its message.
+        short: Which, and where; never its message.
+        advice: What to do.
         details: Query and traceback (PRIVATE), for who runs the audit; never printed.
     """
 
-    def __init__(self, sentence: str, details: str = "") -> None:
-        super().__init__(sentence)
-        self.details = details
+    def __init__(self, short: str, advice: str = "", details: str = "") -> None:
+        super().__init__(short, advice, details)
+        self.short, self.advice, self.details = short, advice, details
+
+    def __str__(self) -> str:
+        return f"{self.short}; {self.advice}" if self.advice else self.short
+
+    def __repr__(self) -> str:
+        return f"SystemFailed({str(self)!r})"
 
     @classmethod
     def of(cls, error: BaseException, name: str, query: str) -> SystemFailed:
@@ -93,9 +100,9 @@ class SystemFailed(TargetError):
         """
         shown = "".join(traceback.format_exception(error))
         return cls(
-            f"the system {name!r} raised {type(error).__name__}{place_of(error)}; call it by "
-            "itself to see why, or run `leakbound audit` with --debug, which keeps the query and "
-            "the traceback in the run folder.",
+            f"the system {name!r} raised {type(error).__name__}{place_of(error)}",
+            "call it by itself to see why, or run `leakbound audit` with --debug, which keeps the "
+            "query and the traceback in the run folder.",
             f"Query:\n{query}\n\n{shown}",
         )
 

@@ -66,6 +66,17 @@ class HttpSystem(AsyncSystem):
     def __repr__(self) -> str:
         return f"HttpSystem({self._config.shown})"
 
+    def called(self, calls: CallOptions) -> HttpSystem:
+        """The same service, called in another way.
+
+        Args:
+            calls: Pace, time and retries of its requests.
+
+        Returns:
+            A new system.
+        """
+        return HttpSystem(self._config, self._transport, calls)
+
     @property
     def concurrency(self) -> int:
         """1 for a service that stores a context, else 64."""

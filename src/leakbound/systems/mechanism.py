@@ -91,6 +91,26 @@ class SystemMechanism(MechanismBase):
         """Whether the system says that it keeps no state: it takes several sessions at once."""
         return isinstance(self.system, AsyncSystem) and self.system.concurrency > 1
 
+    @property
+    def at_once(self) -> int:
+        """Calls that are made at once where enough jobs are given."""
+        system, options = cast(System, self.system), self.caller.options
+        if isinstance(system, AsyncSystem):
+            return options.at_once(system.concurrency, system.concurrency == 1)
+        return options.at_once(1, says_stateful(system))
+
+    def called(self, calls: CallOptions) -> Self:
+        """The mechanism with its calls made in another way.
+
+        Args:
+            calls: Pace, time and retries; they change no aggregate.
+
+        Returns:
+            A mechanism over the same system, with a caller of its own.
+        """
+        system = self.system.called(calls) if isinstance(self.system, HttpSystem) else self.system
+        return replace(self, system=system, calls=calls)
+
     def recalibrated(self, epsilon: float, delta: float) -> Self:
         """The mechanism itself: nobody knows how to change the noise of a system.
 
@@ -179,10 +199,9 @@ class SystemMechanism(MechanismBase):
         system, options = cast(System, self.system), self.caller.options
         if isinstance(system, AsyncSystem):
             return system
-        most = options.at_once(1, says_stateful(system))
-        if most == 1 and options.timeout is None:
+        if self.at_once == 1 and options.timeout is None:
             return system
-        return ThreadedSystem(system, self.name, most, options.timeout)
+        return ThreadedSystem(system, self.name, self.at_once, options.timeout)
 
     def _judged(self, found: Sequence[Reply | NoAnswer]) -> list[Reply]:
         """Calls without an answer count, unless there is no answer at all: then nobody answers."""

@@ -1,0 +1,45 @@
+"""How a system of the user is called: options of commands that audit one, and of no record."""
+
+from __future__ import annotations
+
+import click
+from click.core import ParameterSource
+
+from leakbound.models import Endpoint
+from leakbound.systems import CallOptions
+
+__all__ = ["call_options", "rate_option"]
+
+SHARED = ("connections", "timeout", "retries")  # options of endpoints that hold for systems, too
+rate_option = click.option(
+    "--rate",
+    type=float,
+    default=None,
+    metavar="CALLS",
+    help="most calls of a --system begun in a second; --connections, --timeout and --retries hold "
+    "for it, too, where they are given",
+)
+
+
+def call_options(endpoint: Endpoint, config: str | None, rate: float | None) -> CallOptions:
+    """How a system is called, as far as the user says so.
+
+    Args:
+        endpoint: The options of endpoints, with their defaults, which are not those of systems.
+        config: The configuration file, whose `endpoint` may give them, or None.
+        rate: Most calls begun in a second; None for no limit.
+
+    Returns:
+        The options.
+
+    Raises:
+        UsageError: For a value that cannot be used.
+    """
+    source = click.get_current_context().get_parameter_source
+    given = {name for name in SHARED if source(name) not in (None, ParameterSource.DEFAULT)}
+    return CallOptions(
+        connections=endpoint.connections if "connections" in given else None,
+        timeout=endpoint.timeout if "timeout" in given else None,
+        retries=endpoint.retries,
+        rate=rate,
+    )
