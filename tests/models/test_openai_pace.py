@@ -62,11 +62,16 @@ def test_the_window_stays_between_one_and_the_most(most: int, steps: list[str]) 
         assert len(tickets) - 1 == window.busy <= most
 
 
-def test_a_round_of_successes_adds_about_one() -> None:
-    window = AdaptiveWindow(1000)
-    for _ in range(START):
+def test_rounds_of_successes_double_until_the_server_is_too_busy() -> None:
+    """So that 64 connections are in use after 56 answers; then a round adds about one."""
+    window = AdaptiveWindow(64)
+    for _ in range(64 - START):
         window.grow()
-    assert START + 0.9 < window.size <= START + 1
+    assert window.size == 64
+    window.shrink(window.enter())
+    for _ in range(32):
+        window.grow()
+    assert 32.9 < window.size <= 33
 
 
 @given(st.integers(2, 8))

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from leakbound.errors import TargetError
 from leakbound.models.openai.faults import Fault
 from leakbound.models.openai.scoring import (
+    align_echo,
     align_ids,
-    align_text,
+    align_prompt,
     first_token_scores,
     log_probability,
-    prompt_tokens,
 )
 
 TOKENS = st.lists(st.text("ab é\n", min_size=1, max_size=4), min_size=1, max_size=8)
@@ -34,7 +34,7 @@ def test_each_token_of_the_response_gets_its_own_value(
     tokens = ["<s>"] * first + prompt + response + more
     values: list[Any] = [None, *(data.draw(VALUE) for _ in tokens[1:])]
     begin = first + len(prompt)
-    found = align_text(tokens, values, "".join(prompt), "".join(response))
+    found = align_echo(tokens, values, "".join(prompt), "".join(response))
     assert np.array_equal(found, np.array(values[begin : begin + len(response)], np.float32))
 
 
@@ -42,7 +42,7 @@ def test_each_token_of_the_response_gets_its_own_value(
 def test_a_token_across_the_boundary_is_refused(prompt: list[str], response: list[str]) -> None:
     tokens = [*prompt[:-1], prompt[-1] + response[0], *response[1:]]
     with pytest.raises(TargetError, match="boundary"):
-        align_text(
+        align_echo(
             tokens, [None, *([-1.0] * (len(tokens) - 1))], "".join(prompt), "".join(response)
         )
 
@@ -54,7 +54,7 @@ def test_tokens_of_another_text_are_refused(
     tokens = ["<s>", *prompt, *response]
     tokens[data.draw(st.integers(1, len(tokens) - 1))] += "Z"
     with pytest.raises(TargetError, match=r"do not make up|boundary"):
-        align_text(tokens, [None] + [-1.0] * (len(tokens) - 1), "".join(prompt), "".join(response))
+        align_echo(tokens, [None] + [-1.0] * (len(tokens) - 1), "".join(prompt), "".join(response))
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 0.5, "-1", True, [], {}])
@@ -62,22 +62,22 @@ def test_what_is_no_log_probability_is_a_fault(value: Any) -> None:
     with pytest.raises(Fault):
         log_probability(value)
     with pytest.raises(Fault):
-        align_text(["a", " b"], [None, value], "a", " b")
+        align_echo(["a", " b"], [None, value], "a", " b")
 
 
 def test_a_response_behind_nothing_has_no_first_value() -> None:
     with pytest.raises(TargetError, match="no log-probability"):
-        align_text(["a", "b"], [None, -1.0], "", "ab")
+        align_echo(["a", "b"], [None, -1.0], "", "ab")
 
 
 def test_an_empty_token_within_a_response_is_refused() -> None:
     with pytest.raises(TargetError, match="boundary"):
-        align_text(["a", "", "b"], [None, -1.0, -2.0], "a", "b")
+        align_echo(["a", "", "b"], [None, -1.0, -2.0], "a", "b")
 
 
 def test_lists_of_different_length_are_a_fault() -> None:
     with pytest.raises(Fault):
-        align_text(["a", "b"], [None], "a", "b")
+        align_echo(["a", "b"], [None], "a", "b")
 
 
 @given(
@@ -96,11 +96,65 @@ def test_token_ids_are_found_under_their_ids(prompt: list[int], response: list[i
         align_ids([*entries[:-1], {"1000": {"logprob": 0.0}}], prompt, response)
 
 
-def test_prompt_log_probabilities_of_several_tokens_are_a_fault() -> None:
-    one = {"5": {"logprob": -1.0, "decoded_token": " b"}}
-    assert prompt_tokens([None, one]) == (["", " b"], [None, -1.0])
-    with pytest.raises(Fault):
-        prompt_tokens([None, {**one, "6": {"logprob": -2.0, "decoded_token": " c"}}])
+def entries(pieces: list[str]) -> list[Any]:
+    """vLLM's `prompt_logprobs` with 0 alternatives: the first position is empty."""
+    return [None] + [
+        {str(at): {"logprob": -float(at), "rank": 1, "decoded_token": piece}}
+        for at, piece in enumerate(pieces[1:], 1)
+    ]
+
+
+@given(TOKENS, TOKENS, st.booleans())
+def test_prompt_log_probabilities_are_placed_with_and_without_a_first_token(
+    prompt: list[str], response: list[str], first: bool
+) -> None:
+    """Without one, the first position is the beginning of the text, which no entry shows."""
+    pieces = ["<s>"] * first + prompt + response
+    begin = first + len(prompt)
+    found = align_prompt(entries(pieces), None, "".join(prompt), "".join(response))
+    assert found.tolist() == [-float(at) for at in range(begin, len(pieces))]
+
+
+def test_several_alternatives_need_the_ids_that_the_server_returns() -> None:
+    rows = entries(["Say", " yes"])
+    rows[1]["7"] = {"logprob": -9.0, "rank": 3, "decoded_token": " no"}
+    assert align_prompt(rows, [5, 1], "Say", " yes").tolist() == [-1.0]
+    assert align_prompt(rows, [5, 7], "Say", " no").tolist() == [-9.0]
+    with pytest.raises(Fault, match="several"):
+        align_prompt(rows, None, "Say", " yes")
+
+
+@pytest.mark.parametrize(
+    ("pieces", "prompt", "response", "values"),
+    [
+        # an emoji of three tokens, none of which is a character
+        (["", "Say", "�", "�", "�", " yes"], "Say🎉", " yes", [-5.0]),
+        # tokens of a vocabulary whose blanks are lost when one token is written alone
+        (["", "Say", "it", "now", "yes"], "Say it now", " yes", [-4.0]),
+        # a response of parts of characters
+        (["", "Say", " �", "�"], "Say", " 🎉", [-2.0, -3.0]),
+    ],
+)
+def test_tokens_that_are_no_characters_and_lost_blanks_are_placed(
+    pieces: list[str], prompt: str, response: str, values: list[float]
+) -> None:
+    assert align_prompt(entries(pieces), None, prompt, response).tolist() == values
+
+
+@pytest.mark.parametrize(
+    ("pieces", "prompt", "response", "said"),
+    [
+        (["Say", " it yes"], "Say it", " yes", "boundary"),
+        (["Sing", " it", " yes"], "Say that", " yes", "do not make up"),
+        (["Say", "�", "�"], "Say🎉", "🎊", "boundary"),  # one part may belong to either
+        (["yes"], "", "yes", "boundary"),  # the first token has no value
+    ],
+)
+def test_what_stands_nowhere_or_in_two_places_is_refused(
+    pieces: list[str], prompt: str, response: str, said: str
+) -> None:
+    with pytest.raises(TargetError, match=said):
+        align_prompt(entries(pieces), None, prompt, response)
 
 
 def test_labels_are_scored_as_whole_tokens() -> None:

@@ -218,12 +218,12 @@ def test_replies_that_cannot_be_read_are_paid_for(pocket: Any) -> None:
     """
     with running(Faults(speaking(pocket, "vllm"), rate=1.0, kinds=("page_200",))) as url:
         endpoint = Endpoint(
-            (url,), max_cost=1.0, price_in=5000.0, price_out=0.0
-        )  # 200 tokens: one question
+            (url,), max_cost=1.5, price_in=5000.0, price_out=0.0
+        )  # 300 bytes: one question
         with pytest.raises(LimitReached, match="--max-cost"):
             probe_endpoint("pocket", endpoint)
     assert endpoint.meter.requests == endpoint.meter.unmetered == 1
-    assert 0.5 < endpoint.meter.cost <= 1.0
+    assert 0.5 < endpoint.meter.cost <= 1.5
 
 
 # --- records

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from leakbound.api.kinds import opened_model
 from leakbound.models import Endpoint, Model
+from leakbound.models.openai.endpoint import key_from_environment
 from leakbound.models.probe.probe import probe_endpoint, probe_model
 from leakbound.models.probe.record import ProbeRecord
 
@@ -26,6 +27,7 @@ def probe(model: Model | str, *, base_url: str | None = None) -> ProbeRecord:
     """
     if isinstance(model, str) and model.startswith("openai/"):
         endpoint = Endpoint((base_url,)) if base_url else Endpoint()
-        return probe_endpoint(model.removeprefix("openai/"), endpoint)
+        key = key_from_environment(endpoint)
+        return probe_endpoint(model.removeprefix("openai/"), endpoint, key)
     opened = opened_model(model)
     return probe_model(opened, opened.name)

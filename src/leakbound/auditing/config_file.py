@@ -10,7 +10,7 @@ import yaml
 
 from leakbound.errors import UsageError
 
-__all__ = ["read_config"]
+__all__ = ["read_config", "read_endpoint"]
 
 Settings = dict[str, Any]
 
@@ -37,11 +37,36 @@ def read_config(path: Path) -> Settings:
         path: The file.
 
     Returns:
-        What it holds.
+        What it holds, but for `endpoint`, which says how a model is reached.
 
     Raises:
         UsageError: If it does not exist, is no YAML, is no mapping, or gives a key twice.
     """
+    return {key: value for key, value in _mapping(path).items() if key != "endpoint"}
+
+
+def read_endpoint(path: Path) -> Settings:
+    """What a YAML file says under `endpoint`, unchecked.
+
+    Args:
+        path: The file.
+
+    Returns:
+        Options by their names; none where the file says nothing.
+
+    Raises:
+        UsageError: As `read_config`, or if it holds no names with values.
+    """
+    found = _mapping(path).get("endpoint", {})
+    if not isinstance(found, dict):
+        raise UsageError(
+            f"endpoint in the configuration file {str(path)!r} must hold keys and values, such as "
+            "'base_url: http://127.0.0.1:8000/v1'."
+        )
+    return found
+
+
+def _mapping(path: Path) -> Settings:
     if not path.is_file():
         raise UsageError(f"the configuration file {str(path)!r} does not exist.")
     try:

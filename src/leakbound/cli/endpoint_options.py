@@ -1,18 +1,24 @@
 """Where `openai/...` models are reached and what they may cost:
 
-options of every command that opens a model, and of no record.
+options of every command that opens a model. All but the capabilities and the dialect change no
+record.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
-from leakbound.models import Capabilities, Endpoint
+from leakbound.auditing.config_file import read_endpoint
+from leakbound.errors import UsageError, unknown_name
+from leakbound.models import Capabilities, Dialect, Endpoint
+from leakbound.models.openai import PriceList
 
 __all__ = ["endpoint_options"]
 
@@ -25,8 +31,17 @@ OPTIONS = (
         envvar="LEAKBOUND_BASE_URL",
         help="address of the server of an openai/<model>, such as http://127.0.0.1:8000/v1; "
         "several (the option again, or commas) "
-        "share the requests [default: api.openai.com]; a key is read from LEAKBOUND_API_KEY or "
-        "OPENAI_API_KEY only",
+        "share the requests [default: api.openai.com]; Azure's may end in ?api-version=...",
+    ),
+    click.option(
+        "--key-env",
+        default=None,
+        metavar="NAME",
+        help="environment variable that holds the key [default: OPENAI_API_KEY for "
+        "api.openai.com, LEAKBOUND_API_KEY for any other host]",
+    ),
+    click.option(
+        "--insecure", is_flag=True, help="send prompts over plain http to other machines, too"
     ),
     click.option(
         "--capabilities",
@@ -35,6 +50,27 @@ OPTIONS = (
         help="what that server can do beside chat, such as "
         "completions,prompt_logprobs,token_ids,seed,embeddings; or the .json file "
         "that leakbound probe --json wrote",
+    ),
+    click.option(
+        "--param",
+        "params",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="parameter that every request for a text has, such as max_completion_tokens=16",
+    ),
+    click.option(
+        "--omit",
+        "omitted",
+        multiple=True,
+        metavar="NAME",
+        help="parameter that no request has, such as temperature",
+    ),
+    click.option(
+        "--rename",
+        "renamed",
+        multiple=True,
+        metavar="NAME=NEW",
+        help="parameter that has another name there, such as max_tokens=max_completion_tokens",
     ),
     click.option(
         "--connections", type=int, default=16, show_default=True, help="most requests to it at once"
@@ -69,29 +105,37 @@ OPTIONS = (
         metavar="USD",
         help="of a million completion tokens",
     ),
+    click.option(
+        "--price",
+        "prices",
+        default=None,
+        metavar="FILE",
+        help="prices of models, as JSON with a date [default: the list of this package]",
+    ),
 )
 NAMES = (
-    "base_urls",
-    "capabilities",
-    "connections",
-    "timeout",
-    "retries",
-    "max_cost",
-    "max_minutes",
-    "price_in",
-    "price_out",
-)
+    "base_urls", "key_env", "insecure", "capabilities", "params", "omitted", "renamed",
+    "connections", "timeout", "retries", "max_cost", "max_minutes", "price_in", "price_out",
+    "prices",
+)  # fmt: skip
+# keys of `endpoint` in a configuration file that are not named as the parameters above
+KEYS = {
+    "base_url": "base_urls", "param": "params", "omit": "omitted", "rename": "renamed",
+    "price": "prices",
+}  # fmt: skip
 
 
 def endpoint_options(function: Callable[..., object]) -> Callable[..., object]:
     """The options; the function gets an `endpoint` in their place.
 
-    One line tells at the end what was asked and spent.
+    What `endpoint` in the configuration file says holds where the command line says nothing. One
+    line tells at the end what was asked and spent.
     """
 
     @functools.wraps(function)
     def with_endpoint(**flags: Any) -> object:
-        endpoint = _endpoint(**{name: flags.pop(name) for name in NAMES})
+        given = {name: flags.pop(name) for name in NAMES}
+        endpoint = _endpoint(**(given | _of_file(flags.get("config"))))
         try:
             return function(endpoint=endpoint, **flags)
         finally:
@@ -103,15 +147,61 @@ def endpoint_options(function: Callable[..., object]) -> Callable[..., object]:
     return with_endpoint
 
 
-def _endpoint(base_urls: tuple[str, ...], capabilities: str, **rest: Any) -> Endpoint:
+def _of_file(config: str | None) -> dict[str, object]:
+    """What a configuration file says and the command line does not."""
+    found = read_endpoint(Path(config)) if config else {}
+    values = {KEYS.get(name, name): value for name, value in found.items()}
+    known = [name for name in NAMES if name not in KEYS.values()] + [*KEYS]
+    for name in found:
+        if name not in known:
+            raise unknown_name("the key of endpoint", name, known)
+    source = click.get_current_context().get_parameter_source
+    unsaid = {name for name in values if source(name) in (None, ParameterSource.DEFAULT)}
+    return {name: _texts(name, values[name]) for name in unsaid}
+
+
+def _texts(name: str, value: object) -> object:
+    """A mapping as the command line writes it, and one text as a list of one."""
+    if name in ("params", "renamed"):
+        if not isinstance(value, Mapping):
+            raise UsageError(
+                f"endpoint.{name.rstrip('s')} is {value!r}; it must be names with values."
+            )
+        plain = name == "renamed"
+        return tuple(f"{key}={one if plain else json.dumps(one)}" for key, one in value.items())
+    if name in ("base_urls", "omitted"):
+        return (value,) if isinstance(value, str) else tuple(map(str, value))
+    return value
+
+
+def _endpoint(
+    base_urls: tuple[str, ...],
+    capabilities: str,
+    params: tuple[str, ...],
+    omitted: tuple[str, ...],
+    renamed: tuple[str, ...],
+    prices: str | None,
+    **rest: Any,
+) -> Endpoint:
     urls = tuple(part.strip() for text in base_urls for part in text.split(",") if part.strip())
-    return Endpoint(urls, capabilities=_capabilities(capabilities), **rest)
+    can, probed = _probed(capabilities)
+    dialect = Dialect.parse(params, omitted, renamed).over(probed)
+    listed = {} if prices is None else {"prices": _price_list(Path(prices))}
+    return Endpoint(urls, capabilities=can, dialect=dialect, **listed, **rest)
 
 
-def _capabilities(text: str) -> Capabilities:
+def _price_list(file: Path) -> PriceList:
+    try:
+        return PriceList.read(file.read_text(encoding="utf-8"), str(file))
+    except OSError:
+        raise UsageError(f"the price list {str(file)!r} cannot be read.") from None
+
+
+def _probed(text: str) -> tuple[Capabilities, Dialect]:
     """As stated, or as a probe found them."""
     if not text.endswith(".json"):
-        return Capabilities.parse(text)
+        return Capabilities.parse(text), Dialect()
     from leakbound.models.probe import capabilities_of, load_probe
 
-    return capabilities_of(load_probe(Path(text)))
+    record = load_probe(Path(text))
+    return capabilities_of(record), record.dialect

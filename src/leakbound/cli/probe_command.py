@@ -39,5 +39,5 @@ def command(address: str, as_json: bool, endpoint: Endpoint) -> int:
 def _probed(address: str, endpoint: Endpoint) -> ProbeRecord:
     kind, _, model = address.partition("/")
     if kind == "openai" and model:
-        return probe_endpoint(model, endpoint, key_from_environment())
+        return probe_endpoint(model, endpoint, key_from_environment(endpoint))
     return probe_model(open_model(address), address)

@@ -8,9 +8,11 @@ from functools import lru_cache
 
 import aiohttp
 
-from leakbound.models.transport import HttpReply, TransportError
+from leakbound.models.transport import MOST_BYTES, HttpReply, TransportError
 
 __all__ = ["AiohttpTransport"]
+
+PIECE = 64 * 1024  # bytes read at once: below what a connection buffers
 
 
 class AiohttpTransport:
@@ -19,10 +21,13 @@ class AiohttpTransport:
     Args:
         connections: Most connections open at once in one event loop.
         cookies: Whether cookies of replies are sent back until `close`.
+        most_bytes: Most bytes of one reply, decompressed; a longer one is not read to its end.
     """
 
-    def __init__(self, connections: int = 16, cookies: bool = False) -> None:
-        self._connections, self._cookies = connections, cookies
+    def __init__(
+        self, connections: int = 16, cookies: bool = False, most_bytes: int = MOST_BYTES
+    ) -> None:
+        self._connections, self._cookies, self._most = connections, cookies, most_bytes
         self._sessions: dict[asyncio.AbstractEventLoop, aiohttp.ClientSession] = {}
 
     async def send(
@@ -52,7 +57,7 @@ class AiohttpTransport:
                 timeout=_seconds(timeout),
                 allow_redirects=False,
             ) as reply:
-                return HttpReply(reply.status, reply.headers, await reply.read())
+                return HttpReply(reply.status, reply.headers, await self._body(reply))
         except TimeoutError:
             raise TransportError("timeout") from None
         except aiohttp.ClientConnectorError:
@@ -61,6 +66,15 @@ class AiohttpTransport:
             raise TransportError("a reply cut off") from None
         except (aiohttp.ClientError, OSError):
             raise TransportError("a connection lost") from None
+
+    async def _body(self, reply: aiohttp.ClientResponse) -> bytes:
+        """The body, as long as it has a length that anybody can hold."""
+        found = bytearray()
+        async for piece in reply.content.iter_chunked(PIECE):
+            found += piece
+            if len(found) > self._most:
+                raise TransportError("a reply too long")
+        return bytes(found)
 
     async def close(self) -> None:
         """End the connections of the running event loop; the next `send` opens new ones."""

@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar, runtime_checkable
 from leakbound.errors import TargetError
 from leakbound.models.request import Prompt, Request
 
-__all__ = ["Computed", "GivesReasons", "Limited", "Model", "Priced", "require"]
+__all__ = ["Computed", "Concurrent", "GivesReasons", "Limited", "Model", "Priced", "require"]
 
 R = TypeVar("R")
 
@@ -98,6 +98,18 @@ class Priced(Protocol):
         Returns:
             US dollars, without retries; None where no price is known.
         """
+
+
+@runtime_checkable
+class Concurrent(Protocol):
+    """A model that is asked over connections, by several threads at once."""
+
+    @property
+    def connections(self) -> int:
+        """Most requests in flight."""
+
+    def close(self) -> None:
+        """Give up what is in flight; the next answer opens new connections."""
 
 
 @runtime_checkable

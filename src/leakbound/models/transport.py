@@ -23,9 +23,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-__all__ = ["Failure", "HttpReply", "Transport", "TransportError", "default_transport"]
+__all__ = ["MOST_BYTES", "Failure", "HttpReply", "Transport", "TransportError", "default_transport"]
 
-Failure = Literal["timeout", "no connection", "a reply cut off", "a connection lost"]
+Failure = Literal[
+    "timeout", "no connection", "a reply cut off", "a connection lost", "a reply too long"
+]
+# bytes of one reply that are read: log-probabilities of 100,000 tokens fit into so many
+MOST_BYTES = 16 * 2**20
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -73,8 +77,9 @@ class Transport(Protocol):
     """Sends HTTP requests.
 
     A transport contacts the host and port of the URL and nothing else: it follows no redirect, uses
-    no proxy and reads no credentials of the environment. It may be called from several event loops,
-    and for several requests at once in each.
+    no proxy and reads no credentials of the environment. It keeps no more than `MOST_BYTES` of a
+    reply, whatever a server sends. It may be called from several event loops, and for several
+    requests at once in each.
     """
 
     async def send(

@@ -6,10 +6,13 @@ import json
 from collections.abc import Sequence
 from typing import TypeVar
 
-from leakbound.models.model import Computed, Limited, Model, Priced
+from leakbound.models.model import Computed, Concurrent, Limited, Model, Priced
 from leakbound.models.request import Embed, Prompt, Request
 
-__all__ = ["Counted", "Distinct", "WithEmbedder", "Wrapper", "computation_of", "innermost"]
+__all__ = [
+    "Counted", "Distinct", "WithEmbedder", "Wrapper", "computation_of", "concurrent_model",
+    "innermost",
+]  # fmt: skip
 
 R = TypeVar("R")
 
@@ -76,6 +79,20 @@ def innermost(model: Model) -> Model:
     while isinstance(model, Wrapper):
         model = model.model
     return model
+
+
+def concurrent_model(model: Model) -> Concurrent | None:
+    """The model that several threads may ask at once.
+
+    Args:
+        model: A model, or a wrapper of this module around one.
+
+    Returns:
+        The innermost model; None where it is on this machine, or an embedder stands beside it.
+    """
+    while isinstance(model, Wrapper) and not isinstance(model, WithEmbedder):
+        model = model.model
+    return model if isinstance(model, Concurrent) else None
 
 
 def computation_of(model: Model, prompt: Prompt = "", labels: Sequence[str] = ()) -> dict[str, str]:

@@ -4,19 +4,25 @@ Importing this loads no HTTP library; the first request does.
 """
 
 from leakbound.errors import UsageError
+from leakbound.models.openai.account import PriceList
 from leakbound.models.openai.client import Client
+from leakbound.models.openai.dialect import Dialect
 from leakbound.models.openai.endpoint import OPENAI, Capabilities, Endpoint, key_from_environment
 from leakbound.models.openai.faults import Fault
+from leakbound.models.openai.generated import Generated
 from leakbound.models.openai.model import OpenAIModel
 from leakbound.models.openai.wire import HttpRequest
 
 __all__ = [
     "Capabilities",
     "Client",
+    "Dialect",
     "Endpoint",
     "Fault",
+    "Generated",
     "HttpRequest",
     "OpenAIModel",
+    "PriceList",
     "open_endpoint",
 ]
 
@@ -26,7 +32,8 @@ def open_endpoint(model: str, endpoint: Endpoint) -> OpenAIModel:
 
     Args:
         model: Name of the model, as the endpoint knows it.
-        endpoint: Where it is; without a base URL it is OpenAI's own. It is not contacted yet.
+        endpoint: Where it is; without a base URL it is OpenAI's own. It is not contacted yet. Its
+            key is `key_from_environment`.
 
     Returns:
         The model.
@@ -34,7 +41,7 @@ def open_endpoint(model: str, endpoint: Endpoint) -> OpenAIModel:
     Raises:
         UsageError: If there is neither a base URL nor a key.
     """
-    key = key_from_environment()
+    key = key_from_environment(endpoint)
     if key is None and not endpoint.base_urls:
         raise UsageError(
             f"openai/{model} has no --base-url, so it is at {OPENAI}, which needs a key; put it "

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
 import time
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from datetime import date
 from importlib.resources import files
 from typing import NamedTuple
 
-from leakbound.errors import LimitReached
+from leakbound.errors import LimitReached, UsageError
 
-__all__ = ["Meter", "Price", "Size", "Usage", "cost_of", "listed_price", "usage_of"]
+__all__ = ["PRICES", "Meter", "Price", "PriceList", "Size", "Usage", "cost_of", "usage_of"]
 
 MILLION = 1e6  # prices are per so many tokens
+DATED = re.compile(r"-20\d\d-\d\d-\d\d$")  # of a release of a model
 
 
 class Price(NamedTuple):
@@ -44,24 +47,74 @@ class Usage(NamedTuple):
 Size = Usage  # of a request that was not answered yet: an upper bound
 
 
-@cache
-def _table() -> dict[str, dict[str, tuple[float, float]]]:
-    text = files(__package__).joinpath("prices.json").read_text(encoding="utf-8")
-    return dict(json.loads(text)["hosts"])
+@dataclass(frozen=True, slots=True)
+class PriceList:
+    """Prices of models by host, as of a date.
 
-
-def listed_price(model: str, host: str) -> Price | None:
-    """Price of a model at its maker's own host, as of the date in prices.json.
-
-    Args:
-        model: Name of the model.
-        host: Name of the host.
-
-    Returns:
-        The price; None where it is unknown.
+    Attributes:
+        as_of: The date, such as "2026-11-06".
+        hosts: By name of a host ("*" is any), prices by name of a model.
     """
-    found = _table().get(host, {}).get(model)
-    return Price(*found) if found else None
+
+    as_of: str
+    hosts: Mapping[str, Mapping[str, Price]] = field(hash=False)
+
+    @classmethod
+    def read(cls, text: str, name: str) -> PriceList:
+        """Read a list from JSON.
+
+        Args:
+            text: `{"as_of": DATE, "hosts": {HOST: {MODEL: [prompt, completion]}}}`, in US dollars
+                for a million tokens.
+            name: Of the file, for messages.
+
+        Returns:
+            The list.
+
+        Raises:
+            UsageError: If the text is no such list.
+        """
+        try:
+            found = json.loads(text)
+            hosts = {
+                str(host): {str(model): _price(pair) for model, pair in models.items()}
+                for host, models in found["hosts"].items()
+            }
+            return cls(str(date.fromisoformat(found["as_of"])), hosts)
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise UsageError(
+                f"the price list {name!r} cannot be used; it must be JSON such as "
+                '{"as_of": "2026-11-06", "hosts": {"api.openai.com": {"gpt-5": [1.25, 10]}}}, in '
+                "US dollars for a million tokens of prompt and of completion."
+            ) from None
+
+    def of(self, model: str, host: str) -> Price | None:
+        """The price of a model.
+
+        Args:
+            model: Its name; a release that is not listed costs what the model without its date
+                does.
+            host: Name of the host.
+
+        Returns:
+            The price; None where it is not listed.
+        """
+        models = self.hosts.get(host) or self.hosts.get("*", {})
+        return models.get(model) or models.get(DATED.sub("", model))
+
+
+def _price(pair: object) -> Price:
+    if not isinstance(pair, list) or len(pair) != 2:
+        raise ValueError("no pair of prices")
+    found = Price(*map(float, pair))
+    if not all(0 <= one < 1e9 for one in found):
+        raise ValueError("no price")
+    return found
+
+
+PRICES = PriceList.read(
+    files(__package__).joinpath("prices.json").read_text(encoding="utf-8"), "prices.json"
+)
 
 
 def usage_of(body: Mapping[str, object]) -> Usage | None:
@@ -95,6 +148,8 @@ class Meter:
         unpriced: Whether a request was sent whose price is unknown.
         unmetered: Replies that named no usage, counted at their most.
         reserved: US dollars that requests in flight cost at most.
+        priced: Date of the price list in use; "" where prices were given.
+        outcomes: Answers that are no usual text, by kind.
         began: Time of the monotonic clock at which it began.
     """
 
@@ -106,6 +161,8 @@ class Meter:
     unpriced: bool = False
     unmetered: int = 0
     reserved: float = 0.0
+    priced: str = ""
+    outcomes: Counter[str] = field(default_factory=Counter)
     began: float = field(default_factory=time.monotonic)
 
     def admits(self, most: float, max_cost: float | None, max_minutes: float | None) -> bool:
@@ -154,8 +211,7 @@ class Meter:
         self.cost += cost_of(found, price)
 
     def line(self) -> str:
-        """One line about it, for the screen."""
-        cost = "cost unknown (no price is known)" if self.unpriced else f"cost ${self.cost:.4f}"
+        """One line about it, for the screen; a second one for answers that are no usual text."""
         unmetered = (
             f", {self.unmetered} of them without usage and counted at their most"
             if self.unmetered
@@ -163,8 +219,30 @@ class Meter:
         )
         return (
             f"{self.requests} requests ({self.retries} of them retries{unmetered}), "
-            f"{self.prompt_tokens} prompt and {self.completion_tokens} completion tokens, {cost}"
+            f"{self.prompt_tokens} prompt and {self.completion_tokens} completion tokens, "
+            f"{self._cost()}{self._outcomes()}"
         )
+
+    def _cost(self) -> str:
+        if self.unpriced:
+            return "cost unknown (no price is known)"
+        dated = f" (prices of {self.priced})" if self.priced else ""
+        return f"cost ${self.cost:.4f}{dated}"
+
+    def _outcomes(self) -> str:
+        if not self.outcomes:
+            return ""
+        counts = [f"{count} {OUTCOMES[kind]}" for kind, count in sorted(self.outcomes.items())]
+        return f"\nanswers that are no usual text: {', '.join(counts)}"
+
+
+OUTCOMES = {
+    "refusal": "refused by the model",
+    "content_filter": "stopped by a content filter",
+    "tool_call": "with a tool call alone",
+    "empty": "empty",
+    "reasoning_only": "with reasoning alone (give --param max_completion_tokens=4096 --omit stop)",
+}
 
 
 def _limit_sentence(limit: str) -> str:

@@ -1,6 +1,6 @@
 """Where an OpenAI-compatible model is, what it can do, and what may be spent on it.
 
-Nothing here changes an answer but `Capabilities`.
+Nothing here changes an answer but `Capabilities` and `Dialect`.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from urllib.parse import urlsplit
 
 from leakbound._check import positive, within
 from leakbound.errors import UsageError, unknown_name
-from leakbound.models.openai.account import Meter, Price, listed_price
+from leakbound.models.openai.account import PRICES, Meter, Price, PriceList
+from leakbound.models.openai.dialect import Dialect
+from leakbound.models.openai.hosts import OPENAI, VERSION, is_loopback, is_openai
 from leakbound.models.transport import Transport
 
 __all__ = ["OPENAI", "Capabilities", "Endpoint", "key_from_environment"]
 
-OPENAI = "https://api.openai.com/v1"
-KEYS = ("LEAKBOUND_API_KEY", "OPENAI_API_KEY")
+OWN_KEY, OTHER_KEY = "OPENAI_API_KEY", "LEAKBOUND_API_KEY"  # of OpenAI's own host; of all others
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +123,11 @@ class Endpoint:
         max_minutes: Most minutes of one command; None for no limit.
         price_in: US dollars for a million tokens of prompt; None reads the table of this package.
         price_out: The same for generated tokens.
+        prices: Prices of models by host, where `price_in` and `price_out` say nothing.
         capabilities: What the endpoint can do.
+        dialect: Parameters that are renamed, left out or added.
+        key_env: Name of the environment variable that holds the key; None for the usual one.
+        insecure: Whether prompts may go over plain http to other machines.
         transport: What sends the requests; None for `AiohttpTransport`.
         meter: What was sent and spent so far.
 
@@ -138,13 +143,18 @@ class Endpoint:
     max_minutes: float | None = None
     price_in: float | None = None
     price_out: float | None = None
+    prices: PriceList = field(default=PRICES, repr=False)
     capabilities: Capabilities = Capabilities()
+    dialect: Dialect = Dialect()
+    key_env: str | None = None
+    insecure: bool = False
     transport: Transport | None = field(default=None, compare=False, repr=False)
     meter: Meter = field(default_factory=Meter, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         for url in self.base_urls:
             _require_plain(url)
+            _require_safe(url, self.insecure)
         within("connections", self.connections, 1, 10_000)
         within("retries", self.retries, 0, 100)
         positive("timeout", self.timeout)
@@ -158,7 +168,7 @@ class Endpoint:
     @property
     def urls(self) -> tuple[str, ...]:
         """The addresses that are contacted, and no others."""
-        return tuple(dict.fromkeys(url.rstrip("/") for url in self.base_urls)) or (OPENAI,)
+        return tuple(dict.fromkeys(map(_bare, self.base_urls))) or (OPENAI,)
 
     @property
     def limits(self) -> tuple[str, ...]:
@@ -178,20 +188,48 @@ class Endpoint:
         Raises:
             UsageError: If it is unknown, so that `max_cost` could not be kept.
         """
+        found = self._found_price(model)
+        if self.max_cost is None:
+            return found
+        if found is None:
+            raise UsageError(
+                f"the price of {model} is unknown, so --max-cost cannot be kept; give --price-in "
+                "and --price-out, or --price."
+            )
+        if self.dialect.unbounded:
+            raise UsageError(
+                "max_tokens is left out, so an answer may cost anything and --max-cost cannot be "
+                "kept; give --param max_completion_tokens=NUMBER."
+            )
+        return found
+
+    def _found_price(self, model: str) -> Price | None:
         given = (self.price_in, self.price_out)
-        known = {listed_price(model, str(urlsplit(url).hostname)) for url in self.urls}
+        known = {self.prices.of(model, str(urlsplit(url).hostname)) for url in self.urls}
         listed = known.pop() if len(known) == 1 else None
         if None in given and listed is None:
-            if self.max_cost is not None:
-                raise UsageError(
-                    f"the price of {model} is unknown, so --max-cost cannot be kept; give "
-                    "--price-in and --price-out."
-                )
             return None
         low, high = (
             p if p is not None else q for p, q in zip(given, listed or (0.0, 0.0), strict=True)
         )
         return Price(low, high)
+
+    def price_date(self, model: str) -> str:
+        """Of what date the price of a model is.
+
+        Args:
+            model: Name of the model.
+
+        Returns:
+            The date of the list that holds it; "" where it was given, or is unknown.
+        """
+        given = None not in (self.price_in, self.price_out)
+        return "" if given or self._found_price(model) is None else self.prices.as_of
+
+
+def _bare(url: str) -> str:
+    parts = urlsplit(url)
+    return parts._replace(path=parts.path.rstrip("/")).geturl()
 
 
 def _require_plain(url: str) -> None:
@@ -202,14 +240,14 @@ def _require_plain(url: str) -> None:
     except ValueError:
         good = False
     if (
-        (found.username or found.password or found.query or found.fragment)
+        (found.username or found.password or found.fragment or not _versioned(found.query))
         if good
         else set(url) & set("@?#")
     ):
         raise UsageError(
             "a base URL holds a user, a password, a query or a fragment; give the bare address, "
-            "such as http://127.0.0.1:8000/v1, and put a key into the environment variable "
-            "LEAKBOUND_API_KEY."
+            "such as http://127.0.0.1:8000/v1 (Azure's may end in ?api-version=...), and put a key "
+            "into the environment variable LEAKBOUND_API_KEY."
         )
     if not good:
         raise UsageError(
@@ -217,18 +255,49 @@ def _require_plain(url: str) -> None:
         )
 
 
-def key_from_environment() -> str | None:
-    """Read the API key from the environment.
+def _versioned(query: str) -> bool:
+    """Whether a query is empty, or Azure's api-version alone."""
+    name, _, value = query.partition("=")
+    return not query or (name == VERSION and value.replace("-", "").isalnum())
+
+
+def _require_safe(url: str, insecure: bool) -> None:
+    """Prompts hold private rows, and a key follows them."""
+    if not insecure and urlsplit(url).scheme == "http" and not is_loopback(url):
+        raise UsageError(
+            f"{_bare(url)} is plain http beyond this machine, so anybody on the way can read "
+            "prompts and key; use https, a tunnel to this machine, or --insecure if the network is "
+            "yours."
+        )
+
+
+def key_from_environment(endpoint: Endpoint | None = None) -> str | None:
+    """Read the API key of an endpoint from the environment.
+
+    Args:
+        endpoint: Where the key is sent; None for OpenAI's own host.
 
     Returns:
-        LEAKBOUND_API_KEY, else OPENAI_API_KEY, else None.
+        The variable that `key_env` names. Else OPENAI_API_KEY if all addresses are OpenAI's own,
+        and LEAKBOUND_API_KEY in any other case; None where there is none.
 
     Raises:
-        UsageError: If it cannot be sent as a header. It is not shown.
+        UsageError: If the named variable is not set, or the key cannot be sent as a header. It is
+            not shown.
     """
-    name = next((name for name in KEYS if os.environ.get(name)), None)
-    if name is None:
-        return None
+    found = endpoint or Endpoint()
+    if found.key_env is not None and not os.environ.get(found.key_env):
+        raise UsageError(
+            f"--key-env names {found.key_env}, and the environment has no such variable, or an "
+            "empty one; set it, or leave --key-env out."
+        )
+    own = all(map(is_openai, found.urls))
+    names = [found.key_env] if found.key_env else [OWN_KEY, OTHER_KEY] if own else [OTHER_KEY]
+    name = next((name for name in names if os.environ.get(name)), None)
+    return None if name is None else _checked_key(name)
+
+
+def _checked_key(name: str) -> str:
     key = os.environ[name].strip()
     if not key.isascii() or not key.isprintable() or " " in key:
         raise UsageError(

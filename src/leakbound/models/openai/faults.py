@@ -1,8 +1,14 @@
-"""What can go wrong with one request and may pass: it is tried again, and becomes no answer."""
+"""What can go wrong with one request.
+
+A fault may pass: it is tried again, and becomes no answer. What a content filter refuses does not
+pass: it is an answer.
+"""
 
 from __future__ import annotations
 
-__all__ = ["Fault"]
+from leakbound.errors import Refused
+
+__all__ = ["Fault", "Filtered", "Unsupported"]
 
 
 class Fault(Exception):
@@ -20,3 +26,21 @@ class Fault(Exception):
     ) -> None:
         super().__init__(kind)
         self.kind, self.busy, self.wait, self.billed = kind, busy, wait, billed
+
+
+class Filtered(Refused):
+    """The content filter of an endpoint refuses a prompt."""
+
+
+class Unsupported(Refused):
+    """An endpoint refuses a parameter of a request.
+
+    Args:
+        sentence: What the user reads.
+        status: HTTP status.
+        parameter: Name of the parameter, one that this package sends.
+    """
+
+    def __init__(self, sentence: str, status: int, parameter: str) -> None:
+        super().__init__(sentence, status)
+        self.parameter = parameter

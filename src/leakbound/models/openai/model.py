@@ -12,10 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from leakbound.errors import TargetError
+from leakbound.models.chat import Chat
 from leakbound.models.content import Parts
 from leakbound.models.openai.account import cost_of
 from leakbound.models.openai.client import Client
 from leakbound.models.openai.endpoint import Capabilities, Endpoint
+from leakbound.models.openai.generated import Generated
 from leakbound.models.openai.wire import HttpRequest, http_request_for
 from leakbound.models.request import (
     Complete,
@@ -31,6 +33,7 @@ __all__ = ["OpenAIModel"]
 
 R = TypeVar("R")
 AnswerValue = str | npt.NDArray[np.float32]
+ReplyValue = Generated | npt.NDArray[np.float32]
 
 
 class OpenAIModel:
@@ -58,9 +61,16 @@ class OpenAIModel:
 
     @property
     def fingerprint(self) -> str:
-        """Hash of the model's name and the capabilities in use, the same for every address."""
-        content = json.dumps([self._served, asdict(self.can)], sort_keys=True)
+        """Hash of the model's name, the capabilities and the dialect in use, the same for every
+        address.
+        """
+        content = json.dumps([self._served, asdict(self.can), *self._own_ways()], sort_keys=True)
         return hashlib.sha256(content.encode()).hexdigest()[:16]
+
+    def _own_ways(self) -> list[object]:
+        """What changes answers beside capabilities; nothing for an endpoint as OpenAI's."""
+        dialect = self.endpoint.dialect
+        return [asdict(dialect)] if dialect else []
 
     @property
     def can(self) -> Capabilities:
@@ -86,6 +96,11 @@ class OpenAIModel:
     def limits(self) -> tuple[str, ...]:
         """Options of the endpoint that limit money or time."""
         return self.endpoint.limits
+
+    @property
+    def connections(self) -> int:
+        """Most requests in flight, over all addresses."""
+        return self.endpoint.connections
 
     def check(self, requests: Sequence[Request[object]], /) -> None:
         """Refuse requests that the capabilities do not cover.
@@ -142,8 +157,8 @@ class OpenAIModel:
 
     def _check_form(self, request: Request[object]) -> None:
         prompt, *rest = _prompts(request)
-        if isinstance(prompt, Parts):
-            return self._check_images(request)
+        if isinstance(prompt, Parts | Chat):
+            return self._check_messages(request, "images" if isinstance(prompt, Parts) else "chat")
         scored = isinstance(request, ScoreTokens | ScoreLabels)
         ids = [not isinstance(part, str) for part in (prompt, *rest)]
         if any(ids) and not (self.can.completions and self.can.token_ids):
@@ -159,14 +174,16 @@ class OpenAIModel:
         if scored and not all(rest):
             raise TargetError(f"{self.name} cannot score an empty text; it has no token.")
 
-    def _check_images(self, request: Request[object]) -> None:
-        """Images stand in messages, behind which only a first token can be scored."""
+    def _check_messages(self, request: Request[object], what: str) -> None:
+        """Behind messages, which may hold images, only a first token can be scored."""
         can = self.can
-        if not can.chat or not (isinstance(request, Complete) or can.scores_first_tokens):
+        scored = isinstance(request, ScoreLabels) and can.scores_first_tokens
+        if not can.chat or not (isinstance(request, Complete) or scored):
+            where = "images in the messages of a chat" if what == "images" else "chat messages"
             raise TargetError(
-                f"{self.name} takes images in the messages of a chat only, as far as stated; "
-                "state chat (and top_logprobs=K to score labels) with --capabilities, or use a "
-                "local model."
+                f"{self.name} takes {where} only with the capability chat, and scores no response "
+                "behind them but the first token of labels; state chat (and top_logprobs=K to "
+                "score labels) with --capabilities, or use a local model."
             )
 
     def answer(self, requests: Sequence[Request[R]], /) -> list[R]:
@@ -186,6 +203,7 @@ class OpenAIModel:
         parts = [self._parts(request) for request in requests]
         order = list(dict.fromkeys(part for some in parts for part in some))
         answers = self.client.send([self.http_request(part) for part in order])
+        self._count(answers)
         by_part = dict(zip(order, answers, strict=True))
         return [
             cast(R, self._combine(request, [by_part[part] for part in some]))
@@ -199,15 +217,39 @@ class OpenAIModel:
         return [request]
 
     def _scores_whole_labels(self, request: ScoreLabels) -> bool:
-        return self.can.scores and not isinstance(request.prompt, Parts)
+        return self.can.scores and not isinstance(request.prompt, Parts | Chat)
 
-    def _combine(self, request: Request[object], answers: list[AnswerValue]) -> AnswerValue:
+    def _count(self, answers: Sequence[ReplyValue]) -> None:
+        """Refusals and the like are answers, and the user hears of them."""
+        kinds = [one.outcome for one in answers if isinstance(one, Generated)]
+        self.endpoint.meter.outcomes.update(kind for kind in kinds if kind != "text")
+
+    def replies(self, requests: Sequence[Complete]) -> list[Generated]:
+        """What the model generated: answers, with their reasoning and outcome apart.
+
+        Args:
+            requests: What to answer.
+
+        Returns:
+            What was generated for each request, in order.
+
+        Raises:
+            TargetError: As `answer`.
+            LimitReached: As `answer`.
+        """
+        self.check(requests)
+        found = self.client.send([self.http_request(request) for request in requests])
+        self._count(found)
+        return [one for one in found if isinstance(one, Generated)]
+
+    def _combine(self, request: Request[object], answers: list[ReplyValue]) -> AnswerValue:
         if isinstance(request, ScoreLabels) and self._scores_whole_labels(request):
             scores = [np.asarray(one, np.float64).sum() for one in answers]
             return np.array(scores, np.float32)
-        return answers[0]
+        first = answers[0]
+        return first.answer if isinstance(first, Generated) else first
 
-    def http_request(self, request: Request[object]) -> HttpRequest[AnswerValue]:
+    def http_request(self, request: Request[object]) -> HttpRequest[ReplyValue]:
         """What is sent for a request.
 
         Args:
@@ -216,7 +258,7 @@ class OpenAIModel:
         Returns:
             Path, body, size and how the reply is read.
         """
-        return http_request_for(request, self._served, self.can)
+        return http_request_for(request, self._served, self.can, self.endpoint.dialect)
 
     def most_cost(self, requests: Sequence[Request[object]]) -> float | None:
         """What requests cost at most, without retries.
@@ -233,7 +275,7 @@ class OpenAIModel:
         return sum(cost_of(self.http_request(part).size, self.price) for part in order)
 
     def close(self) -> None:
-        """End the connections; the next answer opens new ones."""
+        """Give up what is in flight and end the connections; the next answer opens new ones."""
         self.client.close()
 
 

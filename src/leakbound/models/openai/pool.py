@@ -5,25 +5,30 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from leakbound.errors import TargetError
 from leakbound.models.blocking import LoopThread
-from leakbound.models.openai.account import Price, cost_of, usage_of
+from leakbound.models.openai.account import Price, Usage, cost_of, usage_of
 from leakbound.models.openai.endpoint import Endpoint
-from leakbound.models.openai.faults import Fault
+from leakbound.models.openai.faults import Fault, Filtered
+from leakbound.models.openai.hosts import joined
 from leakbound.models.openai.post_json import headers_for, post_json
 from leakbound.models.openai.window import AdaptiveWindow, ErrorBudget, backoff
 from leakbound.models.openai.wire import HttpRequest
 from leakbound.models.transport import default_transport
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
 
 __all__ = ["ConnectionPool"]
 
 R = TypeVar("R")
 PATIENCE = 600.0  # seconds: a run that waits longer looks as if it hung, so it ends and says so
 REST = 10.0  # seconds that an address is left alone after FAILURES in a row, if there is another
+FREE = Usage(0, 0)  # of a prompt that a content filter refuses: nothing is generated
 FAILURES = 3  # one or two failures in a row also come from a single lost connection
 
 
@@ -33,12 +38,14 @@ class Host:
 
     Attributes:
         url: Base address.
+        headers: Header fields of every request to it (PRIVATE: they hold the key).
         window: How many requests it bears at once.
         rests_until: Time of the loop until which it is left alone.
         failures: Failures in a row.
     """
 
     url: str
+    headers: Mapping[str, str] = field(repr=False)
     window: AdaptiveWindow
     rests_until: float = 0.0
     failures: int = field(default=0)
@@ -63,8 +70,12 @@ class ConnectionPool:
         self, model: str, endpoint: Endpoint, key: str | None, price: Price | None
     ) -> None:
         self._model, self._endpoint, self._price = model, endpoint, price
-        self._meter, self._headers = endpoint.meter, headers_for(key)
-        self._hosts = [Host(url, AdaptiveWindow(endpoint.connections)) for url in endpoint.urls]
+        self._meter = endpoint.meter
+        self._meter.priced = endpoint.price_date(model)
+        self._hosts = [
+            Host(url, headers_for(key, url), AdaptiveWindow(endpoint.connections))
+            for url in endpoint.urls
+        ]
         self._errors, self._changed = ErrorBudget(), asyncio.Event()
         self._transport = endpoint.transport or default_transport(endpoint.connections)
         self._thread = LoopThread("leakbound-openai", self._transport.close)
@@ -154,18 +165,21 @@ class ConnectionPool:
             self._wake()
 
     async def _ask(self, host: Host, request: HttpRequest[R]) -> R:
-        reply = await post_json(
-            self._transport,
-            host.url + request.path,
-            self._headers,
-            request.body,
-            self._endpoint.timeout,
-        )
-        answer = request.read(reply)
-        self._meter.count(usage_of(reply), request.size, self._price)
+        try:
+            reply = await self._reply(host, request)
+            answer, usage = request.read(reply), usage_of(reply)
+        except Filtered:
+            if request.filtered is None:
+                raise
+            answer, usage = request.filtered(), FREE
+        self._meter.count(usage, request.size, self._price)
         host.window.grow()
         host.failures = 0
         return answer
+
+    async def _reply(self, host: Host, request: HttpRequest[R]) -> dict[str, JsonValue]:
+        url, seconds = joined(host.url, request.path), self._endpoint.timeout
+        return await post_json(self._transport, url, host.headers, request.body, seconds)
 
     def _note_failure(self, host: Host, ticket: int, fault: Fault, request: HttpRequest[R]) -> None:
         if fault.billed:
@@ -190,6 +204,7 @@ class ConnectionPool:
             now = self._thread.loop.time()
             admitted = self._meter.admits(most, end.max_cost, end.max_minutes)
             free = [host for host in self._hosts if host.window.free and host.rests_until <= now]
+            admitted = admitted and sum(host.window.busy for host in self._hosts) < end.connections
             if free and admitted:
                 return min(free, key=lambda host: host.load)
             resting = [host.rests_until - now for host in self._hosts if host.rests_until > now]

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import urlsplit
 
 from leakbound.errors import Refused
-from leakbound.models.openai.faults import Fault
+from leakbound.models.openai.dialect import OPTIONAL
+from leakbound.models.openai.faults import Fault, Filtered, Unsupported
+from leakbound.models.openai.hosts import is_azure
 from leakbound.models.openai.window import retry_after
 from leakbound.models.transport import HttpReply, Transport, TransportError
 
@@ -28,29 +30,37 @@ KNOWN_TYPES = (
     "invalid_request_error", "model_not_found", "not_found_error", "permission_error",
     "BadRequestError", "NotFoundError",
 )  # fmt: skip
+FILTERS = ("content_filter", "content_policy_violation", "ResponsibleAIPolicyViolation")
 ADVICE = {
-    401: "put the right key into the environment variable LEAKBOUND_API_KEY or OPENAI_API_KEY.",
+    401: "put the right key into the environment variable LEAKBOUND_API_KEY (OPENAI_API_KEY for "
+    "api.openai.com), or name another one with --key-env.",
     403: "the key has no right to this model; use another key (environment variable "
     "LEAKBOUND_API_KEY) or model.",
     404: "check the model's name, and that --base-url ends as the server says (usually in /v1).",
     413: "the prompt is too long; use fewer or shorter examples (--shots).",
 }
 MALFORMED = (
-    "a parameter or the length of the prompt does not suit it; check --capabilities and --shots."
+    "a parameter or the length of the prompt does not suit it; leakbound probe finds out what it "
+    "takes (--capabilities, --param, --omit), or check --shots."
+)
+UNSUPPORTED = (
+    "it does not take this parameter as it is sent; leakbound probe finds out what it takes, or "
+    "change it with --param, --rename or --omit."
 )
 
 
-def headers_for(key: str | None) -> dict[str, str]:
-    """Header fields of every request to an endpoint.
+def headers_for(key: str | None, url: str) -> dict[str, str]:
+    """Header fields of every request to an address.
 
     Args:
         key: The API key (PRIVATE); None sends none.
+        url: The address; Azure takes a key in a header of its own.
 
     Returns:
         Header fields by name.
     """
-    authorization = {"authorization": f"Bearer {key}"} if key else {}
-    return {**authorization, "content-type": "application/json"}
+    named = {"api-key": key} if is_azure(url) else {"authorization": f"Bearer {key}"}
+    return {**({} if key is None else named), "content-type": "application/json"}
 
 
 async def post_json(
@@ -74,6 +84,7 @@ async def post_json(
 
     Raises:
         Fault: If it failed in a way that may pass.
+        Filtered: If the content filter of the endpoint refuses the prompt.
         Refused: If the endpoint answered and will not do it. Redirects are not followed.
     """
     content = json.dumps(body).encode()
@@ -94,27 +105,40 @@ def _require_ok(reply: HttpReply, url: str) -> None:
         wait = retry_after(reply.header("retry-after"), datetime.now(UTC))
         busy = status >= 500 or status in BUSY
         raise Fault(f"HTTP {status}", busy, wait, billed=False)
-    raise Refused(_sentence(status, url, _error_type(reply)), status)
+    raise _refusal(status, url, _error(reply))
 
 
-def _sentence(status: int, url: str, kind: str) -> str:
+def _refusal(status: int, url: str, error: Mapping[str, JsonValue]) -> Refused:
+    inner = error.get("innererror")
+    codes = [error.get("code"), error.get("type")]
+    codes += [inner.get("code")] if isinstance(inner, dict) else []
+    kind = next((f", {one}" for one in codes if one in KNOWN_TYPES), "")
+    if status == 400 and any(code in FILTERS for code in codes):
+        return Filtered(_sentence(status, url, ", content_filter"), status)
+    parameter = error.get("param")
+    if status in (400, 422) and parameter in OPTIONAL:
+        sentence = _sentence(status, url, f"{kind}, {parameter}", UNSUPPORTED)
+        return Unsupported(sentence, status, str(parameter))
+    return Refused(_sentence(status, url, kind), status)
+
+
+def _sentence(status: int, url: str, kind: str, advice: str = MALFORMED) -> str:
     shown = urlsplit(url)._replace(query="", fragment="").geturl()
     if 300 <= status < 400:
         return (
             f"{shown} redirects (HTTP {status}), and no other address than the given one is "
             "contacted; give the right --base-url."
         )
-    return f"{shown} refuses the request (HTTP {status}{kind}): {ADVICE.get(status, MALFORMED)}"
+    return f"{shown} refuses the request (HTTP {status}{kind}): {ADVICE.get(status, advice)}"
 
 
-def _error_type(reply: HttpReply) -> str:
-    """The type of an error, if it is a usual one: anything else may repeat the prompt."""
+def _error(reply: HttpReply) -> dict[str, JsonValue]:
+    """What is said of an error. Only known words of it may be shown: it may repeat the prompt."""
     try:
         error = _decode(reply).get("error")
     except Fault:
-        return ""
-    found = [error.get("type"), error.get("code")] if isinstance(error, dict) else []
-    return next((f", {one}" for one in found if one in KNOWN_TYPES), "")
+        return {}
+    return error if isinstance(error, dict) else {}
 
 
 def _decode(reply: HttpReply) -> dict[str, JsonValue]:

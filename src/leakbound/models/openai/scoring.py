@@ -13,8 +13,9 @@ import numpy.typing as npt
 
 from leakbound.errors import TargetError
 from leakbound.models.openai.faults import Fault
+from leakbound.models.openai.placing import NO_FIRST, boundaries, makes_up
 
-__all__ = ["align_ids", "align_text", "first_token_scores", "log_probability", "prompt_tokens"]
+__all__ = ["align_echo", "align_ids", "align_prompt", "first_token_scores", "log_probability"]
 
 Floats = npt.NDArray[np.float32]
 ROUNDING = 1e-5  # a log-probability of a probability of 1 may be rounded above 0 by so much
@@ -42,13 +43,13 @@ def log_probability(value: object) -> float:
     return min(0.0, float(value))
 
 
-def align_text(
+def align_echo(
     tokens: Sequence[object], values: Sequence[object], prompt: str, response: str
 ) -> Floats:
     """Scores of the tokens of a response, from the echo of prompt and response.
 
-    Tokens are placed by their lengths. One token that stands for the beginning of a text may come
-    first, and further tokens may follow the response.
+    One token that stands for the beginning of a text may come first, and further tokens may follow
+    the response.
 
     Args:
         tokens: Texts of the echoed tokens.
@@ -67,72 +68,54 @@ def align_text(
     texts = [token for token in tokens if isinstance(token, str)]
     if not len(texts) == len(tokens) == len(values):
         raise Fault("echoed tokens and values that do not match")
-    text, begin = prompt + response, len(prompt)
-    at, found = -_beginning(texts, text), []
-    for token, value in zip(texts, values, strict=True):
-        end = at + len(token)
-        if at >= len(text):
-            break
-        if at < begin < end or end > len(text) or (begin <= at == end):
-            raise TargetError(
-                "a token of the endpoint lies across the boundary of a prompt and its "
-                "continuation, so the continuation cannot be scored; score token ids "
-                "(prompt_logprobs and token_ids), or use another mechanism."
-            )
-        if at >= begin:
-            found.append(_own(value))
-        at = end
-    return np.array(found, np.float32)
+    first = 0 if makes_up(texts, prompt + response) else 1
+    begin, end = boundaries(texts[first:], prompt, response)
+    return np.array([_own(value) for value in values[first + begin : first + end]], np.float32)
+
+
+def align_prompt(entries: object, ids: object, prompt: str, response: str) -> Floats:
+    """Scores of the tokens of a response, from vLLM's `prompt_logprobs` of prompt and response.
+
+    The first token has no entry, so its text is not known: a tokenizer may have put it before the
+    text, or it is the beginning of the text itself. Tokens are placed from the end.
+
+    Args:
+        entries: One entry for each token; that of the first is empty.
+        ids: Token ids of the text, where the server returns them; each token is found under its
+            own.
+        prompt: Text before the response.
+        response: Text that is scored.
+
+    Returns:
+        (response tokens,) natural log-probabilities.
+
+    Raises:
+        TargetError: As `align_echo`.
+        Fault: If entries are missing, are of several tokens, or hold no log-probability.
+    """
+    if not isinstance(entries, list) or not entries:
+        raise Fault("no prompt log-probabilities")
+    known = ids if isinstance(ids, list) and len(ids) == len(entries) else [None] * len(entries)
+    rows = [_token(entry, token) for entry, token in zip(entries[1:], known[1:], strict=True)]
+    pieces = [text for text, _ in rows]
+    begin, end = boundaries(["", *pieces], prompt, response, first_known=False)
+    return np.array([_own(value) for _, value in rows[begin - 1 : end - 1]], np.float32)
+
+
+def _token(entry: object, token: object) -> tuple[str, object]:
+    """Text and value of the token at a position."""
+    if not isinstance(entry, dict) or (token is None and len(entry) != 1):
+        raise Fault("prompt log-probabilities of several tokens")
+    found = next(iter(entry.values())) if token is None else entry.get(str(token))
+    if not isinstance(found, dict):
+        raise Fault("prompt log-probabilities without tokens")
+    return str(found.get("decoded_token")), found.get("logprob")
 
 
 def _own(value: object) -> float:
     if value is None:
-        raise TargetError(
-            "the first token of a text has no log-probability, so a continuation of nothing "
-            "cannot be scored."
-        )
+        raise TargetError(NO_FIRST)
     return log_probability(value)
-
-
-def _beginning(tokens: Sequence[str], text: str) -> int:
-    """Length of the token before the text: 0 if there is none."""
-    whole = "".join(tokens)
-    if whole.startswith(text):
-        return 0
-    if tokens and whole.startswith(text, len(tokens[0])):
-        return len(tokens[0])
-    raise TargetError(
-        "the tokens that the endpoint echoes do not make up the text that was sent, so their "
-        "log-probabilities cannot be placed (a character may be split over tokens, or the prompt "
-        "may have been changed or cut); use text that survives, or token ids."
-    )
-
-
-def prompt_tokens(entries: object) -> tuple[list[str], list[object]]:
-    """Tokens and values of vLLM's `prompt_logprobs`, requested with 0 alternatives.
-
-    Args:
-        entries: One entry for each position; the first has no log-probability.
-
-    Returns:
-        Texts of the tokens, and a value for each; the first is "" and None.
-
-    Raises:
-        Fault: If there are none, or an entry has several tokens.
-    """
-    if not isinstance(entries, list) or not entries:
-        raise Fault("no prompt log-probabilities")
-    found = [_single(entry) for entry in entries[1:]]
-    return ["", *(token for token, _ in found)], [None, *(value for _, value in found)]
-
-
-def _single(entry: object) -> tuple[str, object]:
-    if not isinstance(entry, dict) or len(entry) != 1:
-        raise Fault("prompt log-probabilities of several tokens")
-    (only,) = entry.values()
-    if not isinstance(only, dict):
-        raise Fault("prompt log-probabilities without tokens")
-    return str(only.get("decoded_token")), only.get("logprob")
 
 
 def align_ids(entries: object, prompt: Sequence[int], response: Sequence[int]) -> Floats:

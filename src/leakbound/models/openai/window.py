@@ -20,9 +20,10 @@ FIRST, LONGEST = 0.5, 30.0  # seconds between tries: a hiccup passes in 0.5, a r
 class AdaptiveWindow:
     """How many requests may be in flight at one address.
 
-    Additive increase, multiplicative decrease: a round of successes adds one; a round in which the
-    server was too busy halves it, once however many requests of the round failed. Always between 1
-    and `most`.
+    Slow start, then additive increase and multiplicative decrease: a round of successes doubles it
+    until the server is too busy for the first time, and adds one from then on; a round in which
+    the server was too busy halves it, once however many requests of the round failed. Always
+    between 1 and `most`.
 
     Args:
         most: Most requests in flight, ever.
@@ -53,7 +54,8 @@ class AdaptiveWindow:
 
     def grow(self) -> None:
         """Count a request that succeeded."""
-        self.size = min(float(self.most), self.size + 1 / self.size)
+        step = 1 / self.size if self._halved else 1.0
+        self.size = min(float(self.most), self.size + step)
 
     def shrink(self, ticket: int) -> None:
         """Count a request that the server was too busy for.

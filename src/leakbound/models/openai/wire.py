@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from leakbound.errors import TargetError
+from leakbound.models.chat import Chat
 from leakbound.models.content import Image, Parts, data_url
 from leakbound.models.openai.account import Size
+from leakbound.models.openai.dialect import Dialect
 from leakbound.models.openai.endpoint import Capabilities
 from leakbound.models.openai.faults import Fault
-from leakbound.models.openai.scoring import align_ids, align_text, first_token_scores, prompt_tokens
+from leakbound.models.openai.generated import FILTERED, Generated, choice_of, read_generated
+from leakbound.models.openai.replies import embedding_of, next_tokens
+from leakbound.models.openai.scoring import (
+    align_echo,
+    align_ids,
+    align_prompt,
+    first_token_scores,
+)
 from leakbound.models.request import (
     Complete,
     Embed,
@@ -31,8 +40,9 @@ if TYPE_CHECKING:
 __all__ = ["HttpRequest", "http_request_for", "spaced"]
 
 R = TypeVar("R", covariant=True)
+OWN = Dialect()
 Floats = npt.NDArray[np.float32]
-TEMPLATE = 64  # most tokens that a chat template adds: those of known models add fewer than 40
+TEMPLATE = 64  # most tokens that a chat template adds a message: known models add below 40
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -44,39 +54,48 @@ class HttpRequest(Generic[R]):
         body: JSON object that is sent.
         size: Most tokens that it can cost.
         read: Makes the answer of the decoded reply; raises Fault or TargetError.
+        filtered: Makes the answer to a prompt that the endpoint's content filter refuses; None
+            where that is an error.
     """
 
     path: str
     body: Mapping[str, object]
     size: Size
     read: Callable[[dict[str, JsonValue]], R]
+    filtered: Callable[[], R] | None = None
 
 
 def http_request_for(
-    request: Request[object], model: str, can: Capabilities
-) -> HttpRequest[str | Floats]:
+    request: Request[object], model: str, can: Capabilities, dialect: Dialect = OWN
+) -> HttpRequest[Generated | Floats]:
     """The HTTP request for a request to a model.
 
     Args:
         request: A request that has passed the model's check.
         model: Name of the model, as the endpoint knows it.
         can: What the endpoint can do.
+        dialect: How the endpoint takes parameters.
 
     Returns:
-        What to send.
+        What to send; the answer to `Complete` is a `Generated`, of all others an array.
 
     Raises:
         TargetError: If no endpoint can answer this kind of request.
     """
+    if isinstance(request, Complete):
+        return _completion(request, model, can, dialect)
+    found = _scores(request, model, can)
+    return replace(found, body=dialect.applied(found.body, text=False))
+
+
+def _scores(request: Request[object], model: str, can: Capabilities) -> HttpRequest[Floats]:
     if isinstance(request, Embed):
         body = {"model": model, "input": request.text, "encoding_format": "float"}
-        return HttpRequest("/embeddings", body, Size(_most(request.text), 0), _embedding)
+        return HttpRequest("/embeddings", body, Size(_most(request.text), 0), embedding_of)
     if isinstance(request, ScoreTokens):
         return _teacher_forced(request, model, can)
     if isinstance(request, ScoreLabels):
         return _next_token(request, model, can)
-    if isinstance(request, Complete):
-        return _completion(request, model, can)
     raise TargetError(f"no endpoint answers {type(request).__name__}; use a local model.")
 
 
@@ -96,8 +115,9 @@ def spaced(response: Prompt) -> Prompt:
     return response if not isinstance(response, str) or response[:1].isspace() else f" {response}"
 
 
-def _completion(request: Complete, model: str, can: Capabilities) -> HttpRequest[str]:
-    read = _message if _chats(request.prompt, can) else _text
+def _completion(
+    request: Complete, model: str, can: Capabilities, dialect: Dialect
+) -> HttpRequest[Generated]:
     body = {
         **_posed(request.prompt, model, can),
         **_sampling(request.max_tokens, request.temperature),
@@ -106,14 +126,23 @@ def _completion(request: Complete, model: str, can: Capabilities) -> HttpRequest
         body["stop"] = list(request.stop)
     if can.seed and request.temperature > 0:
         body["seed"] = _seed(request)
-    size = Size(_most(request.prompt), request.max_tokens)
     return HttpRequest(
-        _path(request.prompt, can), body, size, lambda reply: _cut(read(reply), request.stop)
+        _path(request.prompt, can),
+        dialect.applied(body),
+        Size(_most(request.prompt), dialect.length or request.max_tokens),
+        lambda reply: _stopped(read_generated(reply), request.stop),
+        lambda: FILTERED,
     )
 
 
+def _stopped(found: Generated, stop: tuple[str, ...]) -> Generated:
+    return replace(found, text=_cut(found.text, stop))
+
+
 def _posed(prompt: Prompt, model: str, can: Capabilities) -> dict[str, object]:
-    """The prompt as it is, or as the message of a user."""
+    """The prompt as it is, or as messages: a text is that of a user."""
+    if isinstance(prompt, Chat):
+        return {"model": model, "messages": prompt.plain()}
     if isinstance(prompt, Parts):
         content: object = [_part(part) for part in prompt.parts]
         return {"model": model, "messages": [{"role": "user", "content": content}]}
@@ -130,8 +159,8 @@ def _part(part: str | Image) -> dict[str, object]:
 
 
 def _chats(prompt: Prompt, can: Capabilities) -> bool:
-    """A prompt with images is always a message: a completion takes text or token ids."""
-    return isinstance(prompt, Parts) or not can.completions
+    """Messages and images go to a chat: a completion takes text or token ids."""
+    return isinstance(prompt, Parts | Chat) or not can.completions
 
 
 def _path(prompt: Prompt, can: Capabilities) -> str:
@@ -152,6 +181,8 @@ def _most(prompt: Prompt) -> int:
     """No tokenizer makes more tokens of a text than its bytes; an image is the text that carries
     it.
     """
+    if isinstance(prompt, Chat):
+        return sum(TEMPLATE + len(one.content.encode()) for one in prompt.messages)
     if isinstance(prompt, Parts):
         return TEMPLATE + sum(len(str(_part(part)).encode()) for part in prompt.parts)
     return TEMPLATE + len(prompt.encode() if isinstance(prompt, str) else prompt)
@@ -167,7 +198,7 @@ def _teacher_forced(request: ScoreTokens, model: str, can: Capabilities) -> Http
     body = {"model": model, "prompt": sent, **_sampling(1, 0.0)}
     size = Size(_most(whole), 1)
     if can.prompt_logprobs:
-        body["prompt_logprobs"] = 0
+        body |= {"prompt_logprobs": 0, "return_token_ids": True}
         return HttpRequest("/completions", body, size, lambda reply: _prompted(reply, request))
     body |= {"echo": True, "logprobs": 1}
     return HttpRequest("/completions", body, size, lambda reply: _echoed(reply, request))
@@ -186,105 +217,39 @@ def _ids(prompt: Prompt) -> tuple[int, ...]:
 
 
 def _echoed(reply: dict[str, JsonValue], request: ScoreTokens) -> Floats:
-    found = _choice(reply).get("logprobs")
+    found = choice_of(reply).get("logprobs")
     tokens, values = (
         found.get(name) if isinstance(found, dict) else None
         for name in ("tokens", "token_logprobs")
     )
     if not isinstance(tokens, list) or not isinstance(values, list):
         raise Fault("no echoed log-probabilities")
-    return align_text(tokens, values, str(request.prompt), str(spaced(request.response)))
+    return align_echo(tokens, values, str(request.prompt), str(spaced(request.response)))
 
 
 def _prompted(reply: dict[str, JsonValue], request: ScoreTokens) -> Floats:
-    entries, response = _choice(reply).get("prompt_logprobs"), spaced(request.response)
+    """vLLM writes a prompt's log-probabilities into its choice, or beside the choices."""
+    choice, response = choice_of(reply), spaced(request.response)
+    entries = choice.get("prompt_logprobs") or reply.get("prompt_logprobs")
+    ids = choice.get("prompt_token_ids") or reply.get("prompt_token_ids")
     if isinstance(request.prompt, str) and isinstance(response, str):
-        return align_text(*prompt_tokens(entries), request.prompt, response)
+        return align_prompt(entries, ids, request.prompt, response)
     return align_ids(entries, _ids(request.prompt), _ids(response))
 
 
 def _next_token(request: ScoreLabels, model: str, can: Capabilities) -> HttpRequest[Floats]:
-    k, chats = can.top_logprobs, _chats(request.prompt, can)
+    k, labels = can.top_logprobs, request.labels
+    chats = _chats(request.prompt, can)
     wanted: dict[str, object] = {"logprobs": True, "top_logprobs": k} if chats else {"logprobs": k}
-    body = {**_posed(request.prompt, model, can), **_sampling(1, 0.0), **wanted}
-    read = _top_of_message if chats else _top_of_text
-    size = Size(_most(request.prompt), 1)
     return HttpRequest(
         _path(request.prompt, can),
-        body,
-        size,
-        lambda reply: first_token_scores(read(reply), request.labels),
+        {**_posed(request.prompt, model, can), **_sampling(1, 0.0), **wanted},
+        Size(_most(request.prompt), 1),
+        lambda reply: first_token_scores(next_tokens(reply), labels),
+        lambda: first_token_scores({}, labels),
     )
-
-
-# --- replies
-
-
-def _choice(reply: dict[str, JsonValue]) -> dict[str, JsonValue]:
-    choices = reply.get("choices")
-    if isinstance(choices, list) and len(choices) == 1 and isinstance(choices[0], dict):
-        return choices[0]
-    raise Fault("a reply without exactly one choice")
-
-
-def _text(reply: dict[str, JsonValue]) -> str:
-    return _string(_choice(reply).get("text"))
-
-
-def _message(reply: dict[str, JsonValue]) -> str:
-    message = _choice(reply).get("message")
-    return _string(message.get("content") if isinstance(message, dict) else None)
-
-
-def _string(value: object) -> str:
-    if not isinstance(value, str):
-        raise Fault("a reply without text")
-    return value
 
 
 def _cut(text: str, stop: tuple[str, ...]) -> str:
     """The text before the first stop, also where a server overlooks stops."""
     return text[: min((at for part in stop if (at := text.find(part)) >= 0), default=None)]
-
-
-def _first(value: object) -> dict[str, JsonValue]:
-    """The first object of a list."""
-    if isinstance(value, list) and value and isinstance(value[0], dict):
-        return value[0]
-    raise Fault("no log-probabilities of the next token")
-
-
-def _logprobs(reply: dict[str, JsonValue], name: str) -> dict[str, JsonValue]:
-    """What is known of the next token."""
-    found = _choice(reply).get("logprobs")
-    return _first(found.get(name) if isinstance(found, dict) else None)
-
-
-def _top_of_text(reply: dict[str, JsonValue]) -> Mapping[str, object]:
-    return _logprobs(reply, "top_logprobs")
-
-
-def _top_of_message(reply: dict[str, JsonValue]) -> Mapping[str, object]:
-    entries = _logprobs(reply, "content").get("top_logprobs")
-    if not isinstance(entries, list):
-        raise Fault("no log-probabilities of the next token")
-    return dict(_named(entry) for entry in entries)
-
-
-def _named(entry: object) -> tuple[str, object]:
-    if not isinstance(entry, dict) or "logprob" not in entry:
-        raise Fault("no log-probabilities of the next token")
-    return _string(entry.get("token")), entry["logprob"]
-
-
-def _embedding(reply: dict[str, JsonValue]) -> Floats:
-    data = reply.get("data")
-    one = data[0] if isinstance(data, list) and len(data) == 1 else None
-    values = one.get("embedding") if isinstance(one, dict) else None
-    try:
-        found = np.asarray(values, np.float32)
-    except (TypeError, ValueError):
-        raise Fault("an embedding that is none") from None
-    if found.ndim != 1 or not found.size or not np.isfinite(found).all():
-        raise Fault("an embedding that is none")
-    return found

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 from leakbound.errors import Refused, TargetError
 from leakbound.models.blocking import LoopThread
 from leakbound.models.openai.account import Size, cost_of, usage_of
+from leakbound.models.openai.dialect import LENGTHS
 from leakbound.models.openai.endpoint import Endpoint
-from leakbound.models.openai.faults import Fault
+from leakbound.models.openai.faults import Fault, Unsupported
+from leakbound.models.openai.hosts import joined
 from leakbound.models.openai.post_json import headers_for, post_json
 from leakbound.models.openai.window import backoff
 from leakbound.models.probe.endpoint_probe import ProbeReply
@@ -42,7 +44,8 @@ class ProbeClient:
 
     def __init__(self, model: str, endpoint: Endpoint, key: str | None) -> None:
         self._endpoint, self._price = endpoint, endpoint.price(model)
-        self._headers = headers_for(key)
+        self._headers = headers_for(key, endpoint.urls[0])
+        endpoint.meter.priced = endpoint.price_date(model)
         self._transport = endpoint.transport or default_transport(1)
 
     def __enter__(self) -> ProbeClient:
@@ -77,6 +80,8 @@ class ProbeClient:
         for tries in range(1, TRIES + 1):
             try:
                 return ProbeReply(await self._once(path, body))
+            except Unsupported as refused:
+                return ProbeReply(None, f"HTTP {refused.status}", refused.parameter)
             except Refused as refused:
                 if refused.status == 401:
                     raise
@@ -99,7 +104,7 @@ class ProbeClient:
         meter.admits(cost_of(size, self._price), end.max_cost, end.max_minutes)
         meter.sent(self._price)
         try:
-            url = end.urls[0] + path
+            url = joined(end.urls[0], path)
             reply = await post_json(self._transport, url, self._headers, body, end.timeout)
         except Fault as fault:
             if fault.billed:
@@ -111,5 +116,5 @@ class ProbeClient:
 
 def _size(body: Mapping[str, object]) -> Size:
     """Most tokens of a request: no tokenizer makes more tokens of a text than its bytes."""
-    generated = body.get("max_tokens")
+    generated = next((body[name] for name in LENGTHS if name in body), 0)
     return Size(len(json.dumps(body)), generated if isinstance(generated, int) else 0)

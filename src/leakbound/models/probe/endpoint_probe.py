@@ -6,11 +6,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+import numpy as np
+import numpy.typing as npt
+
+from leakbound.errors import TargetError
+from leakbound.models.openai.dialect import Dialect
+from leakbound.models.openai.endpoint import Capabilities
+from leakbound.models.openai.faults import Fault
+from leakbound.models.openai.generated import Generated
+from leakbound.models.openai.wire import http_request_for
 from leakbound.models.probe.record import CheckName, ProbeFinding
 from leakbound.models.probe.replies import ScoredText, read_chat, read_completion
+from leakbound.models.request import Request
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
+
+Floats = npt.NDArray[np.float32]
 
 __all__ = [
     "CHAT_FIELDS",
@@ -41,10 +53,12 @@ class ProbeReply:
     Attributes:
         body: The decoded JSON object; None if there is none.
         failed: How the request failed, without any text of the server; "" if it did not.
+        parameter: Name of the parameter that the endpoint refuses; "" if it names none.
     """
 
     body: dict[str, JsonValue] | None
     failed: str = ""
+    parameter: str = ""
 
 
 class Sender(Protocol):
@@ -75,6 +89,8 @@ class EndpointProbe:
         requests: Requests sent so far.
         findings: Findings so far.
         failed: How the last request failed; "" if it did not.
+        parameter: Name of the parameter that it was refused for; "" if there is none.
+        dialect: How the endpoint takes parameters.
     """
 
     client: Sender
@@ -82,21 +98,46 @@ class EndpointProbe:
     requests: int = 0
     findings: list[ProbeFinding] = field(default_factory=list)
     failed: str = ""
+    parameter: str = ""
+    dialect: Dialect = Dialect()
 
-    def ask(self, path: str, fields: Mapping[str, object]) -> dict[str, JsonValue]:
+    def ask(
+        self, path: str, fields: Mapping[str, object], dialect: Dialect | None = None
+    ) -> dict[str, JsonValue]:
         """Send one request.
 
         Args:
             path: Where to, behind the base URL.
             fields: What to send beside the model's name.
+            dialect: How to write it; None for the one that was found.
 
         Returns:
             The decoded reply; empty if there is none.
         """
         self.requests += 1
-        reply = self.client.send(path, {"model": self.model, **fields})
-        self.failed = reply.failed
+        written = self.dialect if dialect is None else dialect
+        text = path != "/embeddings"
+        reply = self.client.send(path, written.applied({"model": self.model, **fields}, text))
+        self.failed, self.parameter = reply.failed, reply.parameter
         return reply.body or {}
+
+    def answer(self, request: Request[object], can: Capabilities) -> Generated | Floats | None:
+        """The answer to a request, sent and read as an audit does.
+
+        Args:
+            request: A request about public texts.
+            can: What the endpoint is taken to be capable of.
+
+        Returns:
+            The answer; None if the request fails, or the reply cannot be read.
+        """
+        sent = http_request_for(request, self.model, can, self.dialect)
+        body = self.ask(sent.path, sent.body, Dialect())
+        try:
+            return sent.read(body) if body else None
+        except (Fault, TargetError):
+            self.failed = "unreadable"
+            return None
 
     def choices(self, path: str, fields: Mapping[str, object]) -> list[JsonValue]:
         """Send one request and take the choices of its reply.

@@ -8,15 +8,17 @@ from leakbound.models.openai.endpoint import Capabilities, Endpoint
 from leakbound.models.probe.client import ProbeClient
 from leakbound.models.probe.local import examine
 from leakbound.models.probe.questions import run_questions
-from leakbound.models.probe.record import ProbeRecord
+from leakbound.models.probe.record import CheckName, ProbeRecord
 
 __all__ = ["capabilities_of", "probe_endpoint", "probe_model"]
 
 
 def probe_endpoint(model: str, endpoint: Endpoint, key: str | None = None) -> ProbeRecord:
-    """Ask an endpoint at most 30 questions about public texts.
+    """Ask an endpoint at most 40 questions about public texts.
 
     Nothing private is an argument, and what the endpoint is said to be capable of is not looked at.
+    What is asked and read as an audit does it is written in the endpoint's dialect, and what that
+    leaves out is found by asking.
 
     Args:
         model: Name of the model, as the endpoint knows it.
@@ -37,13 +39,14 @@ def probe_endpoint(model: str, endpoint: Endpoint, key: str | None = None) -> Pr
             "--base-url."
         )
     with ProbeClient(model, endpoint, key) as client:
-        probe = run_questions(client, model)
+        probe = run_questions(client, model, endpoint.dialect)
     found = ProbeRecord(
         address=f"openai/{model}",
         base_url=endpoint.urls[0],
         requests=probe.requests,
         findings=tuple(probe.findings),
         supports=(),
+        dialect=probe.dialect,
     )
     return found.model_copy(update={"supports": _supports(capabilities_of(found))})
 
@@ -92,8 +95,9 @@ def capabilities_of(record: ProbeRecord) -> Capabilities:
             "openai/... address."
         )
     valid, chat = record.holds("logprobs_valid"), record.holds("chat")
-    echo = valid and record.holds("echo_aligned")
+    echo = valid and record.holds("echo_aligned") and _scored(record, "echo_scored")
     prompt = valid and record.holds("prompt_logprobs_aligned")
+    prompt = prompt and _scored(record, "prompt_logprobs_scored")
     top = max(record.finding("top_k").value or 0, 0) if valid else 0
     return Capabilities(
         chat=chat,
@@ -106,6 +110,11 @@ def capabilities_of(record: ProbeRecord) -> Capabilities:
         top_logprobs=int(top),
         embeddings=record.holds("embeddings"),
     )
+
+
+def _scored(record: ProbeRecord, check: CheckName) -> bool:
+    """Whether an audit could read scores; records of earlier versions do not say."""
+    return record.finding(check).holds is not False
 
 
 def _shift(record: ProbeRecord) -> int | None:

@@ -8,13 +8,17 @@ from typing import Protocol
 
 from leakbound.errors import TargetError
 from leakbound.models.openai.account import usage_of
+from leakbound.models.openai.dialect import Dialect
+from leakbound.models.openai.generated import Generated
 from leakbound.models.probe.contract import largest_change
+from leakbound.models.probe.dialects import ask_dialect
 from leakbound.models.probe.endpoint_probe import HOT, ONE, OTHER, TOKENS, EndpointProbe, Sender
 from leakbound.models.probe.replies import ScoredText, read_completion
 from leakbound.models.probe.scores import ask_echo, ask_logprobs, ask_prompt_logprobs
 
 __all__ = ["run_questions"]
 
+OWN = Dialect()
 IDS = (10, 11, 12, 13, 14)  # token ids that every vocabulary has
 
 
@@ -24,12 +28,13 @@ class Say(Protocol):
     def __call__(self, prompt: str, **fields: object) -> ScoredText | None: ...
 
 
-def run_questions(client: Sender, model: str) -> EndpointProbe:
+def run_questions(client: Sender, model: str, dialect: Dialect = OWN) -> EndpointProbe:
     """Ask an endpoint everything.
 
     Args:
         client: Sends the questions.
         model: Name of the model, as the endpoint knows it.
+        dialect: How it takes parameters, as far as that is known.
 
     Returns:
         The probe with its findings.
@@ -37,7 +42,7 @@ def run_questions(client: Sender, model: str) -> EndpointProbe:
     Raises:
         TargetError: If the endpoint is not there, refuses the key, or answers no question at all.
     """
-    probe = EndpointProbe(client, model)
+    probe = EndpointProbe(client, model, dialect=dialect)
     chatted, completed = _texts(probe)
     say: Say = probe.complete if completed else probe.chat
     first, fields = ask_logprobs(probe, chatted is not None, completed is not None)
@@ -55,11 +60,13 @@ def run_questions(client: Sender, model: str) -> EndpointProbe:
 
 
 def _texts(probe: EndpointProbe) -> tuple[ScoredText | None, ScoredText | None]:
-    chatted = probe.chat(ONE)
+    chatted = _text(ask_dialect(probe, chats=True))
     there = chatted is not None
     probe.note("chat", there, "answers /chat/completions" if there else probe.refused)
     failed = probe.failed
     completed = probe.complete(ONE)
+    if completed is None and chatted is None:
+        completed = _text(ask_dialect(probe, chats=False))
     there = completed is not None
     probe.note("completions", there, "answers /completions" if there else probe.refused)
     if chatted is None and completed is None:
@@ -69,6 +76,10 @@ def _texts(probe: EndpointProbe) -> tuple[ScoredText | None, ScoredText | None]:
             f"model's name {probe.model!r}."
         )
     return chatted, completed
+
+
+def _text(found: Generated | None) -> ScoredText | None:
+    return None if found is None else ScoredText(found.answer)
 
 
 def _prompts(probe: EndpointProbe, completed: ScoredText) -> None:

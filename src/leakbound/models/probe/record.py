@@ -9,13 +9,15 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
 from leakbound._version import __version__
 from leakbound.errors import UsageError
+from leakbound.models.openai.dialect import Dialect
 
 __all__ = ["CheckName", "ProbeFinding", "ProbeRecord", "load_probe"]
 
 CheckName = Literal[
     "completions", "chat", "batches", "token_ids", "embeddings", "logprobs", "chat_logprobs",
     "logprobs_valid", "top_k", "echo", "echo_aligned", "echo_length", "prompt_logprobs",
-    "prompt_logprobs_aligned", "vocabulary", "repeats", "temperature", "seed",
+    "prompt_logprobs_aligned", "vocabulary", "repeats", "temperature", "seed", "parameters",
+    "reasoning", "echo_scored", "prompt_logprobs_scored",
 ]  # fmt: skip
 
 
@@ -48,16 +50,18 @@ class ProbeRecord(BaseModel):
         requests: Requests that were sent, all of them on public texts.
         findings: One for each check that was made.
         supports: Names of the kinds of requests that the model answers.
+        dialect: How the endpoint takes parameters (since schema version 3).
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
-    schema_version: Literal[1, 2] = 2
+    schema_version: Literal[1, 2, 3] = 3
     version: str = __version__
     address: str
     base_url: str | None = None
     requests: int
     findings: tuple[ProbeFinding, ...]
     supports: tuple[str, ...]
+    dialect: Dialect = Dialect()
 
     def finding(self, check: CheckName) -> ProbeFinding:
         """The finding of a check.

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+from leakbound.models.openai.faults import Fault
+from leakbound.models.openai.generated import read_generated
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
 
 __all__ = ["ScoredText", "Token", "read_chat", "read_completion", "read_prompt"]
 
-BROKEN = (KeyError, IndexError, TypeError, ValueError)  # what JSON of another shape raises
+BROKEN = (KeyError, IndexError, TypeError, ValueError, Fault)  # what JSON of another shape raises
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +60,9 @@ def read_completion(choice: object) -> ScoredText | None:
     """
     try:
         found = _mapping(choice)
-        text, logprobs = str(found["text"]), found.get("logprobs")
+        text, logprobs = _answer(choice), found.get("logprobs")
+        if isinstance(logprobs, dict) and logprobs.get("content"):
+            return ScoredText(text, _chat_tokens(logprobs))
         if not isinstance(logprobs, dict) or "token_logprobs" not in logprobs:
             return ScoredText(text)
         tokens, values = _list(logprobs["tokens"]), _list(logprobs["token_logprobs"])
@@ -75,9 +84,8 @@ def read_chat(choice: object) -> ScoredText | None:
     """
     try:
         found = _mapping(choice)
-        text = str(_mapping(found["message"])["content"] or "")
-        entries = _list(_mapping(found.get("logprobs") or {}).get("content") or [])
-        return ScoredText(text, tuple(map(_chat_token, map(_mapping, entries))))
+        text = _answer({**found, "message": _mapping(found["message"])})
+        return ScoredText(text, _chat_tokens(_mapping(found.get("logprobs") or {})))
     except BROKEN:
         return None
 
@@ -96,6 +104,16 @@ def read_prompt(choice: object) -> ScoredText | None:
         return ScoredText("", tuple(map(_prompt_token, rows))) if rows else None
     except BROKEN:
         return None
+
+
+def _answer(choice: object) -> str:
+    """The text as an audit reads it."""
+    return read_generated({"choices": [cast("JsonValue", choice)]}).answer
+
+
+def _chat_tokens(logprobs: Mapping[str, object]) -> tuple[Token, ...]:
+    entries = _list(logprobs.get("content") or [])
+    return tuple(map(_chat_token, map(_mapping, entries)))
 
 
 def _chat_token(entry: Mapping[str, object]) -> Token:

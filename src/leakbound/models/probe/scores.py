@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
-from leakbound.models.probe.contract import Alignment, alignment, broken_law
+import numpy as np
+
+from leakbound.models.openai.endpoint import Capabilities
+from leakbound.models.probe.contract import NUMERICS, Alignment, alignment, broken_law
 from leakbound.models.probe.endpoint_probe import (
     CHAT_FIELDS,
     FIELDS,
@@ -15,6 +19,7 @@ from leakbound.models.probe.endpoint_probe import (
 )
 from leakbound.models.probe.record import CheckName
 from leakbound.models.probe.replies import ScoredText, read_prompt
+from leakbound.models.request import ScoreTokens
 
 __all__ = ["ask_echo", "ask_logprobs", "ask_prompt_logprobs"]
 
@@ -101,6 +106,7 @@ def ask_echo(probe: EndpointProbe, answers: ScoredTexts) -> None:
         for prompt, answer in answers
     ]
     _place(probe, "echo_aligned", answers, echoes)
+    _score(probe, "echo_scored", answers, Capabilities(completions=True, echo=True))
     _echo_length(probe)
 
 
@@ -139,6 +145,26 @@ def _place(
         probe.note(check, False, detail, decided.gap)
 
 
+def _score(probe: EndpointProbe, check: CheckName, answers: ScoredTexts, can: Capabilities) -> None:
+    """Score the first answer as an audit would, beside what its tokens had as they were generated.
+
+    The text must keep the answer's tokens; one that a tokenizer joins with the prompt says nothing.
+    """
+    usable = [(prompt, one) for prompt, one in answers if one.text[:1].isspace() and one.tokens]
+    if not usable:
+        probe.note(check, None, "cannot be determined: no answer begins with a blank")
+        return
+    prompt, answer = usable[0]
+    found = probe.answer(ScoreTokens(prompt, answer.text), can)
+    if not isinstance(found, np.ndarray):
+        probe.note(check, False, f"an audit could not read scores: {probe.refused}")
+        return
+    own = [token.logprob or 0.0 for token in answer.tokens]
+    gap = max((abs(a - b) for a, b in zip(own, found.tolist(), strict=False)), default=math.nan)
+    holds = None if len(own) != len(found) else gap <= NUMERICS + 3 * _noise(probe)
+    probe.note(check, holds, f"{len(found)} tokens scored as an audit does, within {gap:.2g}", gap)
+
+
 def _echo_length(probe: EndpointProbe) -> None:
     longest, refused = 0, ""
     for words in WORDS:
@@ -167,6 +193,8 @@ def ask_prompt_logprobs(probe: EndpointProbe, answers: ScoredTexts) -> None:
     detail = "each token of a prompt has its ln p" if there else probe.refused
     if probe.note("prompt_logprobs", there, detail):
         _place(probe, "prompt_logprobs_aligned", answers, read)
+        can = Capabilities(completions=True, prompt_logprobs=True)
+        _score(probe, "prompt_logprobs_scored", answers, can)
 
 
 def _noise(probe: EndpointProbe) -> float:

@@ -1,0 +1,175 @@
+"""What a model generated, read from a reply: its answer, and its reasoning kept apart.
+
+A refusal, a content filter and an empty answer are outcomes like any other text: they can tell two
+contexts apart, so they are answers and no errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from leakbound.models.openai.faults import Fault
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+__all__ = ["FILTERED", "Generated", "Outcome", "choice_of", "read_generated", "without_reasoning"]
+
+Outcome = Literal["text", "refusal", "content_filter", "tool_call", "empty", "reasoning_only"]
+# how models mark reasoning within their text: what opens it, and what closes it
+MARKS = (
+    ("<think>", "</think>"),
+    ("<thinking>", "</thinking>"),
+    ("[THINK]", "[/THINK]"),
+    ("<|channel|>analysis<|message|>", "<|channel|>final<|message|>"),
+)
+REASONING = ("reasoning_content", "reasoning")  # names of the field, by server and release
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Generated:
+    """What a model generated (PRIVATE).
+
+    Attributes:
+        text: The answer without its reasoning; of a refusal, what it says.
+        reasoning: What the model wrote before it answered; "" if it shows none.
+        outcome: What kind of answer it is.
+        cut: Whether the answer was ended by its length.
+    """
+
+    text: str
+    reasoning: str = ""
+    outcome: Outcome = "text"
+    cut: bool = False
+
+    @property
+    def answer(self) -> str:
+        """The answer as attacks read it: a text, or the outcome in brackets before it."""
+        if self.outcome in ("refusal", "content_filter", "tool_call"):
+            return f"({self.outcome.replace('_', ' ')}) {self.text}".rstrip()
+        return self.text
+
+
+FILTERED = Generated("", outcome="content_filter")  # of a prompt that the endpoint will not read
+
+
+def choice_of(reply: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """The one choice of a reply.
+
+    Args:
+        reply: The decoded reply.
+
+    Returns:
+        Its choice.
+
+    Raises:
+        Fault: If there is not exactly one.
+    """
+    choices = reply.get("choices")
+    if isinstance(choices, list) and len(choices) == 1 and isinstance(choices[0], dict):
+        return choices[0]
+    raise Fault("a reply without exactly one choice")
+
+
+def read_generated(reply: Mapping[str, JsonValue]) -> Generated:
+    """Read the reply of /chat/completions or /completions.
+
+    Args:
+        reply: The decoded reply.
+
+    Returns:
+        What was generated.
+
+    Raises:
+        Fault: If it has no choice, or one without a message and a text.
+    """
+    choice = choice_of(reply)
+    ended = choice.get("finish_reason")
+    message = choice.get("message")
+    found = _of_message(message) if isinstance(message, dict) else _of_text(choice)
+    if ended == "content_filter":
+        found = Generated(found.text, found.reasoning, "content_filter")
+    return Generated(found.text, found.reasoning, found.outcome, ended == "length")
+
+
+def _of_text(choice: Mapping[str, JsonValue]) -> Generated:
+    text = choice.get("text")
+    if isinstance(text, str):
+        return _sorted(*without_reasoning(text))
+    if choice.get("finish_reason") == "content_filter":
+        return FILTERED
+    raise Fault("a reply without text")
+
+
+def _of_message(message: Mapping[str, JsonValue]) -> Generated:
+    parts = _parts(message.get("content"))
+    refusal = message.get("refusal") or "".join(parts["refusal"])
+    before = [str(message[name]) for name in REASONING if message.get(name)][:1]
+    text, inside = without_reasoning("".join(parts["text"]))
+    reasoning = "".join([*before, *parts["reasoning"], inside])
+    if refusal:
+        return Generated(f"{text}{refusal}", reasoning, "refusal")
+    if not text and (message.get("tool_calls") or message.get("function_call")):
+        return Generated("", reasoning, "tool_call")
+    return _sorted(text, reasoning)
+
+
+def _sorted(text: str, reasoning: str) -> Generated:
+    if text:
+        return Generated(text, reasoning)
+    return Generated("", reasoning, "reasoning_only" if reasoning else "empty")
+
+
+def _parts(content: JsonValue) -> dict[str, list[str]]:
+    """Texts of a content by their kind; some endpoints write it as a list of parts."""
+    found: dict[str, list[str]] = {"text": [], "refusal": [], "reasoning": []}
+    for part in content if isinstance(content, list) else [content]:
+        kind, text = _part(part)
+        found[kind].append(text)
+    return found
+
+
+def _part(part: JsonValue) -> tuple[str, str]:
+    if isinstance(part, str):
+        return "text", part
+    if not isinstance(part, dict):
+        return "text", ""
+    if part.get("type") in ("thinking", "reasoning"):
+        held = part.get("thinking") or part.get("reasoning") or part.get("text")
+        return "reasoning", "".join(_parts(held)["text"])
+    refusal, text = part.get("refusal"), part.get("text")
+    if isinstance(refusal, str):
+        return "refusal", refusal
+    return "text", text if isinstance(text, str) else ""
+
+
+def without_reasoning(text: str) -> tuple[str, str]:
+    """Take the reasoning out of a text.
+
+    Reasoning ends at its closing mark, whether its opening mark is in the text or was the end of
+    the prompt. Without a closing mark, a text that begins with an opening mark is all reasoning.
+
+    Args:
+        text: What a model generated.
+
+    Returns:
+        The text without reasoning, and the reasoning.
+
+    Examples:
+        >>> without_reasoning("<think>They ask for 12.</think> yes")
+        ('yes', 'They ask for 12.')
+        >>> without_reasoning("They ask for 12.</think>yes")
+        ('yes', 'They ask for 12.')
+        >>> without_reasoning("<think>They ask")
+        ('', 'They ask')
+    """
+    for opens, closes in MARKS:
+        before, mark, after = text.rpartition(closes)
+        begun = text.lstrip().startswith(opens)
+        if mark:
+            return after.lstrip(), before.strip().removeprefix(opens).strip()
+        if begun:
+            return "", text.strip().removeprefix(opens).strip()
+    return text, ""

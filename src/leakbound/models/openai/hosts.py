@@ -1,0 +1,77 @@
+"""Addresses of endpoints: how paths are joined to them, and whose they are."""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+from urllib.parse import parse_qsl, urlsplit
+
+__all__ = ["OPENAI", "is_azure", "is_loopback", "is_openai", "joined"]
+
+OPENAI = "https://api.openai.com/v1"
+AZURE = (".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com")
+VERSION = "api-version"  # the one query of an address that holds no secret
+
+
+def joined(url: str, path: str) -> str:
+    """The address of a path at an endpoint.
+
+    Args:
+        url: Address of the endpoint; it may end in a query.
+        path: Path behind it, such as "/completions".
+
+    Returns:
+        An address.
+
+    Examples:
+        >>> joined("https://x.openai.azure.com/openai/deployments/d?api-version=1", "/completions")
+        'https://x.openai.azure.com/openai/deployments/d/completions?api-version=1'
+    """
+    parts = urlsplit(url)
+    return parts._replace(path=parts.path.rstrip("/") + path).geturl()
+
+
+def is_openai(url: str) -> bool:
+    """Whether an address is OpenAI's own, so that OPENAI_API_KEY may be sent there.
+
+    Args:
+        url: The address.
+
+    Returns:
+        True for https and a host of api.openai.com.
+    """
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    own = host == "api.openai.com" or host.endswith(".api.openai.com")
+    return parts.scheme == "https" and own
+
+
+def is_azure(url: str) -> bool:
+    """Whether an address takes a key as Azure does, in the header `api-key`.
+
+    Args:
+        url: The address.
+
+    Returns:
+        True for Azure's hosts, and for addresses with an api-version.
+    """
+    parts = urlsplit(url)
+    versions = [name for name, _ in parse_qsl(parts.query)]
+    return (parts.hostname or "").endswith(AZURE) or VERSION in versions
+
+
+def is_loopback(url: str) -> bool:
+    """Whether an address is on this machine, so that nobody else can read what is sent.
+
+    Args:
+        url: The address.
+
+    Returns:
+        True for localhost and addresses of the loopback interface.
+    """
+    host = urlsplit(url).hostname or ""
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
