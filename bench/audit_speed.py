@@ -19,6 +19,7 @@ import json
 import subprocess
 import sys
 import time
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,7 @@ def batches(scene: str, pairs: int) -> Asked:
         if not scene.startswith("late") or common(*(text for text, _ in asked)) > LATE:
             found.append(asked)
     found = found[:pairs]
-    return [sum(found[at : at + BATCH], []) for at in range(0, len(found), BATCH)]
+    return [list(chain(*found[at : at + BATCH])) for at in range(0, len(found), BATCH)]
 
 
 def common(one: str, other: str) -> float:
@@ -159,8 +160,8 @@ def row(shape: str, scene: str, pairs: int, old: str) -> str:
 
 
 ENGINES = ("new", "single", "old")
-HEAD = """| model | prompts | calls | first release, calls/s | tokens | one by one, calls/s | tokens \
-| leakbound, calls/s | tokens | × first release | × one by one | off by |
+HEAD = """| model | prompts | calls | first release, calls/s | tokens | one by one, calls/s \
+| tokens | leakbound, calls/s | tokens | × first release | × one by one | off by |
 | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"""
 
 

@@ -219,6 +219,21 @@ def test_two_contexts_can_be_decoded_in_turn() -> None:
         said += (7,)
 
 
+def test_a_common_beginning_ends_with_its_last_keys() -> None:
+    """Nothing is computed of it that only logits need; in pieces, of no piece but the last."""
+    rng, reached = np.random.default_rng(6), []
+    model = wrap(copy.deepcopy(NETS["llama"]), batch_tokens=64)
+    model.model.model.layers[-1].mlp.register_forward_pre_hook(
+        lambda _module, args: reached.append(args[0].shape[0] * args[0].shape[1])
+    )
+    head = start(rng, 100)
+    requests = [NextLogits(head + ids(rng, 5)) for _ in range(2)]
+    got = model.answer(requests)
+    assert sum(reached) == 2 * 5
+    for request, one in zip(requests, got, strict=True):
+        same(one, wrap(NETS["llama"], 0).answer([request])[0])
+
+
 # --- what is kept
 
 
