@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 # Tests start many interpreters; each would compile every file again where bytecode is not kept.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: install quick check lint types layers laws test test-hosts flaky demo bench bench-influence coverage findings utility \
+.PHONY: install quick check lint types layers laws test test-hosts flaky demo bench bench-influence influence-speed coverage findings utility \
 	attack-table canary-grid pocket-train pocket-eval vision-train vision-eval vision-table readme-table docs \
 	catalogue pictures witness clean
 
@@ -84,6 +84,12 @@ bench-influence: install
 	$(BIN)/python bench/influence.py --write
 	$(BIN)/python bench/influence_memory.py
 	$(BIN)/python bench/influence.py --shape llama-8b --dtype bfloat16 --device cuda --context 2048 --n 32 --blocks-only --write
+
+# AUTHORS: a clone of the program of Context Influence. OTHERS: a Python with context-cite and captum.
+OTHERS ?= $(BIN)/python
+influence-speed: install
+	$(BIN)/python bench/influence_speed.py $(if $(AUTHORS),--authors $(AUTHORS)) \
+		--python-of-others $(OTHERS) --write docs/speed.md
 
 coverage: install
 	$(BIN)/python bench/coverage.py --write docs/coverage.md

@@ -1,21 +1,13 @@
-"""Influence of the spans of a long context: against a naive twin, against the machine's own matrix
-products, in bfloat16.
+"""Influence of the spans of a long context: its time, against the machine's own matrix products,
+and in bfloat16.
 
-The twin does what the published program does: for every response token a batch of prompts without
-one span each, with and
-without the context, all of them run whole, logits made at every position, nothing kept. It is run
-for some response tokens
-and, of overlapping windows, some batches of spans (all are equally long), and its time is
-extrapolated: a straight line in the
-length of the prompt, and as many batches as there are. Models have random weights: their numbers
-mean nothing, their times do.
+Models have random weights: their numbers mean nothing, their times do. Other programs are compared
+in influence_speed.py.
 
 The share of the machine: multiply-adds of the linear layers for every token that exactness needs
-(the whole prompt, the
-prompt without context, and for each span what stands behind it), over the time taken, over the rate
-of a large product of
-matrices in the same number format. Attention and logits are not counted as work, so they lower the
-share.
+(the whole prompt, the prompt without context, and for each span what stands behind it), over the
+time taken, over the rate of a large product of matrices in the same number format. Attention and
+logits are not counted as work, so they lower the share.
 """
 
 from __future__ import annotations
@@ -75,49 +67,6 @@ def timed(model: TransformersModel, call: Callable[[], Any]) -> tuple[float, Any
     return clock(model) - begin, result
 
 
-def twin(model: TransformersModel, prompts: list[Ids], said: Ids, batch: int) -> torch.Tensor:
-    """(prompts, vocabulary) ln p of the next token:
-
-    full passes in batches, logits at every position, no cache.
-    """
-    rows, out = [prompt + said for prompt in prompts], []
-    for at in range(0, len(rows), batch):
-        part = rows[at : at + batch]
-        width = max(map(len, part))
-        ids = torch.tensor(
-            [list(row) + [1] * (width - len(row)) for row in part]
-        )  # padded behind: causal, so unseen
-        with torch.inference_mode():
-            logits = model.model(input_ids=ids.to(model.model.device), use_cache=False).logits
-        out += [logits[i, len(row) - 1].float().log_softmax(-1) for i, row in enumerate(part)]
-    return torch.stack(out)
-
-
-def run_twin(
-    model: TransformersModel, parts: PromptParts, response: Ids, spans: list[Any], a: Any
-) -> tuple[float, float, Any]:
-    """Seconds for everything (extrapolated), the share of it that was run, and {token: {span:
-
-    signed influence}}.
-    """
-    some = (
-        spans
-        if len(spans) <= a.twin_spans
-        else [spans[i] for i in np.linspace(0, len(spans) - 1, a.twin_spans).astype(int)]
-    )
-    places = sorted(set(np.linspace(0, len(response) - 1, a.twin).round().astype(int).tolist()))
-    prompts = [parts.without(span) for span in some] + [parts.without(), parts.without(parts.whole)]
-    seconds, found = [], {}
-    for t in places:
-        begin = clock(model)
-        log_p = twin(model, prompts, response[:t], a.batch)[:, response[t]].cpu().numpy()
-        seconds.append((clock(model) - begin) * (len(spans) + 2) / len(prompts))
-        found[t] = dict(zip(some, log_p[len(some)] - log_p[: len(some)], strict=True))
-    line = np.polyfit(places, seconds, 1) if len(places) > 1 else (0.0, seconds[0])
-    whole = float(np.polyval(line, np.arange(len(response))).sum())
-    return whole, len(places) * len(prompts) / (len(response) * (len(spans) + 2)), found
-
-
 def needed(parts: PromptParts, response: Ids, spans: list[Any]) -> int:
     """Tokens that no exact method can leave out:
 
@@ -163,26 +112,20 @@ def case(
 
 
 def compare(model: TransformersModel, a: Any, stride: int | None) -> dict[str, Any]:
-    """One setting: ours, the share of the machine, the twin, their difference."""
+    """One setting: the time, and the share of the machine."""
     parts, response, spans = case(model, a, stride)
     ours, found = timed(
         model,
         lambda: measure(model, parts, response, spans, [TokenDistribution()], with_tolerance=False),
     )
     tokens, rate = needed(parts, response, spans), matmul_rate(model)
-    whole, share, theirs = run_twin(model, parts, response, spans, a)
-    at = {span: i for i, span in enumerate(spans)}
-    apart = max(
-        abs(found.signed[0][at[s], t] - v) for t, row in theirs.items() for s, v in row.items()
-    )
     return {
         "model": model.name, "dtype": str(model.model.dtype).removeprefix("torch."),
         "hardware": hardware(model), "threads": torch.get_num_threads(), "context": a.context,
         "n": a.n, "stride": stride or a.n, "spans": len(spans), "response": a.response,
         "seconds": ours, "tokens_needed": tokens,
         "share_of_matmul": tokens * multiply_adds(model) / ours / rate,
-        "matmul_multiply_adds_per_s": rate, "twin_seconds": whole, "twin_share_run": share,
-        "times_faster": whole / ours, "largest_difference": float(apart), "signed": found.signed[0],
+        "matmul_multiply_adds_per_s": rate, "signed": found.signed[0],
     }  # fmt: skip
 
 
@@ -206,10 +149,7 @@ def told(r: dict[str, Any]) -> str:
     return (
         f"{r['model']} shape, {r['dtype']}, {r['hardware']}, {r['threads']} threads: |D| = "
         f"{r['context']}, n = {r['n']}, stride {r['stride']} "
-        f"({r['spans']} spans), |y| = {r['response']}\n  {r['seconds']:.1f} s; naive twin "
-        f"{r['twin_seconds']:.0f} s (extrapolated, "
-        f"{r['twin_share_run']:.2%} of it run): {r['times_faster']:.0f} times faster; influences "
-        f"differ by at most {r['largest_difference']:.1g}\n"
+        f"({r['spans']} spans), |y| = {r['response']}\n  {r['seconds']:.1f} s\n"
         f"  {r['share_of_matmul']:.0%} of the rate of a large matrix product "
         f"({2 * r['matmul_multiply_adds_per_s'] / 1e9:.0f} GFLOP/s) on the "
         f"{r['tokens_needed']} token-forwards that exactness needs"
@@ -219,7 +159,7 @@ def told(r: dict[str, Any]) -> str:
 def reduced(
     model: TransformersModel, a: Any, stride: int | None, base: dict[str, Any]
 ) -> dict[str, Any]:
-    """The same in bfloat16, beside the float32 twin, with the error that it costs."""
+    """The same in bfloat16, with the error that it costs."""
     parts, response, spans = case(model, a, stride)
     model.model.to(torch.bfloat16)
     ours, found = timed(
@@ -230,7 +170,6 @@ def reduced(
     model.model.to(torch.float32)
     return {
         "dtype": "bfloat16", "seconds": ours,
-        "times_faster_than_float32_twin": base["twin_seconds"] / ours,
         "share_of_matmul": base["tokens_needed"] * multiply_adds(model) / ours / rate,
         "largest_error": float(np.abs(found.signed[0] - base["signed"]).max()),
         "mean_influence": float(np.abs(base["signed"]).mean()),
@@ -244,9 +183,6 @@ def main() -> None:
         ("context", 1024),
         ("n", 128),
         ("response", 50),
-        ("twin", 2),
-        ("twin-spans", 14),
-        ("batch", 8),
     ):
         parser.add_argument(f"--{name}", type=int, default=value, help=f"[default: {value}]")
     parser.add_argument("--shape", choices=SHAPES, default="opt-125m")
@@ -280,8 +216,6 @@ def main() -> None:
             found["bfloat16"] = half
             print(
                 f"  bfloat16: {half['seconds']:.1f} s, "
-                f"{half['times_faster_than_float32_twin']:.0f} times faster than the float32 "
-                "twin, "
                 f"{half['share_of_matmul']:.0%} of its matrix product's rate; error at most "
                 f"{half['largest_error']:.2g}, {half['mean_error']:.2g} in "
                 f"the mean, where the mean influence is {half['mean_influence']:.2g}",

@@ -1,0 +1,285 @@
+"""The page of bench/influence_speed.py, from what it has kept."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["page"]
+
+Kept = dict[str, Any]
+HEAD = """# Speed of influence
+
+`leakbound influence` ablates spans of a context and measures how far each moves every token of the
+answer. This page compares its cost with the published program of Context Influence, with a plain
+teacher-forced loop, with context-cite and with captum.
+
+- Every program runs in a process of its own, on one thread, in float32, on a model with the same
+  weights, for the same context and answer.
+- Seconds are CPU seconds of that process. The processes take turns, so that other work on the
+  machine slows them alike.
+- The model has the shape of OPT-125M and random weights, which changes no cost. Planted sentences
+  are looked for in the pocket model.
+- Nothing of the other programs is part of leakbound. Their versions stand below.
+"""
+NOT_MEASURED = "not measured"
+SMALL, GOAL, UNITS, RECOVERY = "small", "goal", "units", "recovery"
+LEFT_OUT = """## What this does not compare
+
+- The authors' program cuts windows from the text, by decoding and tokenizing again. Here it is
+  given token ids, which saves it that work.
+- The times of windows leave out leakbound's numerical tolerance, which costs two passes over the
+  prompt. Those of sentences include it.
+- GPUs are not measured here.
+- Two threads on cores that other programs use as well are slower than one: set `OMP_NUM_THREADS` to
+  the number of free cores.
+"""
+COMMAND = """## The command
+
+```sh
+git clone https://github.com/james-flemings/context_influence
+python -m venv others && others/bin/pip install context-cite captum
+python bench/influence_speed.py --authors context_influence \\
+    --python-of-others others/bin/python --write docs/speed.md
+```
+
+`--complete` measures every window of leakbound and of the loop at |D| = 1,024, and every ablation
+of the other programs; `--write` alone writes this page from the figures of
+`bench/results/influence-speed.json`.
+"""
+
+
+def page(kept: Kept) -> str:
+    """The whole page.
+
+    Args:
+        kept: What was measured, by part.
+
+    Returns:
+        Markdown.
+    """
+    parts = [HEAD, goals(kept), windows(kept), sentences(kept), planted(kept), LEFT_OUT]
+    return "\n".join([*parts, COMMAND, measured(kept)])
+
+
+def times(found: Kept, program: str) -> float:
+    """How many times as long as leakbound a program takes."""
+    return float((found.get(program) or found[f"{program}_scaled"]) / found["ours"])
+
+
+def verdict(value: float, goal: float) -> str:
+    """A figure beside its goal."""
+    return f"{value:.1f} | {'met' if value >= goal else 'missed'}"
+
+
+def goals(kept: Kept) -> str:
+    """What was aimed at, and why it is missed where it is."""
+    lines = [
+        "## Goals\n",
+        "For |D| = 1,024, |y| = 50, windows of n = 128 tokens with stride 1, and the shape of "
+        "OPT-125M:\n",
+        "| leakbound is faster than | goal, times | measured, times | |",
+        "| --- | --- | --- | --- |",
+    ]
+    found, by_sentence = kept.get(GOAL), kept.get(UNITS)
+    rows = [
+        ("the authors' program", 100, found and times(found, "authors")),
+        ("a teacher-forced loop, logits where they are needed", 3, found and times(found, "loop")),
+        ("context-cite, by sentence", 5, by_sentence and over_ours(by_sentence, "context_cite")),
+    ]
+    for name, goal, value in rows:
+        shown = f"{NOT_MEASURED} | " if value is None else verdict(value, goal)
+        lines.append(f"| {name} | {goal} | {shown} |")
+    return "\n".join([*lines, *reasons(rows, found, by_sentence)]) + "\n"
+
+
+def reasons(rows: list[Any], found: Kept | None, by_sentence: Kept | None) -> list[str]:
+    """A sentence for each goal that is missed."""
+    values = [value for _, _, value in rows]
+    out = []
+    if found and values[0] < 100:
+        out.append(
+            "\nThe authors' program: the ratio grows with |D| and |y|. In token-forwards, logits "
+            "apart, "
+            f"leakbound runs {found['tokens_ours']:,}, and that program "
+            f"{tokens_authors(found):,}, {tokens_authors(found) / found['tokens_ours']:.0f} times "
+            "as many; it runs them in large batches, at a higher rate of the processor."
+        )
+    if found and values[1] < 3:
+        ratio = found["tokens_loop"] / found["tokens_ours"]
+        out.append(
+            f"\nThe loop: an exact method has to run every token behind an ablated window again. "
+            f"Here these are {found['tokens_ours']:,} tokens, and the loop runs "
+            f"{found['tokens_loop']:,}, {ratio:.2f} times as many. The goal would need a pass that "
+            f"is {3 / ratio:.1f} times as fast a token as the loop's own, whose time is already "
+            "mostly matrix products. The ratio of tokens nears 2 for long contexts and does not "
+            "exceed it."
+        )
+    if by_sentence and values[2] < 5:
+        out.append(
+            "\ncontext-cite runs 64 prompts that lack half of the sentences each, whatever their "
+            "number; leave-one-out runs what stands behind each sentence, half of the prompt in "
+            "the mean, and grows with their number. With "
+            f"{by_sentence['sentences']} sentences both run about as many tokens within a factor "
+            "of two; fewer and longer sentences are cheaper for leakbound (below)."
+        )
+    return out
+
+
+def over_ours(found: Kept, program: str) -> float:
+    """How many times as long as leakbound a program takes, by sentence."""
+    return float(found[program] / found["ours"][str(found["sentences"])])
+
+
+def tokens_authors(found: Kept) -> int:
+    """Token-forwards of a program that runs every prompt whole for every response token."""
+    answer, rows = found["answer"], found["spans"]
+    windows = rows * (found["prompt"] - found["n"])
+    both = 2 * found["prompt"] - found["context"]
+    return int(answer * (windows + both) + (rows + 2) * answer * (answer - 1) // 2)
+
+
+def windows(kept: Kept) -> str:
+    """Windows of token ids: the authors' program and the loop."""
+    lines = [
+        "## Windows of tokens\n",
+        "| \\|D\\| | n | \\|y\\| | windows | program | CPU s | times leakbound | of it run |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    notes = []
+    for part in (SMALL, GOAL):
+        if part in kept:
+            lines += window_rows(kept[part])
+            notes.append(kept[part])
+        else:
+            lines.append(f"| {NOT_MEASURED} | | | | | | | |")
+    return "\n".join([*lines, *(sentence for found in notes for sentence in how(found))]) + "\n"
+
+
+def window_rows(found: Kept) -> list[str]:
+    """The rows of one size."""
+    size = " | ".join(f"{found[name]:,}" for name in ("context", "n", "answer", "spans"))
+    some = "all" if found["some"] == found["spans"] else f"{found['some']} windows, scaled"
+    drawn = f"{found['authors_windows']} windows, one token, scaled"
+    authors = found["authors"] or found["authors_scaled"]
+    rows = [
+        ("leakbound", found["ours"], some),
+        (f"teacher-forced loop, batches of {found['loop_batch']}", found["loop"], some),
+        ("the authors' program", authors, "all" if found["authors"] else drawn),
+    ]
+    return [
+        f"| {size} | {name} | {seconds:,.1f} | {seconds / found['ours']:.1f} | {run} |"
+        for name, seconds, run in rows
+    ]
+
+
+def how(found: Kept) -> list[str]:
+    """How the numbers of one size were made."""
+    size = f"|D| = {found['context']:,}"
+    apart = (
+        f"\nAt {size}, influences on a token differ from those of the authors' program by at most "
+        f"{found['apart_authors']:.0e} and from the loop's by at most {found['apart_loop']:.0e}."
+    )
+    if found["authors"]:
+        off = found["authors_scaled"] / found["authors"] - 1
+        return [
+            f"{apart} All three ran complete. The formula below, applied at this size, gives "
+            f"{found['authors_scaled']:,.1f} s for the authors' program, {off:+.0%} of the "
+            "complete run."
+        ]
+    at, alone, batch = found["authors_sampled"][0]
+    some = found["authors_windows"]
+    return [
+        apart,
+        f"\nThe authors' program was not run complete at this size. Its own function "
+        f"`post_calc_influence` was run for response token {at} of {found['answer']}, without "
+        f"windows (a = {alone:.1f} s) and with one batch of {some} (b = {batch:.1f} s). Its time "
+        f"is scaled as |y| · (a + N/{some} · (b − a)) with N = {found['spans']} windows, all of "
+        "one length. Its prompts grow by one token a step, so a token in the middle takes the mean "
+        "time.",
+        *scaled(found),
+    ]
+
+
+def scaled(found: Kept) -> list[str]:
+    """How leakbound and the loop were scaled, if they were."""
+    if found["some"] == found["spans"]:
+        return ["\nleakbound and the loop ran complete."]
+    return [
+        f"\nleakbound and the loop ran both whole prompts and {found['some']} windows, in "
+        "stretches of neighbours in the middle of each quarter of the context; the time of the "
+        f"windows is multiplied by N/{found['some']}. A window costs leakbound less the later it "
+        "stands, in a straight line, so such stretches have the mean of all."
+    ]
+
+
+def sentences(kept: Kept) -> str:
+    """Sentences of a text at the 125M shape."""
+    lines = ["## Sentences\n"]
+    found = kept.get(UNITS)
+    if found is None:
+        return "\n".join([*lines, f"context-cite and captum: {NOT_MEASURED}.\n"])
+    middle = found["sentences"]
+    lines += [
+        f"A context of about {found['tokens']:,} tokens, an answer of about 50, sentences of equal "
+        "length. leakbound ablates every sentence and gives its influence on every token; "
+        "context-cite fits 64 random ablations (its default), for the whole answer; captum ablates "
+        "every feature, with the answer read in one pass.\n",
+        "| program | sentences | CPU s | times leakbound |",
+        "| --- | --- | --- | --- |",
+    ]
+    for count, seconds in found["ours"].items():
+        lines.append(f"| leakbound | {count} | {seconds:.1f} | 1 |")
+    for name, shown in (("context_cite", "context-cite"), ("captum", "captum")):
+        ratio = found[name] / found["ours"][str(middle)]
+        lines.append(f"| {shown} | {middle} | {found[name]:.1f} | {ratio:.1f} |")
+    return "\n".join([*lines, *sampled_units(found)]) + "\n"
+
+
+def sampled_units(found: Kept) -> list[str]:
+    """How the other programs' numbers were scaled."""
+    return [
+        f"\ncontext-cite ran {found['ablations']} of its 64 ablations, and its time is multiplied "
+        f"by 64/{found['ablations']}. captum ran {found['features']} features, each of "
+        f"{found['sentences'] // found['features']} sentences, and its time is multiplied by "
+        f"{found['sentences'] + 1}/{found['features'] + 1}: it runs the whole prompt once, and "
+        "once for each feature."
+    ]
+
+
+def planted(kept: Kept) -> str:
+    """Planted sentences of the pocket model's notes."""
+    lines = ["## Planted sentences\n"]
+    found = kept.get(RECOVERY)
+    if found is None:
+        return "\n".join([*lines, f"context-cite and captum: {NOT_MEASURED}.\n"])
+    lines += [
+        "Bundled notes of about 360 tokens hold a door code in one sentence, or the same sentence "
+        f"twice; the pocket model is asked for it. Of {found['notes']} notes, in how many do the "
+        "planted sentences have the largest scores?\n",
+        "| program | once | twice | CPU s a note |",
+        "| --- | --- | --- | --- |",
+    ]
+    rows = (
+        ("leakbound, leave-one-out", "leave-one-out"), ("leakbound, lasso of 64 sets", "lasso"),
+        ("context-cite, 64 ablations", "context_cite"), ("captum, feature ablation", "captum"),
+    )  # fmt: skip
+    for shown, name in rows:
+        one = found[name]
+        lines.append(f"| {shown} | {one['once']} | {one['twice']} | {one['seconds']:.1f} |")
+    return "\n".join(lines) + (
+        "\n\nLeaving one of two equal sentences out changes nothing, so leave-one-out misses both; "
+        "[Shapley values and the lasso](influence.md#a-secret-that-stands-twice) ablate sets.\n"
+    )
+
+
+def measured(kept: Kept) -> str:
+    """Dates, machine and versions of each part."""
+    lines = [
+        "## What was run\n",
+        "| part | date | processor | versions |",
+        "| --- | --- | --- | --- |",
+    ]
+    for part, found in kept.items():
+        versions = ", ".join(f"{name} {one}" for name, one in found["versions"].items())
+        lines.append(f"| {part} | {found['date']} | {found['hardware']} | {versions} |")
+    return "\n".join(lines) + "\n"
