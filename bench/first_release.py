@@ -48,7 +48,7 @@ def arguments(words: tuple[str, ...], release: str, root: Path) -> list[str]:
 
 
 def spent(command: list[str], source: Path) -> tuple[float, int]:
-    """CPU seconds of a command in a new folder, whatever its verdict, and the calls of its audit."""
+    """CPU seconds of a command in a new folder, and the calls of its audit."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "PYTHONPATH": str(source), "OMP_NUM_THREADS": "1"}
