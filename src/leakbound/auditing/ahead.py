@@ -14,7 +14,7 @@ from leakbound.models.wrappers import concurrent_model
 
 __all__ = ["run_ahead"]
 
-MOST = 16  # batches at once: each has a thread, and what is asked ahead is lost when an audit ends
+MOST = 64  # batches at once: each has a thread, and what is asked ahead is lost when an audit ends
 
 
 def run_ahead(plan: CollectionPlan, model: Model, batches: Sequence[int]) -> Batches:
@@ -49,12 +49,13 @@ def _at_once(plan: CollectionPlan, endpoint: Concurrent, batches: Sequence[int])
     """Batches whose requests fill the connections, and one that waits behind them."""
     if len(batches) < 2:
         return 1
-    requests = sum(
-        len(plan.mechanism.requests(plan.task, job, pair.draw))
-        for pair in plan.pairs_of(batches[0])
+    requests = {
+        request
+        for pair in plan.pairs_of(batches[len(batches) // 2])
         for job in pair.jobs
-    )
-    return min(-(-endpoint.connections // max(1, requests)) + 1, len(batches), MOST)
+        for request in plan.mechanism.requests(plan.task, job, pair.draw)
+    }
+    return min(-(-endpoint.connections // max(1, len(requests))) + 1, len(batches), MOST)
 
 
 class _Ahead:

@@ -18,7 +18,7 @@ from click.core import ParameterSource
 from leakbound.auditing.config_file import read_endpoint
 from leakbound.errors import UsageError, unknown_name
 from leakbound.models import Capabilities, Dialect, Endpoint
-from leakbound.models.openai import PriceList
+from leakbound.models.openai.account import PRICES, PriceList
 
 __all__ = ["endpoint_options"]
 
@@ -170,7 +170,8 @@ def _texts(name: str, value: object) -> object:
         plain = name == "renamed"
         return tuple(f"{key}={one if plain else json.dumps(one)}" for key, one in value.items())
     if name in ("base_urls", "omitted"):
-        return (value,) if isinstance(value, str) else tuple(map(str, value))
+        found = value if isinstance(value, list) else [value]
+        return tuple(str(one) for one in found)
     return value
 
 
@@ -186,11 +187,14 @@ def _endpoint(
     urls = tuple(part.strip() for text in base_urls for part in text.split(",") if part.strip())
     can, probed = _probed(capabilities)
     dialect = Dialect.parse(params, omitted, renamed).over(probed)
-    listed = {} if prices is None else {"prices": _price_list(Path(prices))}
-    return Endpoint(urls, capabilities=can, dialect=dialect, **listed, **rest)
+    listed = _price_list(prices)
+    return Endpoint(urls, capabilities=can, dialect=dialect, prices=listed, **rest)
 
 
-def _price_list(file: Path) -> PriceList:
+def _price_list(name: str | None) -> PriceList:
+    if name is None:
+        return PRICES
+    file = Path(name)
     try:
         return PriceList.read(file.read_text(encoding="utf-8"), str(file))
     except OSError:

@@ -59,8 +59,14 @@ def headers_for(key: str | None, url: str) -> dict[str, str]:
     Returns:
         Header fields by name.
     """
-    named = {"api-key": key} if is_azure(url) else {"authorization": f"Bearer {key}"}
-    return {**({} if key is None else named), "content-type": "application/json"}
+    plain = {"content-type": "application/json"}
+    if not key:
+        return plain
+    return {"api-key" if is_azure(url) else "authorization": _sent(key, url), **plain}
+
+
+def _sent(key: str, url: str) -> str:
+    return key if is_azure(url) else f"Bearer {key}"
 
 
 async def post_json(

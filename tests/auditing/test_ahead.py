@@ -1,0 +1,119 @@
+"""Batches of an endpoint are asked at once: every connection is in use; nothing else changes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leakbound.auditing import make_spec, prepare, run_audit
+from leakbound.auditing.collect import run_serial
+from leakbound.errors import Refused
+from leakbound.models import Complete, Endpoint, Scripted
+from leakbound.models.openai import OpenAIModel
+from leakbound.models.transport import HttpReply
+from leakbound.tasks import Context
+
+JSON = {"content-type": "application/json"}
+AUDIT = {"mechanism": "few_shot", "shots": 4, "simulations": 0, "model": "openai/leaky"}
+
+
+class Held:
+    """A transport over a scripted model. After `first` answers it holds all requests until `until`
+    of them are in flight, or until `patience` seconds show that no more will come.
+    """
+
+    def __init__(
+        self,
+        model: Scripted,
+        until: int = 1,
+        first: int = 0,
+        patience: float = 60.0,
+        status: Callable[[int], int] = lambda number: 200,
+    ) -> None:
+        self.model, self.until, self.first, self.status = model, until, first, status
+        self.patience, self.sent, self.inside, self.most = patience, 0, 0, 0
+        self.open: asyncio.Event | None = None
+
+    async def send(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, timeout: float
+    ) -> HttpReply:
+        self.sent, self.inside = self.sent + 1, self.inside + 1
+        self.most, number = max(self.most, self.inside), self.sent
+        try:
+            await self._hold(number)
+        finally:
+            self.inside -= 1
+        prompt = json.loads(body or b"")["messages"][0]["content"]
+        (text,) = self.model.answer([Complete(prompt)])
+        choice = {"message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+        return HttpReply(self.status(number), JSON, json.dumps({"choices": [choice]}).encode())
+
+    async def _hold(self, number: int) -> None:
+        self.open = self.open or asyncio.Event()
+        if self.inside >= self.until:
+            self.open.set()
+        if number > self.first:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self.open.wait(), self.patience)
+
+    async def close(self) -> None: ...
+
+
+def audited(out: Path, rows: Context, transport: Held, connections: int, **options: Any) -> Any:
+    endpoint = Endpoint(("http://127.0.0.1:9/v1",), connections=connections, transport=transport)
+    model = OpenAIModel("leaky", endpoint)
+    prepared = prepare(make_spec({**AUDIT, **options}), model, rows=rows)
+    return lambda **more: run_audit(prepared, out, **more)[0].results()
+
+
+def test_64_connections_are_64_and_the_record_is_the_same(
+    rows: Context, leaky: Scripted, tmp_path: Path
+) -> None:
+    """A batch of 2 pairs asks 4 times: one after the other, 4 would be in flight."""
+    many, one = Held(leaky, until=64, first=64), Held(leaky)
+    options = {"pairs": 90, "batch_pairs": 2}
+    ahead = audited(tmp_path / "ahead", rows, many, 64, **options)()
+    serial = audited(tmp_path / "serial", rows, one, 64, **options)(ask=run_serial)
+    assert (many.most, one.most) == (64, 4)
+    assert ahead == serial
+    assert many.sent == one.sent
+
+
+def test_never_more_in_flight_than_connections(
+    rows: Context, leaky: Scripted, tmp_path: Path
+) -> None:
+    slow = Held(leaky, until=6, patience=0.2)
+    audited(tmp_path, rows, slow, 5, pairs=4, batch_pairs=2, controls=2)()
+    assert slow.most == 5
+
+
+def test_a_failure_is_raised_and_what_was_stored_before_is_resumed(
+    rows: Context, leaky: Scripted, tmp_path: Path
+) -> None:
+    failing = Held(leaky, status=lambda number: 200 if number <= 30 else 403)
+    options = {"pairs": 24, "batch_pairs": 2}
+    with pytest.raises(Refused, match="HTTP 403"):
+        audited(tmp_path / "a", rows, failing, 8, **options)()
+    again, whole = Held(leaky), Held(leaky)
+    resumed = audited(tmp_path / "a", rows, again, 8, **options)()
+    assert resumed == audited(tmp_path / "b", rows, whole, 8, **options)()
+    assert 0 < again.sent < whole.sent
+    assert not [one for one in threading.enumerate() if "_work" in one.name]
+
+
+def test_an_early_end_gives_up_what_was_asked_ahead(
+    rows: Context, leaky: Scripted, tmp_path: Path
+) -> None:
+    slow = Held(leaky)
+    options = {"pairs": 100, "batch_pairs": 2, "stop_when_rejected": True}
+    ahead = audited(tmp_path / "ahead", rows, slow, 16, **options)()
+    serial = audited(tmp_path / "serial", rows, Held(leaky), 16, **options)(ask=run_serial)
+    assert ahead == serial
+    assert slow.sent < 200
