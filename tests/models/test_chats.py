@@ -122,7 +122,8 @@ def test_an_endpoint_gets_messages_as_they_are() -> None:
 
 def test_an_endpoint_without_a_chat_refuses_messages() -> None:
     def opened(can: Capabilities) -> Any:
-        return open_model("openai/m", endpoint=Endpoint(("http://127.0.0.1:1/v1",), capabilities=can))
+        endpoint = Endpoint(("http://127.0.0.1:1/v1",), capabilities=can)
+        return open_model("openai/m", endpoint=endpoint)
 
     scoring = Capabilities(completions=True, chat=True, echo=True, echo_shift=0)
     with pytest.raises(TargetError, match="takes chat messages only with the capability chat"):

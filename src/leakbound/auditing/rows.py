@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from leakbound.auditing.seeds import generator
 from leakbound.auditing.spec import Design
 from leakbound.errors import DataError, UsageError
@@ -47,6 +49,11 @@ def load_data(design: Design) -> tuple[Context, Task]:
         DataError: If they cannot be read, or their labels do not fit the task.
     """
     _one_source(design)
+    rows, task = _loaded(design)
+    return rows, _with_messages(task, design)
+
+
+def _loaded(design: Design) -> tuple[Context, Task]:
     fixed = public_task(design)
     if design.task in NAMED_TASKS:
         rows = _named(design, NAMED_TASKS[design.task])
@@ -93,7 +100,13 @@ def rows_and_task(
         found, named = rows, task or task_of(rows, design.task, public_task(design, own_rows=True))
     if rows is not None or named_rows(design):
         warn_of_rows(found, task or named)
-    return found, task or named
+    return found, _with_messages(task or named, design)
+
+
+def _with_messages(task: Task, design: Design) -> Task:
+    """The task as the design shows it to an instruct model."""
+    shown = design.system_message
+    return task if shown is None else replace(task, system_message=shown)
 
 
 def named_rows(design: Design) -> bool:

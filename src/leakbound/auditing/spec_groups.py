@@ -116,6 +116,11 @@ class Design(FrozenSpec):
         description="public labels of a classification, such as work,home; none: those of the task,"
         " or of the rows where the mechanism gives no guarantee",
     )
+    system_message: Literal["instruction", "examples"] | None = Field(
+        default=None,
+        description="what goes into the system message of an instruct model: the instruction, or "
+        "the examples as well; none: all of a prompt is one text",
+    )
     layout: Literal["paired", "session", "one_run"] = Field(
         default="paired",
         description="paired: a context of its own for each trial; session: one store, into which "

@@ -43,6 +43,7 @@ ANSWER_KEYS = {
     "delimiter",
     "task",
     "labels",
+    "system_message",
     "shots",
     "seed",
     "epsilon",

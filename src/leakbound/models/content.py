@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from leakbound.errors import UsageError
+from leakbound.models.chat import Chat
 
 __all__ = [
     "Content", "Image", "Parts", "content_key", "data_url", "fill", "images_in", "join", "measured",
@@ -177,12 +178,15 @@ def readable(prompt: object, whole: bool = False) -> str:
     """A prompt for a reader.
 
     Args:
-        prompt: Text and token ids are shown as they are, images by their sizes.
+        prompt: Text and token ids are shown as they are, messages behind their roles, images by
+            their sizes.
         whole: Whether the data of images are shown as well.
 
     Returns:
         A text (PRIVATE).
     """
+    if isinstance(prompt, Chat):
+        return "\n\n".join(f"{one.role}: {one.content}" for one in prompt.messages)
     if not isinstance(prompt, Image | Parts):
         return str(prompt)
     return "".join(

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leakbound.errors import TargetError
+from leakbound.models.content import readable
 from leakbound.models.request import (
     Complete,
     Embed,
@@ -80,7 +81,9 @@ class Scripted:
         if self.window is None:
             return
         for request in requests:
-            words = 0 if isinstance(request, Embed) else len(str(_arguments(request)[0]).split())
+            words = (
+                0 if isinstance(request, Embed) else len(readable(_arguments(request)[0]).split())
+            )
             words += request.reserve if isinstance(request, NextLogits) else 0
             if words > self.window:
                 raise TargetError(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from leakbound.errors import UsageError
-from leakbound.models.content import Content, Parts, join
+from leakbound.models.chat import Chat, Message
+from leakbound.models.content import Content, Parts, join, text_only
 from leakbound.tasks.example import Context, Example, present
 
 __all__ = ["Query", "Task"]
@@ -41,9 +43,12 @@ class Task:
         label_name: What a label is called in the prompt.
         instruction: What stands before the examples; "" for a sentence made of the names.
         max_answer_tokens: Largest length of a free answer.
+        system_message: What goes into the system message of an instruct model: "instruction" (what
+            stands before the examples) or "examples" (these as well). None puts all of a prompt
+            into one text, which is the message of a user.
 
     Raises:
-        UsageError: If the labels are one text.
+        UsageError: If the labels are one text, or the system message holds something else.
 
     Examples:
         >>> task = Task("mail", ("work", "home"))
@@ -63,8 +68,14 @@ class Task:
     label_name: str = "Label"
     instruction: str = ""
     max_answer_tokens: int = 48
+    system_message: Literal["instruction", "examples"] | None = None
 
     def __post_init__(self) -> None:
+        if self.system_message not in (None, "instruction", "examples"):
+            raise UsageError(
+                f"system_message is {self.system_message!r}; it must be instruction, examples or "
+                "None."
+            )
         if isinstance(self.labels, str):
             raise UsageError(
                 f"labels is {self.labels!r}; it must be a sequence of texts, such as "
@@ -119,7 +130,7 @@ class Task:
         parts = [part for part in (preamble, self.instruction or self._instruction()) if part]
         return "".join(f"{part}\n\n" for part in parts)
 
-    def prompt(self, context: Context, query: Query, preamble: str = "") -> str | Parts:
+    def prompt(self, context: Context, query: Query, preamble: str = "") -> str | Parts | Chat:
         """The whole prompt for one query over one context or partition; empty slots show nothing.
 
         Args:
@@ -128,12 +139,24 @@ class Task:
             preamble: System instructions, such as a defence.
 
         Returns:
-            A text, or parts where there is an image.
+            A text, parts where there is an image, or messages where there is a system message.
+
+        Raises:
+            UsageError: If there is an image beside a system message.
         """
-        blocks = map(self.block, present(context))
-        return join((self.head(preamble), *blocks, self.open_block(query.text)))
+        blocks, asked = map(self.block, present(context)), self.open_block(query.text)
+        if self.system_message is None:
+            return join((self.head(preamble), *blocks, asked))
+        if self.system_message == "instruction":
+            return _chat(self.head(preamble), join((*blocks, asked)))
+        return _chat(join((self.head(preamble), *blocks)), asked)
 
     def _instruction(self) -> str:
         if not self.labels:
             return f"Write the {self.label_name.lower()} of each {self.input_name.lower()}."
         return f"Label each {self.input_name.lower()} with one of: {', '.join(self.labels)}."
+
+
+def _chat(system: Content, user: Content) -> Chat:
+    texts = [text_only(part, "a prompt with a system message") for part in (system, user)]
+    return Chat((Message("system", texts[0].rstrip()), Message("user", texts[1])))
