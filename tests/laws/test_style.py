@@ -136,8 +136,8 @@ def test_no_assertion_decides_anything() -> None:
     assert not found
 
 
-# The face loads its names when they are used, and the command line its verbs.
-BY_NAME = {"__init__.py", "cli/main.py"}
+# The face loads its names when they are used, and the command line its verbs; users name modules.
+BY_NAME = {"__init__.py", "cli/main.py", "systems/modules.py"}
 
 
 def test_no_module_imports_another_of_the_package_by_a_string() -> None:
@@ -176,10 +176,12 @@ LOOKUPS: dict[str, tuple[set[str], str]] = {
         {"*", "__closure__", "__dict__", "__name__", "__self__", "__slots__"},
         "what a tested callable holds: functions, methods and objects have different parts",
     ),
-    "systems/callable.py": (
-        {"__self__", "answer", "stateful"}, "objects of users: callables, or with such members"
+    "systems/duck.py": (
+        {"*", "__self__", "stateful"}, "objects of users: callables, or with such members"
     ),
+    "systems/failures.py": ({"*", "headers", "response"}, "errors of clients, of any kind"),
     "systems/replies.py": ({"*"}, "objects of users: rich replies have the parts that they have"),
+    "systems/sessions.py": ({"*", "ask", "close"}, "what users open: sessions, or engines"),
     "testing/conformance.py": ({"name"}, "names what lacks members in the report on what it lacks"),
     "testing/conformance_behavior.py": ({"*"}, "finds what a mechanism lacks"),
     "tuning/search.py": ({"name"}, "a reflection model is a model or any callable"),

@@ -2,23 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 import click
 from click.core import ParameterSource
 
+from leakbound.auditing.config_file import read_endpoint
 from leakbound.models import Endpoint
 from leakbound.systems import CallOptions
 
 __all__ = ["call_options", "rate_option"]
 
 SHARED = ("connections", "timeout", "retries")  # options of endpoints that hold for systems, too
-rate_option = click.option(
-    "--rate",
-    type=float,
-    default=None,
-    metavar="CALLS",
-    help="most calls of a --system begun in a second; --connections, --timeout and --retries hold "
-    "for it, too, where they are given",
-)
+
+
+def rate_option(function: Callable[..., object]) -> Callable[..., object]:
+    """--rate.
+
+    Args:
+        function: A command.
+
+    Returns:
+        The command, which gets `rate`: a number, or None.
+    """
+    return click.option(
+        "--rate",
+        type=float,
+        default=None,
+        metavar="CALLS",
+        help="most calls of a --system begun in a second; --connections, --timeout and --retries "
+        "hold for it, too, where they are given",
+    )(function)
 
 
 def call_options(endpoint: Endpoint, config: str | None, rate: float | None) -> CallOptions:
@@ -36,7 +51,8 @@ def call_options(endpoint: Endpoint, config: str | None, rate: float | None) -> 
         UsageError: For a value that cannot be used.
     """
     source = click.get_current_context().get_parameter_source
-    given = {name for name in SHARED if source(name) not in (None, ParameterSource.DEFAULT)}
+    given = set(read_endpoint(Path(config)) if config else ())
+    given |= {name for name in SHARED if source(name) not in (None, ParameterSource.DEFAULT)}
     return CallOptions(
         connections=endpoint.connections if "connections" in given else None,
         timeout=endpoint.timeout if "timeout" in given else None,

@@ -15,13 +15,13 @@ from leakbound.errors import TargetError, UsageError
 from leakbound.systems.failures import place_of
 from leakbound.systems.sources import package_root, source_files
 
-__all__ = ["Found", "find_object"]
+__all__ = ["UserObject", "find_object"]
 
 _known: dict[Path, str] = {}  # user files that were imported here, with hashes of their text
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class UserObject:
     """An object of a user.
 
     Attributes:
@@ -37,7 +37,7 @@ class Found:
     roots: tuple[Path, ...]
 
 
-def find_object(place: str, attribute: str) -> Found:
+def find_object(place: str, attribute: str) -> UserObject:
     """Import a file or module and read an object of it.
 
     The working directory is on the import path. A file that stands in a package is imported as a
@@ -63,7 +63,9 @@ def find_object(place: str, attribute: str) -> Found:
     roots = _roots(module, found)
     for one in source_files(found, roots):
         _known[one] = _hash(one)
-    return Found(_attribute(module, attribute, name), f"python:{name}:{attribute}", found, roots)
+    return UserObject(
+        _attribute(module, attribute, name), f"python:{name}:{attribute}", found, roots
+    )
 
 
 def _of_file(file: Path) -> tuple[ModuleType, str]:
