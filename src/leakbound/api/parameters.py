@@ -35,7 +35,7 @@ QueryName = Literal[
 ]  # fmt: skip
 ScoreName = Literal[
     "contains_canary", "distance_gap", "label_margin", "overlap", "predicted_member",
-    "reference_direction", "score_margin",
+    "reference_direction", "score_margin", "unanswered",
 ]  # fmt: skip
 EstimatorName = Literal[
     "clopper_pearson", "e_process", "unconditional", "vote_band",

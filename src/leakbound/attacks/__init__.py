@@ -35,6 +35,7 @@ from leakbound.attacks.scores import (
     PredictedMember,
     ReferenceDirection,
     ScoreMargin,
+    Unanswered,
 )
 from leakbound.attacks.store_attacks import Coded, Lookup, Recall
 
@@ -44,5 +45,6 @@ __all__ = [
     "Hex", "IfThenExplicit", "IfThenImplicit", "Injection", "InputOutput", "Insertion",
     "LabelMargin", "Lookup", "Marked", "Membership", "Mislabeled", "Natural", "Overlap",
     "Patchwork", "PredictedMember", "Recall", "ReferenceDirection", "RenderedQuery", "Repeat",
-    "Score", "ScoreMargin", "ScoredAttack", "SignalPair", "Unigram",
+    "Score", "ScoreMargin", "ScoredAttack", "SignalPair", "Unanswered",
+    "Unigram",
 ]  # fmt: skip

@@ -18,7 +18,7 @@ from leakbound.tasks import Access, Outputs
 
 __all__ = [
     "SCORES", "ContainsCanary", "DistanceGap", "LabelMargin", "Overlap", "PredictedMember",
-    "ReferenceDirection", "Score", "ScoreMargin", "output_texts",
+    "ReferenceDirection", "Score", "ScoreMargin", "Unanswered", "output_texts",
 ]  # fmt: skip
 
 BEYOND = 4  # votes beyond both ends that thresholds reach: rare noise there tells most
@@ -58,6 +58,26 @@ class PredictedMember(Score):
             return None
         wins = win_chance(law, answers.index(rendered.member))
         return None if wins is None else np.where(levels > 1, 0.0, np.where(levels > 0, wins, 1.0))
+
+
+@dataclass(frozen=True, slots=True)
+class Unanswered(Score):
+    """1 where the output is none of the answers, else 0: a refusal, a content filter, no text.
+
+    It finds a model or a service that answers, and keeps silent once the canary is in its context.
+    """
+
+    name: ClassVar[str] = "unanswered"
+    access: ClassVar[Access] = "black_box"
+    threshold: ClassVar[ThresholdRule] = Fixed(0.5)
+
+    def levels(self, voters: int) -> Floats:
+        """The one threshold there is, for any number of `voters`."""
+        return np.array([0.5])
+
+    def score(self, outputs: Outputs, rendered: RenderedQuery, answers: tuple[str, ...]) -> Floats:
+        """(draws,) is what `outputs` say none of the `answers` to `rendered`?"""
+        return np.asarray(outputs.answers >= len(answers), float)
 
 
 def _releases_largest(outputs: Outputs, answers: tuple[str, ...]) -> bool:
@@ -409,6 +429,6 @@ SCORES: Catalogue[Score] = Catalogue(
     "leakbound.scores",
     (
         PredictedMember, LabelMargin, ScoreMargin, DistanceGap, ReferenceDirection, ContainsCanary,
-        Overlap,
+        Overlap, Unanswered,
     ),
 )  # fmt: skip

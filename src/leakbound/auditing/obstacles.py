@@ -60,7 +60,8 @@ def _state(state: StateCheck | None) -> Iterator[Obstacle]:
 
 def _unreadable(attack: Attack, tally: Tally, controls: ControlCheck) -> Iterator[Obstacle]:
     answers, unreadable = sum(tally.answers), sum(tally.unreadable)
-    if controls.exempt or unreadable <= UNREADABLE * answers:
+    reads_them = attack.score.name == "unanswered"
+    if controls.exempt or reads_them or unreadable <= UNREADABLE * answers:
         return
     p_value = _unread_alike(tally)
     if p_value <= DIFFER:
@@ -69,8 +70,8 @@ def _unreadable(attack: Attack, tally: Tally, controls: ControlCheck) -> Iterato
             "unreadable_answers",
             f"{there} answers could not be read where the canary was in the context, and "
             f"{elsewhere} where it was not (p = {p_value:.2g}): that may be a leak in itself, and "
-            "this score does not read it. Use a free query, such as --query repeat, whose whole "
-            "reply is read.",
+            "this score does not read it. Audit with --score unanswered and another --seed, which "
+            "reads it, or with a free query, such as --query repeat, whose whole reply is read.",
         )
         return
     yield (
