@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import threading
+import tracemalloc
 from collections.abc import Callable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -20,6 +22,7 @@ from leakbound.models.probe import probe_endpoint
 from leakbound.models.transport import HttpReply, TransportError
 
 SECRET = "zanzibar-4417"
+BLANKS = b" " * 2**16
 NOWHERE = (
     "http://127.0.0.1:9/v1"  # nobody listens there, and the in-memory transport never connects
 )
@@ -141,6 +144,7 @@ class Server(ThreadingHTTPServer):
         self.seen: list[tuple[str, str, dict[str, str], bytes]] = []
         self.connections: set[Any] = set()
         self.slow = threading.Event()
+        self.flood = 0
 
     @property
     def url(self) -> str:
@@ -160,6 +164,8 @@ class Handler(BaseHTTPRequestHandler):
         self.server.connections.add(self.client_address)
         if self.path == "/slow":
             self.server.slow.wait(30)
+        if self.path.startswith("/blanks"):
+            return self._blanks()
         self.send_response(307 if self.path == "/moved" else 200)
         self.send_header("Location", "/")
         self.send_header("Set-Cookie", "session=one; Path=/")
@@ -167,6 +173,17 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(b"ok")
         self.close_connection = self.path == "/cut"
+
+    def _blanks(self) -> None:
+        """A reply that begins like JSON and never ends; `flood` counts what the client took."""
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.end_headers()
+        self.close_connection = True
+        with contextlib.suppress(OSError):
+            while self.server.flood < 2**28:
+                self.wfile.write(BLANKS)
+                self.server.flood += len(BLANKS)
 
     do_GET = do_POST = do_PUT = do_DELETE = _do
 
@@ -259,6 +276,33 @@ def test_failures_are_named(server: Server, path: str, timeout: float, kind: str
     with pytest.raises(TransportError) as error:
         asyncio.run(send())
     assert error.value.kind == kind
+
+
+def test_a_reply_without_end_is_given_up_in_bounded_memory(server: Server) -> None:
+    """The server would send 256 MiB; what it could send before the end is what sockets buffer."""
+    limit = 2**20
+    tracemalloc.start()
+    try:
+        with pytest.raises(TransportError) as error:
+            fetch(f"{server.url}/blanks", transport=AiohttpTransport(most_bytes=limit))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert error.value.kind == "a reply too long"
+    assert peak < 8 * limit
+    assert server.flood < 2**26
+
+
+def test_an_endpoint_that_floods_is_a_sentence_after_its_retries(server: Server) -> None:
+    transport = AiohttpTransport(most_bytes=2**16)
+    endpoint = Endpoint((f"{server.url}/blanks",), retries=1, transport=transport)
+    with pytest.raises(TargetError, match="a reply too long"):
+        OpenAIModel("m", endpoint).answer([Complete("ab")])
+    assert server.flood < 2**27
+
+
+def test_a_reply_as_long_as_the_limit_is_read(server: Server) -> None:
+    assert fetch(server.url, transport=AiohttpTransport(most_bytes=2))[0].body == b"ok"
 
 
 def test_nobody_there_is_named() -> None:
