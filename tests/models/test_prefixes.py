@@ -14,7 +14,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFa
 
 from leakbound.models import Complete, NextLogits, ScoreLabels, ScoreTokens  # noqa: E402
 from leakbound.models.local import Budget, TransformersModel  # noqa: E402
-from leakbound.models.local.passes import Group  # noqa: E402
+from leakbound.models.local.passes import Group, State  # noqa: E402
 from leakbound.models.pocket import FOLDER  # noqa: E402
 
 Ids = tuple[int, ...]
@@ -265,6 +265,26 @@ def test_many_answers_to_one_prompt_are_kept_once() -> None:
     model, row = wrap(NETS["llama"]), ids(rng, 90)
     model.answer([Complete(row + ids(rng, 3), 1) for _ in range(5)])
     assert model.passes.store.bytes == 93 * TOKEN
+
+
+def test_what_no_later_row_starts_with_is_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Windows of a stored prompt start like the prompt: only the last group of a call is copied."""
+    rng, copies, block = np.random.default_rng(11), [], State.block
+
+    def counted(state: State, at: int, length: int) -> Any:
+        copies.append(length)
+        return block(state, at, length)
+
+    monkeypatch.setattr(State, "block", counted)
+    model, row = wrap(NETS["llama"], batch_tokens=64), start(rng, 120)
+    model.answer([ScoreTokens(row, (7, 8))])
+    copies.clear()
+    windows = [row[:at] + row[at + 4 :] for at in range(90, 66, -1)]
+    scores = model.answer([ScoreTokens(window, (7, 8)) for window in windows])
+    assert len(copies) == 1
+    alone = wrap(NETS["llama"], cache_bytes=0)
+    for window, score in zip(windows, scores, strict=True):
+        assert np.allclose(alone.answer([ScoreTokens(window, (7, 8))])[0], score, atol=1e-5)
 
 
 def test_forget_empties_the_store() -> None:

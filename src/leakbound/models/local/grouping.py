@@ -8,7 +8,7 @@ neighbours would cut their common prefix short, and each of them would run the r
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from leakbound.models.local.budget import Budget
 from leakbound.models.local.prefixes import SHARE, Ids, alike
@@ -30,12 +30,15 @@ class Group:
         rows: Indices of the rows.
         alone: Whether nothing of other groups may be used for it, or kept of it for them.
         whole: Whether its rows are run from their first token each time, without keys and values.
+        handed_on: How many of the first tokens of its last row the next row shares; None where no
+            next row is known.
     """
 
     prefix: Ids
     rows: list[int]
     alone: bool = False
     whole: bool = False
+    handed_on: int | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -96,7 +99,8 @@ class Grouping:
                 if self._joins(wanted, group, i, joint, shared):
                     common = joint
                 else:
-                    yield self._group(wanted, group, shared)
+                    next_shares = alike(rows[group[-1]], rows[i])
+                    yield replace(self._group(wanted, group, shared), handed_on=next_shares)
                     group = []
             group.append(i)
             shared = common

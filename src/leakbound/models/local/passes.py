@@ -217,14 +217,16 @@ class Passes:
         state = self._begin(group, mine, keep)
         logits = self._extend(state, mine, keep)
         self.store.put(state)
-        self._trail = self._last_row(state)
+        self._trail = self._last_row(state, group.handed_on)
         return state, logits
 
-    def _last_row(self, state: State) -> KeptRow | None:
-        """The last row of a group: of all rows before, the next one starts most like it."""
+    def _last_row(self, state: State, wanted: int | None) -> KeptRow | None:
+        """What the next row shares with the last one: no other row starts so much like it."""
         if not self.store.budget or not state.token_bytes:
             return None
-        ids = state.rows[-1]
+        ids = state.rows[-1] if wanted is None else state.rows[-1][:wanted]
+        if len(ids) < SHARE:
+            return None
         kept = self.store.find(ids, len(ids))
         if kept.row and kept.length == len(ids):
             return kept.row
