@@ -55,6 +55,7 @@ class Ways:
     noise: float = 0.0
     key: str | None = None
     embeds: bool = True
+    first_token: bool = True  # whether the tokenizer puts a token before a text
 
 
 class Refusal(Exception):
@@ -306,7 +307,8 @@ class Server:
         """A text's ids; a llamacpp server with shifted echo is one whose tokenizer adds no first
         token.
         """
-        bare = not first or (self.ways.dialect == "llamacpp" and self.ways.shift_echo)
+        shifted = self.ways.dialect == "llamacpp" and self.ways.shift_echo
+        bare = shifted or not (first and self.ways.first_token)
         ids = tuple(self.model.tokenizer(text, add_special_tokens=not bare)["input_ids"])
         return ids or (self.model.tokenizer.bos_token_id,)
 

@@ -9,10 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from leakbound.errors import LimitReached, Refused, TargetError, UsageError
-from leakbound.models import Capabilities, Endpoint
+from leakbound.models import Capabilities, Endpoint, ScoreTokens
+from leakbound.models.openai import OpenAIModel
 from leakbound.models.probe import ProbeRecord, capabilities_of, load_probe, probe_endpoint
 
 pytest.importorskip("torch")
@@ -95,6 +97,29 @@ def test_a_defect_is_found_and_said(
     finding = probed(dialect, **ways).finding(check)
     assert finding.holds is False
     assert told in finding.detail
+
+
+def test_a_tokenizer_without_a_first_token_scores_prompts(probed: Probe, pocket: Any) -> None:
+    """As those of Qwen and GPT-2: what the probe finds is what an audit reads."""
+    record = probed("vllm", first_token=False)
+    assert record.holds("prompt_logprobs_scored")
+    assert record.holds("echo_scored")
+    can = capabilities_of(record)
+    assert can.prompt_logprobs
+    prompt, response = "Label each message. The label is", " billing"
+    sides = [
+        tuple(pocket.tokenizer(text, add_special_tokens=False)["input_ids"])
+        for text in (prompt, response)
+    ]
+    with running(speaking(pocket, "vllm", first_token=False)) as url:
+        found = {}
+        for name in ("completions,prompt_logprobs", "completions,echo,echo_shift=0"):
+            model = OpenAIModel("pocket", Endpoint((url,), capabilities=Capabilities.parse(name)))
+            found[name] = model.answer([ScoreTokens(prompt, response)])[0]
+            model.close()
+    (wanted,) = pocket.answer([ScoreTokens(*sides)])
+    for scores in found.values():
+        np.testing.assert_allclose(scores, wanted, atol=2e-4)
 
 
 @pytest.mark.parametrize("ways", [{"shift_echo": True}, {"ignore_logprobs": True}])
