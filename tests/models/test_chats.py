@@ -97,13 +97,15 @@ def test_answers_are_kept_by_role_and_text(tmp_path: Path) -> None:
     """Another role, or the same words as one text, is another question."""
     pytest.importorskip("cryptography")
     asked: list[Any] = []
-    model = Cached(
-        Scripted(complete=lambda prompt: (asked.append(prompt), "x")[1], name="m"),
-        Answers(tmp_path / "answers"),
-    )
+
+    def says(prompt: Any) -> str:
+        asked.append(prompt)
+        return "x"
+
+    model = Cached(Scripted(complete=says, name="m"), Answers(tmp_path / "answers"))
     one = {"role": "user", "content": "Hi."}
     chats = [Chat.of([one]), Chat.of([{**one, "role": "system"}]), Chat.of([one, one])]
-    prompts = [*chats, "Hi.", str(chats[0].plain())]
+    prompts: list[Any] = [*chats, "Hi.", str(chats[0].plain())]
     for _ in range(2):
         model.answer([Complete(prompt) for prompt in prompts])
     assert asked == prompts

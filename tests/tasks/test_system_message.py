@@ -48,18 +48,23 @@ def test_what_no_message_holds_is_refused() -> None:
         Task("mail", system_message="all")  # type: ignore[arg-type]
 
 
-def test_an_audit_shows_messages_and_says_so(rows: Any, tmp_path: Path) -> None:
-    asked: list[Any] = []
+def noting(asked: list[Any]) -> Scripted:
+    """A model that notes what it is asked, and always gives one answer."""
+
+    def says(prompt: Any) -> str:
+        asked.append(prompt)
+        return "plain"
 
     def scores(prompt: Any, labels: tuple[str, ...]) -> list[float]:
         asked.append(prompt)
         return [0.0, -1.0][: len(labels)]
 
-    model = Scripted(
-        label_scores=scores,
-        complete=lambda prompt: (asked.append(prompt), "plain")[1],
-        name="instruct",
-    )
+    return Scripted(complete=says, label_scores=scores, name="instruct")
+
+
+def test_an_audit_shows_messages_and_says_so(rows: Any, tmp_path: Path) -> None:
+    asked: list[Any] = []
+    model = noting(asked)
     result = leakbound.audit(
         rows, mechanism="few_shot", model=model, pairs=4, shots=6, settings=SETTINGS, out=tmp_path
     )
@@ -72,7 +77,7 @@ def test_an_audit_shows_messages_and_says_so(rows: Any, tmp_path: Path) -> None:
 
 def test_private_answers_come_from_messages_too(rows: Any, tmp_path: Path) -> None:
     asked: list[Any] = []
-    model = Scripted(complete=lambda prompt: (asked.append(prompt), "odd")[1], name="instruct")
+    model = noting(asked)
     task = Task("things", ("plain", "odd"), system_message="instruction")
     leakbound.answer(
         "a blue kite", rows, task=task, model=model, epsilon=8.0, budget=20.0,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from leakbound.attribution.cases import Case
 from leakbound.errors import UsageError
-from leakbound.models import Chat, Message
+from leakbound.models import Chat, ChatMessage
 
 __all__ = ["TEMPLATE", "ContextPiece", "ContextPrompt", "prompt_of", "user_template"]
 
@@ -71,7 +71,7 @@ def prompt_of(case: Case, template: str = TEMPLATE, system: str = "") -> Context
             f"{where} must hold {{context}} once, and {{query}} where the query stands."
         )
     forms = [("system", system)] * bool(system) + [("user", template)]
-    messages = tuple(Message(role, _filled(text, case)) for role, text in forms)
+    messages = tuple(ChatMessage(role, _filled(text, case)) for role, text in forms)
     at = next(n for n, (_, text) in enumerate(forms) if "{context}" in text)
     begin = len(forms[at][1].partition("{context}")[0].replace("{query}", case.query))
     piece = ContextPiece(at, begin, 0, len(case.context))
@@ -105,9 +105,9 @@ def _of_messages(case: Case, template: str, system: str) -> ContextPrompt:
         )
     spans = [(first, end) for _, first, end in case.sources]
     messages = [
-        Message(role, case.context[first:end])
+        ChatMessage(role, case.context[first:end])
         for role, (first, end) in zip(case.roles, spans, strict=True)
     ]
-    asked = [Message("user", case.query)] * bool(case.query)
+    asked = [ChatMessage("user", case.query)] * bool(case.query)
     pieces = (ContextPiece(n, 0, a, b - a) for n, (a, b) in enumerate(spans))
     return ContextPrompt(Chat((*messages, *asked)), tuple(pieces), True)

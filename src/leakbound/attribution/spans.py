@@ -31,14 +31,14 @@ class PromptTexts(Protocol):
     def shown(self, prompt: str | Chat, /) -> str:
         """A prompt as the model reads it."""
 
-    def places(self, chat: Chat, /) -> Sequence[Place]:
+    def places(self, chat: Chat, /) -> Sequence[PlacedMessage]:
         """Where each message stands in it."""
 
     def encoded(self, shown: str, response: str = "", /) -> Encoded:
         """Token ids of a shown prompt, and of the response behind it."""
 
 
-class Place(Protocol):
+class PlacedMessage(Protocol):
     """Where a message stands in the text that the model reads."""
 
     @property
@@ -297,7 +297,7 @@ def _shown(texts: PromptTexts, asked: ContextPrompt) -> tuple[str, list[_Shown]]
     ]
 
 
-def _within(place: Place, piece: ContextPiece) -> _Shown:
+def _within(place: PlacedMessage, piece: ContextPiece) -> _Shown:
     """Blanks of a message that the template leaves out are no part of the piece."""
     begin = place.first - place.skipped + piece.begin
     first, end = max(begin, place.first), min(begin + piece.length, place.end)

@@ -2,7 +2,7 @@
 
 from leakbound.models.address import Local, open_embedder, open_model
 from leakbound.models.cache import Answers, Cached, Unopened
-from leakbound.models.chat import Chat, Message
+from leakbound.models.chat import Chat, ChatMessage
 from leakbound.models.model import Limited, Model, Priced, require
 from leakbound.models.openai import Capabilities, Dialect, Endpoint
 from leakbound.models.request import Complete, Embed, NextLogits, Request, ScoreLabels, ScoreTokens
@@ -10,8 +10,8 @@ from leakbound.models.scripted import Scripted
 from leakbound.models.wrappers import Counted, Distinct, WithEmbedder
 
 __all__ = [
-    "Answers", "Cached", "Capabilities", "Chat", "Complete", "Counted", "Dialect", "Distinct",
-    "Embed", "Endpoint", "Limited", "Local", "Message", "Model", "NextLogits", "Priced", "Request",
-    "ScoreLabels", "ScoreTokens", "Scripted", "Unopened", "WithEmbedder", "open_embedder",
-    "open_model", "require",
+    "Answers", "Cached", "Capabilities", "Chat", "ChatMessage", "Complete", "Counted", "Dialect",
+    "Distinct", "Embed", "Endpoint", "Limited", "Local", "Model", "NextLogits", "Priced",
+    "Request", "ScoreLabels", "ScoreTokens", "Scripted", "Unopened", "WithEmbedder",
+    "open_embedder", "open_model", "require",
 ]  # fmt: skip

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 from leakbound.errors import UsageError
 
-__all__ = ["ROLES", "Chat", "Message"]
+__all__ = ["ROLES", "Chat", "ChatMessage"]
 
 ROLES = ("system", "developer", "user", "assistant")
 FORM = 'such as {"role": "user", "content": "..."}'
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Message:
+class ChatMessage:
     """A message of a conversation (PRIVATE).
 
     Attributes:
@@ -41,7 +41,7 @@ class Message:
             )
 
     def __repr__(self) -> str:
-        return f"Message({self.role}, <private>)"
+        return f"ChatMessage({self.role}, <private>)"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -64,7 +64,7 @@ class Chat:
         ['system', 'user']
     """
 
-    messages: tuple[Message, ...]
+    messages: tuple[ChatMessage, ...]
 
     def __post_init__(self) -> None:
         if not self.messages:
@@ -102,9 +102,9 @@ class Chat:
         return tuple(one.role for one in self.messages)
 
 
-def _message(number: int, one: object) -> Message:
+def _message(number: int, one: object) -> ChatMessage:
     fields = sorted(map(str, one)) if isinstance(one, Mapping) else []
     if not isinstance(one, Mapping) or fields != ["content", "role"]:
         got = f"fields {', '.join(fields) or 'none'}" if isinstance(one, Mapping) else "no object"
         raise UsageError(f"message {number} has {got}; it must have a role and a content, {FORM}.")
-    return Message(str(one["role"]), one["content"])
+    return ChatMessage(str(one["role"]), one["content"])

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from leakbound.errors import UsageError
-from leakbound.models.chat import Chat, Message
+from leakbound.models.chat import Chat, ChatMessage
 from leakbound.models.content import Content, Parts, join, text_only
 from leakbound.tasks.example import Context, Example, present
 
@@ -159,4 +159,4 @@ class Task:
 
 def _chat(system: Content, user: Content) -> Chat:
     texts = [text_only(part, "a prompt with a system message") for part in (system, user)]
-    return Chat((Message("system", texts[0].rstrip()), Message("user", texts[1])))
+    return Chat((ChatMessage("system", texts[0].rstrip()), ChatMessage("user", texts[1])))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar, cast
 
@@ -26,7 +26,12 @@ from leakbound.models.local.lengths import UNKNOWN
 from leakbound.models.local.model import TransformersModel
 from leakbound.models.local.prefixes import Ids
 from leakbound.models.local.sharing import Sharing
-from leakbound.models.local.text_ids import TextIds
+from leakbound.models.local.vision_texts import (
+    VisionTexts,
+    rendered,
+    texts_in,
+    turn_content,
+)
 from leakbound.models.request import Complete, NextLogits, Prompt, Request, ScoreLabels
 
 __all__ = ["VisionModel"]
@@ -235,7 +240,7 @@ class VisionModel(TransformersModel):
     ) -> None:
         tokenizer = processor.tokenizer
         super().__init__(model, tokenizer, name, fingerprint, budget, sharing, label_scores)
-        self.processor, self.texts = processor, _VisionTexts(processor)
+        self.processor, self.texts = processor, VisionTexts(processor)
         self.eye = Eye(model, processor, self.passes.budget.kept // SHARE)
         self.passes.embed = self.eye.embed
         self.blind = ""
@@ -325,7 +330,7 @@ class VisionModel(TransformersModel):
     def _shown(self, prompt: str | Parts | Chat) -> str:
         """A prompt as the model reads it, with one placeholder for each image."""
         sign = self.processor.image_token
-        texts = _texts(prompt)
+        texts = texts_in(prompt)
         if any(sign in text for text in texts):
             raise TargetError(
                 f"a text holds {sign!r}, which {self.name} takes for an image; take it out of the "
@@ -335,7 +340,7 @@ class VisionModel(TransformersModel):
             return self.texts.shown(prompt)
         if not self.texts.chat:
             return "".join(part if isinstance(part, str) else sign for part in prompt.parts)
-        return _posed(self.processor, [{"role": "user", "content": _content(prompt.parts)}])
+        return rendered(self.processor, [{"role": "user", "content": turn_content(prompt.parts)}])
 
     def _difference(self) -> str:
         """What the model's own processor and forward pass do otherwise with two images.
@@ -363,46 +368,13 @@ class VisionModel(TransformersModel):
             p if isinstance(p, str) else self.processor.image_token for p in prompt.parts
         )
         if chat:
-            turn = {"role": "user", "content": _content(prompt.parts)}
-            text = _posed(self.processor, [turn])
+            turn = {"role": "user", "content": turn_content(prompt.parts)}
+            text = rendered(self.processor, [turn])
         pictures = [decoded(image) for image in images_in(prompt)]
         inputs = self.processor(
             text=text, images=pictures, return_tensors="pt", add_special_tokens=not chat
         )
         return self.model(**inputs.to(self.model.device, self.model.dtype)).logits[0, -1]
-
-
-class _VisionTexts(TextIds):
-    """Texts through the chat template of a processor."""
-
-    def __init__(self, processor: Processor) -> None:
-        super().__init__(processor.tokenizer)
-        self._processor = processor
-
-    @property
-    def chat(self) -> bool:
-        """Whether prompts go through a chat template."""
-        return bool(getattr(self._processor, "chat_template", None))
-
-    def _render(self, turns: list[dict[str, str]]) -> str:
-        made = [{"role": turn["role"], "content": _content((turn["content"],))} for turn in turns]
-        return _posed(self._processor, made)
-
-
-def _posed(processor: Processor, turns: Sequence[Mapping[str, object]]) -> str:
-    return processor.apply_chat_template(turns, add_generation_prompt=True, tokenize=False)
-
-
-def _content(parts: Sequence[str | Image]) -> list[dict[str, str]]:
-    """A message as processors take it."""
-    return [{"type": "text", "text": p} if isinstance(p, str) else {"type": "image"} for p in parts]
-
-
-def _texts(prompt: str | Parts | Chat) -> list[str]:
-    if isinstance(prompt, Chat):
-        return [message.content for message in prompt.messages]
-    parts = prompt.parts if isinstance(prompt, Parts) else (prompt,)
-    return [part for part in parts if isinstance(part, str)]
 
 
 def decoded(image: Image) -> Pil.Image:
