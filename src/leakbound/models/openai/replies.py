@@ -60,7 +60,8 @@ def _first(value: object) -> dict[str, JsonValue]:
 def _of_entries(entries: object) -> Mapping[str, object]:
     if not isinstance(entries, list):
         raise Fault("no log-probabilities of the next token")
-    return dict(_named(entry) for entry in entries)
+    # the likeliest comes first, and tokens of one text (a blank, a byte) are told apart by no name
+    return dict(_named(entry) for entry in reversed(entries))
 
 
 def _named(entry: object) -> tuple[str, object]:

@@ -118,7 +118,8 @@ def _chat_tokens(logprobs: Mapping[str, object]) -> tuple[Token, ...]:
 
 def _chat_token(entry: Mapping[str, object]) -> Token:
     others = map(_mapping, _list(entry.get("top_logprobs") or []))
-    top = {str(other["token"]): _float(other["logprob"]) for other in others}
+    # of tokens that share a text the likeliest counts, which comes first
+    top = {str(other["token"]): _float(other["logprob"]) for other in reversed([*others])}
     return Token(str(entry["token"]), _number(entry["logprob"]), top)
 
 
