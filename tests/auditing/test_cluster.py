@@ -106,6 +106,22 @@ def test_a_killed_worker_is_replaced_and_nothing_changes(
     assert results(tmp_path, "spread") == results(tmp_path, "alone")
 
 
+def test_a_sweep_on_a_cluster_gives_the_bytes_of_one_process(
+    tmp_path: Path, data_file: Path, address: str
+) -> None:
+    """Both points in one session: the workers of the first leave room for those of the second."""
+    (tmp_path / "system.py").write_text(SYSTEM.format(log="/dev/null", workers=0))
+    common = ("sweep", "--system", f"python:{tmp_path}/system.py:answer", "--data", "rows.jsonl",
+              "--pairs", "6", "--grid", "shots=3,4", "--batch-pairs", "2", "--simulations", "0",
+              *ONCE)  # fmt: skip
+    spread = launch(*common, "--out", "spread", "--ray", address, "--workers", "2", cwd=tmp_path)
+    out, errors = spread.communicate()
+    assert spread.returncode in (0, 1, 3), out + errors
+    launch(*common, "--out", "alone", cwd=tmp_path).communicate()
+    found = [(tmp_path / name / "sweep.json").read_bytes() for name in ("spread", "alone")]
+    assert found[0] == found[1]
+
+
 def test_items_come_once_and_errors_as_sentences(address: str) -> None:
     """In a process of its own: workers ask real tools, and what they raise is told."""
     code = f"""

@@ -28,7 +28,7 @@ from leakbound.models import Answers, Cached, Endpoint, Model
 from leakbound.scaling import Cluster
 from leakbound.systems import CallOptions, SystemMechanism
 
-__all__ = ["CollectOptions", "cluster_of", "cluster_options", "collect_options"]
+__all__ = ["CollectOptions", "cluster_of", "cluster_options", "collect_options", "read_shard"]
 
 Opener = Callable[[AuditSpec], Model]
 ON_CLUSTER = (
@@ -117,7 +117,10 @@ class CollectOptions:
         return run_serial
 
 
-def _shard(ctx: click.Context, param: click.Parameter, text: str | None) -> tuple[int, int] | None:
+def read_shard(
+    ctx: click.Context, param: click.Parameter, text: str | None
+) -> tuple[int, int] | None:
+    """The numbers of --shard i/N. Raises UsageError for anything else."""
     if text is None:
         return None
     match = re.fullmatch(r"(\d+)/(\d+)", text)
@@ -136,7 +139,7 @@ OPTIONS = (
     ),
     click.option(
         "--shard",
-        callback=_shard,
+        callback=read_shard,
         default=None,
         metavar="i/N",
         help="collect every Nth batch only, for `merge`",

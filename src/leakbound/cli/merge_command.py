@@ -1,4 +1,4 @@
-"""leakbound merge: shards of one run joined into its record."""
+"""leakbound merge: shards of an audit or of a sweep joined into its record."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import click
 from leakbound.auditing.merge import merge
 from leakbound.cli.audit_command import finish
 from leakbound.cli.options import SETTINGS
+from leakbound.cli.sweep_command import finish_sweep
+from leakbound.sweeping import has_shards, merge_sweeps
 
 __all__ = ["command"]
 
@@ -27,9 +29,12 @@ __all__ = ["command"]
     help="where the merged run is kept, beside other runs",
 )
 def command(folders: tuple[Path, ...], out: Path) -> int:
-    """Join the run folders that `audit --shard` wrote, and report as an unsharded run would have.
+    """Join the folders that `audit --shard` or `sweep --shard` wrote, and report as an unsharded
+    run would have.
 
     No model is asked. Ends like audit: with 0 (no violation), 1 (violation) or 3 (inconclusive);
     with 2 where shards are missing.
     """
+    if any(map(has_shards, folders)):
+        return finish_sweep(merge_sweeps(folders, out), out)
     return finish(*merge(folders, out))

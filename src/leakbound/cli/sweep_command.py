@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 
@@ -11,7 +12,12 @@ import click
 from leakbound.auditing.config_file import read_config
 from leakbound.auditing.prepare import open_models
 from leakbound.auditing.spec import flat_keys, merge_keys
-from leakbound.cli.collect_options import CollectOptions
+from leakbound.cli.collect_options import (
+    CollectOptions,
+    cluster_of,
+    cluster_options,
+    read_shard,
+)
 from leakbound.cli.endpoint_options import endpoint_options
 from leakbound.cli.local_options import local_options
 from leakbound.cli.options import SETTINGS, overrides, pilot_check, spec_options
@@ -22,6 +28,7 @@ from leakbound.cli.system_options import call_options, rate_option
 from leakbound.errors import LeakboundError, UsageError
 from leakbound.models import Endpoint, Local
 from leakbound.report.sweep.terminal import sweep_summary
+from leakbound.scaling import Cluster, connected
 from leakbound.sweeping import (
     CachingOpener,
     Grid,
@@ -30,9 +37,11 @@ from leakbound.sweeping import (
     merge_grids,
     parse_grid,
     plan_sweep,
+    shard_file,
 )
+from leakbound.sweeping.record import FILE
 
-__all__ = ["command"]
+__all__ = ["command", "finish_sweep"]
 
 
 @click.command(context_settings=SETTINGS)
@@ -76,6 +85,14 @@ __all__ = ["command"]
     help="as in audit",
 )
 @click.option(
+    "--shard",
+    callback=read_shard,
+    default=None,
+    metavar="i/N",
+    help="run a part of the points only, for `merge`",
+)
+@cluster_options
+@click.option(
     "--out",
     type=click.Path(path_type=Path),
     default=Path("sweep"),
@@ -91,6 +108,9 @@ def command(
     skip_invalid: bool,
     figures: tuple[str, ...],
     cache: Path | None,
+    shard: tuple[int, int] | None,
+    ray: str | None,
+    workers: int | None,
     out: Path,
     rate: float | None,
     endpoint: Endpoint,
@@ -109,18 +129,43 @@ def command(
     base = flat_keys(values)
     base = merge_keys(base, flat_keys(overrides(assignments, flags, base)))
     calls = call_options(endpoint, config, rate)
-    collecting = CollectOptions(out, None, cache, False, None, calls)
+    collecting = CollectOptions(out, None, cache, False, cluster_of(ray, workers), calls)
+    collecting.require(False, endpoint)
     opener = partial(open_models, endpoint=endpoint, local=local)
     caching = CachingOpener(collecting.opener(opener))
     _require_one_source(flags, grid)
     plan = plan_sweep(base, grid, caching, repeat, utility, skip_invalid, pilot_check(flags))
+    plan = plan if shard is None else plan.shard(*shard)
     sweep = Sweep(plan, out, caching, lambda prepared: collecting.runner(prepared, opener))
-    with progress(lambda: sweep.label) as sweep.progress:
+    sweep.file = FILE if shard is None else shard_file(*shard)
+    with progress(lambda: sweep.label) as sweep.progress, _session(collecting.cluster):
         record = sweep.run()
+    if shard is not None:
+        say(sweep_summary(record, sweep.model_calls))
+        return _partly(out, *shard, _exit_code(record, sweep.errors))
+    return finish_sweep(record, out, figures, sweep.model_calls, sweep.errors)
+
+
+def finish_sweep(
+    record: SweepRecord, out: Path, figures: tuple[str, ...] = (), model_calls: int = 0,
+    errors: Sequence[LeakboundError] = (),
+) -> int:  # fmt: skip
+    """Write the files of a whole sweep, say what was found, and give the exit code."""
     write_sweep(record, out / "sweep.html", figures)
-    say(sweep_summary(record, sweep.model_calls))
+    say(sweep_summary(record, model_calls))
     click.echo(f"  Report: {out / 'sweep.html'}")
-    return _exit_code(record, sweep.errors)
+    return _exit_code(record, errors)
+
+
+def _session(cluster: Cluster | None) -> AbstractContextManager[None]:
+    """One session on the cluster for all points."""
+    return nullcontext() if cluster is None else connected(cluster)
+
+
+def _partly(out: Path, number: int, total: int, code: int) -> int:
+    click.echo(f"  Shard {number}/{total} of the sweep is in {out}.")
+    click.echo(f"  When all {total} are: leakbound merge FOLDER... --out DIR, with each --out.")
+    return code
 
 
 def _require_one_source(flags: Mapping[str, object], grid: Grid) -> None:
@@ -133,10 +178,12 @@ def _require_one_source(flags: Mapping[str, object], grid: Grid) -> None:
         )
 
 
-def _exit_code(record: SweepRecord, errors: list[LeakboundError]) -> int:
+def _exit_code(record: SweepRecord, errors: Sequence[LeakboundError]) -> int:
     verdicts = {point.verdict for point in record.points}
     if "violation" in verdicts:
         return 1
     if errors:
         return errors[0].exit_code
+    if any(point.cause == "failed" for point in record.missing):
+        return LeakboundError.exit_code  # a merged sweep knows the sentence, not its kind
     return 3 if "inconclusive" in verdicts else 0

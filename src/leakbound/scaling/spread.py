@@ -22,7 +22,7 @@ from leakbound._check import count
 from leakbound._install import install_hint
 from leakbound.errors import LeakboundError, TargetError, UsageError
 
-__all__ = ["Cluster", "rooted", "spread"]
+__all__ = ["Cluster", "connected", "rooted", "spread"]
 
 T = TypeVar("T")
 Item = TypeVar("Item")
@@ -81,8 +81,11 @@ def spread(
         TargetError: If the cluster cannot be reached, or four workers died with one task.
     """
     ray = _ray()
-    with _connected(ray, cluster), _sentences(ray, cluster):
-        crew = _crew(ray, cluster, opened, work, len(items))
+    with (
+        connected(cluster),
+        _sentences(ray, cluster),
+        _crew(ray, cluster, opened, work, len(items)) as crew,
+    ):
         waiting = iter(range(len(items)))
         places = range(AHEAD * len(crew))
         tasks = {
@@ -125,8 +128,24 @@ def _ray() -> ModuleType:
 
 
 @contextmanager
-def _connected(ray: ModuleType, cluster: Cluster) -> Iterator[None]:
-    """A session of our own, ended whatever happens; nothing of what workers print comes here."""
+def connected(cluster: Cluster) -> Iterator[None]:
+    """A session on a cluster, ended whatever happens; within, each `spread` uses it.
+
+    Nothing of what workers print comes here.
+
+    Args:
+        cluster: The cluster.
+
+    Yields:
+        Nothing; within a session of this process, that one stays.
+
+    Raises:
+        TargetError: If the cluster cannot be reached.
+    """
+    ray = _ray()
+    if ray.is_initialized():
+        yield
+        return
     try:
         if HOST_PORT.fullmatch(cluster.address):
             host, _, port = cluster.address.partition(":")
@@ -180,20 +199,28 @@ class _Actor(Protocol):
     do: _Method
 
 
+@contextmanager
 def _crew(
     ray: ModuleType,
     cluster: Cluster,
     opened: Callable[[], T],
     work: Callable[[T, Item], R],
     items: int,
-) -> list[_Actor]:
-    """One worker a GPU, or a CPU, but not more than there are items."""
+) -> Iterator[list[_Actor]]:
+    """One worker a GPU, or a CPU, but not more than there are items; they end here, so that the
+    next ones find room in the same session.
+    """
     have = ray.cluster_resources()
     gpus, cpus = int(have.get("GPU", 0)), int(have.get("CPU", 0))
     size = max(1, min(cluster.workers or gpus or cpus, items))
     share = {"num_gpus": _share(gpus, size)} if gpus else {"num_cpus": _share(cpus, size)}
     remote = ray.remote(max_restarts=RESTARTS, max_task_retries=RETRIES, **share)(_Worker)
-    return [remote.remote(opened, work) for _ in range(size)]
+    crew = [remote.remote(opened, work) for _ in range(size)]
+    try:
+        yield crew
+    finally:
+        for worker in crew:
+            ray.kill(worker)
 
 
 def _share(units: int, size: int) -> float:

@@ -2,6 +2,7 @@
 
 from leakbound.sweeping.export import sweep_csv
 from leakbound.sweeping.grid import Grid, describe, merge_grids, parse_grid
+from leakbound.sweeping.merge import has_shards, merge_sweeps, shard_file
 from leakbound.sweeping.objects import Described, SweepObjects
 from leakbound.sweeping.plan import CachingOpener, SweepPlan, plan_sweep
 from leakbound.sweeping.record import (
@@ -15,6 +16,6 @@ from leakbound.sweeping.run import Sweep
 
 __all__ = [
     "CachingOpener", "Described", "Grid", "MissingPoint", "Sweep", "SweepObjects", "SweepPlan",
-    "SweepPoint", "SweepRecord", "SweepUtility", "describe", "load_sweep", "merge_grids",
-    "parse_grid", "plan_sweep", "sweep_csv",
+    "SweepPoint", "SweepRecord", "SweepUtility", "describe", "has_shards", "load_sweep",
+    "merge_grids", "merge_sweeps", "parse_grid", "plan_sweep", "shard_file", "sweep_csv",
 ]  # fmt: skip

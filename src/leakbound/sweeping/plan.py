@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from leakbound.auditing.prepare import Handed, Prepared, prepare
 from leakbound.auditing.spec import AuditSpec
@@ -62,6 +62,7 @@ class SweepPlan:
         queries: Held-out queries for utility; 0 for none.
         points: Points in the order of the grid.
         refused: Points that are left out.
+        elsewhere: Points that other shards run.
     """
 
     base: Mapping[str, object]
@@ -70,6 +71,33 @@ class SweepPlan:
     queries: int
     points: tuple[PlannedPoint, ...]
     refused: tuple[MissingPoint, ...]
+    elsewhere: tuple[PlannedPoint, ...] = ()
+
+    def shard(self, number: int, total: int) -> SweepPlan:
+        """A part of the points; those that ask the model the same stay together.
+
+        Args:
+            number: Of the part, from 1 on.
+            total: Number of parts.
+
+        Returns:
+            The plan of the part. All parts together run every point once.
+
+        Raises:
+            UsageError: If there are more parts than groups of points that ask the same.
+        """
+        ordered = sorted(self.points, key=lambda point: point.order)
+        groups = list(dict.fromkeys(point.evidence for point in ordered))
+        if total > len(groups):
+            raise UsageError(
+                f"the points of the sweep ask the model for {len(groups)} different things, and "
+                f"points that ask the same stay in one shard; use at most {len(groups)} shards."
+            )
+        mine = set(groups[number - 1 :: total])
+        return replace(
+            self, points=tuple(point for point in self.points if point.evidence in mine),
+            elsewhere=tuple(point for point in self.points if point.evidence not in mine),
+        )  # fmt: skip
 
     @property
     def first_seed(self) -> int:

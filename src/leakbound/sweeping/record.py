@@ -19,11 +19,12 @@ from leakbound.sweeping.old_records import upgraded
 from leakbound.utility.held_out import UtilityKind
 
 __all__ = [
-    "FILE", "MissingPoint", "SweepPoint", "SweepRecord", "SweepUtility", "load_sweep",
+    "ELSEWHERE", "FILE", "MissingPoint", "SweepPoint", "SweepRecord", "SweepUtility", "load_sweep",
     "load_utility", "point_of",
 ]  # fmt: skip
 
 FILE = "sweep.json"
+ELSEWHERE = "another shard of the sweep runs it."
 VERSION = 2
 M = TypeVar("M", bound=BaseModel)
 

@@ -19,6 +19,7 @@ from leakbound.gating.compare import flat_settings
 from leakbound.models import Model
 from leakbound.sweeping.plan import Opener, PlannedPoint, SweepPlan
 from leakbound.sweeping.record import (
+    ELSEWHERE,
     FILE,
     MissingPoint,
     SweepPoint,
@@ -41,7 +42,7 @@ class Sweep:
     """Runs the points of a plan; the same sweep again resumes where it stopped.
 
     A point that fails is noted, and the others are run; an interruption or a limit ends the sweep.
-    After every point the record so far is in `sweep.json`.
+    After every point the record so far is in `sweep.json`, or in the file of the shard.
 
     Attributes:
         plan: What to run.
@@ -51,6 +52,7 @@ class Sweep:
         progress: Called with (pairs done, pairs in all) while the model is asked.
         model_calls: Calls that this object has made.
         errors: Of points that failed.
+        file: Name of the file of the record.
     """
 
     plan: SweepPlan
@@ -60,6 +62,7 @@ class Sweep:
     progress: Callable[[int, int], None] = lambda done, total: None
     model_calls: int = 0
     errors: list[LeakboundError] = field(default_factory=list)
+    file: str = FILE
     _done: dict[int, SweepPoint] = field(default_factory=dict)
     _failed: dict[int, str] = field(default_factory=dict)
     _pairs: dict[str, int] = field(default_factory=dict)
@@ -89,7 +92,7 @@ class Sweep:
             except LeakboundError as error:
                 self._failed[point.number] = str(error)
                 self.errors.append(error)
-            write_private(self.out / FILE, self.record.to_json())
+            write_private(self.out / self.file, self.record.to_json())
         return self.record
 
     def _run(self, point: PlannedPoint, meter: UtilityMeter) -> SweepPoint:
@@ -139,7 +142,7 @@ class Sweep:
             grid=plan.grid,
             repeats=plan.repeats,
             points=tuple(done[point.number] for point in plan.points if point.number in done),
-            missing=(*plan.refused, *missing),
+            missing=(*plan.refused, *missing, *map(_elsewhere, plan.elsewhere)),
             provenance={"leakbound": __version__},
         )
 
@@ -152,7 +155,13 @@ class Sweep:
 
     def _base(self) -> dict[str, JsonValue]:
         """What all points share, with defaults."""
-        first = flat_settings(self.plan.points[0].spec.flat())
+        every = (*self.plan.points, *self.plan.elsewhere)
+        first = flat_settings(min(every, key=lambda point: point.number).spec.flat())
         changed = set(self.plan.grid)
         shared = {key: first[key] for key in first if not {key, key.partition(".")[0]} & changed}
         return {**shared, "seed": self.plan.first_seed}
+
+
+def _elsewhere(point: PlannedPoint) -> MissingPoint:
+    seed = point.spec.design.seed
+    return MissingPoint(changes=point.changes, seed=seed, cause="not_reached", reason=ELSEWHERE)
