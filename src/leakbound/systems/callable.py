@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from leakbound.errors import TargetError
 from leakbound.models.blocking import run_blocking
+from leakbound.systems.adapters import adapted
 from leakbound.systems.duck import Answerer, answerer, is_async, made_of, says_stateful
 from leakbound.systems.protocol import AsyncSystem, Reply, System
 from leakbound.systems.replies import as_reply, joined, joined_async
@@ -165,10 +166,12 @@ def as_system(thing: object, name: str, options: Mapping[str, object] | None = N
     """The system that an object of a user stands for.
 
     Args:
-        thing: A `System`; a callable `(context, query) -> answer`; an object with such a method
-            `answer`, `invoke`, `query`, `predict` or `run`, or with an `invoke` that takes one
-            mapping; or a class or factory of one of these. Callables may be asynchronous: their
-            calls run together, 64 at most, or one by one where the object has `stateful = True`.
+        thing: A `System`; an object that an adapter knows (`leakbound.systems.adapters`), such as
+            a vector store or a chain over one; a callable `(context, query) -> answer`; an object
+            with such a method `answer`, `invoke`, `query`, `predict` or `run`, or with an `invoke`
+            that takes one mapping; or a class or factory of one of these. Callables may be
+            asynchronous: their calls run together, 64 at most, or one by one where the object has
+            `stateful = True`.
         name: For messages.
         options: Arguments of the class or factory, by name.
 
@@ -179,6 +182,8 @@ def as_system(thing: object, name: str, options: Mapping[str, object] | None = N
         TargetError: If the object is none of these.
     """
     made = made_of(thing, name, options or {})
+    if (known := adapted(made, name)) is not None:
+        return known
     if isinstance(made, AsyncSystem):
         return made
     if not callable(made) and not hasattr(made, "answer") and isinstance(made, System):

@@ -1,0 +1,117 @@
+"""LangChain: vector stores, retrievers, and runnables with a vector store somewhere in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Protocol, cast
+
+from leakbound.systems.adapters.index_store import IndexStore, Record, texts_of
+from leakbound.systems.adapters.search import bases, find_inside
+
+__all__ = ["langchain_store"]
+
+STORE = "langchain_core.vectorstores.base.VectorStore"
+RUNNABLE = "langchain_core.runnables.base.Runnable"
+RETRIEVER = "langchain_core.retrievers.BaseRetriever"
+
+
+class _Found(Protocol):
+    page_content: str
+
+
+class _VectorStore(Protocol):
+    def add_documents(self, documents: list[object]) -> list[str]: ...
+
+    def delete(self, ids: list[str]) -> object: ...
+
+    def similarity_search(self, query: str) -> list[_Found]: ...
+
+
+class _Runnable(Protocol):
+    def invoke(self, value: object) -> object: ...
+
+    def get_input_jsonschema(self) -> dict[str, object]: ...
+
+
+def langchain_store(thing: object, name: str) -> IndexStore | None:
+    """The store that a LangChain object stands for.
+
+    Args:
+        thing: A vector store; a retriever or another runnable that holds one; a function `(query)`
+            that uses one.
+        name: For messages.
+
+    Returns:
+        The store; None for other objects. A vector store and a retriever answer with the texts of
+        the documents that they find.
+    """
+    found = find_inside(thing, lambda one: STORE in bases(one))
+    if found is None:
+        return None
+    store = cast(_VectorStore, found)
+    return _with(store, name, _asking(thing, store))
+
+
+def _asking(thing: object, store: _VectorStore) -> Callable[[str], object] | None:
+    if thing is store:
+        return store.similarity_search
+    if RUNNABLE in bases(thing):
+        runnable = cast(_Runnable, thing)
+        return partial(_invoked, runnable, None if RETRIEVER in bases(thing) else _field(runnable))
+    return cast("Callable[[str], object]", thing) if callable(thing) else None
+
+
+def _with(store: _VectorStore, name: str, ask: Callable[[str], object] | None) -> IndexStore | None:
+    if ask is None:
+        return None
+    asking = ask
+
+    def add(records: Sequence[Record]) -> list[str]:
+        from langchain_core.documents import Document
+
+        made: list[object] = [
+            Document(page_content=one.text, metadata={"label": one.label} if one.label else {})
+            for one in records
+        ]
+        return store.add_documents(made)
+
+    def delete(ids: list[str]) -> None:
+        store.delete(ids)
+
+    def answer(query: str) -> object:
+        return texts_of(asking(query), _text)
+
+    return IndexStore(name, add, delete, answer)
+
+
+def _invoked(runnable: _Runnable, field: str | None, query: str) -> object:
+    return runnable.invoke(query if field is None else {field: query})
+
+
+def _field(runnable: _Runnable) -> str | None:
+    """The key under which a runnable wants the query; None if it takes a text."""
+    schema = _resolved(runnable.get_input_jsonschema())
+    if schema.get("type") != "object":
+        return None
+    names = [str(one) for one in _listed(schema.get("required"))]
+    properties = schema.get("properties")
+    known = list(map(str, properties)) if isinstance(properties, dict) else []
+    usual = ("input", "question", "query")
+    return next((one for one in usual if one in known), (names or [*known, "input"])[0])
+
+
+def _resolved(schema: dict[str, object]) -> dict[str, object]:
+    """A schema that only names one of its definitions is that definition."""
+    defined, name = schema.get("$defs"), str(schema.get("$ref", "")).rpartition("/")[2]
+    found = defined.get(name) if isinstance(defined, dict) else None
+    return found if isinstance(found, dict) else schema
+
+
+def _listed(value: object) -> Sequence[object]:
+    return value if isinstance(value, list) else ()
+
+
+def _text(document: object) -> object:
+    found: object = getattr(document, "page_content", None)
+    return found
