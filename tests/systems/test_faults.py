@@ -177,6 +177,32 @@ def test_a_system_that_answers_nothing_ends_the_audit() -> None:
         SystemMechanism(down, calls=NONE).collect(TASK, [job()] * 3, range(3), Scripted())
 
 
+@pytest.mark.parametrize("asynchronous", [False, True])
+@pytest.mark.parametrize("back", [7, 100])
+def test_an_outage_is_no_outcome(back: int, asynchronous: bool) -> None:
+    """Calls that were lost while nothing was answered are made again once something is; if nothing
+    is answered any more, the batch is not stored, and the same command asks it again.
+    """
+    calls = [0]
+
+    def answer(context: Context, query: str) -> str:
+        calls[0] += 1
+        if 4 <= calls[0] < back:
+            raise TimeoutError
+        return "yes"
+
+    async def later(context: Context, query: str) -> str:
+        return answer(context, query)
+
+    one = SystemMechanism(later if asynchronous else answer, calls=NONE)
+    if back == 100:
+        with pytest.raises(TargetError, match="raised TimeoutError"):
+            one.collect(TASK, [job()] * 6, [0] * 6, Scripted())
+        return
+    assert one.collect(TASK, [job()] * 6, [0] * 6, Scripted()) == [Votes((1, 0, 0))] * 6
+    assert one.caller.meter.lost.total() == 0
+
+
 def test_failures_that_depend_on_the_context_are_never_called_clean(
     tmp_path: Path, rows: Context
 ) -> None:

@@ -115,8 +115,8 @@ class Caller:
     def __init__(self, options: CallOptions) -> None:
         self.options, self.meter = options, CallMeter()
         self._lock = threading.Lock()
-        self._next = self._rests_until = 0.0
-        self._in_vain = False  # the last call with all its retries had no answer
+        self._next = self._rests_until = self._answered = 0.0  # monotonic times
+        self._in_vain = False  # nothing was answered while the last lost call was tried
 
     def call(self, attempt: Callable[[], R], counted: bool = True) -> R:
         """Make a call, after so many retries at most.
@@ -132,7 +132,7 @@ class Caller:
             NoAnswer: If no try gave an output.
             TargetError: If the system asks to wait for more than ten minutes.
         """
-        tries = 0
+        tries, began = 0, time.monotonic()
         while True:
             tries += 1
             while (seconds := self._pause(counted)) > 0:
@@ -140,9 +140,9 @@ class Caller:
             try:
                 found = attempt()
             except Exception as error:
-                seconds = self._failed(tries, error)
+                seconds = self._failed(tries, error, began)
             else:
-                self._in_vain = False
+                self._note_answer()
                 return found
             time.sleep(seconds)
 
@@ -160,7 +160,7 @@ class Caller:
             NoAnswer: If no try gave an output.
             TargetError: If the system asks to wait for more than ten minutes.
         """
-        tries = 0
+        tries, began = 0, time.monotonic()
         while True:
             tries += 1
             while (seconds := self._pause(counted)) > 0:
@@ -168,11 +168,21 @@ class Caller:
             try:
                 found = await attempt()
             except Exception as error:
-                seconds = self._failed(tries, error)
+                seconds = self._failed(tries, error, began)
             else:
-                self._in_vain = False
+                self._note_answer()
                 return found
             await asyncio.sleep(seconds)
+
+    def forget(self, lost: NoAnswer) -> None:
+        """Take a lost call out of the meter: it is made once more.
+
+        Args:
+            lost: What the call ended with.
+        """
+        with self._lock:
+            self.meter.lost[lost.kind] -= 1
+            self.meter.lost += Counter()  # drops what is zero
 
     def _pause(self, counted: bool) -> float:
         """Seconds until it is worth asking again whether a call may begin; 0: it begins now."""
@@ -186,17 +196,21 @@ class Caller:
             self.meter.calls += counted
             return 0.0
 
-    def _failed(self, tries: int, error: Exception) -> float:
+    def _note_answer(self) -> None:
+        self._answered, self._in_vain = time.monotonic(), False
+
+    def _failed(self, tries: int, error: Exception, began: float) -> float:
         """Seconds until the next try; raises where there is none."""
         failure = failure_of(error)
         if failure is None:
             raise error
-        # While nothing is answered, a retry of every further call would only take time.
+        # While nothing is answered, retries of every further call would only take time.
         most = 0 if self._in_vain else self.options.retries
         if not failure.passes or tries > most:
-            self._in_vain |= failure.passes
+            final = failure.after(tries - 1, self._answered < began)
+            self._in_vain |= final.alone
             self._count(self.meter.lost, failure)
-            raise failure.after(tries - 1) from None
+            raise final from None
         self._count(self.meter.retried, failure)
         return self._wait(tries, failure)
 

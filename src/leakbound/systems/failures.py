@@ -45,26 +45,30 @@ class NoAnswer(TargetError):
         passes: Whether another try may be answered: nothing was put out.
         wait: Seconds that the system asks to wait.
         counts: Whether it is an outcome of a trial; False if the system was not reached at all.
+        alone: Whether no other call was answered while this one was tried, so that nobody knows
+            yet whether this call or the whole system fails.
     """
 
     def __init__(
         self, sentence: str, kind: str = "", *, passes: bool = False,
-        wait: float | None = None, counts: bool = True,
+        wait: float | None = None, counts: bool = True, alone: bool = False,
     ) -> None:  # fmt: skip
         super().__init__(sentence)
-        self.kind, self.passes, self.wait, self.counts = kind, passes, wait, counts
+        self.kind, self.passes, self.wait = kind, passes, wait
+        self.counts, self.alone = counts, alone
 
-    def after(self, retries: int) -> NoAnswer:
+    def after(self, retries: int, alone: bool) -> NoAnswer:
         """The same, for good.
 
         Args:
             retries: Further tries that were made.
+            alone: Whether no other call was answered meanwhile.
 
         Returns:
             What is raised after the last of them.
         """
         told = f"{self} It was tried {retries + 1} times." if retries else str(self)
-        return NoAnswer(told, self.kind, counts=self.counts)
+        return NoAnswer(told, self.kind, counts=self.counts, alone=alone and self.passes)
 
 
 class SystemFailed(TargetError):

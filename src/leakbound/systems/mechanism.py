@@ -45,6 +45,7 @@ from leakbound.tasks import (
 
 __all__ = ["SystemMechanism"]
 
+_Asked = tuple[Job, str, int]  # with the text of its query, and its draw
 LOST = Reply("", finish_reason="error")  # what a user sees of a call without an answer
 
 
@@ -188,11 +189,40 @@ class SystemMechanism(MechanismBase):
         return [self._aggregate(task, job, reply) for job, reply in zip(jobs, replies, strict=True)]
 
     def _replies(self, jobs: Sequence[Job], draws: Sequence[int]) -> list[Reply]:
-        asked = [(job, text_only(job.query.text, self.name)) for job in jobs]
+        asked = [
+            (job, text_only(job.query.text, self.name), draw)
+            for job, draw in zip(jobs, draws, strict=True)
+        ]
+        found = self._ask_all(asked)
+        self._require_answer(found)
+        alone = [at for at, one in enumerate(found) if isinstance(one, NoAnswer) and one.alone]
+        if alone:
+            self._require_alive(asked, found)
+            again = self._ask_all([asked[at] for at in alone])
+            for at, one in zip(alone, again, strict=True):
+                self.caller.forget(cast(NoAnswer, found[at]))
+                found[at] = one
+        return [LOST if isinstance(one, NoAnswer) else one for one in found]
+
+    def _ask_all(self, asked: Sequence[_Asked]) -> list[Reply | NoAnswer]:
         system = self._spread_out()
         if isinstance(system, AsyncSystem):
-            return self._judged(run_blocking(self._ask_together(system, asked, draws)))
-        return self._judged([self._ask(system, job, query) for job, query in asked])
+            return run_blocking(self._ask_together(system, asked))
+        return [self._ask(system, job, query) for job, query, _ in asked]
+
+    def _require_answer(self, found: Sequence[Reply | NoAnswer]) -> None:
+        """Calls without an answer count, unless there is no answer at all: then nobody answers."""
+        lost = [one for one in found if isinstance(one, NoAnswer)]
+        if lost and len(lost) == len(found):
+            every = f" None of {len(lost)} calls had an answer." if len(lost) > 1 else ""
+            raise TargetError(f"{lost[0]}{every}")
+
+    def _require_alive(self, asked: Sequence[_Asked], found: Sequence[Reply | NoAnswer]) -> None:
+        """Calls were lost while no other was answered: one that was answered before shows whether
+        the system is down, which is no outcome. Its reply is not used.
+        """
+        known = max(at for at, one in enumerate(found) if isinstance(one, Reply))
+        self._require_answer(self._ask_all([asked[known]]))
 
     def _spread_out(self) -> System:
         """The system, in threads where it is to be called so."""
@@ -202,14 +232,6 @@ class SystemMechanism(MechanismBase):
         if self.at_once == 1 and options.timeout is None:
             return system
         return ThreadedSystem(system, self.name, self.at_once, options.timeout)
-
-    def _judged(self, found: Sequence[Reply | NoAnswer]) -> list[Reply]:
-        """Calls without an answer count, unless there is no answer at all: then nobody answers."""
-        lost = [one for one in found if isinstance(one, NoAnswer)]
-        if lost and len(lost) == len(found):
-            every = f" None of {len(lost)} calls had an answer." if len(lost) > 1 else ""
-            raise TargetError(f"{lost[0]}{every}")
-        return [LOST if isinstance(one, NoAnswer) else one for one in found]
 
     def _ask(self, system: System, job: Job, query: str) -> Reply | NoAnswer:
         try:
@@ -239,20 +261,20 @@ class SystemMechanism(MechanismBase):
         raise SystemFailed.of(error, self.name, query) from None
 
     async def _ask_together(
-        self, system: AsyncSystem, asked: Sequence[tuple[Job, str]], draws: Sequence[int]
+        self, system: AsyncSystem, asked: Sequence[_Asked]
     ) -> list[Reply | NoAnswer]:
         """Jobs of one draw follow each other in their order; those of different draws may not."""
         stateful = system.concurrency == 1
         free = asyncio.Semaphore(self.caller.options.at_once(system.concurrency, stateful))
         places: dict[int, list[int]] = defaultdict(list)
-        for at, draw in enumerate(draws):
+        for at, (_, _, draw) in enumerate(asked):
             places[0 if stateful else draw].append(at)
 
         async def in_order(group: list[int]) -> list[tuple[int, Reply | NoAnswer]]:
             found = []
             for at in group:
                 async with free:
-                    found.append((at, await self._ask_async(system, *asked[at])))
+                    found.append((at, await self._ask_async(system, *asked[at][:2])))
             return found
 
         found = await asyncio.gather(*map(in_order, places.values()))
