@@ -109,6 +109,7 @@ def _of_message(message: Mapping[str, JsonValue]) -> Generated:
     before = [str(message[name]) for name in REASONING if message.get(name)][:1]
     text, inside = without_reasoning("".join(parts["text"]))
     reasoning = "".join([*before, *parts["reasoning"], inside])
+    text = text.lstrip() if reasoning else text  # models end their reasoning with empty lines
     if refusal:
         return Generated(f"{text}{refusal}", reasoning, "refusal")
     if not text and (message.get("tool_calls") or message.get("function_call")):
