@@ -14,6 +14,7 @@ import pytest
 import yaml
 from loopback.faulty import faulty
 
+import leakbound
 from leakbound.auditing import AuditResult, make_spec, prepare, run_audit
 from leakbound.auditing.build import Handed
 from leakbound.auditing.system_calls import SystemRunner
@@ -359,6 +360,18 @@ def test_calls_begin_at_their_rate(asynchronous: bool) -> None:
     one = SystemMechanism(system, calls=CallOptions(rate=50))
     one.collect(TASK, [job()] * 11, range(11), Scripted())
     assert time.monotonic() - began >= 10 / 50
+
+
+def test_python_callers_set_the_same_limits(tmp_path: Path, rows: Context) -> None:
+    many, calls = Counting(), CallOptions(connections=12)
+    said = Scripted(complete=lambda prompt: "no")
+    leakbound.audit(rows, system=many.answer, pairs=2, shots=4, calls=calls, out=tmp_path)
+    assert many.most > 1
+    wrong: Any = {"connections": 12}
+    with pytest.raises(UsageError, match="calls is dict; it must be"):
+        leakbound.audit(rows, system=many.answer, pairs=2, shots=4, calls=wrong, out=tmp_path)
+    with pytest.raises(UsageError, match="calls are those of a system, and few_shot asks a model"):
+        leakbound.audit(rows, model=said, pairs=2, shots=4, calls=calls, out=tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import inspect
 import marshal
 import uuid
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import FunctionType
 from typing import Literal, Unpack, cast
@@ -34,11 +35,12 @@ from leakbound.auditing.plan import plan as plan_prepared
 from leakbound.auditing.prepare import Prepared, prepare
 from leakbound.auditing.rows import public_task, require_public
 from leakbound.auditing.spec import COMPONENTS, make_spec
+from leakbound.auditing.system_calls import runner_of
 from leakbound.errors import UsageError
 from leakbound.estimators import Estimator
 from leakbound.models import Model
 from leakbound.privacy import Guarantee, NonPrivate
-from leakbound.systems import SystemMechanism, as_system
+from leakbound.systems import CallOptions, SystemMechanism, as_system
 from leakbound.tasks import Context, Mechanism, Task, as_context, require_mechanism
 
 __all__ = [
@@ -83,6 +85,7 @@ def audit(
     assume_false_alarm: float = 0.0,
     batch_pairs: int = 8,
     settings: Mapping[str, object] | None = None,
+    calls: CallOptions | None = None,
     out: str | Path = "runs",
 ) -> AuditResult:
     """Audit a system over private rows; the run is kept under `out` and resumed from there.
@@ -141,6 +144,8 @@ def audit(
             alone.
         batch_pairs: Paired trials collected at once; what an interruption can lose.
         settings: Any other key of a configuration file, such as {"canary.digits": 8}.
+        calls: How a system is called, such as `CallOptions(connections=8, timeout=30)` of
+            `leakbound.systems`: calls at once, time, retries, rate. It changes no result.
         out: Folder of the runs.
 
     Returns:
@@ -159,12 +164,16 @@ def audit(
         >>> result.verdict
         'violation'
     """
-    given = {key: value for key, value in locals().items() if key not in ("out", "rows")}
+    how = ("out", "rows", "calls")
+    given = {key: value for key, value in locals().items() if key not in how and key != "how"}
     folder = require_path("out", out, "the folder of the runs, such as 'runs'")
     spec, handed, context = _described(rows, cast(AuditParameters, given), "")
     if spec.design.layout == "one_run":
-        return run_one_run(prepare_one_run(spec, rows=context, handed=handed), folder)[0]
-    return run_audit(prepare(spec, rows=context, handed=handed), folder)[0]
+        asked = prepare_one_run(spec, rows=context, handed=handed)
+        asked = replace(asked, mechanism=asked.mechanism.called(calls or CallOptions()))
+        return run_one_run(asked, folder)[0]
+    prepared = prepare(spec, rows=context, handed=handed)
+    return run_audit(prepared, folder, ask=runner_of(prepared, calls))[0]
 
 
 def plan(rows: Rows | None = None, **parameters: Unpack[AuditParameters]) -> Plan:

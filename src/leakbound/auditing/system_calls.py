@@ -5,11 +5,41 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from leakbound.auditing.collect import Batches, CollectionPlan
+from leakbound.auditing.collect import Batches, BatchRunner, CollectionPlan, run_serial
+from leakbound.auditing.prepare import Prepared
+from leakbound.errors import UsageError
 from leakbound.models import Model
 from leakbound.systems import CallOptions, SystemMechanism
 
-__all__ = ["SystemRunner"]
+__all__ = ["SystemRunner", "runner_of"]
+
+
+def runner_of(prepared: Prepared, calls: CallOptions | None) -> BatchRunner:
+    """Who asks the batches of an audit, in this process.
+
+    Args:
+        prepared: The audit.
+        calls: How a system is called; None for the defaults.
+
+    Returns:
+        What `collect` asks with.
+
+    Raises:
+        UsageError: If `calls` are no such options, or are given for what asks a model.
+    """
+    if calls is not None and not isinstance(calls, CallOptions):
+        raise UsageError(
+            f"calls is {type(calls).__name__}; it must be leakbound.systems.CallOptions, such as "
+            "CallOptions(connections=8, timeout=30)."
+        )
+    if isinstance(prepared.mechanism, SystemMechanism):
+        return SystemRunner(prepared.mechanism, calls or CallOptions())
+    if calls is not None:
+        raise UsageError(
+            f"calls are those of a system, and {prepared.mechanism.name} asks a model; leave them "
+            "out, or give a system."
+        )
+    return run_serial
 
 
 class SystemRunner:
