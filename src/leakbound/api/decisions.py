@@ -11,6 +11,12 @@ from leakbound.api.audits import require_relation
 from leakbound.api.grids import describe_grid, name_objects, of_all_points, shared_keys
 from leakbound.api.kinds import require_path
 from leakbound.api.parameters import Rows, SweepParameters, TuneParameters
+from leakbound.attribution import (
+    InfluenceComparison,
+    InfluenceRecord,
+    compare_influences,
+    load_influence,
+)
 from leakbound.auditing import AuditResult, load_result, make_spec
 from leakbound.auditing.build import open_models
 from leakbound.auditing.collect import run_serial
@@ -18,11 +24,19 @@ from leakbound.errors import UsageError
 from leakbound.gating.compare import Comparison, compare_results
 from leakbound.gating.gate import MAX_DELTA, Gate, GateResult, check_gate
 from leakbound.models import Model
-from leakbound.sweeping import CachingOpener, Sweep, SweepRecord, merge_grids, plan_sweep
+from leakbound.sweeping import (
+    CachingOpener,
+    Sweep,
+    SweepComparison,
+    SweepRecord,
+    compare_sweeps,
+    merge_grids,
+    plan_sweep,
+)
 from leakbound.tuning import Tuned
 from leakbound.tuning import tune as tune_spec
 
-__all__ = ["compare", "gate", "sweep", "tune"]
+__all__ = ["compare", "gate", "kind_of_record", "sweep", "tune"]
 
 Result = AuditResult | str | Path
 
@@ -82,21 +96,62 @@ def sweep(
     return Sweep(planned, folder, opens, lambda prepared: run_serial).run()
 
 
-def compare(results: Sequence[Result]) -> Comparison:
-    """Finished audits beside each other: what differs, and whether it is more than noise.
+def compare(
+    results: Sequence[Result | InfluenceRecord],
+) -> Comparison | SweepComparison | InfluenceComparison:
+    """Finished audits, two sweeps or two influence records beside each other: what differs, and
+    whether it is more than noise.
 
     Args:
-        results: Results, or their run folders.
+        results: Results, or their run folders; or two folders of sweeps, whose common points are
+            compared; or two influence records, or their folders, whose common contexts are.
 
     Returns:
-        A row for each, and a test for each pair of rates that may be compared.
+        A row for each audit, and a test for each pair of rates that may be compared; of sweeps such
+        a comparison for each point, of influence an interval for each measure.
 
     Raises:
-        UsageError: For fewer than two results.
+        UsageError: For fewer than two results, for more than two sweeps or influence records, and
+            for two kinds.
     """
     if isinstance(results, str | Path):
         raise UsageError(f"results is {results!r}; it must be a list of results or run folders.")
-    return compare_results([_loaded(one) for one in results])
+    kinds = {kind_of_record(one) for one in results}
+    if kinds <= {"audit"}:
+        return compare_results([_loaded(one) for one in results])  # type: ignore[arg-type]
+    if len(kinds) > 1 or len(results) != 2:
+        raise UsageError(
+            f"compare got {len(results)} records of {' and '.join(sorted(kinds))}; two sweeps or "
+            "two influence records can be compared, or any number of audits."
+        )
+    first, second = results
+    if kinds == {"influence"}:
+        return compare_influences(_influence(first), _influence(second))
+    return compare_sweeps(Path(str(first)), Path(str(second)))
+
+
+def kind_of_record(one: object) -> str:
+    """What `compare` takes a result for.
+
+    Args:
+        one: A result, a record, or a path.
+
+    Returns:
+        "sweep" for a path with a sweep.json, "influence" for a record of influence or a path with
+        an influence.json, else "audit".
+    """
+    if isinstance(one, InfluenceRecord):
+        return "influence"
+    if not isinstance(one, str | Path):
+        return "audit"
+    for kind in ("sweep", "influence"):
+        if Path(one).name == f"{kind}.json" or (Path(one) / f"{kind}.json").is_file():
+            return kind
+    return "audit"
+
+
+def _influence(one: object) -> InfluenceRecord:
+    return one if isinstance(one, InfluenceRecord) else load_influence(str(one))
 
 
 def gate(

@@ -3,6 +3,11 @@
 from leakbound.attribution.attribute import attribute, context_influence
 from leakbound.attribution.bounded import BoundedTokenDistribution
 from leakbound.attribution.cases import Case, case_of_documents, case_of_messages, read_cases
+from leakbound.attribution.compare import (
+    InfluenceComparison,
+    InfluenceDifference,
+    compare_influences,
+)
 from leakbound.attribution.export import csv_text, npz_bytes
 from leakbound.attribution.finished import Finished
 from leakbound.attribution.measure import ResponseLogProbs, TokenDistribution, measure, sample
@@ -26,6 +31,8 @@ __all__ = [
     "Case",
     "Expected",
     "Finished",
+    "InfluenceComparison",
+    "InfluenceDifference",
     "SpanGrid",
     "InfluenceRecord",
     "LocatedContext",
@@ -40,6 +47,7 @@ __all__ = [
     "blocks",
     "case_of_documents",
     "case_of_messages",
+    "compare_influences",
     "context_influence",
     "csv_text",
     "limit_shares",

@@ -6,13 +6,16 @@ from pathlib import Path
 
 import click
 
+from leakbound.api.decisions import compare, kind_of_record
+from leakbound.attribution import InfluenceComparison
 from leakbound.auditing.store import write_private
 from leakbound.cli.finished_runs import finished
 from leakbound.cli.options import SETTINGS
 from leakbound.cli.screen import say
 from leakbound.errors import UsageError
-from leakbound.gating.compare import compare_results
+from leakbound.gating.compare import Comparison, compare_results
 from leakbound.report.comparison import comparison_page, comparison_text
+from leakbound.sweeping import SweepComparison
 
 __all__ = ["command"]
 
@@ -28,12 +31,15 @@ __all__ = ["command"]
 @click.option("--json", "as_json", is_flag=True, help="print the comparison as JSON")
 def command(runs: tuple[Path, ...], html: Path | None, as_json: bool) -> int:
     """Show finished runs (folders, folders of runs, or record.json files) in one table, with the
-    settings in which they differ.
+    settings in which they differ; or two sweeps, point by point; or two folders of influence.
 
     Where the same attack was run on two systems over contexts of the same design, an interval for
     the difference of its success rates says whether it is more than noise. Ends with 0 whatever the
     runs found; `gate` decides.
     """
+    kinds = {kind_of_record(run) for run in runs}
+    if "influence" in kinds or (kinds == {"sweep"} and len(runs) == 2):
+        return _show(compare(runs), html, as_json)
     records = finished(runs)
     if len(records) < 2:
         raise UsageError(
@@ -44,4 +50,21 @@ def command(runs: tuple[Path, ...], html: Path | None, as_json: bool) -> int:
         html.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         write_private(html, comparison_page(found))
     say(found.to_json().rstrip() if as_json else comparison_text(found))
+    return 0
+
+
+def _show(
+    found: Comparison | SweepComparison | InfluenceComparison, html: Path | None, as_json: bool
+) -> int:
+    """Print a comparison of sweeps or of influence."""
+    from leakbound.report.side_by_side import influences_text, sweeps_text
+
+    if html is not None:
+        raise UsageError("--html is for runs; use --json for sweeps and influence.")
+    if as_json:
+        say(found.to_json().rstrip())
+    elif isinstance(found, SweepComparison):
+        say(sweeps_text(found))
+    elif isinstance(found, InfluenceComparison):
+        say(influences_text(found))
     return 0

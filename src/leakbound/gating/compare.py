@@ -142,7 +142,7 @@ class Comparison(_Frozen):
         return self.model_dump_json(indent=2) + "\n"
 
 
-def compare_results(results: Sequence[AuditResult]) -> Comparison:
+def compare_results(results: Sequence[AuditResult], together: int = 1) -> Comparison:
     """Compare finished runs.
 
     Each of the m rates has a Clopper-Pearson interval at 1 - (1 - confidence)/m, and a difference
@@ -151,13 +151,14 @@ def compare_results(results: Sequence[AuditResult]) -> Comparison:
 
     Args:
         results: Two or more runs.
+        together: Number of comparisons whose intervals hold together.
 
     Returns:
         The comparison. All intervals hold together with the least confidence among the runs.
     """
     letters = [_letter(at) for at in range(len(results))]
     confidence = min(result.spec["confidence"] for result in results)
-    alpha = (1 - confidence) / (len(RATES) * len(results))
+    alpha = (1 - confidence) / (len(RATES) * len(results) * together)
     runs = [
         _Run(letter, result, rates_of(result, alpha))
         for letter, result in zip(letters, results, strict=True)

@@ -1,5 +1,6 @@
 """Sweeps: many audits over a grid of settings, from outputs that are collected once."""
 
+from leakbound.sweeping.compare import ComparedPoint, SweepComparison, compare_sweeps
 from leakbound.sweeping.export import sweep_csv
 from leakbound.sweeping.grid import Grid, describe, merge_grids, parse_grid
 from leakbound.sweeping.merge import has_shards, merge_sweeps, shard_file
@@ -15,7 +16,8 @@ from leakbound.sweeping.record import (
 from leakbound.sweeping.run import Sweep
 
 __all__ = [
-    "CachingOpener", "Described", "Grid", "MissingPoint", "Sweep", "SweepObjects", "SweepPlan",
-    "SweepPoint", "SweepRecord", "SweepUtility", "describe", "has_shards", "load_sweep",
-    "merge_grids", "merge_sweeps", "parse_grid", "plan_sweep", "shard_file", "sweep_csv",
+    "CachingOpener", "ComparedPoint", "Described", "Grid", "MissingPoint", "Sweep",
+    "SweepComparison", "SweepObjects", "SweepPlan", "SweepPoint", "SweepRecord", "SweepUtility",
+    "compare_sweeps", "describe", "has_shards", "load_sweep", "merge_grids", "merge_sweeps",
+    "parse_grid", "plan_sweep", "shard_file", "sweep_csv",
 ]  # fmt: skip

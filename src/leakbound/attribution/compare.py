@@ -1,0 +1,222 @@
+"""Two influence records beside each other, over the contexts that both have."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import BaseModel, ConfigDict, JsonValue
+from scipy.stats import binom
+
+from leakbound.attribution.record import CONFIDENCE, Attribution, InfluenceRecord, Reading
+from leakbound.errors import UsageError
+
+__all__ = ["InfluenceComparison", "InfluenceDifference", "compare_influences", "median_interval"]
+
+Floats = npt.NDArray[np.float64]
+CAVEATS = (
+    "Influence is in nats for each token of the response. Unless a response was given, each model "
+    "answers in its own words: a difference is that of model and response together.",
+    "An interval that holds 0 does not show that two models use their context alike.",
+    "The intervals hold for contexts that were drawn independently.",
+)
+
+
+class InfluenceDifference(BaseModel):
+    """The difference of one measure of influence, over the contexts that two records share.
+
+    Attributes:
+        lam: Weight of the context (lambda).
+        temperature: Temperature.
+        of: `context` (all of it), `span` (mean of its spans) or `top_attributed` (the largest one).
+        n: Size of the spans; 0 for whole contexts and for units.
+        unit: What the spans are; "" for spans of n tokens.
+        contexts: Number of contexts.
+        larger: In how many the second record has the larger influence.
+        smaller: In how many it has the smaller one.
+        median: Median of the differences, second minus first, in nats a token.
+        low: Lower end of an interval for the median; minus infinity with too few contexts.
+        high: Upper end; all intervals of a comparison hold together.
+    """
+
+    model_config = ConfigDict(frozen=True, ser_json_inf_nan="strings")
+    lam: float
+    temperature: float
+    of: str
+    n: int
+    unit: str
+    contexts: int
+    larger: int
+    smaller: int
+    median: float
+    low: float
+    high: float
+
+    @property
+    def significant(self) -> bool:
+        """Whether the interval excludes 0."""
+        return self.low > 0 or self.high < 0
+
+
+class InfluenceComparison(BaseModel):
+    """Two influence records beside each other. Holds no text of a context or a response.
+
+    Attributes:
+        schema_version: 1.
+        kind: Always `influences`.
+        confidence: With which all intervals hold together.
+        models: Name of the model of each.
+        differing_settings: Settings that are not the same in both.
+        differences: One for each measure that both have.
+        unmatched: Contexts of each record that the other lacks.
+        caveats: What a comparison does not show.
+    """
+
+    model_config = ConfigDict(frozen=True, ser_json_inf_nan="strings")
+    schema_version: Literal[1] = 1
+    kind: Literal["influences"] = "influences"
+    confidence: float
+    models: tuple[str, str]
+    differing_settings: dict[str, tuple[JsonValue, JsonValue]]
+    differences: tuple[InfluenceDifference, ...]
+    unmatched: tuple[int, int]
+    caveats: tuple[str, ...] = CAVEATS
+
+    def to_json(self) -> str:
+        """The comparison as stable text.
+
+        Returns:
+            JSON; equal comparisons give equal bytes.
+        """
+        return self.model_dump_json(indent=2) + "\n"
+
+
+class _Measure(NamedTuple):
+    lam: float
+    temperature: float
+    of: str
+    n: int
+    unit: str
+
+
+_Case = tuple[str, str, int]
+_Values = Mapping[_Measure, float]
+
+
+def compare_influences(
+    first: InfluenceRecord, second: InfluenceRecord, confidence: float = CONFIDENCE
+) -> InfluenceComparison:
+    """Compare how much two models, or two settings, use the same contexts.
+
+    Args:
+        first: A record (PRIVATE).
+        second: Another one, over some of the same contexts and queries.
+        confidence: With which all intervals hold together (Bonferroni), in (0, 1).
+
+    Returns:
+        The comparison.
+
+    Raises:
+        UsageError: If they share no context or no measure.
+    """
+    one, other = _cases(first.attributions), _cases(second.attributions)
+    common = [case for case in one if case in other]
+    pairs = [(_measured(one[case]), _measured(other[case])) for case in common]
+    measures = _shared(pairs)
+    if not measures:
+        raise UsageError(
+            f"the two influence records share {len(common)} contexts, and no lambda, temperature "
+            "and spans that could be compared; measure the same contexts, queries and spans."
+        )
+    alpha = (1 - confidence) / len(measures)
+    return InfluenceComparison(
+        confidence=confidence, models=(first.model, second.model),
+        differing_settings=_differing(first.settings, second.settings),
+        differences=tuple(
+            _difference(key, np.array([b[key] - a[key] for a, b in pairs]), alpha)
+            for key in measures
+        ),
+        unmatched=(len(one) - len(common), len(other) - len(common)),
+    )  # fmt: skip
+
+
+def _shared(pairs: Sequence[tuple[_Values, _Values]]) -> list[_Measure]:
+    """What was measured in every context of both."""
+    first = pairs[0][0] if pairs else {}
+    return [key for key in first if all(key in a and key in b for a, b in pairs)]
+
+
+def median_interval(values: Floats, alpha: float) -> tuple[float, float]:
+    """An interval for the median of a distribution, whatever it is.
+
+    Args:
+        values: (n,) independent draws, at least one.
+        alpha: Error probability, in (0, 1).
+
+    Returns:
+        Two order statistics; an end is infinite where too few draws are there.
+
+    Reference:
+        The sign test inverted: H. A. David, Order Statistics, section 7.1.
+
+    Examples:
+        >>> median_interval(np.arange(11.0), 0.05)
+        (1.0, 9.0)
+    """
+    ordered, n = np.sort(values), len(values)
+    rank = int(binom.ppf(alpha / 2, n, 0.5))  # P(fewer than rank below the median) < alpha / 2
+    if rank == 0:
+        return -np.inf, np.inf
+    return float(ordered[rank - 1]), float(ordered[n - rank])
+
+
+def _cases(attributions: Sequence[Attribution]) -> Mapping[_Case, Attribution]:
+    """By context and query; equal ones are numbered."""
+    seen: Counter[tuple[str, str]] = Counter()
+    found = {}
+    for one in attributions:
+        key = one.context, one.query
+        found[*key, seen[key]] = one
+        seen[key] += 1
+    return found
+
+
+def _measured(one: Attribution) -> _Values:
+    return dict(item for reading in one.readings for item in _of_reading(reading))
+
+
+def _of_reading(reading: Reading) -> Iterator[tuple[_Measure, float]]:
+    tokens = max(1, len(reading.log_p))
+    for at, grid in enumerate(reading.grids, 1):
+        whole, totals = at == len(reading.grids), grid.totals / tokens
+        known = reading.lam, reading.temperature
+        if whole:
+            yield _Measure(*known, "context", 0, grid.unit), float(totals[0])
+        elif totals.size:
+            yield _Measure(*known, "span", grid.n, grid.unit), float(totals.mean())
+            yield _Measure(*known, "top_attributed", grid.n, grid.unit), float(totals.max())
+
+
+def _difference(key: _Measure, values: Floats, alpha: float) -> InfluenceDifference:
+    low, high = median_interval(values, alpha)
+    return InfluenceDifference(
+        **key._asdict(), contexts=len(values), larger=int((values > 0).sum()),
+        smaller=int((values < 0).sum()), median=float(np.median(values)), low=low, high=high,
+    )  # fmt: skip
+
+
+def _differing(
+    one: Mapping[str, object], other: Mapping[str, object]
+) -> dict[str, tuple[JsonValue, JsonValue]]:
+    return {
+        key: (_plain(one.get(key)), _plain(other.get(key)))
+        for key in {**one, **other}
+        if one.get(key) != other.get(key)
+    }
+
+
+def _plain(value: object) -> JsonValue:
+    return value if isinstance(value, str | int | float | None) else str(value)
