@@ -89,10 +89,12 @@ class AuditSpec(FrozenSpec):
         return found
 
     def nested(self) -> Settings:
-        """The same in their groups, without keys at None, as a configuration file holds them."""
+        """The same in their groups, without keys at None and empty ones, as in a file."""
         values = self.flat()
         return {
-            group: {key: values[key] for key in kind.model_fields if values.get(key) is not None}
+            group: {
+                key: values[key] for key in kind.model_fields if values.get(key) not in (None, {})
+            }
             for group, kind in GROUPS.items()
         }
 

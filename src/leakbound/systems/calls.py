@@ -142,7 +142,7 @@ class Caller:
             except Exception as error:
                 seconds = self._failed(tries, error, began)
             else:
-                self._note_answer()
+                self._note_answer(counted)
                 return found
             time.sleep(seconds)
 
@@ -170,7 +170,7 @@ class Caller:
             except Exception as error:
                 seconds = self._failed(tries, error, began)
             else:
-                self._note_answer()
+                self._note_answer(counted)
                 return found
             await asyncio.sleep(seconds)
 
@@ -196,8 +196,10 @@ class Caller:
             self.meter.calls += counted
             return 0.0
 
-    def _note_answer(self) -> None:
-        self._answered, self._in_vain = time.monotonic(), False
+    def _note_answer(self, counted: bool) -> None:
+        """What only opens a session shows nothing of whether the system answers."""
+        if counted:
+            self._answered, self._in_vain = time.monotonic(), False
 
     def _failed(self, tries: int, error: Exception, began: float) -> float:
         """Seconds until the next try; raises where there is none."""
