@@ -7,15 +7,23 @@ import sys
 from collections.abc import Callable
 from typing import TypeAlias
 
+from leakbound.systems.adapters.dspy import dspy_system
+from leakbound.systems.adapters.haystack import haystack_store
 from leakbound.systems.adapters.langchain import langchain_store
+from leakbound.systems.adapters.langgraph import langgraph_system
 from leakbound.systems.adapters.llama_index import llama_index_store
+from leakbound.systems.adapters.memory import memory_store
+from leakbound.systems.adapters.search import bases
 from leakbound.systems.protocol import System
 
 __all__ = ["ADAPTERS", "adapted"]
 
-HOSTS = frozenset({"langchain_core", "llama_index"})  # whoever has such an object imported one
+# whoever has an object of a framework has imported it
+HOSTS = frozenset({"langchain_core", "langgraph", "llama_index", "haystack", "dspy"})
 Adapter: TypeAlias = Callable[[object, str], System | None]
-ADAPTERS: tuple[Adapter, ...] = (langchain_store, llama_index_store)
+ADAPTERS: tuple[Adapter, ...] = (
+    langchain_store, llama_index_store, haystack_store, dspy_system, langgraph_system,
+)  # fmt: skip
 
 
 def adapted(thing: object, name: str) -> System | None:
@@ -32,15 +40,23 @@ def adapted(thing: object, name: str) -> System | None:
         >>> adapted(object(), "mine") is None
         True
     """
-    if not HOSTS & sys.modules.keys() or _takes_both(thing):
+    if isinstance(thing, type) or _takes_both(thing):
         return None
+    if not HOSTS & sys.modules.keys():
+        return _memory(thing, name)
     made = (adapter(thing, name) for adapter in ADAPTERS)
-    return next((one for one in made if one is not None), None)
+    return next((one for one in made if one is not None), None) or _memory(thing, name)
+
+
+def _memory(thing: object, name: str) -> System | None:
+    """An object that answers or opens sessions is a system by itself."""
+    own = any(hasattr(thing, part) for part in ("open", "open_async", "answer", "invoke"))
+    return None if own or callable(thing) else memory_store(thing, name)
 
 
 def _takes_both(thing: object) -> bool:
     """Whether it is a function `(context, query)`, which is handed its context at each call."""
-    if not callable(thing):
+    if not callable(thing) or any(one.partition(".")[0] in HOSTS for one in bases(thing)):
         return False
     try:
         inspect.signature(thing).bind((), "")

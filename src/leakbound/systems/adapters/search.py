@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import types
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -40,7 +41,7 @@ def find_inside(thing: object, is_it: Callable[[object], bool]) -> object | None
 
     Examples:
         >>> from functools import partial
-        >>> find_inside(partial(print, {"a": [1j]}), lambda one: one == 1j) is None
+        >>> find_inside(partial(print, {"a": 1j}), lambda one: one == 1j) is None  # plain values
         True
         >>> find_inside({"a": [frozenset({2})]}, lambda one: isinstance(one, frozenset))
         frozenset({2})
@@ -66,6 +67,8 @@ def _parts(thing: object) -> Iterator[object]:
     elif isinstance(thing, types.MethodType):
         yield thing.__self__
         yield thing.__func__
+    elif isinstance(thing, functools.partial):
+        yield from (thing.func, thing.args, thing.keywords)
     elif isinstance(thing, types.FunctionType):
         yield from _captured(thing)
     else:

@@ -1,0 +1,91 @@
+"""Adapters that need no framework: a plain memory, and the search for a store in an application."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import pytest
+from stores import documents
+
+import leakbound
+from leakbound.errors import TargetError
+from leakbound.systems import as_system
+from leakbound.systems.adapters import IndexStore, adapted
+from leakbound.systems.adapters.search import find_inside
+from leakbound.tasks import Example
+
+
+class Memory:
+    """Notes by number, found by the words that they share with a question."""
+
+    def __init__(self) -> None:
+        self.notes: dict[int, str] = {}
+        self.next = 0
+
+    def remember(self, text: str) -> int:
+        self.next += 1
+        self.notes[self.next] = text
+        return self.next
+
+    def forget(self, number: int) -> None:
+        del self.notes[number]
+
+    def recall(self, question: str) -> list[str]:
+        words = set(question.split())
+        return sorted(self.notes.values(), key=lambda note: -len(words & set(note.split())))[:2]
+
+
+def test_a_plain_memory_is_a_store(tmp_path: Path) -> None:
+    """The first release refuses it: it must be called as (context, query)."""
+    memory = Memory()
+    memory.remember("what was there before")
+    result = leakbound.audit(
+        documents(150), system=memory, design="one_run", canaries=60, epsilon=2, out=tmp_path,
+        settings={"claim_for": "run"},
+    )  # fmt: skip
+    assert (result.verdict, result.counts["builds"]) == ("violation", 1)
+    assert list(memory.notes.values()) == ["what was there before"]
+
+
+def test_a_store_is_found_in_steps_closures_and_globals() -> None:
+    memory = Memory()
+
+    def inner(query: str) -> object:
+        return memory.recall(query)
+
+    class Step:
+        __slots__ = ("after",)
+
+        def __init__(self, after: object) -> None:
+            self.after = after
+
+    def is_it(one: object) -> bool:
+        return isinstance(one, Memory)
+
+    for application in (memory, inner, [{"x": inner}], Step([inner]), partial(inner, "x")):
+        assert find_inside(application, is_it) is memory
+    assert find_inside(Step(Step(None)), is_it) is None
+
+
+@pytest.mark.parametrize(
+    "thing", [set(), [], {}, lambda context, query: "no", Memory, object(), leakbound.FewShot()]
+)
+def test_other_objects_are_no_adapters_business(thing: object) -> None:
+    assert adapted(thing, "mine") is None
+
+
+def test_an_index_that_returns_no_ids_is_refused() -> None:
+    store = IndexStore("mine", lambda records: [], lambda ids: None, lambda query: "")
+    with pytest.raises(TargetError, match="0 ids for 1 records"):
+        store.plant(Example("a", ""))
+
+
+def test_a_session_of_an_index_takes_its_records_away_once() -> None:
+    memory = Memory()
+    system = as_system(memory, "mine")
+    session = system.open((Example("a b", "c"),))
+    assert session.ask("a").text == "a b\nc"
+    session.close()
+    session.close()
+    assert not memory.notes
