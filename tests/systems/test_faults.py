@@ -179,8 +179,9 @@ def test_a_system_that_answers_nothing_ends_the_audit() -> None:
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
+@pytest.mark.parametrize("together", [False, True])
 @pytest.mark.parametrize("back", [7, 100])
-def test_an_outage_is_no_outcome(back: int, asynchronous: bool) -> None:
+def test_an_outage_is_no_outcome(back: int, together: bool, asynchronous: bool) -> None:
     """Calls that were lost while nothing was answered are made again once something is; if nothing
     is answered any more, the batch is not stored, and the same command asks it again.
     """
@@ -195,12 +196,14 @@ def test_an_outage_is_no_outcome(back: int, asynchronous: bool) -> None:
     async def later(context: Context, query: str) -> str:
         return answer(context, query)
 
-    one = SystemMechanism(later if asynchronous else answer, calls=NONE)
+    options = CallOptions(retries=0, connections=6 if together else None)
+    one = SystemMechanism(later if asynchronous else answer, calls=options)
+    draws = list(range(6)) if together else [0] * 6
     if back == 100:
         with pytest.raises(TargetError, match="raised TimeoutError"):
-            one.collect(TASK, [job()] * 6, [0] * 6, Scripted())
+            one.collect(TASK, [job()] * 6, draws, Scripted())
         return
-    assert one.collect(TASK, [job()] * 6, [0] * 6, Scripted()) == [Votes((1, 0, 0))] * 6
+    assert one.collect(TASK, [job()] * 6, draws, Scripted()) == [Votes((1, 0, 0))] * 6
     assert one.caller.meter.lost.total() == 0
 
 

@@ -132,7 +132,7 @@ class Caller:
             NoAnswer: If no try gave an output.
             TargetError: If the system asks to wait for more than ten minutes.
         """
-        tries, began = 0, time.monotonic()
+        tries, failed = 0, 0.0
         while True:
             tries += 1
             while (seconds := self._pause(counted)) > 0:
@@ -140,7 +140,8 @@ class Caller:
             try:
                 found = attempt()
             except Exception as error:
-                seconds = self._failed(tries, error, began)
+                failed = failed or time.monotonic()
+                seconds = self._failed(tries, error, failed)
             else:
                 self._note_answer(counted)
                 return found
@@ -160,7 +161,7 @@ class Caller:
             NoAnswer: If no try gave an output.
             TargetError: If the system asks to wait for more than ten minutes.
         """
-        tries, began = 0, time.monotonic()
+        tries, failed = 0, 0.0
         while True:
             tries += 1
             while (seconds := self._pause(counted)) > 0:
@@ -168,7 +169,8 @@ class Caller:
             try:
                 found = await attempt()
             except Exception as error:
-                seconds = self._failed(tries, error, began)
+                failed = failed or time.monotonic()
+                seconds = self._failed(tries, error, failed)
             else:
                 self._note_answer(counted)
                 return found
@@ -201,15 +203,15 @@ class Caller:
         if counted:
             self._answered, self._in_vain = time.monotonic(), False
 
-    def _failed(self, tries: int, error: Exception, began: float) -> float:
-        """Seconds until the next try; raises where there is none."""
+    def _failed(self, tries: int, error: Exception, first: float) -> float:
+        """Seconds until the next try; raises where there is none. The first failed at `first`."""
         failure = failure_of(error)
         if failure is None:
             raise error
         # While nothing is answered, retries of every further call would only take time.
         most = 0 if self._in_vain else self.options.retries
         if not failure.passes or tries > most:
-            final = failure.after(tries - 1, self._answered < began)
+            final = failure.after(tries - 1, self._answered < first)
             self._in_vain |= final.alone
             self._count(self.meter.lost, failure)
             raise final from None

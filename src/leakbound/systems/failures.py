@@ -45,7 +45,7 @@ class NoAnswer(TargetError):
         passes: Whether another try may be answered: nothing was put out.
         wait: Seconds that the system asks to wait.
         counts: Whether it is an outcome of a trial; False if the system was not reached at all.
-        alone: Whether no other call was answered while this one was tried, so that nobody knows
+        alone: Whether no other call was answered since this one first failed, so that nobody knows
             yet whether this call or the whole system fails.
     """
 
