@@ -10,6 +10,7 @@ import numpy as np
 from leakbound._catalogue import Catalogue
 from leakbound.attacks.chances import linear_chances, vote_chances, win_chance
 from leakbound.attacks.protocols import Floats, RenderedQuery, Score
+from leakbound.attacks.silence import Unanswered
 from leakbound.errors import UsageError
 from leakbound.stats import Fixed, GaussianLaw, OutputDistribution, Split, ThresholdRule
 from leakbound.stats.output_distributions import DiscreteGaussianLaw
@@ -58,26 +59,6 @@ class PredictedMember(Score):
             return None
         wins = win_chance(law, answers.index(rendered.member))
         return None if wins is None else np.where(levels > 1, 0.0, np.where(levels > 0, wins, 1.0))
-
-
-@dataclass(frozen=True, slots=True)
-class Unanswered(Score):
-    """1 where the output is none of the answers, else 0: a refusal, a content filter, no text.
-
-    It finds a model or a service that answers, and keeps silent once the canary is in its context.
-    """
-
-    name: ClassVar[str] = "unanswered"
-    access: ClassVar[Access] = "black_box"
-    threshold: ClassVar[ThresholdRule] = Fixed(0.5)
-
-    def levels(self, voters: int) -> Floats:
-        """The one threshold there is, for any number of `voters`."""
-        return np.array([0.5])
-
-    def score(self, outputs: Outputs, rendered: RenderedQuery, answers: tuple[str, ...]) -> Floats:
-        """(draws,) is what `outputs` say none of the `answers` to `rendered`?"""
-        return np.asarray(outputs.answers >= len(answers), float)
 
 
 def _releases_largest(outputs: Outputs, answers: tuple[str, ...]) -> bool:

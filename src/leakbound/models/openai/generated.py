@@ -15,9 +15,16 @@ from leakbound.models.openai.faults import Fault
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-__all__ = ["FILTERED", "Generated", "Outcome", "choice_of", "read_generated", "without_reasoning"]
+__all__ = [
+    "FILTERED",
+    "AnswerKind",
+    "Generated",
+    "choice_of",
+    "read_generated",
+    "without_reasoning",
+]
 
-Outcome = Literal["text", "refusal", "content_filter", "tool_call", "empty", "reasoning_only"]
+AnswerKind = Literal["text", "refusal", "content_filter", "tool_call", "empty", "reasoning_only"]
 # how models mark reasoning within their text: what opens it, and what closes it
 MARKS = (
     ("<think>", "</think>"),
@@ -41,7 +48,7 @@ class Generated:
 
     text: str
     reasoning: str = ""
-    outcome: Outcome = "text"
+    outcome: AnswerKind = "text"
     cut: bool = False
 
     @property
