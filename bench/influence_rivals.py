@@ -171,7 +171,7 @@ def our_units(case: Case) -> Found:
             method=case.get("method"), sets=case.get("sets", 1024),
         )  # fmt: skip
         grid = record.attributions[0].readings[0].grids[0]
-        return [sum(row) for row in grid.signed]
+        return grid.totals
 
     return over_texts(case, score)
 

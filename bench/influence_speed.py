@@ -213,7 +213,7 @@ def recovered(planted: list[Any], texts: list[Case], found: Case) -> Case:
     hits = {1: 0, 2: 0}
     for (copies, _, one), text, scores in zip(planted, texts, found["scores"], strict=True):
         mine = {at for at, part in enumerate(text["parts"]) if one.reference in part}
-        hits[copies] += set(np.argsort(-np.abs(scores))[:copies].tolist()) == mine
+        hits[copies] += set(np.argsort(-np.asarray(scores))[:copies].tolist()) == mine
     return {"once": hits[1], "twice": hits[2], "seconds": float(np.mean(found["seconds"]))}
 
 
@@ -269,7 +269,10 @@ def main() -> None:
                                                                  "recovery"]):  # fmt: skip
         if (found := measured(part, a)) is not None:
             names = ("leakbound", "torch", "transformers")
-            made = {"date": date.today().isoformat(), "hardware": processor()}
+            made = {
+                "date": date.today().isoformat(), "hardware": processor(),
+                "load": [round(os.getloadavg()[2], 1), os.cpu_count()],
+            }  # fmt: skip
             made["versions"] = {name: version(name) for name in names} | found.pop("versions", {})
             kept[part] = found | made
             a.results.write_text(json.dumps(kept, indent=1) + "\n")
