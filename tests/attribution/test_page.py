@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 from pathlib import Path
@@ -20,6 +21,7 @@ from leakbound.attribution import (
 )
 from leakbound.models import Model
 from leakbound.report.influence.page import influence_page
+from leakbound.report.influence.terminal import influence_summary, print_heat
 
 NOTE = Path(__file__).parents[2] / "examples" / "note.txt"
 QUERY = "What is the door code of Marta?"
@@ -185,3 +187,39 @@ def test_a_planted_fact_is_found_by_name_on_a_phone(
     browser.execute_script("arguments[0].click()", button[1])
     assert "on response token 1" in piece.get_attribute("aria-label")
     assert not [e for e in browser.get_log("browser") if e["level"] == "SEVERE"]
+
+
+FACT = "The door code of Marta is 48213."
+COPIES = [
+    ("a.md", f"A small dog slept. {FACT}"),
+    ("weather.md", "The morning was grey."),
+    ("b.md", f"Our neighbour painted the gate. {FACT}"),
+]
+
+
+def test_copies_of_a_secret_are_shown_as_such(pocket: Model) -> None:
+    """Leave-one-out gives each copy next to nothing, and so do its colours; sets show both alike.
+
+    Before, the map of leave-one-out gave the strongest colour, a mark and a share of 66 % to one of
+    the two documents, whose influence was 0.001 of 16; of two equal values one was marked.
+    """
+    case = case_of_documents(COPIES, QUERY, "48213")
+    shown = {}
+    for method in ("leave-one-out", "shapley"):
+        settings = InfluenceSettings(ngrams=(), by=("document",), method=method)
+        found = attribute([case], pocket, settings)
+        heat = io.StringIO()
+        print_heat(found, file=heat)
+        shown[method] = influence_page(found), heat.getvalue(), influence_summary(found)
+    page, heat, summary = shown["leave-one-out"]
+    opacities = [float(a) for a in re.findall(r"--a: ([\d.]+)", page)]
+    assert max(opacities) < 0.05
+    assert 'class="piece top"' not in page
+    assert "»" not in heat
+    assert "%" not in summary
+    assert "The colours are those of the whole context." in summary
+    page, heat, summary = shown["shapley"]
+    assert page.count('class="piece top"') == 2
+    assert page.count('tabindex="0"') == 1
+    assert heat.count("»") == 2
+    assert summary.count("%") == 3

@@ -17,13 +17,13 @@ for (const map of document.querySelectorAll(".map")) {
   };
   const paint = () => {
     const values = pieces.map((_, at) => strongest(at) < 0 ? 0 : strength(strongest(at)));
-    const top = token < 0 ? data.top : Math.max(...values) || 1;
-    const strongestPiece = values.indexOf(Math.max(...values));
+    const most = Math.max(...values), faint = data.whole.length > 0;
+    const top = token < 0 ? data.top : Math.max(most, faint ? data.whole[token] : 0) || 1;
     pieces.forEach((piece, at) => {
       piece.style.setProperty("--a", (0.7 * values[at] / top).toFixed(3));
       piece.setAttribute("aria-label", describe(at));
       piece.title = describe(at);
-      piece.classList.toggle("top", at === strongestPiece);
+      piece.classList.toggle("top", !faint && most > 0 && values[at] >= 0.999 * most);
     });
   };
   const visit = at => { readout.textContent = describe(at); };

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from leakbound.attribution.units import DOCUMENT, MESSAGE
 from leakbound.report.influence.figures import position_figures, relative_position_figure
 from leakbound.report.influence.spans import (
     NamedReading,
@@ -17,8 +18,10 @@ from leakbound.report.influence.spans import (
     expected_name,
     grid_notes,
     grid_title,
+    hides_copies,
     readings_by_context,
     segments,
+    strongest_pieces,
     top_spans,
 )
 from leakbound.report.pages import render, script_file
@@ -119,20 +122,28 @@ def _order(named: tuple[NamedReading, SpanGrid]) -> tuple[bool, int]:
 
 
 def _maps(grids: Sequence[tuple[NamedReading, SpanGrid]]) -> _Maps:
-    most = max(float(grid.totals.max()) for _, grid in grids) or 1.0
+    most = max(_strongest_color(one.reading, grid) for one, grid in grids) or 1.0
     first = grids[0][1]
     maps = [_map(one, grid, most) for one, grid in grids]
     return _Maps(grid_title(first), first.unit, first.method, maps)
 
 
+def _strongest_color(reading: Reading, grid: SpanGrid) -> float:
+    """The influence that has the strongest color: of the whole context where parts tell nothing."""
+    shown = reading.grids[-1] if hides_copies(reading, grid) else grid
+    return float(shown.totals.max())
+
+
 def _map(one: NamedReading, grid: SpanGrid, most: float) -> _Map:
     cut = segments(one.one, grid)
-    top = max(range(len(cut)), key=lambda at: cut[at].influence)
-    pieces = [_piece(piece, grid, most, at == top) for at, piece in enumerate(cut)]
+    faint = hides_copies(one.reading, grid)
+    top = [] if faint else strongest_pieces(cut)
+    pieces = [_piece(piece, grid, most, at in top) for at, piece in enumerate(cut)]
+    whole = np.abs(one.reading.grids[-1].signed[0]).round(4).tolist() if faint else []
     data = {
         "spans": grid.spans, "values": np.round(np.asarray(grid.signed), 4).tolist(),
         "tokens": one.reading.tokens, "top": most, "over": [piece.spans for piece in cut],
-        "names": grid.names,
+        "names": grid.names, "whole": whole, "focus": top[0] if top else 0,
     }  # fmt: skip
     excess = excess_note(one.reading, grid)
     notes = [*([excess] if excess else []), *grid_notes(one.reading, grid)]
@@ -149,7 +160,7 @@ def _piece(segment: Segment, grid: SpanGrid, most: float, top: bool) -> _Piece:
         f"{text}: {named}{_place(grid.spans[segment.top])}, influence {segment.influence:.3f} on "
         "the whole response"
     )
-    source = grid.names[segment.top] if grid.unit == "document" else ""
+    source = grid.names[segment.top] if grid.unit in (DOCUMENT, MESSAGE) else ""
     return _Piece(segment.text, round(OPACITY * segment.influence / most, 3), top, label, source)
 
 

@@ -18,10 +18,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "NamedReading", "Segment", "TopSpan", "decoding_name", "excess_note", "expected_name",
-    "finest", "grid_notes", "grid_title", "readings_by_context", "segments", "top_spans",
+    "finest", "grid_notes", "grid_title", "hides_copies", "readings_by_context", "segments",
+    "strongest_pieces", "top_spans",
 ]  # fmt: skip
 
 METHODS = {"shapley": "Shapley values", "lasso": "lasso"}
+EQUAL = 1e-3  # influences this close are shown as equal: the digits of a map tell no more
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -190,6 +192,33 @@ def expected_name(of: str, n: int, unit: str) -> str:
     ]
 
 
+def hides_copies(reading: Reading, grid: SpanGrid) -> bool:
+    """Whether leave-one-out of units says next to nothing, as it does where a text stands twice.
+
+    Args:
+        reading: One reading of a context.
+        grid: One of its grids.
+
+    Returns:
+        False for spans of n tokens and for sets of units.
+    """
+    return bool(grid.unit) and explains_too_little(grid, float(reading.grids[-1].totals[0]))
+
+
+def strongest_pieces(cut: Sequence[Segment]) -> list[int]:
+    """The pieces with the largest influence.
+
+    Args:
+        cut: The pieces of a context.
+
+    Returns:
+        Indices, more than one where copies of a text have the same influence; none where nothing
+        has any.
+    """
+    most = max(piece.influence for piece in cut)
+    return [at for at, piece in enumerate(cut) if piece.influence >= (1 - EQUAL) * most > 0]
+
+
 def finest(reading: Reading) -> SpanGrid:
     """The grid with the shortest spans.
 
@@ -247,12 +276,12 @@ def excess_note(reading: Reading, grid: SpanGrid) -> str:
 def _copies(reading: Reading, grid: SpanGrid) -> str:
     """Leave-one-out of units that stand twice."""
     whole, total = float(reading.grids[-1].totals[0]), float(grid.totals.sum())
-    if not grid.unit or not explains_too_little(grid, whole):
+    if not hides_copies(reading, grid):
         return ""
     return (
         f"One at a time, the units explain {total:.3f} of the {whole:.3f} of the whole context, as "
         "they do when a text stands twice: each copy stands in for the other. --method shapley "
-        "ablates sets of units and sees both."
+        "ablates sets of units and sees both. The colours are those of the whole context."
     )
 
 

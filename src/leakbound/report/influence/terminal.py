@@ -14,7 +14,9 @@ from leakbound.report.influence.spans import (
     finest,
     grid_notes,
     grid_title,
+    hides_copies,
     segments,
+    strongest_pieces,
     top_spans,
 )
 
@@ -47,7 +49,11 @@ def influence_summary(record: InfluenceRecord, shown: int = SHOWN) -> str:
         for reading in one.readings:
             lines += [_whole(reading), *_lambdas(reading)]
             for grid in reading.grids[:-1]:
-                lines += [_top(one, grid), *(f"    {note}" for note in grid_notes(reading, grid))]
+                faint = hides_copies(reading, grid)
+                lines += [
+                    _top(one, grid, faint),
+                    *(f"    {note}" for note in grid_notes(reading, grid)),
+                ]
     return "\n".join([*lines, *_expected(record, shown)])
 
 
@@ -79,13 +85,14 @@ def _lambdas(reading: Reading) -> list[str]:
     return [f"  λ of each token: {tokens}"] if tokens else []
 
 
-def _top(one: Attribution, grid: SpanGrid) -> str:
+def _top(one: Attribution, grid: SpanGrid, faint: bool) -> str:
     spans = top_spans(one, grid, 3)
     if not grid.unit:
         found = (f"{span.text.strip()!r} {span.influence:.3f}" for span in spans)
         return f"  n = {grid.n}: top-attributed {', '.join(found)}"
     named = (
-        f"{_short(span)} {span.influence:.3f}{_error(span)} ({span.share:.0%})" for span in spans
+        f"{_short(span)} {span.influence:.3f}{_error(span)}" + f" ({span.share:.0%})" * (not faint)
+        for span in spans
     )
     return f"  {grid_title(grid)}: top-attributed {', '.join(named)}"
 
@@ -115,7 +122,7 @@ def _expected(record: InfluenceRecord, shown: int) -> list[str]:
 
 
 def print_heat(record: InfluenceRecord, shown: int = SHOWN, file: IO[str] | None = None) -> None:
-    """Print the heat map of the smallest spans; » and « mark the top-attributed piece.
+    """Print the heat map of the smallest spans; » and « mark the top-attributed pieces.
 
     Args:
         record: Contexts with their readings.
@@ -130,19 +137,20 @@ def print_heat(record: InfluenceRecord, shown: int = SHOWN, file: IO[str] | None
             grid, how = finest(reading), f"{record.model}, {decoding_name(reading)}"
             what = f"spans of {grid.n}" if not grid.unit else f"{grid.unit}s"
             console.print(f"Influence of {what} on the response, {how}:", markup=False)
-            console.print(_painted(segments(one, grid)))
+            faint = hides_copies(reading, grid)
+            most = float((reading.grids[-1] if faint else grid).totals.max())
+            console.print(_painted(segments(one, grid), most, marked=not faint))
             console.print()
 
 
-def _painted(pieces: Sequence[Segment]) -> Text:
+def _painted(pieces: Sequence[Segment], most: float, marked: bool) -> Text:
     from rich.text import Text
 
-    most = max(piece.influence for piece in pieces)
-    top = next((at for at, piece in enumerate(pieces) if piece.influence == most > 0), None)
+    top = strongest_pieces(pieces) if marked else []
     text = Text()
     for at, piece in enumerate(pieces):
         level = round(4 * piece.influence / most) if most > 0 else 0
-        shown = _printable(f"»{piece.text}«" if at == top else piece.text)
+        shown = _printable(f"»{piece.text}«" if at in top else piece.text)
         color = ",".join(map(str, HEAT[level]))
         text.append(shown, style=f"black on rgb({color})" if level else "")
     return text
