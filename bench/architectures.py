@@ -244,6 +244,7 @@ no answer is used. The provenance of a record names it (`computation`).
   equal length.
 - **equal lengths only**: rows share a pass with rows of equal length only, because padding would
   change what a row sees. Recurrent and hybrid models are run without keys and values.
+  In bfloat16 and float16 what padding may change is measured by what rounding changes without it.
 - **refused**: the model is not causal, or needs more than token ids.
 
 The table was written by `python bench/architectures.py --write docs/architectures.md` with

@@ -91,3 +91,16 @@ def test_code_of_a_folder_is_run_by_those_who_trust_it(
     own_code(folder, tmp_path / "marker")
     open_model(f"hf/{folder}", trust_remote_code=True)
     assert (tmp_path / "marker").exists()
+
+
+def test_weights_that_were_trained_in_the_middle_of_a_file_are_other_weights(
+    tmp_path: Path,
+) -> None:
+    """Both ends of the file stay as they were, as where a few matrices are adapted."""
+    weights = tmp_path / "model.safetensors"
+    weights.write_bytes(bytes(16 << 20))
+    before = _fingerprint(tmp_path)
+    with weights.open("r+b") as file:
+        file.seek((8 << 20) + 12345)
+        file.write(b"\1" * (1 << 20))
+    assert _fingerprint(tmp_path) != before
