@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable
-from typing import TypeAlias
 
 from leakbound.systems.adapters.dspy import dspy_system
 from leakbound.systems.adapters.haystack import haystack_store
@@ -20,8 +19,7 @@ __all__ = ["ADAPTERS", "adapted"]
 
 # whoever has an object of a framework has imported it
 HOSTS = frozenset({"langchain_core", "langgraph", "llama_index", "haystack", "dspy"})
-Adapter: TypeAlias = Callable[[object, str], System | None]
-ADAPTERS: tuple[Adapter, ...] = (
+ADAPTERS: tuple[Callable[[object, str], System | None], ...] = (
     langchain_store, llama_index_store, haystack_store, dspy_system, langgraph_system,
 )  # fmt: skip
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Protocol, cast
 
-from leakbound.systems.adapters.index_store import IndexStore, Record, texts_of
+from leakbound.systems.adapters.index_store import IndexRecord, IndexStore, texts_of
 from leakbound.systems.adapters.search import bases, find_inside
 
 __all__ = ["haystack_store"]
@@ -68,7 +68,7 @@ def _is_text_embedder(thing: object) -> bool:
     return type(thing).__name__.endswith("TextEmbedder") and hasattr(type(thing), "run")
 
 
-def _add(store: _Store, embedder: _Embedder | None, records: Sequence[Record]) -> list[str]:
+def _add(store: _Store, embedder: _Embedder | None, records: Sequence[IndexRecord]) -> list[str]:
     from haystack import Document
 
     made = [

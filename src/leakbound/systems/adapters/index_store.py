@@ -12,13 +12,13 @@ from leakbound.systems.protocol import Reply
 from leakbound.systems.replies import as_reply
 from leakbound.tasks import Context, Example
 
-__all__ = ["IndexStore", "Record", "texts_of"]
+__all__ = ["IndexStore", "IndexRecord", "texts_of"]
 
 BLOCK = 256  # records that are added at once: an embedder takes them together
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Record:
+class IndexRecord:
     """What a framework is to hold of an example (PRIVATE).
 
     Attributes:
@@ -30,7 +30,7 @@ class Record:
     label: str
 
     @classmethod
-    def of(cls, example: Example, name: str) -> Record:
+    def of(cls, example: Example, name: str) -> IndexRecord:
         """The record of an example.
 
         Args:
@@ -59,7 +59,7 @@ class IndexStore:
     """
 
     name: str
-    add: Callable[[Sequence[Record]], list[str]] = field(repr=False)
+    add: Callable[[Sequence[IndexRecord]], list[str]] = field(repr=False)
     delete: Callable[[list[str]], None] = field(repr=False)
     ask: Callable[[str], object] = field(repr=False)
     stateful: bool = True
@@ -95,7 +95,7 @@ class IndexStore:
         Raises:
             TargetError: If the index does not return an id for each.
         """
-        records, found = [Record.of(one, self.name) for one in context], list[str]()
+        records, found = [IndexRecord.of(one, self.name) for one in context], list[str]()
         for at in range(0, len(records), BLOCK):
             block = records[at : at + BLOCK]
             ids = list(map(str, self.add(block)))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol, cast
 
-from leakbound.systems.adapters.index_store import IndexStore, Record, texts_of
+from leakbound.systems.adapters.index_store import IndexRecord, IndexStore, texts_of
 from leakbound.systems.adapters.search import bases, find_inside
 
 __all__ = ["langchain_store"]
@@ -67,7 +67,7 @@ def _with(store: _VectorStore, name: str, ask: Callable[[str], object] | None) -
         return None
     asking = ask
 
-    def add(records: Sequence[Record]) -> list[str]:
+    def add(records: Sequence[IndexRecord]) -> list[str]:
         from langchain_core.documents import Document
 
         made: list[object] = [

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol, cast
 
-from leakbound.systems.adapters.index_store import IndexStore, Record, texts_of
+from leakbound.systems.adapters.index_store import IndexRecord, IndexStore, texts_of
 from leakbound.systems.adapters.search import bases, find_inside
 
 __all__ = ["llama_index_store"]
@@ -97,7 +97,7 @@ def _nodes(index: _Index) -> set[str]:
     return set(index.index_struct.nodes_dict.values())
 
 
-def _add(index: _Index, records: Sequence[Record]) -> list[str]:
+def _add(index: _Index, records: Sequence[IndexRecord]) -> list[str]:
     """Splits and embeds the documents as the index does with its own."""
     from llama_index.core import Document
     from llama_index.core.ingestion import run_transformations

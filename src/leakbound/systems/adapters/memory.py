@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import cast
 
-from leakbound.systems.adapters.index_store import IndexStore, Record, texts_of
+from leakbound.systems.adapters.index_store import IndexRecord, IndexStore, texts_of
 from leakbound.systems.replies import text_in
 
 __all__ = ["memory_store"]
@@ -37,7 +37,7 @@ def memory_store(thing: object, name: str) -> IndexStore | None:
         ...     def recall(self, question):
         ...         return list(self.values())
         >>> session = memory_store(Memory(), "notes").open(())
-        >>> session.store.add([Record("Ann called", "")])
+        >>> session.store.add([IndexRecord("Ann called", "")])
         ['0']
         >>> session.ask("who?").text
         'Ann called'
@@ -58,7 +58,7 @@ def _method(thing: object, names: Sequence[str]) -> object:
 
 
 def _add(
-    add: Callable[[object], object], ids: dict[str, object], records: Sequence[Record]
+    add: Callable[[object], object], ids: dict[str, object], records: Sequence[IndexRecord]
 ) -> list[str]:
     made = [add(f"{one.text}\n{one.label}" if one.label else one.text) for one in records]
     ids.update({str(one): one for one in made})
