@@ -170,9 +170,8 @@ LOOKUPS: dict[str, tuple[set[str], str]] = {
     "models/local/hugging_face.py": ({"max_position_embeddings"}, CONFIG),
     "models/local/prefixes.py": ({"rope_parameters", "rope_scaling", "sliding_window"}, CONFIG),
     "models/local/text_ids.py": ({"chat_template"}, CONFIG),
-    "models/local/vision.py": (
-        {"chat_template", "image_token_id", "pooler_output", "prompt"}, CONFIG
-    ),
+    "models/local/vision.py": ({"image_token_id", "pooler_output", "prompt"}, CONFIG),
+    "models/local/vision_texts.py": ({"chat_template"}, CONFIG),
     "pytest_plugin.py": (
         {"*", "__closure__", "__dict__", "__name__", "__self__", "__slots__"},
         "what a tested callable holds: functions, methods and objects have different parts",

@@ -363,7 +363,7 @@ class VisionModel(TransformersModel):
 
     def _reference(self, prompt: Parts) -> torch.Tensor:
         """(vocabulary,) logits behind a prompt, by the model's own code."""
-        chat = getattr(self.processor, "chat_template", None)
+        chat = self.texts.chat
         text = "".join(
             p if isinstance(p, str) else self.processor.image_token for p in prompt.parts
         )
