@@ -31,6 +31,7 @@ KNOWN_TYPES = (
     "BadRequestError", "NotFoundError",
 )  # fmt: skip
 FILTERS = ("content_filter", "content_policy_violation", "ResponsibleAIPolicyViolation")
+FILTER_WORDS = ("ContentPolicyViolationError", "filtered due to the prompt triggering")
 ADVICE = {
     401: "put the right key into the environment variable LEAKBOUND_API_KEY (OPENAI_API_KEY for "
     "api.openai.com), or name another one with --key-env.",
@@ -119,13 +120,19 @@ def _refusal(status: int, url: str, error: Mapping[str, JsonValue]) -> Refused:
     codes = [error.get("code"), error.get("type")]
     codes += [inner.get("code")] if isinstance(inner, dict) else []
     kind = next((f", {one}" for one in codes if one in KNOWN_TYPES), "")
-    if status == 400 and any(code in FILTERS for code in codes):
+    if status == 400 and (any(code in FILTERS for code in codes) or _says_filtered(error)):
         return Filtered(_sentence(status, url, ", content_filter"), status)
     parameter = error.get("param")
     if status in (400, 422) and parameter in OPTIONAL:
         sentence = _sentence(status, url, f"{kind}, {parameter}", UNSUPPORTED)
         return Unsupported(sentence, status, str(parameter))
     return Refused(_sentence(status, url, kind), status)
+
+
+def _says_filtered(error: Mapping[str, JsonValue]) -> bool:
+    """LiteLLM's proxy hands on a filter's refusal in words alone; they come first in its message."""
+    message = str(error.get("message"))[:200]
+    return any(words in message for words in FILTER_WORDS)
 
 
 def _sentence(status: int, url: str, kind: str, advice: str = MALFORMED) -> str:
