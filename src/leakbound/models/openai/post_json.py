@@ -130,7 +130,7 @@ def _refusal(status: int, url: str, error: Mapping[str, JsonValue]) -> Refused:
 
 
 def _says_filtered(error: Mapping[str, JsonValue]) -> bool:
-    """LiteLLM's proxy hands on a filter's refusal in words alone; they come first in its message."""
+    """LiteLLM's proxy hands on a filter's refusal in words alone, which begin its message."""
     message = str(error.get("message"))[:200]
     return any(words in message for words in FILTER_WORDS)
 
