@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, JsonValue
-from scipy.stats import binom
+from scipy.special import bdtr
 
 from leakbound.attribution.record import CONFIDENCE, Attribution, InfluenceRecord, Reading
 from leakbound.errors import UsageError
@@ -167,7 +167,8 @@ def median_interval(values: Floats, alpha: float) -> tuple[float, float]:
         (1.0, 9.0)
     """
     ordered, n = np.sort(values), len(values)
-    rank = int(binom.ppf(alpha / 2, n, 0.5))  # P(fewer than rank below the median) < alpha / 2
+    below = bdtr(np.arange(n), n, 0.5)  # P(at most so many of n are below the median)
+    rank = int((below <= alpha / 2).sum())
     if rank == 0:
         return -np.inf, np.inf
     return float(ordered[rank - 1]), float(ordered[n - rank])

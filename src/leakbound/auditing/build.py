@@ -6,6 +6,7 @@ here, before any model call.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Any, cast
 
@@ -17,6 +18,7 @@ from leakbound.estimators import ESTIMATORS, Estimator
 from leakbound.mechanisms import PublicFacts, served_options
 from leakbound.mechanisms import build_mechanism as from_catalogue
 from leakbound.models import Endpoint, Local, Model, WithEmbedder, open_embedder, open_model
+from leakbound.models.address import is_address
 from leakbound.systems import load_system
 from leakbound.tasks import Context, Mechanism, Task
 
@@ -28,6 +30,8 @@ __all__ = [
     "build_served",
     "is_named",
     "open_models",
+    "text_tokens",
+    "unnamed_parts",
 ]
 
 
@@ -241,3 +245,36 @@ def _built(component: Component, catalogue: Catalogue[Any]) -> Any:
             "configuration cannot make; hand it over to leakbound.audit again."
         )
     return catalogue.build(component)
+
+
+def unnamed_parts(handed: Handed, spec: AuditSpec) -> tuple[str, ...]:
+    """What a spec does not name, or does not keep: its own rows.
+
+    Args:
+        handed: Objects that were handed over; a model at the address of the spec's is named there.
+        spec: The parameters of an audit.
+
+    Returns:
+        Names of parts.
+    """
+    model, address = handed.model, spec.system.model
+    named = model is not None and model.name == address and is_address(address)
+    own = () if spec.design.rows is None else ("rows",)
+    names = dict.fromkeys((*own, *handed.names()))
+    return tuple(name for name in names if not (named and name == "model"))
+
+
+def text_tokens(model: Any) -> Callable[[str], list[str]]:
+    """What splits a text into the target's own tokens.
+
+    Args:
+        model: An opened model.
+
+    Returns:
+        A function from a text to its tokens as texts; to its words where the model shows none.
+    """
+    while not hasattr(model, "encode_response") and hasattr(model, "model"):
+        model = model.model
+    if not hasattr(model, "encode_response"):
+        return str.split
+    return lambda text: [model.text((token,)) for token in model.encode_response(text)]

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 from leakbound._version import __version__
 from leakbound.attacks import Attack, Given, ScoredAttack
@@ -18,7 +17,10 @@ from leakbound.auditing.build import (
     build_estimator,
     build_mechanism,
     open_models,
+    text_tokens,
+    unnamed_parts,
 )
+from leakbound.auditing.claim_support import unsupported_claim
 from leakbound.auditing.collect import check
 from leakbound.auditing.design import Pair, Pairs, design, relation_of
 from leakbound.auditing.documents import documents_and_task
@@ -34,9 +36,7 @@ from leakbound.auditing.store import Settings, run_id
 from leakbound.auditing.verdict import Claim
 from leakbound.errors import UsageError
 from leakbound.estimators import Estimator, TrialDesign, require_deciding, threshold_rule
-from leakbound.estimators.base import ROUNDING
 from leakbound.models import Model, Scripted
-from leakbound.models.address import is_address
 from leakbound.privacy import Gaussian, Guarantee, NonPrivate, self_compose
 from leakbound.stats import Assumption, ThresholdRule
 from leakbound.systems import SharedStore, SystemMechanism
@@ -108,7 +108,7 @@ class Prepared:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What the accountant knows before any trial."""
-        return _warnings(self.spec, self_compose(self.cost, 1))  # equal Gaussians as one
+        return unsupported_claim(self.spec, self_compose(self.cost, 1))  # equal Gaussians as one
 
     @property
     def exact_decides(self) -> bool:
@@ -272,7 +272,7 @@ def prepare(
     data, task = _rows(spec.design, given)
     attack = build_attack(spec.attack, mechanism, given)
     opened = _model(spec, given, mechanism, opener)
-    attack = replace(attack, canary=attack.canary.fit(data, _tokenizer(opened)))
+    attack = replace(attack, canary=attack.canary.fit(data, text_tokens(opened)))
     mechanism, sources, beside = _shared(spec, mechanism, data)
     shots = spec.design.shots if beside is None else len(beside)
     repeated = repeated_share(spec.design.state_check, mechanism)
@@ -281,7 +281,7 @@ def prepare(
     )
     prepared = Prepared(
         spec, task, mechanism, attack, build_estimator(spec, given), opened, pairs,
-        fingerprint(_sources_of(data, attack)), handed=_named(given, spec),
+        fingerprint(_sources_of(data, attack)), handed=unnamed_parts(given, spec),
         inferred=fixed is None and bool(task.labels and mechanism.needs),
     )  # fmt: skip
     _require_relation(prepared)
@@ -307,17 +307,6 @@ def _shared(
         return mechanism, data, None
     documents, others = split_rows(spec, data)
     return with_documents(mechanism, documents), others, beside_store(spec.attack.insertion)
-
-
-def _named(handed: Handed, spec: AuditSpec) -> tuple[str, ...]:
-    """What the spec does not name, or does not keep: its own rows. A model that has the address of
-    the spec's is named there.
-    """
-    model, address = handed.model, spec.system.model
-    named = model is not None and model.name == address and is_address(address)
-    own = () if spec.design.rows is None else ("rows",)
-    names = dict.fromkeys((*own, *handed.names()))
-    return tuple(name for name in names if not (named and name == "model"))
 
 
 def _model(
@@ -370,29 +359,3 @@ def _require_no_text(prepared: Prepared) -> None:
             "a run keeps its configuration, which holds the text of the canary 'given', and "
             "store_text is none; use --store-text canary_only, or another canary."
         )
-
-
-def _tokenizer(model: Any) -> Callable[[str], list[str]]:
-    """The target's own tokens as texts, or words where it shows none."""
-    while not hasattr(model, "encode_response") and hasattr(model, "model"):
-        model = model.model
-    if not hasattr(model, "encode_response"):
-        return str.split
-    return lambda text: [model.text((token,)) for token in model.encode_response(text)]
-
-
-def _warnings(spec: AuditSpec, cost: Guarantee) -> tuple[str, ...]:
-    epsilon, delta = spec.decision.epsilon, spec.decision.delta
-    guaranteed = cost.epsilon(delta)
-    if isinstance(cost, NonPrivate) or guaranteed <= epsilon * (1 + ROUNDING):
-        return ()
-    if isinstance(cost, Gaussian):
-        return (
-            f"the noise in force gives epsilon {guaranteed:.3g} at delta {delta:g}, not the "
-            f"claimed {epsilon:g}: the claim is wrong before any trial (the classical formula does "
-            "not hold for every epsilon above 1).",
-        )
-    return (
-        f"the declared guarantee, {cost.describe()}, gives epsilon {guaranteed:.3g} at delta "
-        f"{delta:g}, which does not support the claimed {epsilon:g}.",
-    )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from leakbound._version import __version__
 from leakbound.attacks import Given, ScoredAttack
-from leakbound.auditing.build import Handed, build_attack, build_mechanism
+from leakbound.auditing.build import Handed, build_attack, build_mechanism, unnamed_parts
 from leakbound.auditing.design import relation_of
 from leakbound.auditing.documents import documents_and_task
 from leakbound.auditing.folder import Settings, run_folder, run_id
@@ -148,7 +148,7 @@ def prepare_one_run(
     found = design_one_run(
         data, task, attack, shape.canaries, shape.controls, shape.documents, shape.seed
     )
-    return PreparedOneRun(spec, task, mechanism, attack, found, fingerprint(data), given.names())
+    return PreparedOneRun(spec, task, mechanism, attack, found, fingerprint(data), unnamed_parts(given, spec))
 
 
 def _store(mechanism: Mechanism) -> SystemMechanism:

@@ -1,0 +1,35 @@
+"""Whether what a mechanism guarantees supports what is claimed of it, before any trial."""
+
+from __future__ import annotations
+
+from leakbound.auditing.spec import AuditSpec
+from leakbound.estimators.base import ROUNDING
+from leakbound.privacy import Gaussian, Guarantee, NonPrivate
+
+__all__ = ["unsupported_claim"]
+
+
+def unsupported_claim(spec: AuditSpec, cost: Guarantee) -> tuple[str, ...]:
+    """What the accountant knows of a claim.
+
+    Args:
+        spec: The parameters of an audit.
+        cost: What one answer spends.
+
+    Returns:
+        A sentence where the guarantee does not support the claim; nothing without a guarantee.
+    """
+    epsilon, delta = spec.decision.epsilon, spec.decision.delta
+    guaranteed = cost.epsilon(delta)
+    if isinstance(cost, NonPrivate) or guaranteed <= epsilon * (1 + ROUNDING):
+        return ()
+    if isinstance(cost, Gaussian):
+        return (
+            f"the noise in force gives epsilon {guaranteed:.3g} at delta {delta:g}, not the "
+            f"claimed {epsilon:g}: the claim is wrong before any trial (the classical formula does "
+            "not hold for every epsilon above 1).",
+        )
+    return (
+        f"the declared guarantee, {cost.describe()}, gives epsilon {guaranteed:.3g} at delta "
+        f"{delta:g}, which does not support the claimed {epsilon:g}.",
+    )
