@@ -15,8 +15,9 @@ from typing import Any
 
 import click
 
+from leakbound.auditing.ahead import run_ahead
 from leakbound.auditing.cluster import on_cluster
-from leakbound.auditing.collect import BatchRunner, run_serial
+from leakbound.auditing.collect import BatchRunner
 from leakbound.auditing.merge import kept_model
 from leakbound.auditing.prepare import Prepared
 from leakbound.auditing.run import replay_only
@@ -114,7 +115,7 @@ class CollectOptions:
             return replay_only
         if isinstance(prepared.mechanism, SystemMechanism):
             return SystemRunner(prepared.mechanism, self.calls)
-        return run_serial
+        return run_ahead
 
 
 def read_shard(
