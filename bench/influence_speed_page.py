@@ -243,7 +243,9 @@ def sentences(kept: Kept) -> str:
     lines = ["## Sentences\n"]
     found = kept.get(UNITS)
     if found is None:
-        return "\n".join([*lines, f"context-cite and captum: {NOT_MEASURED}.\n"])
+        return "\n".join(
+            [*lines, f"context-cite and captum: {NOT_MEASURED} yet; `--only units` does it.\n"]
+        )
     middle = found["sentences"]
     lines += [
         f"A context of about {found['tokens']:,} tokens, an answer of about 50, sentences of equal "
@@ -277,7 +279,9 @@ def planted(kept: Kept) -> str:
     lines = ["## Planted sentences\n"]
     found = kept.get(RECOVERY)
     if found is None:
-        return "\n".join([*lines, f"context-cite and captum: {NOT_MEASURED}.\n"])
+        return "\n".join(
+            [*lines, f"context-cite and captum: {NOT_MEASURED} yet; `--only recovery` does it.\n"]
+        )
     lines += [
         "Bundled notes of about 360 tokens hold a door code in one sentence, or the same sentence "
         f"twice; the pocket model is asked for it. Of {found['notes']} notes, in how many do the "
