@@ -148,7 +148,9 @@ def prepare_one_run(
     found = design_one_run(
         data, task, attack, shape.canaries, shape.controls, shape.documents, shape.seed
     )
-    return PreparedOneRun(spec, task, mechanism, attack, found, fingerprint(data), unnamed_parts(given, spec))
+    return PreparedOneRun(
+        spec, task, mechanism, attack, found, fingerprint(data), unnamed_parts(given, spec)
+    )
 
 
 def _store(mechanism: Mechanism) -> SystemMechanism:
