@@ -60,7 +60,7 @@ def _state(state: StateCheck | None) -> Iterator[Obstacle]:
 
 def _unreadable(attack: Attack, tally: Tally, controls: ControlCheck) -> Iterator[Obstacle]:
     answers, unreadable = sum(tally.answers), sum(tally.unreadable)
-    reads_them = attack.score.name == "unanswered"
+    reads_them = attack.score is not None and attack.score.name == "unanswered"
     if controls.exempt or reads_them or unreadable <= UNREADABLE * answers:
         return
     p_value = _unread_alike(tally)

@@ -191,6 +191,7 @@ def collect_options(function: Callable[..., object]) -> Callable[..., object]:
             **flags,
         )
 
-    for option in (*reversed(ON_CLUSTER), rate_option, *reversed(OPTIONS)):
+    options: list[Callable[..., Any]] = [*OPTIONS, rate_option, *ON_CLUSTER]
+    for option in reversed(options):
         with_collecting = option(with_collecting)
     return with_collecting
