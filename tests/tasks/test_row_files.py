@@ -109,7 +109,7 @@ REFUSED: list[tuple[str, str | bytes, str]] = [
     ("a.csv", f"{'my letter ' * 9},x\n", "is no list of names: one is longer than 60"),
     ("a.csv", table().encode("latin-1"), "not UTF-8 text"),
     ("a.csv", table().encode("utf-16-le"), "UTF-16 without a byte order mark"),
-    ("a.csv", gzip.compress(table().encode(), mtime=0), "is packed with gzip; let its name end in .gz"),
+    ("a.csv", gzip.compress(table().encode(), mtime=0), "with gzip; let its name end in .gz"),
     ("a.csv", b"PK\x03\x04", "a ZIP archive or an Excel workbook"),
     ("a.xlsx", b"PK\x03\x04", "Save the sheet as CSV"),
     ("a.txt.gz", b"", "ends in '.txt.gz'"),
