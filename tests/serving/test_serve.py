@@ -446,8 +446,8 @@ def test_tokens_go_over_plain_http_on_this_machine_only(desk: Path) -> None:
     outside = ("serve", *ROUNDS, "--host", "0.0.0.0", "--budget", "0.5")
     plain = cli(*outside, cwd=desk, LEAKBOUND_TOKEN=TOKEN)
     assert plain.returncode == 2, plain.stderr
-    assert "--tls-cert and --tls-key, or --insecure" in plain.stderr
-    behind_a_proxy = cli(*outside, "--insecure", cwd=desk, LEAKBOUND_TOKEN=TOKEN)
+    assert "--tls-cert and --tls-key, or --behind-proxy" in plain.stderr
+    behind_a_proxy = cli(*outside, "--behind-proxy", cwd=desk, LEAKBOUND_TOKEN=TOKEN)
     assert "buys no answer" in behind_a_proxy.stderr  # what is checked next
     both = cli(*outside, "--tenants", "t.toml", cwd=desk, LEAKBOUND_TOKEN=TOKEN)
     assert "--tenants and LEAKBOUND_TOKEN" in both.stderr

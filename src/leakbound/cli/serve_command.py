@@ -55,7 +55,7 @@ class ClientAccess:
     token: str | None
     tenants: Path | None
     certificate: Path | None
-    insecure: bool
+    behind_proxy: bool
 
     def allowed(self) -> Tenants | None:
         """The tenants of the file, if there is one; refuses what would let anybody in."""
@@ -74,10 +74,10 @@ class ClientAccess:
                 f"environment variable {TOKEN} (clients send it as bearer token), name a file of "
                 "--tenants, or listen on 127.0.0.1."
             )
-        if self.certificate is None and not self.insecure:
+        if self.certificate is None and not self.behind_proxy:
             raise UsageError(
                 f"--host {self.host} would send tokens and answers over plain HTTP; give "
-                "--tls-cert and --tls-key, or --insecure where a proxy in front of this server "
+                "--tls-cert and --tls-key, or --behind-proxy where a proxy in front of this server "
                 "ends TLS."
             )
 
@@ -95,7 +95,7 @@ def _serving_options(function: Callable[..., object]) -> Callable[..., object]:
                      help="TOML or JSON file (mode 0600) of clients with tokens, caps and rates"),
         click.option("--tls-cert", type=path, default=None, help="certificate chain (PEM)"),
         click.option("--tls-key", type=path, default=None, help="key of the certificate (PEM)"),
-        click.option("--insecure", is_flag=True,
+        click.option("--behind-proxy", is_flag=True,
                      help="plain HTTP beyond this machine, behind a proxy that ends TLS"),
         click.option("--limit", type=click.IntRange(1), default=65_536, show_default=True,
                      help="most bytes of a request"),
@@ -126,7 +126,7 @@ def command(
     tenants: Path | None,
     tls_cert: Path | None,
     tls_key: Path | None,
-    insecure: bool,
+    behind_proxy: bool,
     limit: int,
     request_timeout: float,
     state: Path | None,
@@ -148,7 +148,7 @@ def command(
     """
     listening = _listener(host, port, tls_cert, tls_key, request_timeout)
     token = os.environ.get(TOKEN) or None
-    allowed = ClientAccess(host, token, tenants, tls_cert, insecure).allowed()
+    allowed = ClientAccess(host, token, tenants, tls_cert, behind_proxy).allowed()
     _require_budget(budget, *_price(config, assignments, endpoint, flags))
     private = open_private(
         config, assignments, budget, ledger, longest_query, endpoint, local, accounts, flags
