@@ -226,8 +226,9 @@ def test_the_catalogues_are_complete() -> None:
         "given",
         "patchwork",
         "marked",
+        "coded",
     }
     assert set(QUERIES) == {
         "membership", "input_output", "if_then_explicit", "if_then_implicit", "gap", "brainwash",
-        "signal_pair", "repeat", "injection", "either_text", "given",
+        "signal_pair", "repeat", "injection", "either_text", "given", "recall", "lookup",
     }  # fmt: skip

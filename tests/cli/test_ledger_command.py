@@ -122,9 +122,9 @@ def test_a_file_that_grows_while_it_is_read_is_refused(
     file = tmp_path / "rows.csv"
     file.write_text(head + "".join(rows[1:]))
 
-    def grown(address: str) -> list[SourceRow]:
+    def grown(address: str, delimiter: str | None) -> list[SourceRow]:
         file.write_text(head + "".join(rows))
-        return source_rows(address)
+        return source_rows(address, delimiter)
 
     words = ["--data", "rows.csv", "--task", "generation", "--record-id", "who", "--budget", "inf",
              "--system", "python:mine.py:answer", "what"]  # fmt: skip

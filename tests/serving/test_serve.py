@@ -356,7 +356,7 @@ def test_a_failing_system_tells_a_tenant_and_the_log_nothing(serve: Start, desk:
     assert (reply.status_code, reply.json()["error"]["type"]) == (500, "server_error")
     big = httpx.post(f"{url}/v1/chat/completions", content=b"x" * 70_000, **options)
     assert big.status_code == 413
-    assert "TargetError" in log.read_text()
+    assert "SystemFailed" in log.read_text()
     assert "Tenant support: at most 5 answers, 60 requests a minute." in log.read_text()
     assert CANARY not in log.read_text() + reply.text + big.text
     assert TOKEN not in log.read_text()

@@ -5,6 +5,7 @@ These are counts over private rows, so `answer` and `serve` neither leave rows o
 
 from __future__ import annotations
 
+import json
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -107,7 +108,7 @@ def row_warnings(rows: Context, task: Task) -> Iterator[str]:
     Yields:
         Sentences with counts, without the text of a row or a label.
     """
-    kinds = {(content_key(row.input), row.label) for row in rows}
+    kinds = {(json.dumps(content_key(row.input)), row.label) for row in rows}
     if len(kinds) < len(rows):
         yield (
             f"{len(rows) - len(kinds)} of {len(rows)} rows repeat an earlier row; leave them out, "
