@@ -200,3 +200,27 @@ def test_the_command_takes_messages_and_a_system_message(tmp_path: Path) -> None
     args = ["--model", "pocket", "--out", str(tmp_path / "other"), "--text", FACT]
     done = CliRunner().invoke(command, [*args, "--system", "Be brief."], standalone_mode=False)
     assert "has no chat template" in str(done.exception)
+
+
+def test_a_token_of_two_messages_stands_once(pocket: Any) -> None:
+    """Where a template puts nothing between messages, a token may hold ends of both."""
+    bare = "{% for message in messages %}{{ message['content'] }}{% endfor %}"
+    model = model_with(pocket, chat_template=bare)
+    turns = [
+        {"role": "system", "content": "The door co"},
+        {"role": "assistant", "content": "de of Marta is 48213."},
+    ]
+    case = case_of_messages(turns, QUERY, "48213")
+    assert case.roles is not None
+    place = locate(model, case)
+    chat = Chat.of([*turns, {"role": "user", "content": QUERY}])
+    assert place.parts.without() == model.encode(chat)
+
+
+def test_a_given_response_serves_rows_without_their_own(tmp_path: Path) -> None:
+    turns = [TURNS[0], TURNS[3], {"role": "assistant", "content": "It is 48213."}]
+    file = tmp_path / "chats.jsonl"
+    file.write_text("".join(json.dumps({"messages": m}) + "\n" for m in (turns, turns[:2])))
+    whole, short = read_cases(file, "And who?", "given")
+    assert (whole.query, whole.response, whole.roles) == (QUERY, "It is 48213.", ("system",))
+    assert (short.query, short.response) == (QUERY, "given")

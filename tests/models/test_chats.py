@@ -149,3 +149,21 @@ def test_what_is_no_message_is_refused_and_none_is_shown() -> None:
         with pytest.raises(UsageError, match=reason):
             Chat.of(messages)  # type: ignore[arg-type]
     assert "48213" not in f"{CHAT!r} {CHAT.messages[0]!r} {Complete(CHAT)!r}"
+
+
+PARTS_ONLY = "{% for message in messages %}{{ message['content'][0]['text'] }}{% endfor %}"
+NEEDS_SYSTEM = (
+    "{% if messages[0]['role'] != 'system' %}{{ raise_exception('no system message') }}{% endif %}"
+)
+ADDS = "{{ messages[0]['content'] + 1 }}"
+
+
+@pytest.mark.parametrize("template", [PARTS_ONLY, NEEDS_SYSTEM, ADDS])
+def test_a_template_that_fails_gets_a_sentence(pocket: Any, template: str) -> None:
+    """For a plain text, too, which is the message of a user."""
+    model = instruct(pocket, template)
+    turns = Chat.of([{"role": "user", "content": "hello"}])
+    for prompt in ("hello", turns):
+        for request in (Complete(prompt, 4), ScoreLabels(prompt, LABELS)):
+            with pytest.raises(TargetError, match=r"takes no such messages|leaves out message 1"):
+                model.answer([request])

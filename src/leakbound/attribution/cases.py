@@ -223,13 +223,15 @@ def _chat(
             f"line {number} of {str(file)!r} has messages, and its query or response is no text."
         )
     try:
-        return case_of_messages(
+        case = case_of_messages(
             messages,
-            asked if isinstance(asked, str) else query,
-            answer if isinstance(answer, str) else response,
+            asked if isinstance(asked, str) else "",
+            answer if isinstance(answer, str) else None,
         )
     except (DataError, UsageError) as error:
         raise DataError(f"line {number} of {str(file)!r}: {error}") from None
+    own = case.response if case.response is not None else response
+    return replace(case, query=case.query or query, response=own)
 
 
 def _chunks(row: object) -> Sequence[object] | None:

@@ -257,7 +257,7 @@ def locate(
             "the tokenizer does not tell which characters a token stands for; use a fast one "
             "(tokenizer.json)."
         )
-    tokens = [_tokens_of(piece, found.spans) for piece in pieces]
+    tokens = _apart([_tokens_of(piece, found.spans) for piece in pieces])
     if not all(first < end for first, end in tokens):
         raise UsageError(
             "the context has no token; it must have at least one. Give a context that is not empty."
@@ -308,6 +308,14 @@ def _tokens_of(piece: _Shown, spans: Sequence[Span]) -> Span:
     """The tokens that hold a character of a piece."""
     inside = [i for i, (a, b) in enumerate(spans) if a < piece.end and b > piece.first and b > a]
     return (inside[0], inside[-1] + 1) if inside else (0, 0)
+
+
+def _apart(tokens: Sequence[Span]) -> list[Span]:
+    """Each token in one piece: one that holds the end of a piece and the beginning of the next
+    belongs to the former.
+    """
+    ends = accumulate((end for _, end in tokens), max, initial=0)
+    return [(max(first, before), end) for (first, end), before in zip(tokens, ends, strict=False)]
 
 
 def _parts(ids: Ids, tokens: Sequence[Span]) -> PromptParts:

@@ -173,5 +173,7 @@ def _forget_changed() -> None:
         file = module.__dict__.get("__file__") if isinstance(module, ModuleType) else None
         if isinstance(file, str) and Path(file).resolve() in _known:
             del sys.modules[name]
+    for known in _known:  # bytecode is told from its source by size and second only
+        Path(importlib.util.cache_from_source(str(known))).unlink(missing_ok=True)
     _known.clear()
     importlib.invalidate_caches()

@@ -13,6 +13,7 @@ from leakbound.models.chat import Chat
 __all__ = ["ChatTemplate", "ShownMessage"]
 
 Turns = list[dict[str, str]]
+FAILURES = (TemplateError, TypeError, ValueError, LookupError, AttributeError)  # of templates
 MARK = "\ue0aa{}\ue0ab"  # of a private-use area, which no template is written in
 
 
@@ -56,6 +57,21 @@ class ChatTemplate:
         """
         self._frame(chat.roles)
         return self._rendered(chat.plain())
+
+    def shown_text(self, text: str) -> str:
+        """The text of a conversation that is one message of the user.
+
+        Args:
+            text: The message; it may be blank.
+
+        Returns:
+            What the model reads.
+
+        Raises:
+            TargetError: If the template refuses such a message, or leaves it out.
+        """
+        self._frame(("user",))
+        return self._rendered([{"role": "user", "content": text}])
 
     def places(self, chat: Chat, shown: str) -> tuple[ShownMessage, ...]:
         """Where each message stands.
@@ -105,9 +121,10 @@ class ChatTemplate:
     def _rendered(self, turns: Turns) -> str:
         try:
             return self._render(turns)
-        except TemplateError as error:
+        except FAILURES as error:
+            why = error if isinstance(error, TemplateError) else type(error).__name__
             raise TargetError(
-                f"the chat template of this model takes no such messages ({error}): "
+                f"the chat template of this model takes no such messages ({why}): "
                 f"{', '.join(turn['role'] for turn in turns)}. Put the text of a system message "
                 "into that of the user, and let user and assistant take turns."
             ) from None

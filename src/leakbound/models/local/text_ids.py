@@ -99,7 +99,7 @@ class TextIds:
         if isinstance(prompt, Chat):
             self._require_template()
             return self._template.shown(prompt)
-        return self._render([{"role": "user", "content": prompt}]) if self.chat else prompt
+        return self._template.shown_text(prompt) if self.chat else prompt
 
     def places(self, chat: Chat) -> tuple[ShownMessage, ...]:
         """Where each message stands in what `shown` gives.
