@@ -112,6 +112,13 @@ def test_redaction_leaves_no_letter(record: InfluenceRecord) -> None:
     assert hidden.attributions[0].readings[0].grids == record.attributions[0].readings[0].grids
 
 
+def test_redaction_hides_texts_of_the_user_in_settings(record: InfluenceRecord) -> None:
+    """A system message may say whom it serves."""
+    own = record.model_copy(update={"settings": record.settings | {"system": "You serve Marta."}})
+    assert "Marta" not in json.dumps(own.redacted().settings)
+    assert record.redacted().settings == record.settings
+
+
 def test_the_terminal_marks_the_top_attributed_piece(record: InfluenceRecord) -> None:
     out = io.StringIO()
     print_heat(record, file=out)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import platform
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,6 +20,7 @@ from scipy.special import stdtrit
 from leakbound._notebook import card, data_frame
 from leakbound._version import __version__
 from leakbound.attribution.old_records import upgraded
+from leakbound.attribution.prompts import TEMPLATE
 from leakbound.errors import StoreError
 
 __all__ = [
@@ -348,7 +349,14 @@ class InfluenceRecord(_Frozen):
         """The same numbers, with letters and digits of all texts hidden, and without token ids."""
         limit = self.share_limit and self.share_limit.redacted()
         attributions = tuple(one.redacted() for one in self.attributions)
-        return self.model_copy(update={"attributions": attributions, "share_limit": limit})
+        texts = {name: _hidden(str(self.settings[name])) for name in _own_texts(self.settings)}
+        return self.model_copy(
+            update={
+                "settings": self.settings | texts,
+                "attributions": attributions,
+                "share_limit": limit,
+            }
+        )
 
     def to_pandas(self) -> Any:
         """The long table of the CSV export as a DataFrame.
@@ -371,6 +379,12 @@ class InfluenceRecord(_Frozen):
     def __repr_args__(self) -> Iterable[tuple[str | None, object]]:
         """The model and how many contexts."""
         return (("model", self.model), ("contexts", len(self.attributions)))
+
+
+def _own_texts(settings: Mapping[str, object]) -> list[str]:
+    """Settings that are texts of the user's own, such as a system message."""
+    usual = {"template": TEMPLATE, "system": "", "stop": "\n"}
+    return [name for name, text in usual.items() if settings.get(name, text) != text]
 
 
 def _hidden(text: str) -> str:
