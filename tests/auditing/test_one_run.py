@@ -45,6 +45,7 @@ def test_a_leaky_store_is_built_once_and_found(tmp_path: Path) -> None:
     assert result.counts["model_calls"] == 216
     assert "200 coded canaries" in summary(result)
     assert "one store, which was built once" in page([result])
+    assert "holds for one answer" not in page([result])
 
 
 def test_a_private_store_shows_nothing(tmp_path: Path) -> None:

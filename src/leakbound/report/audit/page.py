@@ -19,12 +19,13 @@ from leakbound.report.audit.words import (
     bound_sentence,
     check_sentence,
     estimate_row,
+    limits_of,
     reason_sentences,
     setup_sentence,
     verdict_words,
 )
 from leakbound.report.pages import render
-from leakbound.report.words import LIMITS, decimal, verdict_text
+from leakbound.report.words import decimal, verdict_text
 from leakbound.stats import cut
 
 if TYPE_CHECKING:
@@ -75,7 +76,8 @@ def page(results: Sequence[AuditResult], title: str | None = None) -> str:
         "audit/page.html.j2",
         title=title or f"Audit of {system_name(results[0])}",
         sections=[_section(result) for result in results],
-        head=ESTIMATE_HEAD, limits=LIMITS, verdict_text=verdict_text, cut=cut, decimal=decimal,
+        head=ESTIMATE_HEAD, limits=limits_of(results), verdict_text=verdict_text, cut=cut,
+        decimal=decimal,
     )  # fmt: skip
 
 

@@ -5,10 +5,10 @@ A number never stands without its kind.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from leakbound.report.words import KINDS, sentence, verdict_text
+from leakbound.report.words import KINDS, LIMITS, sentence, verdict_text
 from leakbound.stats import cut
 
 if TYPE_CHECKING:
@@ -16,13 +16,21 @@ if TYPE_CHECKING:
     from leakbound.stats import Estimate
 
 __all__ = [
-    "ESTIMATE_HEAD", "bound_sentence", "check_sentence", "estimate_row", "reason_sentences",
-    "setup_sentence", "verdict_words",
+    "ESTIMATE_HEAD", "bound_sentence", "check_sentence", "estimate_row", "limits_of",
+    "reason_sentences", "setup_sentence", "verdict_words",
 ]  # fmt: skip
 
 ESTIMATE_HEAD = (
     "Method", "ε", "μ", "Kind", "δ", "Confidence", "Counts", "Threshold", "Assumptions",
 )  # fmt: skip
+LIMITS_OF_ONE_RUN = (
+    *LIMITS[:2],
+    "The bound of one run holds for all answers of the run together, and for none by itself. More "
+    "questions leak more.",
+    LIMITS[3],
+    "A bound of one run assumes that each canary was planted by a fair coin of its own, and that "
+    "nothing but the answers told the coins.",
+)
 IMPLIED = "implied_epsilon"  # of an estimate of mu: no bound of its own
 
 
@@ -130,6 +138,19 @@ def _trials(result: AuditResult) -> str:
     if result.spec.get("layout") == "session":
         where = "in one store, into which each was put and taken out,"
     return f"{counts['pairs']} paired trials {where} and a {canary} canary{_copies(counts)}"
+
+
+def limits_of(results: Sequence[AuditResult]) -> tuple[str, ...]:
+    """What the bounds of a report do not prove.
+
+    Args:
+        results: Finished audits, at least one.
+
+    Returns:
+        Sentences, each once.
+    """
+    of_each = (LIMITS_OF_ONE_RUN if _one_run(result) else LIMITS for result in results)
+    return tuple(dict.fromkeys(line for limits in of_each for line in limits))
 
 
 def _often(result: AuditResult) -> str:
