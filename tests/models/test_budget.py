@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
+import weakref
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from leakbound.errors import TargetError, UsageError  # noqa: E402
 from leakbound.models import Complete, NextLogits, ScoreTokens  # noqa: E402
 from leakbound.models.local import Budget, TransformersModel  # noqa: E402
 from leakbound.models.local.budget import _free, token_bytes  # noqa: E402
+from leakbound.models.local.prefixes import State  # noqa: E402
 from leakbound.models.pocket import FOLDER  # noqa: E402
 
 TOKEN = 2 * 2 * 2 * 8 * 4  # keys and values, 2 layers, 2 heads of 8 floats of 4 bytes
@@ -143,3 +145,31 @@ def test_logits_that_are_no_numbers_are_no_answer(net: Any) -> None:
     for request in (NextLogits(rows(1, 20)[0]), Complete(rows(1, 20)[0], 2)):
         with pytest.raises(TargetError, match="not numbers"):
             model.answer([request])
+
+
+@pytest.mark.parametrize("kept", [260, 700, 1500])
+def test_all_rows_that_are_kept_count(net: Any, kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The row that a pass hands on to the next as well, in a call and behind it."""
+    blocks: list[weakref.ref[Any]] = []
+    plain = State.block
+
+    def watched(state: State, at: int, length: int) -> Any:
+        block = plain(state, at, length)
+        blocks.append(weakref.ref(block))
+        return block
+
+    def held() -> int:
+        return sum(block.nbytes for ref in blocks if (block := ref()) is not None)
+
+    monkeypatch.setattr(State, "block", watched)
+    model, peaks = wrap(net, Budget(kept * TOKEN, 520 * TOKEN, 256)), []
+    handle = net.register_forward_pre_hook(lambda *_: peaks.append(held()))
+    (base,) = rows(1, 500)
+    try:
+        for _ in range(2):
+            prompts = [base[: 480 - 20 * i] + (2,) * (20 * i + 1) for i in range(4)]
+            model.answer([ScoreTokens(prompt, (5, 6, 7)) for prompt in prompts])
+            assert 0 < held() <= model.passes.store.bytes
+    finally:
+        handle.remove()
+    assert max(peaks) <= kept * TOKEN

@@ -25,13 +25,10 @@ from leakbound.models.local.hugging_face import CausalModel, parameters_of, wind
 from leakbound.models.local.own import OwnStates
 from leakbound.models.local.prefix_cache import KeysMade, PrefixCache
 from leakbound.models.local.prefixes import (
-    SHARE,
     Ids,
-    KeptRow,
     PrefixMatch,
     PrefixStore,
     State,
-    alike,
     assemble,
     reusable,
 )
@@ -89,7 +86,6 @@ class Passes:
         reuses = self.sharing.ragged == ANY and "position_ids" in self._takes and reusable(model)
         kept = budget.kept if reuses else 0
         self.store = PrefixStore(kept)
-        self._trail: KeptRow | None = None
         per_pass = PASS.get(model.device.type, PASS["cpu"])
         self._grouping = Grouping(
             self.sharing, budget, self._token_bytes, self._logit_bytes, per_pass
@@ -149,7 +145,7 @@ class Passes:
             The groups.
         """
         tails = tails or [1] * len(rows)
-        found = [self._find(r, len(r) - n).length for r, n in zip(rows, tails, strict=True)]
+        found = [self.store.find(r, len(r) - n).length for r, n in zip(rows, tails, strict=True)]
         wanted = Wanted(rows, tails, growth, found, self.store.budget > 0)
         parts: dict[int | None, list[int]] = {}
         for i in range(len(rows)) if members is None else members:
@@ -165,7 +161,7 @@ class Passes:
     def _split(self, group: Group, rows: list[Ids], keep: int) -> list[Group]:
         """Split old rows from new ones, if that saves more than a pass costs."""
         own = [rows[i] for i in group.rows]
-        found = [self._find(row, len(row) - keep) for row in own]
+        found = [self.store.find(row, len(row) - keep) for row in own]
         old = [2 * f.length > len(row) for row, f in zip(own, found, strict=True)]
         if all(old) or not any(old) or self.store.held(own, keep):
             return [group]
@@ -183,7 +179,7 @@ class Passes:
         alone = len(own) * max(len(row) - f.length for row, f in zip(own, found, strict=True))
         if len(own) == 1:
             return alone, alone
-        lead = self._find(prefix, len(prefix)).length
+        lead = self.store.find(prefix, len(prefix)).length
         together = len(prefix) - lead + len(own) * (max(map(len, own)) - len(prefix))
         return (alone if all(f.length for f in found) else together + 1), together
 
@@ -217,28 +213,8 @@ class Passes:
         state = self._begin(group, mine, keep)
         logits = self._extend(state, mine, keep)
         self.store.put(state)
-        self._trail = self._last_row(state, group.handed_on)
+        self.store.hand_on(state, group.handed_on)
         return state, logits
-
-    def _last_row(self, state: State, wanted: int | None) -> KeptRow | None:
-        """What the next row shares with the last one: no other row starts so much like it."""
-        if not self.store.budget or not state.token_bytes:
-            return None
-        ids = state.rows[-1] if wanted is None else state.rows[-1][:wanted]
-        if len(ids) < SHARE:
-            return None
-        kept = self.store.find(ids, len(ids))
-        if kept.row and kept.length == len(ids):
-            return kept.row
-        return KeptRow(ids, state.block(len(state.rows) - 1, len(ids)))
-
-    def _find(self, ids: Ids, limit: int) -> PrefixMatch:
-        """What is stored of the beginning of a row, or what the group before has left behind."""
-        stored = self.store.find(ids, limit)
-        length = min(alike(self._trail.ids, ids), limit) if self._trail else 0
-        if length <= stored.length or length < SHARE:
-            return stored
-        return PrefixMatch(self._trail, length)
 
     def _alone(self, group: Group, count: int) -> State:
         """An empty row, or the common prefix of several rows of one owner."""
@@ -250,17 +226,16 @@ class Passes:
 
     def forget(self) -> None:
         """Throw out everything that outlives a call."""
-        self._trail = None
         self.store.clear()
         self.own.clear()
 
     def _begin(self, group: Group, own: list[Ids], keep: int) -> State:
         """The cheaper beginning: each row's own, as far as it is stored, or the common prefix."""
-        found = [self._find(row, len(row) - keep) for row in own]
+        found = [self.store.find(row, len(row) - keep) for row in own]
         alone, together = self._cost(group.prefix, own, found)
         if len(own) == 1 or alone < together:
             return assemble(self.model.config, found, self.model.device)
-        lead = self._find(group.prefix, len(group.prefix))
+        lead = self.store.find(group.prefix, len(group.prefix))
         state = assemble(self.model.config, [lead], self.model.device)
         if lead.length < len(group.prefix):
             self._extend(state, [group.prefix], 0)

@@ -1,8 +1,9 @@
 """Keys and values that outlive a call: what was computed for the beginning of a row is used again.
 
-Two things are kept, under one budget of bytes: rows, each with its keys and values, the least
-recently used thrown out first; and whole batches, so that rows that grow by a token resume where
-they stopped. All of it is made from private prompts and stays in memory; no repr shows any of it.
+Three things are kept, under one budget of bytes: rows, each with its keys and values, the least
+recently used thrown out first; the last row of the latest pass, for the row that comes next; and
+whole batches, so that rows that grow by a token resume where they stopped. All of it is made from
+private prompts and stays in memory; no repr shows any of it.
 """
 
 from __future__ import annotations
@@ -178,25 +179,35 @@ class PrefixStore:
         self._marked: dict[int, dict[KeptRow, None]] = {}
         self._states: list[tuple[State, int]] = []  # with the bytes of each
         self._row_bytes = self._state_bytes = 0
+        self._handed_on: KeptRow | None = None  # may be one of the rows
 
     @property
     def bytes(self) -> int:
         """Memory of all keys and values that are kept."""
-        return self._row_bytes + self._state_bytes
+        last = self._handed_on
+        own = last.block.nbytes if last is not None and last not in self._rows else 0
+        return self._row_bytes + self._state_bytes + own
 
     # --- rows
 
     def find(self, ids: Ids, limit: int) -> PrefixMatch:
-        """The stored row with the longest common beginning, to one block exactly.
+        """The row with the longest common beginning, to one block exactly.
 
         Args:
             ids: Token ids of a row.
             limit: How many of them may be found.
 
         Returns:
-            The stored row, whose use is noted, and the length of the common beginning.
+            A stored row, whose use is noted, or the one that is handed on, and the length of the
+            common beginning.
         """
         ids = ids[: max(limit, 0)]
+        stored, last = self._find(ids), self._handed_on
+        length = alike(ids, last.ids) if last is not None else 0
+        return PrefixMatch(last, length) if length >= max(SHARE, stored.length + 1) else stored
+
+    def _find(self, ids: Ids) -> PrefixMatch:
+        """What is found among the stored rows."""
         for mark in reversed(list(_marks(ids)) if self._rows else []):
             rows = islice(reversed(self._marked.get(mark, {})), LOOK)
             best = max(
@@ -212,9 +223,12 @@ class PrefixStore:
     def put(self, state: State) -> None:
         """Keep rows that are mostly new, or that a stored row has grown into.
 
+        The row that the pass before handed on has served, and goes.
+
         Args:
             state: What a pass left behind; as much of each row is kept as fits.
         """
+        self._handed_on = None
         each = state.token_bytes if self.budget else 0
         fits = (self.budget - self._state_bytes) // each if each else 0
         for at, ids in enumerate(state.rows if fits else []):
@@ -222,6 +236,31 @@ class PrefixStore:
             if self._wanted(ids[:length]):
                 self._shrink(length * each)
                 self._add(KeptRow(ids[:length], state.block(at, length)))
+
+    def hand_on(self, state: State, wanted: int | None) -> None:
+        """Keep the last row until the next `put`: no other starts so much like the row after it.
+
+        As much of it as fits beside the batches and the stored row that starts most like it; the
+        other rows give way.
+
+        Args:
+            state: What a pass left behind.
+            wanted: How many of its first tokens the next row shares; None where that is not known.
+        """
+        self._handed_on = None
+        each = state.token_bytes if self.budget else 0
+        ids = state.rows[-1][:wanted] if each else ()
+        if len(ids) < SHARE:
+            return
+        found = self._find(ids)
+        if found.length == len(ids):
+            self._handed_on = found.row
+            return
+        beside = self._state_bytes + (found.row.block.nbytes if found.row else 0)
+        length = min(len(ids), (self.budget - beside) // each)
+        if length >= max(SHARE, found.length + 1):
+            self._shrink(length * each)
+            self._handed_on = KeptRow(ids[:length], state.block(len(state.rows) - 1, length))
 
     def _wanted(self, ids: Ids) -> bool:
         """Whether a row is mostly new, or holds a stored row, which is dropped then."""
@@ -249,9 +288,14 @@ class PrefixStore:
                 del self._marked[mark]
 
     def _shrink(self, room: int = 0) -> None:
-        """Drop the rows that were used longest ago, until so many bytes more fit."""
+        """Drop the rows that were used longest ago, until so many bytes more fit.
+
+        The one that is handed on goes last.
+        """
         while self._rows and self.bytes + room > self.budget:
             self._drop(next(iter(self._rows)))
+        if self.bytes + room > self.budget:
+            self._handed_on = None
 
     # --- growing batches
 
