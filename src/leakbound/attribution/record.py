@@ -349,14 +349,9 @@ class InfluenceRecord(_Frozen):
         """The same numbers, with letters and digits of all texts hidden, and without token ids."""
         limit = self.share_limit and self.share_limit.redacted()
         attributions = tuple(one.redacted() for one in self.attributions)
-        texts = {name: _hidden(str(self.settings[name])) for name in _own_texts(self.settings)}
-        return self.model_copy(
-            update={
-                "settings": self.settings | texts,
-                "attributions": attributions,
-                "share_limit": limit,
-            }
-        )
+        settings = self.settings | _own_texts_hidden(self.settings)
+        update = {"settings": settings, "attributions": attributions, "share_limit": limit}
+        return self.model_copy(update=update)
 
     def to_pandas(self) -> Any:
         """The long table of the CSV export as a DataFrame.
@@ -381,10 +376,11 @@ class InfluenceRecord(_Frozen):
         return (("model", self.model), ("contexts", len(self.attributions)))
 
 
-def _own_texts(settings: Mapping[str, object]) -> list[str]:
+def _own_texts_hidden(settings: Mapping[str, object]) -> dict[str, str]:
     """Settings that are texts of the user's own, such as a system message."""
     usual = {"template": TEMPLATE, "system": "", "stop": "\n"}
-    return [name for name, text in usual.items() if settings.get(name, text) != text]
+    own = (name for name, text in usual.items() if settings.get(name, text) != text)
+    return {name: _hidden(str(settings[name])) for name in own}
 
 
 def _hidden(text: str) -> str:
