@@ -6,13 +6,15 @@ import asyncio
 import contextlib
 import json
 import threading
+import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from leakbound.auditing import make_spec, prepare, run_audit
+from leakbound.auditing import ahead, make_spec, prepare, run_audit
 from leakbound.auditing.collect import run_serial
 from leakbound.errors import Refused
 from leakbound.models import Complete, Endpoint, Scripted
@@ -79,10 +81,10 @@ def test_64_connections_are_64_and_the_record_is_the_same(
     """A batch of 2 pairs asks 4 times: one after the other, 4 would be in flight."""
     many, one = Held(leaky, until=64, first=64), Held(leaky)
     options = {"pairs": 90, "batch_pairs": 2}
-    ahead = audited(tmp_path / "ahead", rows, many, 64, **options)()
+    early = audited(tmp_path / "ahead", rows, many, 64, **options)()
     serial = audited(tmp_path / "serial", rows, one, 64, **options)(ask=run_serial)
     assert (many.most, one.most) == (64, 4)
-    assert ahead == serial
+    assert early == serial
     assert many.sent == one.sent
 
 
@@ -113,7 +115,29 @@ def test_an_early_end_gives_up_what_was_asked_ahead(
 ) -> None:
     slow = Held(leaky)
     options = {"pairs": 100, "batch_pairs": 2, "stop_when_rejected": True}
-    ahead = audited(tmp_path / "ahead", rows, slow, 16, **options)()
+    early = audited(tmp_path / "ahead", rows, slow, 16, **options)()
     serial = audited(tmp_path / "serial", rows, Held(leaky), 16, **options)(ask=run_serial)
-    assert ahead == serial
+    assert early == serial
     assert slow.sent < 200
+
+
+class Slow(deque[int]):
+    """A queue whose readers take a while between taking a batch and looking it up."""
+
+    def popleft(self) -> int:
+        first = super().popleft()
+        time.sleep(0.05)
+        return first
+
+
+def test_a_batch_that_is_waited_for_before_it_is_asked_is_answered(
+    rows: Context, leaky: Scripted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever waits no longer takes the batch out of the hands of who asks it: that hung."""
+    monkeypatch.setattr(ahead, "deque", Slow)
+    run = audited(tmp_path, rows, Held(leaky), 8, pairs=8, batch_pairs=2)
+    done: list[object] = []
+    thread = threading.Thread(target=lambda: done.append(run()), daemon=True)
+    thread.start()
+    thread.join(60)
+    assert len(done) == 1

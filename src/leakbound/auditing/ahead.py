@@ -74,7 +74,8 @@ class _Ahead:
 
     def batch(self, first: int) -> Batch:
         """Wait for a batch; raises what asking it has raised."""
-        found = self._found.pop(first).result()
+        found = self._found[first].result()  # stays there while a thread may yet look it up
+        del self._found[first]
         self._room.release()
         return found
 
