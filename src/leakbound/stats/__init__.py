@@ -7,7 +7,12 @@ from leakbound.stats.estimate import Estimate, Kind, cut
 from leakbound.stats.intervals import binomial_lower, binomial_upper
 from leakbound.stats.mixture import MixedEProcess
 from leakbound.stats.noise_fit import NoiseFit, noise_goodness_of_fit
-from leakbound.stats.one_run import one_run
+from leakbound.stats.one_run import (
+    canaries_to_reject,
+    one_run,
+    one_run_power,
+    right_to_reject,
+)
 from leakbound.stats.output_distributions import (
     CategoricalLaw,
     GaussianLaw,
@@ -62,6 +67,7 @@ __all__ = [
     "binomial_lower",
     "binomial_upper",
     "bonferroni",
+    "canaries_to_reject",
     "clopper_pearson",
     "clopper_pearson_power",
     "cut",
@@ -71,10 +77,12 @@ __all__ = [
     "largest_certifiable_epsilon",
     "noise_goodness_of_fit",
     "one_run",
+    "one_run_power",
     "pairs_to_reject",
     "privacy_profile",
     "rank_test",
     "resampled",
+    "right_to_reject",
     "roc",
     "roc_band",
     "sign_test",

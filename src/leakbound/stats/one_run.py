@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import bdtrc, expit, gammaln, log_expit
 
-from leakbound._check import confidence_level, count, delta_value
+from leakbound._check import confidence_level, count, delta_value, epsilon_value, within
 from leakbound.errors import UsageError
 from leakbound.stats.estimate import Estimate
 
-__all__ = ["one_run"]
+__all__ = ["canaries_to_reject", "one_run", "one_run_power", "right_to_reject"]
 
 STEP = 0.1  # of the scan: the claims are nested, so a coarse step costs nothing but halvings
+GROWTH = 1.05  # between numbers of canaries that are tried: the first one found is closed in on
+MOST_CANARIES = 1_000_000  # more questions than any store was ever asked in an audit
 HALVINGS = 40  # 0.1 / 2^40 is below the rounding error of a bound
 ASSUMES = (
     "every canary is in or out by its own fair coin",
@@ -70,6 +73,110 @@ def one_run(
         "one_run", "lower_bound", _largest(m, r, v, delta, alpha), delta, confidence,
         {"canaries": m, "guesses": r, "correct": v}, ASSUMES,
     )  # fmt: skip
+
+
+def right_to_reject(
+    canaries: int, epsilon: float, delta: float = 0.0, confidence: float = 0.95
+) -> int | None:
+    """Fewest right guesses, one about each canary, whose bound exceeds a claim.
+
+    Args:
+        canaries: Number of canaries m, at least 1.
+        epsilon: Claimed epsilon of the whole run, at least 0.
+        delta: Its delta, in [0, 1).
+        confidence: Confidence of the bound, in (0, 1).
+
+    Returns:
+        A number from 1 to m; None if m right guesses are too few.
+
+    Raises:
+        UsageError: If an argument lies outside its range.
+
+    Examples:
+        >>> right_to_reject(100, 3.0), right_to_reject(100, 4.0)
+        (99, None)
+    """
+    m, alpha = count("canaries", canaries), 1 - confidence_level(confidence)
+    within("canaries", m, 1, MOST_CANARIES)
+    epsilon_value(epsilon)
+    delta_value(delta)
+
+    def rejects(right: int) -> bool:
+        return _largest(m, m, right, delta, alpha) > epsilon
+
+    return _first(rejects, 0, m) if rejects(m) else None
+
+
+def one_run_power(
+    canaries: int, right: float, epsilon: float, delta: float = 0.0, confidence: float = 0.95
+) -> float:
+    """Probability that one run rejects a claim, where each guess is right by its own chance.
+
+    Args:
+        canaries: Number of canaries m, at least 1, each guessed.
+        right: Probability that a guess is right, in [0, 1].
+        epsilon: Claimed epsilon of the whole run, at least 0.
+        delta: Its delta, in [0, 1).
+        confidence: Confidence of the bound, in (0, 1).
+
+    Returns:
+        The exact probability: the upper tail of Bin(m, right).
+
+    Raises:
+        UsageError: If an argument lies outside its range.
+
+    Examples:
+        >>> round(one_run_power(100, 0.99, 2.0), 3), one_run_power(100, 1.0, 4.0)
+        (1.0, 0.0)
+    """
+    needed = right_to_reject(canaries, epsilon, delta, confidence)
+    if not 0 <= right <= 1:
+        raise UsageError(f"right is {right!r}; it must be a probability from 0 to 1.")
+    return 0.0 if needed is None else float(bdtrc(needed - 1, canaries, right))
+
+
+def canaries_to_reject(
+    claim: Callable[[int], tuple[float, float]], confidence: float = 0.95
+) -> int | None:
+    """Fewest canaries with which a perfect attack rejects a claim.
+
+    Args:
+        claim: Gives (epsilon, delta) of the whole run for a number of canaries; a claim for one
+            answer grows with it.
+        confidence: Confidence of the bound, in (0, 1).
+
+    Returns:
+        A number of canaries; None if a million are too few.
+
+    Raises:
+        UsageError: If `confidence` lies outside its range.
+
+    Examples:
+        >>> canaries_to_reject(lambda canaries: (4.0, 0.0))
+        166
+        >>> canaries_to_reject(lambda canaries: (1.0 * canaries, 0.0)) is None
+        True
+    """
+    alpha = 1 - confidence_level(confidence)
+
+    def rejects(m: int) -> bool:
+        epsilon, delta = claim(m)
+        return delta < 1 and _p_value(m, m, m, epsilon, delta) <= alpha
+
+    low, high = 0, 1
+    while not rejects(high):
+        low, high = high, max(high + 1, int(high * GROWTH))
+        if high > MOST_CANARIES:
+            return None
+    return _first(rejects, low, high)
+
+
+def _first(holds: Callable[[int], bool], low: int, high: int) -> int:
+    """The first number above `low` from which on it holds, as it does not at `low`."""
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
 
 
 def _largest(m: int, r: int, v: int, delta: float, alpha: float) -> float:
