@@ -14,9 +14,13 @@ from leakbound.models.content import Content
 from leakbound.stats import CategoricalLaw, OutputDistribution, ThresholdRule
 from leakbound.tasks import Access, Context, Example, Outputs, Query, Task
 
-__all__ = ["AuditQuery", "Canary", "Floats", "RenderedQuery", "Score"]
+__all__ = [
+    "BLOT", "AuditQuery", "Canary", "Floats", "RenderedQuery", "Score", "blot_word",
+]  # fmt: skip
 
 Floats = npt.NDArray[np.float64]
+BLOT = "█"
+FRAGMENT = 3  # characters: shorter words of other rows stand in many a canary by chance
 
 
 class Canary(Protocol):
@@ -88,6 +92,39 @@ class RenderedQuery:
 
     def __repr__(self) -> str:
         return "RenderedQuery(<private>)"
+
+    def kept(self, text: str) -> str:
+        """What may be kept of a free answer: every score of it must stay as it is.
+
+        Args:
+            text: The answer (PRIVATE).
+
+        Returns:
+            The answer with every word blotted out that has nothing of the target in it.
+        """
+        return " ".join(blot_word(word, self.target) for word in text.split())
+
+
+def blot_word(word: str, target: str) -> str:
+    """A word of the target stays; of one that holds the whole target, the target alone:
+
+    the rest may be of another row.
+
+    Args:
+        word: A word of an answer (PRIVATE).
+        target: The text that the answer gives away if it leaks (PRIVATE).
+
+    Returns:
+        As many characters.
+
+    Examples:
+        >>> blot_word("code:7f31.", "7f31"), blot_word("Mallory", "7f31")
+        ('█████7f31█', '███████')
+    """
+    plain, known = word.casefold(), target.casefold()
+    before, found, after = plain.partition(known) if known else (plain, "", "")
+    whole = plain in known.split() or (len(plain) >= FRAGMENT and plain in known)
+    return word if whole else BLOT * len(before) + found + BLOT * len(after)
 
 
 class AuditQuery(Protocol):

@@ -7,6 +7,8 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from leakbound.attacks import RenderedQuery
+from leakbound.attacks.protocols import blot_word
 from leakbound.auditing.design import Pair
 from leakbound.auditing.store import EvidenceRow, RunStore
 from leakbound.models import Counted, Distinct, Model, require
@@ -18,8 +20,6 @@ __all__ = [
 ]  # fmt: skip
 
 Progress = Callable[[int, int], None]
-BLOT = "█"
-FRAGMENT = 3  # characters: shorter words of other rows stand in many a canary by chance
 
 
 def check(task: Task, mechanism: Mechanism, pairs: Iterable[Pair], model: Model) -> None:
@@ -127,7 +127,7 @@ class CollectionPlan:
         """
         counted = Counted(model)
         (rows,) = self._ask([self.pairs_of(first)], Distinct(counted))
-        calls = sum(len(pair.jobs) for pair in self.pairs_of(first))
+        calls = sum(pair.calls for pair in self.pairs_of(first))
         return Batch(first, rows, counted.calls if self.mechanism.needs else calls)
 
     def ask_together(self, batches: Sequence[int], model: Model) -> list[Batch]:
@@ -142,7 +142,7 @@ class CollectionPlan:
         """
         pairs = [self.pairs_of(first) for first in batches]
         found = zip(batches, pairs, self._ask(pairs, model), strict=True)
-        return [Batch(first, rows, sum(len(p.jobs) for p in some)) for first, some, rows in found]
+        return [Batch(first, rows, sum(p.calls for p in some)) for first, some, rows in found]
 
     def _ask(
         self, batches: Sequence[tuple[Pair, ...]], model: Model
@@ -227,38 +227,34 @@ def _asked(
 
 def _masked(row: EvidenceRow, pair: Pair, answers: tuple[str, ...]) -> EvidenceRow:
     """The row with every word of a free answer blotted out that has nothing of the canary in it."""
-    hide = partial(hidden, target=pair.asked.target, answers=answers)
+    hide = partial(hidden, asked=pair.asked, answers=answers)
     again = None if row.again is None else hide(row.again)
     return EvidenceRow(row.pair, hide(row.member), hide(row.nonmember), again)
 
 
-def hidden(aggregate: Aggregate, target: str, answers: tuple[str, ...]) -> Aggregate:
+def hidden(aggregate: Aggregate, asked: RenderedQuery, answers: tuple[str, ...]) -> Aggregate:
     """Blot out every word of a free answer that has nothing of the canary in it.
 
     What the learned witness reads is measured before the words are gone.
 
     Args:
         aggregate: An answer (PRIVATE).
-        target: The text that it gives away if it leaks (PRIVATE).
+        asked: The query, which knows what its scores read (PRIVATE).
         answers: The answers that the query allows.
 
     Returns:
         What may be kept of it.
     """
     seen = reply_of(aggregate)
-    kept = None if seen is None else masked(seen, target, answers)
+    kept = None if seen is None else masked(seen, asked.target, answers)
+    channels = {name: _hidden_text(one, asked) for name, one in aggregate.channels.items()}
     if not isinstance(aggregate, GeneratedText):
-        return replace(aggregate, reply=kept)
-    text = " ".join(_blot(word, target) for word in aggregate.text.split())
-    return GeneratedText(text, kept)
+        return replace(aggregate, reply=kept, channels=channels)
+    return GeneratedText(asked.kept(aggregate.text), kept, channels)
 
 
-def _blot(word: str, target: str) -> str:
-    """A word of the canary stays; of one that holds the whole canary, the canary alone:
-
-    the rest may be of another row.
-    """
-    plain, known = word.casefold(), target.casefold()
-    before, found, after = plain.partition(known) if known else (plain, "", "")
-    whole = plain in known.split() or (len(plain) >= FRAGMENT and plain in known)
-    return word if whole else BLOT * len(before) + found + BLOT * len(after)
+def _hidden_text(found: GeneratedText, asked: RenderedQuery) -> GeneratedText:
+    """What may be kept of the text of a channel: what its one score reads, and the witness."""
+    seen = reply_of(found)
+    text = " ".join(blot_word(word, asked.target) for word in found.text.split())
+    return GeneratedText(text, None if seen is None else masked(seen, asked.target))

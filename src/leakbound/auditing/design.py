@@ -65,6 +65,11 @@ class Pair:
         """Everything that is asked of the pair, in its order."""
         return (*self.in_order, *self.repeat)
 
+    @property
+    def calls(self) -> int:
+        """Questions that a system is asked about the pair."""
+        return sum(job.query.calls for job in self.jobs)
+
     def __repr__(self) -> str:
         return f"Pair({self.index}, <private>)"
 

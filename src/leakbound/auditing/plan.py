@@ -88,7 +88,7 @@ def _predicted(prepared: Prepared) -> tuple[int, float | None]:
     asked = collection_plan(prepared)
     if not prepared.mechanism.needs:
         batches = asked.batches()
-        return sum(len(pair.jobs) for first in batches for pair in asked.pairs_of(first)), None
+        return sum(pair.calls for first in batches for pair in asked.pairs_of(first)), None
     model = prepared.model
     calls, dollars = 0, 0.0
     known = isinstance(model, Priced)

@@ -20,6 +20,7 @@ from leakbound.auditing.build import (
     text_tokens,
     unnamed_parts,
 )
+from leakbound.auditing.channels import deciding, with_channels
 from leakbound.auditing.claim_support import unsupported_claim
 from leakbound.auditing.collect import check
 from leakbound.auditing.design import Pair, Pairs, design, relation_of
@@ -40,6 +41,7 @@ from leakbound.models import Model, Scripted
 from leakbound.privacy import Gaussian, Guarantee, NonPrivate, self_compose
 from leakbound.stats import Assumption, ThresholdRule
 from leakbound.systems import SharedStore, SystemMechanism
+from leakbound.systems.channels import ALL
 from leakbound.tasks import Context, Example, Mechanism, PublicManifest, Task, require_mechanism
 from leakbound.tasks.datasets import fingerprint
 
@@ -89,9 +91,14 @@ class Prepared:
         return threshold_rule(self.spec.decision.threshold, self.attack.score.threshold)
 
     @property
+    def answers(self) -> int:
+        """Answers that a trial sees: outputs of one context, or one to each question of a query."""
+        return self.spec.design.answers * self.pairs[0].asked.query.calls
+
+    @property
     def claim(self) -> Claim:
         """What is claimed of all answers that a trial sees: k answers cost (k ε, k δ)."""
-        k, decision = self.spec.design.answers, self.spec.decision
+        k, decision = self.answers, self.spec.decision
         delta = min(1 - 1e-12, k * decision.delta)  # a delta of 1 would claim nothing
         return Claim(k * decision.epsilon, delta, relation_of(self.spec.attack.insertion))
 
@@ -103,7 +110,7 @@ class Prepared:
     @property
     def guarantee(self) -> Guarantee:
         """What the mechanism guarantees for as many answers to this query."""
-        return self_compose(self.cost, self.spec.design.answers)
+        return self_compose(self.cost, self.answers)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -160,7 +167,8 @@ class Prepared:
             known=known_scores(mechanism, self.attack.score, self.pairs[0].asked, spec, self.task),
             noise_levels=tuple(self._noise_levels(voters)),
             served=bool(mechanism.needs) and not isinstance(self.cost, NonPrivate),
-            replies=self._shows_replies,
+            replies=self._shows_replies or bool(spec.attack.channels),
+            channels=() if ALL in spec.attack.channels else spec.attack.channels,
             draws=simulated_draws(mechanism, spec),
             copies=self.pairs.copies.count,
             assumption=Assumption(spec.decision.assume_hit, spec.decision.assume_false_alarm),
@@ -266,7 +274,10 @@ def prepare(
         )
     given = handed or Handed()
     given = replace(given, model=model or given.model, rows=given.rows if rows is None else rows)
+    channels = spec.attack.channels
     mechanism = require_mechanism(given.mechanism or build_mechanism(spec))
+    mechanism = with_channels(mechanism, channels)
+    estimator = deciding(build_estimator(spec, given), channels, spec.design.controls)
     fixed = given.task or public_task(spec.design, given.rows is not None)
     require_public(fixed, mechanism)
     data, task = _rows(spec.design, given)
@@ -280,7 +291,7 @@ def prepare(
         sources, task, attack, spec.design.pairs, shots, spec.design.seed, repeated, beside=beside
     )
     prepared = Prepared(
-        spec, task, mechanism, attack, build_estimator(spec, given), opened, pairs,
+        spec, task, mechanism, attack, estimator, opened, pairs,
         fingerprint(_sources_of(data, attack)), handed=unnamed_parts(given, spec),
         inferred=fixed is None and bool(task.labels and mechanism.needs),
     )  # fmt: skip
@@ -337,6 +348,7 @@ def _require_relation(prepared: Prepared) -> None:
 def _require_evidence(prepared: Prepared) -> None:
     """Refuse what could give no bound, or could not be kept."""
     shape, query = prepared.spec.design, prepared.attack.query
+    _require_one_question(prepared)
     if shape.answers > 1 and query.free:
         raise UsageError(
             "a free answer is released once; use --answers 1, or a query with given answers."
@@ -348,7 +360,23 @@ def _require_evidence(prepared: Prepared) -> None:
     require_deciding(prepared.estimator, trials)
 
 
+def _require_one_question(prepared: Prepared) -> None:
+    """A mechanism answers one query; a session of a system takes several questions."""
+    asked = prepared.pairs[0].asked.query
+    if asked.calls > 1 and not isinstance(prepared.mechanism, SystemMechanism):
+        raise UsageError(
+            f"the query {prepared.attack.query.name} has {asked.calls} questions, which are asked "
+            f"in one session of a system, and {prepared.mechanism.name} is a mechanism, which "
+            "answers one; use --query mba or s2, or give a system with --system."
+        )
+
+
 def _require_no_text(prepared: Prepared) -> None:
+    if prepared.spec.attack.channels:
+        raise UsageError(
+            "what goes through a channel is a free text, and store_text is none; use --store-text "
+            "canary_only, which keeps the canary's words of it."
+        )
     if prepared.attack.query.free:
         raise UsageError(
             f"the answer to {prepared.attack.query.name} is a free text, and store_text is none; "

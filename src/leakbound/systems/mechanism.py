@@ -23,6 +23,7 @@ from leakbound.privacy import Guarantee, NonPrivate
 from leakbound.stats.witness import ReplyFacts
 from leakbound.systems.callable import Answerer, as_system
 from leakbound.systems.calls import Caller, CallOptions
+from leakbound.systems.channels import separated
 from leakbound.systems.duck import says_stateful
 from leakbound.systems.failures import NoAnswer, SystemFailed, too_slow
 from leakbound.systems.http import HttpSystem
@@ -35,6 +36,7 @@ from leakbound.tasks import (
     Aggregate,
     AnyRequest,
     CategoricalLaw,
+    GeneratedText,
     Job,
     Outputs,
     Query,
@@ -61,6 +63,8 @@ class SystemMechanism(MechanismBase):
         source: Hash of where the system comes from, so that a changed system is another run.
         calls: Pace, time and retries of its calls; a service behind HTTP brings its own.
         caller: What makes the calls, and counts them.
+        channels: Channels of its replies that are kept, each apart; empty for an audit of whole
+            replies.
 
     Guarantee:
         `guarantee` is a claim of the operator. Nothing here proves it.
@@ -75,6 +79,7 @@ class SystemMechanism(MechanismBase):
     source: str = ""
     calls: CallOptions = field(default=CallOptions(), repr=False, compare=False)
     caller: Caller = field(init=False, repr=False, compare=False)
+    channels: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         system = as_system(self.system, self.name)
@@ -238,7 +243,13 @@ class SystemMechanism(MechanismBase):
             opening = partial(system.open, job.context)
             session = session_of(self.caller.call(opening, counted=False), self.name)
             try:
-                return self.caller.call(partial(self._answer, session, query))
+                return _together(
+                    [
+                        self.caller.call(partial(self._answer, session, one))
+                        for one in (query, *job.query.further)
+                    ],
+                    job.query,
+                )
             finally:
                 session.close()
         except BaseException as error:
@@ -285,7 +296,9 @@ class SystemMechanism(MechanismBase):
         try:
             session = await self._opened(system, job)
             try:
-                return await self._reply(system, session, query)
+                every = (query, *job.query.further)
+                return _together([await self._reply(system, session, one) for one in every],
+                                 job.query)  # fmt: skip
             finally:
                 await session.close()
         except BaseException as error:
@@ -319,18 +332,25 @@ class SystemMechanism(MechanismBase):
     def _aggregate(self, task: Task, job: Job, reply: Reply) -> Aggregate:
         answers, seen = task.answers(job.query), self._seen(reply)
         if not (self.scored and answers):
-            return replace(as_aggregate(task, job.query, reply.text), reply=seen)
+            found = as_aggregate(task, job.query, reply.text)
+            return replace(found, reply=seen, channels=self._channels(reply))
         votes = one_vote(reply.text, answers).counts
-        return Vector((*self._scores(reply, answers), *map(float, votes)), reply=seen)
+        values = (*self._scores(reply, answers), *map(float, votes))
+        return Vector(values, reply=seen, channels=self._channels(reply))
+
+    def _channels(self, reply: Reply) -> dict[str, GeneratedText]:
+        return separated(reply, self.channels) if self.channels else {}
 
     def _seen(self, reply: Reply) -> ReplyFacts:
-        """What a user sees of a reply: its scores only with white-box access."""
+        """What a user sees of a reply: its scores only with white-box access, and its seconds and
+        tool calls where they are no channels of their own."""
+        whole = not self.channels
         return ReplyFacts(
             text=reply.text,
-            seconds=reply.seconds,
+            seconds=reply.seconds if whole else None,
             tokens=reply.tokens,
             finish_reason=reply.finish_reason,
-            tool_calls=reply.tool_calls or (),
+            tool_calls=(reply.tool_calls or ()) if whole else (),
             scores=reply.scores if self.scored else None,
         )
 
@@ -376,3 +396,19 @@ class SystemMechanism(MechanismBase):
             None.
         """
         return None
+
+
+def _together(replies: Sequence[Reply], query: Query) -> Reply:
+    """All replies to the questions of a query as one."""
+    if len(replies) == 1:
+        return replies[0]
+    seconds = [reply.seconds for reply in replies if reply.seconds is not None]
+    tokens = [reply.tokens for reply in replies if reply.tokens is not None]
+    ends = dict.fromkeys(reply.finish_reason for reply in replies if reply.finish_reason)
+    return Reply(
+        query.joined(reply.text for reply in replies),
+        seconds=sum(seconds) if seconds else None,
+        tokens=sum(tokens) if tokens else None,
+        finish_reason=",".join(ends) or None,
+        tool_calls=tuple(call for reply in replies for call in reply.tool_calls or ()) or None,
+    )

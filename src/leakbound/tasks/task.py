@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,6 +13,10 @@ from leakbound.tasks.example import Context, Example, present
 
 __all__ = ["Query", "Task"]
 
+# Between the replies to several questions of one query, which are kept as one text. It stands for
+# itself in hardly any text, and replies that hold it lose it.
+BETWEEN = "\u241e"
+
 
 @dataclass(frozen=True, slots=True)
 class Query:
@@ -21,11 +26,50 @@ class Query:
         text: A text, an image or both.
         labels: The allowed answers; empty for those of the task.
         free: Whether any text may be answered.
+        further: Questions that are asked after the text in the same session, of systems only. The
+            answer is then all replies together.
+
+    Examples:
+        >>> query = Query("one?", free=True, further=("two?",))
+        >>> query.calls, query.replies(query.joined(["yes", "no"]))
+        (2, ('yes', 'no'))
     """
 
     text: Content
     labels: tuple[str, ...] = ()
     free: bool = False
+    further: tuple[str, ...] = ()
+
+    @property
+    def calls(self) -> int:
+        """Answers that it takes: a claim for an answer is composed over them."""
+        return 1 + len(self.further)
+
+    def joined(self, replies: Iterable[str]) -> str:
+        """Replies to all its questions as one text.
+
+        Args:
+            replies: In the order of the questions.
+
+        Returns:
+            A text from which `replies` makes them again.
+        """
+        found = list(replies)
+        return found[0] if len(found) == 1 else BETWEEN.join(t.replace(BETWEEN, "") for t in found)
+
+    def replies(self, text: str) -> tuple[str, ...]:
+        """The replies that a text holds.
+
+        Args:
+            text: Made by `joined`.
+
+        Returns:
+            (calls,) replies; empty ones where there was no answer.
+        """
+        if not self.further:
+            return (text,)
+        found = text.split(BETWEEN)[: self.calls]
+        return (*found, *[""] * (self.calls - len(found)))
 
 
 @dataclass(frozen=True, slots=True)

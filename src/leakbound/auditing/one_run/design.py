@@ -95,6 +95,18 @@ class OneRunDesign:
             return self.controls[at : at + size]
         return self.canaries[first : first + size]
 
+    def calls(self, index: int) -> int:
+        """Questions about a canary.
+
+        Args:
+            index: Its number; below 0 for control canaries.
+
+        Returns:
+            As many as its query has.
+        """
+        (one,) = self.batch(index, 1)
+        return one.asked.query.calls
+
     def batches(self, size: int) -> list[int]:
         """Where batches begin, the controls first.
 

@@ -56,7 +56,7 @@ class PreparedOneRun:
     @property
     def answers(self) -> int:
         """Answers that the whole run sees."""
-        return len(self.design.every)
+        return sum(one.asked.query.calls for one in self.design.every)
 
     def claim(self, builds: int = 1) -> Claim:
         """What is claimed of the whole run.

@@ -66,11 +66,12 @@ def _store(
     prepared: PreparedOneRun, store: RunStore, batches: Iterator[tuple[int, list[EvidenceRow]]],
     progress: Progress,
 ) -> None:  # fmt: skip
-    done = len([*store.controls(), *store.evidence()])
+    done = sum(prepared.design.calls(row.pair) for row in _every(store))
     progress(done, prepared.answers)
     for first, rows in batches:
-        store.add(first, rows, len(rows))
-        done += len(rows)
+        calls = sum(prepared.design.calls(row.pair) for row in rows)
+        store.add(first, rows, calls)
+        done += calls
         progress(done, prepared.answers)
 
 
@@ -103,7 +104,7 @@ def _row(
 ) -> EvidenceRow:
     """The answer as it may be kept; in place of a second context, the coin and the build."""
     if prepared.spec.design.store_text != "all":
-        answer = hidden(answer, canary.asked.target, prepared.task.answers(canary.asked.query))
+        answer = hidden(answer, canary.asked, prepared.task.answers(canary.asked.query))
     return EvidenceRow(canary.index, answer, Vector((float(canary.planted), float(build))))
 
 
