@@ -71,7 +71,8 @@ def _by_token(record: InfluenceRecord) -> Iterable[StudyRow]:
     """
     taus = [one.readings[0].grids[-1].absolute[0] for one in record.attributions]
     for at in range(max(map(len, taus))):
-        found = Mean.of([float(tau[at]) for tau in taus if len(tau) > at])
+        reach = [number for number, tau in enumerate(taus) if len(tau) > at]
+        found = Mean.of([float(taus[number][at]) for number in reach], contexts=reach)
         yield StudyRow(
             setting=f"response token {at + 1}", line="whole context", x=at + 1, influence=found
         )
@@ -82,17 +83,18 @@ def _by_span(record: InfluenceRecord) -> Iterable[StudyRow]:
 
     A shorter last span is left out.
     """
-    values: dict[tuple[int, int], list[float]] = {}
-    for grid in (grid for one in record.attributions for grid in one.readings[0].grids[:-1]):
+    values: dict[tuple[int, int], dict[int, float]] = {}
+    numbered = enumerate(record.attributions)
+    for number, grid in ((at, grid) for at, one in numbered for grid in one.readings[0].grids[:-1]):
         for at, ((first, end), total) in enumerate(zip(grid.spans, grid.totals, strict=True)):
             if end - first == grid.n:
-                values.setdefault((grid.n, at), []).append(float(total))
+                values.setdefault((grid.n, at), {})[number] = float(total)
     for (n, at), found in sorted(values.items()):
         yield StudyRow(
             setting=f"n = {n}, span {at + 1}",
             line=f"n = {n}",
             x=n * at + 1,
-            influence=Mean.of(found),
+            influence=Mean.of([*found.values()], contexts=[*found]),
         )
 
 

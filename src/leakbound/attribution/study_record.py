@@ -5,10 +5,11 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, PrivateAttr
 
 from leakbound.attribution.record import CONFIDENCE, interval
 
@@ -21,6 +22,20 @@ COUNTS = ("repeat_text", "repeat_program", "rouge_text", "rouge_program")
 
 class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, ser_json_inf_nan="strings")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _ByContext:
+    """What a mean is of, which no record holds; all are equal, as records of one study are."""
+
+    values: tuple[float, ...] = ()
+    contexts: tuple[int, ...] = ()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _ByContext)
+
+    def __hash__(self) -> int:
+        return 0
 
 
 class Mean(_Frozen):
@@ -37,22 +52,40 @@ class Mean(_Frozen):
     mean: float
     low: float
     high: float
+    _by_context: _ByContext = PrivateAttr(default_factory=_ByContext)
+
+    @property
+    def values(self) -> tuple[float, ...]:
+        """(count,) the number of each context; empty where a record was loaded."""
+        return self._by_context.values
+
+    @property
+    def contexts(self) -> tuple[int, ...]:
+        """(count,) which context each of `values` is of, counted from 0."""
+        return self._by_context.contexts
 
     @classmethod
-    def of(cls, values: Sequence[float], most: float = np.inf) -> Mean:
+    def of(
+        cls, values: Sequence[float], most: float = np.inf, contexts: Sequence[int] = ()
+    ) -> Mean:
         """The mean of numbers.
 
         Args:
             values: At least one number from 0 to `most`.
             most: Largest number that there can be.
+            contexts: Which context each number is of; empty for all in their order.
 
         Returns:
             Their mean and interval.
         """
         found = interval(np.asarray(values, float))
-        return cls(
+        mean = cls(
             count=len(values), mean=found["mean"], low=found["low"], high=min(most, found["high"])
         )
+        mean._by_context = _ByContext(
+            tuple(map(float, values)), tuple(contexts) or tuple(range(len(values)))
+        )
+        return mean
 
 
 class Utility(_Frozen):

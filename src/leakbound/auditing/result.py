@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, PrivateAttr
 
 from leakbound._notebook import card, data_frame
 from leakbound._version import __version__
+from leakbound.auditing.channels import ChannelResult
 from leakbound.auditing.controls import ControlCheck
 from leakbound.auditing.state_check import StateCheck
 from leakbound.auditing.verdict import Claim, Reason, Verdict, mu_bound
@@ -37,7 +38,9 @@ FACTORS = (1.25, 1.5, 2.0, 3.0, 4.0, 8.0)  # of what is tested; a gate reads the
 POINTS = 200  # of a curve: more than a figure of 700 pixels can show
 BINS = 60  # of a histogram
 # codes of findings without which a verdict alone would mislead
-BESIDE = frozenset({"unsupported_claim", "noise_misfit", "answers_unlike_scores"})
+BESIDE = frozenset(
+    {"unsupported_claim", "noise_misfit", "answers_unlike_scores", "unseen_channels"}
+)
 DIGITS = 6  # of curves and paths: beyond what a figure shows, and equal on every platform
 PLACES = {
     "model",
@@ -56,10 +59,13 @@ class _Frozen(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class _Beside:
-    """What no record holds: a fingerprint of the data (PRIVATE), the day of stored outputs."""
+    """What no record holds: a fingerprint of the data (PRIVATE), the day of stored outputs, and
+    the share of right guesses about each pair.
+    """
 
     data: str | None = field(default=None, repr=False, compare=False)
     stored_on: str | None = field(default=None, repr=False, compare=False)
+    by_pair: tuple[float, ...] = field(default=(), repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +144,8 @@ class AuditResult(_Frozen):
         findings: What was found beside it.
         controls: Whether the attack saw contexts that are full of the canary; None in results of
             version 1.
+        channels: What each channel of a system shows, where the audit reads them apart; the verdict
+            is that of all of them together.
         state: Whether answers depend on what was asked before; None where a model is asked, and in
             results of version 1.
         claim: What the operator states, for all outputs that a trial sees.
@@ -171,6 +179,7 @@ class AuditResult(_Frozen):
     sentences: tuple[str, ...]
     findings: tuple[Finding, ...] = ()
     controls: ControlCheck | None = None
+    channels: tuple[ChannelResult, ...] = ()
     state: StateCheck | None = None
     claim: Claim
     guarantee: GuaranteeData
@@ -206,6 +215,22 @@ class AuditResult(_Frozen):
             day: Day on which the earlier run began that its outputs are of, as an ISO date.
         """
         self._beside = replace(self._beside, stored_on=day)
+
+    def know_pairs(self, accuracies: Iterable[float]) -> None:
+        """Note how well simulated outputs tell the contexts of each pair apart; see `by_pair`.
+
+        Args:
+            accuracies: Share of right guesses about each pair, in [0, 1].
+        """
+        self._beside = replace(self._beside, by_pair=tuple(float(one) for one in accuracies))
+
+    @property
+    def by_pair(self) -> tuple[float, ...]:
+        """Share of right guesses about each pair, at the threshold that is best for the others.
+
+        Empty unless `run_audit` was asked for it; it is written to no file.
+        """
+        return self._beside.by_pair
 
     @property
     def stored_on(self) -> str | None:

@@ -17,6 +17,7 @@ from leakbound.auditing.result import AuditResult
 from leakbound.auditing.store import RunStore
 from leakbound.errors import StoreError, UsageError
 from leakbound.models import Model
+from leakbound.stats.curves import pair_accuracies
 
 __all__ = ["collection_plan", "replay_only", "run_audit", "run_shard", "write_result"]
 
@@ -30,6 +31,7 @@ def run_audit(
     reuse: bool = True,
     ask: BatchRunner = run_ahead,
     own_test: bool = False,
+    by_pair: bool = False,
 ) -> tuple[AuditResult, Path]:
     """Collect what is missing, and compute the result in one pass.
 
@@ -42,6 +44,7 @@ def run_audit(
         ask: Asks the model; the result does not depend on it.
         own_test: Whether the audit is one of several that were fixed beforehand, each a test of its
             own, so that earlier results of the same paired trials are counted, and change nothing.
+        by_pair: Whether the result knows how well each pair is told apart (`AuditResult.by_pair`).
 
     Returns:
         The result, and the folder of the run.
@@ -59,6 +62,9 @@ def run_audit(
     finally:
         prepared.close()
     result = write_result(seen)
+    if by_pair:
+        simulated = seen.tally.simulated()
+        result.know_pairs(pair_accuracies(simulated.member, simulated.nonmember))
     if day and not asked.batches:
         result.know_stored(day)
     return result, store.folder

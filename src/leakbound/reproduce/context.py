@@ -155,7 +155,7 @@ class RecipeContext:
             f"ε = {spec.decision.epsilon:g}, {spec.design.pairs} pairs"
         )
         prepared = prepare(spec, self.model(system.model))
-        return run_audit(prepared, self.out / "runs", own_test=True)[0]
+        return run_audit(prepared, self.out / "runs", own_test=True, by_pair=True)[0]
 
     def spec(self, *keys: AuditKeys) -> AuditSpec:
         """The spec of such an audit.

@@ -6,29 +6,84 @@ import math
 from collections.abc import Iterator
 
 import numpy as np
+from scipy.special import ndtr
 
 from leakbound.auditing import AuditResult
 from leakbound.errors import UsageError
 from leakbound.privacy import gdp_epsilon
-from leakbound.reproduce.values import MeasuredValue, Quantity
+from leakbound.reproduce.values import MeasuredValue, Quantity, Sample
 from leakbound.stats import cut, exact_privacy_loss, gdp
 from leakbound.tasks import Aggregate, Mechanism
 
-__all__ = ["accuracy_leak", "exact_epsilon", "gaussian_leak", "percent", "resampled_epsilon"]
+__all__ = [
+    "accuracy_ceiling", "accuracy_leak", "exact_epsilon", "gaussian_leak", "pair_sample", "percent",
+    "resampled_epsilon",
+]  # fmt: skip
+
+PAIR = "paired trial"
 
 
-def percent(setting: str, quantity: str, share: float) -> MeasuredValue:
+def percent(
+    setting: str,
+    quantity: str,
+    share: float,
+    sample: Sample | None = None,
+    ceiling: float | None = None,
+    exact: bool = False,
+) -> MeasuredValue:
     """A share as a value in percent, with one decimal.
 
     Args:
         setting: The row of the table.
         quantity: What is measured.
         share: From 0 to 1.
+        sample: What it rests on, in percent.
+        ceiling: Largest possible value, in percent.
+        exact: Whether it is computed and has no spread.
 
     Returns:
         The value.
     """
-    return MeasuredValue(setting, quantity, 100 * share, f"{100 * share:.1f}")
+    shown = f"{100 * share:.1f}"
+    return MeasuredValue(setting, quantity, 100 * share, shown, sample, ceiling, exact)
+
+
+def accuracy_ceiling(result: AuditResult) -> float:
+    """Largest accuracy that any attack on this mechanism can have, by its guarantee.
+
+    Args:
+        result: An audit of the mechanism.
+
+    Returns:
+        Percent: 100 Phi(mu/2) of a Gaussian mechanism, 100 (e^eps + delta)/(1 + e^eps) of any
+        other, and 100 without a guarantee.
+    """
+    found, delta = result.guarantee, result.claim.delta
+    if found.mu is not None:
+        return 100 * float(ndtr(found.mu / 2))
+    if math.isinf(found.epsilon):
+        return 100.0
+    return 100 * min(1.0, (1 + delta * math.exp(-found.epsilon)) / (1 + math.exp(-found.epsilon)))
+
+
+def pair_sample(result: AuditResult) -> Sample | None:
+    """How well simulated outputs tell each pair of an audit apart, as what its values rest on.
+
+    Args:
+        result: An audit that knows its pairs.
+
+    Returns:
+        Right guesses about each pair in percent, at the threshold that is best for the others.
+    """
+    if not result.by_pair:
+        return None
+    return Sample(
+        tuple(100 * share for share in result.by_pair),
+        unit=PAIR,
+        drawn=f"pairs of seed {result.spec['seed']}",
+        what="right guesses, %",
+        ceiling=accuracy_ceiling(result),
+    )
 
 
 def accuracy_leak(setting: str, result: AuditResult) -> Iterator[MeasuredValue]:
@@ -44,9 +99,10 @@ def accuracy_leak(setting: str, result: AuditResult) -> Iterator[MeasuredValue]:
     tpr, fpr = _best_rates(result)
     accuracy = (tpr + 1 - fpr) / 2
     odds = math.log(accuracy / (1 - accuracy)) if accuracy < 1 else math.inf
-    yield percent(setting, Quantity.AUDITING_ACCURACY, accuracy)
+    sample, ceiling = pair_sample(result), accuracy_ceiling(result)
+    yield percent(setting, Quantity.AUDITING_ACCURACY, accuracy, sample, ceiling)
     shown = "∞" if math.isinf(odds) else f"{odds:.2f}"
-    yield MeasuredValue(setting, Quantity.LOG_ODDS, odds, shown)
+    yield MeasuredValue(setting, Quantity.LOG_ODDS, odds, shown, sample)
     yield _bound(setting, result)
 
 
@@ -58,10 +114,15 @@ def gaussian_leak(setting: str, result: AuditResult) -> Iterator[MeasuredValue]:
         result: The audit.
 
     Yields:
-        That point estimate, the ε of the bound on μ, and the lower bound of this package.
+        That point estimate, the accuracy at the best threshold, the ε of the bound on μ, and the
+        lower bound of this package.
     """
-    resampled = resampled_epsilon(result)
-    yield MeasuredValue(setting, Quantity.RESAMPLED, resampled, f"{resampled:.2f}")
+    resampled, (tpr, fpr) = resampled_epsilon(result), _best_rates(result)
+    sample, ceiling = pair_sample(result), accuracy_ceiling(result)
+    guaranteed = result.guarantee.epsilon
+    shown = f"{resampled:.2f}"
+    yield MeasuredValue(setting, Quantity.RESAMPLED, resampled, shown, sample, guaranteed)
+    yield percent(setting, Quantity.AUDITING_ACCURACY, (tpr + 1 - fpr) / 2, sample, ceiling)
     implied = gdp_epsilon(result.mu_bound.mu or 0.0, result.claim.delta)
     yield MeasuredValue(setting, Quantity.FROM_MU, implied, f"≥ {cut(implied)}")
     yield _bound(setting, result)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -13,11 +13,12 @@ from leakbound.attribution.study_record import Mean, StudyRecord, StudyRow, Util
 from leakbound.attribution.study_utility import Judges
 from leakbound.errors import UsageError
 from leakbound.reproduce.context import RecipeContext
-from leakbound.reproduce.values import MeasuredValue, Quantity
+from leakbound.reproduce.values import MeasuredValue, Quantity, Sample
 
 __all__ = ["cases_of", "influence_settings", "run_factor_study", "study_values"]
 
 TEMPERATURE = 0.8  # the paper's
+REPEATED_WORDS = 25  # a response that repeats its context shares more, for the authors' program
 
 
 def influence_settings(context: RecipeContext) -> InfluenceSettings:
@@ -55,7 +56,11 @@ def cases_of(context: RecipeContext) -> list[Case]:
 
 
 def run_factor_study(
-    context: RecipeContext, study: str, values: Sequence[float] = (), models: Sequence[str] = ()
+    context: RecipeContext,
+    study: str,
+    values: Sequence[float] = (),
+    models: Sequence[str] = (),
+    words: dict[str, list[int]] | None = None,
 ) -> StudyRecord:
     """Run a study.
 
@@ -64,6 +69,7 @@ def run_factor_study(
         study: Name of the study, as in `leakbound influence-study`.
         values: What the study tries; empty for the paper's values.
         models: Model addresses; empty for the first of the context.
+        words: Gets, for each run by name, the number of different words of its responses.
 
     Returns:
         The record of the study.
@@ -75,17 +81,24 @@ def run_factor_study(
         context.report(f"{study}: {run.name}, {len(cases)} contexts")
         model = context.model(run.model)
         template = run.settings.template
-        return attribute(truncated(cases, run.tokens, model, template), model, run.settings)
+        found = attribute(truncated(cases, run.tokens, model, template), model, run.settings)
+        if words is not None:
+            texts = (one.readings[0].text for one in found.attributions)
+            words[run.name] = [len(set(text.split())) for text in texts]
+        return found
 
     return run_study(study, runs, cases, attributed, Judges())
 
 
-def study_values(rows: Iterable[StudyRow], prefix: str = "") -> Iterator[MeasuredValue]:
+def study_values(
+    rows: Iterable[StudyRow], prefix: str = "", words: Mapping[str, Sequence[int]] | None = None
+) -> Iterator[MeasuredValue]:
     """Influence of every row, and utility beside settings.
 
     Args:
         rows: Rows of a study.
         prefix: Text before the name of each setting.
+        words: For each setting the number of different words of its responses.
 
     Yields:
         Influence, then ROUGE-L where it is measured, then counts of repeated text by both
@@ -93,22 +106,45 @@ def study_values(rows: Iterable[StudyRow], prefix: str = "") -> Iterator[Measure
     """
     for row in rows:
         setting, mean = prefix + row.setting, row.influence
-        yield MeasuredValue(setting, Quantity.INFLUENCE, mean.mean, _with_interval(mean, 2))
+        shown = _with_interval(mean, 2)
+        yield MeasuredValue(setting, Quantity.INFLUENCE, mean.mean, shown, _sample(mean))
         if row.utility is not None:
-            yield from _utility_values(setting, row.utility, mean.count)
+            counted = None if words is None else words[row.setting]
+            yield from _utility_values(setting, row.utility, mean.count, counted)
 
 
-def _utility_values(setting: str, utility: Utility, contexts: int) -> Iterator[MeasuredValue]:
+def _sample(mean: Mean, scale: float = 1.0, ceiling: float | None = None) -> Sample | None:
+    if not mean.values:
+        return None
+    values = tuple(scale * value for value in mean.values)
+    return Sample(values, "context", "contexts of the data", "", ceiling, mean.contexts)
+
+
+def _utility_values(
+    setting: str, utility: Utility, contexts: int, words: Sequence[int] | None
+) -> Iterator[MeasuredValue]:
     if (score := utility.rouge_l) is not None:
-        shown = _with_interval(score, 1, 100)
-        yield MeasuredValue(setting, Quantity.ROUGE_L, 100 * score.mean, shown)
+        shown, sample = _with_interval(score, 1, 100), _sample(score, 100, 100.0)
+        yield MeasuredValue(setting, Quantity.ROUGE_L, 100 * score.mean, shown, sample, 100.0)
     counts = {
         Quantity.REPEAT_PROGRAM: utility.repeat_program, Quantity.REPEAT_TEXT: utility.repeat_text,
         Quantity.ROUGE_PROGRAM: utility.rouge_program, Quantity.ROUGE_TEXT: utility.rouge_text,
     }  # fmt: skip
     for quantity, count in counts.items():
         if count is not None:
-            yield MeasuredValue(setting, quantity, count, f"{count} of {contexts}")
+            most = contexts
+            if quantity == Quantity.REPEAT_PROGRAM and words is not None:
+                most = sum(number > REPEATED_WORDS for number in words)
+            sample = _counted(setting, count, contexts, most)
+            shown = f"{count} of {contexts}"
+            yield MeasuredValue(setting, quantity, count, shown, sample, float(most))
+
+
+def _counted(setting: str, count: int, contexts: int, most: int) -> Sample:
+    """A count of responses, as ones and zeros that belong to no context."""
+    values = (1.0,) * count + (0.0,) * (contexts - count)
+    drawn = f"responses at {setting}"
+    return Sample(values, "response", drawn, "share of responses", most / contexts)
 
 
 def _with_interval(mean: Mean, digits: int, scale: float = 1.0) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from leakbound.attacks.templates import REPEAT
 from leakbound.errors import DataError
 from leakbound.reproduce.context import RecipeContext
-from leakbound.reproduce.values import MeasuredValue, Quantity
+from leakbound.reproduce.values import MeasuredValue, Quantity, Sample
 from leakbound.tasks import Aggregate, Context, Example, Job, Mechanism, Query, Task
 from leakbound.tasks.synthetic import HELP_DESK, QUEUES, TOPICS, help_desk, message
 from leakbound.utility import rouge
@@ -81,14 +81,14 @@ class Repetition:
         draws = [1_000_003 * self.seed + i for i in range(len(self.jobs))]
         return list(mechanism.collect(self.task, self.jobs, draws, context.model()))
 
-    def value(
+    def values(
         self,
         mechanism: Mechanism,
         aggregates: Sequence[Aggregate],
         context: RecipeContext,
         metric: Metric,
-    ) -> float:
-        """The utility of a mechanism.
+    ) -> list[float]:
+        """The utility of a mechanism, query by query.
 
         Args:
             mechanism: What releases and decodes.
@@ -97,34 +97,32 @@ class Repetition:
             metric: Accuracy, or a kind of ROUGE.
 
         Returns:
-            Percent: the expected accuracy over many outputs, or the mean ROUGE of one text a query.
+            Percent: the expected accuracy over many outputs, or the ROUGE of one text.
         """
         if metric == "accuracy":
-            return 100 * self._accuracy(mechanism, aggregates)
-        return 100 * self._rouge(mechanism, aggregates, context, metric)
+            return [100 * share for share in self._accuracies(mechanism, aggregates)]
+        return [100 * score for score in self._rouges(mechanism, aggregates, context, metric)]
 
-    def _accuracy(self, mechanism: Mechanism, aggregates: Sequence[Aggregate]) -> float:
+    def _accuracies(self, mechanism: Mechanism, aggregates: Sequence[Aggregate]) -> list[float]:
         rng = np.random.default_rng([self.seed, 1])
-        hits = [
-            np.asarray(mechanism.release(one, DRAWS, rng).answers) == self.task.labels.index(label)
-            for one, label in zip(aggregates, self.truth, strict=True)
-        ]
-        return float(np.mean(hits))
+        answers = [np.asarray(mechanism.release(one, DRAWS, rng).answers) for one in aggregates]
+        right = [self.task.labels.index(label) for label in self.truth]
+        return [float(np.mean(a == label)) for a, label in zip(answers, right, strict=True)]
 
-    def _rouge(
+    def _rouges(
         self,
         mechanism: Mechanism,
         aggregates: Sequence[Aggregate],
         context: RecipeContext,
         metric: Metric,
-    ) -> float:
+    ) -> list[float]:
         rng, model = np.random.default_rng([self.seed, 3]), context.model()
         texts = [
             mechanism.decode(self.task, job.query, mechanism.release(one, 1, rng), model)[0]
             for job, one in zip(self.jobs, aggregates, strict=True)
         ]
         scores = [rouge(truth, text) for truth, text in zip(self.truth, texts, strict=True)]
-        return float(np.mean([score[metric].f1 for score in scores]))
+        return [score[metric].f1 for score in scores]
 
 
 def repeats_of(context: RecipeContext, shots: int, free: bool = False) -> Iterator[Repetition]:
@@ -216,17 +214,27 @@ def utility(
     """
     if metric != "accuracy":
         rouge("", "")  # raises where its package is missing
-    found: dict[str, list[float]] = {}
+    found: dict[str, list[list[float]]] = {}
     for repeat in repeats_of(context, shots, metric != "accuracy"):
         for group in groups:
             number = f"repeat {repeat.seed + 1} of {context.scale.repeats}"
             context.report(f"{group.collector.name}, {shots} examples, {number}")
             aggregates = repeat.collect(group.collector, context)
             for setting, mechanism in group.settings.items():
-                value = repeat.value(mechanism, aggregates, context, metric)
-                found.setdefault(setting, []).append(value)
+                values = repeat.values(mechanism, aggregates, context, metric)
+                found.setdefault(setting, []).append(values)
     quantity = QUANTITIES[metric]
-    return [mean_with_error(setting, quantity, values) for setting, values in found.items()]
+    return [_utility(setting, quantity, values, shots) for setting, values in found.items()]
+
+
+def _utility(
+    setting: str, quantity: str, values: Sequence[Sequence[float]], shots: int
+) -> MeasuredValue:
+    """The mean of some repeats, which rests on their queries."""
+    every = tuple(value for repeat in values for value in repeat)
+    drawn = f"queries of {len(values)} contexts of {shots} examples"
+    shown = mean_with_error(setting, quantity, [float(np.mean(repeat)) for repeat in values])
+    return replace(shown, sample=Sample(every, "query", drawn, ceiling=100.0))
 
 
 def mean_with_error(setting: str, quantity: str, values: Sequence[float]) -> MeasuredValue:
@@ -242,6 +250,6 @@ def mean_with_error(setting: str, quantity: str, values: Sequence[float]) -> Mea
     """
     mean = float(np.mean(values))
     error = np.std(values, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else None
-    return MeasuredValue(
-        setting, quantity, mean, f"{mean:.1f}" + ("" if error is None else f" ± {error:.1f}")
-    )
+    shown = f"{mean:.1f}" + ("" if error is None else f" ± {error:.1f}")
+    sample = Sample(tuple(values), "re-run", f"{len(values)} re-runs")
+    return MeasuredValue(setting, quantity, mean, shown, sample)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import statistics
 from dataclasses import dataclass
 from enum import StrEnum
 
-__all__ = ["NO_NUMBERS", "MeasuredValue", "PrintedValue", "Quantity"]
+__all__ = ["NO_NUMBERS", "MeasuredValue", "PrintedValue", "Quantity", "Sample"]
 
 NO_NUMBERS = "no number in the text"
 
@@ -70,6 +71,43 @@ class PrintedValue:
 
 
 @dataclass(frozen=True, slots=True)
+class Sample:
+    """What a measured value rests on: one number for each unit that was drawn.
+
+    Attributes:
+        values: (n,) numbers, one a unit: their mean is the measured value, or moves with it.
+        unit: What a unit is, such as "paired trial" or "query".
+        drawn: How the units were drawn. Units of equal `drawn` and equal number are the same, so
+            that two samples are compared unit by unit.
+        what: What the numbers are, where they are not on the scale of the measured value.
+        ceiling: Largest mean that is possible, on the scale of the numbers; None if none is known.
+        ids: (n,) number of each unit among those that were drawn; empty for 0 to n - 1.
+    """
+
+    values: tuple[float, ...]
+    unit: str
+    drawn: str
+    what: str = ""
+    ceiling: float | None = None
+    ids: tuple[int, ...] = ()
+
+    @property
+    def n(self) -> int:
+        """Number of units."""
+        return len(self.values)
+
+    @property
+    def mean(self) -> float:
+        """Their mean."""
+        return statistics.fmean(self.values)
+
+    @property
+    def deviation(self) -> float | None:
+        """Standard deviation between units; None for one unit alone."""
+        return statistics.stdev(self.values) if len(self.values) > 1 else None
+
+
+@dataclass(frozen=True, slots=True)
 class MeasuredValue:
     """A number of this run for one setting.
 
@@ -78,9 +116,16 @@ class MeasuredValue:
         quantity: What is measured.
         value: The number; infinite where nothing finite was found.
         shown: The number as people read it, with its interval or its kind.
+        sample: What it rests on, so that a claim about it can be tested; None for a number alone.
+        ceiling: Largest value that is possible here, such as the accuracy of a perfect attack; None
+            if none is known.
+        exact: Whether it is computed, so that it has no spread.
     """
 
     setting: str
     quantity: str
     value: float
     shown: str
+    sample: Sample | None = None
+    ceiling: float | None = None
+    exact: bool = False

@@ -10,9 +10,12 @@ import numpy.typing as npt
 from leakbound._check import within
 from leakbound.errors import UsageError
 
-__all__ = ["auroc", "auroc_standard_error", "clean_scores", "roc", "tpr_at_fpr"]
+__all__ = [
+    "auroc", "auroc_standard_error", "clean_scores", "pair_accuracies", "roc", "tpr_at_fpr",
+]  # fmt: skip
 
 Floats = npt.NDArray[np.float64]
+LEVELS = 400  # thresholds that are tried for a pair: the best of them is within 0.3 points
 
 
 def clean_scores(name: str, scores: npt.ArrayLike) -> Floats:
@@ -130,3 +133,37 @@ def tpr_at_fpr(member: npt.ArrayLike, nonmember: npt.ArrayLike, fpr: float) -> f
     within("fpr", fpr, 0.0, 1.0)
     x, y, _ = roc(member, nonmember)
     return float(y[x <= fpr].max())
+
+
+def pair_accuracies(member: npt.ArrayLike, nonmember: npt.ArrayLike) -> Floats:
+    """Share of right guesses about each pair, at the threshold that is best for the other pairs.
+
+    A threshold that is chosen on the very scores that it is tried on makes an accuracy too large;
+    this one is chosen without the pair. The shares can be compared from one setting to another,
+    pair by pair.
+
+    Args:
+        member: (pairs, draws) scores of the canary-in contexts.
+        nonmember: (pairs, draws) scores of the canary-out contexts.
+
+    Returns:
+        (pairs,) shares in [0, 1]; of one pair alone, at its own best threshold.
+
+    Examples:
+        >>> pair_accuracies([[1.0, 1.0], [1.0, 0.0]], [[0.0, 0.0], [0.0, 0.0]])
+        array([1.  , 0.75])
+    """
+    m, n = np.asarray(member, float), np.asarray(nonmember, float)
+    every = np.sort(np.concatenate([m.ravel(), n.ravel()]))
+    at = np.linspace(0, every.size - 1, min(LEVELS, every.size)).astype(int)
+    levels = np.r_[-math.inf, np.unique(every[at])]
+    right = np.array([
+        (1 + _shares_above(one, levels) - _shares_above(other, levels)) / 2
+        for one, other in zip(m, n, strict=True)
+    ])  # fmt: skip
+    others = right.sum(0) - right if len(right) > 1 else right
+    return np.asarray(right[np.arange(len(right)), others.argmax(1)])
+
+
+def _shares_above(scores: Floats, levels: Floats) -> Floats:
+    return 1 - np.searchsorted(np.sort(scores), levels, side="right") / scores.size

@@ -13,7 +13,7 @@ from leakbound.reproduce.context import AuditKeys, RecipeContext
 from leakbound.reproduce.metrics import accuracy_leak, percent
 from leakbound.reproduce.tables import PaperTable
 from leakbound.reproduce.utility import Metric, NoiseGroup, mean_with_error, utility
-from leakbound.reproduce.values import MeasuredValue, Quantity
+from leakbound.reproduce.values import MeasuredValue, Quantity, Sample
 from leakbound.stats import accuracy_bound, accuracy_log_odds, cut
 from leakbound.tuning import tune
 
@@ -25,6 +25,7 @@ __all__ = [
 
 EPSILONS, SHOTS = (1, 2, 4, 8), 20  # the paper's
 INFINITE = "ε = ∞"
+RERUNS = 10  # the least that tells the spread of 24 pairs from that of 6
 DEFENSES: tuple[AuditKeys, ...] = (
     {"mechanism": "few_shot"},
     {"mechanism": {"kind": "prompt_defense", "level": 1}},
@@ -221,14 +222,16 @@ def spread_of_reruns(context: RecipeContext, audit: AuditKeys) -> Iterator[Measu
     Yields:
         For each number of pairs and ε the mean accuracy and its standard deviation.
     """
-    most, repeats = context.scale.pairs, max(2, context.scale.repeats)
+    most, repeats = context.scale.pairs, max(RERUNS, context.scale.repeats)
     for pairs in dict.fromkeys(max(2, most // part) for part in (4, 2, 1)):
         for epsilon in (1, 4, 10):
             keys = {"pairs": pairs, "epsilon": epsilon}
             found = [_accuracy(context, audit, {**keys, "seed": seed}) for seed in range(repeats)]
             setting, deviation = f"{pairs} pairs, ε = {epsilon}", float(np.std(found, ddof=1))
+            away = tuple(abs(np.array(found) - np.median(found)).tolist())
+            sample = Sample(away, "re-run", f"re-runs of {setting}", "distance from the median, %")
             yield mean_with_error(setting, Quantity.AUDITING_ACCURACY, found)
-            yield MeasuredValue(setting, Quantity.DEVIATION, deviation, f"{deviation:.1f}")
+            yield MeasuredValue(setting, Quantity.DEVIATION, deviation, f"{deviation:.1f}", sample)
 
 
 def _accuracy(context: RecipeContext, audit: AuditKeys, keys: AuditKeys) -> float:

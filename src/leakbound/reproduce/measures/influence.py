@@ -41,7 +41,7 @@ def top_tokens(context: RecipeContext) -> Iterator[MeasuredValue]:
         top = int(totals.argmax())
         share = 100 * totals[top] / max(float(totals.sum()), 1e-12)
         shown = f"token {top + 1} of {len(totals)}: {totals[top]:.2f}, {share:.0f} % of all"
-        yield MeasuredValue(f"context {number}", Quantity.TOP_TOKEN, top + 1, shown)
+        yield MeasuredValue(f"context {number}", Quantity.TOP_TOKEN, top + 1, shown, exact=True)
         median = float(np.median(totals))
         shown = f"{median:.3f}; the whole context {whole.totals[0]:.2f}"
         yield MeasuredValue(f"context {number}", Quantity.MEDIAN_TOKEN, median, shown)
@@ -60,8 +60,9 @@ def settings_of_study(
     Yields:
         Influence and utility of each setting.
     """
-    record = run_factor_study(context, study, values)
-    yield from study_values(row for row in record.rows if row.utility is not None)
+    words: dict[str, list[int]] = {}
+    record = run_factor_study(context, study, values, words=words)
+    yield from study_values((row for row in record.rows if row.utility is not None), words=words)
 
 
 def positions_of_study(

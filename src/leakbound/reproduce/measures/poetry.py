@@ -27,7 +27,7 @@ from leakbound.models.wrappers import Counted
 from leakbound.reproduce.context import RecipeContext
 from leakbound.reproduce.metrics import exact_epsilon, percent
 from leakbound.reproduce.utility import NoiseGroup, Repetition, repeats_of, utility
-from leakbound.reproduce.values import MeasuredValue, Quantity
+from leakbound.reproduce.values import MeasuredValue, Quantity, Sample
 from leakbound.stats import auroc, auroc_standard_error
 from leakbound.tasks import CategoricalLaw, Mechanism, Vector
 
@@ -134,7 +134,7 @@ def clipping_bounds(context: RecipeContext) -> Iterator[MeasuredValue]:
     Yields:
         The least probability that C = 2 keeps, then the accuracy at each C.
     """
-    yield percent("C = 2", Quantity.LEAST_KEPT, math.exp(-CLIP))
+    yield percent("C = 2", Quantity.LEAST_KEPT, math.exp(-CLIP), exact=True)
     for clip in (0.5, 1.0, 2.0, 4.0, 8.0):
         yield from utility(
             context, 8, [NoiseGroup.of(f"C = {clip:g}", ProductOfExperts(4, clip=clip))]
@@ -156,11 +156,18 @@ def expert_likelihoods(context: RecipeContext) -> Iterator[MeasuredValue]:
     for rank, column in enumerate((-np.sort(-p, axis=1)).T, 1):
         mean, deviation = float(column.mean()), float(column.std())
         shown = f"{mean:.2f}, sd {deviation:.2f}"
-        yield MeasuredValue(f"rank {rank}", Quantity.LIKELIHOOD, mean, shown)
+        sample = _of_queries(column)
+        yield MeasuredValue(f"rank {rank}", Quantity.LIKELIHOOD, mean, shown, sample, 1.0)
     for name, votes in _votes(p).items():
-        right = float(votes[np.arange(len(p)), truth].mean())
-        yield percent(name, Quantity.LABEL_LIKELIHOOD, right)
-        yield percent(name, Quantity.LARGEST_CHANGE, float(abs(p - votes).max(1).mean()))
+        right, change = votes[np.arange(len(p)), truth], abs(p - votes).max(1)
+        for quantity, found_here in (
+            (Quantity.LABEL_LIKELIHOOD, right), (Quantity.LARGEST_CHANGE, change),
+        ):  # fmt: skip
+            yield percent(name, quantity, float(found_here.mean()), _of_queries(100 * found_here))
+
+
+def _of_queries(values: Floats) -> Sample:
+    return Sample(tuple(values.tolist()), "query", f"{len(values)} queries with one example")
 
 
 def _one_expert(context: RecipeContext, repeat: Repetition) -> tuple[Floats, list[int]]:
@@ -210,7 +217,16 @@ def _areas(name: str, member: Floats, nonmember: Floats) -> Iterator[MeasuredVal
     for view, area in (("likelihoods", auroc(member, nonmember)), ("one answer", one_answer)):
         error = auroc_standard_error(area, len(member), len(nonmember))
         shown = f"{100 * area:.1f} ± {100 * error:.1f}"
-        yield MeasuredValue(f"{name}, {view}", Quantity.AUROC, 100 * area, shown)
+        sample = _area_sample(member, nonmember, view)
+        yield MeasuredValue(f"{name}, {view}", Quantity.AUROC, 100 * area, shown, sample)
+
+
+def _area_sample(member: Floats, nonmember: Floats, view: str) -> Sample:
+    """What each pair adds to an AUROC, in percent (DeLong et al. 1988): the mean is the AUROC."""
+    gaps = member[:, None] - nonmember
+    above = (1 + gaps) / 2 if view == "one answer" else (gaps > 0) + (gaps == 0) / 2
+    parts = 100 * (above.mean(1) + above.mean(0) - above.mean())
+    return Sample(tuple(parts.tolist()), "paired trial", f"{len(parts)} pairs")
 
 
 def answer_cost(context: RecipeContext) -> Iterator[MeasuredValue]:
@@ -236,7 +252,7 @@ def answer_cost(context: RecipeContext) -> Iterator[MeasuredValue]:
         each = (time.perf_counter() - begin) / len(repeat.jobs)
         calls = counted.calls / len(repeat.jobs)
         yield MeasuredValue(name, Quantity.TIME, each, f"{each:.3f} s an answer")
-        yield MeasuredValue(name, Quantity.MODEL_CALLS, calls, f"{calls:g}")
+        yield MeasuredValue(name, Quantity.MODEL_CALLS, calls, f"{calls:g}", exact=True)
 
 
 def exact_loss_of_poe(context: RecipeContext) -> Iterator[MeasuredValue]:

@@ -104,7 +104,9 @@ def partitions(
             yield from _both_views(context, setting, audit, _sized(parts), {"epsilon": epsilon})
             if perfect_attack:
                 found, label = perfect_attack_epsilon(parts, epsilon), f"{setting}, black box"
-                yield MeasuredValue(label, Quantity.PERFECT_RESAMPLED, found, f"{found:.2f}")
+                yield MeasuredValue(
+                    label, Quantity.PERFECT_RESAMPLED, found, f"{found:.2f}", exact=True
+                )
 
 
 def perfect_attack_epsilon(parts: int, epsilon: float) -> float:

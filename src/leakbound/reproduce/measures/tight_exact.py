@@ -18,7 +18,7 @@ from leakbound.reproduce.context import RecipeContext
 from leakbound.reproduce.measures.tight import DELTA, PARTITIONS, PER_PARTITION
 from leakbound.reproduce.metrics import exact_epsilon
 from leakbound.reproduce.tables import PaperTable
-from leakbound.reproduce.values import MeasuredValue, Quantity
+from leakbound.reproduce.values import MeasuredValue, Quantity, Sample
 from leakbound.stats import exact_privacy_loss
 from leakbound.tasks import GaussianLaw, Mechanism
 
@@ -45,10 +45,10 @@ def signal_distances(context: RecipeContext, table: PaperTable) -> Iterator[Meas
     """
     for (one, other), cell in zip(SIGNALS, table.cells(), strict=True):
         far = _distance(context.model(), one, other)
-        yield MeasuredValue(cell.row, Quantity.DISTANCE, far, f"{far:.4f}")
+        yield MeasuredValue(cell.row, Quantity.DISTANCE, far, f"{far:.4f}", exact=True)
         ours, paper = _perfect_exact(far), _perfect_exact(cell.values["distance"])
         shown = f"{ours:.2f}, at our distance; {paper:.2f} at the paper's"
-        yield MeasuredValue(cell.row, Quantity.PERFECT_EXACT, ours, shown)
+        yield MeasuredValue(cell.row, Quantity.PERFECT_EXACT, ours, shown, exact=True)
 
 
 def _distance(model: Model, one: str, other: str) -> float:
@@ -77,7 +77,8 @@ def signal_losses(context: RecipeContext, table: PaperTable) -> Iterator[Measure
         losses = _exact_losses(context, SignalPair(*signals))
         mean = float(np.mean(losses))
         shown = f"{mean:.2f}, largest {max(losses):.2f}"
-        yield MeasuredValue(cell.row, Quantity.MEAN_EXACT, mean, shown)
+        sample = Sample(tuple(losses), "paired trial", "pairs of seed 0")
+        yield MeasuredValue(cell.row, Quantity.MEAN_EXACT, mean, shown, sample)
 
 
 def _exact_losses(context: RecipeContext, query: SignalPair) -> list[float]:
