@@ -13,9 +13,11 @@ from leakbound.auditing.build import build_mechanism, build_served, open_models
 from leakbound.auditing.rows import load_data, public_fields, public_task, require_public
 from leakbound.auditing.spec import KEYS, AuditSpec
 from leakbound.cli.endpoint_options import endpoint_options
+from leakbound.cli.help_pages import cli_command
 from leakbound.cli.ledger_options import LEDGER, Accounts, accounts_options
 from leakbound.cli.local_options import local_options
-from leakbound.cli.options import SETTINGS, spec_from, spec_options
+from leakbound.cli.options import spec_from, spec_options
+from leakbound.cli.output import emit, json_option
 from leakbound.cli.screen import say
 from leakbound.errors import DataError, UsageError
 from leakbound.models import Endpoint, Local, Scripted
@@ -49,7 +51,9 @@ ANSWER_KEYS = {
     "epsilon",
     "delta",
 }  # of the options of a spec; the others say what an audit asks
+DEFAULTS = {"mechanism": {"kind": "product_of_experts"}}  # it has a guarantee for every task
 MEANINGS = {
+    "mechanism": "how answers are made from the rows [default: product_of_experts]",
     "epsilon": "what a noisy mechanism is calibrated to, for one answer [default: 1.0]",
     "delta": "delta of the calibration and of the budget [default: 1e-05]",
     "seed": "seed of the bundled rows (answers draw from the operating system) [default: 0]",
@@ -97,7 +101,7 @@ def read_private(
     cannot be used.
     """
     _require_settings(assignments)
-    spec = spec_from(config, assignments, flags)
+    spec = spec_from(config, assignments, flags, DEFAULTS)
     if endpoint.limits:
         require_unlimited(build_mechanism(_with_shots(spec, sys.maxsize)), endpoint.limits)
     if public_task(spec.design) is None:
@@ -168,9 +172,13 @@ def open_private(
                       fields=public_fields(spec.design))  # fmt: skip
 
 
-@click.command(context_settings=SETTINGS)
+@cli_command(
+    '--data private.jsonl --labels urgent,normal --epsilon 2 "my card was charged"',
+    first="--data --labels --model --mechanism --epsilon --shots --budget --ledger",
+)
 @answering_options
 @click.argument("query")
+@json_option
 def command(
     config: str | None,
     assignments: tuple[str, ...],
@@ -198,6 +206,7 @@ def command(
         click.echo("no answer: what the partitions gave names none; it costs the same.", err=True)
     click.echo(_described(answer), err=True)
     click.echo(f"manifest: {answer.manifest}", err=True)
+    emit(answer)
     return 0
 
 

@@ -18,8 +18,10 @@ from leakbound.auditing.store import write_private
 from leakbound.auditing.system_calls import SystemRunner
 from leakbound.cli.collect_options import CollectOptions, collect_options
 from leakbound.cli.endpoint_options import endpoint_options
+from leakbound.cli.help_pages import cli_command
 from leakbound.cli.local_options import local_options
-from leakbound.cli.options import SETTINGS, spec_from, spec_options
+from leakbound.cli.options import spec_from, spec_options
+from leakbound.cli.output import emit, json_option
 from leakbound.cli.progress import progress
 from leakbound.cli.screen import say
 from leakbound.models import Endpoint, Local
@@ -31,11 +33,17 @@ DEBUG = "debug.txt"  # in a run folder
 EXIT = {"no_violation": 0, "violation": 1, "inconclusive": 3}
 
 
-@click.command(context_settings=SETTINGS)
+@cli_command(
+    "--data private.jsonl --model hf/path/to/model --epsilon 1 --pairs 100",
+    "--system python:app.rag:answer --data private.jsonl --labels yes,no",
+    "--mechanism report_noisy_max --partitions 10 --epsilon 4",
+    first="--data --labels --system --model --mechanism --epsilon --pairs --config",
+)
 @spec_options
 @endpoint_options
 @local_options
 @collect_options
+@json_option
 @click.option(
     "--debug",
     is_flag=True,
@@ -124,7 +132,9 @@ def finish(record: AuditResult, folder: Path) -> int:
     write_private(folder / "report.html", page([record]))
     say(summary(record))
     click.echo(f"  Report: {folder / 'report.html'}")
-    return EXIT[record.verdict]
+    code = EXIT[record.verdict]
+    emit({"exit_code": code, "folder": folder, "record": record})
+    return code
 
 
 def _partly(folder: Path, number: int, total: int) -> int:

@@ -23,6 +23,7 @@ from leakbound.auditing.prepare import Prepared
 from leakbound.auditing.run import replay_only
 from leakbound.auditing.spec import AuditSpec
 from leakbound.auditing.system_calls import SystemRunner
+from leakbound.cli.help_pages import in_section
 from leakbound.cli.system_options import call_options, rate_option
 from leakbound.errors import UsageError
 from leakbound.models import Answers, Cached, Endpoint, Model
@@ -32,14 +33,15 @@ from leakbound.systems import CallOptions, SystemMechanism
 __all__ = ["CollectOptions", "cluster_of", "cluster_options", "collect_options", "read_shard"]
 
 Opener = Callable[[AuditSpec], Model]
+option = in_section("Run")
 ON_CLUSTER = (
-    click.option(
+    option(
         "--ray",
         default=None,
         metavar="ADDRESS",
         help="ask on a Ray cluster: local, auto, or host:port",
     ),
-    click.option(
+    option(
         "--workers",
         type=click.IntRange(1),
         default=None,
@@ -131,21 +133,21 @@ def read_shard(
 
 
 OPTIONS = (
-    click.option(
+    option(
         "--out",
         type=click.Path(path_type=Path),
         default=Path("runs"),
         show_default=True,
         help="where runs are kept",
     ),
-    click.option(
+    option(
         "--shard",
         callback=read_shard,
         default=None,
         metavar="i/N",
         help="collect every Nth batch only, for `merge`",
     ),
-    click.option(
+    option(
         "--cache",
         type=click.Path(path_type=Path, dir_okay=False),
         default=None,
@@ -153,7 +155,7 @@ OPTIONS = (
         help="keep every finished model call in a file that only who has the prompts can read, "
         "and ask none of them again",
     ),
-    click.option(
+    option(
         "--replay",
         is_flag=True,
         help="open no model: take all answers from the run under --out, or from --cache",

@@ -10,7 +10,7 @@ from leakbound.api.decisions import compare, kind_of_record
 from leakbound.attribution import InfluenceComparison
 from leakbound.auditing.store import write_private
 from leakbound.cli.finished_runs import finished
-from leakbound.cli.options import SETTINGS
+from leakbound.cli.help_pages import cli_command
 from leakbound.cli.screen import say
 from leakbound.errors import UsageError
 from leakbound.gating.compare import Comparison, compare_results
@@ -20,7 +20,7 @@ from leakbound.sweeping import SweepComparison
 __all__ = ["command"]
 
 
-@click.command(context_settings=SETTINGS)
+@cli_command("runs/before runs/after", "runs --html comparison.html")
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option(
     "--html",

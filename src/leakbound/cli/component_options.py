@@ -17,6 +17,7 @@ import yaml
 
 from leakbound._catalogue import Component, option_types
 from leakbound.auditing.spec import COMPONENTS, GROUPS, KEYS
+from leakbound.cli.help_pages import in_section
 from leakbound.mechanisms import MechanismBase
 
 __all__ = ["OptionType", "component_options", "flag_type", "read_flags"]
@@ -53,11 +54,11 @@ class _Option:
         kinds = [flag_type(annotation) for annotation in self.types.values()]
         switch = all(kind is bool for kind in kinds)
         flag = f"{self.flag}/--no-{self.flag[2:]}" if switch else self.flag
-        return click.option(
+        return in_section(f"Options of the {self.component}")(
             flag,
             f"{self.component}__{self.name}",
             default=None,
-            help=f"{self.component} option of {', '.join(self.types)}",
+            help=f"option of {', '.join(self.types)}",
             type=None if switch else kinds[0] if _alike(kinds) else _Chosen(),
         )
 
@@ -130,7 +131,7 @@ def component_options(taken: Collection[str]) -> list[Decorator]:
         (without if option.flag in used else flagged).append(option)
         used.add(option.flag)
     text = "an option of the mechanism by its name" + _only_way(without)
-    first = click.option(
+    first = in_section("Options of the mechanism")(
         "--option", "mechanism_options", multiple=True, metavar="NAME=VALUE", help=text
     )
     return [first, *(one.click_option() for one in flagged)]

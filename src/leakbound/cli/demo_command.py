@@ -8,6 +8,7 @@ import click
 
 from leakbound.auditing import make_spec, prepare, run_audit
 from leakbound.auditing.store import write_private
+from leakbound.cli.help_pages import cli_command
 from leakbound.cli.progress import progress
 from leakbound.models import open_model
 from leakbound.report import comparison_table, page
@@ -22,7 +23,7 @@ SYSTEMS = (
 )
 
 
-@click.command()
+@cli_command("")
 @click.option(
     "--out",
     type=click.Path(path_type=Path),

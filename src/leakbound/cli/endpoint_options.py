@@ -16,14 +16,16 @@ import click
 from click.core import ParameterSource
 
 from leakbound.auditing.config_file import read_endpoint
+from leakbound.cli.help_pages import in_section
 from leakbound.errors import UsageError, unknown_name
 from leakbound.models import Capabilities, Dialect, Endpoint
 from leakbound.models.openai.account import PRICES, PriceList
 
 __all__ = ["endpoint_options"]
 
+option = in_section("Model behind an address")
 OPTIONS = (
-    click.option(
+    option(
         "--base-url",
         "base_urls",
         multiple=True,
@@ -33,17 +35,15 @@ OPTIONS = (
         "several (the option again, or commas) "
         "share the requests [default: api.openai.com]; Azure's may end in ?api-version=...",
     ),
-    click.option(
+    option(
         "--key-env",
         default=None,
         metavar="NAME",
         help="environment variable that holds the key [default: OPENAI_API_KEY for "
         "api.openai.com, LEAKBOUND_API_KEY for any other host]",
     ),
-    click.option(
-        "--insecure", is_flag=True, help="send prompts over plain http to other machines, too"
-    ),
-    click.option(
+    option("--insecure", is_flag=True, help="send prompts over plain http to other machines, too"),
+    option(
         "--capabilities",
         default="",
         metavar="LIST|FILE",
@@ -51,61 +51,61 @@ OPTIONS = (
         "completions,prompt_logprobs,token_ids,seed,embeddings; or the .json file "
         "that leakbound probe --json wrote",
     ),
-    click.option(
+    option(
         "--param",
         "params",
         multiple=True,
         metavar="NAME=VALUE",
         help="parameter that every request for a text has, such as max_completion_tokens=16",
     ),
-    click.option(
+    option(
         "--omit",
         "omitted",
         multiple=True,
         metavar="NAME",
         help="parameter that no request has, such as temperature",
     ),
-    click.option(
+    option(
         "--rename",
         "renamed",
         multiple=True,
         metavar="NAME=NEW",
         help="parameter that has another name there, such as max_tokens=max_completion_tokens",
     ),
-    click.option(
+    option(
         "--connections", type=int, default=16, show_default=True, help="most requests to it at once"
     ),
-    click.option(
+    option(
         "--timeout", type=float, default=120.0, show_default=True, help="seconds for one request"
     ),
-    click.option(
+    option(
         "--retries",
         type=int,
         default=5,
         show_default=True,
         help="of a request that failed and may yet succeed",
     ),
-    click.option(
+    option(
         "--max-cost",
         type=float,
         default=None,
         metavar="USD",
         help="stop, resumably, before more is spent",
     ),
-    click.option(
+    option(
         "--max-minutes", type=float, default=None, help="stop, resumably, after so many minutes"
     ),
-    click.option(
+    option(
         "--price-in", type=float, default=None, metavar="USD", help="of a million prompt tokens"
     ),
-    click.option(
+    option(
         "--price-out",
         type=float,
         default=None,
         metavar="USD",
         help="of a million completion tokens",
     ),
-    click.option(
+    option(
         "--price",
         "prices",
         default=None,

@@ -8,7 +8,7 @@ import click
 
 from leakbound.auditing import load_result
 from leakbound.auditing.export import config_text
-from leakbound.cli.options import SETTINGS
+from leakbound.cli.help_pages import SETTINGS
 
 __all__ = ["command"]
 

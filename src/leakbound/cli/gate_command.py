@@ -8,7 +8,8 @@ import click
 
 from leakbound.auditing.store import write_private
 from leakbound.cli.finished_runs import finished
-from leakbound.cli.options import SETTINGS
+from leakbound.cli.help_pages import cli_command
+from leakbound.cli.output import emit, json_option
 from leakbound.cli.screen import say
 from leakbound.gating.gate import MAX_DELTA, Gate, check_gate
 from leakbound.report.junit import junit
@@ -18,7 +19,7 @@ __all__ = ["command"]
 EXIT = {"violation": 1, "inconclusive": 3, "passed": 0}  # the first that any run has is the answer
 
 
-@click.command(context_settings=SETTINGS)
+@cli_command("runs --max-epsilon 2 --min-power 0.8 --junit gate.xml")
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--max-epsilon", type=float, required=True, help="no lower bound may be above this")
 @click.option(
@@ -54,6 +55,7 @@ EXIT = {"violation": 1, "inconclusive": 3, "passed": 0}  # the first that any ru
     default=None,
     help="JUnit XML file to write",
 )
+@json_option
 def command(
     runs: tuple[Path, ...],
     max_epsilon: float,
@@ -77,6 +79,8 @@ def command(
     if target is not None:
         target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         write_private(target, junit(results))
-    return next(
+    code = next(
         code for outcome, code in EXIT.items() if any(p.outcome == outcome for p in results)
     )
+    emit({"exit_code": code, "runs": results})
+    return code

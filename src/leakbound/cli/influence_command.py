@@ -25,6 +25,7 @@ from leakbound.attribution.attribute import attribution
 from leakbound.auditing.store import write_private
 from leakbound.cli.collect_options import cluster_of, cluster_options
 from leakbound.cli.endpoint_options import endpoint_options
+from leakbound.cli.help_pages import cli_command
 from leakbound.cli.influence_options import (
     addresses,
     attributed,
@@ -36,7 +37,6 @@ from leakbound.cli.influence_options import (
     unit_settings,
 )
 from leakbound.cli.local_options import local_options
-from leakbound.cli.options import SETTINGS
 from leakbound.cli.screen import say
 from leakbound.errors import StoreError, UsageError
 from leakbound.models import Endpoint, Local, Model, open_model
@@ -49,7 +49,11 @@ __all__ = ["command"]
 EXIT = {"violation": 1, "inconclusive": 3}  # the first that any model has is the answer
 
 
-@click.command(context_settings=SETTINGS)
+@cli_command(
+    '--context note.txt --query "What is the code?" --by sentence',
+    "--context trace.jsonl --model hf/path/to/model",
+    first="--context --text --query --response --model --by --ngram --out",
+)
 @click.option(
     "--model",
     "models",

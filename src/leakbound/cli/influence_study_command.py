@@ -16,6 +16,7 @@ from leakbound.attribution.studies import STUDIES, Run, run_study, runs_of, trun
 from leakbound.attribution.study_record import StudyRecord, study_csv
 from leakbound.attribution.study_utility import Judges
 from leakbound.auditing.store import write_private
+from leakbound.cli.help_pages import cli_command
 from leakbound.cli.influence_options import (
     addresses,
     attributed,
@@ -25,7 +26,6 @@ from leakbound.cli.influence_options import (
     stopping,
 )
 from leakbound.cli.local_options import local_options
-from leakbound.cli.options import SETTINGS
 from leakbound.cli.screen import say
 from leakbound.errors import StoreError
 from leakbound.models import Local, Model, open_model
@@ -36,7 +36,7 @@ __all__ = ["command"]
 BUNDLED = 8
 
 
-@click.command(context_settings=SETTINGS)
+@cli_command("temperature --values 0.5,1,1.5")
 @click.argument("name", metavar=f"[{'|'.join(STUDIES)}]")
 @click.option(
     "--model",

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import click
 
+from leakbound.cli.help_pages import SETTINGS
 from leakbound.cli.ledger_options import LEDGER, ledger_key_option
-from leakbound.cli.options import SETTINGS
 from leakbound.cli.screen import say
 from leakbound.errors import StoreError
 from leakbound.serving.ledger.inspection import (

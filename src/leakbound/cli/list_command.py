@@ -9,6 +9,8 @@ import click
 
 from leakbound._catalogue import Catalogue, schemes
 from leakbound.auditing.spec import COMPONENTS
+from leakbound.cli.help_pages import cli_command
+from leakbound.cli.output import emit, json_option
 from leakbound.cli.screen import say
 from leakbound.errors import unknown_name
 from leakbound.models.address import ADDRESSES
@@ -32,18 +34,21 @@ CATALOGUES: dict[str, Mapping[str, object]] = {
 }
 
 
-@click.command()
+@cli_command("mechanisms")
 @click.argument("catalogue", required=False)
+@json_option
 def command(catalogue: str | None) -> int:
     """Show one catalogue, or all: mechanisms, queries, canaries, scores, estimators, models,
     systems, tasks. What installed packages register is among them.
     """
     if catalogue is not None and catalogue not in CATALOGUES:
         raise unknown_name("the catalogue", catalogue, CATALOGUES)
-    for name in [catalogue] if catalogue else CATALOGUES:
+    shown = {name: _lines(name) for name in ([catalogue] if catalogue else CATALOGUES)}
+    for name, lines in shown.items():
         click.echo(name)
-        for key, text in _lines(name):
+        for key, text in lines:
             say(f"  {key:<18} {text}")
+    emit({name: dict(lines) for name, lines in shown.items()})
     return 0
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import click
 
+from leakbound.cli.help_pages import in_section
 from leakbound.errors import UsageError
 from leakbound.models import Local
 
@@ -28,8 +29,9 @@ def _memory(ctx: click.Context, param: click.Parameter, text: str | None) -> int
     return None if text is None else size(text)
 
 
+option = in_section("Local model")
 OPTIONS = (
-    click.option(
+    option(
         "--memory",
         callback=_memory,
         default=None,
@@ -37,21 +39,21 @@ OPTIONS = (
         help="most that the process may take for a local model (on a GPU: on it), such as 4GB "
         "[default: half of what is free]",
     ),
-    click.option(
+    option(
         "--dtype",
         type=click.Choice(["auto", "float32", "bfloat16", "float16"]),
         default="auto",
         show_default=True,
         help="numbers of a local model; auto: float32 on a CPU, bfloat16 on a GPU",
     ),
-    click.option(
+    option(
         "--device",
         type=click.Choice(["auto", "cpu", "cuda"]),
         default="auto",
         show_default=True,
         help="of a local model",
     ),
-    click.option(
+    option(
         "--label-scores",
         type=click.Choice(["sum", "mean", "first_token"]),
         default="sum",

@@ -21,28 +21,44 @@ from leakbound.errors import IgnoredEntryPoint, LeakboundError
 
 __all__ = ["main"]
 
-COMMANDS = {
-    "demo": "Audit four systems on the bundled task with the pocket model, offline.",
-    "audit": "Audit one system over your rows; the same command resumes.",
-    "sweep": "Audit every combination of a grid; what differs in noise only is asked once.",
-    "merge": "Join the shards of an audit into its result.",
-    "tune": "Search for a better query, on paired trials that the audit does not use.",
-    "plan": "What an audit will cost and can show, before any model call.",
-    "probe": "What the model at an address really supports, found by asking it.",
-    "report": "Make the HTML report of finished runs.",
-    "compare": "Finished runs in one table: what differs, and whether it is more than noise.",
-    "gate": "Let finished runs pass, or say why not: exit codes and JUnit for CI.",
-    "export": "Print the configuration that makes a finished run again.",
-    "influence": "Which parts of a context a response comes from: heat map, table, arrays.",
-    "influence-study": "How influence and utility change with λ, temperature, size or model.",
-    "score-generations": "How many published responses repeat their context.",
-    "answer": "Answer one query from your rows, within a privacy budget kept in a ledger.",
-    "serve": "Answer queries over HTTP, as an OpenAI-compatible server, within the same budget.",
-    "ledger": "What a ledger holds, what was answered, or what is wrong with it.",
-    "selftest": "Audit every known defect, beside its correct reference.",
-    "reproduce": "A table or figure of the four papers: what it prints beside what is measured.",
-    "list": "Show the catalogues: mechanisms, queries, canaries, scores, estimators, models, ...",
+SECTIONS = {
+    "Start": {
+        "demo": "Audit four systems on the bundled task with the pocket model, offline.",
+        "list": "Show the catalogues: mechanisms, queries, canaries, scores, estimators, models, "
+        "...",
+        "probe": "What the model at an address really supports, found by asking it.",
+    },
+    "Audit": {
+        "plan": "What an audit will cost and can show, before any model call.",
+        "audit": "Audit one system over your rows; the same command resumes.",
+        "tune": "Search for a better query, on paired trials that the audit does not use.",
+        "sweep": "Audit every combination of a grid; what differs in noise only is asked once.",
+        "merge": "Join the shards of an audit into its result.",
+    },
+    "Decide": {
+        "report": "Make the HTML report of finished runs.",
+        "compare": "Finished runs in one table: what differs, and whether it is more than noise.",
+        "gate": "Let finished runs pass, or say why not: exit codes and JUnit for CI.",
+        "export": "Print the configuration that makes a finished run again.",
+    },
+    "Attribute": {
+        "influence": "Which parts of a context a response comes from: heat map, table, arrays.",
+        "influence-study": "How influence and utility change with λ, temperature, size or model.",
+        "score-generations": "How many published responses repeat their context.",
+    },
+    "Protect": {
+        "answer": "Answer one query from your rows, within a privacy budget kept in a ledger.",
+        "serve": "Answer queries over HTTP, as an OpenAI-compatible server, within the same "
+        "budget.",
+        "ledger": "What a ledger holds, what was answered, or what is wrong with it.",
+    },
+    "Check leakbound": {
+        "selftest": "Audit every known defect, beside its correct reference.",
+        "reproduce": "A table or figure of the four papers: what it prints beside what is "
+        "measured.",
+    },
 }
+COMMANDS = {name: text for section in SECTIONS.values() for name, text in section.items()}
 EXIT_CODES = (
     "Exit codes: 0 no violation, 1 violation, 2 usage, 3 inconclusive, 4 target unreachable or "
     "lacks a capability, "
@@ -64,8 +80,9 @@ class Commands(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+        for title, section in SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(17), text) for name, text in section.items()])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -8,14 +8,14 @@ import click
 
 from leakbound.auditing.merge import merge
 from leakbound.cli.audit_command import finish
-from leakbound.cli.options import SETTINGS
+from leakbound.cli.help_pages import cli_command
 from leakbound.cli.sweep_command import finish_sweep
 from leakbound.sweeping import has_shards, merge_sweeps
 
 __all__ = ["command"]
 
 
-@click.command(context_settings=SETTINGS)
+@cli_command("shards/1 shards/2 --out runs")
 @click.argument(
     "folders",
     nargs=-1,

@@ -6,21 +6,29 @@ from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 import click
 import yaml
 
-from leakbound.auditing import AuditResult, AuditSpec, load_spec
+from leakbound.auditing import AuditResult, AuditSpec
 from leakbound.auditing.config_file import read_config
-from leakbound.auditing.spec import GROUPS, KEYS, flat_keys, merge_keys
+from leakbound.auditing.spec import COMPONENTS, GROUPS, KEYS, flat_keys, make_spec, merge_keys
 from leakbound.cli.component_options import component_options, flag_type, read_flags
+from leakbound.cli.help_pages import in_section
 from leakbound.errors import UsageError
 
-__all__ = ["SETTINGS", "overrides", "pilot_check", "spec_from", "spec_options"]
+__all__ = ["overrides", "pilot_check", "spec_from", "spec_options"]
 
-SETTINGS = {"auto_envvar_prefix": "LEAKBOUND", "help_option_names": ["-h", "--help"]}
-FLAGS = {"address": "--system", "layout": "--design"}  # flags that are not named as their key
+# flags that are not named as their key
+FLAGS = {"address": "--system", "layout": "--design", "channels": "--channel"}
+# the headings of --help-all
+SECTIONS = {
+    "system": "System",
+    "attack": "Attack",
+    "design": "Data and design",
+    "decision": "Decision",
+}
 EXAMPLES = {"--option": "partitions=5", "--system-option": "top_k=3", "--set": "pairs=200"}
 Command = Callable[..., object]
 Options = list[Callable[[Command], Command]]
@@ -49,21 +57,20 @@ def spec_options(function: Command, reserved: Collection[str] = ()) -> Command:
 
 
 def _general() -> Options:
+    option = in_section("Configuration")
     return [
-        click.option(
-            "--config", type=str, default=None, help="YAML file of these options; flags win"
-        ),
-        click.option(
+        option("--config", type=str, default=None, help="YAML file of these options; flags win"),
+        option(
             "--set", "assignments", multiple=True, metavar="KEY=VALUE", help="any configuration key"
         ),
-        click.option(
+        option(
             "--system-option",
             "system_arguments",
             multiple=True,
             metavar="NAME=VALUE",
             help="argument of the --system's class, factory or function",
         ),
-        click.option(
+        option(
             "--pilot",
             type=click.Path(path_type=Path),
             default=None,
@@ -81,19 +88,33 @@ def _keys() -> Options:
         if info.exclude or key == "system_options":  # these are given one by one
             continue
         default = getattr(info.default, "kind", info.default)
-        shown = "" if default in (None, "") else f" [default: {default}]"
+        shown = "" if default in (None, "", ()) else f" [default: {default}]"
         flag = FLAGS.get(key, f"--{key.replace('_', '-')}")
         kind: dict[str, Any] = (
             {"is_flag": True} if info.annotation is bool else {"type": flag_type(info.annotation)}
         )
-        found.append(
-            click.option(flag, key, default=None, help=f"{info.description}{shown}", **kind)
-        )
+        if info.annotation == tuple[str, ...]:  # given once for each name
+            kind = {"type": str, "multiple": True, "metavar": "NAME"}
+        kind |= _values(key, info.annotation)
+        option = in_section(SECTIONS[group])
+        found.append(option(flag, key, default=None, help=f"{info.description}{shown}", **kind))
     return found
 
 
+def _values(key: str, annotation: object) -> dict[str, Any]:
+    """How the help shows what a flag takes: its few values, or the names of a catalogue."""
+    if key in COMPONENTS:
+        return {"metavar": "NAME", "choices": COMPONENTS[key].usable}
+    parts = [annotation, *get_args(annotation)]
+    values = [one for part in parts if get_origin(part) is Literal for one in get_args(part)]
+    return {"metavar": f"[{'|'.join(values)}]"} if values else {}
+
+
 def spec_from(
-    config: str | None, assignments: tuple[str, ...], flags: Mapping[str, object]
+    config: str | None,
+    assignments: tuple[str, ...],
+    flags: Mapping[str, object],
+    defaults: Mapping[str, Any] = MappingProxyType({}),
 ) -> AuditSpec:
     """The spec of a command: flags over --set over environment (click's) over file.
 
@@ -101,6 +122,7 @@ def spec_from(
         config: Path of a YAML file, or None.
         assignments: Texts KEY=VALUE.
         flags: Values of the options above, None where not given.
+        defaults: Flat keys of a command whose defaults are not those of an audit.
 
     Returns:
         The spec.
@@ -108,8 +130,9 @@ def spec_from(
     Raises:
         UsageError: With a sentence for whatever cannot be used, also for an option given twice.
     """
-    base = flat_keys(read_config(Path(config)), f"the file {config}") if config else {}
-    spec = load_spec(config, overrides(assignments, flags, base))
+    file = flat_keys(read_config(Path(config)), f"the file {config}") if config else {}
+    base = merge_keys(defaults, file)
+    spec = make_spec(merge_keys(base, overrides(assignments, flags, base)))
     pilot_check(flags)(spec)
     return spec
 

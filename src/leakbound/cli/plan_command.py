@@ -13,7 +13,9 @@ from leakbound.auditing.prepare import open_models
 from leakbound.auditing.verdict import Claim
 from leakbound.cli.budget_lines import budget_line
 from leakbound.cli.endpoint_options import endpoint_options
-from leakbound.cli.options import SETTINGS, spec_from, spec_options
+from leakbound.cli.help_pages import cli_command
+from leakbound.cli.options import spec_from, spec_options
+from leakbound.cli.output import emit, json_option
 from leakbound.models import Endpoint
 from leakbound.stats import Assumption, Power, cut
 from leakbound.stats.power import NO_POWER, PERFECT, Leak
@@ -29,9 +31,13 @@ LEAKS: dict[Leak, str] = {
 }
 
 
-@click.command(context_settings=SETTINGS)
+@cli_command(
+    "--data private.jsonl --mechanism report_noisy_max --epsilon 4 --pairs 200",
+    first="--data --labels --system --model --mechanism --epsilon --pairs --assume-hit",
+)
 @spec_options
 @endpoint_options
+@json_option
 def command(
     config: str | None, assignments: tuple[str, ...], endpoint: Endpoint, **flags: object
 ) -> int:
@@ -43,11 +49,13 @@ def command(
         spec_from(config, assignments, flags), opener=partial(open_models, endpoint=endpoint)
     )
     claim, cost = prepared.claim, prepared.mechanism.cost(prepared.task, Query("-"))
-    click.echo(described(plan(prepared), claim))
+    planned = plan(prepared)
+    click.echo(described(planned, claim))
     if line := budget_line(cost, claim.epsilon, claim.delta):
         click.echo(line)
     for warning in prepared.warnings:
         click.echo(f"Warning: {warning}")
+    emit({"plan": planned, "warnings": prepared.warnings})
     return 0
 
 

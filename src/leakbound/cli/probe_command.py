@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from leakbound.cli.endpoint_options import endpoint_options
-from leakbound.cli.options import SETTINGS
+from leakbound.cli.help_pages import cli_command
 from leakbound.models import Endpoint, open_model
 from leakbound.models.openai.endpoint import key_from_environment
 from leakbound.models.probe import ProbeRecord, probe_endpoint, probe_model
@@ -14,7 +14,7 @@ from leakbound.report.probe_terminal import probe_table
 __all__ = ["command"]
 
 
-@click.command(context_settings=SETTINGS)
+@cli_command("openai/my-model --base-url http://127.0.0.1:8000/v1 --json > capabilities.json")
 @click.argument("address")
 @endpoint_options
 @click.option(

@@ -12,6 +12,8 @@ from contextlib import contextmanager
 
 import click
 
+from leakbound.cli.output import is_quiet
+
 __all__ = ["progress"]
 
 
@@ -22,7 +24,9 @@ def progress(label: str | Callable[[], str]) -> Iterator[Callable[[int, int], No
     label: what is being done; a callable is called whenever it is shown.
     """
     now = label if callable(label) else lambda: label
-    if sys.stderr.isatty():
+    if is_quiet():
+        yield lambda done, total: None
+    elif sys.stderr.isatty():
         with _bar(now) as show:
             yield show
     else:

@@ -8,6 +8,7 @@ import click
 
 from leakbound.auditing import load_result
 from leakbound.auditing.store import write_private
+from leakbound.cli.help_pages import cli_command
 from leakbound.cli.screen import say
 from leakbound.cli.sweep_files import figures_option, write_sweep
 from leakbound.errors import UsageError
@@ -19,7 +20,7 @@ from leakbound.sweeping.record import FILE
 __all__ = ["command"]
 
 
-@click.command()
+@cli_command("runs --out report.html")
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option(
     "--out",

@@ -12,8 +12,8 @@ import click
 from leakbound.auditing.prepare import open_models
 from leakbound.auditing.store import write_private
 from leakbound.cli.endpoint_options import endpoint_options
+from leakbound.cli.help_pages import cli_command
 from leakbound.cli.influence_options import addresses
-from leakbound.cli.options import SETTINGS
 from leakbound.cli.screen import say
 from leakbound.errors import StoreError, unknown_name
 from leakbound.models import Endpoint
@@ -35,7 +35,7 @@ SIZES = ("pairs", "repeats", "queries", "contexts", "tokens")
 USUAL = Scale()
 
 
-@click.command(context_settings=SETTINGS)
+@cli_command("--list", "contextleak/fig6 --quick")
 @click.argument("name", required=False, metavar="[PAPER/FIGURE]")
 @click.option(
     "--list", "listed", is_flag=True, help="name every recipe, with what it takes to run it"

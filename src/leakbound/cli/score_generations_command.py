@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from leakbound.cli.options import SETTINGS
+from leakbound.cli.help_pages import cli_command
 from leakbound.utility import Counts, count_generations, read_generations
 
 __all__ = ["command"]
@@ -19,7 +19,7 @@ MEANS = {
 }
 
 
-@click.command(context_settings=SETTINGS)
+@cli_command("generations.csv --json")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option(
     "--contexts",

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import click
 
+from leakbound.cli.help_pages import cli_command
+from leakbound.cli.output import emit, json_option
 from leakbound.testing import passed, selftest
 
 __all__ = ["command"]
 
 
-@click.command()
+@cli_command("", "--seed 1")
 @click.option(
     "--seed", type=int, default=0, show_default=True, help="root of the self-test's randomness"
 )
+@json_option
 def command(seed: int) -> int:
     """Audit broken mechanisms and auditors that are known from public code, beside correct ones.
 
@@ -31,4 +34,5 @@ def command(seed: int) -> int:
         f"{found} of {len(rows)} defects found, {alarms} false alarms in {runs} audits of correct "
         "references"
     )
+    emit({"passed": passed(rows), "defects": rows})
     return 0 if passed(rows) else 1

@@ -15,8 +15,8 @@ from leakbound._catalogue import options_of
 from leakbound._install import install_hint
 from leakbound.auditing.build import build_served
 from leakbound.cli.answer_command import answering_options, open_private, read_private
+from leakbound.cli.help_pages import cli_command
 from leakbound.cli.ledger_options import Accounts
-from leakbound.cli.options import SETTINGS
 from leakbound.cli.screen import say
 from leakbound.errors import UsageError
 from leakbound.models import Endpoint, Local
@@ -114,7 +114,10 @@ def _serving_options(function: Callable[..., object]) -> Callable[..., object]:
     return function
 
 
-@click.command(context_settings=SETTINGS)
+@cli_command(
+    "--data private.jsonl --mechanism report_noisy_max --epsilon 0.5 --budget 4",
+    first="--data --labels --model --mechanism --epsilon --budget --port --tenants",
+)
 @answering_options
 @_serving_options
 def command(

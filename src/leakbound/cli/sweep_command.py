@@ -19,8 +19,10 @@ from leakbound.cli.collect_options import (
     read_shard,
 )
 from leakbound.cli.endpoint_options import endpoint_options
+from leakbound.cli.help_pages import cli_command
 from leakbound.cli.local_options import local_options
-from leakbound.cli.options import SETTINGS, overrides, pilot_check, spec_options
+from leakbound.cli.options import overrides, pilot_check, spec_options
+from leakbound.cli.output import emit, json_option
 from leakbound.cli.progress import progress
 from leakbound.cli.screen import say
 from leakbound.cli.sweep_files import figures_option, write_sweep
@@ -44,7 +46,10 @@ from leakbound.sweeping.record import FILE
 __all__ = ["command", "finish_sweep"]
 
 
-@click.command(context_settings=SETTINGS)
+@cli_command(
+    "--mechanism report_noisy_max --grid epsilon=1,2,4,8 --pairs 100",
+    first="--data --labels --system --model --mechanism --grid --pairs --out",
+)
 @spec_options
 @endpoint_options
 @local_options
@@ -99,6 +104,7 @@ __all__ = ["command", "finish_sweep"]
     show_default=True,
     help="where the runs are kept",
 )
+@json_option
 def command(
     config: str | None,
     assignments: tuple[str, ...],
@@ -154,7 +160,9 @@ def finish_sweep(
     write_sweep(record, out / "sweep.html", figures)
     say(sweep_summary(record, model_calls))
     click.echo(f"  Report: {out / 'sweep.html'}")
-    return _exit_code(record, errors)
+    code = _exit_code(record, errors)
+    emit({"exit_code": code, "report": out / "sweep.html", "record": record})
+    return code
 
 
 def _session(cluster: Cluster | None) -> AbstractContextManager[None]:

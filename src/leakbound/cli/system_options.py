@@ -9,6 +9,7 @@ import click
 from click.core import ParameterSource
 
 from leakbound.auditing.config_file import read_endpoint
+from leakbound.cli.help_pages import in_section
 from leakbound.models import Endpoint
 from leakbound.systems import CallOptions
 
@@ -26,14 +27,16 @@ def rate_option(function: Callable[..., object]) -> Callable[..., object]:
     Returns:
         The command, which gets `rate`: a number, or None.
     """
-    return click.option(
+    option = in_section("Run")(
         "--rate",
         type=float,
         default=None,
         metavar="CALLS",
         help="most calls of a --system begun in a second; --connections, --timeout and --retries "
         "hold for it, too, where they are given",
-    )(function)
+    )
+    found: Callable[..., object] = option(function)
+    return found
 
 
 def call_options(endpoint: Endpoint, config: str | None, rate: float | None) -> CallOptions:

@@ -7,7 +7,8 @@ from pathlib import Path
 import click
 
 from leakbound.cli.endpoint_options import endpoint_options
-from leakbound.cli.options import SETTINGS, spec_from, spec_options
+from leakbound.cli.help_pages import cli_command
+from leakbound.cli.options import spec_from, spec_options
 from leakbound.cli.screen import say
 from leakbound.models import Endpoint
 from leakbound.tuning import Tuned, save_attack, tune
@@ -15,7 +16,10 @@ from leakbound.tuning import Tuned, save_attack, tune
 __all__ = ["command"]
 
 
-@click.command(context_settings=SETTINGS)
+@cli_command(
+    "--system python:app.rag:answer --data private.jsonl --max-calls 2000",
+    first="--data --system --model --mechanism --pairs --max-calls --save --config",
+)
 @spec_options
 @endpoint_options
 @click.option(

@@ -1,0 +1,152 @@
+"""Commands and options as their help shows them: examples, the options that matter first, and all
+others by section under --help-all.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any
+
+import click
+
+from leakbound.cli.output import OUTPUT_OPTIONS, output
+
+__all__ = ["SETTINGS", "Command", "Option", "cli_command", "in_section"]
+
+SETTINGS = {"auto_envvar_prefix": "LEAKBOUND", "help_option_names": ["-h", "--help"]}
+OWN = "Options"
+Decorator = Callable[[Any], Any]
+WHOLE = "leakbound.cli.help_all"  # key of a context: whether its help shows every option
+
+
+class Option(click.Option):
+    """An option under a heading.
+
+    Args:
+        section: The heading in --help-all.
+        choices: Names that the option takes; --help-all lists them.
+        *args: As in click.
+        **kwargs: As in click.
+    """
+
+    def __init__(
+        self, *args: Any, section: str = OWN, choices: Iterable[str] = (), **kwargs: Any
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        self.section = section
+        self.choices = tuple(choices)
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """Flag and text; with every choice where all options are shown."""
+        record = super().get_help_record(ctx)
+        if record is None or not self.choices or not ctx.meta.get(WHOLE):
+            return record
+        return record[0], f"{record[1]}; one of {', '.join(self.choices)}"
+
+
+class Command(click.Command):
+    """A command with examples, and with sections of options if it has more than a screen holds.
+
+    Args:
+        first: Flags that --help shows, with blanks between them; empty for all.
+        examples: Command lines that work, without "leakbound".
+        *args: As in click.
+        **kwargs: As in click.
+    """
+
+    def __init__(
+        self, *args: Any, first: str = "", examples: Sequence[str] = (), **kwargs: Any
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        self.first = tuple(first.split())
+        self.examples = tuple(examples)
+        self.params.extend(option() for option in OUTPUT_OPTIONS)
+        if self.first:
+            self.params.append(_help_all())
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command, with what it prints as --json, --quiet and --verbose say."""
+        with output(ctx):
+            return super().invoke(ctx)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Examples, then options: the first ones, or all by section."""
+        if self.examples:
+            with formatter.section("Examples"):
+                formatter.write("".join(f"  {ctx.command_path} {one}\n" for one in self.examples))
+        params = self.get_params(ctx)
+        if not self.first or ctx.meta.get(WHOLE):
+            for section in dict.fromkeys(map(_section, params)):
+                _write(ctx, formatter, section, [p for p in params if _section(p) == section])
+            return
+        by_flag = {flag: param for param in params for flag in param.opts}
+        shown = [by_flag[flag] for flag in (*self.first, "--help-all", "--help")]
+        _write(ctx, formatter, "First options", shown)
+        formatter.write_paragraph()
+        formatter.write_text(_others([p for p in params if p not in shown]))
+
+
+def _help_all() -> click.Option:
+    """--help-all, which shows every option."""
+
+    def show(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+        if value and not ctx.resilient_parsing:
+            ctx.meta[WHOLE] = True
+            click.echo(ctx.get_help())
+            ctx.exit()
+
+    text = "Show every option, by section, and exit."
+    return click.Option(
+        ["--help-all"], is_flag=True, is_eager=True, expose_value=False, callback=show, help=text
+    )
+
+
+def _section(param: click.Parameter) -> str:
+    return param.section if isinstance(param, Option) else OWN
+
+
+def _write(
+    ctx: click.Context,
+    formatter: click.HelpFormatter,
+    section: str,
+    params: Sequence[click.Parameter],
+) -> None:
+    records = [record for p in params if (record := p.get_help_record(ctx)) is not None]
+    if records:
+        with formatter.section(section):
+            formatter.write_dl(records)
+
+
+def _others(params: Sequence[click.Parameter]) -> str:
+    """How many options each section holds."""
+    count = Counter(map(_section, params))
+    listed = ", ".join(f"{section.lower()} ({number})" for section, number in count.items())
+    return f"--help-all shows {count.total()} more: {listed}."
+
+
+def in_section(section: str) -> Callable[..., Decorator]:
+    """A decorator like click's `option`, for options under one heading.
+
+    Args:
+        section: The heading in --help-all.
+
+    Returns:
+        What takes the arguments of `click.option`.
+    """
+    return partial(click.option, cls=Option, section=section)
+
+
+def cli_command(*examples: str, first: str = "") -> Callable[[Any], Command]:
+    """A decorator that makes a command of a function.
+
+    Args:
+        *examples: Command lines that work, after the command's own name.
+        first: Flags that --help shows where there are more than a screen holds, with blanks between
+            them; empty for all.
+
+    Returns:
+        The decorator.
+    """
+    return click.command(cls=Command, context_settings=SETTINGS, examples=examples, first=first)

@@ -1,0 +1,112 @@
+"""What a command prints: text, nothing (--quiet), one JSON value (--json), or more (--verbose)."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout
+from functools import partial
+
+import click
+from click.core import ParameterSource
+from pydantic_core import to_jsonable_python
+
+from leakbound._version import __version__
+from leakbound.cli.screen import say
+
+__all__ = ["OUTPUT_OPTIONS", "emit", "is_quiet", "json_option", "output"]
+
+SCREEN = "leakbound.cli.screen"  # key of a context: the standard output that `output` set aside
+AS_JSON, QUIET, VERBOSE = "as_json", "quiet", "verbose"
+
+
+def _noted(key: str) -> Callable[[click.Context, click.Parameter, bool], None]:
+    """Keeps the value of a flag in the context, where no command has to hand it on."""
+
+    def note(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+        ctx.meta[key] = value
+
+    return note
+
+
+def _flag(key: str, *names: str, text: str) -> Callable[[], click.Option]:
+    return partial(
+        click.Option, names, is_flag=True, expose_value=False, callback=_noted(key), help=text
+    )
+
+
+OUTPUT_OPTIONS = (
+    _flag(QUIET, "-q", "--quiet", text="Print errors and warnings only; the exit code says it."),
+    _flag(VERBOSE, "-v", "--verbose", text="Say on standard error which version and options run."),
+)
+
+
+def json_option(function: Callable[..., object]) -> Callable[..., object]:
+    """--json: the command calls `emit`, and what it prints otherwise is left out.
+
+    Args:
+        function: A command.
+
+    Returns:
+        The command.
+    """
+    return click.option(
+        "--json",
+        is_flag=True,
+        expose_value=False,
+        callback=_noted(AS_JSON),
+        help="Print one JSON value in place of the text.",
+    )(function)
+
+
+@contextmanager
+def output(ctx: click.Context) -> Iterator[None]:
+    """Within, a command prints what its options say.
+
+    Args:
+        ctx: Its context, with the values of its options.
+    """
+    if ctx.meta.get(VERBOSE):
+        say(_setting(ctx), err=True)
+    if not ctx.meta.get(QUIET) and not ctx.meta.get(AS_JSON):
+        yield
+        return
+    ctx.meta[SCREEN] = sys.stdout
+    with open(os.devnull, "w") as nothing, redirect_stdout(nothing):
+        yield
+
+
+def emit(value: object) -> None:
+    """Print a value as JSON, where --json asks for it.
+
+    Args:
+        value: Records, dataclasses, and what JSON can hold; an infinite number becomes the text
+            "Infinity".
+    """
+    ctx = click.get_current_context(silent=True)
+    meta = ctx.meta if ctx is not None else {}
+    if meta.get(AS_JSON):
+        plain = to_jsonable_python(value, inf_nan_mode="strings")
+        click.echo(json.dumps(plain, indent=2, ensure_ascii=False), file=meta[SCREEN])
+
+
+def is_quiet() -> bool:
+    """Whether the running command prints neither text nor progress."""
+    ctx = click.get_current_context(silent=True)
+    return ctx is not None and bool(ctx.meta.get(QUIET))
+
+
+def _setting(ctx: click.Context) -> str:
+    """Version, Python and the options that were given, with who gave them."""
+    given = [
+        f"{param.opts[-1]} ({source.name.lower()})"
+        for param in ctx.command.params
+        if isinstance(param, click.Option)
+        and (source := ctx.get_parameter_source(param.name or "")) is not None
+        and source not in (ParameterSource.DEFAULT, ParameterSource.DEFAULT_MAP)
+    ]
+    where = f"Python {platform.python_version()}, {platform.system()}"
+    return f"leakbound {__version__}, {where}; options given: {', '.join(given) or 'none'}"

@@ -1,0 +1,119 @@
+"""What a command's help shows, and what --json, --quiet and --verbose print."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+import shlex
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from leakbound.cli.help_pages import Command
+from leakbound.cli.main import COMMANDS, SECTIONS, group
+
+SYSTEM = Path(__file__).parents[2] / "examples" / "user_system.py"
+
+
+def run(*args: str) -> Result:
+    return CliRunner().invoke(group, args, prog_name="leakbound", standalone_mode=False)
+
+
+def command_of(name: str) -> click.Command:
+    module = importlib.import_module(f"leakbound.cli.{name.replace('-', '_')}_command")
+    found: click.Command = module.command
+    return found
+
+
+PLAIN = [name for name in COMMANDS if isinstance(command_of(name), Command)]
+
+
+def test_commands_stand_in_sections_and_first_what_starts() -> None:
+    shown = run("--help").output
+    places = [shown.index(f"\n{title}:\n") for title in SECTIONS]
+    assert places == sorted(places)
+    assert shown.index("  plan ") < shown.index("  audit ")
+
+
+@pytest.mark.parametrize("name", ["audit", "plan", "sweep", "tune", "answer", "serve", "influence"])
+def test_the_help_of_a_large_command_fits_a_screen_and_counts_the_rest(name: str) -> None:
+    shown = run(name, "--help").output
+    assert len(shown.splitlines()) <= 40
+    assert "Examples:" in shown
+    assert "--help-all shows" in shown
+
+
+def test_help_all_shows_every_option_once_in_sections_with_its_choices() -> None:
+    shown = run("audit", "--help-all").output
+    command = command_of("audit")
+    heads = re.findall(r"^  (--?\S+?)[, ].*?$", shown, re.MULTILINE)
+    for param in command.params:
+        if isinstance(param, click.Option):
+            assert sum(head in param.opts for head in heads) == 1, param.opts
+    assert "\nAttack:\n" in shown
+    assert "[paired|session|one_run]" in shown
+    assert "one of zero_shot, few_shot" in " ".join(shown.split())
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_the_examples_of_a_help_are_command_lines_that_parse(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for folder in ("shards/1", "shards/2"):
+        Path(folder).mkdir(parents=True)
+    command = command_of(name)
+    assert isinstance(command, Command)
+    assert command.examples
+    for example in command.examples:
+        args = shlex.split(example.partition(" > ")[0])
+        assert command.make_context(name, args).params is not None
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_every_command_has_quiet_and_verbose_and_the_variables_of_its_options(name: str) -> None:
+    command = command_of(name)
+    flags = {flag for param in command.params for flag in param.opts}
+    assert {"-q", "--quiet", "-v", "--verbose"} <= flags
+    assert command.context_settings["auto_envvar_prefix"] == "LEAKBOUND"
+
+
+def test_an_audit_prints_one_json_value_with_its_record(tmp_path: Path) -> None:
+    done = run("audit", "--system", f"python:{SYSTEM}:answer", "--pairs", "16", "--json",
+               "--out", str(tmp_path))  # fmt: skip
+    found = json.loads(done.stdout)
+    assert done.return_value == found["exit_code"] == 1
+    assert found["record"]["verdict"] == "violation"
+    kept = json.loads((Path(found["folder"]) / "record.json").read_text())
+    assert kept["verdict"] == "violation"
+    assert kept["name"] == found["record"]["name"]
+
+
+def test_a_gate_a_plan_and_a_list_print_one_json_value(tmp_path: Path) -> None:
+    run("audit", "--system", f"python:{SYSTEM}:answer", "--pairs", "16", "-q", "--out",
+        str(tmp_path))  # fmt: skip
+    gate = json.loads(run("gate", str(tmp_path), "--max-epsilon", "1", "--json").stdout)
+    assert gate["exit_code"] == 1
+    assert gate["runs"][0]["outcome"] == "violation"
+    plan = json.loads(run("plan", "--pairs", "20", "--json").stdout)["plan"]
+    assert plan["pairs"] == 20
+    assert plan["model_calls"] == 56
+    assert "few_shot" in json.loads(run("list", "mechanisms", "--json").stdout)["mechanisms"]
+
+
+def test_a_quiet_audit_prints_nothing_and_keeps_its_exit_code(tmp_path: Path) -> None:
+    done = run("audit", "--system", f"python:{SYSTEM}:answer", "--pairs", "16", "--quiet",
+               "--out", str(tmp_path))  # fmt: skip
+    assert (done.output, done.return_value) == ("", 1)
+
+
+def test_verbose_names_the_options_and_who_gave_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LEAKBOUND_PAIRS", "20")
+    done = run("plan", "-v", "--epsilon", "2")
+    assert "--pairs (environment)" in done.stderr
+    assert "--epsilon (commandline)" in done.stderr
+    assert "leakbound 0." in done.stderr
+    assert "--delta" not in done.stderr
