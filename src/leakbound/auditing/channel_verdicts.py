@@ -1,0 +1,53 @@
+"""What an audit says of each channel of a system."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from leakbound.attacks import Attack
+from leakbound.auditing.channels import ChannelResult
+from leakbound.auditing.controls import ControlCheck
+from leakbound.auditing.obstacles import blind_sentence
+from leakbound.auditing.verdict import Obstacle, conclude
+from leakbound.estimators import EProcess, TrialDesign
+from leakbound.estimators.by_channel import ChannelEValues, channel_design
+from leakbound.estimators.e_process import EValues
+from leakbound.stats import Estimate
+
+__all__ = ["channel_results"]
+
+
+def channel_results(
+    design: TrialDesign, seen: ChannelEValues, checks: Mapping[str, ControlCheck], tested: int,
+    attack: Attack, against: Sequence[Obstacle],
+) -> tuple[ChannelResult, ...]:  # fmt: skip
+    """What is said of each channel.
+
+    Args:
+        design: What was known beforehand, with its channels.
+        seen: Their e-processes.
+        checks: What the control pairs showed in each of them; empty where none was asked.
+        tested: Pairs that entered the bounds.
+        attack: Canary and query.
+        against: What keeps any channel without a rejection from saying no_violation.
+
+    Returns:
+        Results in the order of the design.
+    """
+    own, estimator = channel_design(design), EProcess()
+    largest = estimator.largest_certifiable(own, tested)
+    found = []
+    for name, part in seen.parts.items():
+        bounds, check = _bounds(own, part), checks.get(name, ControlCheck(0, None))
+        why = (*against, *blind_sentence(attack, check))
+        said = conclude(own, estimator, bounds, None, tested, largest, why)
+        at = part.process.rejected_at
+        found.append(ChannelResult(name, said.verdict, said.reason, bounds[0], at, check))
+    return tuple(found)
+
+
+def _bounds(design: TrialDesign, part: EValues) -> tuple[Estimate, ...]:
+    """Those that the verdict reads: the one of mu costs as much, and few systems state a mu."""
+    if design.guarantee_mu is not None:
+        return part.bounds()
+    return (part.process.epsilon_lower_bound(design.claim.delta),)

@@ -1,0 +1,209 @@
+"""Audits by channel: which channels there are, what each shows, and what is said of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from leakbound.attacks import ContainsCanary
+from leakbound.auditing.controls import ControlCheck, check_controls
+from leakbound.auditing.design import Pair
+from leakbound.auditing.store import EvidenceRow
+from leakbound.auditing.verdict import Reason, Verdict
+from leakbound.errors import TargetError, UsageError
+from leakbound.estimators import EProcess, Estimator, Observations, PairedScores
+from leakbound.estimators.by_channel import ByChannel
+from leakbound.mechanisms.single import release_unchanged
+from leakbound.stats import Estimate
+from leakbound.systems import SystemMechanism
+from leakbound.systems.channels import ALL, SECONDS, TOOL_CALLS
+from leakbound.tasks import ANSWER, Mechanism, channel_of, reply_of
+
+__all__ = [
+    "ChannelResult", "channels_shown", "check_channels", "deciding", "of_all_channels", "shown_in",
+    "with_channels",
+]  # fmt: skip
+
+StoredBatch = Sequence[tuple[Pair, EvidenceRow]]
+FIRST = (ANSWER, SECONDS, TOOL_CALLS)  # channels of every system come before its own
+SCORE = ContainsCanary()
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelResult:
+    """What one channel of a system shows.
+
+    Args:
+        name: The channel.
+        verdict: What was found in it.
+        reason: Why it is inconclusive, as a code; None for the other verdicts.
+        bound: Lower bound on the epsilon of what goes through it; those of all channels hold
+            together.
+        rejected_at: Number of tested pairs after which its e-value rejected; None if it never did.
+        controls: Whether the attack saw in it contexts that are full of the canary.
+    """
+
+    name: str
+    verdict: Verdict
+    reason: Reason | None
+    bound: Estimate
+    rejected_at: int | None
+    controls: ControlCheck
+
+
+def with_channels(mechanism: Mechanism, channels: tuple[str, ...]) -> Mechanism:
+    """A system that keeps what goes through its channels.
+
+    Args:
+        mechanism: What is audited.
+        channels: Names of channels; none for whole replies.
+
+    Returns:
+        The mechanism itself without channels.
+
+    Raises:
+        UsageError: If it is no system of a user: a mechanism has its answer alone.
+    """
+    if not channels:
+        return mechanism
+    if isinstance(mechanism, SystemMechanism):
+        return replace(mechanism, channels=channels)
+    raise UsageError(
+        f"channels are those of an application, and {mechanism.name} is a mechanism, which has its "
+        "answer alone; give an application with --system, or leave --channel out."
+    )
+
+
+def deciding(estimator: Estimator, channels: tuple[str, ...], controls: int) -> Estimator:
+    """The estimator of an audit by channel.
+
+    Args:
+        estimator: What was chosen to decide.
+        channels: Names of channels, or `all`; none for whole replies.
+        controls: Number of control pairs, whose replies show which channels there are.
+
+    Returns:
+        The estimator itself without channels.
+
+    Raises:
+        UsageError: If another than the e-process was chosen, or nothing can show the channels.
+    """
+    if not channels:
+        return estimator
+    if not isinstance(estimator, EProcess | ByChannel):
+        raise UsageError(
+            f"channels are tested by e-processes, and the estimator is {estimator.name}; use "
+            "--estimator e_process, or leave --channel out."
+        )
+    if ALL in channels and not controls:
+        raise UsageError(
+            "channels is all, the replies of control pairs show which there are, and controls is "
+            "0; name the channels, or leave controls=0 out."
+        )
+    return ByChannel()
+
+
+def channels_shown(wanted: tuple[str, ...], controls: Sequence[EvidenceRow]) -> tuple[str, ...]:
+    """The channels that are tested, fixed before the first pair.
+
+    Args:
+        wanted: Names of channels, or `all`.
+        controls: Stored control pairs, which enter no bound (PRIVATE).
+
+    Returns:
+        Names, those of every system first.
+
+    Raises:
+        TargetError: If no control reply has a channel that is named.
+    """
+    known = {ANSWER, *(name for row in controls for one in row.both for name in one.channels)}
+    own = sorted(known - set(FIRST))
+    there = (*(name for name in FIRST if name in known), *own)
+    if ALL in wanted:
+        return there
+    lacking = [name for name in wanted if name not in known]
+    if lacking and controls:
+        raise TargetError(
+            f"no reply of the system has the channel {lacking[0]!r}; its replies have "
+            f"{', '.join(there)}. Name one of them, or let the system reply with an empty text "
+            "where the channel is silent."
+        )
+    return wanted
+
+
+def shown_in(batch: StoredBatch, whole: Observations, names: Sequence[str]) -> Observations:
+    """What pairs show, with what each channel shows by itself.
+
+    Args:
+        batch: Pairs with their aggregates.
+        whole: What their answers show.
+        names: The channels.
+
+    Returns:
+        The same observations with a part for each channel.
+    """
+    found = {ANSWER: whole} | {
+        name: _of_texts(batch, whole.first, name) for name in names if name != ANSWER
+    }
+    return replace(whole, channels=found)
+
+
+def _of_texts(batch: StoredBatch, first: int, name: str) -> Observations:
+    scores = _scores(batch, name)
+    drawn = PairedScores(scores.member[:, None], scores.nonmember[:, None])
+    replies = tuple(
+        ((reply_of(one), reply_of(other)), pair.asked.target)
+        for pair, row in batch
+        for one, other in [(channel_of(row.member, name), channel_of(row.nonmember, name))]
+    )
+    return Observations(
+        first, len(batch), trial_scores=scores, simulated_scores=drawn, reply_pairs=replies
+    )
+
+
+def _scores(batch: StoredBatch, name: str) -> PairedScores:
+    """(pairs,) does the canary stand in the text of a channel?"""
+    found = np.empty((2, len(batch)))
+    for at, (pair, row) in enumerate(batch):
+        for of, aggregate in enumerate(row.both):
+            outputs = release_unchanged(channel_of(aggregate, name), 1)
+            found[of, at] = SCORE.score(outputs, pair.asked, ())[0]
+    return PairedScores(found[0], found[1])
+
+
+def check_channels(
+    batch: StoredBatch, answers: PairedScores, names: Sequence[str]
+) -> dict[str, ControlCheck]:
+    """What the control pairs show in each channel.
+
+    Args:
+        batch: Control pairs with their aggregates.
+        answers: Scores of their answers.
+        names: The channels.
+
+    Returns:
+        A check for each channel.
+    """
+    found = {}
+    for name in names:
+        both = [[channel_of(one, name) for one in row.both] for _, row in batch]
+        scores = answers if name == ANSWER else _scores(batch, name)
+        replies = [(reply_of(one), reply_of(other)) for one, other in both]
+        found[name] = check_controls(scores, False, replies)
+    return found
+
+
+def of_all_channels(checks: Mapping[str, ControlCheck]) -> ControlCheck:
+    """Was the control seen in any channel?
+
+    Args:
+        checks: What the control pairs show in each channel.
+
+    Returns:
+        The least p-value of all tests, times their number.
+    """
+    every = [p for one in checks.values() for p in (one.p_value, one.witness) if p is not None]
+    pairs = max((one.pairs for one in checks.values()), default=0)
+    return ControlCheck(pairs, min(1.0, len(every) * min(every)) if every else None)
