@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal, Unpack, cast
@@ -58,6 +58,7 @@ def audit(
     score: Score | ScoreName | None = None,
     insertion: Insertion | None = None,
     access: Literal["black_box", "white_box"] | None = None,
+    channels: Sequence[str] = (),
     task: Task | str | None = None,
     data: str | None = None,
     claim: Claim | None = None,
@@ -107,6 +108,9 @@ def audit(
         insertion: "replace" puts the canary in place of an example, "append" into its text, "add"
             adds one more example; None: "replace".
         access: What the attacker sees; None: all there is.
+        channels: Channels of a system that are tested, each apart and all together: "answer",
+            "seconds", "tool_calls", and names that its replies use, such as "logs"; ("all",) for
+            each that there is. Without any, its replies are read as a whole.
         task: A task, or its name; None: inferred from the rows, but not for a mechanism with a
             guarantee, whose labels must be public (or `settings={"labels": [...]}`).
         data: A file of rows, in place of `rows`.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal, Protocol, TypedDict
 
 from leakbound.attacks import Attack, AuditQuery, Canary, Insertion, Score
@@ -30,12 +30,14 @@ CanaryName = Literal[
     "unigram",
 ]  # fmt: skip
 QueryName = Literal[
-    "brainwash", "either_text", "gap", "given", "if_then_explicit", "if_then_implicit",
-    "injection", "input_output", "lookup", "membership", "recall", "repeat", "signal_pair",
+    "brainwash", "differential", "either_text", "extraction", "gap", "given",
+    "if_then_explicit", "if_then_implicit", "injection", "input_output", "interrogation",
+    "lookup", "mba", "membership", "prefix", "recall", "repeat", "s2", "signal_pair",
+    "zero_shot_signals",
 ]  # fmt: skip
 ScoreName = Literal[
-    "contains_canary", "distance_gap", "label_margin", "overlap", "predicted_member",
-    "reference_direction", "score_margin", "unanswered",
+    "contains_canary", "distance_gap", "document", "label_margin", "overlap",
+    "predicted_member", "reference_direction", "score_margin", "unanswered",
 ]  # fmt: skip
 EstimatorName = Literal[
     "clopper_pearson", "e_process", "unconditional", "vote_band",
@@ -100,6 +102,7 @@ class AuditOptions(SharedOptions, total=False):
     """Parameters of `leakbound.audit` but for rows, system and out; `audit` describes each."""
 
     design: Literal["paired", "session", "one_run"]
+    channels: Sequence[str]
     pairs: int
     canaries: int
     settings: Mapping[str, object] | None

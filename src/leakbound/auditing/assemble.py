@@ -6,8 +6,12 @@ from collections.abc import Iterator, Mapping
 
 from leakbound.attacks import ScoredAttack
 from leakbound.auditing.background import second_text_sentence, worst_case_sentence
+from leakbound.auditing.channel_verdicts import channel_results
+from leakbound.auditing.channels import ChannelResult
+from leakbound.auditing.controls import ControlCheck
 from leakbound.auditing.declared_noise import noise_obstacles
 from leakbound.auditing.design import Pair
+from leakbound.auditing.judged import judge_finding, withheld_by
 from leakbound.auditing.keys import DIGITS, key_id, keyed
 from leakbound.auditing.obstacles import obstacles, state_sentence
 from leakbound.auditing.one_pass import OnePass, Tally
@@ -26,6 +30,7 @@ from leakbound.auditing.result import (
 from leakbound.auditing.state_check import StateCheck
 from leakbound.auditing.verdict import conclude
 from leakbound.estimators import Estimator, TrialDesign
+from leakbound.estimators.by_channel import ChannelEValues
 from leakbound.estimators.e_process import EValues
 from leakbound.models.content import measured, readable, without
 from leakbound.models.wrappers import computation_of
@@ -39,6 +44,7 @@ INFERRED = (
     "the labels of the task were inferred from the private rows and stand in every prompt: what a "
     "label alone tells is not measured. Name them with --labels."
 )
+SEEN = ControlCheck(0, 0.0)  # of a channel, whose own controls are compared apart
 FEW = 3  # sampled candidates that may be alike by chance
 Found = Mapping[Estimator, tuple[Estimate, ...]]
 
@@ -64,6 +70,7 @@ def assemble(seen: OnePass, calls: int) -> AuditResult:
         *obstacles(prepared.attack, seen.tally, controls, state),
     )
     conclusion = conclude(design, estimator, bounds, _exact(found), tested, largest, against)
+    channels = _channels(seen, tested, state)
     simulated, power = seen.tally.simulated(), power_of(estimator, design, used)
     return AuditResult(
         name=seen.store.folder.name,
@@ -93,8 +100,14 @@ def assemble(seen: OnePass, calls: int) -> AuditResult:
         curves=curves_of(simulated.member, simulated.nonmember),
         example_prompt=_example(prepared, seen.first[0]),
         controls=controls,
+        channels=channels,
         state=state,
-        findings=(*_findings(prepared, state, noise), *_unlike(seen), *_second_text(seen)),
+        findings=(
+            *_findings(prepared, state, noise),
+            *_unlike(seen),
+            *_second_text(seen),
+            *_unseen(channels), *_judged(seen),
+        ),
         warnings=(
             *seen.looks.warnings(prepared),
             *_alike(prepared.mechanism, seen.tally),
@@ -136,7 +149,8 @@ def _threshold(design: TrialDesign) -> ThresholdKind:
 
 
 def _path(seen: OnePass) -> EValuePath | None:
-    known = (one.process for one in seen.observers.values() if isinstance(one, EValues))
+    every = seen.observers.values()
+    known = (one.process for one in every if isinstance(one, EValues | ChannelEValues))
     process = next(known, None)
     return None if process is None else path_of(process)
 
@@ -173,6 +187,34 @@ def _second_text(seen: OnePass) -> Iterator[Finding]:
     """Is the second text of a query answered?"""
     if sentence := second_text_sentence(seen.prepared, seen.control_rows):
         yield Finding("second_text_unanswered", sentence)
+
+
+def _channels(seen: OnePass, tested: int, state: StateCheck | None) -> tuple[ChannelResult, ...]:
+    """What is said of each channel; nothing where replies are read as a whole."""
+    observer = seen.observers[seen.prepared.estimator]
+    if not isinstance(observer, ChannelEValues):
+        return ()
+    attack = seen.prepared.attack
+    # the answers that could not be read are a matter of the whole verdict
+    against = tuple(one for one in obstacles(attack, Tally(), SEEN, state))
+    return channel_results(seen.design, observer, seen.channel_controls(), tested, attack, against)
+
+
+def _unseen(channels: tuple[ChannelResult, ...]) -> Iterator[Finding]:
+    """Channels in which not even a context full of the canary was seen."""
+    unseen = [one.name for one in channels if one.reason == "attack_blind"]
+    if unseen:
+        yield Finding(
+            "unseen_channels",
+            "nothing shows that this attack sees the canary in " + ", ".join(unseen) + ": of "
+            "these channels the audit says nothing.",
+        )
+
+
+def _judged(seen: OnePass) -> Iterator[Finding]:
+    """How often a judge withheld an answer, and whether it can judge."""
+    if withheld_by(seen.prepared.mechanism) is not None:
+        yield judge_finding(seen.tally.withheld, seen.seen)
 
 
 def _alike(mechanism: Mechanism, tally: Tally) -> tuple[str, ...]:

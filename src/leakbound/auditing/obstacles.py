@@ -11,7 +11,7 @@ from leakbound.auditing.state_check import StateCheck
 from leakbound.auditing.verdict import Obstacle
 from leakbound.stats import rank_test
 
-__all__ = ["obstacles", "state_sentence"]
+__all__ = ["blind_sentence", "obstacles", "state_sentence"]
 
 UNREADABLE = 0.05  # share of answers that could not be read from which an attack counts as blind
 DIFFER = 0.05  # p-value below which unreadable answers themselves tell the contexts apart
@@ -31,7 +31,9 @@ def obstacles(
     Returns:
         Reason codes with sentences, the gravest first.
     """
-    return (*_state(state), *_unreadable(attack, tally, controls), *_blind(attack, controls))
+    return (
+        *_state(state), *_unreadable(attack, tally, controls), *blind_sentence(attack, controls)
+    )  # fmt: skip
 
 
 def state_sentence(state: StateCheck | None) -> str | None:
@@ -90,7 +92,16 @@ def _unread_alike(tally: Tally) -> float:
     return float(rank_test(member, nonmember, two_sided=True))
 
 
-def _blind(attack: Attack, controls: ControlCheck) -> Iterator[Obstacle]:
+def blind_sentence(attack: Attack, controls: ControlCheck) -> Iterator[Obstacle]:
+    """Did the attack see the positive control?
+
+    Args:
+        attack: Canary and query, for advice.
+        controls: What the control pairs showed.
+
+    Yields:
+        The reason code with its sentence, unless it did.
+    """
     if controls.seen:
         return
     if controls.p_value is None:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
 
+from leakbound.auditing.channels import channels_shown, check_channels, of_all_channels
 from leakbound.auditing.collect import CollectionPlan
 from leakbound.auditing.controls import ControlCheck, check_controls
 from leakbound.auditing.design import Pair
+from leakbound.auditing.judged import withheld_by
 from leakbound.auditing.looks import Looks
 from leakbound.auditing.prepare import Prepared
 from leakbound.auditing.release import Releaser
@@ -29,6 +31,7 @@ from leakbound.estimators import (
     PairedScores,
     TrialDesign,
 )
+from leakbound.estimators.by_channel import ByChannel
 from leakbound.estimators.profile import Profile, ProfileSum
 from leakbound.stats import Estimate, NoiseFit
 from leakbound.stats.witness import shows_metadata
@@ -44,11 +47,15 @@ BLOCK = 512  # pairs read from the store at once
 class Tally:
     """What is counted over all aggregates and simulated outputs.
 
-    `answers` and `unreadable` are counted apart for canary-in and canary-out contexts.
+    `answers`, `unreadable` and `withheld` are counted apart for canary-in and canary-out contexts.
+
+    Args:
+        is_withheld: Tells an answer that a judge withheld; None where nothing judges.
     """
 
-    def __init__(self) -> None:
-        self.answers, self.unreadable = [0, 0], [0, 0]
+    def __init__(self, is_withheld: Callable[[Aggregate], bool] | None = None) -> None:
+        self.answers, self.unreadable, self.withheld = [0, 0], [0, 0], [0, 0]
+        self._is_withheld = is_withheld
         self.candidates, self.alike = False, True
         self.low, self.high = math.inf, -math.inf
         self._simulated: list[PairedScores] = []
@@ -63,6 +70,8 @@ class Tally:
             if isinstance(aggregate, Votes):
                 self.unreadable[of] += aggregate.counts[-1]
                 self.answers[of] += sum(aggregate.counts)
+            if self._is_withheld is not None:
+                self.withheld[of] += self._is_withheld(aggregate)
             if isinstance(aggregate, Vector):
                 self.candidates = True
                 self.alike = self.alike and len(aggregate.choices) <= 1
@@ -109,7 +118,7 @@ class OnePass:
         first_look = looks.first(len(prepared.pairs))
         self.design, self._ready = replace(prepared.trial_design, first_look=first_look), False
         self.observers = dict(_begun(prepared.estimator, self.design))
-        self.tally, self.first = Tally(), list[Pair]()
+        self.tally, self.first = Tally(withheld_by(prepared.mechanism)), list[Pair]()
         self.seen, self.ended, self._next, self._observed = 0, False, 0, False
         known = any(isinstance(estimator, Exact) for estimator in self.observers)
         self._profile = ProfileSum(prepared.spec.decision.epsilon) if known else None
@@ -141,10 +150,19 @@ class OnePass:
         """Whether the control pairs are stored; their replies say what the estimators will read."""
         stored = self.store.batches()
         self._ready = all(first in stored for first in self._plan.batches() if first < 0)
-        if self._ready and self._controls_show_metadata():
-            self.design = replace(self.design, replies=True)
-            self.observers = dict(_begun(self.prepared.estimator, self.design))
+        wanted = self.prepared.spec.attack.channels
+        if self._ready and wanted:
+            shown = channels_shown(wanted, self.control_rows)
+            self._begin_again(replace(self.design, channels=shown))
+        elif self._ready and self._controls_show_metadata():
+            self._begin_again(replace(self.design, replies=True))
         return self._ready
+
+    def _begin_again(self, design: TrialDesign) -> None:
+        """With what the control replies have shown; no pair was observed yet."""
+        self.design = design
+        self.observers = dict(_begun(self.prepared.estimator, design))
+        self._releaser = _releaser(self.prepared, design, [*self.observers])
 
     def _controls_show_metadata(self) -> bool:
         if self.design.replies or not isinstance(self.prepared.mechanism, SystemMechanism):
@@ -196,10 +214,24 @@ class OnePass:
         controls, rows = self.prepared.controls, self.control_rows
         if len(rows) < len(controls) or not self._observed:
             return check_controls(None, self.prepared.ignores_context)
+        if self.design.channels:
+            return of_all_channels(self.channel_controls())
         scores = self._releaser.control_scores([*zip(controls, rows, strict=True)])
         shown = [(reply_of(row.member), reply_of(row.nonmember)) for row in rows]
         replies = shown if self.design.replies else []
         return check_controls(scores if rows else None, self.prepared.ignores_context, replies)
+
+    def channel_controls(self) -> dict[str, ControlCheck]:
+        """What the stored control pairs show in each channel.
+
+        Returns:
+            A check for each channel; none without control pairs.
+        """
+        controls, rows = self.prepared.controls, self.control_rows
+        if not rows or len(rows) < len(controls) or not self._observed:
+            return {}
+        batch = [*zip(controls, rows, strict=True)]
+        return check_channels(batch, self._releaser.control_scores(batch), self.design.channels)
 
     def state(self) -> StateCheck | None:
         """What the state check shows.
@@ -250,7 +282,11 @@ class OnePass:
 
 
 def _begun(deciding: Estimator, design: TrialDesign) -> Iterator[tuple[Estimator, Observer]]:
-    """The deciding estimator and those reported beside it that can read the design."""
+    """The deciding estimator and those reported beside it that can read the design; of channels
+    the deciding one alone."""
+    if isinstance(deciding, ByChannel):
+        yield deciding, deciding.begin(design)
+        return
     if deciding not in REPORTED:
         yield deciding, deciding.begin(design)
     for one in REPORTED:
@@ -265,7 +301,7 @@ def _releaser(prepared: Prepared, design: TrialDesign, estimators: list[Estimato
         prepared.task, mechanism, prepared.attack.score, spec.design.seed, pilot=design.pilot,
         draws=design.draws, answers=design.answers,
         reads=frozenset().union(*(one.reads for one in estimators)),
-        thresholds=design.thresholds, served=design.served,
+        thresholds=design.thresholds, served=design.served, channels=design.channels,
     )  # fmt: skip
 
 

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from leakbound.attacks import Score
 from leakbound.attacks.scores import output_texts
+from leakbound.auditing.channels import shown_in
 from leakbound.auditing.design import Pair
 from leakbound.auditing.seeds import Purpose, generator
 from leakbound.auditing.served import ServedOutputs, corrected
@@ -18,7 +19,7 @@ from leakbound.errors import UsageError
 from leakbound.estimators import Observations, PairedScores
 from leakbound.estimators.base import DistributionPair, Reads, ReplyPair
 from leakbound.stats import OutputDistribution
-from leakbound.tasks import Aggregate, Mechanism, Outputs, Task, Votes, reply_of
+from leakbound.tasks import ANSWER, Aggregate, Mechanism, Outputs, Task, Votes, reply_of
 
 __all__ = ["Releaser", "trials"]
 
@@ -46,6 +47,7 @@ class Releaser:
         thresholds: (K,) thresholds of the score whose exact chances are computed.
         served: Whether outputs are drawn by the mechanism's own release, so that its noise is
             followed from one output to the next.
+        channels: Channels of a system, of which each is observed by itself.
 
     Attributes:
         state: What the state check reads, of a system that is asked as a whole.
@@ -55,11 +57,11 @@ class Releaser:
     def __init__(
         self, task: Task, mechanism: Mechanism, score: Score, seed: int, *, pilot: int, draws: int,
         answers: int, reads: frozenset[Reads], thresholds: Floats | None = None,
-        served: bool = False,
+        served: bool = False, channels: Sequence[str] = (),
     ) -> None:  # fmt: skip
         self._task, self._mechanism, self._score = task, mechanism, score
         self._seed, self._pilot, self._draws = seed, pilot, max(1, draws)
-        self._answers, self._reads = answers, reads
+        self._answers, self._reads, self._channels = answers, reads, channels or (ANSWER,)
         self._held: list[tuple[Pair, EvidenceRow]] = []
         self._thresholds = np.zeros(0) if thresholds is None else thresholds
         self.state = StateTally()
@@ -103,7 +105,7 @@ class Releaser:
         simulated, chances = self._simulated(batch, laws)
         if trial is not None and not self._mechanism.needs:
             self._note_state(batch, trial)
-        return Observations(
+        whole = Observations(
             first=first,
             pairs=len(batch),
             trial_scores=trial,
@@ -115,6 +117,7 @@ class Releaser:
             corrected_scores=less,
             reply_pairs=_replies(batch) if "replies" in reads else None,
         )
+        return shown_in(batch, whole, self._channels) if "channels" in reads else whole
 
     def _note_state(self, batch: StoredBatch, trial: PairedScores) -> None:
         for (pair, row), member, nonmember in zip(

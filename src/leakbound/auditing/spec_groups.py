@@ -7,6 +7,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationInfo, field_validator
 
 from leakbound._catalogue import Component
+from leakbound.systems.channels import require_channels
 from leakbound.tasks.delimited import DELIMITERS
 
 __all__ = ["AttackSpec", "Decision", "Design", "FrozenSpec", "SystemSpec"]
@@ -40,6 +41,11 @@ class SystemSpec(FrozenSpec):
         description="sentence-transformers id or folder for embeddings; "
         "none: the model's own mean hidden states",
     )
+    judge_model: str | None = Field(
+        default=None,
+        description="address of the model that judges answers (mechanism judge_defense); none: "
+        "the model itself",
+    )
     trust_remote_code: bool = Field(
         default=False, description="run Python code that a model's folder or repository brings"
     )
@@ -66,6 +72,23 @@ class AttackSpec(FrozenSpec):
     access: Literal["black_box", "white_box"] | None = Field(
         default=None, description="what the attacker sees; none: all there is"
     )
+    channels: tuple[str, ...] = Field(
+        default=(),
+        description="channels of a system that are tested, each apart and all together: answer, "
+        "seconds, tool_calls, names that its replies use, such as logs, or all; none: its replies "
+        "as a whole",
+    )
+
+    @field_validator("channels", mode="before")
+    @classmethod
+    def _channels(cls, value: object) -> object:
+        """A text is split at its commas."""
+        parts = value.split(",") if isinstance(value, str) else value
+        if not isinstance(parts, list | tuple) or not all(isinstance(one, str) for one in parts):
+            raise ValueError(f"channels is {value!r}; it must be names, such as answer,logs.")
+        names = tuple(name.strip() for part in parts for name in part.split(","))
+        require_channels(names)
+        return names
 
 
 class Design(FrozenSpec):

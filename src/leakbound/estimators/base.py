@@ -7,7 +7,8 @@ canary-in context of a pair, `nonmember` the canary-out context.
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal, Protocol, TypeVar
 
 import numpy as np
@@ -43,7 +44,7 @@ MOST_PAIRS = 4096  # up to which a plan looks for a rejection: enough for any cl
 RULES = "a number, 'split', 'split:0.3', 'bonferroni' or 'best'"
 T = TypeVar("T")
 Floats = npt.NDArray[np.float64]
-Reads = Literal["trials", "chances", "votes", "distribution", "text", "replies"]
+Reads = Literal["trials", "chances", "votes", "distribution", "text", "replies", "channels"]
 Distribution = OutputDistribution | None
 ReplyPair = tuple[StoredReply | None, StoredReply | None]
 DistributionPair = tuple[Distribution, Distribution]
@@ -122,6 +123,8 @@ class TrialDesign:
             audited one by one, as they are served.
         replies: Whether answers are free texts or carry metadata, so that a learned witness reads
             whole replies beside the score.
+        channels: Channels of a system that are tested, each apart; empty where replies are read
+            whole, and until the control replies have told which there are.
         draws: Simulated outputs of each aggregate; 1 where none are simulated.
         copies: Other partitions that hold the canary in both contexts.
         assumption: How often the model notices canaries and raises false alarms, for the power.
@@ -146,6 +149,7 @@ class TrialDesign:
     noise_levels: tuple[float, ...] = ()
     served: bool = False
     replies: bool = False
+    channels: tuple[str, ...] = ()
     draws: int = 2000
     copies: int = 0
     assumption: Assumption = PERFECT
@@ -282,6 +286,7 @@ class Observations:
             that was released before the pair; NaN where that is not known.
         reply_pairs: For each pair, the replies of both contexts, None where nothing is shown, and
             the text of the canary (PRIVATE).
+        channels: What each channel of a system shows by itself, by its name.
     """
 
     first: int
@@ -294,6 +299,7 @@ class Observations:
     level_chances: PairedScores | None = None
     corrected_scores: PairedScores | None = None
     reply_pairs: tuple[tuple[ReplyPair, str], ...] | None = None
+    channels: Mapping[str, Observations] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return f"Observations(first={self.first}, pairs={self.pairs}, <private>)"

@@ -42,7 +42,7 @@ from leakbound.stats import Estimate, Kind, Power
 from leakbound.stats.mixture import MixedEProcess
 from leakbound.stats.votes import KnownScores
 
-__all__ = ["EProcess", "EValues", "plain_test"]
+__all__ = ["EProcess", "EValues", "both_bounds", "plain_test"]
 
 Floats = npt.NDArray[np.float64]
 Played = tuple[Floats, Floats]
@@ -273,12 +273,7 @@ class EValues:
         Returns:
             Two bounds, each valid at any stopping time at the stated confidence.
         """
-        delta = self.design.claim.delta
-        least = 1e-12  # mu implies no finite epsilon at delta 0; mu itself does not depend on delta
-        return (
-            self.process.epsilon_lower_bound(delta),
-            self.process.mu_lower_bound(max(delta, least)),
-        )
+        return both_bounds(self.process, self.design.claim.delta)
 
     def rejected_at(self, pairs: int, released: Played, declared: Played) -> int | None:
         """After how many equal pairs of an imagined mechanism is it rejected?
@@ -297,6 +292,20 @@ class EValues:
             self.play(some, released, declared)
             left -= some
         return self.process.rejected_at
+
+
+def both_bounds(process: MixedEProcess, delta: float) -> tuple[Estimate, Estimate]:
+    """Lower bounds on epsilon(delta) and on mu.
+
+    Args:
+        process: What has seen the pairs.
+        delta: The claim's delta, in [0, 1).
+
+    Returns:
+        Two bounds, each valid at any stopping time at the confidence of the process.
+    """
+    least = 1e-12  # mu implies no finite epsilon at delta 0; mu itself does not depend on delta
+    return process.epsilon_lower_bound(delta), process.mu_lower_bound(max(delta, least))
 
 
 def plain_test(

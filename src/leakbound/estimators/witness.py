@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 import numpy.typing as npt
 
@@ -85,8 +87,13 @@ class WitnessEvidence:
         delta = self.process.delta
         if delta == 0:
             return np.zeros((len(mus), len(self._seen)))
-        return self.epsilon_paths(np.array([gdp_epsilon(mu, delta) for mu in mus]), delta)
+        return self.epsilon_paths(np.array([_implied(float(mu), delta) for mu in mus]), delta)
 
     def _after_each(self, path: Floats) -> Floats:
         """(pairs,) from the replies that were seen; 0 before the first."""
         return np.concatenate([[0.0], path])[self._seen]
+
+
+@lru_cache(maxsize=4096)  # every channel of a system asks for the claims of one grid
+def _implied(mu: float, delta: float) -> float:
+    return gdp_epsilon(mu, delta)

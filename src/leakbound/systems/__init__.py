@@ -2,6 +2,7 @@
 
 from leakbound.systems.callable import AsyncCallableSystem, CallableSystem, answerer, as_system
 from leakbound.systems.calls import Caller, CallMeter, CallOptions
+from leakbound.systems.channels import Trace, traced
 from leakbound.systems.failures import NoAnswer, SystemFailed
 from leakbound.systems.http import HttpSystem, HttpSystemConfig, load_http_system
 from leakbound.systems.load import load_system
@@ -28,10 +29,12 @@ __all__ = [
     "System",
     "SystemFailed",
     "SystemMechanism",
+    "Trace",
     "answerer",
     "as_system",
     "filled_store",
     "load_http_system",
     "load_system",
     "require_store",
+    "traced",
 ]

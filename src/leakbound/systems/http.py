@@ -155,7 +155,8 @@ class HttpSession:
 
         Returns:
             What the file points to. Tokens, finish reason and tool calls are None where a reply
-            has nothing there. Its seconds are those of the request that was answered.
+            has nothing there, and channels are empty. Its seconds are those of the request that
+            was answered.
 
         Raises:
             NoAnswer: If no output comes back, or the reply holds no answer.
@@ -169,6 +170,7 @@ class HttpSession:
             found["scores"] = _at(reply, config.scores, config)
         for name, path in config.paths.items():
             found[name] = None if path is None else _at_or_none(reply, path)
+        found["channels"] = {name: _at_or_none(reply, p) for name, p in config.channels.items()}
         return as_reply(found, config.shown, seconds)
 
     async def close(self) -> None:

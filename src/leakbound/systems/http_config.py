@@ -14,6 +14,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from leakbound.errors import UsageError
+from leakbound.systems.channels import CHANNELS_MUST, channel_texts
 
 __all__ = ["SLOT", "HttpCall", "HttpSystemConfig", "read_http_config"]
 
@@ -72,6 +73,7 @@ class HttpSystemConfig(HttpCall):
         tokens: Path of the number of generated tokens, such as usage.completion_tokens.
         finish_reason: Path of the reason why the answer ended.
         tool_calls: Path of the list of tool calls.
+        channels: Path of each channel, by its name, such as {memory: trace.memory}.
         timeout: Seconds for one request.
         setup: Sent when a session opens, to put the context in place.
         teardown: Sent when it closes, to take the context away, whatever happened.
@@ -83,6 +85,7 @@ class HttpSystemConfig(HttpCall):
     tokens: str | None = None
     finish_reason: str | None = None
     tool_calls: str | None = None
+    channels: dict[str, str] = {}
     timeout: float = Field(60.0, gt=0)
     setup: HttpCall | None = None
     teardown: HttpCall | None = None
@@ -161,6 +164,8 @@ def _check(config: HttpSystemConfig, file: str) -> None:
             raise UsageError(
                 f"setup and teardown of {file!r} must go to the same host and port as its url."
             )
+    if channel_texts(config.channels) is None:
+        raise UsageError(f"channels of {file!r} cannot be used; they must be {CHANNELS_MUST}.")
     shown = config.slots | (config.setup.slots if config.setup else set())
     if "query" not in config.slots or not shown & {"context", "rows"}:
         raise UsageError(

@@ -51,6 +51,8 @@ class Reply:
         tokens: Tokens that were generated; None if unknown.
         finish_reason: Why the answer ended, such as "stop" or "length"; None if unknown.
         tool_calls: Tool calls of the system, as it describes them; None if unknown.
+        channels: Where else the work on the answer leaves texts, such as "logs" or "memory", by a
+            public name; None if the system shows no such place. Read by audits of channels only.
     """
 
     text: str
@@ -59,6 +61,7 @@ class Reply:
     tokens: int | None = None
     finish_reason: str | None = None
     tool_calls: tuple[JsonValue, ...] | None = None
+    channels: Mapping[str, str] | None = None
 
     def __repr__(self) -> str:
         return "Reply(<private>)"

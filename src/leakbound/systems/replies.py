@@ -9,6 +9,7 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, cast
 
 from leakbound.errors import TargetError
+from leakbound.systems.channels import CHANNELS_MUST, channel_texts
 from leakbound.systems.protocol import Reply
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ MOST_TOKENS = 1 << 53  # whole numbers that a float holds; no reply is as long
 TEXTS = ("text", "content", "response", "answer", "output", "output_text", "result", "message")
 LISTS = (("messages", -1), ("choices", 0), ("replies", 0))  # and which of their items holds it
 DEPTH = 5  # choices -> item -> message -> content -> parts -> text
-METADATA = ("scores", "seconds", "tokens", "finish_reason", "tool_calls")  # beside the text
+METADATA = ("scores", "seconds", "tokens", "finish_reason", "tool_calls", "channels")  # beside it
 
 
 def as_reply(answer: object, name: str, seconds: float | None = None) -> Reply:
@@ -29,10 +30,10 @@ def as_reply(answer: object, name: str, seconds: float | None = None) -> Reply:
 
     Args:
         answer: A text; or a `Reply`, a mapping or an object with `text` and any of `scores`,
-            `seconds`, `tokens`, `finish_reason` and `tool_calls`. In place of `text`, the first of
-            `content`, `response`, `answer`, `output`, `output_text`, `result`, `message`,
-            `messages` (the last), `choices` and `replies` (the first) is read. Methods of an
-            object are not.
+            `seconds`, `tokens`, `finish_reason`, `tool_calls` and `channels`. In place of `text`,
+            the first of `content`, `response`, `answer`, `output`, `output_text`, `result`,
+            `message`, `messages` (the last), `choices` and `replies` (the first) is read. Methods
+            of an object are not.
         name: Of the system, for messages.
         seconds: How long the answer took, where it does not say so itself.
 
@@ -66,6 +67,7 @@ number of at least 0, or None.
         tokens=cast("int | None", found["tokens"]),
         finish_reason=cast("str | None", found["finish_reason"]),
         tool_calls=cast("tuple[JsonValue, ...] | None", found["tool_calls"]),
+        channels=cast("Mapping[str, str] | None", found["channels"]),
     )
 
 
@@ -208,4 +210,5 @@ CHECKS: Mapping[str, tuple[Callable[[object], object], str]] = {
     "finish_reason": (_text, "a str such as 'stop'"),
     "tool_calls": (_tool_calls, "a list of tool names, or of JSON objects with 'name' and "
                    "'arguments'"),
+    "channels": (channel_texts, CHANNELS_MUST),
 }  # fmt: skip

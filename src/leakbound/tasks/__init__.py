@@ -11,12 +11,14 @@ from leakbound.tasks.mechanism import (
     require_mechanism,
 )
 from leakbound.tasks.outputs import (
+    ANSWER,
     Aggregate,
     GeneratedText,
     Job,
     Outputs,
     Vector,
     Votes,
+    channel_of,
     reply_of,
 )
 from leakbound.tasks.packing import packed, unpacked
@@ -24,6 +26,7 @@ from leakbound.tasks.parse import parse_answer
 from leakbound.tasks.task import Query, Task
 
 __all__ = [
+    "ANSWER",
     "Access",
     "Aggregate",
     "AnyRequest",
@@ -43,6 +46,7 @@ __all__ = [
     "Vector",
     "Votes",
     "as_context",
+    "channel_of",
     "packed",
     "parse_answer",
     "present",

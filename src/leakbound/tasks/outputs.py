@@ -5,6 +5,7 @@ What is marked PRIVATE depends on the private context, and no repr shows it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -15,9 +16,13 @@ from leakbound.stats.witness import ReplyFacts, StoredReply
 from leakbound.tasks.example import Context
 from leakbound.tasks.task import Query
 
-__all__ = ["Aggregate", "GeneratedText", "Job", "Outputs", "Vector", "Votes", "reply_of"]
+__all__ = [
+    "ANSWER", "Aggregate", "GeneratedText", "Job", "Outputs", "Vector", "Votes", "channel_of",
+    "reply_of",
+]  # fmt: skip
 
 Floats = npt.NDArray[np.float64]
+ANSWER = "answer"  # the channel that every system has
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -43,10 +48,12 @@ class Votes:
     Attributes:
         counts: One count for each answer, and a last one for "none of them" (unparsable).
         reply: The reply that was counted, where a user sees it, or what was kept of it.
+        channels: What went through the other channels of a system, where the audit reads them.
     """
 
     counts: tuple[int, ...]
     reply: StoredReply | None = field(default=None, compare=False)
+    channels: Mapping[str, GeneratedText] = field(default_factory=dict, compare=False)
 
     def __repr__(self) -> str:
         return "Votes(<private>)"
@@ -62,12 +69,14 @@ class Vector:
         points: (choices, dim) public embeddings of the choices, where the values live in their
             space.
         reply: The reply that the values are of, where a user sees it, or what was kept of it.
+        channels: As of `Votes`.
     """
 
     values: tuple[float, ...]
     choices: tuple[str, ...] = ()
     points: tuple[tuple[float, ...], ...] = ()
     reply: StoredReply | None = field(default=None, compare=False)
+    channels: Mapping[str, GeneratedText] = field(default_factory=dict, compare=False)
 
     def __repr__(self) -> str:
         return "Vector(<private>)"
@@ -81,10 +90,12 @@ class GeneratedText:
         text: What the release will give.
         reply: The reply with its metadata, or what was kept of it; None where there is the text
             alone.
+        channels: As of `Votes`; what stands in a channel has none of its own.
     """
 
     text: str
     reply: StoredReply | None = field(default=None, compare=False)
+    channels: Mapping[str, GeneratedText] = field(default_factory=dict, compare=False)
 
     def __repr__(self) -> str:
         return "GeneratedText(<text>)"
@@ -110,6 +121,24 @@ def reply_of(aggregate: Aggregate) -> StoredReply | None:
     if aggregate.reply is None and isinstance(aggregate, GeneratedText):
         return ReplyFacts(aggregate.text)
     return aggregate.reply
+
+
+def channel_of(aggregate: Aggregate, name: str) -> Aggregate:
+    """What went through one channel of a system.
+
+    Args:
+        aggregate: A stored aggregate (PRIVATE).
+        name: `ANSWER`, or the name of another channel.
+
+    Returns:
+        The answer itself, or the text of the channel; an empty text where nothing went through it.
+
+    Examples:
+        >>> spoken = GeneratedText("Done.", channels={"logs": GeneratedText("wrote 1 file")})
+        >>> channel_of(spoken, "logs").text, channel_of(spoken, "memory").text
+        ('wrote 1 file', '')
+    """
+    return aggregate if name == ANSWER else aggregate.channels.get(name, GeneratedText(""))
 
 
 @dataclass(frozen=True, slots=True)

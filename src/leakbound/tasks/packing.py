@@ -30,10 +30,15 @@ def packed(aggregate: Aggregate) -> str:
         >>> packed(Votes((3, 1, 0)))
         '[3, 1, 0]'
     """
-    if isinstance(aggregate, Votes) and aggregate.reply is None:
+    if isinstance(aggregate, Votes) and aggregate.reply is None and not aggregate.channels:
         return json.dumps(aggregate.counts)
+    return json.dumps(_object(aggregate))
+
+
+def _object(aggregate: Aggregate) -> Json:
     reply = {} if aggregate.reply is None else {"reply": reply_to_json(aggregate.reply)}
-    return json.dumps({**_values(aggregate), **reply})
+    channels = {name: _object(one) for name, one in aggregate.channels.items()}
+    return {**_values(aggregate), **reply, **({"channels": channels} if channels else {})}
 
 
 def _values(aggregate: Aggregate) -> Json:
@@ -56,13 +61,18 @@ def unpacked(text: str) -> Aggregate:
     found = json.loads(text)
     if isinstance(found, list):
         return Votes(tuple(found))
-    reply = _reply(found)
+    reply, channels = _reply(found), _channels(found)
     if "votes" in found:
-        return Votes(tuple(found["votes"]), reply)
+        return Votes(tuple(found["votes"]), reply, channels)
     if "text" in found:
-        return GeneratedText(found["text"], reply)
+        return GeneratedText(found["text"], reply, channels)
     points = tuple(map(tuple, found["points"]))
-    return Vector(tuple(found["values"]), tuple(found["choices"]), points, reply)
+    return Vector(tuple(found["values"]), tuple(found["choices"]), points, reply, channels)
+
+
+def _channels(found: Json) -> dict[str, GeneratedText]:
+    texts = found.get("channels", {}).items()
+    return {name: GeneratedText(one["text"], _reply(one)) for name, one in texts}
 
 
 def _reply(found: Json) -> StoredReply | None:

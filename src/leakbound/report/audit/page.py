@@ -15,8 +15,11 @@ from leakbound.report.audit.figures import (
     roc_figure,
 )
 from leakbound.report.audit.words import (
+    CHANNEL_HEAD,
     ESTIMATE_HEAD,
     bound_sentence,
+    channel_row,
+    channels_sentence,
     check_sentence,
     estimate_row,
     limits_of,
@@ -57,6 +60,8 @@ class _Section:
     verdict: str
     reasons: tuple[str, ...]
     figures: tuple[tuple[str, str], ...]
+    channels: tuple[tuple[str, ...], ...]
+    by_channel: str
     estimates: tuple[tuple[str, ...], ...]
     prompt: tuple[str, ...]
     settings: Mapping[str, object]
@@ -76,8 +81,8 @@ def page(results: Sequence[AuditResult], title: str | None = None) -> str:
         "audit/page.html.j2",
         title=title or f"Audit of {system_name(results[0])}",
         sections=[_section(result) for result in results],
-        head=ESTIMATE_HEAD, limits=limits_of(results), verdict_text=verdict_text, cut=cut,
-        decimal=decimal,
+        head=ESTIMATE_HEAD, channel_head=CHANNEL_HEAD, limits=limits_of(results),
+        verdict_text=verdict_text, cut=cut, decimal=decimal,
     )  # fmt: skip
 
 
@@ -91,6 +96,8 @@ def _section(result: AuditResult) -> _Section:
         verdict=verdict_words(result),
         reasons=reason_sentences(result),
         figures=tuple(audit_figures(result)),
+        channels=tuple(map(channel_row, result.channels)),
+        by_channel=channels_sentence(result),
         estimates=tuple(map(estimate_row, result.estimates)),
         prompt=tuple(IMAGE.split(result.example_prompt)),
         settings=flat_settings(result.spec),

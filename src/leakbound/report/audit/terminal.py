@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING
 
 from leakbound.gating.compare import system_name
 from leakbound.report.audit.words import (
+    CHANNEL_HEAD,
     bound_sentence,
+    channel_row,
+    channels_sentence,
     check_sentence,
     reason_sentences,
     setup_sentence,
@@ -39,6 +42,9 @@ def summary(result: AuditResult) -> str:
     """
     lines = [f"{verdict_words(result)}: {system_name(result)}", f"  {bound_sentence(result)}"]
     lines += [f"  {one}" for one in reason_sentences(result)]
+    if result.channels:
+        table = aligned(CHANNEL_HEAD, *map(channel_row, result.channels))
+        lines += [f"  {line}" for line in (*table.splitlines(), channels_sentence(result))]
     lines += [f"  Warning: {warning}" for warning in result.warnings]
     lines += [f"  Tried: {setup_sentence(result)}"]
     lines += [f"  {checked}"] if (checked := check_sentence(result)) else []

@@ -13,13 +13,16 @@ from leakbound.stats import cut
 
 if TYPE_CHECKING:
     from leakbound.auditing import AuditResult
+    from leakbound.auditing.channels import ChannelResult
     from leakbound.stats import Estimate
 
 __all__ = [
-    "ESTIMATE_HEAD", "bound_sentence", "check_sentence", "estimate_row", "limits_of",
+    "CHANNEL_HEAD", "ESTIMATE_HEAD", "bound_sentence", "channel_row", "channels_sentence",
+    "check_sentence", "estimate_row", "limits_of",
     "reason_sentences", "setup_sentence", "verdict_words",
 ]  # fmt: skip
 
+CHANNEL_HEAD = ("Channel", "Verdict", "ε ≥", "Rejected at pair", "Control canary")
 ESTIMATE_HEAD = (
     "Method", "ε", "μ", "Kind", "δ", "Confidence", "Counts", "Threshold", "Assumptions",
 )  # fmt: skip
@@ -138,6 +141,44 @@ def _trials(result: AuditResult) -> str:
     if result.spec.get("layout") == "session":
         where = "in one store, into which each was put and taken out,"
     return f"{counts['pairs']} paired trials {where} and a {canary} canary{_copies(counts)}"
+
+
+def channel_row(channel: ChannelResult) -> tuple[str, ...]:
+    """One line of the table by channel.
+
+    Args:
+        channel: What a channel shows.
+
+    Returns:
+        Cells under `CHANNEL_HEAD`.
+    """
+    reason = "" if channel.reason is None else f" ({channel.reason})"
+    return (
+        channel.name,
+        verdict_text(channel.verdict) + reason,
+        cut(channel.bound.epsilon),
+        "" if channel.rejected_at is None else str(channel.rejected_at),
+        "seen" if channel.controls.seen else "not seen",
+    )
+
+
+def channels_sentence(result: AuditResult) -> str:
+    """How the table by channel is read.
+
+    Args:
+        result: A finished audit.
+
+    Returns:
+        Two sentences; empty where replies were read as a whole.
+    """
+    if not result.channels:
+        return ""
+    one = result.channels[0].bound.confidence or 0.0
+    return (
+        f"The verdict is that of all channels together, by the mean of their e-values. Each line "
+        f"has {one:.2%} confidence, so that all hold together with "
+        f"{result.bound.confidence:.0%}."
+    )
 
 
 def limits_of(results: Sequence[AuditResult]) -> tuple[str, ...]:
