@@ -17,7 +17,15 @@ from leakbound.errors import UsageError
 from leakbound.estimators import ESTIMATORS, Estimator
 from leakbound.mechanisms import PublicFacts, served_options
 from leakbound.mechanisms import build_mechanism as from_catalogue
-from leakbound.models import Endpoint, Local, Model, WithEmbedder, open_embedder, open_model
+from leakbound.models import (
+    Endpoint,
+    Local,
+    Model,
+    WithEmbedder,
+    WithJudge,
+    open_embedder,
+    open_model,
+)
 from leakbound.models.address import is_address
 from leakbound.systems import load_system
 from leakbound.tasks import Context, Mechanism, Task
@@ -172,7 +180,7 @@ def _require_examples(mechanism: Mechanism, shots: int) -> None:
 def open_models(
     spec: AuditSpec, endpoint: Endpoint | None = None, local: Local | None = None
 ) -> Model:
-    """The model that a spec names, with its embedder beside it where one is named.
+    """The model that a spec names, with embedder and judge beside it where they are named.
 
     Args:
         spec: The parameters of an audit.
@@ -184,7 +192,13 @@ def open_models(
     """
     system = spec.system
     model = open_model(system.model, system.trust_remote_code, endpoint, local)
-    return WithEmbedder(model, open_embedder(system.embedder)) if system.embedder else model
+    if system.embedder:
+        model = WithEmbedder(model, open_embedder(system.embedder))
+    if not system.judge_model:
+        return model
+    return WithJudge(
+        model, open_model(system.judge_model, system.trust_remote_code, endpoint, local)
+    )
 
 
 def build_estimator(spec: AuditSpec, handed: Handed) -> Estimator:

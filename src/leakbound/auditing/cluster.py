@@ -102,6 +102,7 @@ def _source(mechanism: Mechanism) -> str:
 
 def _absolute(spec: AuditSpec) -> AuditSpec:
     """Workers have folders of their own: local files are named from the root."""
-    named = {name: getattr(spec.system, name) for name in ("model", "embedder", "address")}
+    places = ("model", "embedder", "judge_model", "address")
+    named = {name: getattr(spec.system, name) for name in places}
     update = {name: rooted(to, name == "embedder") for name, to in named.items() if to}
     return spec.model_copy(update={"system": spec.system.model_copy(update=update)})

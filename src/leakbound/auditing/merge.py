@@ -97,11 +97,12 @@ def kept_model(spec: AuditSpec, out: Path) -> Model:
             "--replay opens no model; leave --replay out."
         )
     folders = sorted(out.iterdir()) if out.is_dir() else []
-    address = (spec.system.model, spec.system.embedder)
+    asked = ("model", "embedder", "judge_model")
+    address = [getattr(spec.system, key) for key in asked]
     runs = {
         folder: run
         for folder, run in ((folder, read_manifest(folder)) for folder in folders)
-        if run and (run["spec"].get("model"), run["spec"].get("embedder")) == address
+        if run and [run["spec"].get(key) for key in asked] == address
     }
     found = {run["model"] for run in runs.values() if run["schema_version"] == VERSION}
     for folder, run in runs.items() if not found else ():

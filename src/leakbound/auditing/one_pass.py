@@ -36,7 +36,7 @@ from leakbound.estimators.profile import Profile, ProfileSum
 from leakbound.stats import Estimate, NoiseFit
 from leakbound.stats.witness import shows_metadata
 from leakbound.systems import SystemMechanism
-from leakbound.tasks import Vector, Votes, reply_of
+from leakbound.tasks import Aggregate, Vector, Votes, reply_of
 
 __all__ = ["OnePass", "Tally"]
 

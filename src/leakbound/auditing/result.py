@@ -39,12 +39,19 @@ POINTS = 200  # of a curve: more than a figure of 700 pixels can show
 BINS = 60  # of a histogram
 # codes of findings without which a verdict alone would mislead
 BESIDE = frozenset(
-    {"unsupported_claim", "noise_misfit", "answers_unlike_scores", "unseen_channels"}
+    {
+        "unsupported_claim",
+        "noise_misfit",
+        "answers_unlike_scores",
+        "unseen_channels",
+        "judge_refuses_all",
+    }
 )
 DIGITS = 6  # of curves and paths: beyond what a figure shows, and equal on every platform
 PLACES = {
     "model",
     "embedder",
+    "judge_model",
     "address",
     "data",
     "data_dir",

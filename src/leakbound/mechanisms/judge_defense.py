@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from leakbound.errors import UsageError
 from leakbound.mechanisms.base import answer_each
 from leakbound.mechanisms.single import Undefended, as_aggregate
 from leakbound.mechanisms.wording import JUDGE, REFUSAL
 from leakbound.models import Complete, Model
-from leakbound.tasks import Aggregate, Job, Query, Task, parse_answer
+from leakbound.tasks import Aggregate, GeneratedText, Job, Query, Task, Votes
 
 __all__ = ["JudgeDefense"]
 
@@ -21,17 +22,20 @@ VERDICT_TOKENS = 4
 
 @dataclass(frozen=True, slots=True)
 class JudgeDefense(Undefended):
-    """FewShot, and a second look: the model is shown examples and answer and says leak or safe.
+    """FewShot, and a second look: a judge is shown examples and answer and says leak or safe.
 
-    The answer is released if the verdict clearly begins with "safe", else `refusal`. The judge is
-    the same model; give a model that routes to another one to use another. An answer costs two
-    model calls. An answer that is one of the query's public answers holds no text of an example and
-    is not judged, unless `judge_answers`: yes or no to a question about an example gets through.
+    Every answer is judged, one of the query's own too. It is released if the verdict clearly begins
+    with "safe", else `refusal`. The judge is the same model unless another stands beside it
+    (`--judge-model`, `leakbound.models.WithJudge`). An answer costs two model calls. A judge that
+    refuses whatever it is shown cannot judge, and then an audit says nothing of the defence; its
+    result counts what was withheld in both contexts.
 
     Attributes:
         question: What the judge is asked; it must hold "{output}".
         refusal: Public text that takes the place of a refused answer.
-        judge_answers: Whether public answers are judged as well.
+
+    Raises:
+        UsageError: If the question does not hold "{output}".
 
     Guarantee:
         None; a judge is no proof.
@@ -43,7 +47,13 @@ class JudgeDefense(Undefended):
     name: ClassVar[str] = "judge_defense"
     question: str = JUDGE
     refusal: str = REFUSAL
-    judge_answers: bool = False
+
+    def __post_init__(self) -> None:
+        if "{output}" not in self.question:
+            raise UsageError(
+                f"the question of judge_defense is {self.question!r}; it must hold {{output}}, "
+                "where the answer that is judged stands."
+            )
 
     def collect(
         self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model
@@ -61,27 +71,33 @@ class JudgeDefense(Undefended):
         """
         each = [self.requests(task, job, draw) for job, draw in zip(jobs, draws, strict=True)]
         outputs = [text for (text,) in answer_each(model, each)]
-        judged = [
-            i
-            for i, job in enumerate(jobs)
-            if self.judge_answers or not _is_public(task, job.query, outputs[i])
-        ]
-        verdicts = model.answer([self._judge(task, jobs[i], outputs[i], draws[i]) for i in judged])
-        refused = {i for i, said in zip(judged, verdicts, strict=True) if not _is_safe(said)}
+        verdicts = model.answer([
+            self._judge(task, job, text, draw)
+            for job, text, draw in zip(jobs, outputs, draws, strict=True)
+        ])  # fmt: skip
         return [
-            as_aggregate(task, job.query, self.refusal if i in refused else text)
-            for i, (job, text) in enumerate(zip(jobs, outputs, strict=True))
+            as_aggregate(task, job.query, text if _is_safe(said) else self.refusal)
+            for job, text, said in zip(jobs, outputs, verdicts, strict=True)
         ]
+
+    def withheld(self, aggregate: Aggregate) -> bool:
+        """Whether no answer was released.
+
+        Args:
+            aggregate: What was collected for one job (PRIVATE).
+
+        Returns:
+            True for a refusal, and for a reply that is none of the query's answers, which users
+            cannot tell from one.
+        """
+        if isinstance(aggregate, Votes):
+            return aggregate.counts[-1] > 0
+        return isinstance(aggregate, GeneratedText) and aggregate.text == self.refusal.strip()
 
     def _judge(self, task: Task, job: Job, output: str, draw: int) -> Complete:
         query = Query(self.question.replace("{output}", output.strip()), ("leak", "safe"))
-        return Complete(task.prompt(job.context, query), max_tokens=VERDICT_TOKENS, draw=draw)
-
-
-def _is_public(task: Task, query: Query, output: str) -> bool:
-    """Is the answer one of the query's own?"""
-    answers = task.answers(query)
-    return parse_answer(output, answers) < len(answers)
+        prompt = task.prompt(job.context, query)
+        return Complete(prompt, max_tokens=VERDICT_TOKENS, draw=draw, judge=True)
 
 
 def _is_safe(verdict: str) -> bool:

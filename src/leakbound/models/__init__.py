@@ -7,11 +7,11 @@ from leakbound.models.model import Limited, Model, Priced, require
 from leakbound.models.openai import Capabilities, Dialect, Endpoint
 from leakbound.models.request import Complete, Embed, NextLogits, Request, ScoreLabels, ScoreTokens
 from leakbound.models.scripted import Scripted
-from leakbound.models.wrappers import Counted, Distinct, WithEmbedder
+from leakbound.models.wrappers import Counted, Distinct, WithEmbedder, WithJudge
 
 __all__ = [
     "Answers", "Cached", "Capabilities", "Chat", "ChatMessage", "Complete", "Counted", "Dialect",
     "Distinct", "Embed", "Endpoint", "Limited", "Local", "Model", "NextLogits", "Priced",
     "Request", "ScoreLabels", "ScoreTokens", "Scripted", "Unopened", "WithEmbedder",
-    "open_embedder", "open_model", "require",
+    "WithJudge", "open_embedder", "open_model", "require",
 ]  # fmt: skip

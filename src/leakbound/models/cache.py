@@ -263,9 +263,11 @@ def _content(fingerprint: str, request: Request[object]) -> bytes:
     if not dataclasses.is_dataclass(request):
         raise TypeError(f"{type(request).__name__} is no dataclass, so its answers have no key")
     deciding = (field.name for field in dataclasses.fields(request) if field.compare)
-    values = [getattr(request, name) for name in deciding]
+    values = [getattr(request, name) for name in deciding if name != "judge"]
     parts = [prompt_key(value) if isinstance(value, Parts | Chat) else value for value in values]
-    return json.dumps([fingerprint, type(request).__name__, *parts]).encode()
+    kind = type(request).__name__
+    kind += "/judge" if isinstance(request, Complete) and request.judge else ""
+    return json.dumps([fingerprint, kind, *parts]).encode()
 
 
 def _pack(answer: object) -> bytes:

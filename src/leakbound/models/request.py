@@ -60,6 +60,7 @@ class Complete(Request[str]):
         stop: Texts before which the answer ends.
         draw: Names the random draw of a sampled answer.
         alone: Whether the answer must depend on this request only; see `Request`.
+        judge: Whether a judge is asked, which may be another model; see `WithJudge`.
     """
 
     prompt: Prompt
@@ -68,6 +69,7 @@ class Complete(Request[str]):
     stop: tuple[str, ...] = ("\n",)
     draw: int = 0
     alone: bool = False
+    judge: bool = False
 
 
 @dataclass(frozen=True, slots=True, repr=False)

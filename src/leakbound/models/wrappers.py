@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from leakbound.models.model import Computed, Concurrent, Limited, Model, Priced
-from leakbound.models.request import Embed, Prompt, Request
+from leakbound.models.request import Complete, Embed, Prompt, Request
 
 __all__ = [
-    "Counted", "Distinct", "WithEmbedder", "Wrapper", "computation_of", "concurrent_model",
-    "innermost",
+    "Counted", "Distinct", "TwoModels", "WithEmbedder", "WithJudge", "Wrapper", "computation_of",
+    "concurrent_model", "innermost",
 ]  # fmt: skip
 
 R = TypeVar("R")
@@ -88,9 +88,9 @@ def concurrent_model(model: Model) -> Concurrent | None:
         model: A model, or a wrapper of this module around one.
 
     Returns:
-        The innermost model; None where it is on this machine, or an embedder stands beside it.
+        The innermost model; None where it is on this machine, or another model stands beside it.
     """
-    while isinstance(model, Wrapper) and not isinstance(model, WithEmbedder):
+    while isinstance(model, Wrapper) and not isinstance(model, TwoModels):
         model = model.model
     return model if isinstance(model, Concurrent) else None
 
@@ -114,32 +114,38 @@ def computation_of(model: Model, prompt: Prompt = "", labels: Sequence[str] = ()
     return {"computation": inner.computation} | ({"label_ids": json.dumps(ids)} if ids else {})
 
 
-class WithEmbedder(Wrapper):
-    """A model whose `Embed` requests go to another one.
+class TwoModels(Wrapper):
+    """Base of models that leave some requests to another one.
 
     Args:
         model: Answers all other requests.
-        embedder: Answers `Embed`.
+        beside: Answers those that `is_beside` names.
     """
 
-    def __init__(self, model: Model, embedder: Model) -> None:
+    def __init__(self, model: Model, beside: Model) -> None:
         super().__init__(model)
-        self.embedder = embedder
+        self.beside = beside
+
+    def is_beside(self, request: Request[object]) -> bool:
+        """Whether the other model answers a request.
+
+        Args:
+            request: What is to be answered.
+
+        Returns:
+            True for those of the other model.
+        """
+        raise NotImplementedError
 
     @property
     def fingerprint(self) -> str:
         """Fingerprints of both models."""
-        return f"{self.model.fingerprint}+{self.embedder.fingerprint}"
-
-    @property
-    def supports(self) -> frozenset[type[Request[object]]]:
-        """What the model answers, and `Embed`."""
-        return self.model.supports | {Embed}
+        return f"{self.model.fingerprint}+{self.beside.fingerprint}"
 
     @property
     def limits(self) -> tuple[str, ...]:
         """Options that limit what either model may spend."""
-        more = self.embedder.limits if isinstance(self.embedder, Limited) else ()
+        more = self.beside.limits if isinstance(self.beside, Limited) else ()
         return tuple(dict.fromkeys(super().limits + more))
 
     def check(self, requests: Sequence[Request[object]], /) -> None:
@@ -148,11 +154,11 @@ class WithEmbedder(Wrapper):
         Args:
             requests: What is to be answered.
         """
-        self.model.check([request for request in requests if not isinstance(request, Embed)])
-        self.embedder.check([request for request in requests if isinstance(request, Embed)])
+        self.model.check([request for request in requests if not self.is_beside(request)])
+        self.beside.check([request for request in requests if self.is_beside(request)])
 
     def most_cost(self, requests: Sequence[Request[object]]) -> float | None:
-        """What the requests of both models cost at most; a local embedder costs nothing.
+        """What the requests of both models cost at most; a local model beside costs nothing.
 
         Args:
             requests: What is to be answered.
@@ -160,11 +166,11 @@ class WithEmbedder(Wrapper):
         Returns:
             US dollars, without retries; None where no price is known.
         """
-        embeds = [request for request in requests if isinstance(request, Embed)]
-        most = super().most_cost([one for one in requests if not isinstance(one, Embed)])
-        if not isinstance(self.embedder, Priced) or most is None or not embeds:
+        others = [request for request in requests if self.is_beside(request)]
+        most = super().most_cost([one for one in requests if not self.is_beside(one)])
+        if not isinstance(self.beside, Priced) or most is None or not others:
             return most
-        more = self.embedder.most_cost(embeds)
+        more = self.beside.most_cost(others)
         return None if more is None else most + more
 
     def answer(self, requests: Sequence[Request[R]], /) -> list[R]:
@@ -176,12 +182,63 @@ class WithEmbedder(Wrapper):
         Returns:
             An answer for each request, in order.
         """
-        embeds = [isinstance(request, Embed) for request in requests]
-        by_embedder = [r for r, embed in zip(requests, embeds, strict=True) if embed]
-        by_model = [r for r, embed in zip(requests, embeds, strict=True) if not embed]
-        embeddings = iter(self.embedder.answer(by_embedder) if by_embedder else [])
+        routed = [self.is_beside(request) for request in requests]
+        others = [r for r, beside in zip(requests, routed, strict=True) if beside]
+        by_model = [r for r, beside in zip(requests, routed, strict=True) if not beside]
+        beside = iter(self.beside.answer(others) if others else [])
         answers = iter(self.model.answer(by_model) if by_model else [])
-        return [next(embeddings if embed else answers) for embed in embeds]
+        return [next(beside if one else answers) for one in routed]
+
+
+class WithEmbedder(TwoModels):
+    """A model whose `Embed` requests go to another one.
+
+    Args:
+        model: Answers all other requests.
+        beside: Answers `Embed`.
+    """
+
+    @property
+    def supports(self) -> frozenset[type[Request[object]]]:
+        """What the model answers, and `Embed`."""
+        return self.model.supports | {Embed}
+
+    def is_beside(self, request: Request[object]) -> bool:
+        """Whether an embedding is asked for.
+
+        Args:
+            request: What is to be answered.
+
+        Returns:
+            True for `Embed`.
+        """
+        return isinstance(request, Embed)
+
+
+class WithJudge(TwoModels):
+    """A model whose answers another one judges.
+
+    Args:
+        model: Answers all other requests.
+        beside: Answers every `Complete` that asks a judge.
+
+    Examples:
+        >>> from leakbound.models.scripted import Scripted
+        >>> both = WithJudge(Scripted(lambda p: "yes"), Scripted(lambda p: "safe"))
+        >>> both.answer([Complete("there?"), Complete("a leak?", judge=True)])
+        ['yes', 'safe']
+    """
+
+    def is_beside(self, request: Request[object]) -> bool:
+        """Whether a judge is asked.
+
+        Args:
+            request: What is to be answered.
+
+        Returns:
+            True for a `Complete` with `judge`.
+        """
+        return isinstance(request, Complete) and request.judge
 
 
 class Distinct(Wrapper):

@@ -140,7 +140,8 @@ def _sources(shard: _Shard) -> Iterator[tuple[str, str, Path]]:
     for folder in _runs(shard):
         manifest = read_manifest(folder)
         own = any(manifest.get("beside", {}).get(key) for key in PLACES)
-        yield _named("model", manifest, ("model", "embedder", "address")), manifest["model"], folder
+        places = ("model", "embedder", "judge_model", "address")
+        yield _named("model", manifest, places), manifest["model"], folder
         fields = ("task", "input_field", "input_template", "label_field", "delimiter", "drop_empty")
         keys = (*fields, "canary", *(() if own else ("seed",)))
         yield _named("data", manifest, keys), manifest["data"], folder

@@ -129,7 +129,7 @@ class CachingOpener:
 
     def __call__(self, spec: AuditSpec) -> Model:
         system = spec.system
-        key = system.model, system.trust_remote_code, system.embedder
+        key = system.model, system.trust_remote_code, system.embedder, system.judge_model
         if self._last is None or self._last[0] != key:
             self._last = None
             self._last = key, self._opener(spec)

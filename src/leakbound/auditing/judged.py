@@ -1,0 +1,55 @@
+"""What an audit of a judge shows of the judge itself: how often it withholds an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from leakbound.auditing.result import Finding
+from leakbound.mechanisms import JudgeDefense
+from leakbound.tasks import Aggregate, Mechanism
+
+__all__ = ["REFUSES_ALL", "judge_finding", "withheld_by"]
+
+REFUSES_ALL = "judge_refuses_all"
+
+
+def withheld_by(mechanism: Mechanism) -> Callable[[Aggregate], bool] | None:
+    """What tells an answer that a judge withheld.
+
+    Args:
+        mechanism: What is audited.
+
+    Returns:
+        A function of an aggregate (PRIVATE); None where nothing judges.
+    """
+    return mechanism.withheld if isinstance(mechanism, JudgeDefense) else None
+
+
+def judge_finding(withheld: Sequence[int], pairs: int) -> Finding:
+    """How often a judge withheld an answer, and whether it can judge at all.
+
+    Args:
+        withheld: Answers that were not released, canary-in contexts before canary-out ones.
+        pairs: Answers of each.
+
+    Returns:
+        A finding; its code is `judge_refuses_all` where not one answer was released.
+
+    Examples:
+        >>> judge_finding((9, 1), 10).code
+        'judge_refusals'
+        >>> judge_finding((10, 10), 10).code
+        'judge_refuses_all'
+    """
+    inside, outside = withheld
+    counted = (
+        f"the judge withheld {inside} of {pairs} answers where the canary was in the context, and "
+        f"{outside} of {pairs} where it was not"
+    )
+    if inside + outside < 2 * pairs:
+        return Finding("judge_refusals", f"{counted}.")
+    return Finding(
+        REFUSES_ALL,
+        f"{counted}: a judge that refuses every answer cannot judge, so this says nothing of the "
+        "defense. Use another judge with --judge-model.",
+    )
