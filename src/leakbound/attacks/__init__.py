@@ -25,6 +25,18 @@ from leakbound.attacks.queries import (
     Membership,
     Repeat,
     SignalPair,
+    ZeroShotSignals,
+)
+from leakbound.attacks.retrieval import (
+    Differential,
+    DocumentAttack,
+    DocumentScore,
+    Extraction,
+    GrowingPrefixes,
+    Interrogation,
+    MaskedWords,
+    Question,
+    SecondHalf,
 )
 from leakbound.attacks.scores import (
     SCORES,
@@ -41,10 +53,11 @@ from leakbound.attacks.store_attacks import Coded, Lookup, Recall
 
 __all__ = [
     "CANARIES", "QUERIES", "SCORES", "Attack", "AuditQuery", "Brainwash", "Canary", "Coded",
-    "ContainsCanary", "DistanceGap", "EitherText", "FalseFact", "Gap", "Given", "GivenQuery",
+    "ContainsCanary", "Differential", "DistanceGap", "DocumentAttack", "DocumentScore",
+    "EitherText", "Extraction", "FalseFact", "Gap", "Given", "GivenQuery", "GrowingPrefixes",
     "Hex", "IfThenExplicit", "IfThenImplicit", "Injection", "InputOutput", "Insertion",
-    "LabelMargin", "Lookup", "Marked", "Membership", "Mislabeled", "Natural", "Overlap",
-    "Patchwork", "PredictedMember", "Recall", "ReferenceDirection", "RenderedQuery", "Repeat",
-    "Score", "ScoreMargin", "ScoredAttack", "SignalPair", "Unanswered",
-    "Unigram",
+    "Interrogation", "LabelMargin", "Lookup", "Marked", "MaskedWords", "Membership",
+    "Mislabeled", "Natural", "Overlap", "Patchwork", "PredictedMember", "Question", "Recall",
+    "ReferenceDirection", "RenderedQuery", "Repeat", "Score", "ScoreMargin", "ScoredAttack",
+    "SecondHalf", "SignalPair", "Unanswered", "Unigram", "ZeroShotSignals",
 ]  # fmt: skip

@@ -13,16 +13,25 @@ from leakbound._catalogue import Catalogue
 from leakbound._check import whole
 from leakbound.attacks import templates
 from leakbound.attacks.protocols import AuditQuery, RenderedQuery
+from leakbound.attacks.retrieval import (
+    Differential,
+    Extraction,
+    GrowingPrefixes,
+    Interrogation,
+    MaskedWords,
+    SecondHalf,
+)
 from leakbound.attacks.store_attacks import Lookup, Recall
 from leakbound.attacks.templates import check_template, fill_template
 from leakbound.errors import UsageError
-from leakbound.models.content import images_in, join, text_only
+from leakbound.models.content import Content, images_in, join, text_only
 from leakbound.tasks import Access, Example, Query, Task
 
 __all__ = [
-    "QUERIES", "AuditQuery", "Brainwash", "EitherText", "Gap", "GivenQuery", "IfThenExplicit",
-    "IfThenImplicit", "Injection", "InputOutput", "Lookup", "Membership", "Recall",
-    "RenderedQuery", "Repeat", "SignalPair",
+    "QUERIES", "AuditQuery", "Brainwash", "Differential", "EitherText", "Extraction", "Gap",
+    "GivenQuery", "GrowingPrefixes", "IfThenExplicit", "IfThenImplicit", "Injection",
+    "InputOutput", "Interrogation", "Lookup", "MaskedWords", "Membership", "Recall",
+    "RenderedQuery", "Repeat", "SecondHalf", "SignalPair", "ZeroShotSignals",
 ]  # fmt: skip
 
 
@@ -113,28 +122,51 @@ class EitherText(AuditQuery):
 class IfThenExplicit(AuditQuery):
     """Asks for the rarest label if the canary is there, else for the most frequent one.
 
+    For generation it asks for the canary itself, else for another text.
+
     Attributes:
         template: Wording; must hold {canary}, {member} and {nonmember}.
+        repeat_canary: Whether to ask for the canary itself although the task has labels.
+        otherwise: The text that speaks against a member where the canary itself is asked for.
 
     Raises:
-        UsageError: If the template lacks a place or holds another.
+        UsageError: If the template lacks a place or holds another, or `otherwise` is empty.
 
     Reference:
-        CL.
+        CL, Section 3.2.
+
+    Examples:
+        >>> query = IfThenExplicit(otherwise="nothing").render(
+        ...     Example("beef", ""), Task("note"), "", ""
+        ... )
+        >>> query.member, query.nonmember
+        ('beef', 'nothing')
     """
 
     name: ClassVar[str] = "if_then_explicit"
     template: str = templates.IF_THEN
+    repeat_canary: bool = False
+    otherwise: str = templates.SIGNAL_NONMEMBER
 
     def __post_init__(self) -> None:
         check_template(self.name, self.template, ("canary", "member", "nonmember"))
+        if not self.otherwise.strip():
+            raise UsageError(
+                f"the text otherwise of the query {self.name} is empty; it must be a text that is "
+                "no canary."
+            )
 
     def render(self, canary: Example, task: Task, rare: str, common: str) -> RenderedQuery:
         """Shows the input of `canary`; the label `rare` speaks for a member, `common` against.
 
-        For a `task` without labels, A and B take the place of the labels.
+        For a `task` without labels the canary itself speaks for a member, `otherwise` against.
         """
-        return _conditional(self.template, text_only(canary.input, self.name), task, rare, common)
+        text = text_only(canary.input, self.name)
+        if not self.repeat_canary and task.labels:
+            return _conditional(self.template, text, task, rare, common)
+        answers = (text, self.otherwise)
+        values = {"canary": text, "member": text, "nonmember": self.otherwise}
+        return RenderedQuery(Query(fill_template(self.template, values), answers), *answers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,28 +208,46 @@ def _conditional(template: str, canary: str, task: Task, rare: str, common: str)
 class InputOutput(AuditQuery):
     """Sends the canary's input as an ordinary query: its own label speaks for a member.
 
+    Attributes:
+        exact: Whether to ask, around the input, if exactly this text is in the examples, as the
+            wording of CL does. An application that classifies whatever it gets is asked without.
+        template: That wording; must hold {canary}.
+
+    Raises:
+        UsageError: If the template lacks {canary} or holds another place.
+
     Reference:
-        CL.
+        CL, Section 3.2; the wording of `exact` follows its Appendix A.5.
     """
 
     name: ClassVar[str] = "input_output"
     tasks: ClassVar[str] = "classification"
+    exact: bool = False
+    template: str = templates.INPUT_OUTPUT
+
+    def __post_init__(self) -> None:
+        check_template(self.name, self.template, ("canary",))
 
     def render(self, canary: Example, task: Task, rare: str, common: str) -> RenderedQuery:
         """Sends the input of `canary`, whose label speaks for a member.
 
         `task` must have labels; `rare` and `common` are not used.
         """
-        if not task.labels:
-            raise UsageError(
-                f"{self.name} needs a classification task; use membership or if_then_explicit for "
-                "generation."
-            )
-        return RenderedQuery(Query(canary.input), canary.label, None)
+        asked = fill_template(self.template, {"canary": canary.input})
+        return _label_asked(self.name, asked if self.exact else canary.input, canary, task)
+
+
+def _label_asked(query: str, text: Content, canary: Example, task: Task) -> RenderedQuery:
+    if not task.labels:
+        raise UsageError(
+            f"{query} needs a classification task; use membership or if_then_explicit for "
+            "generation."
+        )
+    return RenderedQuery(Query(text), canary.label, None)
 
 
 @dataclass(frozen=True, slots=True)
-class Gap(InputOutput):
+class Gap(AuditQuery):
     """Classifies the canary: its true label speaks for a member. Use it with the canary natural.
 
     Reference:
@@ -205,6 +255,14 @@ class Gap(InputOutput):
     """
 
     name: ClassVar[str] = "gap"
+    tasks: ClassVar[str] = "classification"
+
+    def render(self, canary: Example, task: Task, rare: str, common: str) -> RenderedQuery:
+        """Sends the input of `canary`, whose label speaks for a member.
+
+        `task` must have labels; `rare` and `common` are not used.
+        """
+        return _label_asked(self.name, canary.input, canary, task)
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,50 +344,101 @@ class Brainwash(AuditQuery):
 class SignalPair(AuditQuery):
     """Asks for one of two public texts, far apart in meaning: one if the canary is there.
 
-    The two texts are the answers that a mechanism chooses from, as zero-shot answers of a model
-    without examples would be.
+    The two texts are the answers that a mechanism chooses from. Where it chooses from zero-shot
+    answers of the model, ask with `zero_shot_signals`.
 
     Attributes:
         member: y1, the text that speaks for a member.
         nonmember: y0, the text that speaks against.
         template: Wording; must hold {canary}, {member} and {nonmember}.
-        pick_one: Whether a model without examples is told to answer one of both at random: the
-            black-box form, whose zero-shot answers then hold both texts.
 
     Raises:
         UsageError: If both texts are the same or one is empty, or the template lacks a place or
             holds another.
 
     Reference:
-        XL, for generation.
+        XL, Section 3.4, the white-box query for generation.
     """
 
     name: ClassVar[str] = "signal_pair"
     member: str = templates.SIGNAL_MEMBER
     nonmember: str = templates.SIGNAL_NONMEMBER
     template: str = templates.IF_THEN
-    pick_one: bool = False
 
     def __post_init__(self) -> None:
         check_template(self.name, self.template, ("canary", "member", "nonmember"))
-        if not self.member.strip() or not self.nonmember.strip() or self.member == self.nonmember:
-            raise UsageError(
-                f"the texts of the query signal_pair are {self.member!r} and {self.nonmember!r}; "
-                "they must be two different texts."
-            )
+        _check_signals(self.name, self.member, self.nonmember)
 
     def render(self, canary: Example, task: Task, rare: str, common: str) -> RenderedQuery:
         """Shows the input of `canary`; the first text speaks for a member, the second against.
 
         `task`, `rare` and `common` are not used.
         """
-        canary_text = text_only(canary.input, self.name)
-        answers = {"member": self.member, "nonmember": self.nonmember}
-        text = fill_template(self.template, {"canary": canary_text, **answers})
-        text = join([text, templates.PICK_ONE]) if self.pick_one else text
-        return RenderedQuery(
-            Query(text, (self.member, self.nonmember)), self.member, self.nonmember
+        answers = (self.member, self.nonmember)
+        text = _signals_asked(self.template, self.name, canary, *answers)
+        return RenderedQuery(Query(text, answers), *answers)
+
+
+@dataclass(frozen=True, slots=True)
+class ZeroShotSignals(AuditQuery):
+    """As `signal_pair`, of a system that releases a zero-shot answer of its model.
+
+    A model without examples is told to pick one of the two texts at random, so that both are among
+    the candidates, and the text that is released tells what the examples said. Where the model
+    always picks the same text, nothing is told: XL finds an epsilon of 0 then.
+
+    Attributes:
+        member: y1, the text that speaks for a member.
+        nonmember: y0, the text that speaks against.
+        template: Wording; must hold {canary}, {member} and {nonmember}.
+
+    Raises:
+        UsageError: If both texts are the same or one is empty, or the template lacks a place or
+            holds another.
+
+    Reference:
+        XL, Section 3.4 and Prompt 3, the black-box query for generation.
+
+    Examples:
+        >>> query = ZeroShotSignals().render(Example("beef", ""), Task("note"), "", "")
+        >>> query.query.free, query.target == templates.SIGNAL_MEMBER
+        (True, True)
+    """
+
+    name: ClassVar[str] = "zero_shot_signals"
+    free: ClassVar[bool] = True
+    score: ClassVar[str] = "contains_canary"
+    access: ClassVar[frozenset[Access]] = frozenset({"black_box"})
+    member: str = templates.SIGNAL_MEMBER
+    nonmember: str = templates.SIGNAL_NONMEMBER
+    template: str = templates.IF_THEN + templates.PICK_ONE
+
+    def __post_init__(self) -> None:
+        check_template(self.name, self.template, ("canary", "member", "nonmember"))
+        _check_signals(self.name, self.member, self.nonmember)
+
+    def render(self, canary: Example, task: Task, rare: str, common: str) -> RenderedQuery:
+        """Shows the input of `canary`; an answer that holds the first text speaks for a member.
+
+        `task`, `rare` and `common` are not used.
+        """
+        text = _signals_asked(self.template, self.name, canary, self.member, self.nonmember)
+        return RenderedQuery(Query(text, free=True), "", None, self.member)
+
+
+def _check_signals(query: str, member: str, nonmember: str) -> None:
+    if not member.strip() or not nonmember.strip() or member == nonmember:
+        raise UsageError(
+            f"the texts of the query {query} are {member!r} and {nonmember!r}; they must be two "
+            "different texts."
         )
+
+
+def _signals_asked(
+    template: str, query: str, canary: Example, member: str, nonmember: str
+) -> Content:
+    shown = text_only(canary.input, query)
+    return fill_template(template, {"canary": shown, "member": member, "nonmember": nonmember})
 
 
 @dataclass(frozen=True, slots=True)
@@ -413,7 +522,8 @@ QUERIES: Catalogue[AuditQuery] = Catalogue(
     "the query",
     "leakbound.queries",
     (
-        Membership, InputOutput, IfThenExplicit, IfThenImplicit, Gap, Brainwash, SignalPair, Repeat,
-        Injection, EitherText, GivenQuery, Recall, Lookup,
+        Membership, InputOutput, IfThenExplicit, IfThenImplicit, Gap, Brainwash, SignalPair,
+        ZeroShotSignals, Repeat, Injection, EitherText, GivenQuery, Recall, Lookup,
+        MaskedWords, Interrogation, SecondHalf, Differential, GrowingPrefixes, Extraction,
     ),
 )  # fmt: skip

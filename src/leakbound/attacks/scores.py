@@ -10,7 +10,9 @@ import numpy as np
 from leakbound._catalogue import Catalogue
 from leakbound.attacks.chances import linear_chances, vote_chances, win_chance
 from leakbound.attacks.protocols import Floats, RenderedQuery, Score
+from leakbound.attacks.retrieval.score import DocumentScore
 from leakbound.attacks.silence import Unanswered
+from leakbound.attacks.texts import output_texts, share_in_order
 from leakbound.errors import UsageError
 from leakbound.stats import Fixed, GaussianLaw, OutputDistribution, Split, ThresholdRule
 from leakbound.stats.output_distributions import DiscreteGaussianLaw
@@ -18,8 +20,8 @@ from leakbound.stats.votes import VoteScores
 from leakbound.tasks import Access, Outputs
 
 __all__ = [
-    "SCORES", "ContainsCanary", "DistanceGap", "LabelMargin", "Overlap", "PredictedMember",
-    "ReferenceDirection", "Score", "ScoreMargin", "Unanswered", "output_texts",
+    "SCORES", "ContainsCanary", "DistanceGap", "DocumentScore", "LabelMargin", "Overlap",
+    "PredictedMember", "ReferenceDirection", "Score", "ScoreMargin", "Unanswered", "output_texts",
 ]  # fmt: skip
 
 BEYOND = 4  # votes beyond both ends that thresholds reach: rare noise there tells most
@@ -324,21 +326,6 @@ class FittedReferenceDirection(ReferenceDirection):
         return linear_chances(law, np.asarray(self.direction), self.centre, levels)
 
 
-def output_texts(outputs: Outputs) -> list[str]:
-    """What each draw says in words.
-
-    Args:
-        outputs: What a mechanism released.
-
-    Returns:
-        (draws,) the chosen text of each, or the keywords that were released together; "" where
-        none was chosen.
-    """
-    if outputs.picked is not None and outputs.points is None:
-        return [" ".join(outputs.choices[i] for i in row) for row in outputs.picked]
-    return [outputs.choices[i] if i < len(outputs.choices) else "" for i in outputs.answers]
-
-
 @dataclass(frozen=True, slots=True)
 class ContainsCanary(Score):
     """1 where a free answer holds the canary's text, whatever its case and spacing, else 0.
@@ -392,17 +379,11 @@ class Overlap(Score):
 
 
 def _recall(target: str, text: str) -> float:
-    """Longest common subsequence over the length of the target, bit-parallel (Hyyrö 2004)."""
+    """Of words; of characters, if the target is one word."""
     target = target.strip()
-    a, b = (target.split(), text.split()) if " " in target else (list(target), list(text))
-    places: dict[str, int] = {}
-    for at, part in enumerate(a):
-        places[part] = places.get(part, 0) | 1 << at
-    every = left = (1 << len(a)) - 1
-    for part in b:
-        hit = left & places.get(part, 0)
-        left = (left + hit | left - hit) & every
-    return (len(a) - left.bit_count()) / max(1, len(a))
+    if " " in target:
+        return share_in_order(target.split(), text.split())
+    return share_in_order(target, text)
 
 
 SCORES: Catalogue[Score] = Catalogue(
@@ -410,6 +391,6 @@ SCORES: Catalogue[Score] = Catalogue(
     "leakbound.scores",
     (
         PredictedMember, LabelMargin, ScoreMargin, DistanceGap, ReferenceDirection, ContainsCanary,
-        Overlap, Unanswered,
+        Overlap, Unanswered, DocumentScore,
     ),
 )  # fmt: skip

@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from leakbound._catalogue import Catalogue, Component
-from leakbound.attacks import CANARIES, QUERIES, SCORES
+from leakbound.attacks import CANARIES, QUERIES, SCORES, DocumentAttack
 from leakbound.auditing.config_file import read_config
 from leakbound.auditing.spec_groups import (
     AttackSpec,
@@ -27,6 +27,7 @@ from leakbound.errors import UsageError, unknown_name
 from leakbound.estimators import ESTIMATORS, threshold_rule
 from leakbound.mechanisms import MECHANISMS
 from leakbound.stats import Fixed
+from leakbound.stats.ranked import Ranked
 from leakbound.tasks.datasets import TASKS
 from leakbound.tasks.named_tasks import NAMED_TASKS
 
@@ -69,7 +70,13 @@ class AuditSpec(FrozenSpec):
         Raises:
             UsageError: For an unknown name.
         """
-        threshold_rule(self.decision.threshold, Fixed())
+        if self.design.layout != "one_run" or Ranked.named(self.decision.threshold) is None:
+            threshold_rule(self.decision.threshold, Fixed())
+        if self.attack.channels and self.design.layout == "one_run":
+            raise UsageError(
+                "channels are tested on paired trials, and a one_run design has none; use --design "
+                "paired or session, or leave --channel out."
+            )
         for key, catalogue in COMPONENTS.items():
             named: Component | None = getattr(getattr(self, KEYS[key]), key)
             if named is not None and named.python is None and named.kind not in catalogue:
@@ -118,8 +125,7 @@ def make_spec(values: Mapping[str, Any]) -> AuditSpec:
         UsageError: With a sentence for whatever is wrong with the values.
     """
     given = flat_keys(values)
-    if given.get("layout") in STORES:
-        given = merge_keys(OF_STORES, given)
+    given = merge_keys(_usual(given), given)
     flat = {key: _with_kind(key, value) for key, value in given.items()}
     parts: Settings = {group: {} for group in GROUPS}
     for key, value in flat.items():
@@ -130,6 +136,19 @@ def make_spec(values: Mapping[str, Any]) -> AuditSpec:
         return AuditSpec(**parts)
     except ValidationError as error:
         raise UsageError(" ".join(_sentence(problem) for problem in error.errors())) from None
+
+
+def _usual(given: Settings) -> Settings:
+    """The attack that fits the layout, and the canary that fits a query about documents."""
+    found: Settings = dict(OF_STORES) if given.get("layout") in STORES else {}
+    query = given.get("query")
+    kind = query.kind if isinstance(query, Component) else (query or {}).get("kind")
+    if kind not in QUERIES:
+        return found
+    attack = QUERIES[kind]
+    if issubclass(attack, DocumentAttack):
+        found["canary"] = {"kind": attack.canary}
+    return found
 
 
 def flat_keys(values: Mapping[str, Any], source: str = "the configuration") -> Settings:

@@ -1,0 +1,107 @@
+"""Guesses by rank: scores decide which canaries are guessed, and no threshold is needed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+
+from leakbound._check import within
+from leakbound.errors import UsageError
+
+__all__ = ["Ranked"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """As many canaries with the highest scores are guessed to be in as with the lowest to be out.
+
+    The number of guesses is fixed before any score is seen, and no guess is made about the others.
+
+    Attributes:
+        fraction: Share of the canaries that are guessed, in [0.01, 1].
+
+    Raises:
+        UsageError: If the fraction lies outside its range.
+
+    Guarantee:
+        `one_run` holds for guesses that depend on all scores in any way.
+
+    Reference:
+        Steinke, Nasr and Jagielski, "Privacy auditing with one (1) training run" (NeurIPS 2023),
+        Algorithm 1.
+
+    Examples:
+        >>> Ranked(0.5).guesses([0.1, 0.9, 0.4, 0.5]).tolist()
+        [-1, 1, 0, 0]
+        >>> Ranked.named("rank:0.2").describe(100)
+        'none: the 10 highest and the 10 lowest of 100 scores are guessed'
+    """
+
+    fraction: float = 0.5
+
+    def __post_init__(self) -> None:
+        within("fraction", self.fraction, 0.01, 1.0)
+
+    @classmethod
+    def named(cls, text: object) -> Self | None:
+        """The rule that a setting names.
+
+        Args:
+            text: "rank" or "rank:0.3"; anything else names none.
+
+        Returns:
+            The rule, or None.
+
+        Raises:
+            UsageError: If the share is no number in its range.
+        """
+        name, _, fraction = str(text).partition(":")
+        if name != "rank":
+            return None
+        try:
+            return cls(float(fraction)) if fraction else cls()
+        except ValueError:
+            raise UsageError(
+                f"threshold is {text!r}; it must be rank, or rank with a share, such as rank:0.5."
+            ) from None
+
+    def guesses(self, scores: npt.ArrayLike) -> npt.NDArray[np.int64]:
+        """Guesses about canaries; of equal scores, the earlier counts as higher.
+
+        Args:
+            scores: (m,) scores, higher for canaries that are in.
+
+        Returns:
+            (m,) 1 for in, -1 for out, 0 for no guess; as many of each kind.
+        """
+        order = np.argsort(-np.asarray(scores, float), kind="stable")
+        each = self.each(len(order))
+        found = np.zeros(len(order), np.int64)
+        found[order[:each]], found[order[len(order) - each :]] = 1, -1
+        return found
+
+    def each(self, canaries: int) -> int:
+        """How many are guessed to be in, and as many to be out.
+
+        Args:
+            canaries: Number of canaries m, at least 2.
+
+        Returns:
+            At least 1.
+        """
+        return max(1, int(self.fraction * canaries) // 2)
+
+    def describe(self, canaries: int) -> str:
+        """In words.
+
+        Args:
+            canaries: Number of canaries m.
+
+        Returns:
+            Part of a sentence.
+        """
+        each = self.each(canaries)
+        return f"none: the {each} highest and the {each} lowest of {canaries} scores are guessed"
