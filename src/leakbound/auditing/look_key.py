@@ -18,7 +18,7 @@ from leakbound.tasks.datasets import fingerprint
 if TYPE_CHECKING:
     from leakbound.auditing.prepare import Prepared
 
-__all__ = ["look_key"]
+__all__ = ["look_key", "source_of"]
 
 ANY = (1.0, 1e-5)  # a claim that stands for all: which pairs there are does not depend on it
 DIGITS = 16
@@ -53,11 +53,24 @@ def _who(prepared: Prepared) -> Settings:
     known: Settings = {"name": mechanism.name, "model": prepared.model.fingerprint}
     if isinstance(mechanism, SystemMechanism):
         named = prepared.spec.system.address is not None
-        return known | {"source": mechanism.source if named else _code(mechanism.system)}
+        return known | {"source": source_of(mechanism, named)}
     early = mechanism.noise_in_collect(task, prepared.pairs[0].asked.query)
     fixed = mechanism if early else mechanism.recalibrated(*ANY)
     source = _code(type(mechanism)) if mechanism.source else ""  # "": of this package
     return known | {"source": source, "mechanism": fixed.to_config(), "task": repr(task)}
+
+
+def source_of(mechanism: SystemMechanism, named: bool) -> str:
+    """What tells a system from others, whatever state it is in.
+
+    Args:
+        mechanism: The system, behind its adapter.
+        named: Whether it stands at an address.
+
+    Returns:
+        The source at the address, or a hash of the code that answers.
+    """
+    return mechanism.source if named else _code(mechanism.system)
 
 
 def _code(system: object) -> str:

@@ -12,7 +12,7 @@ from leakbound.auditing.look_key import look_key
 from leakbound.auditing.prepare import Prepared
 from leakbound.errors import StoreError, UsageError
 
-__all__ = ["Looks", "earlier_looks"]
+__all__ = ["Looks", "earlier_looks", "looks_beside"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,21 +85,28 @@ class Looks:
         Returns:
             A sentence where an estimator for a fixed number of pairs decides after a look.
         """
-        if not self.pairs or self.own_test or prepared.estimator.anytime:
+        return () if prepared.estimator.anytime else self.several("paired trials")
+
+    def several(self, trials: str) -> tuple[str, ...]:
+        """What to know of a bound for a fixed number that is one of several.
+
+        Args:
+            trials: What it is computed from, in words.
+
+        Returns:
+            A sentence where there were earlier results.
+        """
+        if not self.pairs or self.own_test:
             return ()
         results = "1 result was" if len(self) == 1 else f"{len(self)} results were"
         return (
-            f"{results} computed from the same paired trials before: the confidence holds for this "
+            f"{results} computed from the same {trials} before: the confidence holds for this "
             "result alone, not for the largest of several bounds.",
         )
 
 
 def earlier_looks(folder: Path, prepared: Prepared) -> dict[str, int]:
-    """Results that were computed from the same paired trials before.
-
-    Those of runs beside this one count too, whether their answers are reused or asked for again:
-    a system may give the same answers again. Once the run has a result, no further ones are added,
-    so that the same command gives the same result.
+    """Results that were computed from the same paired trials before, as `looks_beside` counts them.
 
     Args:
         folder: Folder of the run; it need not be there.
@@ -111,8 +118,28 @@ def earlier_looks(folder: Path, prepared: Prepared) -> dict[str, int]:
     Raises:
         EditedEvidence: If the looks of one of these runs are not what was stored.
     """
+    return looks_beside(folder, look_key(prepared))
+
+
+def looks_beside(folder: Path, key: str) -> dict[str, int]:
+    """Results that were computed from what a run and those beside it asked.
+
+    Those of runs beside this one count too, whether their answers are reused or asked for again:
+    a system may give the same answers again. Once the run has a result, no further ones are added,
+    so that the same command gives the same result.
+
+    Args:
+        folder: Folder of the run; it need not be there.
+        key: What makes two results two looks at the same trials.
+
+    Returns:
+        Pairs of each result, by the name of its run.
+
+    Raises:
+        EditedEvidence: If the looks of one of these runs are not what was stored.
+    """
     found = looks_of(folder)
-    others = () if folder.name in found else runs_beside(folder, "looks", look_key(prepared))
+    others = () if folder.name in found else runs_beside(folder, "looks", key)
     for other, _ in others:
         try:
             found = looks_of(other) | found

@@ -23,7 +23,7 @@ class Plan:
     """What an audit costs at most, and what it can show.
 
     Args:
-        pairs: Paired trials.
+        pairs: Paired trials; canaries in a one_run design.
         model_calls: Distinct requests that the audit will send.
         cost: US dollars that they cost at most, without retries; None where no price is known.
         estimator: Name of what decides.
@@ -38,6 +38,7 @@ class Plan:
         assumption: How often the model notices canaries and raises false alarms, as the power
             assumes it.
         background_copies: Other partitions that show the canary's text in both contexts.
+        builds: How often a store that all trials share is built; None in a paired design.
     """
 
     pairs: int
@@ -52,6 +53,7 @@ class Plan:
     power: tuple[tuple[float, Power], ...]
     assumption: Assumption = PERFECT
     background_copies: int = 0
+    builds: int | None = None
 
 
 def plan(prepared: Prepared) -> Plan:
@@ -80,6 +82,7 @@ def plan(prepared: Prepared) -> Plan:
         power=tuple((factor, power) for factor, power in chances if power is not None),
         assumption=design.assumption,
         background_copies=prepared.pairs.copies.count,
+        builds=None if prepared.spec.design.layout == "paired" else 1,
     )
 
 

@@ -175,7 +175,7 @@ class RunStore:
         require_chain(db, folder, result, "other")
         return True
 
-    def adopt(self, batch: int, pairs: int) -> None:
+    def adopt(self, batch: int, pairs: int, size: str = "pairs") -> None:
         """Copy the batches of other runs beside this one that asked the same, unless this run has
         begun.
 
@@ -184,10 +184,11 @@ class RunStore:
         Args:
             batch: Pairs in a batch.
             pairs: Pairs of this run; batches beyond them are left out.
+            size: Key of a manifest's spec that says how many pairs a run has.
         """
         mine = "" if self.batches() else read_manifest(self.folder).get("evidence", "")
         for other, theirs in runs_beside(self.folder, "evidence", mine):
-            had = theirs["spec"].get("pairs", 0)
+            had = theirs["spec"].get(size, 0)
             self._copy(other, pairs if had == pairs else min(had, pairs) // batch * batch)
 
     def _copy(self, other: Path, limit: int) -> None:

@@ -7,7 +7,8 @@ from math import ceil, floor
 
 import click
 
-from leakbound.auditing import prepare
+from leakbound.auditing import AuditSpec, prepare
+from leakbound.auditing.one_run import plan_one_run, prepare_one_run
 from leakbound.auditing.plan import Plan, plan
 from leakbound.auditing.prepare import open_models
 from leakbound.auditing.verdict import Claim
@@ -45,9 +46,10 @@ def command(
 
     takes the options of `audit`, asks the model nothing.
     """
-    prepared = prepare(
-        spec_from(config, assignments, flags), opener=partial(open_models, endpoint=endpoint)
-    )
+    spec = spec_from(config, assignments, flags)
+    if spec.design.layout == "one_run":
+        return _one_run(spec)
+    prepared = prepare(spec, opener=partial(open_models, endpoint=endpoint))
     claim, cost = prepared.claim, prepared.mechanism.cost(prepared.task, Query("-"))
     planned = plan(prepared)
     click.echo(described(planned, claim))
@@ -57,6 +59,35 @@ def command(
         click.echo(f"Warning: {warning}")
     emit({"plan": planned, "warnings": prepared.warnings})
     return 0
+
+
+def _one_run(spec: AuditSpec) -> int:
+    prepared = prepare_one_run(spec)
+    planned = plan_one_run(prepared)
+    click.echo("\n".join(_one_run_lines(planned, prepared.claim(), spec.decision.claim_for)))
+    for warning in prepared.warnings:
+        click.echo(f"Warning: {warning}")
+    emit({"plan": planned, "warnings": prepared.warnings})
+    return 0
+
+
+def _one_run_lines(p: Plan, claim: Claim, claim_for: str) -> list[str]:
+    """The plan of a one_run design as a terminal shows it."""
+    needed = "no number of canaries" if p.pairs_needed is None else f"{p.pairs_needed} canaries"
+    lines = [
+        f"{p.pairs} canaries in one store, which is built once; {p.model_calls} questions",
+        f"under test: {p.tested}",
+        f"largest certifiable: a perfect attack certifies at most ε = {cut(p.largest_epsilon)} at "
+        f"δ = {claim.delta:g}, of the whole run",
+        f"to reject what is tested, a perfect attack needs {needed}"
+        + (" at least" if p.pairs_needed else ""),
+    ]
+    if claim_for == "answer":
+        lines.append(
+            "a claim for an answer grows with the number of answers: use --design session for it, "
+            "or --claim-for run for a claim for the whole run"
+        )
+    return [*lines, *_powers(p, claim.epsilon)]
 
 
 def _cost(most: float | None) -> str:

@@ -131,6 +131,8 @@ def _above(result: AuditResult, gate: Gate) -> str:
         return _first(result)
     known = [e for e in result.estimates if e.method == "exact" and e.kind == "lower_bound"]
     exact = known if _guarantees(result) else []
+    if _of_another_claim(result, gate):
+        return ""
     for bound in (result.bound, *exact):
         if (bound.epsilon or 0.0) > gate.max_epsilon:
             found = f"{cut(bound.epsilon)} ({bound.method})"
@@ -146,6 +148,13 @@ def _first(result: AuditResult) -> str:
 def _unshown(result: AuditResult, gate: Gate) -> str:
     """Why the run does not speak for the gate; empty if it does."""
     by_claim, most = _by_claim(result, gate), result.largest_certifiable.epsilon
+    if _of_another_claim(result, gate):
+        return (
+            f"The lower bound {cut(result.bound.epsilon)} is that of all "
+            f"{result.counts['answers']} answers of a one_run design, and is held against no limit "
+            "for one answer; audit with --claim-for run and gate on that claim, or audit with "
+            "--design session."
+        )
     if result.claim.delta > gate.max_delta:
         return (
             f"The claim is at delta {result.claim.delta:g}: a system may give a record away so "
@@ -164,6 +173,12 @@ def _unshown(result: AuditResult, gate: Gate) -> str:
     return "" if gate.min_power is None else _weak(result, gate, gate.min_power)
 
 
+def _of_another_claim(result: AuditResult, gate: Gate) -> bool:
+    """Is the bound that of a whole run, and the claim one for each of its answers?"""
+    each = "builds" in result.counts and result.spec.get("claim_for") == "answer"
+    return each and not _by_claim(result, gate)
+
+
 def _by_claim(result: AuditResult, gate: Gate) -> bool:
     """Does the run's own verdict speak for the gate?
 
@@ -179,7 +194,8 @@ def _weak(result: AuditResult, gate: Gate, least: float) -> str:
         raise UsageError(
             f"the power of {result.name} is known against its claim {result.claim.epsilon:g}, and "
             f"max_epsilon is {gate.max_epsilon:g}; audit with --epsilon "
-            f"{gate.max_epsilon / result.spec['answers']:g}, or leave min_power out."
+            f"{gate.max_epsilon * result.spec['epsilon'] / result.claim.epsilon:g}, or leave "
+            "min_power out."
         )
     if not result.power:
         name = result.spec["estimator"]["kind"]
@@ -241,4 +257,6 @@ def _guarantees(result: AuditResult) -> bool:
 
 def _pairs(result: AuditResult) -> str:
     number = result.tested_pairs
+    if "builds" in result.counts:
+        return f"{number} canaries"
     return f"{number} tested pair{'' if number == 1 else 's'}"

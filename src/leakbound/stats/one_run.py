@@ -136,7 +136,9 @@ def one_run_power(
 
 
 def canaries_to_reject(
-    claim: Callable[[int], tuple[float, float]], confidence: float = 0.95
+    claim: Callable[[int], tuple[float, float]],
+    confidence: float = 0.95,
+    guesses: Callable[[int], int] = lambda canaries: canaries,
 ) -> int | None:
     """Fewest canaries with which a perfect attack rejects a claim.
 
@@ -144,9 +146,10 @@ def canaries_to_reject(
         claim: Gives (epsilon, delta) of the whole run for a number of canaries; a claim for one
             answer grows with it.
         confidence: Confidence of the bound, in (0, 1).
+        guesses: Gives how many of so many canaries are guessed; all by default.
 
     Returns:
-        A number of canaries; None if a million are too few.
+        A number of canaries, at least 2; None if a million are too few.
 
     Raises:
         UsageError: If `confidence` lies outside its range.
@@ -160,10 +163,10 @@ def canaries_to_reject(
     alpha = 1 - confidence_level(confidence)
 
     def rejects(m: int) -> bool:
-        epsilon, delta = claim(m)
-        return delta < 1 and _p_value(m, m, m, epsilon, delta) <= alpha
+        (epsilon, delta), made = claim(m), guesses(m)
+        return delta < 1 and _p_value(m, made, made, epsilon, delta) <= alpha
 
-    low, high = 0, 1
+    low, high = 1, 2
     while not rejects(high):
         low, high = high, max(high + 1, int(high * GROWTH))
         if high > MOST_CANARIES:

@@ -13,20 +13,25 @@ from leakbound.auditing.build import Handed, build_attack, build_mechanism, unna
 from leakbound.auditing.design import relation_of
 from leakbound.auditing.documents import documents_and_task
 from leakbound.auditing.folder import Settings, run_folder, run_id
+from leakbound.auditing.look_key import source_of
 from leakbound.auditing.one_run.design import OneRunDesign, design_one_run
+from leakbound.auditing.post_hoc import POST_HOC
 from leakbound.auditing.shared_store import require_system
 from leakbound.auditing.spec import AuditSpec
 from leakbound.auditing.verdict import Claim
 from leakbound.errors import UsageError
 from leakbound.privacy import Guarantee, self_compose
+from leakbound.stats.ranked import Ranked
 from leakbound.systems import SystemMechanism
 from leakbound.systems.stores import require_store
-from leakbound.tasks import Context, Mechanism, Query, Task
+from leakbound.tasks import Context, Example, Mechanism, Query, Task
 from leakbound.tasks.datasets import fingerprint
 
 __all__ = ["PreparedOneRun", "prepare_one_run"]
 
 PLACES = frozenset({"data", "data_dir"})  # the rows themselves have a fingerprint
+# change no question and nothing of what is stored; access decides which scores leave a system
+FREE = (POST_HOC - {"access"}) | {"claim_for", "shots", "background_copies", "state_check"}
 # keys that mean nothing in this design: whoever sets one expects something of it
 UNUSED = ("estimator", "stop_when_rejected", "answers", "background_copies", "state_check")
 
@@ -75,6 +80,23 @@ class PreparedOneRun:
         return Claim(times * decision.epsilon, delta, relation_of(self.spec.attack.insertion))
 
     @property
+    def known(self) -> int:
+        """Canaries that are among the documents, too: they are there whatever their coins say."""
+        documents = {row.input for row in self.design.documents}
+        return sum(one.record.input in documents for one in self.design.canaries)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What should be known of the canaries before any is planted."""
+        if not self.known:
+            return ()
+        return (
+            f"{self.known} of {len(self.design.canaries)} canaries repeat a document of the store, "
+            "so that no answer tells whether they were planted; the bound holds, and is lower than "
+            "it could be. Leave repeated rows out, or use --canary coded.",
+        )
+
+    @property
     def cost(self) -> Guarantee:
         """What the system declares for one answer."""
         return self.mechanism.cost(self.task, Query("-"))
@@ -89,15 +111,43 @@ class PreparedOneRun:
         """What the run folder says of itself."""
         flat = self.spec.flat()
         beside = {key: flat[key] for key in sorted(PLACES)}
-        return {**self._identity, "beside": beside, "looks": "", "handed": list(self.handed)}
+        named = {"looks": self.look_key, "handed": list(self.handed)}
+        return {**self._identity, "beside": beside, **named}
+
+    @property
+    def evidence(self) -> str:
+        """Names what is asked, so that other runs reuse the answers; empty where nobody knows what
+        the system is.
+        """
+        if not self.mechanism.source:
+            return ""
+        asked = {key: value for key, value in self.spec.flat().items() if key not in PLACES | FREE}
+        return run_id("evidence", {"spec": asked, **self._sources})
+
+    @property
+    def look_key(self) -> str:
+        """Names the canaries, their coins and the store, so that every result is counted."""
+        first, address = self.design.canaries[0], self.spec.system.address
+        drawn = {
+            "data": self.data,
+            "seed": self.spec.design.seed,
+            "first_canary": fingerprint((first.record, Example(first.asked.query.text, ""))),
+            "name": self.mechanism.name,
+            "source": source_of(self.mechanism, address is not None),
+        }
+        return run_id("looks", drawn)
 
     @property
     def _identity(self) -> Settings:
         flat = self.spec.flat()
+        kept = {key: value for key, value in flat.items() if key not in PLACES}
+        return {"spec": kept, "evidence": self.evidence, **self._sources}
+
+    @property
+    def _sources(self) -> Settings:
         system = self.mechanism.name + self.mechanism.source
         return {
-            "spec": {key: value for key, value in flat.items() if key not in PLACES},
-            "evidence": "", "system": system, "data": self.data, "model": self.mechanism.name,
+            "system": system, "data": self.data, "model": self.mechanism.name,
             "version": __version__,
         }  # fmt: skip
 
@@ -175,10 +225,10 @@ def _require_meaning(spec: AuditSpec, given: Handed) -> None:
             "insertion is append, and a one_run design plants whole records; use add, or replace "
             "(a fixed record takes the place of an absent canary)."
         )
-    if isinstance(spec.decision.threshold, str):
+    if isinstance(spec.decision.threshold, str) and Ranked.named(spec.decision.threshold) is None:
         raise UsageError(
-            f"threshold is {spec.decision.threshold!r}; in a one_run design it must be a number, "
-            "or is left out: then the control canaries fix it."
+            f"threshold is {spec.decision.threshold!r}; in a one_run design it must be a number or "
+            "rank, or is left out: then the control canaries fix it."
         )
 
 

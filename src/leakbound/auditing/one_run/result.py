@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -10,10 +11,13 @@ import numpy.typing as npt
 
 from leakbound.auditing.controls import ControlCheck
 from leakbound.auditing.keys import DIGITS, key_id, keyed
+from leakbound.auditing.looks import Looks
 from leakbound.auditing.one_run.design import PlantedCanary
+from leakbound.auditing.one_run.plan import power_of_run
 from leakbound.auditing.one_run.prepare import PreparedOneRun
 from leakbound.auditing.one_run.verdict import conclude_one_run
 from leakbound.auditing.result import (
+    FACTORS,
     AuditResult,
     Finding,
     GuaranteeData,
@@ -24,10 +28,12 @@ from leakbound.auditing.result import (
 from leakbound.auditing.seeds import generator
 from leakbound.auditing.spec import Decision
 from leakbound.auditing.store import EvidenceRow, RunStore
+from leakbound.auditing.verdict import Claim
 from leakbound.errors import StoreError
 from leakbound.estimators import Bounds
 from leakbound.models.content import readable, without
 from leakbound.stats import Estimate, Fixed, one_run, rank_test
+from leakbound.stats.ranked import Ranked
 from leakbound.tasks import Outputs, Vector
 
 __all__ = ["assemble_one_run", "build_of"]
@@ -52,12 +58,23 @@ class _Scored:
         return self.scores[self.planted], self.scores[~self.planted]
 
 
-def assemble_one_run(prepared: PreparedOneRun, store: RunStore) -> AuditResult:
+@dataclass(frozen=True, slots=True)
+class _Guessed:
+    """Guesses about the canaries, and how they were made in words."""
+
+    number: int
+    right: int
+    words: str
+    rule: ThresholdKind
+
+
+def assemble_one_run(prepared: PreparedOneRun, store: RunStore, looks: Looks) -> AuditResult:
     """The result of a run whose answers are all stored.
 
     Args:
         prepared: The run.
         store: Its evidence.
+        looks: Earlier results from the same canaries.
 
     Returns:
         Verdict, bound, curves, and what they rest on.
@@ -72,9 +89,10 @@ def assemble_one_run(prepared: PreparedOneRun, store: RunStore) -> AuditResult:
     )
     builds = max(map(build_of, rows.values()))
     claim, decision = prepared.claim(builds), prepared.spec.decision
-    threshold, rule = _threshold(prepared, controls)
-    bound = _bound(len(tested.scores), tested.right(threshold), claim.delta, decision.confidence)
-    largest = _bound(len(tested.scores), len(tested.scores), claim.delta, decision.confidence)
+    guessed, canaries = _guess(prepared, controls, tested), len(tested.scores)
+    found = (one_run(canaries, guessed.number, right, claim.delta, decision.confidence)
+             for right in (guessed.right, guessed.number))  # fmt: skip
+    bound, largest = found
     check = _check(controls)
     unreadable = _unreadable(prepared, rows)
     conclusion = conclude_one_run(prepared, claim, bound, largest, check, unreadable)
@@ -86,6 +104,7 @@ def assemble_one_run(prepared: PreparedOneRun, store: RunStore) -> AuditResult:
         findings=_findings(prepared, builds),
         controls=check,
         claim=claim,
+        claim_source=prepared.spec.claim_source,
         guarantee=GuaranteeData.of(prepared.guarantee, claim.delta),
         attack=_described(prepared),
         counts={
@@ -100,17 +119,18 @@ def assemble_one_run(prepared: PreparedOneRun, store: RunStore) -> AuditResult:
             "unparsable_answers": unreadable,
             "simulated_outputs": len(tested.scores),
             "background_copies": 0,
-            "looks": 0,
+            "looks": len(looks),
         },
         decided_by=(bound.method,),
         estimates=tuple(
-            replace(one, threshold=_words(threshold, rule)) for one in _estimates(bound, decision)
+            replace(one, threshold=guessed.words) for one in _estimates(bound, decision)
         ),
         largest_certifiable=Bounds(largest.epsilon or 0.0),
-        threshold=rule,
+        threshold=guessed.rule,
         curves=curves_of(*_sides(tested, controls)),
         example_prompt=_example(prepared),
-        warnings=(),
+        power=_power(prepared, claim),
+        warnings=(*looks.several("canaries"), *prepared.warnings),
         handed=prepared.handed,
         spec=prepared.spec.flat(),
         provenance=provenance(
@@ -171,6 +191,24 @@ def _marks(row: EvidenceRow) -> tuple[float, ...]:
     return row.nonmember.values
 
 
+def _power(prepared: PreparedOneRun, claim: Claim) -> tuple[tuple[float, float], ...]:
+    """(factor, power) as a gate reads them, rounded down."""
+    found = [(factor, power_of_run(prepared, claim, factor)) for factor in FACTORS]
+    return tuple((factor, math.floor(one.chance * 1e6) / 1e6) for factor, one in found if one)
+
+
+def _guess(prepared: PreparedOneRun, controls: _Scored, tested: _Scored) -> _Guessed:
+    ranked = Ranked.named(prepared.spec.decision.threshold)
+    if ranked is None:
+        threshold, rule = _threshold(prepared, controls)
+        right = tested.right(threshold)
+        return _Guessed(len(tested.scores), right, _words(threshold, rule), rule)
+    made = ranked.guesses(tested.scores)
+    right = int((made == np.where(tested.planted, 1, -1)).sum())
+    words = ranked.describe(len(tested.scores))
+    return _Guessed(int(np.abs(made).sum()), right, words, "fixed")
+
+
 def _threshold(prepared: PreparedOneRun, controls: _Scored) -> tuple[float, ThresholdKind]:
     """The one that is given; else that of the score, unless another tells the controls better."""
     given, own = prepared.spec.decision.threshold, prepared.attack.score.threshold
@@ -181,10 +219,6 @@ def _threshold(prepared: PreparedOneRun, controls: _Scored) -> tuple[float, Thre
     others = ((values[1:] + values[:-1]) / 2).tolist()
     best = max((first, *others), key=controls.right)  # the first of equals
     return best, "fixed" if best == first else "split"
-
-
-def _bound(canaries: int, right: int, delta: float, confidence: float) -> Estimate:
-    return one_run(canaries, canaries, right, delta, confidence)
 
 
 def _estimates(bound: Estimate, decision: Decision) -> tuple[Estimate, ...]:

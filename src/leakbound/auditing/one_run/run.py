@@ -8,12 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from leakbound.auditing.collect import hidden
+from leakbound.auditing.folder import stored_on
+from leakbound.auditing.looks import Looks, looks_beside
 from leakbound.auditing.one_run.design import PlantedCanary
 from leakbound.auditing.one_run.prepare import PreparedOneRun
 from leakbound.auditing.one_run.result import assemble_one_run, build_of
 from leakbound.auditing.result import AuditResult
 from leakbound.auditing.store import EvidenceRow, RunStore
-from leakbound.errors import LeakboundError, StoreError, TargetError
+from leakbound.errors import LeakboundError, StoreError, TargetError, UsageError
 from leakbound.models import Scripted
 from leakbound.systems import OneSession, SystemMechanism, filled_store, require_store
 from leakbound.tasks import Aggregate, Vector
@@ -28,6 +30,7 @@ def run_one_run(
     out: Path,
     progress: Progress = lambda done, total: None,
     replay: bool = False,
+    reuse: bool = True,
 ) -> tuple[AuditResult, Path]:
     """Plant the canaries, ask what is missing, and compute the result.
 
@@ -38,14 +41,22 @@ def run_one_run(
         out: Folder of the runs.
         progress: Called with (answers there, answers in all).
         replay: Whether to ask nothing, and to compute the result of what is stored.
+        reuse: Whether answers are reused that another run beside this one had to the same
+            questions, such as one with another threshold.
 
     Returns:
         The result, and the folder of the run.
 
     Raises:
-        LeakboundError: If the store cannot be asked, or the run cannot be stored or was changed.
+        LeakboundError: If the store cannot be asked, the run cannot be stored or was changed, or an
+            earlier result was computed from another number of the same canaries.
     """
-    store = RunStore(prepared.folder(out), prepared.manifest)
+    folder = prepared.folder(out)
+    looks, day = _looks(prepared, folder), stored_on(folder, prepared.evidence)
+    store = RunStore(folder, prepared.manifest)
+    store.note_looks(looks.pairs)
+    if reuse:
+        store.adopt(prepared.spec.design.batch_pairs, len(prepared.design.canaries), "canaries")
     size, stored = prepared.spec.design.batch_pairs, store.batches()
     missing = [first for first in prepared.design.batches(size) if first not in stored]
     if missing and replay:
@@ -56,10 +67,26 @@ def run_one_run(
     if missing:
         with closing(_asked(prepared, store, missing)) as batches:
             _store(prepared, store, batches, progress)
-    result = assemble_one_run(prepared, store)
+    result = assemble_one_run(prepared, store, looks)
     result.know_data(prepared.data)
+    if day and not missing:
+        result.know_stored(day)
+    store.note_looks({store.folder.name: len(prepared.design.canaries)})
     store.write_record(result.to_json())
     return result, store.folder
+
+
+def _looks(prepared: PreparedOneRun, folder: Path) -> Looks:
+    """Earlier results from the same canaries; refused where one had another number of them."""
+    found = Looks(looks_beside(folder, prepared.look_key))
+    canaries = len(prepared.design.canaries)
+    if sizes := found.other_sizes(canaries):
+        raise UsageError(
+            "one_run needs a number of canaries that is fixed before any result is seen; it is "
+            f"{canaries} here, and a result was computed from {sizes[0]} of these canaries before. "
+            "Use another --seed, which plants other canaries by other coins."
+        )
+    return found
 
 
 def _store(

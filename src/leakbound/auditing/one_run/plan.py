@@ -1,0 +1,96 @@
+"""What one run will cost and can show; no store is opened."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from leakbound.auditing.one_run.prepare import PreparedOneRun
+from leakbound.auditing.plan import FACTORS, Plan
+from leakbound.auditing.verdict import Claim
+from leakbound.stats import Assumption, Power, canaries_to_reject, one_run, one_run_power
+from leakbound.stats.ranked import Ranked
+
+__all__ = ["plan_one_run", "power_of_run"]
+
+
+def plan_one_run(prepared: PreparedOneRun) -> Plan:
+    """The plan of one run.
+
+    Args:
+        prepared: The run.
+
+    Returns:
+        Its questions and its one build; what its canaries can certify, and how many the claim for
+        the whole run needs. A claim for single answers grows with their number.
+    """
+    claim, canaries = prepared.claim(), len(prepared.design.canaries)
+    confidence = prepared.spec.decision.confidence
+    made = _guesses(prepared, canaries)
+    largest = one_run(canaries, made, made, claim.delta, confidence)
+    chances = [(factor, power_of_run(prepared, claim, factor)) for factor in FACTORS]
+    return Plan(
+        pairs=canaries,
+        model_calls=prepared.answers,
+        cost=None,
+        estimator=largest.method,
+        tested=_tested(prepared, claim),
+        largest_epsilon=largest.epsilon or 0.0,
+        largest_mu=None,
+        guarantee_mu=None,
+        pairs_needed=canaries_to_reject(
+            partial(_claim_with, prepared), confidence, partial(_guesses, prepared)
+        ),
+        power=tuple((factor, power) for factor, power in chances if power is not None),
+        assumption=_assumption(prepared),
+        builds=1,
+    )
+
+
+def power_of_run(prepared: PreparedOneRun, claim: Claim, factor: float) -> Power | None:
+    """Probability that the run rejects its claim where the store leaks so many times as much.
+
+    Args:
+        prepared: The run.
+        claim: The claim for the whole run.
+        factor: Leakage in units of the claim, at least 0.
+
+    Returns:
+        The exact power against a store that answers like randomised response, each answer by its
+        own coin; None where ranks choose the canaries that are guessed.
+    """
+    if Ranked.named(prepared.spec.decision.threshold) is not None:
+        return None
+    hit, false_alarm = _assumption(prepared).rates(factor * claim.epsilon)
+    right = (hit + 1 - false_alarm) / 2  # a fair coin decides which of the two errors is possible
+    canaries, confidence = len(prepared.design.canaries), prepared.spec.decision.confidence
+    return Power(one_run_power(canaries, right, claim.epsilon, claim.delta, confidence))
+
+
+def _guesses(prepared: PreparedOneRun, canaries: int) -> int:
+    """How many of so many canaries are guessed."""
+    ranked = Ranked.named(prepared.spec.decision.threshold)
+    return canaries if ranked is None else 2 * ranked.each(canaries)
+
+
+def _assumption(prepared: PreparedOneRun) -> Assumption:
+    decision = prepared.spec.decision
+    return Assumption(decision.assume_hit, decision.assume_false_alarm)
+
+
+def _claim_with(prepared: PreparedOneRun, canaries: int) -> tuple[float, float]:
+    """(epsilon, delta) of the whole run, were there another number of canaries."""
+    decision, design = prepared.spec.decision, prepared.design
+    if decision.claim_for == "run":
+        return decision.epsilon, decision.delta
+    answers = prepared.answers / len(design.every) * (canaries + len(design.controls))
+    return answers * decision.epsilon, answers * decision.delta
+
+
+def _tested(prepared: PreparedOneRun, claim: Claim) -> str:
+    """The claim in words."""
+    if prepared.spec.decision.claim_for == "run":
+        return f"epsilon {claim.epsilon:g} at delta {claim.delta:g} of the whole run"
+    return (
+        f"epsilon {prepared.spec.decision.epsilon:g} of an answer, which is {claim.epsilon:g} of "
+        f"the {prepared.answers} answers of the run"
+    )
