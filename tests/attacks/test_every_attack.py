@@ -98,6 +98,7 @@ def audit(model: Scripted, out: Path, **values: Any) -> leakbound.AuditResult:
     [
         {"query": "membership"}, {"query": "if_then_explicit"}, {"query": "if_then_implicit"},
         {"query": "gap", "canary": "mislabeled"}, {"query": "input_output"},
+        {"query": {"kind": "if_then_explicit", "repeat_canary": True}},
         {"query": "signal_pair"}, {"query": "repeat", "canary": "false_fact"},
         {"query": "injection"}, {"query": "membership", "canary": "unigram"},
         {"query": "membership", "canary": "mislabeled"},
@@ -231,4 +232,5 @@ def test_the_catalogues_are_complete() -> None:
     assert set(QUERIES) == {
         "membership", "input_output", "if_then_explicit", "if_then_implicit", "gap", "brainwash",
         "signal_pair", "repeat", "injection", "either_text", "given", "recall", "lookup",
+        "zero_shot_signals",
     }  # fmt: skip

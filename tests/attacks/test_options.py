@@ -26,6 +26,7 @@ from leakbound.attacks import (
     Repeat,
     SignalPair,
     Unigram,
+    ZeroShotSignals,
 )
 from leakbound.attacks.facts import FALSE_FACTS
 from leakbound.attacks.templates import IF_THEN, PICK_ONE
@@ -75,8 +76,9 @@ def test_every_parameter_of_the_papers_is_an_option() -> None:
     assert text(Brainwash(repeats=3)).count("deadbeef") == 4
     assert '"dead"' in text(Repeat(share=0.5))
     assert '"deadbe"' in text(Repeat(share=0.75))
-    pair = SignalPair(member="one", nonmember="two", pick_one=True)
-    assert text(pair) == IF_THEN.format(canary="deadbeef", member="one", nonmember="two") + PICK_ONE
+    pair = SignalPair(member="one", nonmember="two")
+    assert text(pair) == IF_THEN.format(canary="deadbeef", member="one", nonmember="two")
+    assert text(ZeroShotSignals("one", "two")) == text(pair) + PICK_ONE
     assert pair.render(CANARY, TASK, "work", "home").query.labels == ("one", "two")
 
 

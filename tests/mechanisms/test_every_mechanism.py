@@ -6,6 +6,7 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ from leakbound.privacy import BoundedRange, compose, exponential_composition_eps
 from leakbound.serving import PrivateICL
 from leakbound.serving.ledger import Ledger
 from leakbound.stats import CategoricalLaw, exact_privacy_loss
-from leakbound.tasks import Example, GeneratedText, Job, Query, Task, Vector, Votes
+from leakbound.tasks import Example, GeneratedText, Job, Query, Task, Vector
 from leakbound.tasks.synthetic import HELP_DESK, help_desk
 
 TASK = Task("t", ("a", "b"))
@@ -72,7 +73,7 @@ def test_embedding_mean_candidates_come_from_the_public_side() -> None:
 
 
 @given(st.lists(st.integers(0, 5), min_size=2, max_size=4), st.integers(1, 3), st.floats(0.1, 3))
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=6, deadline=None)
 def test_joint_top_k_has_the_law_of_the_exponential_mechanism(
     counts: list[int], k: int, scale: float
 ) -> None:
@@ -266,7 +267,8 @@ def test_a_subsamples_coins_do_not_depend_on_other_examples() -> None:
 def test_subsample_average_calibrates_and_refuses_free_queries() -> None:
     pytest.importorskip("dp_accounting")
     made = SubsampleAverage.calibrated(2.0, 1e-5, subsamples=5)
-    assert 1.9 < made.guarantee.epsilon(1e-5) <= 2.0
+    less = replace(made, sigma=made.sigma / 1.01)
+    assert made.guarantee.epsilon(1e-5) <= 2.0 < less.guarantee.epsilon(1e-5)
     with pytest.raises(UsageError, match="chooses among given answers"):
         made.requests(Task("free"), JOB, 0)
 
@@ -284,10 +286,6 @@ def test_the_judge_lets_safe_answers_through_and_refuses_the_rest() -> None:
         GeneratedText("good day"),
     ]
     assert counted.calls == 4
-    yes = Scripted(complete=lambda p: "yes")
-    job = Job(CONTEXT, Query("is it there?", ("yes", "no")))
-    assert JudgeDefense().collect(free, [job], [0], yes) == [Votes((1, 0, 0))]
-    assert JudgeDefense(judge_answers=True).collect(free, [job], [0], yes) == [Votes((0, 0, 1))]
 
 
 def test_synthetic_shots_count_every_vote_of_two_labels() -> None:

@@ -36,7 +36,11 @@ CATALOGUE: dict[str, Any] = {
     "report_noisy_max": ReportNoisyMax.calibrated(2, 1e-5),
     "report_noisy_max/discrete": ReportNoisyMax.calibrated(2, 1e-5, noise="discrete_gaussian"),
     "report_noisy_max/calibrated": ReportNoisyMax.calibrated(2, 1e-5, prior="content_free"),
+    "report_noisy_max/poisson": ReportNoisyMax.calibrated(2, 1e-5, sampling="poisson"),
     "embedding_mean": cm.EmbeddingMean.calibrated(2, 1e-5, candidates=3),
+    "embedding_mean/poisson": cm.EmbeddingMean.calibrated(
+        2, 1e-5, candidates=3, sampling="poisson"
+    ),
     "keyword_mean": KeywordMean.calibrated(**KW),
     "keyword_mean/2": KeywordMean.calibrated(**KW, per_answer=2, top=2),
     "keyword_mean/discrete": KeywordMean.calibrated(
@@ -63,7 +67,7 @@ NO_GUARANTEE = ("few_shot", "prompt_defense", "judge_defense", "context_influenc
 PARTITIONED = (
     "report_noisy_max", "embedding_mean", "keyword_mean", "product_of_experts", "invisible_ink",
 )  # fmt: skip
-VOTING = ("report_noisy_max", "report_noisy_max/calibrated")
+VOTING = ("report_noisy_max", "report_noisy_max/calibrated", "report_noisy_max/poisson")
 NO_DISTRIBUTION = ("keyword_mean/joint/2", "subsample_average", "synthetic_shots")
 
 
@@ -111,6 +115,7 @@ def test_what_is_skipped_is_said(battery: dict[tuple[str, str], Check]) -> None:
     want |= {(name, "outputs") for name in NO_DISTRIBUTION}
     want |= {(name, "disjoint_parts") for name in CATALOGUE if not name.startswith(PARTITIONED)}
     want.add(("invisible_ink/add_remove", "disjoint_parts"))  # one example for each part at most
+    want |= {(name, "disjoint_parts") for name in CATALOGUE if name.endswith("/poisson")}
     want |= {(name, "vote_sigma") for name in CATALOGUE if name not in VOTING}
     assert {key for key, one in battery.items() if one.skipped} == want
     unknown = {battery[name, check].detail for name in NO_DISTRIBUTION for check in exact}

@@ -19,7 +19,7 @@ from leakbound.mechanisms.grouping import PublicFacts
 from leakbound.models import Model, Request, ScoreLabels
 from leakbound.privacy import Guarantee
 from leakbound.tasks import Mechanism, Outputs, Query, Task
-from leakbound.tasks.partition import places_by_position
+from leakbound.tasks.partition import Sampling, places_by_position
 
 __all__ = [
     "NO_ANSWER",
@@ -256,15 +256,20 @@ class PartitionedMechanism(CalibratedMechanism):
         return self.partitions
 
     def disjoint_parts(self, shots: int) -> tuple[tuple[int, ...], ...]:
-        """The partitions.
+        """The partitions, where they do not depend on coins.
 
         Args:
             shots: Number of examples in the context.
 
         Returns:
-            Places of the examples of each partition.
+            Places of the examples of each partition; () where they are drawn.
         """
-        return places_by_position(shots, self.partitions)
+        return places_by_position(shots, self.partitions) if self._sampled == "position" else ()
+
+    @property
+    def _sampled(self) -> Sampling:
+        """How the partitions are made."""
+        return "position"
 
 
 def _fields(mechanism: object) -> tuple[dataclasses.Field[Any], ...]:

@@ -27,6 +27,7 @@ from leakbound.tasks import (
     Task,
     Vector,
 )
+from leakbound.tasks.partition import Sampling, require_sampling
 
 __all__ = ["EmbeddingMean", "public_candidates"]
 
@@ -46,9 +47,10 @@ class EmbeddingMean(PartitionedMechanism):
         partitions: T, the number of disjoint parts of the context.
         clip: B, the largest L2 norm of an embedding.
         candidates: Number of zero-shot answers that are sampled for a free query.
+        sampling: "position" or "poisson", as of `ReportNoisyMax`.
 
     Raises:
-        UsageError: If one of them is not positive.
+        UsageError: If one of them is not positive, or the sampling is another.
 
     Guarantee:
         (2B/T)/sigma-GDP under replace_one, for the noisy mean (white box) and so for the choice:
@@ -56,7 +58,7 @@ class EmbeddingMean(PartitionedMechanism):
         the antipode; answers closer together leak less (`output_distribution`).
 
     Reference:
-        Wu et al. (ICLR 2024), embedding space aggregation; CL Algorithm 2; XL Algorithm 3.
+        Wu et al. (ICLR 2024), embedding space aggregation; CL Algorithms 2 and 3; XL Algorithm 3.
     """
 
     name: ClassVar[str] = "embedding_mean"
@@ -67,12 +69,14 @@ class EmbeddingMean(PartitionedMechanism):
     partitions: int = 10
     clip: float = 1.0
     candidates: int = 10
+    sampling: Sampling = "position"
 
     def __post_init__(self) -> None:
         positive("sigma", self.sigma)
         whole("partitions", self.partitions)
         positive("clip", self.clip)
         whole("candidates", self.candidates)
+        require_sampling(self.sampling)
 
     @classmethod
     def calibrated(
@@ -83,6 +87,7 @@ class EmbeddingMean(PartitionedMechanism):
         calibration: GaussianCalibration = "analytic",
         clip: float = 1.0,
         candidates: int = 10,
+        sampling: Sampling = "position",
     ) -> Self:
         """With the noise that a claim needs.
 
@@ -93,11 +98,12 @@ class EmbeddingMean(PartitionedMechanism):
             calibration: "analytic" is exact; "classical" does not keep every claim above epsilon 1.
             clip: Largest L2 norm of an embedding.
             candidates: Number of zero-shot answers that are sampled for a free query.
+            sampling: "position" or "poisson".
 
         Returns:
             A mechanism.
         """
-        made = cls(1.0, partitions, clip, candidates)
+        made = cls(1.0, partitions, clip, candidates, sampling)
         sensitivity = made.guarantee.sensitivity
         return replace(made, sigma=calibrate_gaussian(epsilon, delta, sensitivity, calibration))
 
@@ -110,6 +116,20 @@ class EmbeddingMean(PartitionedMechanism):
     def sampled_candidates(self) -> int:
         """`candidates`."""
         return self.candidates
+
+    @property
+    def _sampled(self) -> Sampling:
+        return self.sampling
+
+    def to_config(self) -> dict[str, object]:
+        """Kind and fields as plain values.
+
+        Returns:
+            `kind`, and every field; `sampling` only where it is not the default, so that records of
+            the default keep their names.
+        """
+        found = PartitionedMechanism.to_config(self)
+        return {name: value for name, value in found.items() if value != "position"}
 
     def noise_in_collect(self, task: Task, query: Query) -> bool:
         """Noise is drawn in `release` only.
@@ -129,7 +149,7 @@ class EmbeddingMean(PartitionedMechanism):
         Args:
             task: Renders the prompts.
             job: Context (PRIVATE) and query.
-            draw: Names the random draw.
+            draw: Names the random draw of a completion and of sampled partitions.
 
         Returns:
             `partitions` requests.
@@ -137,7 +157,7 @@ class EmbeddingMean(PartitionedMechanism):
         Raises:
             UsageError: If a partition would be empty.
         """
-        return partition_requests(task, job, self.partitions, draw)
+        return partition_requests(task, job, self.partitions, draw, self.sampling)
 
     def collect(
         self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model

@@ -39,12 +39,12 @@ from leakbound.tasks import (
     Votes,
     parse_answer,
 )
-from leakbound.tasks.partition import split_by_position
+from leakbound.tasks.partition import Sampling, require_sampling, split
 
 __all__ = ["ReportNoisyMax"]
 
 VoteNoise = Literal["gaussian", "discrete_gaussian"]
-DEFAULTS = ("gaussian", "none")
+DEFAULTS = ("gaussian", "none", "position")
 SENSITIVITY = math.sqrt(2)  # one partition's vote moves: one count falls by 1, another rises by 1
 
 
@@ -76,8 +76,13 @@ class ReportNoisyMax(PartitionedMechanism):
             answer whose log-probability rises most over that for the query "N/A", with the same
             partition (contextual calibration); 2T scorings in place of T replies.
 
+        sampling: "position": each example stands in a partition. "poisson": partitions are drawn
+            by coins, afresh for each answer, may be empty, and leave some examples out; the
+            guarantee is the same, for a given outcome of the coins and so on average.
+
     Raises:
-        UsageError: If sigma is not positive, there is no partition, or noise or prior is another.
+        UsageError: If sigma is not positive, there is no partition, or noise, prior or sampling is
+            another.
 
     Guarantee:
         sqrt(2)/sigma-GDP under replace_one, for the whole noisy histogram (white box) and so for
@@ -88,8 +93,8 @@ class ReportNoisyMax(PartitionedMechanism):
 
     Reference:
         Wu et al., "Privacy-preserving in-context learning for large language models" (ICLR 2024);
-        CL Algorithm 2; XL Algorithm 2. Canonne, Kamath and Steinke (NeurIPS 2020) for discrete
-        noise. Zhao et al. (ICML 2021) for contextual calibration.
+        CL Algorithms 2 and 3; XL Algorithm 2. Canonne, Kamath and Steinke (NeurIPS 2020) for
+        discrete noise. Zhao et al. (ICML 2021) for contextual calibration.
 
     Examples:
         >>> mechanism = ReportNoisyMax.calibrated(4.0, 1e-5, partitions=10)
@@ -105,6 +110,7 @@ class ReportNoisyMax(PartitionedMechanism):
     partitions: int = 10
     noise: VoteNoise = "gaussian"
     prior: Prior = "none"
+    sampling: Sampling = "position"
 
     def __post_init__(self) -> None:
         positive("sigma", self.sigma)
@@ -112,6 +118,7 @@ class ReportNoisyMax(PartitionedMechanism):
             raise UsageError(f"noise is {self.noise!r}; it must be gaussian or discrete_gaussian.")
         if self.prior not in ("none", "content_free"):
             raise UsageError(f"prior is {self.prior!r}; it must be none or content_free.")
+        require_sampling(self.sampling)
         whole("partitions", self.partitions)
 
     @classmethod
@@ -123,6 +130,7 @@ class ReportNoisyMax(PartitionedMechanism):
         calibration: GaussianCalibration = "analytic",
         noise: VoteNoise = "gaussian",
         prior: Prior = "none",
+        sampling: Sampling = "position",
     ) -> Self:
         """With the noise that a claim needs.
 
@@ -134,6 +142,7 @@ class ReportNoisyMax(PartitionedMechanism):
                 not keep every claim above epsilon 1.
             noise: "gaussian" or "discrete_gaussian".
             prior: "none" or "content_free".
+            sampling: "position" or "poisson".
 
         Returns:
             A mechanism.
@@ -143,9 +152,10 @@ class ReportNoisyMax(PartitionedMechanism):
         """
         if noise == "gaussian":
             sigma = calibrate_gaussian(epsilon, delta, SENSITIVITY, calibration)
-            return cls(sigma, partitions, prior=prior)
+            return cls(sigma, partitions, prior=prior, sampling=sampling)
         require_analytic(calibration)
-        return cls(calibrate_discrete_gaussian(epsilon, delta), partitions, noise, prior)
+        made = calibrate_discrete_gaussian(epsilon, delta)
+        return cls(made, partitions, noise, prior, sampling)
 
     @property
     def guarantee(self) -> Gaussian | DiscreteGaussian:
@@ -163,11 +173,15 @@ class ReportNoisyMax(PartitionedMechanism):
         """Kind and fields as plain values.
 
         Returns:
-            `kind`, and every field; `noise` and `prior` only where they are not the default, so
-            that records of the default keep their names.
+            `kind`, and every field; `noise`, `prior` and `sampling` only where they are not the
+            default, so that records of the default keep their names.
         """
         found = PartitionedMechanism.to_config(self)
         return {name: value for name, value in found.items() if value not in DEFAULTS}
+
+    @property
+    def _sampled(self) -> Sampling:
+        return self.sampling
 
     def noise_in_collect(self, task: Task, query: Query) -> bool:
         """Noise is drawn in `release` only.
@@ -187,7 +201,7 @@ class ReportNoisyMax(PartitionedMechanism):
         Args:
             task: Renders the prompts.
             job: Context (PRIVATE) and query.
-            draw: Names the random draw of a completion.
+            draw: Names the random draw of a completion and of sampled partitions.
 
         Returns:
             `partitions` requests, or twice as many.
@@ -201,8 +215,8 @@ class ReportNoisyMax(PartitionedMechanism):
                 "keyword_mean."
             )
         if self.prior == "none":
-            return partition_requests(task, job, self.partitions, draw)
-        parts = split_by_position(job.context, self.partitions)
+            return partition_requests(task, job, self.partitions, draw, self.sampling)
+        parts = split(job.context, self.partitions, draw, self.sampling)
         return [*calibrated_requests(task, parts, job.query)]
 
     def collect(

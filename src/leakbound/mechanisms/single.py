@@ -27,7 +27,7 @@ from leakbound.tasks import (
     Votes,
     parse_answer,
 )
-from leakbound.tasks.partition import split_by_position
+from leakbound.tasks.partition import Sampling, split
 
 __all__ = [
     "ANSWER_TOKENS",
@@ -125,10 +125,14 @@ def answer_tokens(task: Task, query: Query) -> int:
     Returns:
         A number of tokens.
     """
-    return ANSWER_TOKENS if task.answers(query) else task.max_answer_tokens
+    if not task.answers(query):
+        return task.max_answer_tokens
+    return max(ANSWER_TOKENS, *map(len, query.labels), 0)  # a token has at least one character
 
 
-def partition_requests(task: Task, job: Job, partitions: int, draw: int) -> list[AnyRequest]:
+def partition_requests(
+    task: Task, job: Job, partitions: int, draw: int, sampling: Sampling = "position"
+) -> list[AnyRequest]:
     """One greedy completion for each partition of the context.
 
     Args:
@@ -136,15 +140,16 @@ def partition_requests(task: Task, job: Job, partitions: int, draw: int) -> list
         job: Context (PRIVATE) and query.
         partitions: Number of disjoint parts.
         draw: Names the random draw.
+        sampling: How the partitions are made, as in `split`.
 
     Returns:
         `partitions` requests.
 
     Raises:
-        UsageError: If a partition would be empty.
+        UsageError: If a partition would be empty that may not.
     """
     length = answer_tokens(task, job.query)
-    parts = split_by_position(job.context, partitions)
+    parts = split(job.context, partitions, draw, sampling)
     return [
         Complete(task.prompt(part, job.query), max_tokens=length, draw=draw, alone=True)
         for part in parts
