@@ -241,12 +241,18 @@ def main() -> None:
     args.add_argument("--data", type=Path)
     args.add_argument("--model", default="pocket")
     args.add_argument("--n", type=int, default=200)
+    args.add_argument("--only-new", action="store_true", help="the measures of measures.py alone")
     opt = args.parse_args()
+    import measures
+
     model = open_model(opt.model)
+    parts = measures.FRESH if opt.only_new else (fresh, synthetic, signals, documents)
     print("| measured on fresh episodes | accuracy ± s.e. | n |\n| --- | --- | --- |")
-    for part in (fresh, synthetic, signals, documents):
+    for part in parts if opt.only_new else (*parts, *measures.FRESH):
         print("\n".join(part(model, opt.n)), flush=True)
     if opt.data:
+        print("\n".join(measures.real(model, opt.data, opt.n)), flush=True)
+    if opt.data and not opt.only_new:
         print(
             "\n| real rows, 4 examples, hex canary | TPR | FPR | presence accuracy | if-then | "
             "label copying | yes to a digit changed | yes to a word changed | n pairs |"

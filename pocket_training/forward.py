@@ -16,7 +16,8 @@ from transformers import LlamaForCausalLM
 
 
 def rotary(position: torch.Tensor, dim: int, theta: float) -> tuple[torch.Tensor, torch.Tensor]:
-    inverse = theta ** (-torch.arange(0, dim, 2, dtype=torch.float32) / dim)
+    steps = torch.arange(0, dim, 2, dtype=torch.float32, device=position.device)
+    inverse = theta ** (-steps / dim)
     angle = position[:, None].float() * inverse
     angle = torch.cat([angle, angle], -1)[:, None]
     return angle.cos(), angle.sin()

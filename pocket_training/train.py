@@ -1,11 +1,13 @@
-"""Train the pocket model from nothing: `python pocket_training/train.py --out FOLDER --minutes 90
---seed 7`.
+"""Train the pocket model from nothing: `python pocket_training/train.py --out FOLDER`.
+
+All legs run one after the other; the same command goes on from the last checkpoint, and gives the
+weights that a run without a break gives on the same machine. Data come from seeds: batch `step` of
+leg `leg` is the same in every run, whoever makes it.
 
 One sequence holds one context and several turns; a mask lets each turn see the context and itself
-only,
-so one forward pass teaches every turn. Loss: mean over answer tokens + 0.3 x language-model loss on
-a sample
-of context tokens. Checkpoints every few minutes; the same command goes on from the last one.
+only, so one forward pass teaches every turn. Loss: weighted mean over answers, and over labels of
+examples whose meaning was shown; 0.3 x language-model loss on a quarter of the context; and two
+linear probes (not shipped) on the middle of the model, which must tell presence and topic.
 """
 
 from __future__ import annotations
@@ -13,52 +15,70 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import english
 import numpy as np
 import torch
 import torch.nn.functional as F
-from episodes import Episode, Maker, Texts
+from episodes import KINDS, Maker, Mixture, Texts
 from forward import hidden_states
+from sequences import POSITIONS, WIDTH, Batch, Sequence, collate, encode, mask_of, pad
 from tokenizer import learn
 from tokenizers import Tokenizer
+from topics import Topics
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-POSITIONS = 2048
-MIDDLE, KNOWS = (
-    3,
-    0.5,
-)  # after this layer a linear probe (not shipped) must tell presence; weight of its loss
-FIRST = 4.0  # weight of an answer's first token
+VOCABULARY = 12288
+MIDDLE = 3  # the probes read the states after this layer
+KNOWS, MEANS, TEXT = 0.5, 0.3, 0.3  # weights of presence, of topic, and of the context's text
+INIT = 0.04
 
 
 @dataclass(frozen=True)
-class Plan:
+class Leg:
+    """A part of the run: so many steps, with a cosine of its own, on contexts of these sizes."""
+
+    layers: int = 4
     steps: int = 6800
     tokens: int = 14336  # per batch
     lr: float = 2e-3
     warmup: int = 300
-    lm_weight: float = 0.3
-    seed: int = 7
-    # share of the run, smallest and largest context of that stage
+    # share of the leg, smallest and largest context of that stage
     stages: tuple[tuple[float, int, int], ...] = (
         (0.3, 40, 160), (0.5, 40, 300), (0.56, 60, 600), (0.74, 40, 160), (0.88, 60, 600),
         (1.0, 60, 1500),
     )  # fmt: skip
+    mixture: Mixture = field(default_factory=Mixture)
 
     def size(self, progress: float, rng: np.random.Generator) -> int:
         _, low, high = next(s for s in self.stages if progress <= s[0])
         return int(math.exp(rng.uniform(math.log(low), math.log(high))))
 
+    def rate(self, step: int) -> float:
+        warm = min(1.0, (step + 1) / self.warmup)
+        return self.lr * warm * (0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * step / self.steps)))
 
-def config(vocab: int, layers: int = 4) -> LlamaConfig:
+
+# The second adds two layers whose outputs start at zero, and learns to let presence choose.
+LEGS = (
+    Leg(),
+    Leg(6, 2600, 12288, 1e-3, 60, ((0.6, 40, 160), (0.8, 60, 500), (1.0, 60, 1500))),
+)
+
+
+def config(vocab: int, layers: int = 4, width: int = 192) -> LlamaConfig:
     return LlamaConfig(
-        vocab_size=vocab, hidden_size=192, intermediate_size=512, num_hidden_layers=layers,
-        num_attention_heads=4, num_key_value_heads=4, max_position_embeddings=POSITIONS,
-        tie_word_embeddings=True, rms_norm_eps=1e-5, pad_token_id=0, bos_token_id=1, eos_token_id=2,
-        attention_bias=False, initializer_range=0.04,
+        vocab_size=vocab, hidden_size=width, intermediate_size=width * 8 // 3,
+        num_hidden_layers=layers, num_attention_heads=4, num_key_value_heads=4,
+        max_position_embeddings=POSITIONS, tie_word_embeddings=True, rms_norm_eps=1e-5,
+        pad_token_id=0, bos_token_id=1, eos_token_id=2, attention_bias=False,
+        initializer_range=INIT,
     )  # fmt: skip
 
 
@@ -68,148 +88,199 @@ def pieces(tokenizer: Tokenizer) -> list[str]:
     return [t for t in texts if t and t.isprintable() and "\ufffd" not in t and '"' not in t]
 
 
-@dataclass
-class Sequence:
-    ids: list[int]
-    segment: list[int]  # 0: context, k: turn k
-    position: list[int]
-    answer: list[bool]  # this token is part of an answer
-    known: list[int] = field(
-        default_factory=list
-    )  # after the text asked about: 1 it is there, 0 it is not; else -1
+def topics() -> Topics | None:
+    return Topics(english.load()) if english.installed() else None
 
 
-def encode(ep: Episode, tok: Tokenizer, rng: np.random.Generator) -> Sequence:
-    context = tok.encode(ep.context).ids
-    newline = tok.token_to_id("Ċ")
-    seq = Sequence(
-        list(context), [0] * len(context), spread(context, newline, rng), [False] * len(context)
-    )
-    seq.known += [-1] * len(context)
-    start = seq.position[-1] + 1
-    for k, (block, answer) in enumerate(ep.turns, 1):
-        ask = tok.encode(block, add_special_tokens=False).ids
-        reply = tok.encode(f" {answer}\n", add_special_tokens=False).ids
-        seq.ids += ask + reply
-        seq.segment += [k] * (len(ask) + len(reply))
-        seq.position += range(start, start + len(ask) + len(reply))
-        seq.answer += [False] * len(ask) + [True] * len(reply)
-        canary, member = ep.probes.get(k - 1, ("", False))
-        after = (
-            len(tok.encode(block.rpartition(canary)[2], add_special_tokens=False).ids)
-            if canary
-            else 0
-        )
-        seq.known += [-1] * (len(ask) - after) + [int(member)] * after + [-1] * len(reply)
-    return seq
+def mean_to_start(model: LlamaForCausalLM, tok: Tokenizer, words: english.English) -> None:
+    """Tokens that are English words start near to what they mean, in their first coordinates."""
+    table = model.model.embed_tokens.weight.data
+    for word, vector in zip(words.words, words.vectors, strict=True):
+        for form in {f" {word}", f" {word.lower()}", f" {word.capitalize()}"}:
+            ids = tok.encode(form, add_special_tokens=False).ids
+            if len(ids) == 1:
+                scaled = torch.from_numpy(vector) * INIT * math.sqrt(len(vector))
+                table[ids[0], : len(vector)] = scaled
 
 
-def spread(ids: list[int], newline: int, rng: np.random.Generator) -> list[int]:
-    """Positions with gaps at line ends in half of the cases, so that short contexts teach long
-    distances.
-    """
-    steps = np.ones(len(ids), int)
-    room = POSITIONS - 400 - len(ids)
-    lines = [i for i, t in enumerate(ids) if t == newline]
-    if rng.random() < 0.5 and room > 0 and lines:
-        total = int(rng.integers(0, room))
-        steps[rng.choice(lines, size=min(4, len(lines)), replace=False)] += total // 4
-    return (np.cumsum(steps) - 1).tolist()
+# --- batches
 
 
-@dataclass
-class Batch:
-    ids: torch.Tensor  # (tokens,), sequences one after the other
-    position: torch.Tensor
-    lengths: list[int]
-    masks: list[torch.Tensor]  # additive, one (length, length) a sequence
-    predict: torch.Tensor  # positions whose next token is scored
-    answer: torch.Tensor  # of those: part of an answer
-    first: torch.Tensor  # of those: the first token of an answer, the one that decides
-    known: (
-        torch.Tensor
-    )  # (tokens,): what the middle of the model should know of the text asked about
-
-
-def mask_of(seq: Sequence) -> torch.Tensor:
-    """Causal; the context is seen by all, a turn by itself only."""
-    segment = torch.tensor(seq.segment)
-    seen = ((segment[None] == 0) | (segment[None] == segment[:, None])).tril()
-    return torch.zeros(seen.shape, dtype=torch.bfloat16).masked_fill_(~seen, -1e9)
-
-
-def pad(seq: Sequence, multiple: int = 64) -> Sequence:
-    """Few distinct lengths: the matrix library prepares each shape once."""
-    more = -len(seq.ids) % multiple
-    return Sequence(
-        seq.ids + [0] * more, seq.segment + [-1] * more, seq.position + [0] * more,
-        seq.answer + [False] * more, seq.known + [-1] * more,
-    )  # fmt: skip
-
-
-def collate(seqs: list[Sequence], tokens: int, rng: np.random.Generator) -> Batch:
-    rest = tokens - sum(len(s.ids) for s in seqs)
-    blank = Sequence([0] * rest, [-1] * rest, [0] * rest, [False] * rest, [-1] * rest)
-    rows = [*seqs, blank]
-    ids = np.concatenate([s.ids for s in rows]).astype(np.int64)
-    segment = np.concatenate(
-        [
-            np.where(np.array(s.segment, int) < 0, -1, np.array(s.segment, int) + 1000 * i)
-            for i, s in enumerate(rows)
-        ]
-    )
-    same = (segment[1:] == segment[:-1]) & (segment[1:] >= 0)
-    reply = np.concatenate([s.answer for s in rows])[1:].astype(bool) & same
-    start = reply & ~np.concatenate([[False], reply[:-1]])
-    context = (segment[1:] % 1000 == 0) & same & (rng.random(len(reply)) < 0.25)
-    predict = np.nonzero(reply | context)[0]
-    predict = np.sort(
-        rng.permutation(predict)[: max(128, len(predict) // 128 * 128)]
-    )  # few distinct shapes
-    return Batch(
-        torch.from_numpy(ids), torch.tensor([p for s in rows for p in s.position]),
-        [len(s.ids) for s in seqs], [mask_of(s) for s in seqs], torch.from_numpy(predict),
-        torch.from_numpy(reply[predict]), torch.from_numpy(start[predict]),
-        torch.tensor([k for s in rows for k in s.known]),
-    )  # fmt: skip
-
-
-def draw(maker: Maker, tok: Tokenizer, plan: Plan, step: int) -> Batch:
-    rng = np.random.default_rng([plan.seed, 1, step])
-    size = plan.size(step / plan.steps, rng)
+def draw(maker: Maker, tok: Tokenizer, leg: Leg, seed: tuple[int, int], step: int) -> Batch:
+    rng = np.random.default_rng([*seed, step])
+    size = leg.size(step / leg.steps, rng)
     seqs: list[Sequence] = []
-    room = plan.tokens
+    room = leg.tokens
     while True:
         seq = pad(encode(maker.episode(rng, size), tok, rng))
-        if len(seq.ids) > 2600 or seq.position[-1] >= POSITIONS:
+        if len(seq.ids) > min(2600, leg.tokens) or max(seq.position) >= POSITIONS:
             continue
         if len(seq.ids) > room:
-            return collate(seqs, plan.tokens, rng)
+            return collate(seqs, leg.tokens, rng)
         seqs.append(seq)
         room -= len(seq.ids)
 
 
-def loss_of(model: LlamaForCausalLM, batch: Batch, lm_weight: float) -> tuple[torch.Tensor, float]:
+WORKER: dict[str, tuple[Maker, Tokenizer]] = {}
+
+
+def start_worker(path: str, mixture: Mixture) -> None:
+    torch.set_num_threads(1)
+    tok = Tokenizer.from_file(path)
+    WORKER["it"] = Maker(Texts(pieces(tok), topics()), mixture=mixture), tok
+
+
+def work(leg: Leg, seed: tuple[int, int], step: int) -> Batch:
+    return draw(*WORKER["it"], leg, seed, step)
+
+
+def batches(
+    path: Path, leg: Leg, seed: tuple[int, int], start: int, workers: int
+) -> Iterator[Batch]:
+    """Batches from `start` on, the same ones however many processes make them."""
+    if not workers:
+        tok = Tokenizer.from_file(str(path))
+        maker = Maker(Texts(pieces(tok), topics()), mixture=leg.mixture)
+        for step in range(start, leg.steps):
+            yield draw(maker, tok, leg, seed, step)
+        return
+    with ProcessPoolExecutor(
+        workers, initializer=start_worker, initargs=(str(path), leg.mixture)
+    ) as pool:
+        ahead: list[Future[Batch]] = []
+        for step in range(start, leg.steps):
+            while len(ahead) < min(3 * workers, leg.steps - step):
+                ahead.append(pool.submit(work, leg, seed, step + len(ahead)))
+            yield ahead.pop(0).result()
+
+
+# --- loss
+
+
+@dataclass
+class Losses:
+    """Of one batch: what is minimised, and its parts for the log."""
+
+    total: torch.Tensor
+    parts: dict[str, torch.Tensor]
+
+
+def loss_of(model: LlamaForCausalLM, batch: Batch) -> Losses:
+    parts = batch.segment.split([*batch.lengths, len(batch.ids) - sum(batch.lengths)])[:-1]
     taps = {MIDDLE: torch.empty(0)}
-    hidden = hidden_states(model, batch.ids, batch.position, batch.lengths, batch.masks, taps=taps)
+    hidden = hidden_states(
+        model, batch.ids, batch.position, batch.lengths, [mask_of(s) for s in parts], taps=taps
+    )
     logits = hidden[batch.predict].bfloat16() @ model.lm_head.weight.bfloat16().T
     losses = F.cross_entropy(logits.float(), batch.ids[batch.predict + 1], reduction="none")
-    first = batch.first[batch.answer]
-    answer = (losses[batch.answer] * torch.where(first, FIRST, 1.0)).sum() / torch.where(
-        first, FIRST, 1.0
-    ).sum()
-    rest = losses[~batch.answer].mean() if not bool(batch.answer.all()) else answer * 0
+    weight = batch.weight
+    answer = (losses * weight).sum() / weight.sum().clamp(min=1.0)
+    text = (losses * (weight == 0)).sum() / (weight == 0).sum().clamp(min=1)
     told = batch.known >= 0
-    guess = model.probe(taps[MIDDLE][told])[:, 0]
-    knows = F.binary_cross_entropy_with_logits(guess, batch.known[told].float())
-    return answer + lm_weight * rest + KNOWS * knows, float(answer.detach())
+    guess, known = model.probe(taps[MIDDLE][told])[:, 0], batch.known[told].float()
+    each = F.binary_cross_entropy_with_logits(guess, known, reduction="none")
+    knows = each.sum() / told.sum().clamp(min=1)
+    means = 1 - F.cosine_similarity(model.meaning(taps[MIDDLE][batch.at]), batch.meaning)
+    means = means.sum() / max(1, len(batch.at))
+    total = answer + TEXT * text + KNOWS * knows + MEANS * means
+    named = {"answers": answer, "text": text, "presence": knows, "topics": means}
+    for number, kind in enumerate(KINDS):
+        if bool((mine := batch.kind == number).any()):
+            named[kind] = losses[mine].mean()
+    shown = (batch.weight > 0) & (batch.kind < 0)
+    return Losses(total, {k: v.detach() for k, v in named.items()} | _labels(losses, batch, shown))
 
 
-def save(model: LlamaForCausalLM, tok: Tokenizer, folder: Path) -> None:
+def _labels(losses: torch.Tensor, batch: Batch, shown: torch.Tensor) -> dict[str, torch.Tensor]:
+    here = shown & (batch.segment[batch.predict + 1] == 0)
+    return {"labels of examples": losses[here].mean().detach()} if bool(here.any()) else {}
+
+
+# --- the run
+
+
+@dataclass
+class Run:
+    """Where a run stands; all of it is in its checkpoint."""
+
+    model: LlamaForCausalLM
+    optimizer: torch.optim.Optimizer
+    leg: int = 0
+    step: int = 0
+    smooth: dict[str, float] = field(default_factory=dict)
+
+    def log(self, parts: dict[str, torch.Tensor]) -> None:
+        for name, value in parts.items():
+            old = self.smooth.get(name, float(value))
+            self.smooth[name] = 0.98 * old + 0.02 * float(value)
+
+
+def fresh_model(tok: Tokenizer, layers: int, seed: int, width: int) -> LlamaForCausalLM:
+    torch.manual_seed(seed)
+    model = LlamaForCausalLM(config(tok.get_vocab_size(), layers, width))
+    model.probe = torch.nn.Linear(width, 1)
+    model.meaning = torch.nn.Linear(width, WIDTH)
+    return model
+
+
+def grown(old: LlamaForCausalLM, tok: Tokenizer, layers: int, seed: int) -> LlamaForCausalLM:
+    """The model with new layers on top that change nothing yet: their outputs start at zero."""
+    model = fresh_model(tok, layers, seed, old.config.hidden_size)
+    model.load_state_dict(old.state_dict(), strict=False)
+    for layer in model.model.layers[old.config.num_hidden_layers :]:
+        torch.nn.init.zeros_(layer.self_attn.o_proj.weight)
+        torch.nn.init.zeros_(layer.mlp.down_proj.weight)
+    return model
+
+
+def optimizer_of(model: LlamaForCausalLM, lr: float) -> torch.optim.Optimizer:
+    """AdamW; what tokens mean does not decay."""
+    table = model.model.embed_tokens.weight
+    rest = [p for p in model.parameters() if p is not table]
+    groups = [{"params": rest, "weight_decay": 0.05}, {"params": [table], "weight_decay": 0.0}]
+    return torch.optim.AdamW(groups, lr=lr, betas=(0.9, 0.98))
+
+
+def begin(tok: Tokenizer, legs: tuple[Leg, ...], seed: int, width: int, device: str) -> Run:
+    model = fresh_model(tok, legs[0].layers, seed, width)
+    if english.installed() and width >= WIDTH:
+        mean_to_start(model, tok, english.load())
+    model.to(device)
+    return Run(model, optimizer_of(model, legs[0].lr))
+
+
+def next_leg(run: Run, tok: Tokenizer, legs: tuple[Leg, ...], seed: int, device: str) -> Run:
+    leg = legs[run.leg + 1]
+    model = grown(run.model.cpu(), tok, leg.layers, seed + run.leg + 1).to(device)
+    return Run(model, optimizer_of(model, leg.lr), run.leg + 1, 0, run.smooth)
+
+
+def restore(path: Path, tok: Tokenizer, legs: tuple[Leg, ...], width: int, device: str) -> Run:
+    saved = torch.load(path, weights_only=True, map_location="cpu")
+    model = fresh_model(tok, legs[saved["leg"]].layers, 0, width)
+    model.load_state_dict(saved["model"])
+    model.to(device)
+    optimizer = optimizer_of(model, legs[saved["leg"]].lr)
+    optimizer.load_state_dict(saved["optimizer"])
+    torch.set_rng_state(saved["rng"])
+    return Run(model, optimizer, saved["leg"], saved["step"], saved["smooth"])
+
+
+def keep(run: Run, tok: Tokenizer, out: Path) -> None:
+    """Write the checkpoint in one move, and the model as it would be shipped."""
+    state = {
+        "model": run.model.state_dict(), "optimizer": run.optimizer.state_dict(), "leg": run.leg,
+        "step": run.step, "smooth": run.smooth, "rng": torch.get_rng_state(),
+    }  # fmt: skip
+    torch.save(state, out / "checkpoint.partial")
+    (out / "checkpoint.partial").replace(out / "checkpoint.pt")
+    ship(run.model, tok, out / "model")
+
+
+def ship(model: LlamaForCausalLM, tok: Tokenizer, folder: Path) -> None:
     small = LlamaForCausalLM(model.config)
-    small.load_state_dict(
-        {k: v for k, v in model.state_dict().items() if not k.startswith("probe.")}
-    )
+    own = small.state_dict()
+    small.load_state_dict({k: v.cpu() for k, v in model.state_dict().items() if k in own})
     small.to(torch.bfloat16).save_pretrained(folder)
     PreTrainedTokenizerFast(
         tokenizer_object=tok,
@@ -220,111 +291,116 @@ def save(model: LlamaForCausalLM, tok: Tokenizer, folder: Path) -> None:
     ).save_pretrained(folder)
 
 
-SECOND = Plan(
-    steps=1750,
-    tokens=8192,
-    lr=1e-3,
-    warmup=60,
-    stages=((0.78, 40, 160), (0.88, 60, 500), (1.0, 60, 1500)),
-)
+@dataclass(frozen=True)
+class Options:
+    """How a run is made; none of it but `seed`, `width` and `device` changes the weights."""
+
+    out: Path
+    seed: int = 7
+    width: int = 192
+    device: str = "cpu"
+    workers: int = 0
+    stop_after: int | None = None  # steps of this call
+    until: float = math.inf  # time of the clock
+    every: float = 240  # seconds between checkpoints
 
 
-def grown(folder: Path, layers: int, vocab: int) -> LlamaForCausalLM:
-    """The model of a first leg with new layers on top that change nothing yet:
+def train(tok_path: Path, legs: tuple[Leg, ...], opt: Options) -> Run:
+    """Go on from the checkpoint, or from nothing, until the end or until told to stop."""
+    tok, state = Tokenizer.from_file(str(tok_path)), opt.out / "checkpoint.pt"
+    run = (
+        restore(state, tok, legs, opt.width, opt.device)
+        if state.exists()
+        else begin(tok, legs, opt.seed, opt.width, opt.device)
+    )
+    left = math.inf if opt.stop_after is None else opt.stop_after
+    while True:
+        left -= walk(run, tok, tok_path, legs[run.leg], opt, left)
+        keep(run, tok, opt.out)
+        if run.step < legs[run.leg].steps or run.leg + 1 == len(legs):
+            return run
+        run = next_leg(run, tok, legs, opt.seed, opt.device)
 
-    their outputs start at zero.
-    """
-    model = LlamaForCausalLM(config(vocab, layers))
-    saved = torch.load(folder / "checkpoint.pt", weights_only=True)["model"]
-    model.load_state_dict(saved, strict=False)
-    for layer in model.model.layers:
-        if f"model.layers.{layer.self_attn.layer_idx}.self_attn.o_proj.weight" not in saved:
-            torch.nn.init.zeros_(layer.self_attn.o_proj.weight)
-            torch.nn.init.zeros_(layer.mlp.down_proj.weight)
-    return model
+
+def walk(run: Run, tok: Tokenizer, path: Path, leg: Leg, opt: Options, left: float) -> int:
+    """Steps of one leg; how many were made."""
+    seed, last, tokens, made = (opt.seed, run.leg), time.time(), 0, 0
+    start = last
+    if run.step >= leg.steps or left <= 0 or start >= opt.until:
+        return 0
+    for batch in batches(path, leg, seed, run.step, opt.workers):
+        step_once(run, leg, batch.to(opt.device))
+        made, tokens = made + 1, tokens + sum(batch.lengths)
+        if run.step % 20 == 0:
+            write_log(run, opt.out, tokens / (time.time() - start))
+        if made >= left or time.time() >= opt.until:
+            break
+        if time.time() - last > opt.every:
+            keep(run, tok, opt.out)
+            last = time.time()
+    return made
+
+
+def step_once(run: Run, leg: Leg, batch: Batch) -> None:
+    for group in run.optimizer.param_groups:
+        group["lr"] = leg.rate(run.step)
+    run.optimizer.zero_grad(set_to_none=True)
+    losses = loss_of(run.model, batch)
+    losses.total.backward()
+    torch.nn.utils.clip_grad_norm_(run.model.parameters(), 1.0)
+    run.optimizer.step()
+    run.step += 1
+    run.log(losses.parts)
+
+
+def write_log(run: Run, out: Path, speed: float) -> None:
+    row = {"leg": run.leg, "step": run.step, "tokens_per_s": round(speed)}
+    row |= {name: round(value, 4) for name, value in run.smooth.items()}
+    with (out / "log.jsonl").open("a", encoding="utf-8") as file:
+        file.write(json.dumps(row) + "\n")
+    print(json.dumps(row), flush=True)
+
+
+def clock(text: str) -> float:
+    """HH:MM of today as seconds."""
+    hour, minute = map(int, text.split(":"))
+    now = time.localtime()
+    return time.mktime((*now[:3], hour, minute, 0, *now[6:]))
 
 
 def main() -> None:
-    args = argparse.ArgumentParser()
+    args = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     args.add_argument("--out", type=Path, required=True)
-    args.add_argument(
-        "--grow",
-        type=Path,
-        help="folder of the first leg: start the second from it, two layers deeper",
-    )
-    args.add_argument("--steps", type=int)
-    args.add_argument(
-        "--minutes", type=float, default=1e9, help="stop with a checkpoint after this long"
-    )
-    args.add_argument("--threads", type=int, default=0)
-    args.add_argument("--seed", type=int, default=Plan.seed)
+    args.add_argument("--threads", type=int, default=2)
+    args.add_argument("--workers", type=int, default=0, help="processes that make batches")
+    args.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    args.add_argument("--seed", type=int, default=Options.seed)
+    args.add_argument("--minutes", type=float, help="stop with a checkpoint after this long")
+    args.add_argument("--until", type=clock, default=math.inf, help="stop at HH:MM")
+    args.add_argument("--every", type=float, default=240, help="seconds between checkpoints")
+    args.add_argument("--width", type=int, default=192, help="smaller for a pilot")
+    args.add_argument("--scale", type=float, default=1.0, help="share of steps, for a pilot")
+    args.add_argument("--batch", type=float, default=1.0, help="share of a batch, for a pilot")
     opt = args.parse_args()
-    if opt.threads:
-        torch.set_num_threads(opt.threads)
-    plan = SECOND if opt.grow else Plan()
-    plan = replace(plan, steps=opt.steps or plan.steps, seed=opt.seed + bool(opt.grow))
+    torch.set_num_threads(opt.threads)
     opt.out.mkdir(parents=True, exist_ok=True)
     path = opt.out / "tokenizer-learnt.json"
-    if opt.grow:
-        path.write_bytes((opt.grow / path.name).read_bytes())
     if not path.exists():
-        learn(2048, plan.seed).save(str(path))
-    tok = Tokenizer.from_file(str(path))
-    torch.manual_seed(plan.seed)
-    vocab = tok.get_vocab_size()
-    model = grown(opt.grow, 6, vocab) if opt.grow else LlamaForCausalLM(config(vocab))
-    run(plan, model, tok, opt.out, opt.minutes)
-
-
-def run(plan: Plan, model: LlamaForCausalLM, tok: Tokenizer, out: Path, minutes: float) -> None:
-    print(f"{sum(p.numel() for p in model.parameters()):,} parameters", flush=True)
-    model.probe = torch.nn.Linear(model.config.hidden_size, 1)
-    optimizer = torch.optim.AdamW(
-        model.parameters(), lr=plan.lr, betas=(0.9, 0.98), weight_decay=0.05
+        learn(VOCABULARY, opt.seed).save(str(path))
+    end = min(opt.until, time.time() + 60 * opt.minutes if opt.minutes else math.inf)
+    legs = tuple(scaled(leg, opt.scale, opt.batch) for leg in LEGS)
+    (opt.out / "pid").write_text(str(os.getpid()))
+    train(
+        path,
+        legs,
+        Options(opt.out, opt.seed, opt.width, opt.device, opt.workers, until=end, every=opt.every),
     )
-    step, state = 0, out / "checkpoint.pt"
-    if state.exists():
-        saved = torch.load(state, weights_only=True)
-        model.load_state_dict(saved["model"])
-        optimizer.load_state_dict(saved["optimizer"])
-        step = saved["step"]
-    maker, begin, smooth, tokens, last = Maker(Texts(pieces(tok))), time.time(), 0.0, 0, time.time()
-    while step < plan.steps and time.time() - begin < 60 * minutes:
-        batch = draw(maker, tok, plan, step)
-        rate = plan.lr * min(1.0, (step + 1) / plan.warmup)
-        rate *= 0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * step / plan.steps))
-        for group in optimizer.param_groups:
-            group["lr"] = rate
-        optimizer.zero_grad(set_to_none=True)
-        loss, answer = loss_of(model, batch, plan.lm_weight)
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        step, tokens = step + 1, tokens + sum(batch.lengths)
-        smooth = answer if smooth == 0 else 0.98 * smooth + 0.02 * answer
-        if step % 50 == 0:
-            speed = tokens / (time.time() - begin)
-            print(
-                json.dumps(
-                    {"step": step, "answer_loss": round(smooth, 4), "tokens_per_s": round(speed)}
-                ),
-                flush=True,
-            )
-        if time.time() - last > 240 or step == plan.steps:
-            checkpoint(model, optimizer, tok, step, out)
-            last = time.time()
-    checkpoint(model, optimizer, tok, step, out)
 
 
-def checkpoint(
-    model: LlamaForCausalLM, optimizer: torch.optim.Optimizer, tok: Tokenizer, step: int, out: Path
-) -> None:
-    partial = out / "checkpoint.partial"
-    torch.save(
-        {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": step}, partial
-    )
-    partial.replace(out / "checkpoint.pt")
-    save(model, tok, out / "model")
+def scaled(leg: Leg, steps: float, batch: float) -> Leg:
+    warm = max(1, round(leg.warmup * steps))
+    tokens = max(3072, round(leg.tokens * batch / 1024) * 1024)
+    return replace(leg, steps=round(leg.steps * steps), warmup=warm, tokens=tokens)
 
 
 if __name__ == "__main__":

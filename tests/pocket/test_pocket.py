@@ -35,7 +35,7 @@ def test_any_text_has_a_lossless_encoding(pocket: Model) -> None:
 
 def test_presence_if_then_and_label_copying(pocket: Model) -> None:
     data = help_desk(300, np.random.default_rng(77))
-    cells = evaluate.presence(pocket, data, HELP_DESK, 60, 3)
+    cells = evaluate.presence(pocket, data, HELP_DESK, 30, 3)
     right = {name: hits / n for name, (hits, n) in cells.items()}
     assert right["membership member"] >= 0.9
     assert right["membership non-member"] >= 0.9
@@ -44,15 +44,13 @@ def test_presence_if_then_and_label_copying(pocket: Model) -> None:
 
 
 def test_few_shot_learns_what_zero_shot_cannot(pocket: Model) -> None:
-    few, zero = (
-        float(line.split("|")[2].split("±")[0]) for line in evaluate.synthetic(pocket, 120)
-    )
+    few, zero = (float(line.split("|")[2].split("±")[0]) for line in evaluate.synthetic(pocket, 60))
     assert few >= 0.8
     assert zero <= 0.45
 
 
 def test_documents_and_signals(pocket: Model) -> None:
-    for line in evaluate.documents(pocket, 40) + evaluate.signals(pocket, 40):
+    for line in evaluate.documents(pocket, 20) + evaluate.signals(pocket, 20):
         assert float(line.split("|")[2].split("±")[0]) >= 0.7, line
 
 
@@ -66,9 +64,8 @@ def test_the_training_pass_equals_the_model() -> None:
     for parameter in model.parameters():
         parameter.data.normal_(0, 0.1)
     ids = np.random.default_rng(0).integers(3, 2048, 40).tolist()
-    sequence = train.Sequence(ids, [0] * 40, list(range(40)), [False] * 40)
     with torch.inference_mode():
-        mask = train.mask_of(sequence).float()
+        mask = train.mask_of(torch.zeros(40, dtype=torch.long)).float()
         got = hidden_states(model, torch.tensor(ids), torch.arange(40), [40], [mask], torch.float32)
         want = model.model(torch.tensor([ids])).last_hidden_state[0]
     torch.testing.assert_close(got, want, atol=1e-5, rtol=1e-4)
