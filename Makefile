@@ -109,12 +109,12 @@ canary-grid: install
 utility: install
 	$(BIN)/python bench/utility.py --write docs/utility.md
 
+# One command from nothing, and the same one goes on after a break. TRAIN: options, such as "--minutes 60 --workers 8".
 pocket-train: install
-	$(BIN)/python pocket_training/train.py --out pocket_training/out/first
-	$(BIN)/python pocket_training/train.py --out pocket_training/out/second --grow pocket_training/out/first
+	$(BIN)/python pocket_training/train.py --out pocket_training/out $(TRAIN)
 
 pocket-eval: install
-	$(BIN)/python pocket_training/evaluate.py $(if $(DATA),--data $(DATA))
+	$(BIN)/python pocket_training/evaluate.py $(if $(DATA),--data $(DATA)) $(if $(MODEL),--model $(MODEL))
 
 vision-train: install
 	OMP_NUM_THREADS=1 $(BIN)/python pocket_training/vision/train_vision.py --out pocket_training/vision/out
