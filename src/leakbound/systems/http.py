@@ -7,37 +7,28 @@ reply.
 from __future__ import annotations
 
 import asyncio
-import json
-import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
-from datetime import UTC, datetime
-from functools import partial, reduce
 from pathlib import Path
 
 from pydantic import JsonValue
 
 from leakbound.errors import TargetError
 from leakbound.models.content import join, text_only
-from leakbound.models.openai.window import retry_after
-from leakbound.models.transport import HttpReply, Transport, TransportError, default_transport
+from leakbound.models.transport import HttpReply, Transport, default_transport
 from leakbound.systems.callable import TOGETHER
 from leakbound.systems.calls import Caller, CallOptions
-from leakbound.systems.failures import RETRIED, NoAnswer
-from leakbound.systems.http_config import SLOT, HttpCall, HttpSystemConfig, read_http_config
+from leakbound.systems.failures import NoAnswer
+from leakbound.systems.http_config import HttpCall, HttpSystemConfig, read_http_config
+from leakbound.systems.http_requests import HttpRequests, at, at_or_none, decoded
 from leakbound.systems.protocol import AsyncSystem, Reply
 from leakbound.systems.replies import as_reply, text_in
 from leakbound.tasks import Context, Task
 
-__all__ = ["HttpCall", "HttpSession", "HttpSystem", "HttpSystemConfig", "load_http_system"]
-
-JSON_TYPE = {"content-type": "application/json"}
-# What no query and no context changes; every other status may be the work of one of them.
-ENDS = {
-    401: "Put the right key into the environment variable that the file names in `headers`.",
-    407: "A proxy wants a name and a password; ask the service directly.",
-}
-REDIRECT = "No other address than the given one is contacted; give the right `url`."
+__all__ = [
+    "HttpCall", "HttpSession", "HttpSystem", "HttpSystemConfig", "load_http_system", "reply_of",
+    "row_values",
+]  # fmt: skip
 
 
 class HttpSystem(AsyncSystem):
@@ -95,7 +86,7 @@ class HttpSystem(AsyncSystem):
             NoAnswer: If the service does not do it. `teardown` is sent then as well.
             TargetError: If it cannot be reached.
         """
-        values = _values(context)
+        values = row_values(context)
         transport = self._transport or default_transport(1, cookies=True)
         session = HttpSession(self._config, transport, values, self._close, self.caller)
         self._open[asyncio.get_running_loop()] += 1
@@ -134,8 +125,8 @@ class HttpSession:
         closed: Callable[[Transport], Awaitable[None]],
         caller: Caller,
     ) -> None:
-        self._config, self._transport, self._values = config, transport, values
-        self._closed, self._caller = closed, caller
+        self._config, self._values, self._closed = config, values, closed
+        self._requests = HttpRequests(transport, caller, config.timeout)
 
     async def set_up(self) -> None:
         """Send `setup`, if there is one.
@@ -145,7 +136,7 @@ class HttpSession:
             TargetError: If it cannot be reached.
         """
         if self._config.setup is not None:
-            await self._send(self._config.setup, self._values)
+            await self._requests.send(self._config.setup, self._values)
 
     async def ask(self, query: str) -> Reply:
         """Send a query.
@@ -162,16 +153,9 @@ class HttpSession:
             NoAnswer: If no output comes back, or the reply holds no answer.
             TargetError: If the service cannot be reached, or will not be asked so.
         """
-        config = self._config
-        sent, seconds = await self._send(config, {**self._values, "query": query})
-        reply = _decode(sent, config)
-        found: dict[str, JsonValue] = {"text": _answer_in(reply, config)}
-        if config.scores is not None:
-            found["scores"] = _at(reply, config.scores, config)
-        for name, path in config.paths.items():
-            found[name] = None if path is None else _at_or_none(reply, path)
-        found["channels"] = {name: _at_or_none(reply, p) for name, p in config.channels.items()}
-        return as_reply(found, config.shown, seconds)
+        asked = {**self._values, "query": query}
+        sent, seconds = await self._requests.send(self._config, asked)
+        return reply_of(self._config, sent, seconds)
 
     async def close(self) -> None:
         """Send `teardown`, if there is one, and let go of the transport.
@@ -181,54 +165,46 @@ class HttpSession:
         """
         try:
             if self._config.teardown is not None:
-                await self._send(self._config.teardown, self._values)
+                await self._requests.send(self._config.teardown, self._values)
         except NoAnswer as failure:
             raise TargetError(f"{failure} It was to take the context away.") from None
         finally:
-            await self._closed(self._transport)
-
-    async def _send(
-        self, call: HttpCall, values: Mapping[str, JsonValue]
-    ) -> tuple[HttpReply, float]:
-        """The reply of the last try, and its seconds."""
-        content = None if call.body is None else json.dumps(_filled(call.body, values)).encode()
-        return await self._caller.call_async(partial(self._send_once, call, content))
-
-    async def _send_once(self, call: HttpCall, content: bytes | None) -> tuple[HttpReply, float]:
-        """An error shows status or kind: bodies may hold private text."""
-        began, timeout = time.perf_counter(), self._caller.options.timeout or self._config.timeout
-        try:
-            reply = await self._transport.send(
-                call.method, call.url, _all_headers(call), content, timeout
-            )
-        except TransportError as error:
-            raise NoAnswer(
-                f"the system at {call.shown} could not be asked ({error.kind}).",
-                error.kind,
-                passes=error.kind != "a reply too long",
-                counts=error.kind != "no connection",
-            ) from None
-        _require_ok(reply, call)
-        return reply, time.perf_counter() - began
+            await self._closed(self._requests.transport)
 
 
-def _require_ok(reply: HttpReply, call: HttpCall) -> None:
-    status = reply.status
-    if 200 <= status < 300:
-        return
-    if status in ENDS or 300 <= status < 400:
-        told = f"the system at {call.shown} answered with status {status}; it must be 2xx."
-        raise TargetError(f"{told} {ENDS.get(status, REDIRECT)}")
-    raise NoAnswer(
-        f"the system at {call.shown} answered with status {status}; it must be 2xx.",
-        f"status {status}",
-        passes=status in RETRIED,
-        wait=retry_after(reply.header("retry-after"), datetime.now(UTC)),
-    )
+def reply_of(config: HttpSystemConfig, sent: HttpReply, seconds: float) -> Reply:
+    """What a service replied to a query.
+
+    Args:
+        config: Says where everything stands.
+        sent: The reply over HTTP (PRIVATE).
+        seconds: How long it took.
+
+    Returns:
+        The reply.
+
+    Raises:
+        NoAnswer: If it holds no answer.
+    """
+    reply = decoded(sent, config)
+    found: dict[str, JsonValue] = {"text": _answer_in(reply, config)}
+    if config.scores is not None:
+        found["scores"] = at(reply, config.scores, config)
+    for name, path in config.paths.items():
+        found[name] = None if path is None else at_or_none(reply, path)
+    found["channels"] = {name: at_or_none(reply, p) for name, p in config.channels.items()}
+    return as_reply(found, config.shown, seconds)
 
 
-def _values(context: Context) -> dict[str, JsonValue]:
-    """What slots are filled with, but for the query."""
+def row_values(context: Context) -> dict[str, JsonValue]:
+    """What slots are filled with, but for the query.
+
+    Args:
+        context: The examples (PRIVATE).
+
+    Returns:
+        The rows, and their text.
+    """
     who = "a system behind HTTP"
     rows: list[JsonValue] = [
         {"input": text_only(row.input, who), "label": row.label} for row in context
@@ -236,24 +212,9 @@ def _values(context: Context) -> dict[str, JsonValue]:
     return {"rows": rows, "context": text_only(join(map(Task("http").block, context)), who)}
 
 
-def _all_headers(call: HttpCall) -> dict[str, str]:
-    named = {name.lower() for name in call.headers}
-    json_type = {} if call.body is None or "content-type" in named else JSON_TYPE
-    return {**json_type, **call.headers}
-
-
-def _decode(reply: HttpReply, call: HttpCall) -> JsonValue:
-    try:
-        found: JsonValue = json.loads(reply.body)
-    except (ValueError, RecursionError):
-        sentence = f"the system at {call.shown} did not answer with JSON."
-        raise NoAnswer(sentence, "a reply that is not JSON") from None
-    return found
-
-
 def _answer_in(reply: JsonValue, config: HttpSystemConfig) -> str:
     """The text at the answer's path; a refusal or a filter may leave nothing there."""
-    found = text_in(_at(reply, config.answer, config))
+    found = text_in(at(reply, config.answer, config))
     if isinstance(found, str):
         return found
     raise NoAnswer(
@@ -261,55 +222,6 @@ def _answer_in(reply: JsonValue, config: HttpSystemConfig) -> str:
         "a text.",
         "a reply without an answer",
     )
-
-
-def _filled(template: JsonValue, values: Mapping[str, JsonValue]) -> JsonValue:
-    """The template with its slots filled as JSON values.
-
-    What is filled in is never read for slots or quotes.
-    """
-    if isinstance(template, dict):
-        return {key: _filled(value, values) for key, value in template.items()}
-    if isinstance(template, list):
-        return [_filled(value, values) for value in template]
-    if not isinstance(template, str):
-        return template
-    if whole := SLOT.fullmatch(template):
-        return values[whole[1]]
-    return SLOT.sub(lambda slot: _text(values[slot[1]]), template)
-
-
-def _text(value: JsonValue) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def _at(reply: JsonValue, path: str, call: HttpCall) -> JsonValue:
-    """What stands at a dotted path; whole numbers index lists."""
-    for step in path.split("."):
-        try:
-            reply = _step(reply, step)
-        except (KeyError, IndexError, ValueError, TypeError):
-            raise NoAnswer(
-                f"the reply of {call.shown} has nothing at {path!r}; check `answer` and `scores`.",
-                "a reply without an answer",
-            ) from None
-    return reply
-
-
-def _at_or_none(reply: JsonValue, path: str) -> JsonValue:
-    """Services leave out what a reply does not have, such as tool calls."""
-    try:
-        return reduce(_step, path.split("."), reply)
-    except (KeyError, IndexError, ValueError, TypeError):
-        return None
-
-
-def _step(reply: JsonValue, step: str) -> JsonValue:
-    if isinstance(reply, list):
-        return reply[int(step)]
-    if isinstance(reply, dict):
-        return reply[step]
-    raise TypeError("neither a list nor an object")
 
 
 def load_http_system(

@@ -18,9 +18,11 @@ from leakbound.systems.channels import CHANNELS_MUST, channel_texts
 
 __all__ = ["SLOT", "HttpCall", "HttpSystemConfig", "read_http_config"]
 
-SLOT = re.compile(r"\{(context|rows|query)\}")
+SLOT = re.compile(r"\{(context|rows|query|input|label|id)\}")
 VARIABLE = re.compile(r"\$\{(\w+)\}")
 SECRET = re.compile(r"authorization|cookie|key|token|secret", re.IGNORECASE)
+ROWS = frozenset({"context", "rows"})  # slots that hold a whole context
+AROUND = ("setup", "teardown", "plant", "remove")  # requests beside the one that asks
 PORTS = {"http": 80, "https": 443}
 NEEDED = {"url": "url: http://127.0.0.1:8000/ask", "answer": "answer: choices.0.message.content"}
 
@@ -33,7 +35,8 @@ class HttpCall(BaseModel):
         method: HTTP method.
         headers: Header fields; `${NAME}` stands for an environment variable.
         body: JSON to send. In its texts, "{rows}" becomes a list of {input, label}, "{context}" the
-            rows as text, "{query}" the query. None sends no content.
+            rows as text, "{query}" the query; in requests about one record of a store, "{input}"
+            and "{label}" are its texts, and "{id}" its id, in the url, too. None sends no content.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -51,8 +54,9 @@ class HttpCall(BaseModel):
 
     @property
     def slots(self) -> set[str]:
-        """Names of the slots in the body; its keys stay as they are."""
-        return {name for text in _texts(self.body) for name in SLOT.findall(text)}
+        """Names of the slots in the body, whose keys stay as they are, and the id in the url."""
+        found = {name for text in _texts(self.body) for name in SLOT.findall(text)}
+        return found | ({"id"} if "{id}" in self.url else set())
 
     @property
     def shown(self) -> str:
@@ -61,6 +65,17 @@ class HttpCall(BaseModel):
 
 
 CALL = tuple(HttpCall.model_fields)
+
+
+class PlantCall(HttpCall):
+    """The request that adds a record to a store.
+
+    Attributes:
+        id: Path of the record's id in the reply; None where leakbound makes the id, which stands as
+            "{id}" in the url or the body.
+    """
+
+    id: str | None = None
 
 
 class HttpSystemConfig(HttpCall):
@@ -77,6 +92,8 @@ class HttpSystemConfig(HttpCall):
         timeout: Seconds for one request.
         setup: Sent when a session opens, to put the context in place.
         teardown: Sent when it closes, to take the context away, whatever happened.
+        plant: Adds a record to a store; the documents, too, unless `setup` holds them.
+        remove: Removes a record by its id.
     """
 
     answer: str
@@ -89,6 +106,13 @@ class HttpSystemConfig(HttpCall):
     timeout: float = Field(60.0, gt=0)
     setup: HttpCall | None = None
     teardown: HttpCall | None = None
+    plant: PlantCall | None = None
+    remove: HttpCall | None = None
+
+    @property
+    def sets_up_rows(self) -> bool:
+        """Whether `setup` puts the whole context in place."""
+        return self.setup is not None and bool(self.setup.slots & ROWS)
 
     @property
     def paths(self) -> dict[str, str | None]:
@@ -103,7 +127,8 @@ class HttpSystemConfig(HttpCall):
     @property
     def calls(self) -> list[HttpCall]:
         """All requests that there are, in order."""
-        return [one for one in (self.setup, self, self.teardown) if one is not None]
+        around = (self.setup, self, self.teardown, self.plant, self.remove)
+        return [one for one in around if one is not None]
 
 
 def _texts(template: JsonValue) -> Iterator[str]:
@@ -152,7 +177,8 @@ def _wrong(error: ValidationError) -> str:
         line = NEEDED[str(first["loc"][-1])]
         return f"has no {key!r}, which every request needs; add a line such as '{line}'."
     if first["type"] == "extra_forbidden":
-        names = ", ".join(HttpSystemConfig.model_fields if key == first["loc"][0] else CALL)
+        own = {key: HttpSystemConfig.model_fields, f"plant.{first['loc'][-1]}": (*CALL, "id")}
+        names = ", ".join(own.get(key, CALL) if "." in key else own[key])
         return f"has the key {key!r}, which means nothing; it must be one of {names}."
     return f"is wrong at {key!r}: {first['msg']}."
 
@@ -162,16 +188,41 @@ def _check(config: HttpSystemConfig, file: str) -> None:
         _check_call(call, file)
         if call.origin != config.origin:
             raise UsageError(
-                f"setup and teardown of {file!r} must go to the same host and port as its url."
+                f"every request of {file!r} must go to the same host and port as its url."
             )
     if channel_texts(config.channels) is None:
         raise UsageError(f"channels of {file!r} cannot be used; they must be {CHANNELS_MUST}.")
+    if config.plant or config.remove:
+        return _check_store(config, file)
     shown = config.slots | (config.setup.slots if config.setup else set())
-    if "query" not in config.slots or not shown & {"context", "rows"}:
+    if "query" not in config.slots or not shown & ROWS:
         raise UsageError(
             f'{file!r} must have "{{query}}" in its body, and "{{context}}" or "{{rows}}" in its '
             "body or in that of its setup."
         )
+
+
+def _check_store(config: HttpSystemConfig, file: str) -> None:
+    """What must stand in the requests of a store."""
+    plant, remove = config.plant, config.remove
+    if plant is None or remove is None:
+        lacking = "remove" if plant else "plant"
+        raise UsageError(
+            f"{file!r} has no {lacking}: a store needs both, plant to add a record and remove to "
+            "take it out by its id."
+        )
+    if "query" not in config.slots or config.slots & ROWS:
+        raise UsageError(
+            f'{file!r} must have "{{query}}" in its body, and no "{{context}}" or "{{rows}}" '
+            "beside it: the records of a store are planted."
+        )
+    if "input" not in plant.slots or ("id" in plant.slots) == (plant.id is not None):
+        raise UsageError(
+            f'plant of {file!r} must have "{{input}}" in its body, and either "{{id}}" in its url '
+            "or body, or a path `id` to the id in its reply, such as id: document.id."
+        )
+    if "id" not in remove.slots:
+        raise UsageError(f'remove of {file!r} must have "{{id}}" in its url or body.')
 
 
 def _check_call(call: HttpCall, file: str) -> None:
@@ -207,7 +258,7 @@ def _is_plain(text: str) -> bool:
 
 def _with_secrets(config: HttpSystemConfig, file: str) -> HttpSystemConfig:
     """The configuration with headers filled from the environment."""
-    around = {"setup": config.setup, "teardown": config.teardown}
+    around = {name: getattr(config, name) for name in AROUND}
     filled = {
         name: call.model_copy(update={"headers": _headers(call, file)})
         for name, call in around.items()
