@@ -1,12 +1,23 @@
 """Tables and figures of four papers: what the papers print beside what is measured here."""
 
+from leakbound.reproduce.claims import PaperClaim, run_names
 from leakbound.reproduce.context import QUICK, RecipeContext, Scale
+from leakbound.reproduce.every import (
+    FailedRecipe,
+    every_json,
+    every_page,
+    exit_code,
+    run_every,
+)
+from leakbound.reproduce.outcomes import ClaimOutcome, judge
 from leakbound.reproduce.recipe import Recipe
 from leakbound.reproduce.recipe_files import load_recipes
 from leakbound.reproduce.reproduction import FORMATS, Reproduction, print_table
-from leakbound.reproduce.values import MeasuredValue, PrintedValue, Quantity
+from leakbound.reproduce.values import MeasuredValue, PrintedValue, Quantity, Sample
 
 __all__ = [
-    "FORMATS", "QUICK", "MeasuredValue", "PrintedValue", "Quantity", "Recipe", "RecipeContext",
-    "Reproduction", "Scale", "load_recipes", "print_table",
+    "FORMATS", "QUICK", "ClaimOutcome", "FailedRecipe", "MeasuredValue", "PaperClaim",
+    "PrintedValue", "Quantity", "Recipe", "RecipeContext", "Reproduction", "Sample", "Scale",
+    "every_json", "every_page", "exit_code", "judge", "load_recipes", "print_table", "run_every",
+    "run_names",
 ]  # fmt: skip

@@ -8,9 +8,11 @@ from pathlib import Path
 
 from leakbound.auditing import AuditResult, AuditSpec, make_spec, prepare, run_audit
 from leakbound.auditing.build import build_mechanism, open_models
+from leakbound.auditing.prepare import Prepared
 from leakbound.auditing.rows import load_data
 from leakbound.auditing.spec import flat_keys, merge_keys
-from leakbound.models import Model
+from leakbound.auditing.store import EvidenceRow, RunStore
+from leakbound.models import Model, WithJudge
 from leakbound.tasks import Context, Mechanism, Task
 
 __all__ = ["QUICK", "AuditKeys", "RecipeContext", "Scale"]
@@ -34,12 +36,12 @@ class Scale:
     pairs: int = 24
     repeats: int = 3
     queries: int = 20
-    contexts: int = 4
+    contexts: int = 8
     tokens: int = 32
     simulations: int = 400_000
 
 
-QUICK = Scale(pairs=5, repeats=2, queries=4, contexts=2, tokens=6, simulations=20_000)
+QUICK = Scale(pairs=6, repeats=2, queries=4, contexts=5, tokens=6, simulations=20_000)
 
 
 @dataclass
@@ -54,6 +56,7 @@ class RecipeContext:
         models: Model addresses; the first one is used by all but comparisons of models.
         source: Keys of an AuditSpec that say where rows are; empty for the bundled ones.
         embedder: sentence-transformers id or folder; None for the model's own embeddings.
+        judge_model: Address of the model that judges answers; None for the model itself.
         scale: How much is run.
         opener: Opens the model that a spec names.
         report: Called with a line about each step.
@@ -63,6 +66,7 @@ class RecipeContext:
     models: tuple[str, ...] = ("pocket",)
     source: dict[str, str] = field(default_factory=dict)
     embedder: str | None = None
+    judge_model: str | None = None
     scale: Scale = field(default_factory=Scale)
     opener: Callable[[AuditSpec], Model] = open_models
     report: Callable[[str], None] = lambda line: None
@@ -154,8 +158,34 @@ class RecipeContext:
             f"{system.mechanism.kind}, {attack.query.kind}, {attack.canary.kind}, "
             f"ε = {spec.decision.epsilon:g}, {spec.design.pairs} pairs"
         )
-        prepared = prepare(spec, self.model(system.model))
+        prepared = self.prepared(spec)
         return run_audit(prepared, self.out / "runs", own_test=True, by_pair=True)[0]
+
+    def prepared(self, spec: AuditSpec) -> Prepared:
+        """An audit with opened models.
+
+        Args:
+            spec: Its parameters.
+
+        Returns:
+            The audit, before its first model call.
+        """
+        model, judge = self.model(spec.system.model), spec.system.judge_model
+        return prepare(spec, WithJudge(model, self.model(judge)) if judge else model)
+
+    def evidence(self, *keys: AuditKeys) -> tuple[Prepared, list[EvidenceRow]]:
+        """What an audit collected; it is run if it has not been.
+
+        Args:
+            *keys: Keys of an AuditSpec; later ones win.
+
+        Returns:
+            The audit, and the stored aggregates of its pairs (PRIVATE).
+        """
+        self.audit(*keys)
+        prepared = self.prepared(self.spec(*keys))
+        store = RunStore(prepared.folder(self.out / "runs"), prepared.manifest)
+        return prepared, store.without_gap(0, len(prepared.pairs))
 
     def spec(self, *keys: AuditKeys) -> AuditSpec:
         """The spec of such an audit.

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
+from leakbound.reproduce.claims import PaperClaim
 from leakbound.reproduce.context import RecipeContext
 from leakbound.reproduce.measures import MEASURES
 from leakbound.reproduce.values import MeasuredValue, PrintedValue
@@ -31,6 +32,8 @@ class Recipe:
         needs: "nothing" for exact recipes, "model" for those that ask one.
         model: Model address unless another is given.
         task: Task by name unless another is given; None for the bundled rows.
+        claim: What the paper reads out of it, as inequalities; None where it reads nothing.
+        cells: Names of quantities by patterns of settings, of which the claim speaks.
     """
 
     name: str
@@ -43,6 +46,8 @@ class Recipe:
     needs: Needs = "model"
     model: str = "pocket"
     task: str | None = None
+    claim: PaperClaim | None = None
+    cells: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
     def requirement(self) -> str:

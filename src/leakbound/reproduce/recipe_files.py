@@ -12,6 +12,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from leakbound.errors import DataError
+from leakbound.reproduce.claims import ClaimEntry, PaperClaim, claim_of
 from leakbound.reproduce.measures import MEASURES
 from leakbound.reproduce.recipe import Needs, Recipe
 from leakbound.reproduce.tables import PaperTable
@@ -68,6 +69,8 @@ class _Recipe(_Strict):
     options: dict[str, object] = {}
     printed: tuple[_Printed, ...]
     differences: str
+    cells: dict[str, tuple[str, ...]] = {}
+    claims: ClaimEntry | None = None
 
 
 class _File(_Strict):
@@ -144,8 +147,15 @@ def _recipe(one: _Recipe, file: _File) -> Recipe:
         name=one.name, title=one.title, finding=one.finding, needs=one.needs, model=one.model,
         task=one.task, measure=one.measure, options=options,
         printed=tuple(row for entry in one.printed for row in _printed(entry, file)),
-        differences=one.differences.format_map(file.notes),
+        differences=one.differences.format_map(file.notes), cells=one.cells,
+        claim=_claim(one),
     )  # fmt: skip
+
+
+def _claim(one: _Recipe) -> PaperClaim | None:
+    if one.claims is None:
+        return None
+    return claim_of(one.name, one.finding, one.claims, one.cells)
 
 
 def _option(key: str, value: object, file: _File) -> object:

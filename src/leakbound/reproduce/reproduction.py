@@ -7,19 +7,21 @@ import io
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
-from leakbound.report.table import table_page
+from leakbound.report.recipes.page import recipes_page
+from leakbound.reproduce.outcomes import ClaimOutcome, TestedInequality, judge
 from leakbound.reproduce.recipe import Recipe
+from leakbound.reproduce.sections import HEAD, section_of
 from leakbound.reproduce.values import MeasuredValue, PrintedValue
 
 __all__ = ["FORMATS", "Reproduction", "print_table"]
 
-HEAD = ("setting", "quantity", "the paper prints", "this run")
-SCHEMA_VERSION = 2  # 1: with the keys shows, differs and made
+SCHEMA_VERSION = 3  # 2: without claims, samples and ceilings
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Reproduction:
     """A recipe that was run.
 
@@ -27,11 +29,31 @@ class Reproduction:
         recipe: What was reproduced.
         measured: The values of this run.
         made_with: The model, the rows and the scale; no private text.
+        names: What names in settings of its claim stand for in this run.
     """
 
     recipe: Recipe
     measured: tuple[MeasuredValue, ...]
     made_with: str
+    names: Mapping[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def outcome(self) -> ClaimOutcome | None:
+        """What became of the paper's claim; None where the recipe has none."""
+        recipe = self.recipe
+        if recipe.claim is None:
+            return None
+        exact = recipe.needs == "nothing"
+        return judge(recipe.claim, self.measured, recipe.printed, self.names, exact)
+
+    @property
+    def claim_sentence(self) -> str:
+        """The claim, its outcome and why, in a line; "" where the recipe has none."""
+        found, claim = self.outcome, self.recipe.claim
+        if found is None or claim is None:
+            return ""
+        why = " ".join(text for text in (found.reason, found.explained) if text)
+        return f"{claim.says} Outcome: {found.words}." + (f" {why}" if why else "")
 
     def lines(self) -> list[tuple[str, str, str, str]]:
         """The table: setting, quantity, printed, measured.
@@ -64,7 +86,8 @@ class Reproduction:
         table = [f"| {' | '.join(line)} |" for line in rows]
         recipe = self.recipe
         return "\n".join([
-            f"## {recipe.name}: {recipe.title}", "", recipe.finding, "", *table, "",
+            f"## {recipe.name}: {recipe.title}", "", recipe.finding, "",
+            *([f"Claim: {self.claim_sentence}", ""] if self.claim_sentence else []), *table, "",
             f"What differs: {recipe.differences}", "", f"Made with: {self.made_with}", "",
         ])  # fmt: skip
 
@@ -74,10 +97,8 @@ class Reproduction:
         Returns:
             HTML that opens from disk and makes no request.
         """
-        recipe = self.recipe
-        notes = {"What differs": recipe.differences, "Made with": self.made_with}
-        title = f"{recipe.name}: {recipe.title}"
-        return table_page(title, recipe.finding, HEAD, self.lines(), notes)
+        section = section_of(self.recipe, self.measured, self.made_with, self.outcome, self.lines())
+        return recipes_page(f"{self.recipe.name}: {self.recipe.title}", (section,))
 
     def csv(self) -> str:
         """One line for every number, the paper's and ours.
@@ -105,21 +126,46 @@ class Reproduction:
             {"setting": p.setting, "quantity": p.quantity, "value": p.value, "where": p.where}
             for p in recipe.printed
         ]
-        measured = [
-            {
-                "setting": m.setting,
-                "quantity": m.quantity,
-                "value": _finite(m.value),
-                "shown": m.shown,
-            }
-            for m in self.measured
-        ]
         found = {
             "schema_version": SCHEMA_VERSION, "recipe": recipe.name, "title": recipe.title,
             "finding": recipe.finding, "differences": recipe.differences,
-            "made_with": self.made_with, "printed": printed, "measured": measured,
+            "made_with": self.made_with, "claim": self._claim(), "printed": printed,
+            "measured": [_cell(one) for one in self.measured],
         }  # fmt: skip
         return json.dumps(found, indent=2, ensure_ascii=False) + "\n"
+
+    def _claim(self) -> dict[str, object] | None:
+        found, claim = self.outcome, self.recipe.claim
+        if found is None or claim is None:
+            return None
+        return {
+            "says": claim.says, "outcome": found.status, "reason": found.reason,
+            "explained": found.explained, "level": found.level,
+            "inequalities": [_inequality(one) for one in found.tested],
+        }  # fmt: skip
+
+
+def _inequality(one: TestedInequality) -> dict[str, object]:
+    return {
+        "claims": one.text, "values": one.values, "difference": one.difference,
+        "p_value": one.claimed, "p_value_of_opposite": one.opposite, "test": one.test,
+        "units": one.units, "obstacle": one.obstacle, "outcome": one.status,
+    }  # fmt: skip
+
+
+def _cell(one: MeasuredValue) -> dict[str, object]:
+    sample = one.sample
+    found: dict[str, object] = {
+        "setting": one.setting, "quantity": one.quantity, "value": _finite(one.value),
+        "shown": one.shown, "ceiling": None if one.ceiling is None else _finite(one.ceiling),
+        "n": None, "unit": "exact" if one.exact else None,
+    }  # fmt: skip
+    if sample is not None:
+        found |= {
+            "n": sample.n, "unit": sample.unit, "of": sample.what or one.quantity,
+            "mean": sample.mean, "deviation": sample.deviation,
+        }  # fmt: skip
+    return found
 
 
 FORMATS: Mapping[str, Callable[[Reproduction], str]] = {
@@ -157,6 +203,9 @@ def print_table(found: Reproduction) -> None:
         table.add_row(Text("" if setting == last else setting), *map(Text, cells))
         last = setting
     console.print(table)
-    notes = {"Finding": recipe.finding, "What differs": recipe.differences}
+    notes = {"Finding": recipe.finding}
+    if found.claim_sentence:
+        notes["Claim"] = found.claim_sentence
+    notes["What differs"] = recipe.differences
     for head, text in {**notes, "Made with": found.made_with}.items():
         console.print(Text(f"{head}: {text}"))

@@ -12,7 +12,7 @@ from leakbound.attacks.templates import REPEAT
 from leakbound.errors import DataError
 from leakbound.reproduce.context import RecipeContext
 from leakbound.reproduce.values import MeasuredValue, Quantity, Sample
-from leakbound.tasks import Aggregate, Context, Example, Job, Mechanism, Query, Task
+from leakbound.tasks import Aggregate, Context, Example, Job, Mechanism, Query, Task, Votes
 from leakbound.tasks.synthetic import HELP_DESK, QUEUES, TOPICS, help_desk, message
 from leakbound.utility import rouge
 
@@ -215,6 +215,7 @@ def utility(
     if metric != "accuracy":
         rouge("", "")  # raises where its package is missing
     found: dict[str, list[list[float]]] = {}
+    ceilings: dict[str, float] = {}
     for repeat in repeats_of(context, shots, metric != "accuracy"):
         for group in groups:
             number = f"repeat {repeat.seed + 1} of {context.scale.repeats}"
@@ -223,18 +224,33 @@ def utility(
             for setting, mechanism in group.settings.items():
                 values = repeat.values(mechanism, aggregates, context, metric)
                 found.setdefault(setting, []).append(values)
+                if metric == "accuracy" and setting not in ceilings:
+                    ceilings[setting] = _unanimous(mechanism, aggregates[0])
     quantity = QUANTITIES[metric]
-    return [_utility(setting, quantity, values, shots) for setting, values in found.items()]
+    return [
+        _utility(setting, quantity, values, shots, ceilings.get(setting, 100.0))
+        for setting, values in found.items()
+    ]
+
+
+def _unanimous(mechanism: Mechanism, aggregate: Aggregate) -> float:
+    """Percent of outputs that are right where all votes are: no accuracy is higher."""
+    if not isinstance(aggregate, Votes):
+        return 100.0
+    counts = (sum(aggregate.counts), *(0 for _ in aggregate.counts[1:]))
+    outputs = mechanism.release(Votes(counts), 10 * DRAWS, np.random.default_rng(0))
+    return 100 * float(np.mean(np.asarray(outputs.answers) == 0))
 
 
 def _utility(
-    setting: str, quantity: str, values: Sequence[Sequence[float]], shots: int
+    setting: str, quantity: str, values: Sequence[Sequence[float]], shots: int, ceiling: float
 ) -> MeasuredValue:
     """The mean of some repeats, which rests on their queries."""
     every = tuple(value for repeat in values for value in repeat)
     drawn = f"queries of {len(values)} contexts of {shots} examples"
     shown = mean_with_error(setting, quantity, [float(np.mean(repeat)) for repeat in values])
-    return replace(shown, sample=Sample(every, "query", drawn, ceiling=100.0))
+    sample = Sample(every, "query", drawn, ceiling=ceiling)
+    return replace(shown, sample=sample, ceiling=ceiling)
 
 
 def mean_with_error(setting: str, quantity: str, values: Sequence[float]) -> MeasuredValue:

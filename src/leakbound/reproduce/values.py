@@ -33,6 +33,7 @@ class Quantity(StrEnum):
     ROUGE_PROGRAM = "rouge prompts, by the program"
     TOP_TOKEN = "top-attributed token"
     MEDIAN_TOKEN = "median token"
+    TOP_REPEATED = "top-attributed token stands in the response, %"
     DISTANCE = "L2 distance of the signals"
     PERFECT_RESAMPLED = "perfect attack, by resampled trials"
     PERFECT_EXACT = "exact ε of a perfect attack, claim 8"
@@ -51,6 +52,13 @@ class Quantity(StrEnum):
     LEAST_KEPT = "least probability kept, %"
     EXACT_REPLACE_ONE = "exact ε under replace_one"
     GUARANTEE = "derived guarantee"
+    WITHHELD_MEMBER = "withheld by the judge, canary in, %"
+    WITHHELD_NONMEMBER = "withheld by the judge, canary out, %"
+    TPR_AT_LOW_FPR = "TPR at FPR ≤ 1 %"
+    BOOTSTRAP = "ε by Algorithm 1 (point estimate)"
+    TOTAL_VARIATION = "total variation"
+    INFLUENCE_RATIO = "influence over λ times the difference of PMIs"
+    INFLUENCE_OF_BOUND = "largest influence over its bound"
 
 
 @dataclass(frozen=True, slots=True)

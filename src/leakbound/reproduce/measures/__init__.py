@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from leakbound.reproduce.measures import contextleak, influence, poetry, tight, tight_exact
+from leakbound.reproduce.measures import (
+    contextleak,
+    exact_theorems,
+    influence,
+    poetry,
+    tight,
+    tight_bootstrap,
+    tight_exact,
+)
 from leakbound.reproduce.values import MeasuredValue
 
 __all__ = ["MEASURES", "Measure"]
@@ -36,6 +44,7 @@ MEASURES: Mapping[str, Measure] = {
         tight.temperatures,
         tight.models,
         tight.utility_by_partitions,
+        tight_bootstrap.bootstrap_audits,
         tight_exact.signal_distances,
         tight_exact.signal_losses,
         tight_exact.voting_noise,
@@ -49,5 +58,7 @@ MEASURES: Mapping[str, Measure] = {
         poetry.expert_likelihoods,
         poetry.clipping_bounds,
         poetry.exact_loss_of_poe,
+        exact_theorems.convergence_of_experts,
+        exact_theorems.influence_and_pmi,
     )
 }

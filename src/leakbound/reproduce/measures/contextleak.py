@@ -8,6 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from leakbound.auditing import AuditResult
+from leakbound.auditing.judged import REFUSES_ALL
 from leakbound.mechanisms import FewShot, ZeroShot
 from leakbound.reproduce.context import AuditKeys, RecipeContext
 from leakbound.reproduce.metrics import accuracy_leak, percent
@@ -30,7 +32,6 @@ DEFENSES: tuple[AuditKeys, ...] = (
     {"mechanism": "few_shot"},
     {"mechanism": {"kind": "prompt_defense", "level": 1}},
     {"mechanism": {"kind": "prompt_defense", "level": 2}},
-    {"mechanism": "judge_defense"},
 )
 UNDEFENDED: AuditKeys = {"mechanism": "few_shot", "score": None}
 
@@ -71,16 +72,31 @@ def defense_levels(context: RecipeContext, attack: AuditKeys) -> Iterator[Measur
         attack: Query and canary of the attack that is set beside prompt injection.
 
     Yields:
-        Leakage at each level.
+        Leakage at each level, and how often the judge withheld an answer.
     """
+    defenses = (*DEFENSES, {"mechanism": "judge_defense", "judge_model": context.judge_model})
     for name, keys in (("injection", {"query": "injection"}), ("our attack", attack)):
-        for level, defense in enumerate(DEFENSES):
-            result = context.audit(keys, defense, {"shots": 3})
-            yield from accuracy_leak(f"L{level}, {name}", result)
+        for level, defense in enumerate(defenses):
+            result, setting = context.audit(keys, defense, {"shots": 3}), f"L{level}, {name}"
+            yield from accuracy_leak(setting, result)
+            yield from _withheld(setting, result)
+
+
+def _withheld(setting: str, result: AuditResult) -> Iterator[MeasuredValue]:
+    """How often a judge let no answer through, and that one which never does cannot judge."""
+    blind = any(finding.code == REFUSES_ALL for finding in result.findings)
+    for name, quantity in (
+        ("withheld_member", Quantity.WITHHELD_MEMBER),
+        ("withheld_nonmember", Quantity.WITHHELD_NONMEMBER),
+    ):
+        if name in result.counts:
+            share = 100 * result.counts[name] / result.counts["pairs"]
+            shown = f"{share:.1f}" + (", every answer: this judge cannot judge" if blind else "")
+            yield MeasuredValue(setting, quantity, share, shown)
 
 
 def canaries_by_queries(
-    context: RecipeContext, audit: AuditKeys, canaries: Sequence[str], queries: Sequence[str]
+    context: RecipeContext, audit: AuditKeys, canaries: Sequence[str], queries: AuditKeys
 ) -> Iterator[MeasuredValue]:
     """Every canary under every query, for every model.
 
@@ -88,16 +104,16 @@ def canaries_by_queries(
         context: Models, rows and scale.
         audit: Keys of the audit.
         canaries: Canaries by name.
-        queries: Queries by name.
+        queries: Queries, with their options, by what the table calls them.
 
     Yields:
         Leakage of each combination.
     """
     for address in context.models:
         for canary in canaries:
-            for query in queries:
+            for name, query in queries.items():
                 keys = {"canary": canary, "query": query, "model": address}
-                setting = _with_model(context, address, f"{query}, {canary}")
+                setting = _with_model(context, address, f"{name}, {canary}")
                 yield from accuracy_leak(setting, context.audit(audit, keys))
 
 

@@ -16,7 +16,7 @@ from leakbound.reproduce.studies import (
     run_factor_study,
     study_values,
 )
-from leakbound.reproduce.values import MeasuredValue, Quantity
+from leakbound.reproduce.values import MeasuredValue, Quantity, Sample
 
 __all__ = [
     "models_sizes_and_positions", "positions_by_model", "positions_of_study", "settings_of_study",
@@ -25,16 +25,18 @@ __all__ = [
 
 
 def top_tokens(context: RecipeContext) -> Iterator[MeasuredValue]:
-    """Where influence gathers in the first context. No text, since it may be private.
+    """Where influence gathers in each context. No text, since it may be private.
 
     Args:
         context: Model, contexts and scale.
 
     Yields:
-        The position of the top-attributed token, and the influence of the median token.
+        The position of the top-attributed token, and the influence of the median token; then how
+        often the top-attributed one stands in the response, beside any token of the context.
     """
     settings = replace(influence_settings(context), ngrams=(1,))
-    record = attribute(cases_of(context)[:1], context.model(), settings)
+    record = attribute(cases_of(context), context.model(), settings)
+    repeated: list[tuple[bool, float]] = []
     for number, one in enumerate(record.attributions, 1):
         spans, *_, whole = one.readings[0].grids
         totals = spans.totals
@@ -45,6 +47,15 @@ def top_tokens(context: RecipeContext) -> Iterator[MeasuredValue]:
         median = float(np.median(totals))
         shown = f"{median:.3f}; the whole context {whole.totals[0]:.2f}"
         yield MeasuredValue(f"context {number}", Quantity.MEDIAN_TOKEN, median, shown)
+        response = one.readings[0].text
+        stands = [(word := one.words(span).strip()) and word in response for span in spans.spans]
+        repeated.append((bool(stands[top]), float(np.mean([bool(found) for found in stands]))))
+    for setting, values in zip(
+        ("all contexts", "chance"), zip(*repeated, strict=True), strict=True
+    ):
+        sample = Sample(tuple(100.0 * value for value in values), "context", "contexts of the data")
+        shown = f"{sample.mean:.0f} of 100"
+        yield MeasuredValue(setting, Quantity.TOP_REPEATED, sample.mean, shown, sample, 100.0)
 
 
 def settings_of_study(

@@ -93,7 +93,7 @@ def text_classification(context: RecipeContext) -> Iterator[MeasuredValue]:
 
 
 def accuracy_by_examples(
-    context: RecipeContext, epsilon: float, examples: Sequence[int]
+    context: RecipeContext, epsilon: float, examples: Sequence[int], last_model: bool = False
 ) -> Iterator[MeasuredValue]:
     """Accuracy by number of examples.
 
@@ -101,26 +101,33 @@ def accuracy_by_examples(
         context: Model, rows and scale.
         epsilon: What mechanisms are calibrated to.
         examples: Numbers of examples J.
+        last_model: Whether to ask the last model in place of the first.
 
     Yields:
         The accuracy of each method.
     """
+    context = context.with_model(context.models[-1]) if last_model else context
     for shots in examples:
         yield from _with_examples(context, shots, _cheap(epsilon, shots))
 
 
-def vision(context: RecipeContext) -> Iterator[MeasuredValue]:
+def vision(
+    context: RecipeContext, group_sizes: Sequence[int] = (1, 2, 4), last_model: bool = False
+) -> Iterator[MeasuredValue]:
     """Accuracy at ε = 1 with groups of two examples, with noise and without.
 
     Args:
         context: Model, rows and scale.
+        group_sizes: Sizes of PoE's groups that are compared at the end.
+        last_model: Whether to ask the last model in place of the first.
 
     Yields:
         The accuracy of each method, then that of PoE by size of its groups.
     """
+    context = context.with_model(context.models[-1]) if last_model else context
     for shots in (4, 8, 20):
         yield from _with_examples(context, shots, [*_noiseless(shots, 2), *_cheap(1, shots, 2)])
-    for size in (1, 2, 4):
+    for size in group_sizes:
         group = NoiseGroup.of(f"{POE}, groups of {size}", ProductOfExperts(1, group_size=size))
         yield from _with_examples(context, 8, [group])
 

@@ -19,16 +19,16 @@ from leakbound.reproduce.values import MeasuredValue, Quantity
 from leakbound.stats import gdp
 
 __all__ = [
-    "DELTA", "PARTITIONS", "PER_PARTITION", "attacks_and_baselines", "examples_per_partition",
+    "DELTA", "EPSILONS", "PARTITIONS", "PER_PARTITION", "attacks_and_baselines",
+    "examples_per_partition",
     "models", "numbers_of_pairs", "partitions", "perfect_attack_epsilon", "simulated_trials",
-    "temperatures", "utility_by_partitions",
+    "temperatures", "utility_by_partitions", "views",
 ]  # fmt: skip
 
 R = TypeVar("R")
 EPSILONS, DELTA = (1, 2, 4, 8), 1e-5
 PARTITIONS, PER_PARTITION = 4, 2  # where a figure varies something else; the paper takes the best
 TRIALS = 200_000  # per context: half of the paper's 400,000
-ACCESS: Mapping[str, AuditKeys] = {"black box": {"score": "predicted_member"}, "white box": {}}
 
 
 class AtTemperature(Wrapper):
@@ -55,17 +55,36 @@ def _sized(parts: int = PARTITIONS, per_partition: int = PER_PARTITION) -> Audit
     return {"mechanism": {"partitions": parts}, "shots": parts * per_partition}
 
 
+def views(black_box: AuditKeys | None) -> Mapping[str, AuditKeys]:
+    """Keys of both kinds of access.
+
+    Args:
+        black_box: Keys where only answers are seen; None for the answer of a label.
+
+    Returns:
+        Keys by what a table calls the access.
+    """
+    return {"black box": black_box or {"score": "predicted_member"}, "white box": {}}
+
+
 def _both_views(
-    context: RecipeContext, setting: str, audit: AuditKeys, *keys: AuditKeys
+    context: RecipeContext,
+    setting: str,
+    audit: AuditKeys,
+    black_box: AuditKeys | None,
+    *keys: AuditKeys,
 ) -> Iterator[MeasuredValue]:
     """Black box and white box at one setting."""
-    for access, score in ACCESS.items():
-        result = context.audit(audit, score, _sized(), *keys)
+    for access, view in views(black_box).items():
+        result = context.audit(audit, view, _sized(), *keys)
         yield from gaussian_leak(f"{setting}, {access}", result)
 
 
 def attacks_and_baselines(
-    context: RecipeContext, audit: AuditKeys, baselines: Mapping[str, AuditKeys]
+    context: RecipeContext,
+    audit: AuditKeys,
+    baselines: Mapping[str, AuditKeys],
+    black_box: AuditKeys | None = None,
 ) -> Iterator[MeasuredValue]:
     """Both views and other attacks at each ε.
 
@@ -73,20 +92,24 @@ def attacks_and_baselines(
         context: Model, rows and scale.
         audit: Keys of the audit.
         baselines: Keys of the other attacks by name.
+        black_box: Keys where only answers are seen; None for the answer of a label.
 
     Yields:
         Leakage of each.
     """
     for epsilon in EPSILONS:
         claim = {"epsilon": epsilon}
-        yield from _both_views(context, f"ε = {epsilon}", audit, claim)
+        yield from _both_views(context, f"ε = {epsilon}", audit, black_box, claim)
         for name, other in baselines.items():
             result = context.audit(audit, other, _sized(), claim)
             yield from gaussian_leak(f"ε = {epsilon}, {name}", result)
 
 
 def partitions(
-    context: RecipeContext, audit: AuditKeys, perfect_attack: bool = False
+    context: RecipeContext,
+    audit: AuditKeys,
+    perfect_attack: bool = False,
+    black_box: AuditKeys | None = None,
 ) -> Iterator[MeasuredValue]:
     """Numbers of partitions at each ε.
 
@@ -94,6 +117,7 @@ def partitions(
         context: Model, rows and scale.
         audit: Keys of the audit.
         perfect_attack: Whether to show what a perfect attack on a released label would find.
+        black_box: Keys where only answers are seen; None for the answer of a label.
 
     Yields:
         Leakage of each.
@@ -101,7 +125,8 @@ def partitions(
     for parts in (2, 4, 8, 16):
         for epsilon in EPSILONS:
             setting = f"T = {parts}, ε = {epsilon}"
-            yield from _both_views(context, setting, audit, _sized(parts), {"epsilon": epsilon})
+            keys = {**_sized(parts), "epsilon": epsilon}
+            yield from _both_views(context, setting, audit, black_box, keys)
             if perfect_attack:
                 found, label = perfect_attack_epsilon(parts, epsilon), f"{setting}, black box"
                 yield MeasuredValue(
@@ -124,12 +149,15 @@ def perfect_attack_epsilon(parts: int, epsilon: float) -> float:
     return gdp(tp, TRIALS - tp, fp, TRIALS - fp, DELTA).details["implied_epsilon"]
 
 
-def examples_per_partition(context: RecipeContext, audit: AuditKeys) -> Iterator[MeasuredValue]:
+def examples_per_partition(
+    context: RecipeContext, audit: AuditKeys, black_box: AuditKeys | None = None
+) -> Iterator[MeasuredValue]:
     """Numbers of examples a partition at each ε.
 
     Args:
         context: Model, rows and scale.
         audit: Keys of the audit.
+        black_box: Keys where only answers are seen; None for the answer of a label.
 
     Yields:
         Leakage of each.
@@ -137,30 +165,37 @@ def examples_per_partition(context: RecipeContext, audit: AuditKeys) -> Iterator
     for per in (1, 2, 4):
         for epsilon in EPSILONS:
             keys = {**_sized(per_partition=per), "epsilon": epsilon}
-            yield from _both_views(context, f"{per} a partition, ε = {epsilon}", audit, keys)
+            setting = f"{per} a partition, ε = {epsilon}"
+            yield from _both_views(context, setting, audit, black_box, keys)
 
 
-def simulated_trials(context: RecipeContext, audit: AuditKeys) -> Iterator[MeasuredValue]:
+def simulated_trials(
+    context: RecipeContext, audit: AuditKeys, black_box: AuditKeys | None = None
+) -> Iterator[MeasuredValue]:
     """Numbers of simulated outputs at ε = 4.
 
     Args:
         context: Model, rows and scale.
         audit: Keys of the audit.
+        black_box: Keys where only answers are seen; None for the answer of a label.
 
     Yields:
         Leakage of each.
     """
     for trials in (100, 1000, 10_000, 100_000, 400_000):
         keys = {"epsilon": 4, "simulations": trials}
-        yield from _both_views(context, f"{trials} trials", audit, keys)
+        yield from _both_views(context, f"{trials} trials", audit, black_box, keys)
 
 
-def numbers_of_pairs(context: RecipeContext, audit: AuditKeys) -> Iterator[MeasuredValue]:
+def numbers_of_pairs(
+    context: RecipeContext, audit: AuditKeys, black_box: AuditKeys | None = None
+) -> Iterator[MeasuredValue]:
     """Numbers of paired trials at ε = 4, up to that of the scale.
 
     Args:
         context: Model, rows and scale.
         audit: Keys of the audit.
+        black_box: Keys where only answers are seen; None for the answer of a label.
 
     Yields:
         Leakage of each.
@@ -168,30 +203,36 @@ def numbers_of_pairs(context: RecipeContext, audit: AuditKeys) -> Iterator[Measu
     most = context.scale.pairs
     for pairs in dict.fromkeys(max(2, most // part) for part in (8, 4, 2, 1)):
         keys = {"epsilon": 4, "pairs": pairs}
-        yield from _both_views(context, f"{pairs} pairs", audit, keys)
+        yield from _both_views(context, f"{pairs} pairs", audit, black_box, keys)
 
 
-def temperatures(context: RecipeContext, audit: AuditKeys) -> Iterator[MeasuredValue]:
+def temperatures(
+    context: RecipeContext, audit: AuditKeys, black_box: AuditKeys | None = None
+) -> Iterator[MeasuredValue]:
     """Sampling temperatures at ε = 4.
 
     Args:
         context: Model, rows and scale.
         audit: Keys of the audit.
+        black_box: Keys where only answers are seen; None for the answer of a label.
 
     Yields:
         Leakage at each.
     """
     for heat in (0.2, 0.4, 1.0, 2.0, 3.0):
         warm = context.wrapped(lambda model, heat=heat: AtTemperature(model, heat))  # type: ignore[misc]
-        yield from _both_views(warm, f"temperature {heat:g}", audit, {"epsilon": 4})
+        yield from _both_views(warm, f"temperature {heat:g}", audit, black_box, {"epsilon": 4})
 
 
-def models(context: RecipeContext, audit: AuditKeys) -> Iterator[MeasuredValue]:
+def models(
+    context: RecipeContext, audit: AuditKeys, black_box: AuditKeys | None = None
+) -> Iterator[MeasuredValue]:
     """Every model at each ε.
 
     Args:
         context: Models, rows and scale.
         audit: Keys of the audit.
+        black_box: Keys where only answers are seen; None for the answer of a label.
 
     Yields:
         Leakage of each.
@@ -199,7 +240,7 @@ def models(context: RecipeContext, audit: AuditKeys) -> Iterator[MeasuredValue]:
     for address in context.models:
         for epsilon in EPSILONS:
             keys = {"epsilon": epsilon, "model": address}
-            yield from _both_views(context, f"{address}, ε = {epsilon}", audit, keys)
+            yield from _both_views(context, f"{address}, ε = {epsilon}", audit, black_box, keys)
 
 
 def utility_by_partitions(

@@ -1,0 +1,1 @@
+"""Tables and figures of papers as pages: claims, outcomes, figures and tables."""

@@ -1,0 +1,145 @@
+"""A table of a paper as a figure: measured values, printed values, and what is possible at most."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import cycle
+from typing import TYPE_CHECKING, Literal
+
+from leakbound.report.figures import CLAIM, COLORS, INK, LINES, canvas, svg
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["RecipeFigure", "RecipeLine", "RecipePoint", "recipe_svg"]
+
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
+HOLLOW = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "h", "p")
+WIDE = 8  # times the least value from which an axis is logarithmic
+LONG = 16  # characters of a name of a place from which names are written upright
+
+
+@dataclass(frozen=True, slots=True)
+class RecipePoint:
+    """A point with the ends of its interval, which are equal to y where there is none."""
+
+    x: float
+    y: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class RecipeLine:
+    """Points of one kind.
+
+    Attributes:
+        name: What the legend says.
+        kind: Measured here, printed in the paper, or the largest value that is possible.
+        points: In the order of x.
+        across: Whether it is one value for all x.
+    """
+
+    name: str
+    kind: Literal["measured", "printed", "ceiling"]
+    points: tuple[RecipePoint, ...]
+    across: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RecipeFigure:
+    """What a figure shows.
+
+    Attributes:
+        title: For readers who do not see it.
+        x: Label of the x axis.
+        y: Label of the y axis.
+        ticks: Names of the places 0, 1, ... on the x axis; empty where x is a number.
+        lines: What is drawn.
+        caption: What is said below it.
+    """
+
+    title: str
+    x: str
+    y: str
+    ticks: tuple[str, ...]
+    lines: tuple[RecipeLine, ...]
+    caption: str
+
+
+def recipe_svg(data: RecipeFigure) -> str:
+    """A figure for a page.
+
+    Args:
+        data: What it shows.
+
+    Returns:
+        An svg element in the page's own text colour.
+    """
+    figure, axes = canvas(data.x, data.y)
+    looks, hollow = cycle(range(len(MARKERS))), cycle(HOLLOW)
+    for line in data.lines:
+        if line.kind == "ceiling":
+            _draw_ceiling(axes, line)
+        elif line.kind == "printed":
+            _draw_printed(axes, line, next(hollow))
+        else:
+            _draw_measured(axes, line, next(looks), bool(data.ticks))
+    _scale(axes, data)
+    _legend(figure, axes, data.lines)
+    return svg(figure, data.title)
+
+
+def _draw_measured(axes: Axes, line: RecipeLine, at: int, named: bool) -> None:
+    color, dash = COLORS[at % len(COLORS)], LINES[at % len(LINES)]
+    if line.across:
+        axes.axhline(line.points[0].y, color=color, ls=dash, lw=1.2, label=line.name)
+        return
+    x, y = [p.x for p in line.points], [p.y for p in line.points]
+    joined = dash if len(x) > 1 and not (named and len(x) > 6) else ""
+    axes.plot(x, y, color=color, ls=joined, marker=MARKERS[at], ms=5, lw=1.6, label=line.name)
+    spread = [p for p in line.points if p.high > p.low]
+    axes.vlines([p.x for p in spread], [p.low for p in spread], [p.high for p in spread],
+                color=color, lw=1, alpha=0.7)  # fmt: skip
+
+
+def _draw_printed(axes: Axes, line: RecipeLine, marker: str) -> None:
+    x, y = [p.x for p in line.points], [p.y for p in line.points]
+    axes.plot(x, y, ls="", marker=marker, ms=7, mfc="none", mec=INK, mew=1, label=line.name)
+
+
+def _draw_ceiling(axes: Axes, line: RecipeLine) -> None:
+    x, y = [p.x for p in line.points], [p.y for p in line.points]
+    if line.across or len(set(y)) == 1:
+        axes.axhline(y[0], color=CLAIM, ls="--", lw=1.2, label=line.name)
+    else:
+        axes.plot(x, y, color=CLAIM, ls="--", lw=1.2, marker="_", ms=9, label=line.name)
+
+
+def _scale(axes: Axes, data: RecipeFigure) -> None:
+    if data.ticks:
+        upright = max(map(len, data.ticks)) > LONG or len(data.ticks) > 8
+        axes.set_xticks(
+            range(len(data.ticks)), data.ticks, fontsize=7, rotation=60 if upright else 0,
+            ha="right" if upright else "center",
+        )  # fmt: skip
+        return
+    places = sorted({p.x for line in data.lines for p in line.points if not line.across})
+    if len(places) > 1 and places[0] > 0 and places[-1] / places[0] >= WIDE:
+        axes.set_xscale("log")
+    if len(places) <= 10:
+        axes.set_xticks(places, [f"{place:g}" for place in places])
+        axes.minorticks_off()
+
+
+def _legend(figure: Figure, axes: Axes, lines: Sequence[RecipeLine]) -> None:
+    """Below the axes, with room for each line."""
+    handles, names = axes.get_legend_handles_labels()
+    longest = max((len(label.get_text()) for label in axes.get_xticklabels()), default=0)
+    figure.set_size_inches(5.2, 3.2 + 0.17 * len(names) + (0.05 * longest if longest > 8 else 0))
+    if len(lines) > 1 or (names and names[0]):
+        figure.legend(
+            handles, names, fontsize=7.5, frameon=False, labelcolor=INK, loc="outside lower left"
+        )

@@ -1,0 +1,93 @@
+"""Recipes as one HTML page: outcomes first, then each recipe with its figures and its table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from leakbound.report.pages import render
+from leakbound.report.recipes.figures import RecipeFigure, recipe_svg
+
+__all__ = ["RecipeSection", "recipes_page"]
+
+CLASSES: Mapping[str, str] = {  # of the common stylesheet
+    "shown": "no_violation", "reversed": "violation", "too_few_trials": "inconclusive",
+    "cannot_show": "inconclusive", "failed": "failed", "": "quiet",
+}  # fmt: skip
+ORDER = ("shown", "too_few_trials", "cannot_show", "reversed", "failed", "")
+
+
+@dataclass(frozen=True, slots=True)
+class RecipeSection:
+    """One recipe on the page.
+
+    Attributes:
+        name: The paper and the figure, such as "contextleak/fig6".
+        title: What the figure shows.
+        says: The paper's claim, in a sentence.
+        status: Its outcome as a code; "failed" where the recipe did not run to its end, "" without
+            a claim.
+        outcome: The outcome in words.
+        reason: Why, in sentences.
+        inequalities: Rows of the tests, under `tests`.
+        tests: Headings of these rows.
+        head: Headings of the table.
+        rows: Cells of the table.
+        figures: The figures.
+        notes: Texts below the table, by their headings.
+    """
+
+    name: str
+    title: str
+    says: str
+    status: str
+    outcome: str
+    reason: str
+    tests: Sequence[str] = ()
+    inequalities: Sequence[Sequence[str]] = ()
+    head: Sequence[str] = ()
+    rows: Sequence[Sequence[str]] = ()
+    figures: Sequence[RecipeFigure] = ()
+    notes: Mapping[str, str] | None = None
+
+    @property
+    def anchor(self) -> str:
+        """Its address on the page."""
+        return self.name.replace("/", "-")
+
+    @property
+    def style(self) -> str:
+        """Class of its outcome."""
+        return CLASSES[self.status]
+
+
+def recipes_page(title: str, sections: Sequence[RecipeSection], lead: str = "") -> str:
+    """A page of recipes.
+
+    Args:
+        title: Heading of the page.
+        sections: The recipes. One alone has no overview.
+        lead: What is said above the overview.
+
+    Returns:
+        HTML that opens from disk and makes no request; all text is escaped.
+    """
+    return render(
+        "recipes/page.html.j2",
+        title=title,
+        lead=lead,
+        overview=len(sections) > 1,
+        tally=_tally(sections),
+        sections=[(one, [(recipe_svg(each), each.caption) for each in one.figures])
+                  for one in sections],
+    )  # fmt: skip
+
+
+def _tally(sections: Sequence[RecipeSection]) -> list[tuple[int, str, str]]:
+    """How many recipes have each outcome, in words, with its class."""
+    found = []
+    for status in ORDER:
+        those = [one for one in sections if one.status == status]
+        if those:
+            found.append((len(those), those[0].outcome, CLASSES[status]))
+    return found

@@ -1,0 +1,288 @@
+"""What a paper claims, as data: inequalities between cells of the table that a recipe measures."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from leakbound.errors import DataError, unknown_name
+from leakbound.reproduce.context import RecipeContext
+from leakbound.reproduce.values import Quantity
+
+__all__ = [
+    "ClaimEntry", "Inequality", "InequalityEntry", "PaperClaim", "Side", "cell_names", "claim_of",
+    "expand_settings", "filled", "run_names",
+]  # fmt: skip
+
+SideKind = Literal["measured", "ceiling", "printed", "number"]
+PREFIXES: Mapping[str, SideKind] = {"ceiling of ": "ceiling", "printed ": "printed"}
+RUN_NAMES = ("pairs", "pairs/2", "pairs/4", "pairs/8", "model", "model 2")  # known when it is run
+GAP = re.compile(r"\{([^{}|]+)\}")
+CHOICE = re.compile(r"\{([^{}]*\|[^{}]*)\}")
+Cells = Mapping[str, Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One side of an inequality.
+
+    Attributes:
+        setting: The row of the table; empty for a number.
+        quantity: What is measured there.
+        kind: The measured value, its ceiling, what the paper prints for it, or a number.
+        number: The number of such a side.
+    """
+
+    setting: str
+    quantity: str
+    kind: SideKind = "measured"
+    number: float = 0.0
+
+    def __str__(self) -> str:
+        if self.kind == "number":
+            return f"{self.number:g}"
+        before = next((text for text, kind in PREFIXES.items() if kind == self.kind), "")
+        return before + self.setting
+
+
+@dataclass(frozen=True, slots=True)
+class Inequality:
+    """That one side is larger than another by more than a margin.
+
+    Attributes:
+        larger: The larger side.
+        smaller: The smaller side.
+        by: The margin; below 0, the larger side may fall behind by less than that.
+        because: Why nothing can be shown without it, where a claim needs it.
+    """
+
+    larger: Side
+    smaller: Side
+    by: float = 0.0
+    because: str = ""
+
+    def __str__(self) -> str:
+        sign = "+" if self.by > 0 else "−"
+        margin = f" {sign} {abs(self.by):g}" if self.by else ""
+        return f"{self.larger} > {self.smaller}{margin}"
+
+
+@dataclass(frozen=True, slots=True)
+class PaperClaim:
+    """What a paper reads out of a table or figure.
+
+    Attributes:
+        says: The statement, in a sentence.
+        holds: All that has to hold for it.
+        needs: What must hold before the statement can be tested, such as a model that learns from
+            examples at all.
+        explained: Why this run finds the opposite, where it does.
+    """
+
+    says: str
+    holds: tuple[Inequality, ...]
+    needs: tuple[Inequality, ...] = ()
+    explained: str = ""
+
+
+class _Entry(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class InequalityEntry(_Entry):
+    """Inequalities as a file of recipes writes them.
+
+    A setting may name several with `{a|b}`; sides with several are compared one by one.
+
+    Attributes:
+        larger: The larger side: a setting, `ceiling of` or `printed` with one, or a number.
+        smaller: The smaller side, likewise.
+        increasing: Settings, each larger than the one before it.
+        near: Two sides that differ by less than `within`.
+        within: That limit.
+        by: By how much the larger side is larger.
+        quantity: Name of a Quantity, in lower case.
+        than: That of the other side, where it is another.
+        because: Why a claim needs it.
+    """
+
+    larger: str | float = ""
+    smaller: str | float = ""
+    increasing: str | tuple[str, ...] = ()
+    near: tuple[str | float, ...] = ()
+    within: float = 0.0
+    by: float = 0.0
+    quantity: str
+    than: str = ""
+    because: str = ""
+
+
+class ClaimEntry(_Entry):
+    """A claim as a file of recipes writes it.
+
+    Attributes:
+        says: The statement; the finding of the recipe where it is empty.
+        holds: What has to hold for it.
+        needs: What must hold before it can be tested.
+        explained: Why this run finds the opposite, where it does.
+    """
+
+    says: str = ""
+    holds: tuple[InequalityEntry, ...] = ()
+    needs: tuple[InequalityEntry, ...] = ()
+    explained: str = ""
+
+
+def expand_settings(pattern: str) -> list[str]:
+    """Every text that a pattern with `{a|b}` stands for.
+
+    Args:
+        pattern: A text, with alternatives in braces.
+
+    Returns:
+        The texts; the last alternatives change first.
+
+    Examples:
+        >>> expand_settings("ε = {1|2}, {black|white} box")[:2]
+        ['ε = 1, black box', 'ε = 1, white box']
+    """
+    parts = CHOICE.split(pattern)
+    choices = [part.split("|") if at % 2 else [part] for at, part in enumerate(parts)]
+    return ["".join(one) for one in itertools.product(*choices)]
+
+
+def cell_names(cells: Cells) -> set[tuple[str, str]]:
+    """The cells that a recipe has.
+
+    Args:
+        cells: Names of quantities, in lower case, by patterns of settings.
+
+    Returns:
+        (setting, quantity) of each; a setting may hold a name that is known when it is run.
+
+    Raises:
+        DataError: If a quantity is not known.
+    """
+    return {
+        (setting, _quantity(name))
+        for pattern, names in cells.items()
+        for setting in expand_settings(pattern)
+        for name in names
+    }
+
+
+def claim_of(recipe: str, finding: str, entry: ClaimEntry, cells: Cells) -> PaperClaim:
+    """The claim of a recipe, checked.
+
+    Args:
+        recipe: Name of the recipe.
+        finding: Its finding, which the claim says unless it has words of its own.
+        entry: What the file says.
+        cells: The cells of the recipe.
+
+    Returns:
+        The claim.
+
+    Raises:
+        DataError: If it names a cell that the recipe does not have.
+    """
+    claim = PaperClaim(
+        says=entry.says or finding,
+        holds=tuple(one for each in entry.holds for one in _inequalities(each)),
+        needs=tuple(one for each in entry.needs for one in _inequalities(each)),
+        explained=entry.explained,
+    )
+    if not claim.holds:
+        raise DataError(f"the claim of {recipe} holds no inequality; add one under `holds`.")
+    known = cell_names(cells)
+    for side in (s for one in (*claim.holds, *claim.needs) for s in (one.larger, one.smaller)):
+        _check_side(recipe, side, known)
+    return claim
+
+
+def _check_side(recipe: str, side: Side, known: set[tuple[str, str]]) -> None:
+    if side.kind == "number" or (side.setting, side.quantity) in known:
+        return
+    for name in GAP.findall(side.setting):
+        if name not in RUN_NAMES:
+            raise unknown_name(f"a name in the claim of {recipe}", name, RUN_NAMES)
+    settings = [setting for setting, quantity in known if quantity == side.quantity]
+    raise DataError(
+        f"the claim of {recipe} names the cell {side.setting!r}, {side.quantity}, which the recipe "
+        f"does not list under `cells`; it must be one of: {'; '.join(sorted(settings)) or 'none'}."
+    )
+
+
+def _inequalities(entry: InequalityEntry) -> Iterator[Inequality]:
+    if entry.increasing:
+        listed = (entry.increasing,) if isinstance(entry.increasing, str) else entry.increasing
+        chain = [side for one in listed for side in _sides(one, entry.quantity)]
+        for smaller, larger in itertools.pairwise(chain):
+            yield Inequality(larger, smaller, entry.by, entry.because)
+    elif entry.near:
+        first, second = entry.near
+        for one, other in _matched(first, second, entry):
+            yield Inequality(one, other, -entry.within, entry.because)
+            yield Inequality(other, one, -entry.within, entry.because)
+    else:
+        for larger, smaller in _matched(entry.larger, entry.smaller, entry):
+            yield Inequality(larger, smaller, entry.by, entry.because)
+
+
+def _matched(
+    one: str | float, other: str | float, entry: InequalityEntry
+) -> Iterator[tuple[Side, Side]]:
+    """The sides one by one; a single one stands beside each of several."""
+    first, second = _sides(one, entry.quantity), _sides(other, entry.than or entry.quantity)
+    many = max(len(first), len(second))
+    if {len(first), len(second)} - {1, many}:
+        raise DataError(f"{one!r} and {other!r} name {len(first)} and {len(second)} settings.")
+    yield from itertools.islice(zip(itertools.cycle(first), itertools.cycle(second)), many)
+
+
+def _sides(text: str | float, quantity: str) -> list[Side]:
+    if not isinstance(text, str):
+        return [Side("", _quantity(quantity), "number", float(text))]
+    for before, kind in PREFIXES.items():
+        if text.startswith(before):
+            rest = expand_settings(text.removeprefix(before))
+            return [Side(setting, _quantity(quantity), kind) for setting in rest]
+    return [Side(setting, _quantity(quantity)) for setting in expand_settings(text)]
+
+
+def _quantity(name: str) -> str:
+    """A quantity by its name; other texts are quantities themselves."""
+    known = Quantity.__members__.get(name.upper())
+    return name if known is None else str(known)
+
+
+def run_names(context: RecipeContext) -> dict[str, str]:
+    """What names in settings stand for in a run.
+
+    Args:
+        context: Models and scale.
+
+    Returns:
+        Texts by name; "model 2" is missing where there is one model.
+    """
+    pairs = {f"pairs/{part}": max(2, context.scale.pairs // part) for part in (2, 4, 8)}
+    found = {"pairs": str(context.scale.pairs), **{name: str(n) for name, n in pairs.items()}}
+    return found | dict(zip(("model", "model 2"), context.models, strict=False))
+
+
+def filled(setting: str, names: Mapping[str, str]) -> str:
+    """A setting with its names replaced.
+
+    Args:
+        setting: A setting of a claim.
+        names: Texts by name.
+
+    Returns:
+        The setting as measured values have it; a name that stands for nothing stays.
+    """
+    return GAP.sub(lambda found: names.get(found[1], found[0]), setting)

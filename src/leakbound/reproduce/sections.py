@@ -1,0 +1,77 @@
+"""A recipe that was run as a section of a page: words of its claim, figures, and its table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from leakbound.report.recipes.page import RecipeSection
+from leakbound.reproduce.figure_data import figures_of_recipe
+from leakbound.reproduce.outcomes import OUTCOMES, ClaimOutcome, TestedInequality
+from leakbound.reproduce.recipe import Recipe
+from leakbound.reproduce.values import MeasuredValue
+
+__all__ = ["HEAD", "failed_section", "section_of"]
+
+HEAD = ("setting", "quantity", "the paper prints", "this run")
+TESTS = ("it holds that", "values", "p", "p of the opposite", "test", "outcome")
+
+
+def section_of(
+    recipe: Recipe,
+    measured: Sequence[MeasuredValue],
+    made_with: str,
+    outcome: ClaimOutcome | None,
+    rows: Sequence[Sequence[str]],
+) -> RecipeSection:
+    """A recipe on a page.
+
+    Args:
+        recipe: The recipe.
+        measured: What was measured.
+        made_with: Model, rows and scale.
+        outcome: Of its claim; None without one.
+        rows: Its table.
+
+    Returns:
+        The section.
+    """
+    tested = () if outcome is None else outcome.tested
+    return RecipeSection(
+        name=recipe.name,
+        title=recipe.title,
+        says=recipe.finding if recipe.claim is None else recipe.claim.says,
+        status="" if outcome is None else outcome.status,
+        outcome="no claim that can be tested" if outcome is None else outcome.words,
+        reason="" if outcome is None else f"{outcome.reason} {outcome.explained}".strip(),
+        tests=TESTS,
+        inequalities=[_row(one) for one in tested],
+        head=HEAD,
+        rows=rows,
+        figures=figures_of_recipe(recipe, measured),
+        notes={"What differs": recipe.differences, "Made with": made_with},
+    )
+
+
+def failed_section(recipe: Recipe, why: str) -> RecipeSection:
+    """A recipe that did not run to its end, which is no outcome of its claim.
+
+    Args:
+        recipe: The recipe.
+        why: What ended it, in a sentence without private text.
+
+    Returns:
+        The section.
+    """
+    says = recipe.finding if recipe.claim is None else recipe.claim.says
+    return RecipeSection(recipe.name, recipe.title, says, "failed", "did not run to its end", why)
+
+
+def _row(one: TestedInequality) -> tuple[str, ...]:
+    test = f"{one.test}, {one.units}" if one.units else one.test
+    return (
+        one.text, one.values or "–", _p(one.claimed), _p(one.opposite), test, OUTCOMES[one.status],
+    )  # fmt: skip
+
+
+def _p(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2g}"
