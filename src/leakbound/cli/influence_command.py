@@ -28,9 +28,11 @@ from leakbound.cli.endpoint_options import endpoint_options
 from leakbound.cli.help_pages import cli_command
 from leakbound.cli.influence_options import (
     addresses,
+    apply_preset,
     attributed,
     draw_options,
     numbers,
+    preset_option,
     sampling,
     stopping,
     unit_options,
@@ -90,6 +92,7 @@ EXIT = {"violation": 1, "inconclusive": 3}  # the first that any model has is th
     help="how strongly the context speaks; several are put side by side",
 )
 @click.option("--temperature", type=float, default=1.0, show_default=True, help="of the sampling")
+@preset_option
 @click.option(
     "--bounded",
     type=float,
@@ -134,6 +137,7 @@ def command(
     With --max-share, ends with 0 (no source has a larger share of the influence on an answer), 1
     (one has) or 3 (that cannot be said).
     """
+    apply_preset(flags)
     cases = _cases(files, text, query, response)
     settings = _settings(flags, cases)
     names, cluster = addresses(models), cluster_of(ray, workers)

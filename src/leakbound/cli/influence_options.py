@@ -6,12 +6,13 @@ how responses are sampled, progress, and what happens when a run stops early.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from leakbound.attribution import (
     Attribution,
@@ -29,10 +30,12 @@ from leakbound.errors import Interrupted, LeakboundError, UsageError
 from leakbound.models import Model
 
 __all__ = [
-    "addresses", "attributed", "draw_options", "numbers", "sampling", "stopping", "unit_options",
-    "unit_settings",
+    "addresses", "apply_preset", "attributed", "draw_options", "numbers", "preset_option",
+    "sampling", "stopping", "unit_options", "unit_settings",
 ]  # fmt: skip
 
+# the sampling of Context Influence, Section 4.1
+PRESETS: Mapping[str, Mapping[str, float]] = {"influence": {"temperature": 0.8, "max_tokens": 50}}
 SUFFIX = ".partial.jsonl"  # of files with the finished contexts of an unfinished run
 T = TypeVar("T")
 OPTIONS = (
@@ -121,6 +124,36 @@ UNIT_OPTIONS = (
         "--by]",
     ),
 )
+
+
+preset_option = click.option(
+    "--preset",
+    type=click.Choice(list(PRESETS)),
+    default=None,
+    help="the sampling of a paper: options that the record shows; others beside it may not "
+    "contradict it",
+)
+
+
+def apply_preset(flags: dict[str, Any]) -> None:
+    """Put the options of --preset into the flags.
+
+    Args:
+        flags: Values of all options by name; changed in place.
+
+    Raises:
+        UsageError: If an option on the command line says something else.
+    """
+    name, context = flags.pop("preset"), click.get_current_context()
+    for option, value in PRESETS[name].items() if name else ():
+        given = context.get_parameter_source(option) is not ParameterSource.DEFAULT
+        if given and flags[option] != value:
+            flag = f"--{option.replace('_', '-')}"
+            raise UsageError(
+                f"the preset {name} means {flag} {value:g}, and {flag} {flags[option]:g} is given "
+                "beside it; leave one of them out."
+            )
+        flags[option] = value
 
 
 def unit_options(function: Callable[..., object]) -> Callable[..., object]:

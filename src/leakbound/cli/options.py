@@ -13,6 +13,7 @@ import yaml
 
 from leakbound.auditing import AuditResult, AuditSpec
 from leakbound.auditing.config_file import read_config
+from leakbound.auditing.presets import PRESETS, with_preset
 from leakbound.auditing.spec import COMPONENTS, GROUPS, KEYS, flat_keys, make_spec, merge_keys
 from leakbound.cli.component_options import component_options, flag_type, read_flags
 from leakbound.cli.help_pages import in_section
@@ -64,6 +65,13 @@ def _general() -> Options:
             "--set", "assignments", multiple=True, metavar="KEY=VALUE", help="any configuration key"
         ),
         option(
+            "--preset",
+            default=None,
+            metavar=f"[{'|'.join(PRESETS)}]",
+            help="the attack of a paper: a bundle of options, which the record shows; other "
+            "options beside it may not contradict it",
+        ),
+        option(
             "--system-option",
             "system_arguments",
             multiple=True,
@@ -93,7 +101,7 @@ def _keys() -> Options:
         kind: dict[str, Any] = (
             {"is_flag": True} if info.annotation is bool else {"type": flag_type(info.annotation)}
         )
-        if info.annotation == tuple[str, ...]:  # given once for each name
+        if info.annotation == tuple[str, ...] | None:  # given once for each name
             kind = {"type": str, "multiple": True, "metavar": "NAME"}
         kind |= _values(key, info.annotation)
         option = in_section(SECTIONS[group])
@@ -173,6 +181,7 @@ def overrides(
         UsageError: If an option of a component is given in two ways.
     """
     given = {key: value for key, value in flags.items() if value is not None and value != ()}
+    preset = given.pop("preset", None)
     given |= _rates_of_pilot(given.pop("pilot", None), given)
     given |= _system_options(given.pop("system_arguments", ()))
     dotted = {key.replace("__", ".", 1): given.pop(key) for key in list(given) if "__" in key}
@@ -182,7 +191,10 @@ def overrides(
     by_flag = flat_keys({**given, **dotted}, "the command line")
     pairs = [_assignment(text, "--set") for text in assignments]
     _require_once([key for key, _ in pairs])
-    return read_flags(merge_keys(flat_keys(dict(pairs), "--set"), by_flag), base)
+    found = read_flags(merge_keys(flat_keys(dict(pairs), "--set"), by_flag), base)
+    if preset is None:
+        return found
+    return merge_keys(with_preset(preset, merge_keys(base, found)), found)
 
 
 def _system_options(texts: tuple[str, ...]) -> dict[str, dict[str, object]]:
