@@ -232,5 +232,5 @@ def test_the_catalogues_are_complete() -> None:
     assert set(QUERIES) == {
         "membership", "input_output", "if_then_explicit", "if_then_implicit", "gap", "brainwash",
         "signal_pair", "repeat", "injection", "either_text", "given", "recall", "lookup",
-        "zero_shot_signals",
+        "zero_shot_signals", "mba", "interrogation", "s2", "differential", "prefix", "extraction",
     }  # fmt: skip

@@ -27,9 +27,11 @@ from leakbound.systems.channels import separated
 from leakbound.systems.duck import says_stateful
 from leakbound.systems.failures import NoAnswer, SystemFailed, too_slow
 from leakbound.systems.http import HttpSystem
+from leakbound.systems.http_store import HttpStore
 from leakbound.systems.protocol import AsyncSession, AsyncSystem, Reply, Session, System
 from leakbound.systems.replies import as_reply
 from leakbound.systems.sessions import session_of
+from leakbound.systems.stores import SharedStore
 from leakbound.systems.threads import ThreadedSystem
 from leakbound.tasks import (
     Access,
@@ -114,7 +116,9 @@ class SystemMechanism(MechanismBase):
         Returns:
             A mechanism over the same system, with a caller of its own.
         """
-        system = self.system.called(calls) if isinstance(self.system, HttpSystem) else self.system
+        system = self.system
+        if isinstance(system, HttpSystem | HttpStore | SharedStore):
+            system = system.called(calls)
         return replace(self, system=system, calls=calls)
 
     def recalibrated(self, epsilon: float, delta: float) -> Self:
@@ -405,10 +409,13 @@ def _together(replies: Sequence[Reply], query: Query) -> Reply:
     seconds = [reply.seconds for reply in replies if reply.seconds is not None]
     tokens = [reply.tokens for reply in replies if reply.tokens is not None]
     ends = dict.fromkeys(reply.finish_reason for reply in replies if reply.finish_reason)
+    seen = [item for reply in replies for item in (reply.channels or {}).items()]
+    channels = {name: "\n".join(text for key, text in seen if key == name) for name, _ in seen}
     return Reply(
         query.joined(reply.text for reply in replies),
         seconds=sum(seconds) if seconds else None,
         tokens=sum(tokens) if tokens else None,
         finish_reason=",".join(ends) or None,
         tool_calls=tuple(call for reply in replies for call in reply.tool_calls or ()) or None,
+        channels=channels or None,
     )
