@@ -20,6 +20,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
+from multiprocessing import get_context
 from pathlib import Path
 
 import english
@@ -105,6 +106,8 @@ def mean_to_start(model: LlamaForCausalLM, tok: Tokenizer, words: english.Englis
 
 # --- batches
 
+Arrays = tuple[list[int], dict[str, np.ndarray]]
+
 
 def draw(maker: Maker, tok: Tokenizer, leg: Leg, seed: tuple[int, int], step: int) -> Batch:
     rng = np.random.default_rng([*seed, step])
@@ -130,8 +133,15 @@ def start_worker(path: str, mixture: Mixture) -> None:
     WORKER["it"] = Maker(Texts(pieces(tok), topics()), mixture=mixture), tok
 
 
-def work(leg: Leg, seed: tuple[int, int], step: int) -> Batch:
-    return draw(*WORKER["it"], leg, seed, step)
+def work(leg: Leg, seed: tuple[int, int], step: int) -> Arrays:
+    """A batch as arrays, which cross processes without shared memory."""
+    batch = draw(*WORKER["it"], leg, seed, step)
+    rest = {k: v.numpy() for k, v in vars(batch).items() if isinstance(v, torch.Tensor)}
+    return batch.lengths, rest
+
+
+def whole(lengths: list[int], rest: dict[str, np.ndarray]) -> Batch:
+    return Batch(lengths=lengths, **{k: torch.from_numpy(v) for k, v in rest.items()})
 
 
 def batches(
@@ -145,13 +155,13 @@ def batches(
             yield draw(maker, tok, leg, seed, step)
         return
     with ProcessPoolExecutor(
-        workers, initializer=start_worker, initargs=(str(path), leg.mixture)
+        workers, get_context("spawn"), start_worker, (str(path), leg.mixture)
     ) as pool:
-        ahead: list[Future[Batch]] = []
+        ahead: list[Future[Arrays]] = []
         for step in range(start, leg.steps):
             while len(ahead) < min(3 * workers, leg.steps - step):
                 ahead.append(pool.submit(work, leg, seed, step + len(ahead)))
-            yield ahead.pop(0).result()
+            yield whole(*ahead.pop(0).result())
 
 
 # --- loss
@@ -183,7 +193,8 @@ def loss_of(model: LlamaForCausalLM, batch: Batch) -> Losses:
     means = 1 - F.cosine_similarity(model.meaning(taps[MIDDLE][batch.at]), batch.meaning)
     means = means.sum() / max(1, len(batch.at))
     total = answer + TEXT * text + KNOWS * knows + MEANS * means
-    named = {"answers": answer, "text": text, "presence": knows, "topics": means}
+    named = {"answers": answer, "text": text, "presence": knows}
+    named |= {"topics": means} if len(batch.at) else {}
     for number, kind in enumerate(KINDS):
         if bool((mine := batch.kind == number).any()):
             named[kind] = losses[mine].mean()

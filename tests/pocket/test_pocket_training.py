@@ -156,6 +156,17 @@ def test_a_run_that_was_cut_off_ends_with_equal_weights(tmp_path: Path) -> None:
         assert torch.equal(value, resumed.model.state_dict()[name]), name
 
 
+@pytest.mark.slow
+def test_batches_are_the_same_whoever_makes_them() -> None:
+    leg = train.Leg(steps=3, tokens=1024, stages=((1.0, 20, 40),))
+    here, there = (list(train.batches(TOKENIZER, leg, (7, 0), 1, n)) for n in (0, 1))
+    assert len(here) == len(there) == 2
+    for one, other in zip(here, there, strict=True):
+        rest = vars(one), vars(other)
+        assert rest[0].pop("lengths") == rest[1].pop("lengths")
+        assert all(torch.equal(value, rest[1][name]) for name, value in rest[0].items())
+
+
 def made(folder: Path) -> Path:
     folder.mkdir()
     return folder
