@@ -25,6 +25,7 @@ __all__ = [
     "subsampled_gaussian_epsilon",
 ]
 
+INTERVAL = 1e-4  # of a grid of privacy losses: the default of dp-accounting
 HALVINGS = 100  # a bisection over n * epsilon below 1e15 is exact to the last bit after 100
 
 
@@ -130,7 +131,9 @@ def exponential_composition_epsilon(epsilon: float, count: int, delta: float) ->
 
 
 @lru_cache(maxsize=512)  # a search over noise scales asks for the same few settings again
-def subsampled_gaussian_epsilon(sigma: float, rate: float, steps: int, delta: float) -> float:
+def subsampled_gaussian_epsilon(
+    sigma: float, rate: float, steps: int, delta: float, interval: float = INTERVAL
+) -> float:
     """epsilon(delta) of Poisson-subsampled Gaussian mechanisms, by privacy loss distributions.
 
     Needs the extra `accounting` (dp-accounting). The discretisation is pessimistic, so the value
@@ -141,6 +144,8 @@ def subsampled_gaussian_epsilon(sigma: float, rate: float, steps: int, delta: fl
         rate: Probability with which each record enters a sample, in [0, 1].
         steps: Number of samples, each drawn anew, at least 0.
         delta: Failure probability of the whole composition, in [0, 1).
+        interval: Step of the grid to which privacy losses are rounded, above 0. A coarser one is
+            faster and gives a larger bound.
 
     Returns:
         Upper bound on epsilon.
@@ -158,13 +163,16 @@ def subsampled_gaussian_epsilon(sigma: float, rate: float, steps: int, delta: fl
     positive("sigma", sigma)
     within("rate", rate, 0.0, 1.0)
     delta_value(delta)
+    positive("interval", interval)
     if whole_number("steps", steps) == 0 or rate == 0:
         return 0.0
-    return _subsampled_epsilon(sigma, rate, steps, delta)
+    return _subsampled_epsilon(sigma, rate, steps, delta, interval)
 
 
 @lru_cache(1024)  # a PLD takes a third of a second, and a ledger asks for the same one each time
-def _subsampled_epsilon(sigma: float, rate: float, steps: int, delta: float) -> float:
+def _subsampled_epsilon(
+    sigma: float, rate: float, steps: int, delta: float, interval: float
+) -> float:
     try:
         from dp_accounting.pld import privacy_loss_distribution as pld
     except ImportError:
@@ -172,7 +180,9 @@ def _subsampled_epsilon(sigma: float, rate: float, steps: int, delta: float) -> 
             "subsampled accounting needs dp-accounting; install it with: "
             f"{install_hint('accounting')}."
         ) from None
-    one = pld.from_gaussian_mechanism(sigma, sampling_prob=rate)
+    one = pld.from_gaussian_mechanism(
+        sigma, value_discretization_interval=interval, sampling_prob=rate
+    )
     return float(one.self_compose(steps).get_epsilon_for_delta(delta))
 
 
