@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from leakbound.errors import TargetError
+from leakbound.systems.calls import CallOptions
+from leakbound.systems.http_store import HttpStore
+from leakbound.systems.left_records import Planted, left_in_store
 from leakbound.systems.protocol import Reply, Session, Store
 from leakbound.tasks import Context, Example
 
@@ -48,18 +51,34 @@ def filled_store(store: Store, records: Iterable[Example], documents: Context) -
 
     Yields:
         The session. Whatever happens, every planted record is removed at the end.
+
+    Raises:
+        TargetError: If a record could not be removed; it names the ids of those that stay.
     """
-    planted: list[str] = []
-    try:
-        for record in records:
-            planted.append(store.plant(record))
+    with _planted(store, records):
         session = store.open(documents)
         try:
             yield session
         finally:
             session.close()
-    finally:
-        _remove(store, planted)
+
+
+@contextmanager
+def _planted(store: Store, records: Iterable[Example]) -> Iterator[None]:
+    """Records that are in a store for the length of a `with`."""
+    planted: list[Planted] = []
+    try:
+        _plant(store, records, planted)
+        yield
+    except BaseException as error:
+        _remove(store, planted, error)
+        raise
+    _remove(store, planted)
+
+
+def _plant(store: Store, records: Iterable[Example], planted: list[Planted]) -> None:
+    for record in records:
+        planted.append(Planted(store.plant(record), record))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -124,14 +143,26 @@ class SharedStore:
         """
         if self._session is None:
             self._session = self.store.open(self.documents)
-        planted: list[str] = []
+        planted: list[Planted] = []
         try:
-            for record in context:
-                planted.append(self.store.plant(record))
-        except BaseException:
-            _remove(self.store, planted)
+            _plant(self.store, context, planted)
+        except BaseException as error:
+            _remove(self.store, planted, error)
             raise
         return _Visit(self.store, self._session, planted)
+
+    def called(self, calls: CallOptions) -> SharedStore:
+        """Itself, over a store that is called in another way if it makes its own calls.
+
+        Args:
+            calls: Pace, time and retries of its calls.
+
+        Returns:
+            This store: whoever has it closes its session.
+        """
+        if isinstance(self.store, HttpStore):
+            self.store = self.store.called(calls)
+        return self
 
     def close(self) -> None:
         """Take the documents away; the next session puts them in again."""
@@ -146,7 +177,7 @@ class _Visit:
 
     store: Store
     session: Session
-    planted: list[str]
+    planted: list[Planted]
 
     def ask(self, query: str) -> Reply:
         return self.session.ask(query)
@@ -155,6 +186,15 @@ class _Visit:
         _remove(self.store, self.planted)
 
 
-def _remove(store: Store, planted: list[str]) -> None:
+def _remove(store: Store, planted: list[Planted], because: BaseException | None = None) -> None:
+    """Remove what can be removed, the last one first; then say what stays."""
+    number, stay, cause = len(planted), list[Planted](), None
     while planted:
-        store.remove(planted.pop())
+        one = planted.pop()
+        try:
+            store.remove(one.id)
+        except Exception as error:
+            cause = cause or error
+            stay.append(one)
+    if cause is not None:
+        raise left_in_store(stay, number, cause, because) from None

@@ -1,0 +1,343 @@
+"""A store behind HTTP: records are planted and removed by requests of their own."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import ClassVar, TypeVar
+
+from leakbound.errors import TargetError
+from leakbound.models.blocking import LoopThread
+from leakbound.models.content import text_only
+from leakbound.models.transport import HttpReply, Transport, default_transport
+from leakbound.systems.calls import Caller, CallOptions
+from leakbound.systems.failures import NoAnswer
+from leakbound.systems.http import reply_of, row_values
+from leakbound.systems.http_config import HttpSystemConfig, PlantCall
+from leakbound.systems.http_requests import HttpRequests, Values, at, decoded
+from leakbound.systems.left_records import Planted, left_in_store
+from leakbound.systems.protocol import Reply
+from leakbound.tasks import Context, Example
+
+__all__ = ["HttpStore", "HttpStoreSession"]
+
+T = TypeVar("T")
+R = TypeVar("R")
+TOGETHER = 8  # documents sent at once, where nobody says how many: services index slowly
+GONE = ("status 404", "status 410")  # of a removal that was tried before: that try was carried out
+
+
+class HttpStore:
+    """A store that a YAML file describes: its `plant` and `remove`, beside the query.
+
+    Only its own host and port is contacted. One pool of connections is open as long as a record of
+    this object, or a session, is.
+
+    Args:
+        config: What to send, checked; with `plant` and `remove`.
+        transport: What sends it; it is closed whenever nothing of this object is in the store. None
+            makes an `AiohttpTransport` with cookies.
+        calls: Pace, time and retries of the requests that plant and remove. Queries are sent once:
+            whoever asks makes them again.
+    """
+
+    stateful: ClassVar[bool] = True  # asked by one thread, about one content
+
+    def __init__(
+        self,
+        config: HttpSystemConfig,
+        transport: Transport | None = None,
+        calls: CallOptions = CallOptions(),  # noqa: B008  # frozen
+    ) -> None:
+        self._config, self._transport, self._calls = config, transport, calls
+        self._service: _Service | None = None
+        self._uses = 0  # records and sessions of this object
+
+    def __repr__(self) -> str:
+        return f"HttpStore({self._config.shown})"
+
+    def called(self, calls: CallOptions) -> HttpStore:
+        """The same store, called in another way.
+
+        Args:
+            calls: Pace, time and retries of its requests.
+
+        Returns:
+            A new object, which knows nothing of what this one has planted.
+        """
+        return HttpStore(self._config, self._transport, calls)
+
+    def plant(self, record: Example) -> str:
+        """Send `plant`.
+
+        Args:
+            record: The record (PRIVATE).
+
+        Returns:
+            Its id at the service.
+
+        Raises:
+            TargetError: If the service does not do it, or names no id.
+        """
+        service = self._begin()
+        try:
+            return service.run(service.plant(record)).id
+        except BaseException:
+            self._end()
+            raise
+
+    def remove(self, record_id: str) -> None:
+        """Send `remove`.
+
+        Args:
+            record_id: What `plant` returned.
+
+        Raises:
+            TargetError: If the service does not do it: the record may be there still.
+        """
+        service = self._begin()
+        try:
+            service.run(service.remove(record_id))
+            self._uses -= 1  # the record
+        finally:
+            self._end()
+
+    def open(self, context: Context) -> HttpStoreSession:
+        """Send `setup`, if there is one, and plant the documents that it does not hold.
+
+        Args:
+            context: The documents (PRIVATE).
+
+        Returns:
+            A session; closing it removes these documents and sends `teardown`.
+
+        Raises:
+            TargetError: If the service does not do it. What was put in place is taken away then.
+        """
+        session = HttpStoreSession(self._begin(), self._config, self._end)
+        try:
+            session.set_up(context)
+        except BaseException as error:
+            session.close(error)
+            raise
+        return session
+
+    def _begin(self) -> _Service:
+        if self._service is None:
+            transport = self._transport or default_transport(TOGETHER, cookies=True)
+            self._service = _Service(self._config, transport, self._calls)
+        self._uses += 1
+        return self._service
+
+    def _end(self) -> None:
+        """Let go of the connections where nothing of this object is left."""
+        self._uses -= 1
+        if self._uses <= 0 and self._service is not None:
+            self._service.close()
+            self._service = None
+
+
+class HttpStoreSession:
+    """The documents of one session at a service.
+
+    Args:
+        service: What sends.
+        config: What to send.
+        closed: Called at the end.
+    """
+
+    def __init__(
+        self, service: _Service, config: HttpSystemConfig, closed: Callable[[], None]
+    ) -> None:
+        self._service, self._config, self._closed = service, config, closed
+        self._planted: list[Planted] = []
+        self._open = True
+
+    def set_up(self, context: Context) -> None:
+        """Put the documents in place.
+
+        Args:
+            context: The documents (PRIVATE).
+
+        Raises:
+            TargetError: If the service does not do it.
+        """
+        config, service = self._config, self._service
+        whole = config.sets_up_rows
+        if config.setup is not None:
+            values = row_values(context) if whole else {}
+            service.run(_for_good(service.requests.send(config.setup, values)))
+        if not whole:
+            service.run(service.plant_all(context, self._planted))
+
+    def ask(self, query: str) -> Reply:
+        """Send a query, once.
+
+        Args:
+            query: What the user sends.
+
+        Returns:
+            What the file points to.
+
+        Raises:
+            NoAnswer: If no output comes back, or the reply holds no answer.
+            TargetError: If the service will not be asked so.
+        """
+        service = self._service
+        sent, seconds = service.run(service.requests.once(self._config, {"query": query}))
+        return reply_of(self._config, sent, seconds)
+
+    def close(self, because: BaseException | None = None) -> None:
+        """Remove the documents, send `teardown` if there is one, and let go of the service.
+
+        Args:
+            because: What ended the session, if that was an error.
+
+        Raises:
+            TargetError: If the service does not do it; it names the ids of what stays.
+        """
+        if not self._open:
+            return
+        self._open = False
+        try:
+            self._take_away(because)
+        finally:
+            self._closed()
+
+    def _take_away(self, because: BaseException | None) -> None:
+        service, number = self._service, len(self._planted)
+        stay, cause = service.run(service.remove_all(self._planted))
+        try:
+            if self._config.teardown is not None:
+                service.run(_for_good(service.requests.send(self._config.teardown, {})))
+        except TargetError as failure:
+            if cause is None:
+                raise TargetError(f"{failure} It was to take the documents away.") from None
+        if cause is not None:
+            raise left_in_store(stay, number, cause, because) from None
+
+
+class _Service:
+    """Sends requests in an event loop of its own."""
+
+    def __init__(self, config: HttpSystemConfig, transport: Transport, calls: CallOptions) -> None:
+        self._config, self._calls = config, calls
+        self.requests = HttpRequests(transport, Caller(calls), config.timeout)
+        self._thread = LoopThread("leakbound-store", transport.close)
+
+    def run(self, work: Coroutine[object, object, R]) -> R:
+        return self._thread.run(work)
+
+    def close(self) -> None:
+        self._thread.close(patience=None)
+
+    async def plant(self, record: Example) -> Planted:
+        """An id that leakbound makes names the record however often the request is sent."""
+        call = self._config.plant
+        if call is None:
+            raise TargetError(f"the system at {self._config.shown} is no store: it has no plant.")
+        text = text_only(record.input, "a store behind HTTP")
+        values: Values = {"input": text, "label": record.label, "id": f"leakbound-{uuid.uuid4()}"}
+        attempt = self.requests.once if call.id is None else self._once_for_all
+        try:
+            sent, _ = await self.requests.caller.call_async(lambda: attempt(call, values))
+        except NoAnswer as failure:
+            raise TargetError(f"{failure} {_unknown(call, failure, values)}") from None
+        return Planted(str(values["id"]) if call.id is None else _id_in(sent, call), record)
+
+    async def _once_for_all(self, call: PlantCall, values: Values) -> tuple[HttpReply, float]:
+        """Sent again, a record that was added without a reply would be there twice."""
+        try:
+            return await self.requests.once(call, values)
+        except NoAnswer as failure:
+            failure.passes = failure.passes and failure.kind.startswith("status ")
+            raise
+
+    async def plant_all(self, records: Sequence[Example], into: list[Planted]) -> None:
+        """Plant until one fails; what was planted stands in `into`."""
+
+        async def one(record: Example) -> None:
+            into.append(await self.plant(record))
+
+        errors = await self._each(one, records, until_error=True)
+        if errors:
+            raise errors[0]
+
+    async def remove(self, record_id: str) -> None:
+        call, tries = self._config.remove, 0
+        if call is None:
+            raise TargetError(f"the system at {self._config.shown} is no store: it has no remove.")
+
+        async def attempt() -> None:
+            nonlocal tries
+            tries += 1
+            try:
+                await self.requests.once(call, {"id": record_id})
+            except NoAnswer as failure:
+                if tries == 1 or failure.kind not in GONE:
+                    raise
+
+        await _for_good(self.requests.caller.call_async(attempt))
+
+    async def remove_all(
+        self, planted: Sequence[Planted]
+    ) -> tuple[list[Planted], BaseException | None]:
+        """(those that stay, the first error)."""
+        gone: set[str] = set()
+
+        async def one(record: Planted) -> None:
+            await self.remove(record.id)
+            gone.add(record.id)
+
+        errors = await self._each(one, planted, until_error=False)
+        return [one for one in planted if one.id not in gone], next(iter(errors), None)
+
+    async def _each(
+        self, work: Callable[[T], Awaitable[None]], things: Sequence[T], until_error: bool
+    ) -> list[TargetError]:
+        """Work on several at once; the errors."""
+        errors: list[TargetError] = []
+        free = asyncio.Semaphore(self._calls.connections or TOGETHER)
+
+        async def one(thing: T) -> None:
+            async with free:
+                if until_error and errors:
+                    return
+                try:
+                    await work(thing)
+                except TargetError as error:
+                    errors.append(error)
+
+        await asyncio.gather(*map(one, things))
+        return errors
+
+
+async def _for_good(work: Awaitable[R]) -> R:
+    """A store that cannot be filled or emptied is no outcome of a question."""
+    try:
+        return await work
+    except NoAnswer as failure:
+        raise TargetError(str(failure)) from None
+
+
+def _unknown(call: PlantCall, failure: NoAnswer, values: Values) -> str:
+    """What is not known of a record whose request had no good end."""
+    if failure.kind.startswith("status 4"):
+        return "No record was added."
+    if call.id is None:
+        return f"The record {values['id']} may be in the store."
+    return "The record may be in the store, under an id that nobody was told."
+
+
+def _id_in(sent: HttpReply, call: PlantCall) -> str:
+    try:
+        found = at(decoded(sent, call), str(call.id), call)
+    except NoAnswer:
+        found = None
+    if isinstance(found, bool) or not isinstance(found, str | int) or found == "":
+        raise TargetError(
+            f"the reply of {call.shown} has no id at {call.id!r}, so the record that was added "
+            "cannot be removed; check `id` of plant. The record is in the store."
+        )
+    return str(found)

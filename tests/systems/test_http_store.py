@@ -1,0 +1,240 @@
+"""Stores behind HTTP, with setup and teardown, against a real server on loopback."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from stores import documents
+
+import leakbound
+from leakbound.errors import TargetError, UsageError
+from leakbound.systems import CallOptions, filled_store, load_system, require_store
+from leakbound.systems.stores import SharedStore
+from leakbound.tasks import as_context
+
+ROWS = documents(120)
+
+
+class Notes(ThreadingHTTPServer):
+    """A search service: POST /notes, DELETE /notes/ID, POST /ask; it may fail in many ways."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.notes: dict[str, str] = {"owner": "a note of the owner"}
+        self.asked: Counter[str] = Counter()
+        self.stuck: set[str] = set()  # ids that are never removed
+        self.answers: list[int] = []  # statuses of the next requests
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+    def handle_error(self, *about: Any) -> None:
+        """A client that went away is what some tests are about."""
+
+    def reply(self, method: str, path: str, body: Any) -> tuple[int, Any]:
+        self.asked[f"{method} /{path.split('/')[1]}"] += 1
+        if self.answers and (status := self.answers.pop(0)) != 200:
+            return status, {"private text": body}
+        if method == "DELETE":
+            key = path.rpartition("/")[2]
+            return (500, {}) if key in self.stuck else (200, {"gone": self.notes.pop(key)})
+        if path == "/notes":
+            key = body.get("id") or f"n{sum(self.asked.values())}"
+            self.notes[key] = body["text"]
+            return 201, {"note": {"id": key}}
+        if path == "/ask":
+            words = set(body["question"].split())
+            best = max(self.notes.values(), key=lambda text: len(words & set(text.split())))
+            return 200, {"answer": best}
+        return 200, {}
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Notes
+    protocol_version = "HTTP/1.1"
+
+    def _do(self) -> None:
+        length = int(self.headers.get("Content-Length", 0))
+        body = json.loads(self.rfile.read(length)) if length else None
+        status, reply = self.server.reply(self.command, self.path, body)
+        content = json.dumps(reply).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    do_POST = do_DELETE = _do
+
+    def log_message(self, *args: Any) -> None: ...
+
+
+@pytest.fixture
+def notes() -> Iterator[Notes]:
+    server = Notes()
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def values(notes: Notes, **changed: Any) -> dict[str, Any]:
+    found = {
+        "url": f"{notes.url}/ask", "body": {"question": "{query}"}, "answer": "answer",
+        "plant": {"url": f"{notes.url}/notes", "body": {"text": "{input}"}, "id": "note.id"},
+        "remove": {"url": f"{notes.url}/notes/{{id}}", "method": "DELETE"}, **changed,
+    }  # fmt: skip
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def address(notes: Notes, folder: Path, **changed: Any) -> str:
+    (folder / "notes.yaml").write_text(yaml.safe_dump(values(notes, **changed)))
+    return f"http:{folder / 'notes.yaml'}"
+
+
+def store(notes: Notes, folder: Path, retries: int = 0, **changed: Any) -> Any:
+    found = load_system(address(notes, folder, **changed), calls=CallOptions(retries=retries))
+    return require_store(found.system, "notes")
+
+
+def test_a_service_is_audited_in_one_run_and_left_as_it_was(notes: Notes, tmp_path: Path) -> None:
+    result = leakbound.audit(
+        ROWS, system=address(notes, tmp_path), design="one_run", canaries=40, controls=4,
+        epsilon=2, settings={"claim_for": "run", "documents": 30}, out=tmp_path / "runs",
+    )  # fmt: skip
+    assert result.verdict == "violation"
+    assert notes.notes == {"owner": "a note of the owner"}
+    planted = 30 + 4 + result.counts["planted"]
+    assert notes.asked == {"POST /notes": planted, "DELETE /notes": planted, "POST /ask": 48}
+
+
+def test_a_service_is_audited_in_a_session(notes: Notes, tmp_path: Path) -> None:
+    setup = {"url": f"{notes.url}/begin", "body": {}}
+    result = leakbound.audit(
+        ROWS, system=address(notes, tmp_path, setup=setup, teardown=setup), design="session",
+        pairs=12, controls=2, state_check=0, settings={"documents": 20}, out=tmp_path / "runs",
+        calls=CallOptions(retries=1, timeout=30), epsilon=0.2,
+    )  # fmt: skip
+    assert result.verdict == "violation"
+    assert notes.notes == {"owner": "a note of the owner"}
+    assert notes.asked["POST /begin"] == 2  # once around all pairs
+    assert notes.asked["POST /notes"] == notes.asked["DELETE /notes"] >= 20 + 12 + 2
+
+
+def test_the_service_may_take_ids_and_all_documents_at_once(notes: Notes, tmp_path: Path) -> None:
+    plant = {"url": f"{notes.url}/notes", "body": {"text": "{input}", "id": "{id}"}}
+    setup = {"url": f"{notes.url}/begin", "body": {"all": "{rows}"}}
+    found = store(notes, tmp_path, plant=plant, setup=setup)
+    record, *context = as_context(ROWS[:4])
+    with filled_store(found, [record], tuple(context)) as session:
+        (key,) = set(notes.notes) - {"owner"}
+        assert key.startswith("leakbound-")
+        assert session.ask(str(record.input)).text == record.input
+        assert notes.asked["POST /notes"] == 1
+    assert list(notes.notes) == ["owner"]
+
+
+def test_requests_that_gave_no_output_are_sent_again(notes: Notes, tmp_path: Path) -> None:
+    notes.answers = [503, 200, 429, 200]
+    found = store(notes, tmp_path, retries=2)
+    key = found.plant(as_context(ROWS)[0])
+    found.remove(key)
+    assert list(notes.notes) == ["owner"]
+    notes.answers = [200, 503, 404]  # the first removal was carried out, and not answered
+    key = found.plant(as_context(ROWS)[0])
+    found.remove(key)
+
+
+def test_records_that_stay_are_named_by_their_ids(notes: Notes, tmp_path: Path) -> None:
+    found, records = store(notes, tmp_path), as_context(ROWS[:5])
+    told = pytest.raises(TargetError)
+    with told as error, filled_store(found, records, ()):
+        notes.stuck = {"n2", "n4"}
+    sentence = str(error.value)
+    assert "2 of 5 records that were planted in the store could not be removed" in sentence
+    assert sentence.endswith("Remove them by hand: n4, n2.")
+    assert set(notes.notes) == {"owner", "n2", "n4"}  # the others are gone
+    assert not any(word in sentence for word in str(records[1].input).split())
+
+
+def test_documents_that_stay_are_named_beside_what_ended_the_run(
+    notes: Notes, tmp_path: Path
+) -> None:
+    session = store(notes, tmp_path).open(as_context(ROWS[:3]))
+    notes.stuck = {next(iter(notes.notes.keys() - {"owner"}))}
+    with pytest.raises(TargetError) as error:
+        session.close(TargetError("the model is gone."))
+    assert str(error.value).startswith("the model is gone. 1 of 3 records")
+    assert next(iter(notes.stuck)) in str(error.value)
+
+
+def test_a_service_that_takes_only_some_documents_is_emptied(notes: Notes, tmp_path: Path) -> None:
+    notes.answers = [200, 200, 400]
+    shared = SharedStore(store(notes, tmp_path), as_context(ROWS[:20]))
+    with pytest.raises(TargetError, match="No record was added"):
+        shared.open(())
+    assert list(notes.notes) == ["owner"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"remove": None}, "has no remove"),
+        ({"plant": None}, "has no plant"),
+        ({"body": {"question": "{query}", "rows": "{rows}"}}, "are planted"),
+        ({"plant": {"url": "{url}/notes", "body": {"text": "{input}"}}}, 'either "{id}"'),
+        ({"plant": {"url": "{url}/notes", "body": {"text": "x"}, "id": "id"}}, '"{input}" in'),
+        ({"remove": {"url": "{url}/notes"}}, '"{id}" in its url'),
+        ({"remove": {"url": "http://127.0.0.1:1/{id}"}}, "same host and port"),
+    ],
+    ids=["no_remove", "no_plant", "rows", "no_id", "no_input", "remove_all", "other_host"],
+)
+def test_what_makes_no_store_is_refused(
+    notes: Notes, tmp_path: Path, changed: dict[str, Any], says: str
+) -> None:
+    for call in changed.values():
+        if isinstance(call, dict) and "url" in call:
+            call["url"] = call["url"].replace("{url}", notes.url)
+    with pytest.raises(UsageError, match=says):
+        store(notes, tmp_path, **changed)
+    assert not notes.asked
+
+
+def test_a_reply_without_an_id_is_told(notes: Notes, tmp_path: Path) -> None:
+    plant = {"url": f"{notes.url}/notes", "body": {"text": "{input}"}, "id": "note.key"}
+    with pytest.raises(TargetError, match=r"has no id at 'note.key'.* The record is in the store"):
+        store(notes, tmp_path, plant=plant).plant(as_context(ROWS)[0])
+
+
+def test_ids_that_may_be_texts_are_not_shown() -> None:
+    """A store of the user may use the text itself as the id."""
+
+    class Sticky:
+        def plant(self, record: Any) -> str:
+            return str(record.input)
+
+        def remove(self, record_id: str) -> None:
+            raise OSError(record_id)
+
+        def open(self, context: Any) -> Any:
+            return self
+
+        def close(self) -> None: ...
+
+    with pytest.raises(TargetError) as error, filled_store(Sticky(), as_context(ROWS[:2]), ()):  # type: ignore[arg-type]
+        pass
+    assert "2 with ids that may hold text of the record" in str(error.value)
+    assert "w1" not in str(error.value)
+    assert "OSError" in str(error.value)
