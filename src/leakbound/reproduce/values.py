@@ -54,7 +54,6 @@ class Quantity(StrEnum):
     GUARANTEE = "derived guarantee"
     WITHHELD_MEMBER = "withheld by the judge, canary in, %"
     WITHHELD_NONMEMBER = "withheld by the judge, canary out, %"
-    TPR_AT_LOW_FPR = "TPR at FPR ≤ 1 %"
     BOOTSTRAP = "ε by Algorithm 1 (point estimate)"
     TOTAL_VARIATION = "total variation"
     INFLUENCE_RATIO = "influence over λ times the difference of PMIs"
