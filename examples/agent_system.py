@@ -131,7 +131,7 @@ class Agent:
             return
         self.seconds += EMBEDDING
         if self.system.real_time:
-            time.sleep(EMBEDDING / 10)
+            time.sleep(5 * EMBEDDING)  # as a remote service takes
 
     def close(self) -> None:
         """Delete the index and the files."""

@@ -126,9 +126,9 @@ def channels_shown(wanted: tuple[str, ...], controls: Sequence[EvidenceRow]) -> 
     lacking = [name for name in wanted if name not in known]
     if lacking and controls:
         raise TargetError(
-            f"no reply of the system has the channel {lacking[0]!r}; its replies have "
-            f"{', '.join(there)}. Name one of them, or let the system reply with an empty text "
-            "where the channel is silent."
+            f"no control reply of the system has the channel {lacking[0]!r}; name another, or let "
+            "the system reply with an empty text where the channel is silent. --channel all tests "
+            "those that there are."
         )
     return wanted
 

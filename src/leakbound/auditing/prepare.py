@@ -149,7 +149,7 @@ class Prepared:
     @property
     def trial_design(self) -> TrialDesign:
         """What an estimator may know before the first model call, read from what will run."""
-        spec, mechanism = self.spec, self.mechanism
+        spec, mechanism, named = self.spec, self.mechanism, self.spec.attack.channels
         voters = mechanism.voters(spec.design.shots)
         return TrialDesign(
             claim=self.claim,
@@ -168,7 +168,7 @@ class Prepared:
             noise_levels=tuple(self._noise_levels(voters)),
             served=bool(mechanism.needs) and not isinstance(self.cost, NonPrivate),
             replies=self._shows_replies or bool(spec.attack.channels),
-            channels=() if ALL in spec.attack.channels else spec.attack.channels,
+            channels=() if named is None or ALL in named else named,
             draws=simulated_draws(mechanism, spec),
             copies=self.pairs.copies.count,
             assumption=Assumption(spec.decision.assume_hit, spec.decision.assume_false_alarm),
@@ -274,7 +274,7 @@ def prepare(
         )
     given = handed or Handed()
     given = replace(given, model=model or given.model, rows=given.rows if rows is None else rows)
-    channels = spec.attack.channels
+    channels = spec.attack.channels or ()
     mechanism = require_mechanism(given.mechanism or build_mechanism(spec))
     mechanism = with_channels(mechanism, channels)
     estimator = deciding(build_estimator(spec, given), channels, spec.design.controls)

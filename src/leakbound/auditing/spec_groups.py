@@ -72,8 +72,8 @@ class AttackSpec(FrozenSpec):
     access: Literal["black_box", "white_box"] | None = Field(
         default=None, description="what the attacker sees; none: all there is"
     )
-    channels: tuple[str, ...] = Field(
-        default=(),
+    channels: tuple[str, ...] | None = Field(
+        default=None,
         description="channels of a system that are tested, each apart and all together: answer, "
         "seconds, tool_calls, names that its replies use, such as logs, or all; none: its replies "
         "as a whole",
@@ -84,6 +84,8 @@ class AttackSpec(FrozenSpec):
     def _channels(cls, value: object) -> object:
         """A text is split at its commas."""
         parts = value.split(",") if isinstance(value, str) else value
+        if parts is None or parts in ([], ()):
+            return None
         if not isinstance(parts, list | tuple) or not all(isinstance(one, str) for one in parts):
             raise ValueError(f"channels is {value!r}; it must be names, such as answer,logs.")
         names = tuple(name.strip() for part in parts for name in part.split(","))
