@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from leakbound.attacks import IfThenExplicit, InputOutput, ZeroShotSignals
@@ -24,7 +23,7 @@ CANARY = Example("deadbeef", "work")
 TASK = Task("mail", ("work", "home"))
 FREE = Task("note")
 SECTION = {  # CL: Sections 4.1 and 4.2 use the strongest attack; A.6 says what 5 and 6 use
-    "fig3": ("input_output", "hex"), "fig6": ("membership", "hex"),
+    "fig3": ("membership", "hex"), "fig6": ("membership", "hex"),
     "fig7": ("if_then_explicit", "hex"),
     **dict.fromkeys(("fig8", "fig9", "fig10", "fig11", "fig14", "fig15"),
                     ("if_then_explicit", "false_fact")),
@@ -137,7 +136,5 @@ def test_theorem_3_1_of_context_influence_holds_at_lambda_1_alone() -> None:
     """Elsewhere the ratio is no constant; the influence stays below its bound."""
     values = list(RECIPES["influence/theorem3.1"].run(None))  # type: ignore[arg-type]
     for ratio, bound in zip(values[::2], values[1::2], strict=True):
-        low, high = (float(part) for part in ratio.shown.split("from ")[1].split(" to "))
         assert bound.value <= 1
-        assert (math.isclose(low, high, abs_tol=1e-3)) == (ratio.setting == "λ = 1")
-    assert np.isclose(values[6].value, 1.0)
+        assert math.isclose(ratio.value, 1, rel_tol=1e-6) == (ratio.setting == "λ = 1")

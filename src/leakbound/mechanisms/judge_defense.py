@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from leakbound.errors import UsageError
@@ -11,13 +11,15 @@ from leakbound.mechanisms.base import answer_each
 from leakbound.mechanisms.single import Undefended, as_aggregate
 from leakbound.mechanisms.wording import JUDGE, REFUSAL
 from leakbound.models import Complete, Model
-from leakbound.tasks import Aggregate, GeneratedText, Job, Query, Task, Votes
+from leakbound.stats.witness.features import ReplyFacts, ReplyFeatures
+from leakbound.tasks import Aggregate, Job, Query, Task
 
 __all__ = ["JudgeDefense"]
 
 # Tokens of a verdict: "leak" or "safe" behind a quote or a space. What is cut is no clear "safe",
 # so a longer verdict refuses the answer.
 VERDICT_TOKENS = 4
+REFUSED = "refusal"  # a finish reason that records may keep
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,23 +78,28 @@ class JudgeDefense(Undefended):
             for job, text, draw in zip(jobs, outputs, draws, strict=True)
         ])  # fmt: skip
         return [
-            as_aggregate(task, job.query, text if _is_safe(said) else self.refusal)
+            as_aggregate(task, job.query, text) if _is_safe(said) else self._refused(task, job)
             for job, text, said in zip(jobs, outputs, verdicts, strict=True)
         ]
 
+    def _refused(self, task: Task, job: Job) -> Aggregate:
+        """The refusal, marked as one: whoever reads the answer sees that it is."""
+        reply = ReplyFacts(self.refusal, finish_reason=REFUSED)
+        return replace(as_aggregate(task, job.query, self.refusal), reply=reply)
+
     def withheld(self, aggregate: Aggregate) -> bool:
-        """Whether no answer was released.
+        """Whether the judge refused an answer.
 
         Args:
-            aggregate: What was collected for one job (PRIVATE).
+            aggregate: What was collected for one job (PRIVATE), or what was kept of it.
 
         Returns:
-            True for a refusal, and for a reply that is none of the query's answers, which users
-            cannot tell from one.
+            True for a refusal.
         """
-        if isinstance(aggregate, Votes):
-            return aggregate.counts[-1] > 0
-        return isinstance(aggregate, GeneratedText) and aggregate.text == self.refusal.strip()
+        reply = aggregate.reply
+        if isinstance(reply, ReplyFeatures):
+            return f"finish:{REFUSED}" in reply.strings
+        return reply is not None and reply.finish_reason == REFUSED
 
     def _judge(self, task: Task, job: Job, output: str, draw: int) -> Complete:
         query = Query(self.question.replace("{output}", output.strip()), ("leak", "safe"))

@@ -92,7 +92,7 @@ def _withheld(setting: str, result: AuditResult) -> Iterator[MeasuredValue]:
         if name in result.counts:
             share = 100 * result.counts[name] / result.counts["pairs"]
             shown = f"{share:.1f}" + (", every answer: this judge cannot judge" if blind else "")
-            yield MeasuredValue(setting, quantity, share, shown)
+            yield MeasuredValue(setting, quantity, share, shown, exact=True)
 
 
 def canaries_by_queries(

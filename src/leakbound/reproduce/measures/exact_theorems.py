@@ -67,14 +67,13 @@ def influence_and_pmi(context: RecipeContext, lams: Sequence[float]) -> Iterator
         lams: Values of λ above 0.
 
     Yields:
-        The mean ratio, and the largest part of 2 λ max |ΔPMI| that an influence takes: at most 1.
+        The largest ratio, and the largest part of 2 λ max |ΔPMI| that an influence takes.
     """
     for lam in lams:
         ratio, share = _worked(lam)
-        shown = f"mean {ratio.mean():.3f}, from {ratio.min():.3f} to {ratio.max():.3f}"
-        yield MeasuredValue(
-            f"λ = {lam:g}", Quantity.INFLUENCE_RATIO, float(ratio.mean()), shown, exact=True
-        )
+        largest = float(ratio.max())
+        shown = f"{largest:.3f} at most, from {ratio.min():.3f}; mean {ratio.mean():.3f}"
+        yield MeasuredValue(f"λ = {lam:g}", Quantity.INFLUENCE_RATIO, largest, shown, exact=True)
         yield _exact(f"λ = {lam:g}", Quantity.INFLUENCE_OF_BOUND, float(share.max()))
 
 

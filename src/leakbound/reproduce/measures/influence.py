@@ -11,6 +11,7 @@ from leakbound.attribution import attribute
 from leakbound.attribution.study_record import StudyRecord
 from leakbound.reproduce.context import RecipeContext
 from leakbound.reproduce.studies import (
+    ResponseLimits,
     cases_of,
     influence_settings,
     run_factor_study,
@@ -71,9 +72,11 @@ def settings_of_study(
     Yields:
         Influence and utility of each setting.
     """
-    words: dict[str, list[int]] = {}
-    record = run_factor_study(context, study, values, words=words)
-    yield from study_values((row for row in record.rows if row.utility is not None), words=words)
+    limits: dict[str, ResponseLimits] = {}
+    record = run_factor_study(context, study, values, responses=limits)
+    yield from study_values(
+        (row for row in record.rows if row.utility is not None), responses=limits
+    )
 
 
 def positions_of_study(
