@@ -40,7 +40,6 @@ UNDEFENDED: dict[str, dict[str, Any]] = {
     "few_shot": {"mechanism": "few_shot"},
     "prompt_defense L1": {"mechanism": {"kind": "prompt_defense", "level": 1}},
     "prompt_defense L2": {"mechanism": {"kind": "prompt_defense", "level": 2}},
-    "judge_defense L3": {"mechanism": "judge_defense"},
 }  # fmt: skip
 PRIVATE = ("report_noisy_max", "embedding_mean", "keyword_mean", "product_of_experts")
 EPSILONS = (1, 2, 4, 8)
@@ -51,8 +50,9 @@ NOTES = (
     "show little or nothing, as XL reports. On embeddings, the two signals beat yes and no, whose "
     "embeddings lie closer together. Product of experts hides one expert in the crowd if all other "
     "experts agree on the answer to a query; copying a label (input_output) is the one thing that "
-    "shows. The judge stops queries for whole examples and does nothing against a yes or no, as CL "
-    "reports. With noise, an answer says almost nothing about a likelihood (PoE, table 4).\n\n"
+    "shows. A judge (CL, L3) has no column: the pocket model, asked to judge every answer, refuses "
+    "each short one, of contexts without the canary too, so it cannot judge (`leakbound reproduce "
+    "contextleak/fig3 --judge-model ...` takes one that can). With noise, an answer says almost nothing about a likelihood (PoE, table 4).\n\n"
     "Which canary shows under which query (`make canary-grid`):\n\n"
     "![lower bounds on epsilon by canary and query](canary-grid.svg)"
 )
