@@ -2,9 +2,10 @@
 
 `cli` runs each command in a process of its own: with its own folder, environment, output and exit
 code. The process is forked from one that has the imports of `python -m leakbound` behind it, about
-4 of the 5 seconds that a small audit takes. `launch` starts a real `python -m leakbound`, for tests
-that send signals or need several at once. `batch` runs several commands in one new interpreter, for
-tests of what an interpreter does from its start.
+4 of the 5 seconds that a small audit takes. `forked` runs other programs in such a process.
+`launch` starts a real `python -m leakbound`, for tests that send signals or need several at once.
+`batch` runs several commands in one process, a new interpreter for tests of what an interpreter
+does from its start.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-__all__ = ["batch", "cli", "launch"]
+__all__ = ["MODULE", "batch", "cli", "forked", "launch"]
 
-# Reads a line of JSON for each command and writes a line with its exit code. A child runs what
-# `python -m leakbound` runs. It ends without taking down the interpreter, which costs a second.
+# Reads a line of JSON for each program and writes a line with its exit code. A child runs it, and
+# ends without taking down the interpreter, which costs a second.
 SERVER = """
-import atexit, gc, importlib, json, os, pkgutil, runpy, sys, threading, traceback
+import atexit, gc, importlib, json, os, pkgutil, sys, threading, traceback
 import leakbound.cli
 
 for module in pkgutil.iter_modules(leakbound.cli.__path__):
@@ -51,10 +52,11 @@ for number, path in enumerate((os.devnull, job["out"], job["err"])):
 os.chdir(job["cwd"])
 os.environ.clear()
 os.environ.update(job["environment"])
-sys.argv = ["leakbound", *job["args"]]
+os.umask(job["umask"] if job["umask"] >= 0 else os.umask(0))
+sys.argv = job["args"]
 code = 0
 try:
-    runpy.run_module("leakbound", run_name="__main__", alter_sys=True)
+    exec(job["code"], {"__name__": "__main__"})
 except SystemExit as end:
     code = end.code or 0
 except BaseException:
@@ -68,19 +70,31 @@ os._exit(code)
 """
 
 
+# What `python -m MODULE` runs.
+MODULE = "import runpy; runpy.run_module({!r}, run_name='__main__', alter_sys=True)"
+
+
 def cli(*args: str, cwd: Path | str = ".", **environment: str) -> subprocess.CompletedProcess[str]:
     """What `leakbound ARGS` does in the folder `cwd`, with these variables added to the
     environment."""
+    return forked(MODULE.format("leakbound"), "leakbound", *args, cwd=cwd, **environment)
+
+
+def forked(
+    code: str, *args: str, cwd: Path | str = ".", umask: int = -1, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """What the program `code` does with these `sys.argv`."""
     with tempfile.NamedTemporaryFile("r+") as out, tempfile.NamedTemporaryFile("r+") as err:
-        job = {"args": args, "cwd": str(Path(cwd).resolve()), "out": out.name, "err": err.name,
+        job = {"code": code, "args": args, "cwd": str(Path(cwd).resolve()), "umask": umask,
+               "out": out.name, "err": err.name,
                "environment": _environment(**environment)}  # fmt: skip
         server = _server(os.getpid())
         assert server.stdin is not None
         assert server.stdout is not None
         server.stdin.write(json.dumps(job) + "\n")
         server.stdin.flush()
-        code = int(server.stdout.readline())
-        return subprocess.CompletedProcess(["leakbound", *args], code, out.read(), err.read())
+        code_of_exit = int(server.stdout.readline())
+        return subprocess.CompletedProcess([*args], code_of_exit, out.read(), err.read())
 
 
 def launch(*args: str, cwd: Path | str = ".", **environment: str) -> subprocess.Popen[str]:
@@ -106,13 +120,17 @@ for args in json.loads(sys.argv[1]):
 def batch(
     *commands: list[str], cwd: Path, first: str = "", umask: int = -1, **environment: str
 ) -> tuple[list[int], str, str]:
-    """Exit codes, output and errors of commands that run in one new process, after `first`; names
-    with `*` become those of files, as in a shell.
+    """Exit codes, output and errors of commands that run in one process, a new interpreter if code
+    comes `first` or a variable is given; names with `*` become those of files, as in a shell.
     """
-    done = subprocess.run(
-        [sys.executable, "-c", first + BATCH, json.dumps(commands)], umask=umask,
-        cwd=cwd, capture_output=True, text=True, env=_environment(**environment),
-    )  # fmt: skip
+    text = json.dumps(commands)
+    if first or environment:
+        done = subprocess.run(
+            [sys.executable, "-c", first + BATCH, text], umask=umask,
+            cwd=cwd, capture_output=True, text=True, env=_environment(**environment),
+        )  # fmt: skip
+    else:
+        done = forked(BATCH, "leakbound", text, cwd=cwd, umask=umask)
     codes = [line[5:] for line in done.stderr.splitlines() if line.startswith("CODE ")]
     return [int(code) for code in codes], done.stdout, done.stderr
 

@@ -13,6 +13,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
+from commands import MODULE, cli, forked
 
 SYSTEMS = """
 from pathlib import Path
@@ -65,6 +66,13 @@ def app(tmp_path: Path) -> Path:
 
 
 def pytest_in(folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
+    """A forked process, in which `leakbound` is imported before pytest: a warning says so."""
+    imported = "ignore:Module already imported:pytest.PytestAssertRewriteWarning"
+    return forked(MODULE.format("pytest"), "pytest", "-W", imported, *args, cwd=folder)
+
+
+def new_pytest_in(folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
+    """A new interpreter."""
     return subprocess.run(
         [sys.executable, "-m", "pytest", *args], cwd=folder, capture_output=True, text=True
     )
@@ -94,12 +102,7 @@ def assert_report_is_made(app: Path, said: str) -> None:
     """By the command that a failure names."""
     run = re.search(r"leakbound (report .leakbound/\S*leaky\S+)", said)
     assert run, said
-    made = subprocess.run(
-        [sys.executable, "-m", "leakbound", *run[1].split()],
-        cwd=app,
-        capture_output=True,
-        text=True,
-    )
+    made = cli(*run[1].split(), cwd=app)
     assert made.stdout.startswith("VIOLATION: leaky"), made.stderr
 
 
@@ -186,10 +189,10 @@ def test_a_model_is_not_opened_for_stored_trials(app: Path) -> None:
         "    privacy_audit.check(record)\n"
         "    assert ('torch' in sys.modules) == request.config.getoption('--privacy-live')\n"
     )
-    unknown = pytest_in(app, "test_model.py")
+    unknown = new_pytest_in(app, "test_model.py")
     assert "no trials of this model are stored" in unknown.stdout
     for flags in (["--privacy-live", "-W", "default"], []):
-        done = pytest_in(app, "test_model.py", *flags)
+        done = new_pytest_in(app, "test_model.py", *flags)
         assert counts(done) == {"passed": 1}, done.stdout
 
 

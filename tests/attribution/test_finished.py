@@ -6,16 +6,13 @@ what is finished is kept, and the same command resumes there.
 from __future__ import annotations
 
 import json
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from commands import forked
 
 from leakbound.attribution import Case, Finished, InfluenceSettings, attribute, load_influence
 from leakbound.attribution.bundled import notes
@@ -25,42 +22,33 @@ from leakbound.errors import TargetError, UsageError
 from leakbound.models import Model
 from leakbound.models.wrappers import Counted
 
-COUNT = 4  # contexts
+COUNT = 3  # contexts
 
 
-# The command, but it waits for a signal once it has kept two contexts.
-HELD = """
-import sys, time
+# The command, but Ctrl-C comes once it has kept two contexts.
+INTERRUPTED = """
+import signal, sys
 from leakbound.attribution.finished import Finished
 from leakbound.cli import main
 
-def held(self, *args, add=Finished.add):
+def interrupted(self, *args, add=Finished.add):
     add(self, *args)
     if len(self.found) == 2:
-        open("held", "w").close()
-        time.sleep(600)
+        signal.raise_signal(signal.SIGINT)
 
-Finished.add = held
+Finished.add = interrupted
 main(sys.argv[1:])
 """
 
 
-def interrupt(folder: Path, kept: Path, *args: str) -> str:
-    """Start, wait until contexts are kept, press Ctrl-C; what the process said."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", HELD, *args],
-        cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    while process.poll() is None and not (folder / "held").exists():
-        time.sleep(0.02)
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate()
-    assert process.returncode == 130, errors
-    assert "Traceback" not in errors
-    assert "the same command resumes there" in errors
+def interrupt(folder: Path, kept: Path, *args: str) -> None:
+    """Run the command in a process of its own, until contexts are kept and it gets a SIGINT."""
+    done = forked(INTERRUPTED, "leakbound", *args, cwd=folder)
+    assert done.returncode == 130, done.stderr
+    assert "Traceback" not in done.stderr
+    assert "the same command resumes there" in done.stderr
     assert kept.read_bytes().count(b"\n") >= 2
     assert kept.stat().st_mode & 0o77 == 0
-    return errors
 
 
 def invoked(command: Any, args: tuple[str, ...]) -> str:

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import click
 import pytest
-from commands import cli, launch
+from commands import cli
 
 from leakbound._catalogue import Catalogue
 from leakbound.auditing import spec
@@ -20,10 +20,9 @@ pytest.importorskip("torch")
 
 
 def test_an_audit_of_the_undefended_system_exits_1(tmp_path: Path) -> None:
-    process = launch("audit", "--pairs", "30", "--shots", "6", cwd=tmp_path)
-    shown, errors = process.communicate()
-    assert process.returncode == 1, errors
-    assert shown.startswith("VIOLATION: few_shot")
+    done = cli("audit", "--pairs", "30", "--shots", "6", cwd=tmp_path)
+    assert done.returncode == 1, done.stderr
+    assert done.stdout.startswith("VIOLATION: few_shot")
     (page,) = tmp_path.glob("runs/*/report.html")
     assert "What this does not prove" in page.read_text()
 
