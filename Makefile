@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 # Tests start many interpreters; each would compile every file again where bytecode is not kept.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: install quick check lint types layers laws test test-hosts flaky demo bench bench-influence influence-speed coverage findings utility \
+.PHONY: install quick check lint types layers laws test test-slow test-hosts flaky demo bench bench-influence influence-speed coverage findings utility \
 	attack-table canary-grid pocket-train pocket-eval vision-train vision-eval vision-table readme-table docs \
 	catalogue pictures witness clean
 
@@ -49,6 +49,10 @@ laws:
 # A third worker fills the times in which others wait for servers and browsers.
 test: install
 	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 3 --dist loadfile
+
+# Tests marked `slow`: evidence that takes long, such as more seeds, more pairs and whole figures; and the site.
+test-slow: install
+	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 -m "slow and not hosts"
 
 # Tests marked `hosts`: clusters and servers of others, and in an environment of its own without torch LiteLLM, which needs
 # another release of the official client than `make test`, and a PostgreSQL server (Debian's package postgresql; the tests say so and

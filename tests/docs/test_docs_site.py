@@ -56,10 +56,12 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_every_page_is_built(site: Path) -> None:
     assert {p.stem for p in DOCS.glob("*.md")} <= {p.stem for p in site.glob("*.html")}
 
 
+@pytest.mark.slow
 def test_no_page_loads_anything_from_elsewhere(site: Path) -> None:
     """Anchors may lead anywhere; images, styles, scripts and fonts are files of the site."""
     loads = re.compile(
@@ -70,6 +72,7 @@ def test_no_page_loads_anything_from_elsewhere(site: Path) -> None:
         assert not loads.search(page.read_text()), page.name
 
 
+@pytest.mark.slow
 def test_a_browser_on_the_site_contacts_the_site_only(
     site: Path, served: str, browser: Any
 ) -> None:

@@ -12,6 +12,7 @@ from leakbound.testing.leaks import EVENTS
 pytest.importorskip("torch")
 
 
+@pytest.mark.slow
 def test_every_defect_is_found_with_at_most_5_percent_of_false_alarms(tmp_path: Path) -> None:
     done = cli("selftest", "--seed", "1", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
