@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from leakbound.auditing import AuditResult, AuditSpec
     from leakbound.auditing.collect import CollectionPlan
     from leakbound.models import Model
+    from leakbound.systems import CallOptions
 
 __all__ = ["PrivacyAudit", "privacy_audit", "pytest_addoption", "pytest_configure"]
 
@@ -71,6 +72,8 @@ class PrivacyAudit:
         self,
         rows: Rows | None = None,
         system: UserSystem | None = None,
+        *,
+        calls: CallOptions | None = None,
         **options: Unpack[AuditOptions],
     ) -> AuditResult:
         """The record of an audit; it asserts nothing. Arguments are those of `leakbound.audit`,
@@ -83,19 +86,23 @@ class PrivacyAudit:
         from leakbound.errors import LeakboundError
 
         try:
-            return self._record(rows, system, options)
+            return self._record(rows, system, calls, options)
         except (
             LeakboundError
         ) as error:  # a traceback of pytest's shows arguments, and these are private rows
             pytest.fail(str(error), pytrace=False)
 
     def _record(
-        self, rows: Rows | None, system: UserSystem | None, options: AuditOptions
+        self,
+        rows: Rows | None,
+        system: UserSystem | None,
+        calls: CallOptions | None,
+        options: AuditOptions,
     ) -> AuditResult:
         from leakbound.api.audits import prepare_call
-        from leakbound.auditing.collect import run_serial
         from leakbound.auditing.prepare import open_models
         from leakbound.auditing.run import run_audit
+        from leakbound.auditing.system_calls import runner_of
 
         source = "" if system is None else _source(system, self.root)
         prepared = prepare_call(
@@ -108,7 +115,8 @@ class PrivacyAudit:
         self._require_one_system(prepared.name, system)
         _make_private(self.root / FOLDER)
         self.folder.mkdir(mode=0o700, exist_ok=True)
-        return run_audit(prepared, self.folder, ask=run_serial if self.live else self._lacking)[0]
+        asking = runner_of(prepared, calls)
+        return run_audit(prepared, self.folder, ask=asking if self.live else self._lacking)[0]
 
     def check(self, record: AuditResult) -> None:
         """Fail the test unless the verdict is no_violation:

@@ -19,7 +19,7 @@ from leakbound.attribution import (
 )
 from leakbound.auditing import AuditResult, load_result, make_spec
 from leakbound.auditing.build import open_models
-from leakbound.auditing.collect import run_serial
+from leakbound.auditing.system_calls import runner_of
 from leakbound.errors import UsageError
 from leakbound.gating.compare import Comparison, compare_results
 from leakbound.gating.gate import MAX_DELTA, Gate, GateResult, check_gate
@@ -33,6 +33,7 @@ from leakbound.sweeping import (
     merge_grids,
     plan_sweep,
 )
+from leakbound.systems import CallOptions
 from leakbound.tuning import Tuned
 from leakbound.tuning import tune as tune_spec
 
@@ -49,6 +50,7 @@ def sweep(
     repeats: int = 1,
     queries: int = 0,
     skip_invalid: bool = False,
+    calls: CallOptions | None = None,
     out: str | Path = "sweep",
     **parameters: Unpack[SweepParameters],
 ) -> SweepRecord:
@@ -63,6 +65,7 @@ def sweep(
         repeats: Seeds of each combination.
         queries: Held-out queries that measure utility; 0: none.
         skip_invalid: Leave out points that cannot be run, in place of refusing all.
+        calls: How a system is called, as in `audit`.
         out: Folder of the runs.
         **parameters: Those of `audit` that all points share.
 
@@ -93,7 +96,7 @@ def sweep(
         base, merge_grids(name_objects(grid)), opens, repeats, queries, skip_invalid,
         lambda spec: require_relation(claim, spec.attack.insertion), objects,
     )  # fmt: skip
-    return Sweep(planned, folder, opens, lambda prepared: run_serial).run()
+    return Sweep(planned, folder, opens, lambda prepared: runner_of(prepared, calls)).run()
 
 
 def compare(
@@ -193,6 +196,7 @@ def tune(
     pairs: int = 20,
     start: str = "",
     reflection: str | Model | None = None,
+    calls: CallOptions | None = None,
     out: str | Path = "runs",
     **parameters: Unpack[TuneParameters],
 ) -> Tuned:
@@ -206,6 +210,7 @@ def tune(
         start: Wording to start from, with {canary} in it; empty: that of the audit.
         reflection: Model that proposes wordings and reads the canaries of the pilot, or its
             address; "none" tries a list of rewrites; None: the audited model.
+        calls: How a system is called, as in `audit`.
         out: Where tried wordings are kept.
         **parameters: Those of `audit`, but for `pairs`.
 
@@ -229,7 +234,7 @@ def tune(
         )
     return tune_spec(
         spec, max_calls=max_calls, pairs=pairs, start=start, reflection=reflection, out=folder,
-        handed=replace(handed, query=None),
+        handed=replace(handed, query=None), calls=calls,
     )  # fmt: skip
 
 

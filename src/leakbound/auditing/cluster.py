@@ -16,7 +16,7 @@ from leakbound.auditing.spec import AuditSpec
 from leakbound.errors import TargetError, UsageError
 from leakbound.models import Model, Unopened
 from leakbound.scaling import Cluster, rooted, spread
-from leakbound.systems import CallOptions, SystemMechanism
+from leakbound.systems import CallOptions, HttpStore, HttpSystem, SharedStore, SystemMechanism
 from leakbound.tasks import Mechanism, Task
 
 __all__ = ["on_cluster"]
@@ -50,6 +50,7 @@ def on_cluster(
     """
     if not prepared.mechanism.needs and prepared.spec.system.address is None:
         raise UsageError("workers open a system at its address; give it as python:file.py:object.")
+    _require_divisible(prepared.mechanism)
     spec = _absolute(prepared.spec)
 
     def ask(questions: CollectionPlan, model: Model, batches: Sequence[int]) -> Batches:
@@ -64,6 +65,24 @@ def on_cluster(
             yield batch
 
     return ask
+
+
+def _require_divisible(mechanism: Mechanism) -> None:
+    """Refuse what several workers would ask at the same time about what one of them put there."""
+    system = mechanism.system if isinstance(mechanism, SystemMechanism) else None
+    if isinstance(system, SharedStore):
+        raise UsageError(
+            "a session design puts the canary of each trial into one store and takes it out, and a "
+            "store lives in one process: no part of it can be asked on a cluster. Leave --ray out, "
+            "or use --design paired, in which each worker builds the store for each of its "
+            "contexts."
+        )
+    kept = isinstance(system, HttpSystem) and system.concurrency == 1
+    if kept or isinstance(system, HttpStore):
+        raise UsageError(
+            "the service keeps the context that it is given (setup, plant), so workers of a "
+            "cluster would ask about each other's contexts; leave --ray out."
+        )
 
 
 def _tool(

@@ -11,7 +11,7 @@ from leakbound.errors import UsageError
 from leakbound.models import Model
 from leakbound.systems import CallOptions, SystemMechanism
 
-__all__ = ["SystemRunner", "runner_of"]
+__all__ = ["SystemRunner", "paced", "runner_of"]
 
 
 def runner_of(prepared: Prepared, calls: CallOptions | None) -> BatchRunner:
@@ -40,6 +40,25 @@ def runner_of(prepared: Prepared, calls: CallOptions | None) -> BatchRunner:
             "out, or give a system."
         )
     return run_serial
+
+
+def paced(prepared: Prepared, calls: CallOptions | None) -> Prepared:
+    """An audit whose system is called in a given way wherever it is asked.
+
+    Args:
+        prepared: The audit.
+        calls: How a system is called; None for the defaults.
+
+    Returns:
+        The audit with that system; of a mechanism itself.
+
+    Raises:
+        UsageError: As `runner_of`.
+    """
+    runner = runner_of(prepared, calls)
+    return replace(prepared, mechanism=runner.mechanism) if isinstance(
+        runner, SystemRunner
+    ) else prepared
 
 
 class SystemRunner:

@@ -10,6 +10,7 @@ from leakbound.cli.endpoint_options import endpoint_options
 from leakbound.cli.help_pages import cli_command
 from leakbound.cli.options import spec_from, spec_options
 from leakbound.cli.screen import say
+from leakbound.cli.system_options import call_options, rate_option
 from leakbound.models import Endpoint
 from leakbound.tuning import Tuned, save_attack, tune
 
@@ -22,6 +23,7 @@ __all__ = ["command"]
 )
 @spec_options
 @endpoint_options
+@rate_option
 @click.option(
     "--start",
     default="",
@@ -72,6 +74,7 @@ def command(
     reflection_model: str | None,
     save: Path,
     out: Path,
+    rate: float | None,
     endpoint: Endpoint,
     **flags: object,
 ) -> int:
@@ -95,6 +98,7 @@ def command(
         out=out,
         tell=lambda line: say(line, err=True),
         endpoint=endpoint,
+        calls=call_options(endpoint, config, rate) if spec.system.address else None,
     )
     save_attack(tuned, save)
     say(_described(tuned, save))

@@ -4,7 +4,8 @@ from leakbound.systems.callable import AsyncCallableSystem, CallableSystem, answ
 from leakbound.systems.calls import Caller, CallMeter, CallOptions
 from leakbound.systems.channels import Trace, traced
 from leakbound.systems.failures import NoAnswer, SystemFailed
-from leakbound.systems.http import HttpSystem, HttpSystemConfig, load_http_system
+from leakbound.systems.http import HttpSystem, HttpSystemConfig
+from leakbound.systems.http_store import HttpStore, load_http_system
 from leakbound.systems.load import load_system
 from leakbound.systems.mechanism import SystemMechanism
 from leakbound.systems.protocol import AsyncSession, AsyncSystem, Reply, Session, Store, System
@@ -18,6 +19,7 @@ __all__ = [
     "CallOptions",
     "CallableSystem",
     "Caller",
+    "HttpStore",
     "HttpSystem",
     "HttpSystemConfig",
     "NoAnswer",

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
-from pathlib import Path
 
 from pydantic import JsonValue
 
@@ -19,14 +18,14 @@ from leakbound.models.transport import HttpReply, Transport, default_transport
 from leakbound.systems.callable import TOGETHER
 from leakbound.systems.calls import Caller, CallOptions
 from leakbound.systems.failures import NoAnswer
-from leakbound.systems.http_config import HttpCall, HttpSystemConfig, read_http_config
+from leakbound.systems.http_config import HttpCall, HttpSystemConfig
 from leakbound.systems.http_requests import HttpRequests, at, at_or_none, decoded
 from leakbound.systems.protocol import AsyncSystem, Reply
 from leakbound.systems.replies import as_reply, text_in
 from leakbound.tasks import Context, Task
 
 __all__ = [
-    "HttpCall", "HttpSession", "HttpSystem", "HttpSystemConfig", "load_http_system", "reply_of",
+    "HttpCall", "HttpSession", "HttpSystem", "HttpSystemConfig", "reply_of",
     "row_values",
 ]  # fmt: skip
 
@@ -222,24 +221,3 @@ def _answer_in(reply: JsonValue, config: HttpSystemConfig) -> str:
         "a text.",
         "a reply without an answer",
     )
-
-
-def load_http_system(
-    file: Path,
-    transport: Transport | None = None,
-    calls: CallOptions = CallOptions(),  # noqa: B008  # frozen
-) -> HttpSystem:
-    """The system that a YAML file describes, checked.
-
-    Args:
-        file: Keys and values of an `HttpSystemConfig`.
-        transport: What sends its requests; None for `AiohttpTransport`.
-        calls: Pace, time and retries of its requests.
-
-    Returns:
-        The system. It is not contacted yet.
-
-    Raises:
-        UsageError: With what is wrong in the file. It shows no header.
-    """
-    return HttpSystem(read_http_config(file), transport, calls)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from pathlib import Path
 from typing import ClassVar, TypeVar
 
 from leakbound.errors import TargetError
@@ -13,14 +14,14 @@ from leakbound.models.content import text_only
 from leakbound.models.transport import HttpReply, Transport, default_transport
 from leakbound.systems.calls import Caller, CallOptions
 from leakbound.systems.failures import NoAnswer
-from leakbound.systems.http import reply_of, row_values
-from leakbound.systems.http_config import HttpSystemConfig, PlantCall
+from leakbound.systems.http import HttpSystem, reply_of, row_values
+from leakbound.systems.http_config import HttpSystemConfig, PlantCall, read_http_config
 from leakbound.systems.http_requests import HttpRequests, Values, at, decoded
 from leakbound.systems.left_records import Planted, left_in_store
 from leakbound.systems.protocol import Reply
 from leakbound.tasks import Context, Example
 
-__all__ = ["HttpStore", "HttpStoreSession"]
+__all__ = ["HttpStore", "HttpStoreSession", "load_http_system"]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -341,3 +342,26 @@ def _id_in(sent: HttpReply, call: PlantCall) -> str:
             "cannot be removed; check `id` of plant. The record is in the store."
         )
     return str(found)
+
+
+def load_http_system(
+    file: Path,
+    transport: Transport | None = None,
+    calls: CallOptions = CallOptions(),  # noqa: B008  # frozen
+) -> HttpSystem | HttpStore:
+    """The system that a YAML file describes, checked.
+
+    Args:
+        file: Keys and values of an `HttpSystemConfig`.
+        transport: What sends its requests; None for `AiohttpTransport`.
+        calls: Pace, time and retries of its requests.
+
+    Returns:
+        The system, a store if it has `plant`. It is not contacted yet.
+
+    Raises:
+        UsageError: With what is wrong in the file. It shows no header.
+    """
+    config = read_http_config(file)
+    kind = HttpSystem if config.plant is None else HttpStore
+    return kind(config, transport, calls)

@@ -12,9 +12,7 @@ from leakbound._catalogue import opener_of
 from leakbound.errors import UsageError
 from leakbound.systems.callable import as_system
 from leakbound.systems.calls import CallOptions
-from leakbound.systems.http import HttpSystem
-from leakbound.systems.http_config import read_http_config
-from leakbound.systems.http_store import HttpStore
+from leakbound.systems.http_store import load_http_system
 from leakbound.systems.mechanism import SystemMechanism
 from leakbound.systems.modules import find_object
 from leakbound.systems.sources import DIGITS, source_digest
@@ -85,11 +83,10 @@ def _behind_http(
             f"the file {str(file)!r} of the system does not exist; give its path from this "
             "folder, or from the root."
         )
-    config = read_http_config(file)
-    system = HttpSystem(config, calls=calls) if config.plant is None else HttpStore(config)
+    system = load_http_system(file, calls=calls)
     return SystemMechanism(
         system, f"http:{file.name}", scored=scored, source=source_digest(file), calls=calls
-    ).called(calls)
+    )
 
 
 def _source(source: str, options: Mapping[str, object]) -> str:

@@ -19,9 +19,10 @@ from leakbound.auditing.prepare import Handed, Prepared, open_models, prepare
 from leakbound.auditing.rows import load_data
 from leakbound.auditing.spec import AuditSpec, make_spec
 from leakbound.auditing.store import run_id, write_private
+from leakbound.auditing.system_calls import paced
 from leakbound.errors import StoreError, UsageError
 from leakbound.models import Complete, Endpoint, Model, open_model
-from leakbound.systems import SystemMechanism
+from leakbound.systems import CallOptions, SystemMechanism
 from leakbound.tasks import Context
 from leakbound.tuning.pilot import PERFECT, SPENT, OutOfCalls, Pilot, require_start
 from leakbound.tuning.reflect import require_gepa, search_by_reflection
@@ -100,6 +101,7 @@ def open_pilot(
     rows: Context | None = None,
     endpoint: Endpoint | None = None,
     handed: Handed | None = None,
+    calls: CallOptions | None = None,
 ) -> Pilot:
     """The pilot of an audit, checked; whatever can be known to be wrong is refused before the first
     model call.
@@ -115,6 +117,7 @@ def open_pilot(
     asked = make_spec({**spec.flat(), "rows": spec.design.rows, "query": _given(spec, start)})
     given = handed or Handed(model=model, mechanism=system, rows=rows)
     prepared = prepare(asked, handed=given, opener=partial(open_models, endpoint=endpoint))
+    prepared = paced(prepared, calls)
     data = load_data(asked.design)[0] if given.rows is None else given.rows
     kept = {key: value for key, value in asked.flat().items() if key not in IRRELEVANT}
     identity = {
@@ -155,25 +158,29 @@ def tune(
     tell: Callable[[str], None] = lambda line: None,
     endpoint: Endpoint | None = None,
     handed: Handed | None = None,
+    calls: CallOptions | None = None,
 ) -> Tuned:
     """Search for a query that tells members from non-members better than `start` on pilot pairs.
 
     reflection: a model, its address, "none" for the rewrites of this package, or None for the
     audited model itself. It reads the canaries of the pilot pairs, which may be private text.
-    endpoint: where openai/... models are. handed: objects that the spec does not name, in place of
-    model, system and rows.
+    endpoint: where openai/... models are. calls: how a system is called. handed: objects that the
+    spec does not name, in place of model, system and rows.
     """
     name = reflection if isinstance(reflection, str) else getattr(reflection, "name", "")
     if name != NONE:
         require_gepa()
     text = start or starting_text(spec)
     pilot = open_pilot(
-        spec, text, pairs, max_calls, out, name, model, system, rows, endpoint, handed
+        spec, text, pairs, max_calls, out, name, model, system, rows, endpoint, handed, calls
     )
     reflector = _reflector(reflection, pilot.prepared, endpoint)
     tell(_heading(pilot, reflector))
-    ended = _searched(pilot, text, reflector, tell)
-    return _result(pilot, text, ended, reflector)
+    try:
+        ended = _searched(pilot, text, reflector, tell)
+        return _result(pilot, text, ended, reflector)
+    finally:
+        pilot.prepared.close()
 
 
 def _reflector(
