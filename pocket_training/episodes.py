@@ -693,7 +693,7 @@ def corpus(count: int, seed: int, topics: Topics | None = None) -> list[str]:
     if topics:
         for rank, word in enumerate(topics.english.words):
             out.append(f" {word}" * max(12, 200_000 // (rank + 50)))
-            if rank < 3000 and word[0].islower():
+            if rank < 5000 and word[0].islower():
                 out.append(f" {word.capitalize()}" * max(12, 40_000 // (rank + 50)))
     return out
 

@@ -14,7 +14,7 @@ SPECIALS = ["<pad>", "<bos>", "<eos>"]
 PIECES = r"\n| ?\p{L}+| ?\p{N}| ?[^\s\p{L}\p{N}]+|\s"
 
 
-def learn(vocab_size: int, seed: int, texts: int = 3000) -> Tokenizer:
+def learn(vocab_size: int, seed: int, texts: int = 800) -> Tokenizer:
     """Each newline and each digit is its own piece, so prompt blocks always split at the same
     places.
     """

@@ -36,7 +36,7 @@ from topics import Topics
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 VOCABULARY = 12288
-MIDDLE = 3  # the probes read the states after this layer
+MIDDLE, MEANT = 3, 1  # the probes of presence and of topic read the states after these layers
 KNOWS, MEANS, TEXT = 0.5, 0.3, 0.3  # weights of presence, of topic, and of the context's text
 INIT = 0.04
 
@@ -94,14 +94,39 @@ def topics() -> Topics | None:
 
 
 def mean_to_start(model: LlamaForCausalLM, tok: Tokenizer, words: english.English) -> None:
-    """Tokens that are English words start near to what they mean, in their first coordinates."""
-    table = model.model.embed_tokens.weight.data
-    for word, vector in zip(words.words, words.vectors, strict=True):
-        for form in {f" {word}", f" {word.lower()}", f" {word.capitalize()}"}:
-            ids = tok.encode(form, add_special_tokens=False).ids
-            if len(ids) == 1:
-                scaled = torch.from_numpy(vector) * INIT * math.sqrt(len(vector))
-                table[ids[0], : len(vector)] = scaled
+    """Tokens start near to what they mean, in their first coordinates."""
+    start = meanings(tok, words)
+    known = np.nonzero(start.any(1))[0]
+    scaled = torch.from_numpy(start[known]).float() * INIT * math.sqrt(WIDTH)
+    model.model.embed_tokens.weight.data[torch.from_numpy(known), :WIDTH] = scaled
+
+
+def meanings(tok: Tokenizer, words: english.English, passes: int = 2) -> np.ndarray:
+    """(tokens, WIDTH): of a token that is a word its direction; of other pieces what lets the
+    pieces of a word add up to its direction, in the mean over words; zero if it is in no word."""
+    forms = [
+        (form, vector)
+        for word, vector in zip(words.words, words.vectors, strict=True)
+        for form in sorted({f" {word}", f" {word.lower()}", f" {word.capitalize()}"})
+    ]
+    encoded = tok.encode_batch([form for form, _ in forms], add_special_tokens=False)
+    rows = [(np.array(e.ids), vector) for e, (_, vector) in zip(encoded, forms, strict=True)]
+    start, whole_word = (
+        np.zeros((tok.get_vocab_size(), WIDTH)),
+        np.zeros(tok.get_vocab_size(), bool),
+    )
+    for ids, vector in rows:
+        if len(ids) == 1:
+            start[ids[0]], whole_word[ids[0]] = vector, True
+    for _ in range(passes):
+        change, count = np.zeros_like(start), np.zeros(len(start))
+        for ids, vector in rows:
+            free = ids[~whole_word[ids]]
+            if len(free):
+                change[free] += (vector - start[ids].sum(0)) / len(free)
+                count[free] += 1
+        start += change / np.maximum(count, 1)[:, None]
+    return start
 
 
 # --- batches
@@ -177,7 +202,7 @@ class Losses:
 
 def loss_of(model: LlamaForCausalLM, batch: Batch) -> Losses:
     parts = batch.segment.split([*batch.lengths, len(batch.ids) - sum(batch.lengths)])[:-1]
-    taps = {MIDDLE: torch.empty(0)}
+    taps = {MIDDLE: torch.empty(0), MEANT: torch.empty(0)}
     hidden = hidden_states(
         model, batch.ids, batch.position, batch.lengths, [mask_of(s) for s in parts], taps=taps
     )
@@ -190,7 +215,7 @@ def loss_of(model: LlamaForCausalLM, batch: Batch) -> Losses:
     guess, known = model.probe(taps[MIDDLE][told])[:, 0], batch.known[told].float()
     each = F.binary_cross_entropy_with_logits(guess, known, reduction="none")
     knows = each.sum() / told.sum().clamp(min=1)
-    means = 1 - F.cosine_similarity(model.meaning(taps[MIDDLE][batch.at]), batch.meaning)
+    means = 1 - F.cosine_similarity(model.meaning(taps[MEANT][batch.at]), batch.meaning)
     means = means.sum() / max(1, len(batch.at))
     total = answer + TEXT * text + KNOWS * knows + MEANS * means
     named = {"answers": answer, "text": text, "presence": knows}
