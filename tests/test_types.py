@@ -22,6 +22,7 @@ def errors(*files: Path) -> list[tuple[str, int]]:
     return [(Path(one["file"]).name, one["range"]["start"]["line"] + 1) for one in found]
 
 
+@pytest.mark.slow
 def test_each_misuse_is_an_error_and_no_use_is_one() -> None:
     pytest.importorskip("basedpyright")
     misuses = HERE / "types" / "misuses.py"

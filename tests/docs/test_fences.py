@@ -13,7 +13,9 @@ import pytest
 from commands import cli
 
 ROOT = Path(__file__).parents[2]
-RUN_ELSEWHERE = {"leakbound selftest"}  # by tests/testing/test_selftest.py: half a minute
+# By tests/testing/test_selftest.py and tests/reproduce/test_recipes.py, which are slow.
+RUN_ELSEWHERE = {"leakbound selftest", "leakbound reproduce poetry/fig3 --quick"}
+WITH_STATE = re.compile(r"--(out|cache|ledger|replay|config|data)\b")
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
@@ -23,6 +25,20 @@ def fences(page: Path, language: str) -> list[str]:
 
 def with_fences(language: str) -> list[Path]:
     return [page for page in PAGES if fences(page, language)]
+
+
+def commands(page: Path) -> list[tuple[str, str]]:
+    """Each command line of a page, and the comment behind it."""
+    lines = "".join(fences(page, "sh")).replace("\\\n", " ").splitlines()
+    return [(one[0].strip(), one[2]) for one in (line.partition("#") for line in lines)]
+
+
+def typed_before(command: str, page: Path) -> bool:
+    """On an earlier page, where it began with the same files."""
+    earlier = PAGES[: PAGES.index(page)]
+    return not WITH_STATE.search(command) and any(
+        command == one for other in earlier for one, _ in commands(other)
+    )
 
 
 @pytest.mark.parametrize("page", with_fences("python"), ids=lambda page: page.name)
@@ -39,11 +55,10 @@ def test_commands_run(page: Path, tmp_path: Path, data_file: Path) -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), flags=re.M))
     shutil.copy(data_file, tmp_path / "private.jsonl")
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
-    for line in "".join(fences(page, "sh")).replace("\\\n", " ").splitlines():
-        command, _, note = line.partition("#")
+    for command, note in commands(page):
         if command.startswith("make "):
             assert command.split()[1] in targets, command
-        elif command.strip() in RUN_ELSEWHERE:
+        elif command in RUN_ELSEWHERE or typed_before(command, page):
             continue
         elif command.startswith("leakbound "):
             done = cli(*shlex.split(command)[1:], cwd=tmp_path)
