@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 
 from leakbound._version import __version__
-from leakbound.attacks import Attack, Given, ScoredAttack
+from leakbound.attacks import Attack, ScoredAttack
 from leakbound.auditing.background import background_copies
 from leakbound.auditing.build import (
     Handed,
@@ -29,6 +29,7 @@ from leakbound.auditing.exact_scores import known_scores, simulated_draws
 from leakbound.auditing.folder import run_folder
 from leakbound.auditing.look_key import look_key
 from leakbound.auditing.post_hoc import collection_settings
+from leakbound.auditing.refusals import require_evidence, require_relation
 from leakbound.auditing.rows import public_fields, public_task, require_public, rows_and_task
 from leakbound.auditing.shared_store import beside_store, split_rows, with_documents
 from leakbound.auditing.spec import AuditSpec, Design
@@ -36,7 +37,7 @@ from leakbound.auditing.state_check import repeated_share
 from leakbound.auditing.store import Settings, run_id
 from leakbound.auditing.verdict import Claim
 from leakbound.errors import UsageError
-from leakbound.estimators import Estimator, TrialDesign, require_deciding, threshold_rule
+from leakbound.estimators import Estimator, TrialDesign, threshold_rule
 from leakbound.models import Model, Scripted
 from leakbound.privacy import Gaussian, Guarantee, NonPrivate, self_compose
 from leakbound.stats import Assumption, ThresholdRule
@@ -295,10 +296,10 @@ def prepare(
         fingerprint(_sources_of(data, attack)), handed=unnamed_parts(given, spec),
         inferred=fixed is None and bool(task.labels and mechanism.needs),
     )  # fmt: skip
-    _require_relation(prepared)
+    require_relation(prepared)
     prepared = replace(prepared, pairs=pairs.with_copies(background_copies(prepared)))
     check(task, mechanism, chain(prepared.pairs, prepared.controls), opened)
-    _require_evidence(prepared)
+    require_evidence(prepared)
     return prepared
 
 
@@ -331,59 +332,3 @@ def _model(
 def _sources_of(rows: Context, attack: Attack) -> Context:
     """The rows, and what the canary read from files: the spec holds their paths only."""
     return (*rows, *(Example(content, "") for content in attack.canary.file_contents))
-
-
-def _require_relation(prepared: Prepared) -> None:
-    """Contexts must differ as the guarantee says; other relations are not comparable."""
-    guarantee, insertion = prepared.cost, prepared.spec.attack.insertion
-    relation = relation_of(insertion)
-    if not isinstance(guarantee, NonPrivate) and guarantee.relation != relation:
-        other = "add" if guarantee.relation == "add_remove" else "replace"
-        raise UsageError(
-            f"{prepared.mechanism.name} is guaranteed under {guarantee.relation}, and insertion "
-            f"{insertion} changes contexts by {relation}; use --insertion {other}."
-        )
-
-
-def _require_evidence(prepared: Prepared) -> None:
-    """Refuse what could give no bound, or could not be kept."""
-    shape, query = prepared.spec.design, prepared.attack.query
-    _require_one_question(prepared)
-    if shape.answers > 1 and query.free:
-        raise UsageError(
-            "a free answer is released once; use --answers 1, or a query with given answers."
-        )
-    if shape.store_text == "none":
-        _require_no_text(prepared)
-    trials = prepared.trial_design
-    trials.require_pairs()
-    require_deciding(prepared.estimator, trials)
-
-
-def _require_one_question(prepared: Prepared) -> None:
-    """A mechanism answers one query; a session of a system takes several questions."""
-    asked = prepared.pairs[0].asked.query
-    if asked.calls > 1 and not isinstance(prepared.mechanism, SystemMechanism):
-        raise UsageError(
-            f"the query {prepared.attack.query.name} has {asked.calls} questions, which are asked "
-            f"in one session of a system, and {prepared.mechanism.name} is a mechanism, which "
-            "answers one; use --query mba or s2, or give a system with --system."
-        )
-
-
-def _require_no_text(prepared: Prepared) -> None:
-    if prepared.spec.attack.channels:
-        raise UsageError(
-            "what goes through a channel is a free text, and store_text is none; use --store-text "
-            "canary_only, which keeps the canary's words of it."
-        )
-    if prepared.attack.query.free:
-        raise UsageError(
-            f"the answer to {prepared.attack.query.name} is a free text, and store_text is none; "
-            "use --store-text canary_only, which keeps the canary's words of it."
-        )
-    if isinstance(prepared.attack.canary, Given):
-        raise UsageError(
-            "a run keeps its configuration, which holds the text of the canary 'given', and "
-            "store_text is none; use --store-text canary_only, or another canary."
-        )

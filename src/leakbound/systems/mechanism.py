@@ -29,7 +29,7 @@ from leakbound.systems.failures import NoAnswer, SystemFailed, too_slow
 from leakbound.systems.http import HttpSystem
 from leakbound.systems.http_store import HttpStore
 from leakbound.systems.protocol import AsyncSession, AsyncSystem, Reply, Session, System
-from leakbound.systems.replies import as_reply
+from leakbound.systems.replies import as_reply, together
 from leakbound.systems.sessions import session_of
 from leakbound.systems.stores import SharedStore
 from leakbound.systems.threads import ThreadedSystem
@@ -247,7 +247,7 @@ class SystemMechanism(MechanismBase):
             opening = partial(system.open, job.context)
             session = session_of(self.caller.call(opening, counted=False), self.name)
             try:
-                return _together(
+                return together(
                     [
                         self.caller.call(partial(self._answer, session, one))
                         for one in (query, *job.query.further)
@@ -301,7 +301,7 @@ class SystemMechanism(MechanismBase):
             session = await self._opened(system, job)
             try:
                 every = (query, *job.query.further)
-                return _together([await self._reply(system, session, one) for one in every],
+                return together([await self._reply(system, session, one) for one in every],
                                  job.query)  # fmt: skip
             finally:
                 await session.close()
@@ -400,22 +400,3 @@ class SystemMechanism(MechanismBase):
             None.
         """
         return None
-
-
-def _together(replies: Sequence[Reply], query: Query) -> Reply:
-    """All replies to the questions of a query as one."""
-    if len(replies) == 1:
-        return replies[0]
-    seconds = [reply.seconds for reply in replies if reply.seconds is not None]
-    tokens = [reply.tokens for reply in replies if reply.tokens is not None]
-    ends = dict.fromkeys(reply.finish_reason for reply in replies if reply.finish_reason)
-    seen = [item for reply in replies for item in (reply.channels or {}).items()]
-    channels = {name: "\n".join(text for key, text in seen if key == name) for name, _ in seen}
-    return Reply(
-        query.joined(reply.text for reply in replies),
-        seconds=sum(seconds) if seconds else None,
-        tokens=sum(tokens) if tokens else None,
-        finish_reason=",".join(ends) or None,
-        tool_calls=tuple(call for reply in replies for call in reply.tool_calls or ()) or None,
-        channels=channels or None,
-    )

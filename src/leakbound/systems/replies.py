@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, cast
 from leakbound.errors import TargetError
 from leakbound.systems.channels import CHANNELS_MUST, channel_texts
 from leakbound.systems.protocol import Reply
+from leakbound.tasks import Query
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-__all__ = ["METADATA", "as_reply", "joined", "joined_async", "text_in"]
+__all__ = ["METADATA", "as_reply", "joined", "joined_async", "text_in", "together"]
 
 MOST_TOKENS = 1 << 53  # whole numbers that a float holds; no reply is as long
 # Where the text stands in answers of LangChain, LlamaIndex, Haystack, DSPy and chat clients
@@ -68,6 +69,34 @@ number of at least 0, or None.
         finish_reason=cast("str | None", found["finish_reason"]),
         tool_calls=cast("tuple[JsonValue, ...] | None", found["tool_calls"]),
         channels=cast("Mapping[str, str] | None", found["channels"]),
+    )
+
+
+def together(replies: Sequence[Reply], query: Query) -> Reply:
+    """All replies to the questions of a query as one.
+
+    Args:
+        replies: In the order of the questions (PRIVATE).
+        query: The query.
+
+    Returns:
+        The reply, if it is one; else their texts as `Query.joined` joins them, sums of seconds and
+        tokens, and all else after each other, without scores.
+    """
+    if len(replies) == 1:
+        return replies[0]
+    seconds = [reply.seconds for reply in replies if reply.seconds is not None]
+    tokens = [reply.tokens for reply in replies if reply.tokens is not None]
+    ends = dict.fromkeys(reply.finish_reason for reply in replies if reply.finish_reason)
+    seen = [item for reply in replies for item in (reply.channels or {}).items()]
+    channels = {name: "\n".join(text for key, text in seen if key == name) for name, _ in seen}
+    return Reply(
+        query.joined(reply.text for reply in replies),
+        seconds=sum(seconds) if seconds else None,
+        tokens=sum(tokens) if tokens else None,
+        finish_reason=",".join(ends) or None,
+        tool_calls=tuple(call for reply in replies for call in reply.tool_calls or ()) or None,
+        channels=channels or None,
     )
 
 

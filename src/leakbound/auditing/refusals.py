@@ -1,0 +1,87 @@
+"""What is refused before the first call although each part by itself is fine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from leakbound.attacks import Given
+from leakbound.auditing.design import relation_of
+from leakbound.errors import UsageError
+from leakbound.estimators import require_deciding
+from leakbound.privacy import NonPrivate
+from leakbound.systems import SystemMechanism
+
+if TYPE_CHECKING:
+    from leakbound.auditing.prepare import Prepared
+
+__all__ = ["require_evidence", "require_relation"]
+
+
+def require_relation(prepared: Prepared) -> None:
+    """Contexts must differ as the guarantee says; other relations are not comparable.
+
+    Args:
+        prepared: The audit.
+
+    Raises:
+        UsageError: If they differ in another way.
+    """
+    guarantee, insertion = prepared.cost, prepared.spec.attack.insertion
+    relation = relation_of(insertion)
+    if not isinstance(guarantee, NonPrivate) and guarantee.relation != relation:
+        other = "add" if guarantee.relation == "add_remove" else "replace"
+        raise UsageError(
+            f"{prepared.mechanism.name} is guaranteed under {guarantee.relation}, and insertion "
+            f"{insertion} changes contexts by {relation}; use --insertion {other}."
+        )
+
+
+def require_evidence(prepared: Prepared) -> None:
+    """Refuse what could give no bound, or could not be kept.
+
+    Args:
+        prepared: The audit.
+
+    Raises:
+        UsageError: If the query, what is kept or the number of pairs do not fit.
+    """
+    shape, query = prepared.spec.design, prepared.attack.query
+    _require_one_question(prepared)
+    if shape.answers > 1 and query.free:
+        raise UsageError(
+            "a free answer is released once; use --answers 1, or a query with given answers."
+        )
+    if shape.store_text == "none":
+        _require_no_text(prepared)
+    trials = prepared.trial_design
+    trials.require_pairs()
+    require_deciding(prepared.estimator, trials)
+
+
+def _require_one_question(prepared: Prepared) -> None:
+    """A mechanism answers one query; a session of a system takes several questions."""
+    asked = prepared.pairs[0].asked.query
+    if asked.calls > 1 and not isinstance(prepared.mechanism, SystemMechanism):
+        raise UsageError(
+            f"the query {prepared.attack.query.name} has {asked.calls} questions, which are asked "
+            f"in one session of a system, and {prepared.mechanism.name} is a mechanism, which "
+            "answers one; use --query mba or s2, or give a system with --system."
+        )
+
+
+def _require_no_text(prepared: Prepared) -> None:
+    if prepared.spec.attack.channels:
+        raise UsageError(
+            "what goes through a channel is a free text, and store_text is none; use --store-text "
+            "canary_only, which keeps the canary's words of it."
+        )
+    if prepared.attack.query.free:
+        raise UsageError(
+            f"the answer to {prepared.attack.query.name} is a free text, and store_text is none; "
+            "use --store-text canary_only, which keeps the canary's words of it."
+        )
+    if isinstance(prepared.attack.canary, Given):
+        raise UsageError(
+            "a run keeps its configuration, which holds the text of the canary 'given', and "
+            "store_text is none; use --store-text canary_only, or another canary."
+        )
