@@ -170,7 +170,7 @@ def _figure(
     caption = f"{quantity[0].upper()}{quantity[1:]}." + (ENDS if bars else "")
     caption += (PRINTED if "printed" in kinds else "") + (CEILING if "ceiling" in kinds else "")
     if lost:
-        caption += f" {lost} values are not finite and are left out."
+        caption += f" {lost} {'value is' if lost == 1 else 'values are'} not finite, and left out."
     title = f"{recipe.name}: {quantity}" + (f" over {x}" if x else "")
     return RecipeFigure(title, x, quantity, ticks, tuple(lines), caption)
 

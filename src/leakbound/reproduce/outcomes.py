@@ -160,11 +160,11 @@ def judge(
     cells = _Cells(measured, printed, names or {}, exact)
     many = len(claim.holds)
     tested = tuple(_tested(one, cells, LEVEL / many) for one in claim.holds)
-    if all(one.status == "shown" for one in tested):
-        return ClaimOutcome("shown", "", tested)
-    unmet = "; ".join(_unmet(claim.needs, cells))
+    unmet = " ".join(_unmet(claim.needs, cells))
     if unmet:
         return ClaimOutcome("cannot_show", unmet, tested)
+    if all(one.status == "shown" for one in tested):
+        return ClaimOutcome("shown", "", tested)
     for status in ("reversed", "cannot_show"):
         if found := [one for one in tested if one.status == status]:
             explained = claim.explained if status == "reversed" else ""

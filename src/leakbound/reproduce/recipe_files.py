@@ -23,7 +23,7 @@ try:
 except ImportError:
     from yaml import SafeLoader as Loader  # type: ignore[assignment]
 
-__all__ = ["PAPERS", "load_recipes", "paper_tables", "read_file"]
+__all__ = ["PAPERS", "RecipeFile", "load_recipes", "paper_tables", "read_file", "recipes_of"]
 
 PAPERS = ("contextleak", "influence", "tight", "poetry")  # the order in which recipes are listed
 
@@ -73,7 +73,7 @@ class _Recipe(_Strict):
     claims: ClaimEntry | None = None
 
 
-class _File(_Strict):
+class RecipeFile(_Strict):
     """A file of recipes.
 
     Attributes:
@@ -99,8 +99,23 @@ def load_recipes() -> Mapping[str, Recipe]:
     Raises:
         DataError: If a file is not as it must be.
     """
-    files = (_read(paper) for paper in PAPERS)
-    return {one.name: _recipe(one, file) for file in files for one in file.recipes}
+    return {one.name: one for paper in PAPERS for one in recipes_of(_read(paper))}
+
+
+def recipes_of(file: RecipeFile) -> Iterator[Recipe]:
+    """The recipes of a file, with claims about cells that they have.
+
+    Args:
+        file: Its content.
+
+    Yields:
+        Each recipe.
+
+    Raises:
+        DataError: If a recipe is not as it must be.
+    """
+    for one in file.recipes:
+        yield _recipe(one, file)
 
 
 def paper_tables(paper: str) -> Mapping[str, PaperTable]:
@@ -116,12 +131,12 @@ def paper_tables(paper: str) -> Mapping[str, PaperTable]:
 
 
 @functools.cache
-def _read(paper: str) -> _File:
+def _read(paper: str) -> RecipeFile:
     file = importlib.resources.files("leakbound.reproduce") / "recipes" / f"{paper}.yaml"
     return read_file(file)
 
 
-def read_file(file: Traversable) -> _File:
+def read_file(file: Traversable) -> RecipeFile:
     """The content of a file of recipes, checked.
 
     Args:
@@ -134,13 +149,13 @@ def read_file(file: Traversable) -> _File:
         DataError: If it is not as it must be.
     """
     try:
-        return _File.model_validate(Loader(file.read_text(encoding="utf-8")).get_single_data())
+        return RecipeFile.model_validate(Loader(file.read_text(encoding="utf-8")).get_single_data())
     except (yaml.YAMLError, ValidationError) as error:
         reason = " ".join(str(error).split())
         raise DataError(f"the recipes in {file.name} cannot be read: {reason}.") from None
 
 
-def _recipe(one: _Recipe, file: _File) -> Recipe:
+def _recipe(one: _Recipe, file: RecipeFile) -> Recipe:
     options = {key: _option(key, value, file) for key, value in one.options.items()}
     _check_measure(one.name, one.measure, options)
     return Recipe(
@@ -158,7 +173,7 @@ def _claim(one: _Recipe) -> PaperClaim | None:
     return claim_of(one.name, one.finding, one.claims, one.cells)
 
 
-def _option(key: str, value: object, file: _File) -> object:
+def _option(key: str, value: object, file: RecipeFile) -> object:
     """The option `table` names a table of the file; any other one is a plain value."""
     return file.tables[str(value)] if key == "table" else value
 
@@ -172,7 +187,7 @@ def _check_measure(name: str, measure: str, options: Mapping[str, object]) -> No
         raise DataError(f"the options of {name} do not fit its measure: {error}.") from None
 
 
-def _printed(entry: _Printed, file: _File) -> Iterator[PrintedValue]:
+def _printed(entry: _Printed, file: RecipeFile) -> Iterator[PrintedValue]:
     if entry.table:
         yield from _cells(entry, file.tables[entry.table])
         return

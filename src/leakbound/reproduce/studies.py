@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
@@ -15,10 +16,40 @@ from leakbound.errors import UsageError
 from leakbound.reproduce.context import RecipeContext
 from leakbound.reproduce.values import MeasuredValue, Quantity, Sample
 
-__all__ = ["cases_of", "influence_settings", "run_factor_study", "study_values"]
+__all__ = ["ResponseLimits", "cases_of", "influence_settings", "run_factor_study", "study_values"]
 
 TEMPERATURE = 0.8  # the paper's
 REPEATED_WORDS = 25  # a response that repeats its context shares more, for the authors' program
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseLimits:
+    """What responses can show at most, whatever the context did to them.
+
+    Attributes:
+        influence: Mean influence if the context made every one of their tokens certain, in nats.
+        long: How many have so many different words that the authors' program can count them.
+    """
+
+    influence: float
+    long: int
+
+    @classmethod
+    def of(cls, record: InfluenceRecord) -> ResponseLimits:
+        """The limits of the responses of a run.
+
+        Args:
+            record: The run.
+
+        Returns:
+            Its limits.
+        """
+        readings = [one.readings[0] for one in record.attributions]
+        words = [len(set(reading.text.split())) for reading in readings]
+        return cls(
+            sum(-sum(reading.prior_log_p) for reading in readings) / len(readings),
+            sum(number > REPEATED_WORDS for number in words),
+        )
 
 
 def influence_settings(context: RecipeContext) -> InfluenceSettings:
@@ -60,7 +91,7 @@ def run_factor_study(
     study: str,
     values: Sequence[float] = (),
     models: Sequence[str] = (),
-    words: dict[str, list[int]] | None = None,
+    responses: dict[str, ResponseLimits] | None = None,
 ) -> StudyRecord:
     """Run a study.
 
@@ -69,7 +100,7 @@ def run_factor_study(
         study: Name of the study, as in `leakbound influence-study`.
         values: What the study tries; empty for the paper's values.
         models: Model addresses; empty for the first of the context.
-        words: Gets, for each run by name, the number of different words of its responses.
+        responses: Gets, for each run by name, what its responses can show at most.
 
     Returns:
         The record of the study.
@@ -82,23 +113,24 @@ def run_factor_study(
         model = context.model(run.model)
         template = run.settings.template
         found = attribute(truncated(cases, run.tokens, model, template), model, run.settings)
-        if words is not None:
-            texts = (one.readings[0].text for one in found.attributions)
-            words[run.name] = [len(set(text.split())) for text in texts]
+        if responses is not None:
+            responses[run.name] = ResponseLimits.of(found)
         return found
 
     return run_study(study, runs, cases, attributed, Judges())
 
 
 def study_values(
-    rows: Iterable[StudyRow], prefix: str = "", words: Mapping[str, Sequence[int]] | None = None
+    rows: Iterable[StudyRow],
+    prefix: str = "",
+    responses: Mapping[str, ResponseLimits] | None = None,
 ) -> Iterator[MeasuredValue]:
     """Influence of every row, and utility beside settings.
 
     Args:
         rows: Rows of a study.
         prefix: Text before the name of each setting.
-        words: For each setting the number of different words of its responses.
+        responses: For each setting what its responses can show at most.
 
     Yields:
         Influence, then ROUGE-L where it is measured, then counts of repeated text by both
@@ -106,11 +138,12 @@ def study_values(
     """
     for row in rows:
         setting, mean = prefix + row.setting, row.influence
-        shown = _with_interval(mean, 2)
-        yield MeasuredValue(setting, Quantity.INFLUENCE, mean.mean, shown, _sample(mean))
+        limits = None if responses is None else responses[row.setting]
+        shown, most = _with_interval(mean, 2), None if limits is None else limits.influence
+        sample = _sample(mean, ceiling=most)
+        yield MeasuredValue(setting, Quantity.INFLUENCE, mean.mean, shown, sample, most)
         if row.utility is not None:
-            counted = None if words is None else words[row.setting]
-            yield from _utility_values(setting, row.utility, mean.count, counted)
+            yield from _utility_values(setting, row.utility, mean.count, limits)
 
 
 def _sample(mean: Mean, scale: float = 1.0, ceiling: float | None = None) -> Sample | None:
@@ -121,7 +154,7 @@ def _sample(mean: Mean, scale: float = 1.0, ceiling: float | None = None) -> Sam
 
 
 def _utility_values(
-    setting: str, utility: Utility, contexts: int, words: Sequence[int] | None
+    setting: str, utility: Utility, contexts: int, limits: ResponseLimits | None
 ) -> Iterator[MeasuredValue]:
     if (score := utility.rouge_l) is not None:
         shown, sample = _with_interval(score, 1, 100), _sample(score, 100, 100.0)
@@ -133,8 +166,8 @@ def _utility_values(
     for quantity, count in counts.items():
         if count is not None:
             most = contexts
-            if quantity == Quantity.REPEAT_PROGRAM and words is not None:
-                most = sum(number > REPEATED_WORDS for number in words)
+            if quantity == Quantity.REPEAT_PROGRAM and limits is not None:
+                most = limits.long
             sample = _counted(setting, count, contexts, most)
             shown = f"{count} of {contexts}"
             yield MeasuredValue(setting, quantity, count, shown, sample, float(most))
