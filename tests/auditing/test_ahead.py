@@ -141,3 +141,27 @@ def test_a_batch_that_is_waited_for_before_it_is_asked_is_answered(
     thread.start()
     thread.join(60)
     assert len(done) == 1
+
+
+class SlowFirst(deque[int]):
+    """A queue whose first reader takes long, so that the second batch is asked before the first."""
+
+    def popleft(self) -> int:
+        first = super().popleft()
+        time.sleep(0.0 if first else 0.5)
+        return first
+
+
+def test_with_one_connection_no_later_batch_takes_the_calls_of_the_first(
+    rows: Context, leaky: Scripted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that what was paid for before a limit is kept."""
+    monkeypatch.setattr(ahead, "deque", SlowFirst)
+    failing = Held(leaky, status=lambda number: 200 if number <= 4 else 403)
+    options = {"pairs": 8, "batch_pairs": 2, "controls": 0}
+    with pytest.raises(Refused, match="HTTP 403"):
+        audited(tmp_path, rows, failing, 1, **options)()
+    again, whole = Held(leaky), Held(leaky)
+    audited(tmp_path, rows, again, 1, **options)()
+    audited(tmp_path / "whole", rows, whole, 1, **options)()
+    assert again.sent < whole.sent

@@ -46,8 +46,12 @@ def run_ahead(plan: CollectionPlan, model: Model, batches: Sequence[int]) -> Bat
 
 
 def _at_once(plan: CollectionPlan, endpoint: Concurrent, batches: Sequence[int]) -> int:
-    """Batches whose requests fill the connections, and one that waits behind them."""
-    if len(batches) < 2:
+    """Batches whose requests fill the connections, and one that waits behind them.
+
+    With one connection there is nothing to fill, and a limit reached in a later batch would cost
+    the first.
+    """
+    if len(batches) < 2 or endpoint.connections == 1:
         return 1
     requests = {
         request
@@ -107,5 +111,5 @@ class _Ahead:
 def _own(plan: CollectionPlan) -> CollectionPlan:
     """The same questions, which keep their last batch for one thread."""
     return CollectionPlan(
-        plan.task, plan.mechanism, plan.pairs, plan.size, plan.keep_text, plan.controls
+        plan.task, plan.mechanism, plan.pairs, plan.size, plan.keep_text, plan.controls, plan.late
     )
