@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from commands import MODULE, forked
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
@@ -23,8 +24,7 @@ def test_the_pytest_example_fails_live_and_from_stored_trials(tmp_path: Path) ->
     for name in ("test_privacy.py", "user_system.py"):
         shutil.copy(EXAMPLES / name, tmp_path / name)
     for flags in (["--privacy-live"], []):
-        command = [sys.executable, "-m", "pytest", "-m", "privacy", *flags]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+        done = forked(MODULE.format("pytest"), "pytest", "-m", "privacy", *flags, cwd=tmp_path)
         assert done.returncode == 1, done.stdout
         assert "VIOLATION: answer" in done.stdout
 
@@ -39,9 +39,13 @@ def test_the_page_shows_the_example_as_it_is() -> None:
 @pytest.mark.parametrize(
     ("answer", "code"),
     [
-        ("'yes' if sum(r.input in query for r in context) > 2 else 'no'", 0),
+        pytest.param(
+            "'yes' if sum(r.input in query for r in context) > 2 else 'no'",
+            0,
+            marks=pytest.mark.slow,
+        ),
         ("'yes' if any(r.input in query for r in context) else 'no'", 1),
-        ("'no'", 3),
+        pytest.param("'no'", 3, marks=pytest.mark.slow),
     ],
 )
 def test_the_steps_of_the_workflow(tmp_path: Path, answer: str, code: int) -> None:
