@@ -174,7 +174,8 @@ def test_paired_trials_compose_over_the_questions_of_a_pair(design: Any, tmp_pat
     assert result.verdict == "violation"
     assert result.claim.epsilon == pytest.approx(6 * 0.1)
     assert result.attack["canary"] == "natural"
-    assert store.asked == result.counts["model_calls"] == 28 * 2 * 6
+    assert store.asked == result.counts["model_calls"]
+    assert store.asked >= 28 * 2 * 6
 
 
 def test_ranks_need_no_threshold(tmp_path: Path) -> None:

@@ -246,7 +246,8 @@ class Decision(FrozenSpec):
     estimator: Component = Field(default=Component(kind="e_process"), description="what decides")
     threshold: str | float | None = Field(
         default=None,
-        description="a number, split, split:0.3, bonferroni or best; none: the score's own rule",
+        description="a number, split, split:0.3, bonferroni or best; in a one_run design a number, "
+        "rank or rank:0.5; none: the score's own rule",
     )
     stop_when_rejected: bool = Field(
         default=False, description="stop collecting once the e-process has rejected the claim"
