@@ -10,7 +10,7 @@ leaky     answers with the three nearest passages, as a search page does
 sketch    says whether a passage is among its documents, from a sketch of them that is epsilon-DP as
           a whole, whatever is asked: the space of embeddings is cut into cells, and whether a cell
           holds a document is told by randomised response, drawn once. One document more or less
-          changes one cell. Audited at epsilon 1, 4 and 8, with fresh noise each time
+          changes one cell. Audited at epsilon 1, 2 and 4, with fresh noise each time
 sources   answers with the commonest source of the fifty nearest passages, with Gaussian noise on
           the counts; it declares this guarantee for an answer
 """
@@ -37,6 +37,7 @@ from leakbound.systems import Reply
 from leakbound.tasks import Context, Example
 
 WORDS = 40  # of a passage
+CONTROLS = 24  # of each kind: randomised response at epsilon 1 hides from a few
 PLANES = 48  # cut the space into so many cells that few passages share one
 FIELDS = ("text", "document", "context", "question")
 
@@ -188,11 +189,11 @@ def main() -> None:
     parser.add_argument("--design", choices=("one_run", "session"), default="one_run")
     parser.add_argument("--repeats", type=int, default=5, help="audits of each sketch")
     given = parser.parse_args()
-    rows = passages(given.data, given.documents + given.canaries + 16)
+    rows = passages(given.data, given.documents + given.canaries + 2 * CONTROLS)
     encode = Encoder()
     sources = tuple(sorted({label for _, label in rows}))
     audit("leaky", Leaky(encode), rows, given)
-    for epsilon in (1.0, 4.0, 8.0) if given.design == "one_run" else ():
+    for epsilon in (1.0, 2.0, 4.0) if given.design == "one_run" else ():
         found = [
             audit(f"sketch at {epsilon:g}", sketch, rows, given, epsilon, query="lookup")
             for sketch in (Sketch(encode, epsilon=epsilon, secret=bytes([i]))
@@ -218,7 +219,7 @@ def audit(
     with tempfile.TemporaryDirectory() as out:
         result = leakbound.audit(
             rows, system=store, design=given.design, epsilon=epsilon, settings=settings,
-            task="generation", out=out, **how,
+            task="generation", controls=CONTROLS, out=out, **how,
         )  # fmt: skip
     print(f"== {name}")
     print(summary(result))

@@ -122,6 +122,60 @@ def test_a_sweep_on_a_cluster_gives_the_bytes_of_one_process(
     assert found[0] == found[1]
 
 
+STORE = """
+from leakbound.systems import Reply
+
+
+class Notes:
+    def __init__(self):
+        self.kept = {}
+
+    def plant(self, record):
+        self.kept[str(len(self.kept))] = record.input
+        return str(len(self.kept) - 1)
+
+    def remove(self, record_id):
+        del self.kept[record_id]
+
+    def open(self, context):
+        self.rows = [row.input for row in context]
+        return self
+
+    def ask(self, query):
+        words = set(query.split())
+        return Reply(max(self.rows, key=lambda text: len(words & set(text.split()))))
+
+    def close(self):
+        self.rows = []
+"""
+
+
+def test_two_nodes_audit_a_store_in_a_paired_design_and_refuse_a_shared_one(
+    tmp_path: Path, data_file: Path, address: str
+) -> None:
+    """Each worker builds the store for each context; a shared store lives in one process."""
+    (tmp_path / "notes.py").write_text(STORE)
+    common = ("audit", "--system", f"python:{tmp_path}/notes.py:Notes", "--data", "rows.jsonl",
+              "--query", "recall", "--canary", "coded", "--pairs", "12", "--shots", "4",
+              "--batch-pairs", "2", *ONCE)  # fmt: skip
+    spread = launch(*common, "--out", "spread", "--ray", address, "--workers", "2", cwd=tmp_path)
+    out, errors = spread.communicate()
+    assert spread.returncode in (0, 1, 3), out + errors
+    launch(*common, "--out", "alone", cwd=tmp_path).communicate()
+    from leakbound.auditing import load_result
+
+    found = [
+        load_result(next((tmp_path / name).glob("*/record.json"))) for name in ("spread", "alone")
+    ]
+    assert found[0].results() == found[1].results()
+    for design, sentence in (("session", "a store lives in one process"),
+                             ("one_run", "asks one store from one process")):  # fmt: skip
+        refused = launch(*common[:5], "--design", design, "--ray", address, cwd=tmp_path)
+        _, errors = refused.communicate()
+        assert refused.returncode == 2
+        assert sentence in errors
+
+
 def test_items_come_once_and_errors_as_sentences(address: str) -> None:
     """In a process of its own: workers ask real tools, and what they raise is told."""
     code = f"""

@@ -56,9 +56,11 @@ def paced(prepared: Prepared, calls: CallOptions | None) -> Prepared:
         UsageError: As `runner_of`.
     """
     runner = runner_of(prepared, calls)
-    return replace(prepared, mechanism=runner.mechanism) if isinstance(
-        runner, SystemRunner
-    ) else prepared
+    return (
+        replace(prepared, mechanism=runner.mechanism)
+        if isinstance(runner, SystemRunner)
+        else prepared
+    )
 
 
 class SystemRunner:
