@@ -1,6 +1,6 @@
 """Which channels of an agent leak: one leak planted in each, found by channel or by the answer.
 
-    python bench/agent_channels.py [--seeds 3] [--pairs 80] [--write docs/agents.md]
+    python bench/agent_channels.py [--seeds 3] [--pairs 80] [--leak logs] [--write docs/agents.md]
 
 The agent is that of examples/agent_system.py, which leaks a document in one place with probability
 0.8 (for the seconds: its cache is hit). Each row is audited at claim 1 and 95 % confidence with all
@@ -70,10 +70,10 @@ def audited(
         )  # fmt: skip
 
 
-def rows(seeds: range, pairs: int) -> Iterator[Row]:
+def rows(seeds: range, pairs: int, only: str | None) -> Iterator[Row]:
     """A row for each leak, one without a leak, and one for a cache in real time."""
     scenes = [*((leak, False) for leak in LEAKS), ("none", False), ("seconds", True)]
-    for leak, real_time in scenes:
+    for leak, real_time in (one for one in scenes if only in (None, one[0])):
         every = [audited(leak, seed, pairs, ("all",), real_time) for seed in seeds]
         answer = [audited(leak, seed, pairs, ("answer",), real_time) for seed in seeds]
         name = f"{leak} (cache), real time" if real_time else leak
@@ -95,11 +95,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--pairs", type=int, default=80)
+    parser.add_argument("--leak", help="only the rows of this leak")
     parser.add_argument("--write", type=Path)
     given = parser.parse_args()
     lines = [f"| {' | '.join(HEAD)} |", f"|{' --- |' * len(HEAD)}"]
     print(*lines, sep="\n", flush=True)
-    for row in rows(range(1, given.seeds + 1), given.pairs):
+    for row in rows(range(1, given.seeds + 1), given.pairs, given.leak):
         lines.append(f"| {' | '.join(row.cells)} |")
         print(lines[-1], flush=True)
     if given.write is not None:

@@ -13,7 +13,10 @@ import leakbound
 from leakbound.errors import TargetError, UsageError
 from leakbound.estimators import Claim, Observations, PairedScores, TrialDesign
 from leakbound.estimators.by_channel import ByChannel, channel_design
+from leakbound.estimators.witness import WitnessEvidence
 from leakbound.report import page, summary
+from leakbound.stats.mixture import MixedEProcess
+from leakbound.stats.witness import ReplyFacts
 from leakbound.tasks import Context
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
@@ -131,23 +134,28 @@ def test_an_agent_that_leaks_nowhere_is_not_accused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("alike", [True, False], ids=["one text in all", "apart"])
-def test_channels_together_raise_no_more_false_alarms_than_one(alike: bool) -> None:
-    """Four channels at the very claim (randomised response), 120 audits of 40 pairs at 95 %:
-    more than 22 rejections have a probability below 1e-6 if the error is 5 %."""
+@pytest.mark.parametrize(
+    ("audits", "most"), [(40, 12), pytest.param(400, 44, marks=pytest.mark.slow)]
+)
+def test_channels_together_raise_no_more_false_alarms_than_one(
+    audits: int, most: int, alike: bool
+) -> None:
+    """Four channels at the very claim (randomised response), audits of 30 pairs at 95 %: more
+    rejections than `most` have a probability below 1e-6 if the error is 5 %."""
     design = TrialDesign(
-        Claim(1.0, 0.0), pairs=40, replies=True, channels=("answer", "a", "b", "c")
+        Claim(1.0, 0.0), pairs=30, replies=True, channels=("answer", "a", "b", "c")
     )
     rng = np.random.default_rng(18)
     rates = np.array([np.e / (1 + np.e), 1 / (1 + np.e)])
     together = apart = 0
-    for _ in range(120):
-        drawn = rng.random((1 if alike else 4, 2, 40)) < rates[:, None]
+    for _ in range(audits):
+        drawn = rng.random((1 if alike else 4, 2, 30)) < rates[:, None]
         observer = ByChannel().begin(design)
         every = {name: shown(drawn[0 if alike else i]) for i, name in enumerate(design.channels)}
-        observer.observe(Observations(0, 40, channels=every))
+        observer.observe(Observations(0, 30, channels=every))
         together += observer.rejected
         apart += any(part.rejected for part in observer.parts.values())
-    assert apart <= together <= 22
+    assert apart <= together <= most
 
 
 def shown(drawn: np.ndarray) -> Observations:
@@ -188,3 +196,14 @@ def test_what_cannot_be_tested_by_channel_is_refused_before_any_call(
 def test_a_channel_that_no_reply_has_is_an_error(rows: Context, tmp_path: Path) -> None:
     with pytest.raises(TargetError, match="no control reply of the system has the channel 'log'"):
         leakbound.audit(rows, system=Silent(), channels=("log",), pairs=8, out=tmp_path, **GIVEN)
+
+
+def test_a_claim_that_replies_alone_reject_is_exceeded_by_the_bound() -> None:
+    """On earlier code the e-value rejected the claim of 1, and the bound stayed at 0.99."""
+    design = TrialDesign(Claim(1.0, 1e-5), pairs=60, replies=True)
+    witness = WitnessEvidence(design, design.tested, 1.0)
+    process = MixedEProcess(design.tested, {"witness": (1.0, witness)})
+    while not process.rejected:
+        witness.observe((ReplyFacts("I cannot answer that."), ReplyFacts("It is 12.")), "")
+        assert process.pairs < 60
+    assert (process.epsilon_lower_bound(1e-5).epsilon or 0.0) > 1.0

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
 from leakbound.estimators.base import ReplyPair, TrialDesign
-from leakbound.privacy import Guarantee, gdp_epsilon
+from leakbound.privacy import ApproxDP, Guarantee, gdp_epsilon
+from leakbound.stats.anytime import GRID
 from leakbound.stats.witness import WitnessProcess
+from leakbound.stats.witness.process import SCAN
 
 __all__ = ["WitnessEvidence"]
 
@@ -21,6 +24,8 @@ class WitnessEvidence:
 
     A pair without a reply leaves them as they are. The process tests a few values of epsilon. A
     smaller claim implies each larger one, so the e-value of the next larger one speaks against it.
+    The tested claim itself is tested by the next one of the grid of bounds: whatever rejects it
+    gives a bound above it.
 
     Args:
         design: What is known beforehand.
@@ -35,7 +40,11 @@ class WitnessEvidence:
     def __init__(self, design: TrialDesign, tested: Guarantee, weight: float) -> None:
         aim = 1 - weight * (1 - design.confidence)
         planned = design.first_look or design.pairs  # a horizon is planned for an early end, too
-        self.process = WitnessProcess(tested, aim, horizon=planned, delta=design.claim.delta)
+        claim = _just_above(tested) if isinstance(tested, ApproxDP) else tested
+        scan = tuple(one for one in SCAN if not isinstance(tested, ApproxDP) or one != tested.value)
+        self.process = WitnessProcess(
+            claim, aim, horizon=planned, delta=design.claim.delta, scan=scan
+        )
         self._seen: list[int] = []  # replies that the process had seen after each pair
 
     def observe(self, replies: ReplyPair, canary: str) -> None:
@@ -92,6 +101,12 @@ class WitnessEvidence:
     def _after_each(self, path: Floats) -> Floats:
         """(pairs,) from the replies that were seen; 0 before the first."""
         return np.concatenate([[0.0], path])[self._seen]
+
+
+def _just_above(claim: ApproxDP) -> ApproxDP:
+    """The next claim that a bound scans: where it is rejected, the bound exceeds the claim."""
+    at = int(np.searchsorted(GRID, claim.value, side="right"))
+    return claim if at == GRID.size else replace(claim, value=float(GRID[at]))
 
 
 @lru_cache(maxsize=4096)  # every channel of a system asks for the claims of one grid

@@ -22,7 +22,7 @@ from leakbound.errors import UsageError
 from leakbound.privacy import Guarantee, gdp_epsilon
 from leakbound.stats.estimate import Estimate
 
-__all__ = ["AnytimeTest", "Evidence", "Replay"]
+__all__ = ["GRID", "AnytimeTest", "Evidence", "Replay"]
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]

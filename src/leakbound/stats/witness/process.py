@@ -17,7 +17,7 @@ from leakbound.stats.witness.horizon import BEYOND, LARGEST, StakePlan, plan_sta
 from leakbound.stats.witness.panel import Panel
 from leakbound.stats.witness.stakes import Portfolio, Record
 
-__all__ = ["WitnessProcess"]
+__all__ = ["SCAN", "WitnessProcess"]
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
