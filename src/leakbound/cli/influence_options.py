@@ -126,13 +126,22 @@ UNIT_OPTIONS = (
 )
 
 
-preset_option = click.option(
-    "--preset",
-    type=click.Choice(list(PRESETS)),
-    default=None,
-    help="the sampling of a paper: options that the record shows; others beside it may not "
-    "contradict it",
-)
+def preset_option(function: Callable[..., object]) -> Callable[..., object]:
+    """Add --preset to a command.
+
+    Args:
+        function: The command, with all its other options.
+
+    Returns:
+        The command.
+    """
+    return click.option(
+        "--preset",
+        type=click.Choice(list(PRESETS)),
+        default=None,
+        help="the sampling of a paper: options that the record shows; others beside it may not "
+        "contradict it",
+    )(function)
 
 
 def apply_preset(flags: dict[str, Any]) -> None:

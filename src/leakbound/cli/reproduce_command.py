@@ -131,8 +131,8 @@ def command(
     recipes = load_recipes()
     _check_choice(name, every, html, recipes)
     scale = replace(QUICK if quick else USUAL, **_given(**sizes))
-    run = _Run(out, models, _given(data=data, task=task, data_dir=data_dir), embedder, judge_model, scale,
-               endpoint)  # fmt: skip
+    source = _given(data=data, task=task, data_dir=data_dir)
+    run = _Run(out, models, source, embedder, judge_model, scale, endpoint)
     if every:
         return _all(run, recipes.values(), html or out / "all.html")
     if listed or name is None:
