@@ -19,11 +19,18 @@ from leakbound.report.comparison import comparison_page
 from leakbound.report.influence.page import influence_page
 from leakbound.report.influence.study import study_page
 from leakbound.report.sweep.page import sweep_page
-from leakbound.reproduce import MeasuredValue, Reproduction, load_recipes
+from leakbound.reproduce import (
+    FailedRecipe,
+    MeasuredValue,
+    RecipeContext,
+    Reproduction,
+    every_page,
+    load_recipes,
+)
 from leakbound.sweeping import load_sweep
 
 GOLDEN = Path(__file__).parents[1] / "golden"
-NAMES = ("audit", "audits", "comparison", "influence", "reproduce", "study", "sweep")
+NAMES = ("audit", "audits", "comparison", "influence", "recipes", "reproduce", "study", "sweep")
 WITH_SCRIPT = {"influence", "sweep"}
 TEXT = ("p", "td", "th", "h1", "h2", "li", "dd", "summary", "figcaption", "button", "svg text")
 MINIMUM = 4.5  # contrast ratio of WCAG AA
@@ -45,6 +52,16 @@ def study() -> StudyRecord:
     )  # fmt: skip
 
 
+def recipes() -> str:
+    """Exact recipes with figures, a claim that was reversed, and a recipe that crashed."""
+    known = load_recipes()
+    found: list[Reproduction | FailedRecipe] = [
+        Reproduction(known[name], tuple(known[name].run(RecipeContext(Path()))), "no model: exact")
+        for name in ("tight/calibration", "tight/lemma3.1")
+    ]
+    return every_page([*found, FailedRecipe(known["tight/fig5"], "internal error: KeyError.", 70)])
+
+
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     data = [(f"row {i}", "ab"[i % 2]) for i in range(40)]
@@ -63,6 +80,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         "audit": page(results[1:]), "audits": page(results, "Two systems"),
         "comparison": comparison_page(compare_results(results)),
         "influence": influence_page(influence),
+        "recipes": recipes(),
         "reproduce": Reproduction(recipe, measured, "no model: exact").html(),
         "study": study_page(study()), "sweep": sweep_page(load_sweep(GOLDEN / "sweep-1.json")),
     }  # fmt: skip

@@ -95,7 +95,7 @@ def test_a_ceiling_below_what_is_needed_is_a_reason() -> None:
                     cell("after", ACCURACY, 84.0, 84.1)).outcome  # fmt: skip
     assert found is not None
     assert found.status == "cannot_show"
-    assert found.reason == "after is at most 84.1, and has to be above 84.9."
+    assert found.reason == f"{ACCURACY}: after is at most 84.1, and has to be above 84.9."
 
 
 def test_votes_that_learn_nothing_are_a_reason() -> None:
@@ -144,7 +144,9 @@ def test_responses_too_short_to_be_counted_are_a_reason() -> None:
     found = outcome("influence/table2", *cells).outcome
     assert found is not None
     assert found.status == "cannot_show"
-    assert found.reason == "λ = 1.5 is at most 0, and has to be above 0."
+    assert found.reason == (
+        f"{Quantity.REPEAT_PROGRAM}: λ = 1.5 is at most 0, and has to be above 0."
+    )
 
 
 # --- outcomes

@@ -62,7 +62,8 @@ def compare(larger: Sample, smaller: Sample, by: float) -> PValues:
     common = _common(larger, smaller)
     if common:
         first, second = (_by_id(sample) for sample in (larger, smaller))
-        return _signs(np.array([first[i] - second[i] - by for i in common]), larger.unit)
+        differences = np.array([first[i] - second[i] for i in common])
+        return _signs(differences - by, larger.unit, not differences.any())
     a, b = np.array(larger.values) - by, np.array(smaller.values)
     units, gap = f"{len(a)} and {len(b)} {_plural(larger.unit)}", float(a.mean() - b.mean())
     if by == 0 and len({*larger.values, *smaller.values}) <= 2:
@@ -104,7 +105,7 @@ def _by_id(sample: Sample) -> dict[int, float]:
     return dict(zip(sample.ids or range(sample.n), sample.values, strict=True))
 
 
-def _signs(differences: Floats, unit: str) -> PValues:
+def _signs(differences: Floats, unit: str, equal: bool = False) -> PValues:
     """The sum of differences against that under random signs."""
     n = len(differences)
     if n <= ENUMERATED:
@@ -119,7 +120,7 @@ def _signs(differences: Floats, unit: str) -> PValues:
         ])  # fmt: skip
         up, down = (_share(s * sums, s * float(differences.sum())) for s in (1, -1))
     mean, units = float(differences.mean()), f"{n} {_plural(unit)}, compared one by one"
-    return PValues(up, down, "sign-flip test", units, mean, not differences.any())
+    return PValues(up, down, "sign-flip test", units, mean, equal)
 
 
 def _portions(n: int) -> list[int]:

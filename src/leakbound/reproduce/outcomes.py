@@ -29,6 +29,7 @@ class TestedInequality:
 
     Attributes:
         text: The inequality.
+        quantity: What is compared.
         values: Both sides, as numbers.
         difference: Larger side less smaller side less margin; None if a side is missing.
         claimed: p-value of the inequality; None where nothing could be tested.
@@ -40,6 +41,7 @@ class TestedInequality:
     """
 
     text: str
+    quantity: str
     values: str
     difference: float | None
     claimed: float | None
@@ -177,12 +179,15 @@ def _tested(one: Inequality, cells: _Cells, corrected: float) -> TestedInequalit
     try:
         larger, smaller = cells.evidence(one.larger), cells.evidence(one.smaller)
     except _Missing as missing:
-        return TestedInequality(text, "", None, None, None, "none", "", str(missing), "cannot_show")
+        return TestedInequality(
+            text, one.larger.quantity, "", None, None, None, "none", "", str(missing), "cannot_show"
+        )
     found = _p_values(larger, smaller, one.by)
     obstacle = _obstacle(one, larger, smaller, found)
+    values = f"{larger.value:.4g} and {smaller.value:.4g}"
     return TestedInequality(
-        text, f"{larger.value:.4g} and {smaller.value:.4g}", found.difference, found.claimed,
-        found.opposite, found.test, found.units, obstacle, _status(found, obstacle, corrected),
+        text, one.larger.quantity, values, found.difference, found.claimed, found.opposite,
+        found.test, found.units, obstacle, _status(found, obstacle, corrected),
     )  # fmt: skip
 
 
@@ -215,9 +220,11 @@ def _obstacle(one: Inequality, larger: _Evidence, smaller: _Evidence, found: PVa
     """Why no number of trials would show it; "" if some might."""
     needed = smaller.value + one.by
     if larger.ceiling is not None and larger.ceiling <= needed + CLOSE:
-        return f"{one.larger} is at most {larger.ceiling:.4g}, and has to be above {needed:.4g}."
-    if found.equal and found.units:
-        return f"{one.larger} and {one.smaller} are equal in all of {found.units}."
+        most = f"{one.larger} is at most {larger.ceiling:.4g}"
+        return f"{one.larger.quantity}: {most}, and has to be above {needed:.4g}."
+    if found.equal and found.units and one.by >= 0:
+        same = f"{one.larger} and {one.smaller} are equal in all of {found.units}"
+        return f"{one.larger.quantity}: {same}."
     return ""
 
 
@@ -233,7 +240,8 @@ def _unmet(needs: Sequence[Inequality], cells: _Cells) -> Iterator[str]:
 
 def _reason(found: Sequence[TestedInequality]) -> str:
     shown = [
-        one.obstacle or f"{one.text}: {one.values}, p of the opposite {one.opposite:.2g}."
+        one.obstacle
+        or f"{one.quantity}: {one.text}: {one.values}, p of the opposite {one.opposite:.2g}."
         for one in found[:3]
     ]
     more = f" And {len(found) - 3} more." if len(found) > 3 else ""
@@ -243,6 +251,9 @@ def _reason(found: Sequence[TestedInequality]) -> str:
 def _reason_of_few(tested: Sequence[TestedInequality]) -> str:
     """Which tests were not significant."""
     few = [one for one in tested if one.status == "too_few_trials"]
-    shown = [f"{one.text}: {one.values}, p = {one.claimed:.2g} ({one.units})." for one in few[:3]]
+    shown = [
+        f"{one.quantity}: {one.text}: {one.values}, p = {one.claimed:.2g} ({one.units})."
+        for one in few[:3]
+    ]
     more = f" And {len(few) - 3} more." if len(few) > 3 else ""
     return " ".join(shown) + more

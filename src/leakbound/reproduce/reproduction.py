@@ -147,9 +147,10 @@ class Reproduction:
 
 def _inequality(one: TestedInequality) -> dict[str, object]:
     return {
-        "claims": one.text, "values": one.values, "difference": one.difference,
-        "p_value": one.claimed, "p_value_of_opposite": one.opposite, "test": one.test,
-        "units": one.units, "obstacle": one.obstacle, "outcome": one.status,
+        "claims": one.text, "quantity": one.quantity, "values": one.values,
+        "difference": one.difference, "p_value": one.claimed,
+        "p_value_of_opposite": one.opposite, "test": one.test, "units": one.units,
+        "obstacle": one.obstacle, "outcome": one.status,
     }  # fmt: skip
 
 

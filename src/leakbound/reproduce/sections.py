@@ -13,7 +13,7 @@ from leakbound.reproduce.values import MeasuredValue
 __all__ = ["HEAD", "failed_section", "section_of"]
 
 HEAD = ("setting", "quantity", "the paper prints", "this run")
-TESTS = ("it holds that", "values", "p", "p of the opposite", "test", "outcome")
+TESTS = ("it holds that", "of", "values", "p", "p of the opposite", "test", "outcome")
 
 
 def section_of(
@@ -69,7 +69,8 @@ def failed_section(recipe: Recipe, why: str) -> RecipeSection:
 def _row(one: TestedInequality) -> tuple[str, ...]:
     test = f"{one.test}, {one.units}" if one.units else one.test
     return (
-        one.text, one.values or "–", _p(one.claimed), _p(one.opposite), test, OUTCOMES[one.status],
+        one.text, one.quantity, one.values or "–", _p(one.claimed), _p(one.opposite), test,
+        OUTCOMES[one.status],
     )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import cycle
@@ -69,6 +70,7 @@ class RecipeFigure:
     caption: str
 
 
+@functools.lru_cache(maxsize=512)  # a page of one recipe and a page of all show the same
 def recipe_svg(data: RecipeFigure) -> str:
     """A figure for a page.
 
