@@ -72,7 +72,9 @@ def test_the_pytest_fixture_calls_its_system_as_it_is_told(tmp_path: Path, sleep
 
 def test_calls_are_refused_where_a_model_is_asked(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="calls are those of a system"):
-        leakbound.tune(rows=ROWS, model=Scripted(), calls=SLOW, reflection="none", out=tmp_path)
+        leakbound.tune(
+            rows=ROWS, model=Scripted(complete=str), calls=SLOW, reflection="none", out=tmp_path
+        )
 
 
 def test_tuning_leaves_a_shared_store_as_it_was(tmp_path: Path) -> None:

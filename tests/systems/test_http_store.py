@@ -233,7 +233,7 @@ def test_ids_that_may_be_texts_are_not_shown() -> None:
 
         def close(self) -> None: ...
 
-    with pytest.raises(TargetError) as error, filled_store(Sticky(), as_context(ROWS[:2]), ()):  # type: ignore[arg-type]
+    with pytest.raises(TargetError) as error, filled_store(Sticky(), as_context(ROWS[:2]), ()):
         pass
     assert "2 with ids that may hold text of the record" in str(error.value)
     assert "w1" not in str(error.value)
