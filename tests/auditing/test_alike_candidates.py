@@ -19,8 +19,8 @@ from loopback.running import running
 from loopback.speaking import speaking
 
 SPEC = {"mechanism": "embedding_mean", "query": "repeat", "canary": "natural", "pairs": 2,
-        "shots": 4, "mechanism.partitions": 2, "mechanism.candidates": 3, "simulations": 100,
-        "insertion": "replace"}  # fmt: skip
+        "controls": 1, "shots": 4, "mechanism.partitions": 2, "mechanism.candidates": 3,
+        "simulations": 100, "insertion": "replace"}  # fmt: skip
 
 
 @pytest.mark.parametrize("ignores", [True, False])

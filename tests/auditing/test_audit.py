@@ -107,10 +107,10 @@ def test_private_voting_is_consistent_and_mu_rises(
             rows,
             leaky,
             tmp_path,
-            pairs=200,
+            pairs=120,
             **VOTING,
             epsilon=epsilon,
-            simulations=20_000,
+            simulations=10_000,
         )
         assert record.verdict == "no_violation"
         assert record.estimate("gdp").mu <= record.guarantee.mu  # type: ignore[operator]

@@ -22,7 +22,7 @@ from loopback.running import running
 from loopback.speaking import speaking
 
 AUDIT = ("--mechanism", "report_noisy_max", "--partitions", "3", "--shots", "6", "--pairs", "8",
-         "--batch-pairs", "2", "--simulations", "1000")  # fmt: skip
+         "--controls", "2", "--batch-pairs", "2", "--simulations", "1000")  # fmt: skip
 KEY = {"LEAKBOUND_API_KEY": "sk-1"}
 
 
@@ -66,7 +66,7 @@ def through_two_servers_with_faults(out: Path) -> None:
 
 
 def killed_over_http(out: Path) -> None:
-    app = Holding(speaking(dialect="vllm"), after=20)  # of 48 requests
+    app = Holding(speaking(dialect="vllm"), after=20)  # of 30 requests
     with running(app) as url:
         words = ("audit", *AUDIT, "--out", str(out), *served(url, "--capabilities", "completions"))
         with launch(*words, **KEY) as process:

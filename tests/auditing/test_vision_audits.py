@@ -46,10 +46,11 @@ def test_the_label_of_a_canary_gives_the_undefended_system_away(
 
 
 def test_product_of_experts_in_groups_is_not_refuted(seeing: Model, tmp_path: Path) -> None:
-    record = audited(seeing, tmp_path, mechanism={"kind": "product_of_experts", "group_size": 2})
+    experts = {"kind": "product_of_experts", "group_size": 2}
+    record = audited(seeing, tmp_path, mechanism=experts, pairs=16, controls=4)
     assert record.verdict in ("no_violation", "inconclusive")
     # five groups, of which one differs between the contexts; groups full of the canary are alike
-    assert record.counts["model_calls"] == (40 + 8) * 6
+    assert record.counts["model_calls"] == (16 + 4) * 6
 
 
 @pytest.mark.parametrize("canary", ["marked", "natural"])

@@ -73,7 +73,8 @@ def test_an_audit_goes_by_the_record(
 ) -> None:
     """What was found is allowed, what was not is refused before any question of the audit."""
     audit = ["audit", "--model", "openai/pocket", "--mechanism", "product_of_experts", "--pairs",
-             "2", "--shots", "4", "--out", str(tmp_path / "runs")]  # fmt: skip
+             "2", "--controls", "1", "--shots", "4",
+             "--out", str(tmp_path / "runs")]  # fmt: skip
     ends = {}
     for name, url in urls.items():
         assert run("probe", "openai/pocket", "--base-url", url, "--json") == 0

@@ -50,7 +50,7 @@ def test_few_shot_learns_what_zero_shot_cannot(pocket: Model) -> None:
 
 
 def test_documents_and_signals(pocket: Model) -> None:
-    for line in evaluate.documents(pocket, 20) + evaluate.signals(pocket, 20):
+    for line in evaluate.documents(pocket, 20) + evaluate.signals(pocket, 40):
         assert float(line.split("|")[2].split("±")[0]) >= 0.7, line
 
 

@@ -35,17 +35,18 @@ def holds(folder: Path, text: str) -> list[str]:
     ]
 
 
+SMALL = {"partitions": 2, "subsamples": 4, "tokens": 3, "candidates": 5}
+
+
 def spec_of(mechanism: str, keep: str, **more: Any) -> AuditSpec:
     small: dict[str, Any] = {
-        "pairs": 2, "shots": 4, "simulations": 100, "threshold": 0.5, "store_text": keep,
-        "labels": ["odd", "plain"],
+        "pairs": 2, "controls": 1, "shots": 4, "simulations": 100, "threshold": 0.5,
+        "store_text": keep, "labels": ["odd", "plain"],
     }  # fmt: skip
-    if "partitions" in option_names(MECHANISMS[mechanism]):
-        small |= {"mechanism.partitions": 2}
+    options = option_names(MECHANISMS[mechanism])
+    small |= {f"mechanism.{name}": size for name, size in SMALL.items() if name in options}
     if mechanism == "subsample_average":
         small |= {"insertion": "add"}
-    if "partitions" in option_names(MECHANISMS[mechanism]):
-        small |= {"mechanism.partitions": 2}
     return make_spec({**small, "mechanism": mechanism, **more})
 
 
