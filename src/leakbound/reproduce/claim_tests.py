@@ -12,9 +12,10 @@ from scipy.special import bdtr, bdtrc
 from leakbound.reproduce.values import Sample
 from leakbound.stats.rank_test import rank_test
 
-__all__ = ["PValues", "compare", "compare_with_number"]
+__all__ = ["EXACT", "PValues", "compare", "compare_with_number"]
 
 Floats = npt.NDArray[np.float64]
+EXACT = "exact comparison"
 ENUMERATED = 14  # units up to which every choice of signs is tried
 DRAWS = 9_999  # else so many random ones: the least p-value is 0.0001
 CLOSE = 1e-9  # sums that differ by less are the same

@@ -128,12 +128,9 @@ def _by_number(
         for text, points in series.items()
     ]
     lines += [RecipeLine(m.setting, "measured", (_point(0, m),), True) for m in across]
-    marks = {
-        (p, place[number])
-        for p in printed
-        if (number := _spot(p.setting).numbers.get(name, math.nan)) in place
-    }
-    lines += _printed_lines(sorted(marks, key=lambda one: one[1]))
+    numbered = [(p, _spot(p.setting).numbers.get(name, math.nan)) for p in printed]
+    marks = [(p, place[number]) for p, number in numbered if number in place]
+    lines += _printed_lines(marks)
     lines += _ceiling_line(tops)
     ticks = tuple("∞" if math.isinf(n) else f"{n:g}" for n in numbers) if endless else ()
     return _figure(recipe, quantity, name, ticks, lines, lost)
@@ -167,7 +164,8 @@ def _figure(
 ) -> RecipeFigure:
     kinds = {line.kind for line in lines}
     bars = any(p.high > p.low for line in lines for p in line.points)
-    caption = f"{quantity[0].upper()}{quantity[1:]}." + (ENDS if bars else "")
+    first = quantity[0].upper() if quantity[0].isascii() else quantity[0]
+    caption = f"{first}{quantity[1:]}." + (ENDS if bars else "")
     caption += (PRINTED if "printed" in kinds else "") + (CEILING if "ceiling" in kinds else "")
     if lost:
         caption += f" {lost} {'value is' if lost == 1 else 'values are'} not finite, and left out."

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from leakbound.reproduce.claim_tests import PValues, compare, compare_with_number
+from leakbound.reproduce.claim_tests import EXACT, PValues, compare, compare_with_number
 from leakbound.reproduce.claims import Inequality, PaperClaim, Side, filled
 from leakbound.reproduce.values import MeasuredValue, PrintedValue, Sample
 
@@ -213,7 +213,7 @@ def _p_values(larger: _Evidence, smaller: _Evidence, by: float) -> PValues:
         return PValues(down, up, test, units, -gap, equal)
     gap = larger.value - smaller.value - by
     holds = gap > CLOSE or (by < 0 and gap > -CLOSE)
-    return PValues(float(not holds), float(holds), "exact comparison", "", gap)
+    return PValues(float(not holds), float(holds), EXACT, "", gap)
 
 
 def _obstacle(one: Inequality, larger: _Evidence, smaller: _Evidence, found: PValues) -> str:
@@ -233,19 +233,22 @@ def _unmet(needs: Sequence[Inequality], cells: _Cells) -> Iterator[str]:
     for need in needs:
         found = _tested(need, cells, LEVEL / len(needs))
         if found.status in ("reversed", "cannot_show"):
-            p = "" if not found.opposite else f", p = {found.opposite:.2g}"
-            measured = found.obstacle or f"{found.text}: {found.values}{p}."
+            seen = f"{found.quantity}: {found.text}: {found.values}{_opposite(found)}"
+            measured = found.obstacle or seen
             yield f"{need.because} ({measured.rstrip('.')})."
 
 
 def _reason(found: Sequence[TestedInequality]) -> str:
     shown = [
-        one.obstacle
-        or f"{one.quantity}: {one.text}: {one.values}, p of the opposite {one.opposite:.2g}."
+        one.obstacle or f"{one.quantity}: {one.text}: {one.values}{_opposite(one)}."
         for one in found[:3]
     ]
     more = f" And {len(found) - 3} more." if len(found) > 3 else ""
     return " ".join(dict.fromkeys(shown)) + more
+
+
+def _opposite(one: TestedInequality) -> str:
+    return "" if one.test == EXACT else f", p of the opposite {one.opposite:.2g}"
 
 
 def _reason_of_few(tested: Sequence[TestedInequality]) -> str:
