@@ -18,9 +18,9 @@ from leakbound.systems.calls import Caller
 from leakbound.systems.failures import RETRIED, NoAnswer
 from leakbound.systems.http_config import SLOT, HttpCall
 
-__all__ = ["HttpRequests", "Values", "at", "at_or_none", "decoded", "filled"]
+__all__ = ["HttpRequests", "SlotValues", "at", "at_or_none", "decoded", "filled"]
 
-Values = Mapping[str, JsonValue]  # what slots are filled with (PRIVATE)
+SlotValues = Mapping[str, JsonValue]  # what slots are filled with (PRIVATE)
 JSON_TYPE = {"content-type": "application/json"}
 # What no query and no context changes; every other status may be the work of one of them.
 ENDS = {
@@ -42,7 +42,7 @@ class HttpRequests:
     def __init__(self, transport: Transport, caller: Caller, timeout: float) -> None:
         self.transport, self.caller, self._timeout = transport, caller, timeout
 
-    async def send(self, call: HttpCall, values: Values) -> tuple[HttpReply, float]:
+    async def send(self, call: HttpCall, values: SlotValues) -> tuple[HttpReply, float]:
         """Send a request, again where it gave no output.
 
         Args:
@@ -58,7 +58,7 @@ class HttpRequests:
         """
         return await self.caller.call_async(partial(self.once, call, values))
 
-    async def once(self, call: HttpCall, values: Values) -> tuple[HttpReply, float]:
+    async def once(self, call: HttpCall, values: SlotValues) -> tuple[HttpReply, float]:
         """Send a request once. An error shows status or kind: bodies may hold private text.
 
         Args:
@@ -110,19 +110,19 @@ def _all_headers(call: HttpCall) -> dict[str, str]:
     return {**json_type, **call.headers}
 
 
-def _address(url: str, values: Values) -> str:
+def _address(url: str, values: SlotValues) -> str:
     """The id of a record as one step of a path, whatever its characters."""
     return url.replace("{id}", quote(_text(values["id"]), safe="")) if "id" in values else url
 
 
-def filled(template: JsonValue, values: Values) -> JsonValue:
+def filled(template: JsonValue, values: SlotValues) -> JsonValue:
     """The template with its slots filled as JSON values.
 
     What is filled in is never read for slots or quotes.
 
     Args:
         template: A body.
-        values: Values by slot (PRIVATE); a slot without one stays as it is.
+        values: SlotValues by slot (PRIVATE); a slot without one stays as it is.
 
     Returns:
         The body to send.

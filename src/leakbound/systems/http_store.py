@@ -16,8 +16,8 @@ from leakbound.systems.calls import Caller, CallOptions
 from leakbound.systems.failures import NoAnswer
 from leakbound.systems.http import HttpSystem, reply_of, row_values
 from leakbound.systems.http_config import HttpSystemConfig, PlantCall, read_http_config
-from leakbound.systems.http_requests import HttpRequests, Values, at, decoded
-from leakbound.systems.left_records import Planted, left_in_store
+from leakbound.systems.http_requests import HttpRequests, SlotValues, at, decoded
+from leakbound.systems.left_records import PlantedRecord, left_in_store
 from leakbound.systems.protocol import Reply
 from leakbound.tasks import Context, Example
 
@@ -152,7 +152,7 @@ class HttpStoreSession:
         self, service: _Service, config: HttpSystemConfig, closed: Callable[[], None]
     ) -> None:
         self._service, self._config, self._closed = service, config, closed
-        self._planted: list[Planted] = []
+        self._planted: list[PlantedRecord] = []
         self._open = True
 
     def set_up(self, context: Context) -> None:
@@ -233,21 +233,25 @@ class _Service:
     def close(self) -> None:
         self._thread.close(patience=None)
 
-    async def plant(self, record: Example) -> Planted:
+    async def plant(self, record: Example) -> PlantedRecord:
         """An id that leakbound makes names the record however often the request is sent."""
         call = self._config.plant
         if call is None:
             raise TargetError(f"the system at {self._config.shown} is no store: it has no plant.")
         text = text_only(record.input, "a store behind HTTP")
-        values: Values = {"input": text, "label": record.label, "id": f"leakbound-{uuid.uuid4()}"}
+        values: SlotValues = {
+            "input": text,
+            "label": record.label,
+            "id": f"leakbound-{uuid.uuid4()}",
+        }
         attempt = self.requests.once if call.id is None else self._once_for_all
         try:
             sent, _ = await self.requests.caller.call_async(lambda: attempt(call, values))
         except NoAnswer as failure:
             raise TargetError(f"{failure} {_unknown(call, failure, values)}") from None
-        return Planted(str(values["id"]) if call.id is None else _id_in(sent, call), record)
+        return PlantedRecord(str(values["id"]) if call.id is None else _id_in(sent, call), record)
 
-    async def _once_for_all(self, call: PlantCall, values: Values) -> tuple[HttpReply, float]:
+    async def _once_for_all(self, call: PlantCall, values: SlotValues) -> tuple[HttpReply, float]:
         """Sent again, a record that was added without a reply would be there twice."""
         try:
             return await self.requests.once(call, values)
@@ -255,7 +259,7 @@ class _Service:
             failure.passes = failure.passes and failure.kind.startswith("status ")
             raise
 
-    async def plant_all(self, records: Sequence[Example], into: list[Planted]) -> None:
+    async def plant_all(self, records: Sequence[Example], into: list[PlantedRecord]) -> None:
         """Plant until one fails; what was planted stands in `into`."""
 
         async def one(record: Example) -> None:
@@ -282,12 +286,12 @@ class _Service:
         await _for_good(self.requests.caller.call_async(attempt))
 
     async def remove_all(
-        self, planted: Sequence[Planted]
-    ) -> tuple[list[Planted], BaseException | None]:
+        self, planted: Sequence[PlantedRecord]
+    ) -> tuple[list[PlantedRecord], BaseException | None]:
         """(those that stay, the first error)."""
         gone: set[str] = set()
 
-        async def one(record: Planted) -> None:
+        async def one(record: PlantedRecord) -> None:
             await self.remove(record.id)
             gone.add(record.id)
 
@@ -322,7 +326,7 @@ async def _for_good(work: Awaitable[R]) -> R:
         raise TargetError(str(failure)) from None
 
 
-def _unknown(call: PlantCall, failure: NoAnswer, values: Values) -> str:
+def _unknown(call: PlantCall, failure: NoAnswer, values: SlotValues) -> str:
     """What is not known of a record whose request had no good end."""
     if failure.kind.startswith("status 4"):
         return "No record was added."

@@ -10,14 +10,14 @@ from leakbound.errors import LeakboundError, TargetError
 from leakbound.models.content import readable
 from leakbound.tasks import Example
 
-__all__ = ["Planted", "left_in_store"]
+__all__ = ["PlantedRecord", "left_in_store"]
 
 PLAIN = re.compile(r"[\w.:/-]{1,80}", re.ASCII)  # an id of a store; anything else may be a text
 SHOWN = 20  # ids in a message
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Planted:
+class PlantedRecord:
     """A record in a store.
 
     Attributes:
@@ -37,7 +37,7 @@ class Planted:
 
 
 def left_in_store(
-    stay: Sequence[Planted], of: int, cause: BaseException, because: BaseException | None
+    stay: Sequence[PlantedRecord], of: int, cause: BaseException, because: BaseException | None
 ) -> TargetError:
     """The error to raise where planted records stay in a store.
 

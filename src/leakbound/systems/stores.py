@@ -10,7 +10,7 @@ from typing import ClassVar
 from leakbound.errors import TargetError
 from leakbound.systems.calls import CallOptions
 from leakbound.systems.http_store import HttpStore
-from leakbound.systems.left_records import Planted, left_in_store
+from leakbound.systems.left_records import PlantedRecord, left_in_store
 from leakbound.systems.protocol import Reply, Session, Store
 from leakbound.tasks import Context, Example
 
@@ -66,7 +66,7 @@ def filled_store(store: Store, records: Iterable[Example], documents: Context) -
 @contextmanager
 def _planted(store: Store, records: Iterable[Example]) -> Iterator[None]:
     """Records that are in a store for the length of a `with`."""
-    planted: list[Planted] = []
+    planted: list[PlantedRecord] = []
     try:
         _plant(store, records, planted)
         yield
@@ -76,9 +76,9 @@ def _planted(store: Store, records: Iterable[Example]) -> Iterator[None]:
     _remove(store, planted)
 
 
-def _plant(store: Store, records: Iterable[Example], planted: list[Planted]) -> None:
+def _plant(store: Store, records: Iterable[Example], planted: list[PlantedRecord]) -> None:
     for record in records:
-        planted.append(Planted(store.plant(record), record))
+        planted.append(PlantedRecord(store.plant(record), record))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -143,7 +143,7 @@ class SharedStore:
         """
         if self._session is None:
             self._session = self.store.open(self.documents)
-        planted: list[Planted] = []
+        planted: list[PlantedRecord] = []
         try:
             _plant(self.store, context, planted)
         except BaseException as error:
@@ -177,7 +177,7 @@ class _Visit:
 
     store: Store
     session: Session
-    planted: list[Planted]
+    planted: list[PlantedRecord]
 
     def ask(self, query: str) -> Reply:
         return self.session.ask(query)
@@ -186,9 +186,11 @@ class _Visit:
         _remove(self.store, self.planted)
 
 
-def _remove(store: Store, planted: list[Planted], because: BaseException | None = None) -> None:
+def _remove(
+    store: Store, planted: list[PlantedRecord], because: BaseException | None = None
+) -> None:
     """Remove what can be removed, the last one first; then say what stays."""
-    number, stay, cause = len(planted), list[Planted](), None
+    number, stay, cause = len(planted), list[PlantedRecord](), None
     while planted:
         one = planted.pop()
         try:
