@@ -170,6 +170,18 @@ def test_texts_are_compared_word_by_word() -> None:
     assert Overlap().score(Outputs(np.zeros(1, np.int64), choices=("",)), asked, ()) == [0.0]
 
 
+def test_a_long_answer_does_not_repeat_a_code_whose_characters_it_has_somewhere() -> None:
+    asked = QUERIES["injection"]().render(Example("4e397abc", "x"), prepare_task(), "warm", "cold")
+    long = " ".join(f"note {number}" for number in range(40))
+    texts = (long, f"{long} 4e397abc", "I saw 4e39-7abc.")
+    scores = [
+        Overlap().score(Outputs(np.zeros(1, np.int64), choices=(text,)), asked, ())[0]
+        for text in texts
+    ]
+    assert scores[0] < 0.5
+    assert scores[1:] == [1.0, 1.0]
+
+
 def test_canaries() -> None:
     rng, held = np.random.default_rng(0), Example("row", "warm")
     assert len(set(FALSE_FACTS)) == 100

@@ -357,7 +357,7 @@ def _normal(text: str) -> str:
 class Overlap(Score):
     """Share of the target's words that a free answer repeats in their order (ROUGE-L recall).
 
-    Of its characters, if the target is one word.
+    Of its characters within one word of the answer, if the target is one word.
 
     Reference:
         Wen et al. (CCS 2024); Lin, "ROUGE" (2004).
@@ -379,11 +379,13 @@ class Overlap(Score):
 
 
 def _recall(target: str, text: str) -> float:
-    """Of words; of characters, if the target is one word."""
+    """Of words; of characters within one word, if the target is one word: a long answer has all
+    characters somewhere.
+    """
     target = target.strip()
     if " " in target:
         return share_in_order(target.split(), text.split())
-    return share_in_order(target, text)
+    return max((share_in_order(target, word) for word in text.split()), default=0.0)
 
 
 SCORES: Catalogue[Score] = Catalogue(

@@ -10,7 +10,6 @@ from leakbound.auditing.channel_verdicts import channel_results
 from leakbound.auditing.channels import ChannelResult
 from leakbound.auditing.controls import ControlCheck
 from leakbound.auditing.declared_noise import noise_obstacles
-from leakbound.auditing.design import Pair
 from leakbound.auditing.judged import judge_finding, withheld_by
 from leakbound.auditing.keys import DIGITS, key_id, keyed
 from leakbound.auditing.obstacles import obstacles, state_sentence
@@ -18,25 +17,24 @@ from leakbound.auditing.one_pass import OnePass, Tally
 from leakbound.auditing.prepare import Prepared
 from leakbound.auditing.result import (
     AuditResult,
-    EValuePath,
     Finding,
     GuaranteeData,
     ThresholdKind,
-    curves_of,
-    path_of,
     power_of,
     provenance,
 )
+from leakbound.auditing.result_curves import EValuePath, curves_of, path_of
 from leakbound.auditing.state_check import StateCheck
+from leakbound.auditing.trial_views import shown_prompt, trial_views
 from leakbound.auditing.verdict import conclude
-from leakbound.estimators import Estimator, TrialDesign
+from leakbound.estimators import Estimator, PairedScores, TrialDesign
 from leakbound.estimators.by_channel import ChannelEValues
 from leakbound.estimators.e_process import EValues
-from leakbound.models.content import measured, readable, without
 from leakbound.models.wrappers import computation_of
 from leakbound.stats import BestOnSameData, Bonferroni, Estimate, NoiseFit, Split
+from leakbound.stats.low_fpr import rate_at_fpr
 from leakbound.stats.power import NO_POWER
-from leakbound.tasks import Example, Job, Mechanism, Query
+from leakbound.tasks import Mechanism, Query
 
 __all__ = ["assemble"]
 
@@ -45,6 +43,7 @@ INFERRED = (
     "label alone tells is not measured. Name them with --labels."
 )
 SEEN = ControlCheck(0, 0.0)  # of a channel, whose own controls are compared apart
+LOW_FPR = (0.1, 0.01, 0.001)
 FEW = 3  # sampled candidates that may be alike by chance
 Found = Mapping[Estimator, tuple[Estimate, ...]]
 
@@ -60,7 +59,6 @@ def assemble(seen: OnePass, calls: int) -> AuditResult:
         Verdict, estimates, curves, and what they rest on.
     """
     prepared, design, estimator = seen.prepared, seen.design, seen.prepared.estimator
-    folder = seen.store.folder
     found, used = seen.estimates(), seen.seen
     bounds, tested = found[estimator], estimator.tested_pairs(design, used)
     largest = estimator.largest_certifiable(design, used)
@@ -78,18 +76,10 @@ def assemble(seen: OnePass, calls: int) -> AuditResult:
         reason=conclusion.reason,
         sentences=conclusion.sentences,
         claim=design.claim,
+        claim_source=prepared.spec.claim_source,
         guarantee=GuaranteeData.of(design.guarantee, design.claim.delta),
         attack=_describe(prepared.attack, prepared.mechanism),
-        counts={
-            "pairs": used,
-            "tested_pairs": tested,
-            "model_calls": calls,
-            "answers": sum(seen.tally.answers),
-            "unparsable_answers": sum(seen.tally.unreadable),
-            "simulated_outputs": int(simulated.member.size + simulated.nonmember.size),
-            "background_copies": prepared.pairs.copies.count,
-            "looks": len(seen.looks),
-        },
+        counts=_counts(seen, tested, calls, simulated),
         decided_by=tuple(bound.method for bound in bounds),
         estimates=tuple(one for each in found.values() for one in each),
         largest_certifiable=largest,
@@ -98,7 +88,9 @@ def assemble(seen: OnePass, calls: int) -> AuditResult:
         e_values=_path(seen),
         profile=seen.profile(),
         curves=curves_of(simulated.member, simulated.nonmember),
-        example_prompt=_example(prepared, seen.first[0]),
+        low_fpr=tuple(rate_at_fpr(simulated.member, simulated.nonmember, x) for x in LOW_FPR),
+        example_prompt=shown_prompt(prepared, seen.first[0], seen.first[0].member),
+        trials=trial_views(prepared, design.rule, seen.shown),
         controls=controls,
         channels=channels,
         state=state,
@@ -106,7 +98,8 @@ def assemble(seen: OnePass, calls: int) -> AuditResult:
             *_findings(prepared, state, noise),
             *_unlike(seen),
             *_second_text(seen),
-            *_unseen(channels), *_judged(seen),
+            *_unseen(channels),
+            *_judged(seen),
         ),
         warnings=(
             *seen.looks.warnings(prepared),
@@ -115,16 +108,7 @@ def assemble(seen: OnePass, calls: int) -> AuditResult:
         ),
         handed=prepared.handed,
         spec=prepared.spec.flat(),
-        provenance=provenance(
-            model=prepared.model.name,
-            model_fingerprint=prepared.model.fingerprint,
-            data_fingerprint=keyed(folder, prepared.data)[:DIGITS],
-            data_key=key_id(folder),
-            seed=str(prepared.spec.design.seed),
-            evidence=keyed(folder, seen.store.head(used)),
-            manifest=prepared.public.digest,
-            **_computation(prepared),
-        ),
+        provenance=_provenance(seen),
     )
 
 
@@ -211,6 +195,44 @@ def _unseen(channels: tuple[ChannelResult, ...]) -> Iterator[Finding]:
         )
 
 
+def _provenance(seen: OnePass) -> dict[str, str]:
+    """Versions and fingerprints, and the head of the chain of stored trials."""
+    prepared, folder, used = seen.prepared, seen.store.folder, seen.seen
+    return provenance(
+        model=prepared.model.name,
+        model_fingerprint=prepared.model.fingerprint,
+        data_fingerprint=keyed(folder, prepared.data)[:DIGITS],
+        data_key=key_id(folder),
+        seed=str(prepared.spec.design.seed),
+        evidence=keyed(folder, seen.store.head(used)),
+        manifest=prepared.public.digest,
+        **_computation(prepared),
+    )
+
+
+def _counts(seen: OnePass, tested: int, calls: int, simulated: PairedScores) -> dict[str, int]:
+    """What the record counts."""
+    used, prepared = seen.seen, seen.prepared
+    return {
+        "pairs": used,
+        "tested_pairs": tested,
+        "model_calls": calls,
+        "answers": sum(seen.tally.answers),
+        "unparsable_answers": sum(seen.tally.unreadable),
+        "simulated_outputs": int(simulated.member.size + simulated.nonmember.size),
+        "background_copies": prepared.pairs.copies.count,
+        "looks": len(seen.looks),
+        **_withheld(seen),
+    }
+
+
+def _withheld(seen: OnePass) -> dict[str, int]:
+    """Answers that a judge withheld, where one judges."""
+    if withheld_by(seen.prepared.mechanism) is None:
+        return {}
+    return dict(zip(("withheld_member", "withheld_nonmember"), seen.tally.withheld, strict=True))
+
+
 def _judged(seen: OnePass) -> Iterator[Finding]:
     """How often a judge withheld an answer, and whether it can judge."""
     if withheld_by(seen.prepared.mechanism) is not None:
@@ -238,25 +260,3 @@ def _describe(attack: ScoredAttack, mechanism: Mechanism) -> dict[str, str]:
         "access": attack.access,
         "insertion": attack.insertion,
     }
-
-
-def _example(prepared: Prepared, pair: Pair) -> str:
-    """The prompt that shows the first canary, with private text as far as it is kept."""
-    keep = prepared.spec.design.store_text
-    job = pair.member if keep == "all" else _redacted(pair, keep == "canary_only")
-    requests = prepared.mechanism.requests(prepared.task, job, pair.draw)
-    if not requests:
-        text = readable(job.query.text, keep == "all")
-        return f"(context of {len(job.context)} examples)\n{text}"
-    return readable(requests[pair.position % len(requests)].prompt, keep == "all")  # type: ignore[attr-defined]
-
-
-def _redacted(pair: Pair, keep_canary: bool) -> Job:
-    rows = []
-    for row in pair.member.context:
-        shown = keep_canary and row == pair.canary
-        rows.append(row if shown else Example(f"[private, {measured(row.input)}]", "[private]"))
-    query = pair.member.query
-    if not keep_canary:
-        query = type(query)(without(query.text, pair.canary.input, "[canary]"), query.labels)
-    return Job(tuple(rows), query)

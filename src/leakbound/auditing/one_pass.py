@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
+from itertools import groupby
 
 import numpy as np
 
-from leakbound.auditing.channels import channels_shown, check_channels, of_all_channels
+from leakbound.auditing.chain import LATE
+from leakbound.auditing.channels import (
+    StoredBatch,
+    channels_shown,
+    check_channels,
+    of_all_channels,
+)
 from leakbound.auditing.collect import CollectionPlan
 from leakbound.auditing.controls import ControlCheck, check_controls
 from leakbound.auditing.design import Pair
@@ -20,6 +27,7 @@ from leakbound.auditing.prepare import Prepared
 from leakbound.auditing.release import Releaser
 from leakbound.auditing.state_check import StateCheck
 from leakbound.auditing.store import EvidenceRow, RunStore
+from leakbound.auditing.trial_views import SeenTrial
 from leakbound.auditing.verdict import rejections
 from leakbound.errors import UsageError
 from leakbound.estimators import (
@@ -209,17 +217,36 @@ class OnePass:
         """What the stored control pairs show, by the fitted score.
 
         Returns:
-            Whether the attack saw the positive control.
+            Whether the attack saw the positive control, and saw it still after the last pair.
         """
+        late = [self._check(batch) for batch in self._late_controls()]
+        return self._check(self._controls()).followed_by(late)
+
+    def _controls(self) -> StoredBatch:
+        """The control pairs with their aggregates, once some pair was observed."""
         controls, rows = self.prepared.controls, self.control_rows
-        if len(rows) < len(controls) or not self._observed:
+        known = self._observed and len(rows) >= len(controls)
+        return [*zip(controls, rows, strict=True)] if known else []
+
+    def _late_controls(self) -> Iterator[StoredBatch]:
+        """Those that were asked after the last pair of each shard."""
+        late = self.prepared.late_controls
+        if late is None or not self._observed:
+            return
+        for shard, found in groupby(self.store.late_controls(), lambda row: -row.pair // LATE):
+            rows = [*found]
+            if len(rows) == len(late):
+                yield [*zip(late.late(shard), rows, strict=True)]
+
+    def _check(self, batch: StoredBatch) -> ControlCheck:
+        if not batch:
             return check_controls(None, self.prepared.ignores_context)
         if self.design.channels:
-            return of_all_channels(self.channel_controls())
-        scores = self._releaser.control_scores([*zip(controls, rows, strict=True)])
-        shown = [(reply_of(row.member), reply_of(row.nonmember)) for row in rows]
+            return of_all_channels(self._by_channel(batch))
+        scores = self._releaser.control_scores(batch)
+        shown = [(reply_of(row.member), reply_of(row.nonmember)) for _, row in batch]
         replies = shown if self.design.replies else []
-        return check_controls(scores if rows else None, self.prepared.ignores_context, replies)
+        return check_controls(scores, self.prepared.ignores_context, replies)
 
     def channel_controls(self) -> dict[str, ControlCheck]:
         """What the stored control pairs show in each channel.
@@ -227,10 +254,15 @@ class OnePass:
         Returns:
             A check for each channel; none without control pairs.
         """
-        controls, rows = self.prepared.controls, self.control_rows
-        if not rows or len(rows) < len(controls) or not self._observed:
+        if not (batch := self._controls()):
             return {}
-        batch = [*zip(controls, rows, strict=True)]
+        late = [self._by_channel(batch) for batch in self._late_controls()]
+        return {
+            name: check.followed_by([checks[name] for checks in late])
+            for name, check in self._by_channel(batch).items()
+        }
+
+    def _by_channel(self, batch: StoredBatch) -> dict[str, ControlCheck]:
         return check_channels(batch, self._releaser.control_scores(batch), self.design.channels)
 
     def state(self) -> StateCheck | None:
@@ -240,6 +272,11 @@ class OnePass:
             Its tests; None where a model is asked, whose requests carry the whole prompt.
         """
         return None if self.prepared.mechanism.needs else self._releaser.state.check()
+
+    @property
+    def shown(self) -> Sequence[SeenTrial]:
+        """The first trials, as they were released."""
+        return self._releaser.shown
 
     def noise_fit(self) -> NoiseFit | None:
         """Does the released noise follow the declared distribution?

@@ -15,6 +15,7 @@ from leakbound.auditing.seeds import Purpose, generator
 from leakbound.auditing.served import ServedOutputs, corrected
 from leakbound.auditing.state_check import StateTally
 from leakbound.auditing.store import EvidenceRow
+from leakbound.auditing.trial_views import LOOKED_AT, SeenTrial
 from leakbound.errors import UsageError
 from leakbound.estimators import Observations, PairedScores
 from leakbound.estimators.base import DistributionPair, Reads, ReplyPair
@@ -52,6 +53,7 @@ class Releaser:
     Attributes:
         state: What the state check reads, of a system that is asked as a whole.
         served: The outputs of the trials, in the order of their calls.
+        shown: The first trials, for the trial browser of a report.
     """
 
     def __init__(
@@ -65,6 +67,7 @@ class Releaser:
         self._held: list[tuple[Pair, EvidenceRow]] = []
         self._thresholds = np.zeros(0) if thresholds is None else thresholds
         self.state = StateTally()
+        self.shown: list[SeenTrial] = []
         self.served = ServedOutputs(mechanism, seed, answers, served and "chances" in reads)
 
     def observe(self, batch: StoredBatch) -> Observations | None:
@@ -102,6 +105,7 @@ class Releaser:
         trial, less, texts = None, None, None
         if reads & {"trials", "text"}:
             trial, less, texts = self._trials(batch, laws)
+            self._show(batch, trial, texts)
         simulated, chances = self._simulated(batch, laws)
         if trial is not None and not self._mechanism.needs:
             self._note_state(batch, trial)
@@ -118,6 +122,14 @@ class Releaser:
             reply_pairs=_replies(batch) if "replies" in reads else None,
         )
         return shown_in(batch, whole, self._channels) if "channels" in reads else whole
+
+    def _show(
+        self, batch: StoredBatch, scores: PairedScores, texts: Sequence[tuple[str, str]]
+    ) -> None:
+        """Keep the first trials."""
+        for at, (pair, _) in enumerate(batch[: LOOKED_AT - len(self.shown)]):
+            both = float(scores.member[at]), float(scores.nonmember[at])
+            self.shown.append(SeenTrial(pair, texts[at], both))
 
     def _note_state(self, batch: StoredBatch, trial: PairedScores) -> None:
         for (pair, row), member, nonmember in zip(

@@ -19,24 +19,24 @@ from leakbound._notebook import card, data_frame
 from leakbound._version import __version__
 from leakbound.auditing.channels import ChannelResult
 from leakbound.auditing.controls import ControlCheck
+from leakbound.auditing.result_curves import DIGITS, Curves, EValuePath
 from leakbound.auditing.state_check import StateCheck
+from leakbound.auditing.trial_views import TrialView
 from leakbound.auditing.verdict import Claim, Reason, Verdict, mu_bound
 from leakbound.estimators import Bounds, Estimator, TrialDesign
 from leakbound.estimators.profile import Profile
 from leakbound.privacy import Gaussian, Guarantee
-from leakbound.stats import Estimate, roc
-from leakbound.stats.anytime import AnytimeTest
+from leakbound.stats import Estimate
+from leakbound.stats.low_fpr import RateAtFpr
 
 __all__ = [
-    "FACTORS", "VERSION", "AuditResult", "Curves", "EValuePath", "Finding", "GuaranteeData",
-    "ThresholdKind", "curves_of", "path_of", "power_of", "provenance",
+    "FACTORS", "VERSION", "AuditResult", "ClaimSource", "Finding", "GuaranteeData",
+    "ThresholdKind", "power_of", "provenance",
 ]  # fmt: skip
 
 Floats = npt.NDArray[np.float64]
 VERSION = 2
 FACTORS = (1.25, 1.5, 2.0, 3.0, 4.0, 8.0)  # of what is tested; a gate reads the power from these
-POINTS = 200  # of a curve: more than a figure of 700 pixels can show
-BINS = 60  # of a histogram
 # codes of findings without which a verdict alone would mislead
 BESIDE = frozenset(
     {
@@ -47,7 +47,6 @@ BESIDE = frozenset(
         "judge_refuses_all",
     }
 )
-DIGITS = 6  # of curves and paths: beyond what a figure shows, and equal on every platform
 PLACES = {
     "model",
     "embedder",
@@ -57,6 +56,7 @@ PLACES = {
     "data_dir",
     "trust_remote_code",
 }  # where, not what
+ClaimSource = Literal["stated", "default", "unknown"]
 ThresholdKind = Literal["fixed", "split", "bonferroni", "best"]
 
 
@@ -110,32 +110,6 @@ class GuaranteeData(_Frozen):
         return cls(text=guarantee.describe(), epsilon=guarantee.epsilon(delta), mu=mu)
 
 
-class Curves(_Frozen):
-    """What figures show: the ROC curve of simulated outputs, and histograms of both contexts."""
-
-    fpr: tuple[float, ...]
-    tpr: tuple[float, ...]
-    edges: tuple[float, ...]
-    member: tuple[float, ...]
-    nonmember: tuple[float, ...]
-    auroc: float
-    outputs: int
-
-
-class EValuePath(_Frozen):
-    """The e-value against what was tested: its logarithm after some of the pairs.
-
-    tested: the guarantee or claim, in words. level: the logarithm of the e-value that rejects.
-    rejected_at: the pair at which it was first reached.
-    """
-
-    tested: str
-    level: float
-    rejected_at: int | None
-    pairs: tuple[int, ...]
-    log_e_values: tuple[float, ...]
-
-
 class AuditResult(_Frozen):
     """One audit: what was claimed, what was done, what was found, and what it rests on.
 
@@ -156,11 +130,13 @@ class AuditResult(_Frozen):
         state: Whether answers depend on what was asked before; None where a model is asked, and in
             results of version 1.
         claim: What the operator states, for all outputs that a trial sees.
+        claim_source: Whether somebody stated the claim, or it is the default of an audit; unknown
+            in results of earlier versions.
         guarantee: What the mechanism is proven to satisfy.
         attack: Names of mechanism, canary, query and score; access and insertion.
         counts: pairs, tested_pairs, model_calls, answers, unparsable_answers, simulated_outputs,
-            background_copies; looks: how many results were computed from these paired trials
-            before.
+            background_copies; of a judge withheld_member and withheld_nonmember;
+            looks: how many results were computed from these paired trials before.
         decided_by: Methods of the deciding estimates, the one of epsilon first.
         estimates: All estimates.
         largest_certifiable: What a perfect attack would have certified with the tested pairs.
@@ -171,7 +147,10 @@ class AuditResult(_Frozen):
         e_values: The e-value after each pair.
         profile: The exact privacy profile, where output distributions are known.
         curves: ROC curve and histograms of simulated outputs.
+        low_fpr: True-positive rates at false-positive rates of 10, 1 and 0.1 %, of simulated
+            outputs, with intervals between pairs; empty in results of one run and older ones.
         example_prompt: A prompt that shows the canary, with private text as far as it may be kept.
+        trials: A few paired trials with prompts and answers, redacted in the same way.
         warnings: What a reader should know before believing the verdict.
         handed: Which parts the caller handed over as objects.
         spec: Every parameter by its flat key.
@@ -189,6 +168,7 @@ class AuditResult(_Frozen):
     channels: tuple[ChannelResult, ...] = ()
     state: StateCheck | None = None
     claim: Claim
+    claim_source: ClaimSource = "unknown"
     guarantee: GuaranteeData
     attack: dict[str, str]
     counts: dict[str, int]
@@ -200,7 +180,9 @@ class AuditResult(_Frozen):
     e_values: EValuePath | None = None
     profile: Profile | None = None
     curves: Curves
+    low_fpr: tuple[RateAtFpr, ...] = ()
     example_prompt: str
+    trials: tuple[TrialView, ...] = ()
     warnings: tuple[str, ...]
     handed: tuple[str, ...] = ()
     spec: dict[str, Any]
@@ -342,6 +324,7 @@ class AuditResult(_Frozen):
                 "name": True,
                 "provenance": True,
                 "handed": True,
+                "claim_source": True,
                 "spec": PLACES,
                 "attack": {"mechanism"},
                 "counts": {"looks"},
@@ -382,65 +365,6 @@ class AuditResult(_Frozen):
     def _repr_html_(self) -> str | None:
         """What a notebook shows: verdict, bound, claim and figures; no text of rows."""
         return card(self)
-
-
-def curves_of(member: Floats, nonmember: Floats) -> Curves:
-    """What the figures show of simulated outputs.
-
-    Args:
-        member: (pairs, draws) scores of the canary-in contexts.
-        nonmember: The same of the canary-out contexts.
-
-    Returns:
-        The ROC curve thinned to a few hundred points, and histograms of at most 60 bins.
-    """
-    fpr, tpr, _ = roc(member, nonmember)
-    keep = np.unique(np.linspace(0, len(fpr) - 1, POINTS).astype(int))
-    edges = _edges(member, nonmember)
-    shares = [np.histogram(scores, edges)[0] / scores.size for scores in (member, nonmember)]
-    return Curves(
-        fpr=_floats(fpr[keep]),
-        tpr=_floats(tpr[keep]),
-        edges=_floats(edges),
-        member=_floats(shares[0]),
-        nonmember=_floats(shares[1]),
-        auroc=round(float(np.trapezoid(tpr, fpr)), DIGITS),
-        outputs=member.size + nonmember.size,
-    )
-
-
-def _edges(member: Floats, nonmember: Floats) -> Floats:
-    """Two bins for scores of 0 and 1, else `BINS`."""
-    low = float(min(member.min(), nonmember.min()))
-    high = float(max(member.max(), nonmember.max()))
-    if high - low <= 1:
-        return np.linspace(low - 0.5, high + 0.5, 3)
-    return np.linspace(low, high, BINS + 1)
-
-
-def path_of(process: AnytimeTest) -> EValuePath:
-    """The path of an e-value.
-
-    Args:
-        process: The e-process of an audit.
-
-    Returns:
-        Its logarithm after each pair, thinned to a few hundred pairs.
-    """
-    path = process.log_e_values
-    last = max(len(path) - 1, 0)
-    keep = np.unique(np.linspace(0, last, POINTS).astype(int))[: len(path)]
-    return EValuePath(
-        tested=process.claim.describe(),
-        level=round(process.log_threshold, DIGITS),
-        rejected_at=process.rejected_at,
-        pairs=tuple((keep + 1).tolist()),
-        log_e_values=_floats(path[keep]),
-    )
-
-
-def _floats(values: Floats) -> tuple[float, ...]:
-    return tuple(round(float(v), DIGITS) for v in values)
 
 
 def power_of(

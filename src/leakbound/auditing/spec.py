@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import ValidationError
 
@@ -84,6 +84,11 @@ class AuditSpec(FrozenSpec):
         task, tasks = self.design.task, (*TASKS, "help_desk", "pseudo_names", *NAMED_TASKS)
         if task is not None and task not in tasks:
             raise unknown_name("the task", task, tasks)
+
+    @property
+    def claim_source(self) -> Literal["stated", "default"]:
+        """Whether somebody stated the claimed epsilon."""
+        return "stated" if "epsilon" in self.decision.model_fields_set else "default"
 
     def flat(self) -> Settings:
         """Every key with its plain value, without the groups; components as {kind, options}."""

@@ -12,7 +12,7 @@ from leakbound.errors import TargetError, UsageError
 from leakbound.models.model import Model
 from leakbound.models.openai import Endpoint, open_endpoint
 
-__all__ = ["ADDRESSES", "Local", "is_address", "open_embedder", "open_model"]
+__all__ = ["ADDRESSES", "BUNDLED", "Local", "is_address", "open_embedder", "open_model"]
 
 ADDRESSES = {
     "pocket": "the small model shipped with this package",
@@ -20,6 +20,9 @@ ADDRESSES = {
     "hf/<folder or id>": "any Hugging Face causal or image-text-to-text model",
     "openai/<model>": "a model behind an OpenAI-compatible server (--base-url)",
 }
+
+
+BUNDLED = ("pocket", "pocket-vision")  # models that come with this package
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +75,7 @@ def open_model(
         return open_endpoint(rest, endpoint or Endpoint())
     if (opener := opener_of("leakbound.models", kind)) is not None:
         return cast(Model, opener(rest))
-    if address not in ("pocket", "pocket-vision") and (kind != "hf" or not rest):
+    if address not in BUNDLED and (kind != "hf" or not rest):
         raise UsageError(
             f"the model address {address!r} is not known; it must be one of "
             f"{', '.join(ADDRESSES)}. A local folder is written hf/./folder."
@@ -91,7 +94,7 @@ def is_address(text: str) -> bool:
         True for the forms in `ADDRESSES` and those of installed packages; nothing is opened.
     """
     kind, _, rest = text.partition("/")
-    known = text in ("pocket", "pocket-vision") or (kind in ("hf", "openai") and bool(rest))
+    known = text in BUNDLED or (kind in ("hf", "openai") and bool(rest))
     return known or kind in schemes("leakbound.models")
 
 

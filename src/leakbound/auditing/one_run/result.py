@@ -22,9 +22,9 @@ from leakbound.auditing.result import (
     Finding,
     GuaranteeData,
     ThresholdKind,
-    curves_of,
     provenance,
 )
+from leakbound.auditing.result_curves import curves_of
 from leakbound.auditing.seeds import generator
 from leakbound.auditing.spec import Decision
 from leakbound.auditing.store import EvidenceRow, RunStore

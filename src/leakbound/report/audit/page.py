@@ -14,6 +14,13 @@ from leakbound.report.audit.figures import (
     profile_figure,
     roc_figure,
 )
+from leakbound.report.audit.plain import (
+    attacker_sentence,
+    odds_sentence,
+    system_line,
+)
+from leakbound.report.audit.rates import is_binary, rates_figure, systems_figure
+from leakbound.report.audit.tried import TRIED_HEAD, tried_rows
 from leakbound.report.audit.words import (
     CHANNEL_HEAD,
     ESTIMATE_HEAD,
@@ -48,21 +55,40 @@ PROFILE = (
 )
 
 
+RATES = (
+    "How often the attack said that the canary was there, where it was and where it was not, with "
+    "intervals. Inside the shaded region is what a system within the claim can show; a rectangle "
+    "outside of it is evidence against the claim."
+)
+SYSTEMS = (
+    "What each system was shown to leak at least, what was claimed, and what is guaranteed. An "
+    "arrow beyond the claim is a violation."
+)
+Row = tuple[str, ...]
+Drawn = tuple[tuple[str, str], ...]  # an svg element and a caption each
+
+
 @dataclass(frozen=True, slots=True)
 class _Section:
     """One audit of the page, in the words of the template."""
 
     result: AuditResult
     name: str
+    system: str
+    attacker: str
+    odds: str
     bound: str
     setup: str
     checked: str
     verdict: str
     reasons: tuple[str, ...]
-    figures: tuple[tuple[str, str], ...]
-    channels: tuple[tuple[str, ...], ...]
+    main: Drawn
+    figures: Drawn
+    channels: tuple[Row, ...]
     by_channel: str
-    estimates: tuple[tuple[str, ...], ...]
+    deciding: tuple[Row, ...]
+    others: tuple[Row, ...]
+    tried: tuple[Row, ...]
     prompt: tuple[str, ...]
     settings: Mapping[str, object]
 
@@ -77,46 +103,58 @@ def page(results: Sequence[AuditResult], title: str | None = None) -> str:
     Returns:
         HTML that opens from disk and makes no request; all text is escaped.
     """
+    every = (text for one in results for e in one.estimates for text in e.assumptions)
+    numbers = {text: at for at, text in enumerate(dict.fromkeys(every), start=1)}
+    several = ((systems_figure(results), SYSTEMS),) if len(results) > 1 else ()
     return render(
         "audit/page.html.j2",
         title=title or f"Audit of {system_name(results[0])}",
-        sections=[_section(result) for result in results],
-        head=ESTIMATE_HEAD, channel_head=CHANNEL_HEAD, limits=limits_of(results),
-        verdict_text=verdict_text, cut=cut, decimal=decimal,
+        sections=[_section(result, numbers) for result in results], several=several,
+        assumptions=numbers, head=ESTIMATE_HEAD, channel_head=CHANNEL_HEAD, tried_head=TRIED_HEAD,
+        limits=limits_of(results), verdict_text=verdict_text, cut=cut, decimal=decimal,
     )  # fmt: skip
 
 
-def _section(result: AuditResult) -> _Section:
+def _section(result: AuditResult, numbers: Mapping[str, int]) -> _Section:
+    drawn = tuple(audit_figures(result))
+    rows = {e.method: estimate_row(e, numbers) for e in result.estimates}
     return _Section(
         result=result,
         name=system_name(result),
+        system=system_line(result),
+        attacker=attacker_sentence(result),
+        odds=odds_sentence(result),
         bound=bound_sentence(result),
         setup=setup_sentence(result),
         checked=check_sentence(result),
         verdict=verdict_words(result),
         reasons=reason_sentences(result),
-        figures=tuple(audit_figures(result)),
+        main=drawn[:1],
+        figures=drawn[1:],
         channels=tuple(map(channel_row, result.channels)),
         by_channel=channels_sentence(result),
-        estimates=tuple(map(estimate_row, result.estimates)),
+        deciding=tuple(rows[method] for method in result.decided_by),
+        others=tuple(row for method, row in rows.items() if method not in result.decided_by),
+        tried=tried_rows(result),
         prompt=tuple(IMAGE.split(result.example_prompt)),
         settings=flat_settings(result.spec),
     )
 
 
 def audit_figures(result: AuditResult) -> list[tuple[str, str]]:
-    """The figures of an audit.
+    """The figures of an audit, the one that says most first.
 
     Args:
         result: A finished audit.
 
     Returns:
-        An svg element and a caption for each.
+        An svg element and a caption for each. A score of two values has no ROC curve and no
+        histogram, which would be three points and two blocks.
     """
-    found = [
+    found = [(rates_figure(result), RATES)] if is_binary(result) else [
         (roc_figure(result), _roc_caption(result)),
         (histogram_figure(result), HISTOGRAM),
-    ]
+    ]  # fmt: skip
     if result.e_values is not None and result.e_values.pairs:
         mechanism = result.attack["mechanism"]
         found.append((e_value_figure(result.e_values, mechanism), _e_value_caption(result)))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from leakbound.gating.compare import system_name
+from leakbound.report.audit.plain import attacker_sentence, odds_sentence, system_line
 from leakbound.report.audit.words import (
     CHANNEL_HEAD,
     bound_sentence,
@@ -40,7 +41,9 @@ def summary(result: AuditResult) -> str:
     Returns:
         A few lines.
     """
-    lines = [f"{verdict_words(result)}: {system_name(result)}", f"  {bound_sentence(result)}"]
+    lines = [f"{verdict_words(result)}: {system_line(result)}"]
+    meaning = (attacker_sentence(result), odds_sentence(result), bound_sentence(result))
+    lines += [f"  {one}" for one in meaning if one]
     lines += [f"  {one}" for one in reason_sentences(result)]
     if result.channels:
         table = aligned(CHANNEL_HEAD, *map(channel_row, result.channels))

@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from leakbound.report.audit.plain import claim_words
 from leakbound.report.words import KINDS, LIMITS, sentence, verdict_text
 from leakbound.stats import cut
 
 if TYPE_CHECKING:
     from leakbound.auditing import AuditResult
     from leakbound.auditing.channels import ChannelResult
+    from leakbound.auditing.controls import ControlCheck
     from leakbound.stats import Estimate
 
 __all__ = [
@@ -86,10 +88,18 @@ def check_sentence(result: AuditResult) -> str:
             else f"the canary where it stood {_often(result)} ({controls.pairs} contexts each with "
             "and without it"
         )
-        found.append(f"The attack {seen} {where}, p = {controls.p_value:.2g}).")
+        found.append(f"The attack {seen} {where}, p = {controls.p_value:.2g}){_late(controls)}.")
     if state is not None and state.found is None:
         found.append(f"No sign that the system remembers ({state.repeats} queries asked again).")
     return " ".join(found)
+
+
+def _late(controls: ControlCheck) -> str:
+    """What the controls after the last pair add; they tell something of what was seen before."""
+    if controls.late is None or not controls.seen:
+        return ""
+    again = "and again" if controls.seen_late else "and no longer"
+    return f", {again} after the last pair (p = {controls.late:.2g})"
 
 
 def bound_sentence(result: AuditResult) -> str:
@@ -104,7 +114,7 @@ def bound_sentence(result: AuditResult) -> str:
     bound, claim = result.bound, result.claim
     text = (
         f"ε(δ={claim.delta:g}) ≥ {cut(bound.epsilon)} with {bound.confidence:.0%} confidence; "
-        f"claimed: {claim.epsilon:g}"
+        f"claimed: {claim_words(result)}"
     )
     if result.guarantee.mu is not None:
         text += f". μ ≥ {cut(result.mu_bound.mu, 3)}; guaranteed: {result.guarantee.mu:.3f}"
@@ -209,11 +219,12 @@ def _copies(counts: Mapping[str, int]) -> str:
     return f", which also stands in {copies} other partitions of both contexts" if copies else ""
 
 
-def estimate_row(estimate: Estimate) -> tuple[str, ...]:
+def estimate_row(estimate: Estimate, numbers: Mapping[str, int]) -> tuple[str, ...]:
     """An estimate as cells under ESTIMATE_HEAD.
 
     Args:
         estimate: One estimate of an audit.
+        numbers: The number under which a page lists each assumption.
 
     Returns:
         Texts.
@@ -229,5 +240,5 @@ def estimate_row(estimate: Estimate) -> tuple[str, ...]:
         f"{estimate.confidence:.0%}" if estimate.confidence else "none",
         ", ".join(f"{key} {value}" for key, value in estimate.counts.items()),
         estimate.threshold,
-        "; ".join(estimate.assumptions),
+        ", ".join(str(numbers[text]) for text in estimate.assumptions),
     )

@@ -1,0 +1,104 @@
+"""What an audit means, in sentences that need no statistics."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from leakbound.gating.compare import system_name
+from leakbound.models.address import BUNDLED
+from leakbound.stats import cut
+
+if TYPE_CHECKING:
+    from leakbound.auditing import AuditResult
+
+__all__ = ["attacker_sentence", "claim_words", "guesses", "odds_sentence", "system_line"]
+
+DEFAULT = " (the default of an audit; nobody stated it)"
+
+
+def system_line(result: AuditResult) -> str:
+    """What was audited, and on which model.
+
+    Args:
+        result: A finished audit.
+
+    Returns:
+        Names; of a model that comes with leakbound, that it is not the reader's.
+    """
+    name = system_name(result)
+    model = result.provenance["model"]
+    if model == result.attack["mechanism"]:  # a system of the user, which asks its own
+        return name
+    note = " (bundled with leakbound: it is not your model)" if model in BUNDLED else ""
+    return f"{name} on {model}{note}"
+
+
+def claim_words(result: AuditResult) -> str:
+    """The claim, and where it comes from.
+
+    Args:
+        result: A finished audit.
+
+    Returns:
+        Such as "1 (the default of an audit; nobody stated it)".
+    """
+    return f"{result.claim.epsilon:g}{DEFAULT if result.claim_source == 'default' else ''}"
+
+
+def guesses(result: AuditResult) -> tuple[int, int] | None:
+    """How often single outputs told the contexts apart.
+
+    Args:
+        result: A finished audit.
+
+    Returns:
+        (right guesses, guesses); None where no single outputs were guessed from.
+    """
+    by_method = {estimate.method: estimate.counts for estimate in result.estimates}
+    if counts := by_method.get("one_run"):
+        return counts["correct"], counts["guesses"]
+    if counts := by_method.get("clopper_pearson"):
+        return counts["tp"] + counts["tn"], sum(counts.values())
+    return None
+
+
+def attacker_sentence(result: AuditResult) -> str:
+    """How well the attacker did.
+
+    Args:
+        result: A finished audit.
+
+    Returns:
+        One sentence; empty where no single outputs were guessed from.
+    """
+    found = guesses(result)
+    if found is None:
+        return ""
+    right, total = found
+    what = "canaries" if "builds" in result.counts else "contexts"
+    seen = "what it computed" if result.attack["access"] == "white_box" else "its answers"
+    return (
+        f"From {seen}, an attacker said of {right} of {total} {what} correctly whether the canary "
+        f"was there (guessing: about {total // 2})."
+    )
+
+
+def odds_sentence(result: AuditResult) -> str:
+    """What the bound means for the person whose record it is.
+
+    Args:
+        result: A finished audit.
+
+    Returns:
+        One sentence; another one where no leakage was shown.
+    """
+    epsilon = result.bound.epsilon or 0.0
+    if epsilon <= 0:
+        return "No leakage was shown; this does not show that there is none."
+    factor = math.exp(epsilon)
+    times = "more than a million" if factor > 1e6 else f"at least {cut(factor, 1)}"
+    return (
+        f"For one person: some answers make it {times} times more likely than before, in odds, "
+        "that this person's record was in the context."
+    )

@@ -1,0 +1,112 @@
+"""The figures that say a verdict at a glance: both rates of a binary score, and several systems
+beside each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from leakbound.gating.compare import system_name
+from leakbound.gating.rates import rates_of
+from leakbound.privacy import ApproxDP, gdp_trade_off, trade_off
+from leakbound.report.figures import CLAIM, INK, MEMBER, NONMEMBER, canvas, legend, svg
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from leakbound.auditing import AuditResult
+
+__all__ = ["is_binary", "rates_figure", "systems_figure"]
+
+BINARY = 3  # edges of the histogram of scores that are 0 or 1
+GRID = np.concatenate([[0.0], np.logspace(-6, -2, 60), np.linspace(0.01, 1, 200)])
+
+
+def is_binary(result: AuditResult) -> bool:
+    """Whether the attack says yes or no, so that a ROC curve would be three points.
+
+    Args:
+        result: A finished audit.
+
+    Returns:
+        True where every score is one of two values and guesses were counted.
+    """
+    return len(result.curves.edges) == BINARY and bool(rates_of(result, 0.05))
+
+
+def rates_figure(result: AuditResult) -> str:
+    """Both rates of the attack with their intervals, and the region that the claim allows.
+
+    Args:
+        result: A finished audit with a binary score.
+
+    Returns:
+        An svg element.
+    """
+    figure, axes = canvas("said “canary” where it was not", "said “canary” where it was")
+    _draw_allowed(axes, result)
+    rates = rates_of(result, 1 - (result.bound.confidence or 0.95))
+    hit, alarm = rates["tpr"], rates["fpr"]
+    low, high = hit.limits
+    left, right = alarm.limits
+    axes.fill_between([left, right], low, high, color=MEMBER, alpha=0.3, lw=0)
+    axes.plot([alarm.share], [hit.share], "o", color=MEMBER, ms=7, label="observed, with intervals")
+    axes.plot([0, 1], [0, 1], color=INK, lw=0.6, alpha=0.5)
+    axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
+    legend(axes, "lower right")
+    return svg(figure, f"rates of the attack on {result.attack['mechanism']}")
+
+
+def _draw_allowed(axes: Axes, result: AuditResult) -> None:
+    """Pairs of rates that a system within the claim can show, and what is guaranteed."""
+    claim = ApproxDP(result.claim.epsilon, result.claim.delta)
+    top = trade_off(claim, GRID)
+    bottom = 1 - trade_off(claim, 1 - GRID)
+    axes.fill_between(GRID, bottom, top, color=CLAIM, alpha=0.18, lw=0)
+    axes.plot(
+        GRID, top, color=CLAIM, ls="--", lw=1.6, label=f"allowed by the claim ε={claim.value:g}"
+    )
+    if result.guarantee.mu is not None:
+        mu = result.guarantee.mu
+        axes.plot(GRID, gdp_trade_off(GRID, mu), color=INK, ls=":", lw=1.6,
+                  label=f"guarantee: μ={mu:.3g}")  # fmt: skip
+
+
+def systems_figure(results: Sequence[AuditResult]) -> str:
+    """Bound, claim and guarantee of several systems side by side.
+
+    Args:
+        results: Finished audits, at least two.
+
+    Returns:
+        An svg element.
+    """
+    figure, axes = canvas("ε", "")
+    figure.set_size_inches(6.4, 0.9 + 0.5 * len(results))
+    rows = np.arange(len(results))[::-1]
+    bounds = [result.bound.epsilon or 0.0 for result in results]
+    axes.hlines(rows, 0, bounds, color=MEMBER, lw=5, alpha=0.4)
+    axes.plot(bounds, rows, ">", color=MEMBER, ms=8, label="leaks at least (bound)")
+    claims = [result.claim.epsilon for result in results]
+    axes.plot(claims, rows, "|", color=CLAIM, ms=18, mew=2.5, label="claimed")
+    _draw_guarantees(axes, results, rows)
+    axes.set_yticks(rows, [system_name(result) for result in results])
+    axes.set(xlim=(0, 1.1 * max(*bounds, *claims)), ylim=(-0.6, len(results) - 0.4))
+    axes.legend(fontsize=8, frameon=False, labelcolor=INK, loc="lower center",
+                bbox_to_anchor=(0.5, 1.0), ncols=3)  # fmt: skip
+    return svg(figure, "bound, claim and guarantee of each system")
+
+
+def _draw_guarantees(
+    axes: Axes, results: Sequence[AuditResult], rows: Sequence[int] | np.ndarray
+) -> None:
+    finite = [
+        (result.guarantee.epsilon, row)
+        for result, row in zip(results, rows, strict=True)
+        if np.isfinite(result.guarantee.epsilon)
+    ]
+    if finite:
+        axes.plot(*zip(*finite, strict=True), "D", color=NONMEMBER, ms=6, label="guaranteed")

@@ -1,0 +1,145 @@
+"""The sentences that need no statistics, the trial browser, and the figures of yes and no."""
+
+from __future__ import annotations
+
+import base64
+import math
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import leakbound
+from leakbound.report import page, summary
+from leakbound.report.audit.plain import attacker_sentence, odds_sentence, system_line
+from leakbound.report.audit.tried import tried_rows
+from leakbound.stats import Estimate
+
+ROWS = [(f"note {number}", "urgent" if number % 3 else "normal") for number in range(60)]
+SECRET = "note 7"
+
+
+def answer(context: Sequence[Any], query: str) -> str:
+    quoted = query.split('"')[1]
+    return "yes" if any(quoted in example.text for example in context) else "no"
+
+
+def forgetful(context: Sequence[Any], query: str) -> str:
+    """Says no where the canary stands last."""
+    found = [query.split('"')[1] in example.text for example in context]
+    return "yes" if any(found[:-1]) else "no"
+
+
+@pytest.fixture(scope="module")
+def leaky(tmp_path_factory: pytest.TempPathFactory) -> leakbound.AuditResult:
+    out = tmp_path_factory.mktemp("runs")
+    return leakbound.audit(ROWS, system=answer, pairs=40, out=out)
+
+
+def test_the_first_line_names_the_system_and_where_the_claim_comes_from(
+    leaky: leakbound.AuditResult, tmp_path: Path
+) -> None:
+    lines = summary(leaky).splitlines()
+    assert lines[0] == "VIOLATION: answer"
+    assert "said of 80 of 80 contexts correctly" in lines[1]
+    assert "guessing: about 40" in lines[1]
+    assert "claimed: 1 (the default of an audit; nobody stated it)" in summary(leaky)
+    stated = leakbound.audit(ROWS, system=answer, pairs=40, out=tmp_path, epsilon=1)
+    assert "nobody stated it" not in summary(stated)
+    assert stated.results() == leaky.results()
+
+
+def test_the_bundled_model_is_named_as_not_the_readers(leaky: leakbound.AuditResult) -> None:
+    of = {**leaky.provenance, "model": "pocket"}
+    bundled = leaky.model_copy(update={"provenance": of})
+    assert system_line(bundled) == "answer on pocket (bundled with leakbound: it is not your model)"
+    own = leaky.model_copy(update={"provenance": {**of, "model": "openai/mine"}})
+    assert system_line(own) == "answer on openai/mine"
+
+
+@given(st.floats(0.01, 13))
+def test_odds_are_never_rounded_up(epsilon: float) -> None:
+    class Result:
+        bound = Estimate("m", "lower_bound", epsilon, 1e-5, 0.95, {}, ())
+
+    said = re.search(r"at least ([\d.]+) times", odds_sentence(Result()))  # type: ignore[arg-type]
+    assert said is not None
+    assert math.exp(epsilon) - 0.1 <= float(said[1]) <= math.exp(epsilon)
+
+
+def test_no_leakage_shown_is_no_safety_shown(tmp_path: Path) -> None:
+    silent = leakbound.audit(ROWS, system=lambda context, query: "no", pairs=10, out=tmp_path)
+    assert "does not show that there is none" in odds_sentence(silent)
+    assert "of 20 contexts" in attacker_sentence(silent)
+
+
+def test_trials_show_right_and_wrong_guesses_and_no_private_row(tmp_path: Path) -> None:
+    seen = leakbound.audit(ROWS, system=forgetful, pairs=60, out=tmp_path)
+    wrong = [one for one in seen.trials if one.right != (True, True)]
+    assert 1 <= len(wrong) <= 4
+    assert len(seen.trials) == len(wrong) + 4
+    assert all(one.answers == ("no", "no") for one in wrong)
+    assert "[private," in seen.trials[0].prompts[0]
+    assert SECRET not in page([seen])
+    assert all(SECRET not in prompt for one in seen.trials for prompt in one.prompts)
+
+
+def test_free_text_answers_are_shown_only_where_all_text_is_kept(tmp_path: Path) -> None:
+    def quoting(context: Sequence[Any], query: str) -> str:
+        return "I saw " + ", ".join(example.text for example in context)
+
+    found = [
+        leakbound.audit(ROWS, system=quoting, pairs=4, query="repeat", task="generation",
+                        store_text=keep, out=tmp_path / keep)
+        for keep in ("canary_only", "all")
+    ]  # fmt: skip
+    assert [("note 1" in found[at].trials[0].answers[0]) for at in (0, 1)] == [False, True]
+    assert re.match(r"\[private, \d+ characters; ", found[0].trials[0].answers[0])
+
+
+def test_each_assumption_stands_once_and_the_deciding_method_first(
+    leaky: leakbound.AuditResult,
+) -> None:
+    text = page([leaky, leaky])
+    for assumption in {one for e in leaky.estimates for one in e.assumptions}:
+        assert text.count(f"<li>{assumption}</li>") == 1
+        assert text.count(assumption) <= 2  # a bound's own limits may say it, too
+    decides = text.index("What decides")
+    assert decides < text.index("<td>e_process</td>") < text.index("Other estimates")
+    assert text.index("<td>joint_beta</td>") > text.index("Other estimates")
+
+
+def test_a_score_of_yes_and_no_has_rates_with_intervals_and_no_roc_curve(
+    leaky: leakbound.AuditResult,
+) -> None:
+    text = page([leaky])
+    assert "rates of the attack on answer" in text
+    assert "ROC curve" not in text
+    assert "allowed by the claim" in text
+
+
+def test_what_was_not_tried_comes_with_the_option_that_tries_it(
+    leaky: leakbound.AuditResult,
+) -> None:
+    rows = tried_rows(leaky)
+    assert rows[0][1] == f"yes, {leaky.counts['model_calls']} calls"
+    assert all((tried == "no") == bool(how) for _, tried, how in rows)
+
+
+def test_in_a_browser_trials_are_filtered_and_four_systems_print_on_eight_pages(
+    browser: Any, tmp_path: Path
+) -> None:
+    seen = leakbound.audit(ROWS, system=forgetful, pairs=60, out=tmp_path / "runs")
+    file = tmp_path / "report.html"
+    file.write_text(page([seen] * 4))
+    browser.get(file.as_uri())
+    trials = browser.find_elements("css selector", "#r1 .trials details")
+    browser.find_element("css selector", "#r1 .miss").click()
+    shown = [one.is_displayed() for one in trials]
+    assert shown == [one.right != (True, True) for one in seen.trials]
+    printed = browser.execute_cdp_cmd("Page.printToPDF", {})["data"]
+    assert len(re.findall(rb"/Type\s*/Page\b", base64.b64decode(printed))) <= 8
