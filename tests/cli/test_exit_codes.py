@@ -9,6 +9,10 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
+from leakbound.cli.main import group, main
+
 HANGS = """
 import pathlib, time
 def answer(context, query):
@@ -58,3 +62,21 @@ def test_sigterm_ends_an_audit_with_130(tmp_path: Path) -> None:
         _, errors = process.communicate()
     assert process.returncode == 130
     assert "the same command resumes" in errors
+
+
+def test_what_is_no_exception_is_a_crash_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Odd(BaseException):
+        pass
+
+    def ends(*args: object, **options: object) -> None:
+        raise Odd("row 7: kite")
+
+    monkeypatch.setattr(group, "main", ends)
+    with pytest.raises(SystemExit) as code:
+        main(["list"])
+    assert code.value.code == 70
+    shown = capsys.readouterr().err
+    assert "internal error: Odd in test_exit_codes.py" in shown
+    assert "kite" not in shown

@@ -21,7 +21,9 @@ from leakbound.auditing.system_calls import SystemRunner
 from leakbound.errors import TargetError, UsageError
 from leakbound.models import Scripted
 from leakbound.systems import CallOptions, NoAnswer, SystemFailed, SystemMechanism, load_system
+from leakbound.systems.callable import as_system
 from leakbound.systems.failures import failure_of
+from leakbound.systems.protocol import AsyncSystem
 from leakbound.tasks import Context, Example, Job, Query, Task, Vector, Votes, reply_of
 
 TASK = Task("t", ("yes", "no"))
@@ -389,3 +391,44 @@ def test_what_ends_without_an_answer_is_told_by_its_kind() -> None:
     assert isinstance(NoAnswer("a sentence.", "status 503"), TargetError)
     one = load_system("python:" + __file__ + ":Counting")
     assert one.caller.meter.line() == ""
+
+
+class Stopped(BaseException):
+    """What some libraries end their own loops with."""
+
+
+def stops(context: Context, query: str) -> str:
+    raise Stopped(f"private: {context[0].text}")
+
+
+async def cancels(context: Context, query: str) -> str:
+    raise asyncio.CancelledError(f"private: {context[0].text}")
+
+
+@pytest.mark.parametrize("connections", [1, 2])
+@pytest.mark.parametrize(("system", "kind"), [(stops, "Stopped"), (cancels, "CancelledError")])
+def test_what_is_no_exception_is_a_failure_of_the_system_too(
+    system: Any, kind: str, connections: int
+) -> None:
+    """It ended with exit 1, the code of a violation, and a traceback that held a row."""
+    mechanism = SystemMechanism(system, calls=CallOptions(connections=connections))
+    with pytest.raises(SystemFailed, match=rf"raised {kind} in .*test_faults\.py, line") as told:
+        mechanism.collect(TASK, [job("kite"), job("lamp")], [1, 2], Scripted())
+    assert "private" not in str(told.value)
+
+
+def test_an_audit_that_is_cancelled_from_outside_is_no_failure_of_the_system() -> None:
+    async def slow(context: Context, query: str) -> str:
+        await asyncio.sleep(60)
+        return "no"
+
+    async def cancelled() -> None:
+        mechanism, system = SystemMechanism(slow), as_system(slow, "slow")
+        assert isinstance(system, AsyncSystem)
+        asked = asyncio.create_task(mechanism._ask_together(system, [(job(), "q", 1)]))
+        await asyncio.sleep(0.01)
+        asked.cancel()
+        await asked
+
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(cancelled())

@@ -140,7 +140,7 @@ def _code_of(args: list[str] | None) -> int:
         return _fail("interrupted; finished batches are kept, and the same command resumes.", 130)
     except BrokenPipeError:
         return 0
-    except Exception as error:  # a crash must never end with the code of a verdict
+    except BaseException as error:  # a crash must never end with the code of a verdict
         return _crashed(error)
     return code if isinstance(code, int) else 0
 
@@ -162,7 +162,7 @@ def _interrupt(signum: int, frame: object) -> None:
     raise KeyboardInterrupt
 
 
-def _crashed(error: Exception) -> int:
+def _crashed(error: BaseException) -> int:
     """Exit code 70, and where it happened; the message stays out, it may hold private text."""
     frame = traceback.extract_tb(error.__traceback__)[-1]
     if os.environ.get("LEAKBOUND_DEBUG"):

@@ -5,6 +5,7 @@ No message of an exception and no body of a reply is repeated: both may hold pri
 
 from __future__ import annotations
 
+import asyncio
 import sysconfig
 import traceback
 from collections.abc import Iterator, Mapping
@@ -15,7 +16,9 @@ from types import TracebackType
 from leakbound.errors import TargetError
 from leakbound.models.openai.window import retry_after
 
-__all__ = ["RETRIED", "NoAnswer", "SystemFailed", "failure_of", "place_of", "too_slow"]
+__all__ = [
+    "RETRIED", "NoAnswer", "SystemFailed", "failure_of", "interrupts", "place_of", "too_slow",
+]  # fmt: skip
 
 # Overload and gateways: the service itself did not answer, or says that it will later. 52x are the
 # gateway errors of Cloudflare, 529 the overload of Anthropic.
@@ -157,6 +160,29 @@ def failure_of(error: BaseException) -> NoAnswer | None:
             sentence = f"the system raised {type(one).__name__}{place_of(error)} ({kind})."
             return NoAnswer(sentence, kind, passes=True, wait=_wait(one), counts=reached)
     return None
+
+
+def interrupts(error: BaseException) -> bool:
+    """Whether an exception ends the audit from outside: it was not raised by the system.
+
+    Args:
+        error: What came out of a call.
+
+    Returns:
+        True for Ctrl-C, and for a task that somebody else has cancelled. A CancelledError of the
+        system itself, and any other exception, is its failure.
+    """
+    if isinstance(error, asyncio.CancelledError):
+        return _is_cancelled()
+    return isinstance(error, KeyboardInterrupt | GeneratorExit)
+
+
+def _is_cancelled() -> bool:
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:  # no event loop runs here
+        return False
+    return task is not None and task.cancelling() > 0
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

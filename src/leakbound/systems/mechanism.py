@@ -25,7 +25,7 @@ from leakbound.systems.callable import Answerer, as_system
 from leakbound.systems.calls import Caller, CallOptions
 from leakbound.systems.channels import separated
 from leakbound.systems.duck import says_stateful
-from leakbound.systems.failures import NoAnswer, SystemFailed, too_slow
+from leakbound.systems.failures import NoAnswer, SystemFailed, interrupts, too_slow
 from leakbound.systems.http import HttpSystem
 from leakbound.systems.http_store import HttpStore
 from leakbound.systems.protocol import AsyncSession, AsyncSystem, Reply, Session, System
@@ -267,11 +267,11 @@ class SystemMechanism(MechanismBase):
     def _outcome(self, error: BaseException, query: str) -> NoAnswer:
         """A failure that counts; anything else ends the audit.
 
-        An exit would end it as a success.
+        An exit would end it as a success, and what is no Exception with the code of a violation.
         """
         if isinstance(error, NoAnswer) and error.counts:
             return error
-        if isinstance(error, LeakboundError) or not isinstance(error, Exception | SystemExit):
+        if isinstance(error, LeakboundError) or interrupts(error):
             raise error
         raise SystemFailed.of(error, self.name, query) from None
 
