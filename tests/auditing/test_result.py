@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -48,11 +50,20 @@ def test_a_result_prints_its_verdict(result: AuditResult) -> None:
         result.estimate("gpd")
 
 
+def changed(old: Any, new: Any, path: str = "") -> Iterator[str]:
+    """What a record held, and does not hold so any more; fields may be added."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key, value in old.items():
+            yield from changed(value, new[key], f"{path}.{key}") if key in new else (key,)
+    elif old != new:
+        yield path
+
+
 @pytest.mark.parametrize("file", CURRENT, ids=lambda file: file.stem)
 def test_results_of_version_2_stay_as_they_were_written(file: Path) -> None:
     """Written once: a change of the schema that loses or renames a field fails here."""
     result = load_result(file)
-    assert json.loads(result.to_json()) == json.loads(file.read_text())
+    assert not [*changed(json.loads(file.read_text()), json.loads(result.to_json()))]
     assert summary(result)
     assert result.verdict in page([result]).lower().replace(" ", "_")
     assert check_gate(result, Gate(result.claim.epsilon)).run == result.name

@@ -19,12 +19,14 @@ from itertools import chain
 from typing import TypeAlias
 
 __all__ = [
-    "SCHEMA", "Entry", "Packed", "append", "fault", "head_of", "looks_fault", "note_looks",
-    "note_record", "records_of", "row_digest", "rows_digest", "text_digest",
+    "LATE", "SCHEMA", "Entry", "Packed", "append", "fault", "head_of", "looks_fault",
+    "note_looks", "note_record", "records_of", "row_digest", "rows_digest", "text_digest",
 ]  # fmt: skip
 
 Packed: TypeAlias = tuple[int, str, str, str | None]  # pair, canary-in, canary-out, asked again
 Entry: TypeAlias = tuple[int, int, int, str]  # first pair, model calls, pairs, digest of the rows
+# The late controls of shard g are numbered from -g * LATE down: below any number of controls.
+LATE = 1 << 40
 START = hashlib.sha256(b"leakbound evidence").hexdigest()  # the link before the first batch
 NO_LOOKS = hashlib.sha256(b"[]").hexdigest()  # the digest of a run without a result
 SCHEMA = f"""

@@ -10,7 +10,7 @@ from functools import partial
 
 from leakbound.auditing.build import build_mechanism
 from leakbound.auditing.collect import Batch, Batches, BatchRunner, CollectionPlan
-from leakbound.auditing.design import Pair
+from leakbound.auditing.design import Controls, Pair
 from leakbound.auditing.prepare import Prepared
 from leakbound.auditing.spec import AuditSpec
 from leakbound.errors import TargetError, UsageError
@@ -23,7 +23,7 @@ __all__ = ["on_cluster"]
 
 Opener = Callable[[AuditSpec], Model]
 Tool = tuple[CollectionPlan, Model]
-Asked = tuple[Task, Sequence[Pair], int, bool, Sequence[Pair]]
+Asked = tuple[Task, Sequence[Pair], int, bool, Sequence[Pair], Controls | None]
 
 
 def on_cluster(
@@ -57,7 +57,7 @@ def on_cluster(
         wanted = (_source(prepared.mechanism), model.fingerprint)
         asked = (
             questions.task, questions.pairs, questions.size, questions.keep_text,
-            questions.controls,
+            questions.controls, questions.late,
         )  # fmt: skip
         model_of = opener if prepared.mechanism.needs else None
         opened = partial(_tool, spec, asked, model_of, wanted, calls)
@@ -104,10 +104,10 @@ def _tool(
             "machine of the cluster needs the same "
             "files at the same place, and models and systems must have an address."
         )
-    task, pairs, size, keep_text, controls = asked
+    task, pairs, size, keep_text, controls, late = asked
     if isinstance(mechanism, SystemMechanism):
         mechanism = mechanism.called(calls)
-    return CollectionPlan(task, mechanism, pairs, size, keep_text, controls), model
+    return CollectionPlan(task, mechanism, pairs, size, keep_text, controls, late), model
 
 
 def _work(tool: Tool, first: int) -> Batch:

@@ -9,7 +9,8 @@ from functools import partial
 
 from leakbound.attacks import RenderedQuery
 from leakbound.attacks.protocols import blot_word
-from leakbound.auditing.design import Pair
+from leakbound.auditing.chain import LATE
+from leakbound.auditing.design import Controls, Pair
 from leakbound.auditing.store import EvidenceRow, RunStore
 from leakbound.models import Counted, Distinct, Model, require
 from leakbound.stats.witness import masked
@@ -56,8 +57,8 @@ class Batch:
 class CollectionPlan:
     """What a run asks, in batches of `size` pairs that always start at the same pairs (PRIVATE).
 
-    Control pairs come first, in batches of their own. Without `keep_text`, of a free answer only
-    the words that the canary has are kept.
+    Control pairs come first, in batches of their own; of `late`, as many others come after the last
+    pair. Without `keep_text`, of a free answer only the words that the canary has are kept.
     """
 
     task: Task
@@ -66,6 +67,7 @@ class CollectionPlan:
     size: int
     keep_text: bool = True
     controls: Sequence[Pair] = ()
+    late: Controls | None = None
     _last: dict[int, tuple[Pair, ...]] = field(default_factory=dict, compare=False)
 
     def pairs_of(self, first: int) -> tuple[Pair, ...]:
@@ -88,6 +90,10 @@ class CollectionPlan:
         """Those of a batch: of the controls below 0, of the pairs from 0 on."""
         if first >= 0:
             return self.pairs[first : first + self.size]
+        if first < -LATE and self.late is not None:
+            shard = -first // LATE
+            start = first + shard * LATE + len(self.late)
+            return self.late.late(shard)[start : start + self.size]
         start = first + len(self.controls)
         return self.controls[start : start + self.size]
 
@@ -103,6 +109,21 @@ class CollectionPlan:
         number, total = shard
         controls = range(-len(self.controls), 0, self.size) if number == 1 else ()
         return [*controls, *range((number - 1) * self.size, len(self.pairs), total * self.size)]
+
+    def late_batches(self, shard: int = 1) -> list[int]:
+        """First pairs of the control batches that follow the last pair of a shard.
+
+        Args:
+            shard: Number of the shard, from 1.
+
+        Returns:
+            Numbers of pairs, far below those of the other controls; none for a model, which answers
+            each request by itself.
+        """
+        if self.late is None:
+            return []
+        end = -shard * LATE
+        return [*range(end - len(self.late), end, self.size)]
 
     def pairs_in(self, batches: Iterable[int]) -> int:
         """How many pairs these batches have together, control pairs left out.
@@ -193,6 +214,8 @@ def collect(
 ) -> None:
     """Collect the batches that the store lacks, in the shard's part of the run.
 
+    Late controls are asked once the last pair is stored, unless the collection has ended before.
+
     Args:
         questions: What the run asks; resuming asks the same batches.
         model: What is asked.
@@ -214,6 +237,23 @@ def collect(
         progress(done, total)
         if not controls and stop():
             return
+    if not stop():
+        for batch in _asked(ask, questions, model, _late(questions, store, shard[0], missing)):
+            store.add(batch.first, batch.rows, batch.calls)
+
+
+def _late(
+    questions: CollectionPlan, store: RunStore, shard: int, asked: Sequence[int]
+) -> list[int]:
+    """Late controls that are still to be asked; none of a run that has its result already. Where
+    pairs were `asked` after those of the shard, as where the folder held a part of the run, others
+    follow."""
+    if not asked and store.has_result:
+        return []
+    stored = store.batches()
+    while asked and stored.intersection(questions.late_batches(shard)):
+        shard += 1
+    return [first for first in questions.late_batches(shard) if first not in stored]
 
 
 def _asked(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -32,18 +32,43 @@ class ControlCheck:
         exempt: Whether none is needed: the system guarantees 0-DP, so no attack can see anything.
         witness: The same p-value of the measurement of whole replies that differs most, times the
             number of measurements; None where no replies are read.
+        late: The p-value of as many control pairs that were asked after the last pair; None where
+            none were: of a model, and where the audit ended before.
     """
 
     pairs: int
     p_value: float | None
     exempt: bool = False
     witness: float | None = None
+    late: float | None = None
 
     @property
     def seen(self) -> bool:
         """Whether the attack saw the positive control."""
+        return self.exempt or (self.combined is not None and self.combined <= LEVEL)
+
+    @property
+    def seen_late(self) -> bool:
+        """Whether nothing shows that it did not see it after the last pair."""
+        return self.late is None or self.late <= LEVEL
+
+    @property
+    def combined(self) -> float | None:
+        """The least p-value, times their number; None where no control was asked."""
         known = [one for one in (self.p_value, self.witness) if one is not None]
-        return self.exempt or (bool(known) and len(known) * min(known) <= LEVEL)
+        return min(1.0, len(known) * min(known)) if known else None
+
+    def followed_by(self, late: Sequence[ControlCheck]) -> ControlCheck:
+        """The check with what late controls have shown.
+
+        Args:
+            late: Checks of the controls that were asked after the last pair, one for each shard.
+
+        Returns:
+            A check with the largest of their p-values.
+        """
+        known = [1.0 if one.combined is None else one.combined for one in late]
+        return replace(self, late=max(known)) if known else self
 
 
 def check_controls(

@@ -10,6 +10,7 @@ from typing import overload
 import numpy as np
 
 from leakbound.attacks import Attack, RenderedQuery
+from leakbound.auditing.chain import LATE
 from leakbound.auditing.seeds import generator
 from leakbound.errors import DataError, UsageError
 from leakbound.models.content import images_in, join, readable
@@ -23,6 +24,7 @@ __all__ = [
 FILLER = Example("This record was left empty.", "")  # stands in a store where a canary is absent
 PLANTED = 8  # canaries of a control context beside a store: as many as an index shows at once
 HELD = 4096  # pairs, of a few kB each: contexts share their rows
+LATER = 2  # names the draws of late controls; 0 and 1 are those of outputs in both contexts
 ROOM = 2000  # characters that a control context may have however short the rows are
 
 
@@ -223,10 +225,13 @@ class Controls(Sequence[Pair]):
     Attributes:
         pairs: The pairs of the audit.
         number: How many control pairs there are.
+        shard: Number of the shard after whose last pair they are asked; 0 for those before the
+            first pair. All shards ask about the same canaries.
     """
 
     pairs: Pairs
     number: int
+    shard: int = 0
 
     def __len__(self) -> int:
         return self.number
@@ -239,8 +244,19 @@ class Controls(Sequence[Pair]):
         places = range(self.number)
         if isinstance(at, slice):
             return [self[one] for one in places[at]]
-        index, pairs = places[at] - self.number, self.pairs
+        index, pairs = places[at] - self.number - self.shard * LATE, self.pairs
         return pairs._held.get(index, lambda: _control(index, pairs))
+
+    def late(self, shard: int) -> Controls:
+        """As many others, which are asked after the last pair: is the canary seen still?
+
+        Args:
+            shard: Number of the shard, from 1.
+
+        Returns:
+            Pairs that are numbered from -shard * LATE - number on.
+        """
+        return replace(self, shard=shard)
 
 
 def design(
@@ -305,7 +321,8 @@ def _few(rng: np.random.Generator) -> int:
 
 
 def _control(index: int, pairs: Pairs) -> Pair:
-    rng = generator(pairs.seed, "control", -index)
+    late, number = divmod(-index, LATE)
+    rng = generator(pairs.seed, "control", number, *((LATER,) if late else ()))
     context, canary, asked = _asked(pairs, rng)
     full = _planted(context, canary) if pairs.beside is None else (canary,) * PLANTED
     return Pair(

@@ -198,6 +198,7 @@ def _require_whole(asked: CollectionPlan, store: RunStore) -> None:
     stored = store.batches()
     missing = [first for first in asked.batches() if first not in stored]
     if not missing:
+        _require_late(asked, store, stored)
         return
     total = max((total for _, total in store.shards()), default=1)
     names = sorted({first // asked.size % total + 1 if first >= 0 else 1 for first in missing})
@@ -207,3 +208,16 @@ def _require_whole(asked: CollectionPlan, store: RunStore) -> None:
         "collect it to its end "
         f"(audit --shard {names[0]}/{total}), then merge again with its folder."
     )
+
+
+def _require_late(asked: CollectionPlan, store: RunStore, stored: set[int]) -> None:
+    """Every shard has seen the controls after its last pair."""
+    shards = store.shards() or [(1, 1)]
+    cut = [one for one in shards if not stored.issuperset(asked.late_batches(one[0]))]
+    if cut:
+        number, total = cut[0]
+        raise StoreError(
+            f"shard {number}/{total} was not collected to its end: the controls after its last "
+            f"pair are missing. Collect them (audit --shard {number}/{total}), then merge again "
+            "with its folder."
+        )

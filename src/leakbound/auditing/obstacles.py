@@ -103,6 +103,7 @@ def blind_sentence(attack: Attack, controls: ControlCheck) -> Iterator[Obstacle]
         The reason code with its sentence, unless it did.
     """
     if controls.seen:
+        yield from _lost(controls)
         return
     if controls.p_value is None:
         yield (
@@ -116,6 +117,20 @@ def blind_sentence(attack: Attack, controls: ControlCheck) -> Iterator[Obstacle]
         "nothing shows that this attack sees the canary: contexts in which it stands everywhere "
         f"did not clearly score higher than contexts without it ({controls.pairs} of each, p = "
         f"{controls.p_value:.2g}). Ask more --controls; where they show no more, {_advice(attack)}",
+    )
+
+
+def _lost(controls: ControlCheck) -> Iterator[Obstacle]:
+    """Did the attack see the positive control to the end?"""
+    if controls.seen_late or controls.exempt:
+        return
+    yield (
+        "attack_blind",
+        "the attack saw the canary at the beginning and no longer at the end: control contexts did "
+        f"not clearly differ after the last pair ({controls.pairs} of each, p = "
+        f"{controls.late:.2g}). The system has changed meanwhile (a quota that is spent, a guard "
+        "that blocks, another version?), so its later answers show nothing. Find out what it "
+        "answers now, and audit again with --fresh, slower (--rate) or with fewer --pairs.",
     )
 
 

@@ -90,7 +90,7 @@ def _predicted(prepared: Prepared) -> tuple[int, float | None]:
     """(calls, US dollars) in one pass over the pairs."""
     asked = collection_plan(prepared)
     if not prepared.mechanism.needs:
-        batches = asked.batches()
+        batches = [*asked.batches(), *asked.late_batches()]
         return sum(pair.calls for first in batches for pair in asked.pairs_of(first)), None
     model = prepared.model
     calls, dollars = 0, 0.0

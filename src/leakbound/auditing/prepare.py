@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -23,7 +23,7 @@ from leakbound.auditing.build import (
 from leakbound.auditing.channels import deciding, with_channels
 from leakbound.auditing.claim_support import unsupported_claim
 from leakbound.auditing.collect import check
-from leakbound.auditing.design import Pair, Pairs, design, relation_of
+from leakbound.auditing.design import Controls, Pairs, design, relation_of
 from leakbound.auditing.documents import documents_and_task
 from leakbound.auditing.exact_scores import known_scores, simulated_draws
 from leakbound.auditing.folder import run_folder
@@ -125,9 +125,17 @@ class Prepared:
         return type(self.mechanism).collect.__module__.startswith("leakbound.mechanisms.")
 
     @property
-    def controls(self) -> Sequence[Pair]:
+    def controls(self) -> Controls:
         """The control pairs (PRIVATE)."""
         return self.pairs.controls(0 if self.ignores_context else self.spec.design.controls)
+
+    @property
+    def late_controls(self) -> Controls | None:
+        """Those that are asked after the last pair: a system of the user may have changed by then.
+
+        None for a model, which answers each request by itself.
+        """
+        return None if self.mechanism.needs or not len(self.controls) else self.controls
 
     def close(self) -> None:
         """Take the documents out of a store that all pairs share."""

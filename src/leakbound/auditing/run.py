@@ -138,6 +138,7 @@ def collection_plan(prepared: Prepared) -> CollectionPlan:
         shape.batch_pairs,
         shape.store_text == "all",
         prepared.controls,
+        prepared.late_controls,
     )
 
 

@@ -50,8 +50,10 @@ NEXT = (
 )
 BLOCK = 512  # pairs read at once: a few MiB of aggregates, and few openings of the database
 DIFFER = (
-    "SELECT pair FROM evidence a JOIN other.evidence b USING (pair) WHERE a.digest <> b.digest",
-    "SELECT first FROM batches a JOIN other.batches b USING (first) WHERE a.calls <> b.calls",
+    "SELECT pair FROM evidence a JOIN other.evidence b USING (pair) WHERE a.digest <> b.digest "
+    "ORDER BY pair < 0, pair",
+    "SELECT first FROM batches a JOIN other.batches b USING (first) WHERE a.calls <> b.calls "
+    "ORDER BY first < 0, first",
 )
 LACKING = (
     "SELECT first, calls, pairs, digest FROM other.batches "
@@ -267,6 +269,11 @@ class RunStore:
                 )
             ]
 
+    @property
+    def has_result(self) -> bool:
+        """Whether a result was computed here, from everything that is stored."""
+        return result_in(self.folder) is not None
+
     def batches(self) -> set[int]:
         """First pairs of the batches that are stored."""
         with self._database() as db:
@@ -290,8 +297,12 @@ class RunStore:
                 chain.append(db, (first, calls, len(values), chain.rows_digest(digests)))
 
     def controls(self) -> list[EvidenceRow]:
-        """The control pairs that are stored, in their order."""
-        return [_unpacked_row(row) for row in self._some(-ALL, 0, ALL)]
+        """The control pairs that are stored, in their order, without the late ones."""
+        return [_unpacked_row(row) for row in self._some(-chain.LATE, 0, ALL)]
+
+    def late_controls(self) -> list[EvidenceRow]:
+        """The control pairs that were asked after the last pair, of all shards, in their order."""
+        return [_unpacked_row(row) for row in self._some(-ALL, -chain.LATE, ALL)]
 
     def evidence(self, start: int = 0, stop: int = ALL) -> Iterator[EvidenceRow]:
         """The stored pairs in their order, read as they are needed.
@@ -331,11 +342,13 @@ class RunStore:
             stop: Batches that begin at this pair or later are left out.
 
         Returns:
-            A number of calls.
+            A number of calls. Late controls of further shards are left out: an unsharded run asks
+            those of the first alone.
         """
         with self._database() as db:
             found = db.execute(
-                "SELECT COALESCE(SUM(calls), 0) FROM batches WHERE first < ?", (stop,)
+                "SELECT COALESCE(SUM(calls), 0) FROM batches WHERE first >= ? AND first < ?",
+                (-2 * chain.LATE, stop),
             ).fetchone()
         return int(found[0])
 
