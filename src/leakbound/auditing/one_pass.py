@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
@@ -27,6 +27,7 @@ from leakbound.auditing.prepare import Prepared
 from leakbound.auditing.release import Releaser
 from leakbound.auditing.state_check import StateCheck
 from leakbound.auditing.store import EvidenceRow, RunStore
+from leakbound.auditing.trial_views import SeenTrial
 from leakbound.auditing.verdict import rejections
 from leakbound.errors import UsageError
 from leakbound.estimators import (
@@ -271,6 +272,11 @@ class OnePass:
             Its tests; None where a model is asked, whose requests carry the whole prompt.
         """
         return None if self.prepared.mechanism.needs else self._releaser.state.check()
+
+    @property
+    def shown(self) -> Sequence[SeenTrial]:
+        """The first trials, as they were released."""
+        return self._releaser.shown
 
     def noise_fit(self) -> NoiseFit | None:
         """Does the released noise follow the declared distribution?

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from leakbound.report.audit.plain import claim_words
 from leakbound.report.words import KINDS, LIMITS, sentence, verdict_text
 from leakbound.stats import cut
 
@@ -113,7 +114,7 @@ def bound_sentence(result: AuditResult) -> str:
     bound, claim = result.bound, result.claim
     text = (
         f"ε(δ={claim.delta:g}) ≥ {cut(bound.epsilon)} with {bound.confidence:.0%} confidence; "
-        f"claimed: {claim.epsilon:g}"
+        f"claimed: {claim_words(result)}"
     )
     if result.guarantee.mu is not None:
         text += f". μ ≥ {cut(result.mu_bound.mu, 3)}; guaranteed: {result.guarantee.mu:.3f}"
@@ -218,11 +219,12 @@ def _copies(counts: Mapping[str, int]) -> str:
     return f", which also stands in {copies} other partitions of both contexts" if copies else ""
 
 
-def estimate_row(estimate: Estimate) -> tuple[str, ...]:
+def estimate_row(estimate: Estimate, numbers: Mapping[str, int]) -> tuple[str, ...]:
     """An estimate as cells under ESTIMATE_HEAD.
 
     Args:
         estimate: One estimate of an audit.
+        numbers: The number under which a page lists each assumption.
 
     Returns:
         Texts.
@@ -238,5 +240,5 @@ def estimate_row(estimate: Estimate) -> tuple[str, ...]:
         f"{estimate.confidence:.0%}" if estimate.confidence else "none",
         ", ".join(f"{key} {value}" for key, value in estimate.counts.items()),
         estimate.threshold,
-        "; ".join(estimate.assumptions),
+        ", ".join(str(numbers[text]) for text in estimate.assumptions),
     )
