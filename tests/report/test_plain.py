@@ -45,8 +45,8 @@ def test_the_first_line_names_the_system_and_where_the_claim_comes_from(
 ) -> None:
     lines = summary(leaky).splitlines()
     assert lines[0] == "VIOLATION: answer"
-    assert "said of 80 of 80 contexts correctly" in lines[1]
-    assert "guessing: about 40" in lines[1]
+    assert "was right about 80 of 80 contexts" in lines[1]
+    assert "Guessing gives about 40" in lines[1]
     assert "claimed: 1 (the default of an audit; nobody stated it)" in summary(leaky)
     stated = leakbound.audit(ROWS, system=answer, pairs=40, out=tmp_path, epsilon=1)
     assert "nobody stated it" not in summary(stated)
@@ -66,7 +66,7 @@ def test_odds_are_never_rounded_up(epsilon: float) -> None:
     class Result:
         bound = Estimate("m", "lower_bound", epsilon, 1e-5, 0.95, {}, ())
 
-    said = re.search(r"at least ([\d.]+) times", odds_sentence(Result()))  # type: ignore[arg-type]
+    said = re.search(r"by ([\d.]+) or more", odds_sentence(Result()))  # type: ignore[arg-type]
     assert said is not None
     assert math.exp(epsilon) - 0.1 <= float(said[1]) <= math.exp(epsilon)
 

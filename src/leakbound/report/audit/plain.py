@@ -77,10 +77,11 @@ def attacker_sentence(result: AuditResult) -> str:
         return ""
     right, total = found
     what = "canaries" if "builds" in result.counts else "contexts"
-    seen = "what it computed" if result.attack["access"] == "white_box" else "its answers"
+    white = result.attack["access"] == "white_box"
+    seen = "what was computed before each answer" if white else "the answers"
     return (
-        f"From {seen}, an attacker said of {right} of {total} {what} correctly whether the canary "
-        f"was there (guessing: about {total // 2})."
+        f"An attacker who saw {seen} was right about {right} of {total} {what}: was the canary "
+        f"there or not? Guessing gives about {total // 2}."
     )
 
 
@@ -97,8 +98,8 @@ def odds_sentence(result: AuditResult) -> str:
     if epsilon <= 0:
         return "No leakage was shown; this does not show that there is none."
     factor = math.exp(epsilon)
-    times = "more than a million" if factor > 1e6 else f"at least {cut(factor, 1)}"
+    times = "a million" if factor > 1e6 else cut(factor, 1)
     return (
-        f"For one person: some answers make it {times} times more likely than before, in odds, "
-        "that this person's record was in the context."
+        "For one person: an answer can multiply the odds that their record is in the context by "
+        f"{times} or more."
     )
