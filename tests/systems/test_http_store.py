@@ -238,3 +238,29 @@ def test_ids_that_may_be_texts_are_not_shown() -> None:
     assert "2 with ids that may hold text of the record" in str(error.value)
     assert "w1" not in str(error.value)
     assert "OSError" in str(error.value)
+
+
+def test_equal_records_that_a_store_knows_by_one_id_are_removed_once() -> None:
+    """The second removal used to fail, and the store was said to hold the record still."""
+
+    class ByText:
+        def __init__(self) -> None:
+            self.texts: set[str] = set()
+
+        def plant(self, record: Any) -> str:
+            self.texts.add(record.input)
+            return str(record.input)
+
+        def remove(self, record_id: str) -> None:
+            self.texts.remove(record_id)
+
+        def open(self, context: Any) -> Any:
+            return self
+
+        def close(self) -> None: ...
+
+    store = ByText()
+    row = as_context(ROWS)[0]
+    with filled_store(store, [row, row, *as_context(ROWS[:3])], ()):
+        assert len(store.texts) == 3
+    assert not store.texts

@@ -17,6 +17,10 @@ from leakbound.tasks import Context, Example
 __all__ = ["OneSession", "SharedStore", "filled_store", "require_store"]
 
 
+# by id, in their order: a store may know equal records by one id, and removes them once
+Records = dict[str, PlantedRecord]
+
+
 def require_store(system: object, name: str) -> Store:
     """A system that records can be planted in.
 
@@ -66,7 +70,7 @@ def filled_store(store: Store, records: Iterable[Example], documents: Context) -
 @contextmanager
 def _planted(store: Store, records: Iterable[Example]) -> Iterator[None]:
     """Records that are in a store for the length of a `with`."""
-    planted: list[PlantedRecord] = []
+    planted = Records()
     try:
         _plant(store, records, planted)
         yield
@@ -76,9 +80,10 @@ def _planted(store: Store, records: Iterable[Example]) -> Iterator[None]:
     _remove(store, planted)
 
 
-def _plant(store: Store, records: Iterable[Example], planted: list[PlantedRecord]) -> None:
+def _plant(store: Store, records: Iterable[Example], planted: Records) -> None:
     for record in records:
-        planted.append(PlantedRecord(store.plant(record), record))
+        one = PlantedRecord(store.plant(record), record)
+        planted[one.id] = one
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -143,7 +148,7 @@ class SharedStore:
         """
         if self._session is None:
             self._session = self.store.open(self.documents)
-        planted: list[PlantedRecord] = []
+        planted = Records()
         try:
             _plant(self.store, context, planted)
         except BaseException as error:
@@ -177,7 +182,7 @@ class _Visit:
 
     store: Store
     session: Session
-    planted: list[PlantedRecord]
+    planted: Records
 
     def ask(self, query: str) -> Reply:
         return self.session.ask(query)
@@ -186,13 +191,11 @@ class _Visit:
         _remove(self.store, self.planted)
 
 
-def _remove(
-    store: Store, planted: list[PlantedRecord], because: BaseException | None = None
-) -> None:
+def _remove(store: Store, planted: Records, because: BaseException | None = None) -> None:
     """Remove what can be removed, the last one first; then say what stays."""
     number, stay, cause = len(planted), list[PlantedRecord](), None
     while planted:
-        one = planted.pop()
+        _, one = planted.popitem()
         try:
             store.remove(one.id)
         except Exception as error:
