@@ -81,7 +81,7 @@ class Agent:
             found = self.search(search, query, calls)
             text = self.write(found, messages, calls)
             self.remember(search, found)
-        told = {"text": text, "channels": {
+        told: dict[str, object] = {"text": text, "channels": {
             **trace.channels, "messages": messages, "memory": self.memory,
             "tool_inputs": [given for given, _ in calls], "tool_outputs": [out for _, out in calls],
         }}  # fmt: skip

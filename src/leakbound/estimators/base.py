@@ -7,7 +7,6 @@ canary-in context of a pair, `nonmember` the canary-out context.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal, Protocol, TypeVar
 
@@ -183,9 +182,8 @@ class TrialDesign:
     @property
     def claim_is_guaranteed(self) -> bool:
         """Whether a Gaussian guarantee implies the claim, up to the rounding of a calibration."""
-        delta, epsilon = self.claim.delta, self.claim.epsilon
-        known = isinstance(self.guarantee, Gaussian) and delta > 0
-        return known and self.guarantee.epsilon(delta) <= epsilon * (1 + ROUNDING)
+        known, most = isinstance(self.guarantee, Gaussian), self.claim.epsilon * (1 + ROUNDING)
+        return known and self.claim.delta > 0 and self.guarantee.epsilon(self.claim.delta) <= most
 
     @property
     def hypotheses(self) -> tuple[Literal["claim", "guarantee"], ...]:
@@ -299,7 +297,7 @@ class Observations:
     level_chances: PairedScores | None = None
     corrected_scores: PairedScores | None = None
     reply_pairs: tuple[tuple[ReplyPair, str], ...] | None = None
-    channels: Mapping[str, Observations] = field(default_factory=dict)
+    channels: dict[str, Observations] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return f"Observations(first={self.first}, pairs={self.pairs}, <private>)"
