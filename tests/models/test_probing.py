@@ -32,8 +32,40 @@ SHORT = {
 }  # of servers whose long echoes are not looked at: they take most of the time
 
 
+SHAPE = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2,
+         "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 2048,
+         "max_position_embeddings": 2048, "pad_token_id": 0, "bos_token_id": 1,
+         "eos_token_id": 2}  # fmt: skip
+
+
 @pytest.fixture(scope="module")
-def probed(pocket: Any) -> Probe:
+def small() -> Any:
+    """What servers serve whose defect stands in every answer: random weights, logits of a standard
+    deviation of 2, in a fifth of the time. Where scores stand can be seen in words alone.
+    """
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast
+
+    from leakbound.models.local import TransformersModel
+    from leakbound.models.pocket import FOLDER
+
+    torch.manual_seed(3)
+    net = AutoModelForCausalLM.from_config(AutoConfig.for_model("llama", **SHAPE)).eval()
+    for parameter in net.parameters():
+        parameter.data.normal_(0, 0.2)
+    with torch.inference_mode():
+        spread = net(input_ids=torch.arange(3, 40)[None]).logits.std()
+        net.get_output_embeddings().weight.mul_(2 / spread)
+    tokenizer = PreTrainedTokenizerFast.from_pretrained(FOLDER)
+    return TransformersModel(net, tokenizer, "pocket", "0")
+
+
+# Of these servers no test asks for scores in their place.
+DAMAGED = {"shift_echo", "ignore_logprobs", "ignore_temperature", "ignore_seed", "ignore_echo"}
+
+
+@pytest.fixture(scope="module")
+def probed(pocket: Any, small: Any) -> Probe:
     """probed(dialect, **ways) -> the record of a real server that has these ways; each is asked
     once.
     """
@@ -42,7 +74,8 @@ def probed(pocket: Any) -> Probe:
     def probe(dialect: str, **ways: Any) -> ProbeRecord:
         name = f"{dialect} {sorted(ways.items())}"
         if name not in found:
-            with running(speaking(pocket, dialect, **(SHORT | ways))) as url:
+            model = small if dialect == "bare" or DAMAGED & set(ways) else pocket
+            with running(speaking(model, dialect, **(SHORT | ways))) as url:
                 found[name] = probe_endpoint("pocket", Endpoint((url,)))
         return found[name]
 
@@ -99,7 +132,7 @@ def test_a_defect_is_found_and_said(
     assert told in finding.detail
 
 
-def test_a_tokenizer_without_a_first_token_scores_prompts(probed: Probe, pocket: Any) -> None:
+def test_a_tokenizer_without_a_first_token_scores_prompts(probed: Probe, small: Any) -> None:
     """As those of Qwen and GPT-2: what the probe finds is what an audit reads."""
     record = probed("vllm", first_token=False)
     assert record.holds("prompt_logprobs_scored")
@@ -108,16 +141,16 @@ def test_a_tokenizer_without_a_first_token_scores_prompts(probed: Probe, pocket:
     assert can.prompt_logprobs
     prompt, response = "Label each message. The label is", " billing"
     sides = [
-        tuple(pocket.tokenizer(text, add_special_tokens=False)["input_ids"])
+        tuple(small.tokenizer(text, add_special_tokens=False)["input_ids"])
         for text in (prompt, response)
     ]
-    with running(speaking(pocket, "vllm", first_token=False)) as url:
+    with running(speaking(small, "vllm", first_token=False)) as url:
         found = {}
         for name in ("completions,prompt_logprobs", "completions,echo,echo_shift=0"):
             model = OpenAIModel("pocket", Endpoint((url,), capabilities=Capabilities.parse(name)))
             found[name] = model.answer([ScoreTokens(prompt, response)])[0]
             model.close()
-    (wanted,) = pocket.answer([ScoreTokens(*sides)])
+    (wanted,) = small.answer([ScoreTokens(*sides)])
     for scores in found.values():
         np.testing.assert_allclose(scores, wanted, atol=2e-4)
 
@@ -173,8 +206,8 @@ def test_nothing_can_be_said_about_seeds_without_draws(probed: Probe) -> None:
 # --- requests
 
 
-def test_only_public_texts_are_sent_and_no_key_is_kept(pocket: Any) -> None:
-    app = speaking(pocket, "vllm", key="sk-hush", **SHORT)
+def test_only_public_texts_are_sent_and_no_key_is_kept(small: Any) -> None:
+    app = speaking(small, "vllm", key="sk-hush", **SHORT)
     with running(app) as url:
         record = probe_endpoint("pocket", Endpoint((url,)), "sk-hush")
     assert "hush" not in record.model_dump_json()
@@ -198,9 +231,9 @@ def texts_of(body: dict[str, Any]) -> list[str]:
     ]
 
 
-def test_the_wrong_key_and_nobody_are_told_apart(pocket: Any) -> None:
+def test_the_wrong_key_and_nobody_are_told_apart(small: Any) -> None:
     with (
-        running(speaking(pocket, "vllm", key="sk-hush")) as url,
+        running(speaking(small, "vllm", key="sk-hush")) as url,
         pytest.raises(Refused, match="LEAKBOUND_API_KEY") as refused,
     ):
         probe_endpoint("pocket", Endpoint((url,)), "sk-wrong")
@@ -209,9 +242,9 @@ def test_the_wrong_key_and_nobody_are_told_apart(pocket: Any) -> None:
         probe_endpoint("pocket", Endpoint(("http://127.0.0.1:9/v1",)))
 
 
-def test_a_model_that_is_not_there_and_several_addresses_are_refused(pocket: Any) -> None:
+def test_a_model_that_is_not_there_and_several_addresses_are_refused(small: Any) -> None:
     with (
-        running(speaking(pocket, "vllm")) as url,
+        running(speaking(small, "vllm")) as url,
         pytest.raises(TargetError, match=r"neither .*HTTP 404.*'other'"),
     ):
         probe_endpoint("other", Endpoint((url,)))
@@ -219,12 +252,12 @@ def test_a_model_that_is_not_there_and_several_addresses_are_refused(pocket: Any
         probe_endpoint("pocket", Endpoint(("http://127.0.0.1:9/v1", "http://127.0.0.1:8/v1")))
 
 
-def test_faults_that_pass_change_no_finding(pocket: Any, probed: Probe) -> None:
+def test_faults_that_pass_change_no_finding(small: Any, probed: Probe) -> None:
     """A tenth of the replies is damaged; each is asked for again."""
     kinds = tuple(kind for kind in FAULTS if kind not in ("no_choices", "slow"))
     with running(
         Faults(
-            speaking(pocket, "vllm", ignore_temperature=True, **SHORT),
+            speaking(small, "vllm", ignore_temperature=True, **SHORT),
             rate=0.1,
             seed=3,
             kinds=kinds,
@@ -236,12 +269,12 @@ def test_faults_that_pass_change_no_finding(pocket: Any, probed: Probe) -> None:
     ]
 
 
-def test_replies_that_cannot_be_read_are_paid_for(pocket: Any) -> None:
+def test_replies_that_cannot_be_read_are_paid_for(small: Any) -> None:
     """A limit on money counts tries whose replies are damaged:
 
     the endpoint may charge for each of them.
     """
-    with running(Faults(speaking(pocket, "vllm"), rate=1.0, kinds=("page_200",))) as url:
+    with running(Faults(speaking(small, "vllm"), rate=1.0, kinds=("page_200",))) as url:
         endpoint = Endpoint(
             (url,), max_cost=1.5, price_in=5000.0, price_out=0.0
         )  # 300 bytes: one question

@@ -34,8 +34,8 @@ TAUS = np.array([0.0, 0.5, 1.0])
 
 def audit(claim_mu: float, true_mu: float, pairs: int, seed: int) -> EProcess:
     rng, process = np.random.default_rng(seed), EProcess(Gaussian(claim_mu, 1.0))
-    for _ in range(pairs):
-        process.update(rng.normal(true_mu) >= TAUS, rng.normal() >= TAUS)
+    x, y = rng.normal(size=(pairs, 2, 1)).transpose(1, 0, 2)
+    process.extend(true_mu + x >= TAUS, y >= TAUS)
     return process
 
 
