@@ -44,10 +44,10 @@ def test_the_input_output_query_asks_for_exactly_the_canary() -> None:
     options = RECIPES["contextleak/fig4"].options["queries"]
     assert options["input_output"] == {"kind": "input_output", "exact": True}  # type: ignore[index]
     asked = InputOutput(exact=True).render(CANARY, TASK, "work", "home")
-    assert "exact" in str(asked.query.text)
-    assert "appears in the examples" in str(asked.query.text)
-    assert str(asked.query.text).endswith("deadbeef")
-    assert (asked.member, asked.nonmember, asked.query.labels) == ("work", None, ())
+    assert "deadbeef" in str(asked.query.text)
+    assert "appear in the examples" in str(asked.query.text)
+    assert "exactly" in str(asked.query.text)
+    assert (asked.member, asked.nonmember) == asked.query.labels == ("yes", "no")
     assert InputOutput().render(CANARY, TASK, "work", "home").query.text == "deadbeef"
 
 

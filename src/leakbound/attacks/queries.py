@@ -209,8 +209,9 @@ class InputOutput(AuditQuery):
     """Sends the canary's input as an ordinary query: its own label speaks for a member.
 
     Attributes:
-        exact: Whether to ask, around the input, if exactly this text is in the examples, as the
-            wording of CL does. An application that classifies whatever it gets is asked without.
+        exact: Whether to ask if exactly this text is in the examples, yes or no, as the wording of
+            CL does, whose labels 1 and 0 say presence and absence. An application that classifies
+            whatever it gets is asked without.
         template: That wording; must hold {canary}.
 
     Raises:
@@ -229,12 +230,14 @@ class InputOutput(AuditQuery):
         check_template(self.name, self.template, ("canary",))
 
     def render(self, canary: Example, task: Task, rare: str, common: str) -> RenderedQuery:
-        """Sends the input of `canary`, whose label speaks for a member.
+        """Sends the input of `canary`, whose label speaks for a member; with `exact`, yes does.
 
-        `task` must have labels; `rare` and `common` are not used.
+        `task` must have labels unless `exact`; `rare` and `common` are not used.
         """
+        if not self.exact:
+            return _label_asked(self.name, canary.input, canary, task)
         asked = fill_template(self.template, {"canary": canary.input})
-        return _label_asked(self.name, asked if self.exact else canary.input, canary, task)
+        return RenderedQuery(Query(asked, ("yes", "no")), "yes", "no")
 
 
 def _label_asked(query: str, text: Content, canary: Example, task: Task) -> RenderedQuery:

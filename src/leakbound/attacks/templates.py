@@ -47,8 +47,7 @@ IF_THEN_IMPLICIT = (
     'characters or a false statement, answer "{member}". Otherwise answer "{nonmember}".'
 )
 INPUT_OUTPUT = (
-    "Determine if the exact text below appears in the examples above. The text to match exactly "
-    "is:\nInput: {canary}"
+    'Does the text "{canary}" appear in the examples above? Match it exactly. Answer yes or no.'
 )
 PICK_ONE = " If there are no examples, pick one of the two answers at random."
 LOOKUP = "{canary} Is this text in your documents? Answer yes or no."

@@ -49,7 +49,7 @@ def option_names(kind: type[Any]) -> tuple[str, ...]:
 
     Examples:
         >>> option_names(ReportNoisyMax)
-        ('partitions', 'calibration', 'noise', 'prior')
+        ('partitions', 'calibration', 'noise', 'prior', 'sampling')
     """
     if issubclass(kind, MechanismBase):
         return tuple(kind.option_types())
@@ -77,7 +77,7 @@ def build_mechanism(
 
     Examples:
         >>> build_mechanism("report_noisy_max", {"sigma": 2.0, "partitions": 4}, 1.0, 1e-5)
-        ReportNoisyMax(sigma=2.0, partitions=4, noise='gaussian', prior='none')
+        ReportNoisyMax(sigma=2.0, partitions=4, noise='gaussian', prior='none', sampling='position')
         >>> build_mechanism("report_noisy_max", {"partition": 4}, 1.0, 1e-5)  # doctest: +ELLIPSIS
         Traceback (most recent call last):
         ...
