@@ -13,11 +13,12 @@ import math
 from scipy.special import ndtr, ndtri
 
 from leakbound.privacy import calibrate_gaussian, gdp_delta, gdp_epsilon
-from leakbound.reproduce.recipe_files import paper_tables
+from leakbound.reproduce.recipe_files import PAPERS, paper_tables
 from leakbound.stats import accuracy_bound, auroc_standard_error
 from leakbound.stats.power import largest_certifiable_epsilon
 
 DELTA = 1e-5
+LEAKS, _, TIGHT, POETRY = PAPERS
 QUERIES = 400  # ContextLeak, A.6: sections 5 and 6
 
 
@@ -27,10 +28,10 @@ def show(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
     print()
 
 
-def contextleak() -> None:
+def leaks() -> None:
     """Table 1: printed ε, what 400 queries certify, and the δ that the accuracy would need."""
     rows = []
-    for cell in paper_tables("contextleak")["table1"].cells():
+    for cell in paper_tables(LEAKS)["table1"].cells():
         accuracy, claim = cell.values["accuracy"], float(cell.column[4:].replace("∞", "inf"))
         right = math.floor(accuracy * QUERIES / 100 + 0.5)
         certified = accuracy_bound(right, QUERIES).epsilon or 0.0
@@ -69,7 +70,7 @@ def tight() -> None:
                      f"{largest_certifiable_epsilon(pairs, DELTA):.2f}"))  # fmt: skip
     show(("calls", "pairs", "largest certifiable ε", "at δ = 1e-5"), rows)
     sigma, rows = calibrate_gaussian(8, DELTA, 2.0, "classical"), []
-    for cell in paper_tables("tight")["table3"].cells():
+    for cell in paper_tables(TIGHT)["table3"].cells():
         far = cell.values["distance"]
         rows.append((cell.row, f"{far:g}", f"{gdp_epsilon(far / sigma, DELTA):.2f}"))
     show(("signal texts", "distance", "ε of a perfect attack, claim 8"), rows)
@@ -78,7 +79,7 @@ def tight() -> None:
 def poetry() -> None:
     """Table 4: areas with the standard error of 1,000 attacks of each kind."""
     rows = []
-    for cell in paper_tables("poetry")["table4"].cells():
+    for cell in paper_tables(POETRY)["table4"].cells():
         area = cell.values["auroc"] / 100
         error = auroc_standard_error(area, 500, 500)
         rows.append((cell.row, cell.column, f"{100 * area:.1f}", f"{196 * error:.1f}",
@@ -88,6 +89,6 @@ def poetry() -> None:
 
 if __name__ == "__main__":
     ceilings()
-    contextleak()
+    leaks()
     tight()
     poetry()

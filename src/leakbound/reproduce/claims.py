@@ -24,7 +24,7 @@ PREFIXES: Mapping[str, SideKind] = {"ceiling of ": "ceiling", "printed ": "print
 RUN_NAMES = ("pairs", "pairs/2", "pairs/4", "pairs/8", "model", "model 2")  # known when it is run
 GAP = re.compile(r"\{([^{}|]+)\}")
 CHOICE = re.compile(r"\{([^{}]*\|[^{}]*)\}")
-Cells = Mapping[str, Sequence[str]]
+CellPatterns = Mapping[str, Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +156,7 @@ def expand_settings(pattern: str) -> list[str]:
     return ["".join(one) for one in itertools.product(*choices)]
 
 
-def cell_names(cells: Cells) -> set[tuple[str, str]]:
+def cell_names(cells: CellPatterns) -> set[tuple[str, str]]:
     """The cells that a recipe has.
 
     Args:
@@ -176,7 +176,7 @@ def cell_names(cells: Cells) -> set[tuple[str, str]]:
     }
 
 
-def claim_of(recipe: str, finding: str, entry: ClaimEntry, cells: Cells) -> PaperClaim:
+def claim_of(recipe: str, finding: str, entry: ClaimEntry, cells: CellPatterns) -> PaperClaim:
     """The claim of a recipe, checked.
 
     Args:

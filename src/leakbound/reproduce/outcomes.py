@@ -223,7 +223,7 @@ def _obstacle(one: Inequality, larger: _Evidence, smaller: _Evidence, found: PVa
         most = f"{one.larger} is at most {larger.ceiling:.4g}"
         return f"{one.larger.quantity}: {most}, and has to be above {needed:.4g}."
     if found.equal and found.units and one.by >= 0:
-        same = f"{one.larger} and {one.smaller} are equal in all of {found.units}"
+        same = f"{one.larger} and {one.smaller} are equal in all of {found.units.split(',')[0]}"
         return f"{one.larger.quantity}: {same}."
     return ""
 
