@@ -115,19 +115,29 @@ class Topics:
         return min(int(np.searchsorted(spread, rng.random())), len(spread) - 1)
 
     def kinds(self, count: int, rng: Rng) -> list[Kind]:
-        """The kinds of an episode: apart in topic, and at times in style as well or only."""
-        roll, sharp, share = rng.random(), rng.uniform(7, 12), rng.uniform(0.2, 0.65)
+        """The kinds of an episode: apart in topic, and at times in style as well or only.
+
+        A third of the episodes are easy: one direction each, and most words are about it.
+        """
+        roll, easy = rng.random(), rng.random() < 0.35
+        sharp = rng.uniform(11, 15) if easy else rng.uniform(7, 12)
+        share = rng.uniform(0.6, 0.85) if easy else rng.uniform(0.2, 0.65)
         same = tuple(STYLES[i] for i in rng.permutation(len(STYLES))[: int(rng.integers(1, 5))])
         apart = [STYLES[i % len(STYLES)] for i in rng.permutation(max(count, len(STYLES)))]
-        shared = self.spreads(rng, sharp) if roll < 0.08 else None
+        shared = self.spreads(rng, sharp, easy) if roll < 0.08 else None
         return [
-            Kind(shared or self.spreads(rng, sharp), share, (apart[k],) if roll < 0.2 else same)
+            Kind(
+                shared or self.spreads(rng, sharp, easy),
+                share,
+                (apart[k],) if roll < 0.2 else same,
+            )
             for k in range(count)
         ]
 
-    def spreads(self, rng: Rng, sharp: float) -> tuple[np.ndarray, ...]:
+    def spreads(self, rng: Rng, sharp: float, one: bool) -> tuple[np.ndarray, ...]:
         first = self.center(rng)
-        rest = [self.center(rng, first) for _ in range(int(rng.choice((0, 0, 1, 2, 3))))]
+        more = 0 if one else int(rng.choice((0, 0, 1, 2, 3)))
+        rest = [self.center(rng, first) for _ in range(more)]
         return tuple(about(self.english, c, sharp) for c in (first, *rest))
 
     def text(self, kind: Kind, rng: Rng, words: int, look: str) -> tuple[str, np.ndarray]:
