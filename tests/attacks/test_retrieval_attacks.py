@@ -269,3 +269,27 @@ def test_questions_of_one_query_share_an_asynchronous_session() -> None:
     assert [query.replies(one.text) for one in found] == [("to one", "to two", "to three")] * 2  # type: ignore[union-attr]
     assert opened == [["one", "two", "three"]] * 2
     assert reply_of(found[0]).tokens == 6  # type: ignore[union-attr]
+
+
+class Chatters(NearestStore):
+    """Says yes, no, or words of the question, by chance alone."""
+
+    chance = random.Random(7)
+
+    def said(self, rows: Any, query: str) -> str:
+        return self.chance.choice(["yes", "no", " ".join(self.chance.sample(query.split(), 5))])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("threshold", [None, "rank"])
+def test_bounds_keep_their_confidence_whatever_the_attack(
+    threshold: str | None, tmp_path: Path
+) -> None:
+    """Of 90 runs without a leak, 19 bounds above 0 at 95 % have a chance below 1e-6."""
+    above = 0
+    for query in NAMES:
+        for seed in range(15):
+            given = {"canaries": 24, "controls": 4, "seed": seed, "threshold": threshold}
+            result = run(Chatters(), query, tmp_path / str(seed), **given)
+            above += bool(result.bound.epsilon)
+    assert above < 19
