@@ -147,7 +147,7 @@ def _usual(given: Settings) -> Settings:
     """The attack that fits the layout, and the canary that fits a query about documents."""
     found: Settings = dict(OF_STORES) if given.get("layout") in STORES else {}
     query = given.get("query")
-    kind = query.kind if isinstance(query, Component) else (query or {}).get("kind")
+    kind = query.kind if isinstance(query, Component) else str((query or {}).get("kind"))
     if kind not in QUERIES:
         return found
     attack = QUERIES[kind]
