@@ -80,3 +80,13 @@ def test_what_is_no_exception_is_a_crash_too(
     shown = capsys.readouterr().err
     assert "internal error: Odd in test_exit_codes.py" in shown
     assert "kite" not in shown
+
+
+def test_output_that_nobody_reads_is_no_verdict_either() -> None:
+    """`leakbound audit | head -1` under pipefail; click makes an exit with 1 of it."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "leakbound", "list", "queries"]
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (141, "")

@@ -58,6 +58,7 @@ SECTIONS = {
         "measured.",
     },
 }
+UNREAD = 141  # as the shell has it for a process that SIGPIPE ended
 COMMANDS = {name: text for section in SECTIONS.values() for name, text in section.items()}
 EXIT_CODES = (
     "Exit codes: 0 no violation, 1 violation, 2 usage, 3 inconclusive, 4 target unreachable or "
@@ -138,11 +139,14 @@ def _code_of(args: list[str] | None) -> int:
         return _fail(error.format_message(), error.exit_code)
     except (KeyboardInterrupt, click.Abort):
         return _fail("interrupted; finished batches are kept, and the same command resumes.", 130)
-    except BrokenPipeError:
-        return 0
     except BaseException as error:  # a crash must never end with the code of a verdict
-        return _crashed(error)
+        return UNREAD if _is_unread(error) else _crashed(error)
     return code if isinstance(code, int) else 0
+
+
+def _is_unread(error: BaseException) -> bool:
+    """Whether nobody reads the output any more; click makes a SystemExit of it."""
+    return any(isinstance(one, BrokenPipeError) for one in (error, error.__context__))
 
 
 @contextmanager

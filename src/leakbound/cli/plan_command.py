@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from functools import partial
 from math import ceil, floor
+from typing import NoReturn
 
 import click
 
+from leakbound._install import install_hint
 from leakbound.auditing import AuditSpec, prepare
 from leakbound.auditing.one_run import plan_one_run, prepare_one_run
 from leakbound.auditing.plan import Plan, plan
@@ -17,7 +19,9 @@ from leakbound.cli.endpoint_options import endpoint_options
 from leakbound.cli.help_pages import cli_command
 from leakbound.cli.options import spec_from, spec_options
 from leakbound.cli.output import emit, json_option
-from leakbound.models import Endpoint
+from leakbound.cli.screen import say
+from leakbound.models import Endpoint, Model, Scripted
+from leakbound.models.address import lacks_torch
 from leakbound.stats import Assumption, Power, cut
 from leakbound.stats.power import NO_POWER, PERFECT, Leak
 from leakbound.tasks import Query
@@ -49,7 +53,7 @@ def command(
     spec = spec_from(config, assignments, flags)
     if spec.design.layout == "one_run":
         return _one_run(spec)
-    prepared = prepare(spec, opener=partial(open_models, endpoint=endpoint))
+    prepared = prepare(spec, opener=partial(_opened, endpoint=endpoint))
     claim, cost = prepared.claim, prepared.mechanism.cost(prepared.task, Query("-"))
     planned = plan(prepared)
     click.echo(described(planned, claim))
@@ -59,6 +63,24 @@ def command(
         click.echo(f"Warning: {warning}")
     emit({"plan": planned, "warnings": prepared.warnings})
     return 0
+
+
+def _opened(spec: AuditSpec, endpoint: Endpoint) -> Model:
+    """The model; where torch is missing, one that is only counted on, because none is asked."""
+    address = spec.system.model
+    if not lacks_torch(address):
+        return open_models(spec, endpoint=endpoint)
+    hint = install_hint("local")
+    say(
+        f"leakbound: torch is not installed ({hint}), so nothing checked whether the prompts fit "
+        f"into {address}.",
+        err=True,
+    )
+    return Scripted(_unasked, _unasked, _unasked, _unasked, _unasked, name=address)
+
+
+def _unasked(*asked: object) -> NoReturn:
+    raise AssertionError("a plan asks no model")
 
 
 def _one_run(spec: AuditSpec) -> int:

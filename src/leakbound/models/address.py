@@ -12,7 +12,15 @@ from leakbound.errors import TargetError, UsageError
 from leakbound.models.model import Model
 from leakbound.models.openai import Endpoint, open_endpoint
 
-__all__ = ["ADDRESSES", "BUNDLED", "Local", "is_address", "open_embedder", "open_model"]
+__all__ = [
+    "ADDRESSES",
+    "BUNDLED",
+    "Local",
+    "is_address",
+    "lacks_torch",
+    "open_embedder",
+    "open_model",
+]
 
 ADDRESSES = {
     "pocket": "the small model shipped with this package",
@@ -112,8 +120,24 @@ def _open_local(address: str, rest: str, trust_remote_code: bool, local: Local) 
     return load(rest, name=address, trust_remote_code=trust_remote_code, **asdict(local))
 
 
+def lacks_torch(address: str) -> bool:
+    """Whether a model cannot be opened because torch or transformers is not installed.
+
+    Args:
+        address: One of the forms in `ADDRESSES`.
+
+    Returns:
+        False for models that run elsewhere.
+    """
+    return (address in BUNDLED or address.startswith("hf/")) and not _has_torch()
+
+
+def _has_torch() -> bool:
+    return all(importlib.util.find_spec(name) for name in ("torch", "transformers"))
+
+
 def _require_torch() -> None:
-    if not all(importlib.util.find_spec(name) for name in ("torch", "transformers")):
+    if not _has_torch():
         raise TargetError(
             f"local models need torch and transformers; install them with: {install_hint('local')}."
         )

@@ -1,0 +1,20 @@
+# The command `leakbound` on a CPU, as a user without rights.
+#   docker build -t leakbound .
+#   docker run --rm -v "$PWD:/work" leakbound audit --data private.jsonl --pairs 40
+FROM python:3.12-slim AS build
+WORKDIR /src
+COPY pyproject.toml README.md LICENSE ./
+COPY src ./src
+ARG TORCH_PIP=""
+RUN python -m venv /venv \
+ && /venv/bin/pip install --no-cache-dir ${TORCH_PIP} "torch>=2.6,<2.14" \
+ && /venv/bin/pip install --no-cache-dir ".[local]"
+
+FROM python:3.12-slim
+COPY --from=build /venv /venv
+RUN useradd --create-home --uid 1000 leakbound
+USER leakbound
+WORKDIR /work
+ENV HF_HUB_DISABLE_TELEMETRY=1 PYTHONUNBUFFERED=1
+ENTRYPOINT ["/venv/bin/leakbound"]
+CMD ["--help"]
