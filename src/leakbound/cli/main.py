@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import os
 import signal
 import sys
@@ -145,8 +146,11 @@ def _code_of(args: list[str] | None) -> int:
 
 
 def _is_unread(error: BaseException) -> bool:
-    """Whether nobody reads the output any more; click makes a SystemExit of it."""
-    return any(isinstance(one, BrokenPipeError) for one in (error, error.__context__))
+    """Whether nobody reads the output any more; click ends its `main` by itself then."""
+    if isinstance(error, BrokenPipeError):
+        return True
+    raised_in = traceback.extract_tb(error.__traceback__)[-1].filename
+    return isinstance(error, SystemExit) and raised_in == inspect.getsourcefile(click.Command.main)
 
 
 @contextmanager
