@@ -78,7 +78,7 @@ def test_the_command_plans_one_run(capsys: pytest.CaptureFixture[str]) -> None:
     assert ended.value.code == 0
     assert "60 canaries in one store, which is built once; 76 questions" in out
     assert "use --design session for it, or --claim-for run" in out
-    assert "needs no number of canaries" in out
+    assert "no number of canaries is enough for a perfect attack" in out
 
 
 # -- looks and stored answers

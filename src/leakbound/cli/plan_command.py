@@ -95,14 +95,17 @@ def _one_run(spec: AuditSpec) -> int:
 
 def _one_run_lines(p: Plan, claim: Claim, claim_for: str) -> list[str]:
     """The plan of a one_run design as a terminal shows it."""
-    needed = "no number of canaries" if p.pairs_needed is None else f"{p.pairs_needed} canaries"
+    needed = "no number of canaries is enough for a perfect attack to reject what is tested"
+    if p.pairs_needed is not None:
+        needed = (
+            f"to reject what is tested, a perfect attack needs {p.pairs_needed} canaries at least"
+        )
     lines = [
         f"{p.pairs} canaries in one store, which is built once; {p.model_calls} questions",
         f"under test: {p.tested}",
         f"largest certifiable: a perfect attack certifies at most ε = {cut(p.largest_epsilon)} at "
         f"δ = {claim.delta:g}, of the whole run",
-        f"to reject what is tested, a perfect attack needs {needed}"
-        + (" at least" if p.pairs_needed else ""),
+        needed,
     ]
     if claim_for == "answer":
         lines.append(
