@@ -124,3 +124,17 @@ def test_by_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_function_of_a_context_is_no_adapters_business() -> None:
     index = store()
     assert adapted(lambda context, query: texts(index.similarity_search(query)), "mine") is None
+
+
+@pytest.mark.parametrize(("query", "calls"), [("s2", 1), ("prefix", 4)])
+def test_attacks_on_documents_need_no_more_than_the_chain(
+    query: Any, calls: int, tmp_path: Path
+) -> None:
+    """The chain shows the documents that it finds, and the question."""
+    result = leakbound.audit(
+        [(text.replace("w", "word"), "") for text, _ in rows(80)], system=chain(store()),
+        design="one_run", query=query, canaries=40, epsilon=1, out=tmp_path,
+        settings={"claim_for": "run"},
+    )  # fmt: skip
+    assert result.counts["answers"] == 56 * calls
+    assert result.verdict == "violation"
