@@ -27,7 +27,10 @@ from leakbound.reproduce import (
     Reproduction,
     Scale,
     load_recipes,
+    run_names,
 )
+from leakbound.reproduce import QUICK as QUICK_SCALE
+from leakbound.reproduce.claims import cell_names, filled
 from leakbound.reproduce.measures import MEASURES
 from leakbound.reproduce.recipe_files import read_file
 from leakbound.reproduce.utility import NoiseGroup, repeats_of, utility
@@ -204,7 +207,11 @@ def test_every_recipe_runs_to_its_end(name: str, tmp_path: Path) -> None:
     pytest.importorskip("torch")
     pytest.importorskip("rouge_score")
     assert run(name, tmp_path, "--quick").exit_code == 0
-    assert json.loads((tmp_path / f"{name}.json").read_text())["measured"]
+    kept = json.loads((tmp_path / f"{name}.json").read_text())
+    measured = {(row["setting"], row["quantity"]) for row in kept["measured"]}
+    names = run_names(RecipeContext(tmp_path, models=(RECIPES[name].model,), scale=QUICK_SCALE))
+    cells = {(filled(setting, names), of) for setting, of in cell_names(RECIPES[name].cells)}
+    assert {cell for cell in cells if "{model" not in cell[0]} <= measured
 
 
 def test_answers_are_collected_once(tmp_path: Path) -> None:
@@ -256,6 +263,10 @@ def test_mistakes_get_sentences(tmp_path: Path, data_file: Path) -> None:
         next(iter(repeats_of(context, 4)))
     with pytest.raises(DataError, match="texts for answers"):
         next(iter(repeats_of(context, 4, free=True)))
+    with pytest.raises(UsageError, match="--all runs every recipe"):
+        run("tight/fig5", tmp_path, "--all")
+    with pytest.raises(UsageError, match="--html is the page of --all"):
+        run("tight/fig5", tmp_path, "--html", str(tmp_path / "x.html"))
     with pytest.raises(StoreError, match="cannot be made"):
         run("poetry/fig4", data_file)
     with pytest.raises(UsageError, match="without --task"):
