@@ -18,7 +18,8 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 import leakbound.models.pocket as pocket_home  # noqa: E402
-from leakbound.models.local.loading import _fingerprint  # noqa: E402
+from leakbound.models.local import hub  # noqa: E402
+from leakbound.models.local.loading import _fingerprint, load  # noqa: E402
 
 CODE = """
 from pathlib import Path
@@ -104,3 +105,19 @@ def test_weights_that_were_trained_in_the_middle_of_a_file_are_other_weights(
         file.seek((8 << 20) + 12345)
         file.write(b"\1" * (1 << 20))
     assert _fingerprint(tmp_path) != before
+
+
+def test_without_a_network_a_hub_id_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where its name is unknown, five retries of eight seconds would find nothing either."""
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    asked: list[object] = []
+
+    def unknown(host: str, port: int) -> None:
+        asked.append(host)
+        raise OSError(-2, "Name or service not known")
+
+    monkeypatch.setattr("socket.getaddrinfo", unknown)
+    with pytest.raises(TargetError, match="cannot be reached from here; give the folder"):
+        load("nobody/nothing")
+    assert asked == [hub.hub_host()]

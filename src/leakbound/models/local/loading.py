@@ -18,6 +18,7 @@ from transformers.utils.logging import disable_progress_bar
 from leakbound._install import install_hint
 from leakbound.errors import TargetError, UsageError
 from leakbound.models.local.budget import Budget, require_memory, resident
+from leakbound.models.local.hub import hub_host, is_reachable
 from leakbound.models.local.hugging_face import CausalModel, ModelConfig
 from leakbound.models.local.memory import weight_bytes
 from leakbound.models.local.model import TransformersModel
@@ -76,7 +77,8 @@ def load(
     if memory is not None and where.type == "cpu":
         weights = weight_bytes(_weights(folder), _dtype(dtype, where).itemsize)
         require_memory(memory, (resident() or 0) + weights, where)
-    kwargs = {"trust_remote_code": trust_remote_code, "local_files_only": folder.exists()}
+    here = folder.exists() or not is_reachable()
+    kwargs = {"trust_remote_code": trust_remote_code, "local_files_only": here}
     only = {"use_safetensors": True}  # other weight files are pickles: reading them runs code
     try:
         reader, kind, behind = _kinds(AutoConfig.from_pretrained(address, **kwargs))
@@ -87,6 +89,11 @@ def load(
             raise TargetError(
                 f"the model {address!r} brings Python code of its own, which is not run; read it, "
                 "and add --trust-remote-code if you trust it."
+            ) from None
+        if here and not folder.exists():
+            raise TargetError(
+                f"the model {address!r} is neither a folder nor in the cache, and {hub_host()} "
+                "cannot be reached from here; give the folder of a model (hf/PATH)."
             ) from None
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise TargetError(f"the model {address!r} could not be loaded: {reason}") from None
