@@ -200,7 +200,10 @@ def _in_order(points: list[RecipePoint]) -> tuple[RecipePoint, ...]:
 def _point(x: float, m: MeasuredValue) -> RecipePoint:
     same = m.sample is not None and (not m.sample.what or m.quantity in ALWAYS[:1])
     half = _half(m.sample) if m.sample is not None and same else 0.0
-    return RecipePoint(x, m.value, m.value - half, m.value + half)
+    low, high = m.value - half, m.value + half
+    if "%" in m.quantity:
+        low, high = max(low, min(0.0, m.value)), min(high, max(100.0, m.value))
+    return RecipePoint(x, m.value, low, high)
 
 
 def _half(sample: Sample) -> float:

@@ -80,7 +80,7 @@ def pair_sample(result: AuditResult) -> Sample | None:
     return Sample(
         tuple(100 * share for share in result.by_pair),
         unit=PAIR,
-        drawn=f"pairs of seed {result.spec['seed']}",
+        drawn=f"{len(result.by_pair)} pairs of seed {result.spec['seed']}",
         what="right guesses, %",
         ceiling=accuracy_ceiling(result),
     )
