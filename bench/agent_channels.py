@@ -5,8 +5,8 @@
 The agent is that of examples/agent_system.py, which leaks a document in one place with probability
 0.8 (for the seconds: its cache is hit). Each row is audited at claim 1 and 95 % confidence with all
 eight channels, and with the answer alone. Rejected at: the pair at which the e-value of all
-channels together reaches 20. Model calls: two for each pair up to there, and 16 for the controls;
-the state check, which would ask again, is left out.
+channels together reaches 20. Model calls: two for each pair up to there; those of the controls come
+on top, and the state check, which would ask again, is left out.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from leakbound.auditing import AuditResult
 sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
 from agent_system import LEAKS, AgentSystem  # a file beside this folder
 
-CONTROLS = 16
 BEGIN, END = "<!-- bench/agent_channels.py -->", "<!-- end -->"
 HEAD = (
     "leak in", "accused", "channels named", "rejected at pair", "model calls", "by the answer alone"
@@ -51,7 +50,7 @@ class Row:
             for channel in one.channels
             if channel.verdict == "violation"
         }
-        calls = [CONTROLS + 2 * pair for pair in at]
+        calls = [2 * pair for pair in at]
         return (
             self.leak, _accused(self.every), ", ".join(sorted(named)) or "none", _spread(at),
             _spread(calls), _accused(self.answer),
