@@ -432,3 +432,19 @@ def test_a_secret_that_no_header_can_carry_is_refused_unseen(
     with pytest.raises(UsageError, match="characters that no header has") as error:
         system(tmp_path, GOOD | {"headers": {"X-Api-Key": "${DESK_KEY}"}})
     assert SECRET not in str(error.value)
+
+
+def test_rows_go_over_plain_http_to_this_machine_only(tmp_path: Path) -> None:
+    """Rows and the key went to any host, readable on the way."""
+    file = tmp_path / "desk.yaml"
+    for url in ("http://localhost/p", "http://127.0.0.1:8000/p", "https://desk.example/p"):
+        file.write_text(yaml.safe_dump({**GOOD, "url": url}))
+        load_system(f"http:{file}")
+    file.write_text(yaml.safe_dump({**GOOD, "url": "http://desk.example/p"}))
+    with pytest.raises(UsageError, match=r"plain http beyond this machine.*insecure: true"):
+        load_system(f"http:{file}")
+    file.write_text(yaml.safe_dump({**GOOD, "url": "http://desk.example/p", "insecure": True}))
+    load_system(f"http:{file}")
+    file.write_text(yaml.safe_dump({**GOOD, "url": "http://a..b.localhost/p"}))
+    with pytest.raises(UsageError, match="must be http://host"):
+        load_system(f"http:{file}")

@@ -14,6 +14,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from leakbound.errors import UsageError
+from leakbound.models.openai.hosts import is_host, is_loopback
 from leakbound.systems.channels import CHANNELS_MUST, channel_texts
 
 __all__ = ["SLOT", "HttpCall", "HttpSystemConfig", "read_http_config"]
@@ -94,6 +95,7 @@ class HttpSystemConfig(HttpCall):
         teardown: Sent when it closes, to take the context away, whatever happened.
         plant: Adds a record to a store; the documents, too, unless `setup` holds them.
         remove: Removes a record by its id.
+        insecure: Whether rows and keys may go over plain http to another machine.
     """
 
     answer: str
@@ -108,6 +110,7 @@ class HttpSystemConfig(HttpCall):
     teardown: HttpCall | None = None
     plant: PlantCall | None = None
     remove: HttpCall | None = None
+    insecure: bool = False
 
     @property
     def sets_up_rows(self) -> bool:
@@ -166,7 +169,19 @@ def read_http_config(file: Path) -> HttpSystemConfig:
             f"the system file {str(file)!r} must hold keys and values, such as 'url: http://...'."
         ) from None
     _check(found, str(file))
-    return _with_secrets(found, str(file))
+    filled = _with_secrets(found, str(file))
+    _require_safe(found, str(file))
+    return filled
+
+
+def _require_safe(config: HttpSystemConfig, file: str) -> None:
+    """Its requests hold private rows, and its headers a key; all of them go to one host."""
+    if not config.insecure and config.origin[0] == "http" and not is_loopback(config.url):
+        raise UsageError(
+            f"the url of {file!r} is plain http beyond this machine, so anybody on the way can "
+            "read rows and keys; use https, a tunnel to this machine, or add 'insecure: true' to "
+            "the file if the network is yours."
+        )
 
 
 def _wrong(error: ValidationError) -> str:
@@ -252,7 +267,7 @@ def _is_plain(text: str) -> bool:
     except ValueError:
         return False
     odd = "\\" in text or not text.isprintable() or any(map(str.isspace, text))
-    good = url.scheme in PORTS and url.hostname and port != 0
+    good = url.scheme in PORTS and is_host(url.hostname or "") and port != 0
     return bool(good) and not odd and "@" not in url.netloc
 
 

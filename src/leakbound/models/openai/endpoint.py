@@ -13,7 +13,7 @@ from leakbound._check import positive, within
 from leakbound.errors import UsageError, unknown_name
 from leakbound.models.openai.account import PRICES, Meter, Price, PriceList
 from leakbound.models.openai.dialect import Dialect
-from leakbound.models.openai.hosts import OPENAI, VERSION, is_loopback, is_openai
+from leakbound.models.openai.hosts import OPENAI, VERSION, is_host, is_loopback, is_openai
 from leakbound.models.transport import Transport
 
 __all__ = ["OPENAI", "Capabilities", "Endpoint", "key_from_environment"]
@@ -236,7 +236,8 @@ def _require_plain(url: str) -> None:
     """Refuse what is no web address, and one that holds secrets; shows none that may."""
     try:
         found = urlsplit(url)
-        good = found.scheme in ("http", "https") and bool(found.hostname) and (found.port or 0) >= 0
+        named = is_host(found.hostname or "")
+        good = found.scheme in ("http", "https") and named and (found.port or 0) >= 0
     except ValueError:
         good = False
     if (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ipaddress import ip_address
 from urllib.parse import parse_qsl, urlsplit
 
-__all__ = ["OPENAI", "is_azure", "is_loopback", "is_openai", "joined"]
+__all__ = ["OPENAI", "is_azure", "is_host", "is_loopback", "is_openai", "joined"]
 
 OPENAI = "https://api.openai.com/v1"
 AZURE = (".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com")
@@ -16,7 +16,8 @@ def joined(url: str, path: str) -> str:
     """The address of a path at an endpoint.
 
     Args:
-        url: Address of the endpoint; it may end in a query.
+        url: Address of the endpoint; it may end in a query. Where it is the address of one kind of
+            request, as portals show it, that of the endpoint is meant.
         path: Path behind it, such as "/completions".
 
     Returns:
@@ -25,9 +26,14 @@ def joined(url: str, path: str) -> str:
     Examples:
         >>> joined("https://x.openai.azure.com/openai/deployments/d?api-version=1", "/completions")
         'https://x.openai.azure.com/openai/deployments/d/completions?api-version=1'
+        >>> joined("https://example.com/v1/chat/completions", "/completions")
+        'https://example.com/v1/completions'
     """
     parts = urlsplit(url)
-    return parts._replace(path=parts.path.rstrip("/") + path).geturl()
+    base = parts.path.rstrip("/")
+    for ending in ("/chat/completions", "/completions"):
+        base = base.removesuffix(ending)
+    return parts._replace(path=base + path).geturl()
 
 
 def is_openai(url: str) -> bool:
@@ -57,6 +63,21 @@ def is_azure(url: str) -> bool:
     parts = urlsplit(url)
     versions = [name for name, _ in parse_qsl(parts.query)]
     return (parts.hostname or "").endswith(AZURE) or VERSION in versions
+
+
+def is_host(name: str) -> bool:
+    """Whether a name can be looked up at all.
+
+    Args:
+        name: Name or address of a host.
+
+    Returns:
+        False for an empty name, or one with an empty or too long part, such as "a..b".
+    """
+    try:
+        return bool(name.encode("idna"))
+    except UnicodeError:
+        return False
 
 
 def is_loopback(url: str) -> bool:
