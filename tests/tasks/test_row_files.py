@@ -102,7 +102,7 @@ def test_the_first_line_alone_decides_how_a_csv_file_is_read(texts: list[str]) -
 
 
 REFUSED: list[tuple[str, str | bytes, str]] = [
-    ("a.csv", table().replace("text,", "text,label,", 1), "names the field 'label' twice"),
+    ("a.csv", table().replace("text,", "text,label,", 1), r"one name \(column 2 and 3\)"),
     ("a.csv", table() + table(), "line 8 of .* names the fields once more"),
     ("a.csv", "text,a;label\nx,y;z\n", "with each of comma, semi.* --delimiter comma"),
     ("a.csv", 'text,"label\nx,y\n', "first line .* has a quote that is not closed"),
@@ -125,9 +125,9 @@ REFUSED: list[tuple[str, str | bytes, str]] = [
      "line 1 .* a message in the field 'messages' that is no text"),
     ("a.jsonl", lines([{"messages": [{"role": "user", "content": "a"}]}]),
      "empty field 'messages.answer'"),
-    ("a.csv", "memo,kind\na,x\n", "has the fields memo, kind, none of them a usual name for the "
+    ("a.csv", "memo,kind\na,x\n", "has 2 fields, none of them a usual name for the "
      r"input or the label; name it with --input-field \(or --input-template, for several\) and "
-     "--label-field"),
+     "--label-field. The first line of the file must name the fields"),
 ]  # fmt: skip
 
 
@@ -309,3 +309,28 @@ def test_a_command_says_what_it_found_on_standard_error(
         "empty field 'category', 2 with a label such as NaN, null or N/A.",
         "leakbound: 6 of 12 rows repeat an earlier row",
     ]
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.TSV"])
+@pytest.mark.parametrize("field", [None, "text"])
+def test_a_table_without_a_header_shows_nothing_of_its_first_row(
+    tmp_path: Path, name: str, field: str | None
+) -> None:
+    """Its first row was listed as the names of its fields."""
+    mark = "," if name == "a.csv" else "\t"
+    rows = [("KITE0", "x", "a"), ("KITE1", "y", "b")]
+    (tmp_path / name).write_text("".join(f"{mark.join(row)}\n" for row in rows))
+    with pytest.raises(DataError, match=r"3 fields.* The first line .* must name") as told:
+        read_rows(tmp_path / name, field)
+    assert "KITE" not in str(told.value)
+    (tmp_path / name).write_text(f"KITE{mark}KITE\nb{mark}c\n")
+    with pytest.raises(DataError, match="several columns one name") as told:
+        read_rows(tmp_path / name)
+    assert "KITE" not in str(told.value)
+
+
+def test_a_field_of_a_table_may_hold_a_long_document(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(f"text,label\n{'a' * 200_000},x\n")
+    limit = csv.field_size_limit()
+    assert len(str(read_rows(tmp_path / "a.csv")[0].input)) == 200_000
+    assert csv.field_size_limit() == limit

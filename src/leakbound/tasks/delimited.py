@@ -6,6 +6,7 @@ import csv
 import io
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import zip_longest
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from leakbound.tasks.row_files import SourceRow, text_of
 __all__ = ["DELIMITERS", "csv_rows"]
 
 DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|"}
+LONGEST_FIELD = 1 << 30  # characters; the file is in memory, so a limit protects nothing
 LONGEST_NAME = 60  # characters; what is longer is a text, not the name of a field
 
 
@@ -41,11 +43,22 @@ def csv_rows(file: Path, delimiter: str | None = None) -> Iterator[SourceRow]:
     mark = delimiter or named or _delimiter(str(file), head)
     names = _names(str(file), head, mark)
     reader = csv.reader(lines, delimiter=mark, strict=True, skipinitialspace=f"{mark} " in head)
-    for cells in filter(None, reader):
-        place = f"line {above + reader.line_num} of {str(file)!r}"
-        _require_fit(place, names, cells)
-        pairs = zip_longest(names, cells[: len(names)])
-        yield SourceRow(place, {name: cell for name, cell in pairs if name})
+    with _long_fields():
+        for cells in filter(None, reader):
+            place = f"line {above + reader.line_num} of {str(file)!r}"
+            _require_fit(place, names, cells)
+            pairs = zip_longest(names, cells[: len(names)])
+            yield SourceRow(place, {name: cell for name, cell in pairs if name})
+
+
+@contextmanager
+def _long_fields() -> Iterator[None]:
+    """Documents are longer than the fields that the csv module takes by itself (128 kB)."""
+    before = csv.field_size_limit(LONGEST_FIELD)
+    try:
+        yield
+    finally:
+        csv.field_size_limit(before)
 
 
 def _head(lines: io.StringIO) -> tuple[str, int, str | None]:
@@ -97,7 +110,8 @@ def _names(file: str, head: str, mark: str) -> Sequence[str]:
             f"the first line of {file!r} has a quote that is not closed; it must name the fields, "
             "all in one line. Check its quotes."
         ) from None
-    twice = [name for name, times in Counter(filter(None, names)).items() if times > 1]
+    counts = Counter(filter(None, names))
+    twice = [at for at, name in enumerate(names, 1) if counts[name] > 1]
     if any(len(name) > LONGEST_NAME for name in names):
         raise DataError(
             f"the first line of {file!r} is no list of names: one is longer than {LONGEST_NAME} "
@@ -105,10 +119,15 @@ def _names(file: str, head: str, mark: str) -> Sequence[str]:
         )
     if twice:
         raise DataError(
-            f"the first line of {file!r} names the field {twice[0]!r} twice; rename or remove one "
-            "of the two columns."
+            f"the first line of {file!r} gives several columns one name ({_places(twice)}); rename "
+            "or remove all but one. If the line is a row, put one above it that names the fields, "
+            "such as text,label."
         )
     return names
+
+
+def _places(columns: Sequence[int]) -> str:
+    return f"column {' and '.join(map(str, columns[:2]))}{' and more' * (len(columns) > 2)}"
 
 
 def _require_fit(place: str, names: Sequence[str], cells: Sequence[str]) -> None:

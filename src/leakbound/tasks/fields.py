@@ -26,6 +26,8 @@ LABEL_FIELDS = (
 )  # fmt: skip
 SLOT = re.compile(r"\{([^{}]+)\}")
 MOST_NAMES = 30  # of the fields that a message lists
+# Files that name their fields in their first line: without such a line it is a private row.
+HEADED = re.compile(r"\.(csv|tsv)(\.gz)?'?$", re.IGNORECASE)
 
 
 class EmptyField(DataError):
@@ -41,6 +43,12 @@ class EmptyField(DataError):
             "such rows out with --drop-empty."
         )
         self.field = field
+
+
+FIRST_LINE = (
+    " The first line of the file must name the fields, such as text,label; if it is a row, put "
+    "such a line on top."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,14 +171,21 @@ def _unusual(
     where: str, shown: str | None, label: str | None, kinds: Sequence[Sequence[str]]
 ) -> DataError:
     common = [name for name in kinds[0] if all(name in names for names in kinds)]
-    listed = ", ".join(common[:MOST_NAMES]) or "(none)"
     what = [name for name, found in (("input", shown), ("label", label)) if found is None]
     flags = {"input": "--input-field (or --input-template, for several)", "label": "--label-field"}
     return DataError(
-        f"{where} has the fields {listed}{', ...' * (len(common) > MOST_NAMES)}, none of them a "
-        f"usual name for the {' or the '.join(what)}; name it with "
-        f"{' and '.join(flags[name] for name in what)}."
+        f"{where} has {_listed(where, common)}, none of them a usual name for the "
+        f"{' or the '.join(what)}; name it with {' and '.join(flags[name] for name in what)}."
+        + (FIRST_LINE if HEADED.search(where) else "")
     )
+
+
+def _listed(where: str, names: Sequence[str]) -> str:
+    """Fields for an error: their names, or their number where the names may be a private row."""
+    if HEADED.search(where):
+        return f"{len(names)} field{'s' * (len(names) != 1)}"
+    more = ", ..." if len(names) > MOST_NAMES else ""
+    return f"the fields {', '.join(names[:MOST_NAMES]) or '(none)'}{more}"
 
 
 def _content(place: str, fields: Fields, name: str) -> str | Image:
@@ -180,9 +195,10 @@ def _content(place: str, fields: Fields, name: str) -> str | Image:
 
 def _value(place: str, fields: Fields, name: str) -> str:
     if name not in fields:
-        have = ", ".join(str(key) for key in fields)
+        have = _listed(place, [str(key) for key in fields])
         raise DataError(
             f"{place} has no field {name!r}; it has {have}. Name the field that holds it."
+            + (FIRST_LINE if HEADED.search(place) else "")
         )
     value = fields[name]
     if isinstance(value, list) and all(isinstance(part, str) for part in value):
