@@ -100,3 +100,30 @@ def test_a_sweep_has_no_more_shards_than_it_asks_things(parts: Path) -> None:
         plan.shard(1, 4)
     numbers = [point.number for i in (1, 2, 3) for point in plan.shard(i, 3).points]
     assert sorted(numbers) == list(range(6))
+
+
+def test_shards_of_another_system_at_the_same_address_are_refused(
+    tmp_path: Path, data_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The shards were joined, and half of the table was of another system."""
+    monkeypatch.chdir(tmp_path)
+    base = [
+        "--system",
+        "python:s.py:f",
+        "--pairs",
+        "4",
+        "--shots",
+        "2",
+        "--controls",
+        "0",
+        "--simulations",
+        "0",
+    ]
+    for number, said in enumerate(("yes", "no"), 1):
+        Path("s.py").write_text(f"def f(context, query):\n    return {said!r}\n")
+        given = ["sweep", *base, "--data", "rows.jsonl", "--grid", "shots=2,3", "--shard",
+                 f"{number}/2", "--out", str(number)]  # fmt: skip
+        with pytest.raises(SystemExit):
+            main(given)
+    with pytest.raises(StoreError, match="another model or system"):
+        merge_sweeps([Path("1"), Path("2")], Path("out"))

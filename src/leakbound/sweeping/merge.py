@@ -121,8 +121,8 @@ def _require_alike(shards: Sequence[_Shard]) -> None:
         before, where = known.setdefault(name, (value, file))
         if before != value:
             raise StoreError(
-                f"{str(file)!r} and {str(where)!r} have other data or another model; every shard "
-                "needs the same files. Run one of them again."
+                f"{str(file)!r} and {str(where)!r} have other data or another model or system; "
+                "every shard needs the same files. Run one of them again."
             )
 
 
@@ -142,6 +142,9 @@ def _sources(shard: _Shard) -> Iterator[tuple[str, str, Path]]:
         own = any(manifest.get("beside", {}).get(key) for key in PLACES)
         places = ("model", "embedder", "judge_model", "address")
         yield _named("model", manifest, places), manifest["model"], folder
+        if manifest["spec"].get("address") is not None:
+            asked = ("address", "system_options")
+            yield _named("system", manifest, asked), manifest["system"], folder
         fields = ("task", "input_field", "input_template", "label_field", "delimiter", "drop_empty")
         keys = (*fields, "canary", *(() if own else ("seed",)))
         yield _named("data", manifest, keys), manifest["data"], folder
