@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from leakbound.errors import Refused, TargetError
+from leakbound.errors import Refused, TargetError, UsageError
 from leakbound.models import Complete, Endpoint
 from leakbound.models.openai import OpenAIModel
+from leakbound.models.openai.hosts import joined
 
 pytest.importorskip("uvicorn")
 
@@ -124,3 +125,58 @@ def test_a_wait_beyond_patience_ends_the_run() -> None:
         pytest.raises(TargetError, match="asks to wait 86400 seconds"),
     ):
         model(url).answer(requests(1))
+
+
+FLAGGED = {"error": {"code": "invalid_prompt", "type": "invalid_request_error", "message": SECRET}}
+MODERATED = {"error": {"code": 403, "message": SECRET, "metadata": {"reasons": ["violence"]}}}
+EMPTY = {"usage": {"prompt_tokens": 9, "completion_tokens": 0}}
+FAILED = {"choices": [{"finish_reason": "error", "message": {"role": "assistant", "content": ""}}]}
+
+
+@pytest.mark.parametrize(
+    ("status", "reply", "answer"),
+    [
+        (400, FLAGGED, "(content filter)"),
+        (403, MODERATED, "(content filter)"),
+        (200, {**EMPTY, "choices": []}, "(no answer)"),
+        (200, EMPTY, "(no answer)"),
+        (200, {"choices": [{"index": 0, "message": None}]}, "(no answer)"),
+        (200, FAILED, "(no answer)"),
+        (500, {"error": {}}, "(no answer)"),
+    ],
+    ids=["flagged", "moderated", "no-choice", "no-choices", "no-message", "failed", "status-500"],
+)
+def test_a_prompt_that_is_never_answered_is_an_outcome(
+    status: int, reply: Any, answer: str
+) -> None:
+    """Each of them ended the audit, and again on every resume."""
+    blocked = answers(3)[1]
+
+    def change(number: int, said: Any) -> Any:
+        hit = said["choices"][0]["message"]["content"] == blocked
+        return (status, reply) if hit else (200, said)
+
+    with running(Parrot(change=change)) as url:
+        asked = model(url, retries=1, connections=1)
+        assert asked.answer(requests(3)) == [answers(3)[0], answer, answers(3)[2]]
+        asked.close()
+
+
+def test_an_answer_that_ended_in_an_error_is_asked_for_again() -> None:
+    change = lambda number, said: (200, FAILED if number == 1 else said)  # noqa: E731
+    with running(Parrot(change=change)) as url:
+        asked = model(url, connections=1)
+        assert asked.answer(requests(1)) == answers(1)
+        asked.close()
+
+
+def test_the_address_of_a_deployment_as_its_portal_shows_it() -> None:
+    end = "openai/deployments/d/chat/completions?api-version=2024-10-21"
+    bare = "https://x.openai.azure.com/openai/deployments/d?api-version=2024-10-21"
+    shown = f"https://x.openai.azure.com/{end}"
+    assert joined(shown, "/chat/completions") == joined(bare, "/chat/completions") == shown
+
+
+def test_a_host_that_cannot_be_looked_up_is_refused() -> None:
+    with pytest.raises(UsageError, match="is no web address"):
+        Endpoint(("http://a..b.localhost/v1",))

@@ -12,6 +12,7 @@ import pytest
 
 from leakbound.models import Capabilities, Complete, Endpoint, ScoreLabels, ScoreTokens
 from leakbound.models.openai import OpenAIModel
+from leakbound.models.openai.generated import without_reasoning
 from leakbound.models.transport import HttpReply
 
 FOLDER = Path(__file__).parent / "replies"
@@ -76,3 +77,22 @@ def test_a_reply_without_a_text_where_one_must_be_is_a_fault_still() -> None:
     case = {"ask": "text", "reply": {"choices": [{"index": 0, "finish_reason": "stop"}]}}
     with pytest.raises(TargetError, match="without text"):
         model(case).answer([Complete("a")])
+
+
+@pytest.mark.parametrize(
+    ("text", "answer", "reasoning"),
+    [
+        ("<THINK>They ask.</THINK> yes", "yes", "They ask."),
+        ("<thought>They ask.</thought>yes", "yes", "They ask."),
+        ("<reasoning>They ask.</reasoning>yes", "yes", "They ask."),
+        ("[think]They ask.[/think]yes", "yes", "They ask."),
+        ("<think>They</think> yes <think>ask", "yes", "They ask"),
+        ("yes\n<think>They ask", "yes", "They ask"),
+        ("yes <Thinking>They ask</Thinking>", "yes", "They ask"),
+        ("They ask.</think>yes", "yes", "They ask."),
+        ("a < b, she thinks", "a < b, she thinks", ""),
+    ],
+)
+def test_reasoning_is_told_from_the_answer(text: str, answer: str, reasoning: str) -> None:
+    found, inside = without_reasoning(text)
+    assert (found.strip(), inside) == (answer, reasoning)

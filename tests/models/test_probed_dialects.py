@@ -74,3 +74,10 @@ def test_a_record_of_an_earlier_version_has_the_usual_dialect() -> None:
     old = record.model_dump(mode="json") | {"schema_version": 2}
     del old["dialect"]
     assert not ProbeRecord.model_validate(old).dialect
+
+
+@pytest.mark.parametrize("name", ["temperature", "top_p", "stop"])
+def test_no_more_is_left_out_than_is_refused(name: str) -> None:
+    """Where top_p was refused without a name, temperature was left out with it."""
+    record, _ = probed(refused=(name,), names=False)
+    assert record.dialect.omit == (name,)

@@ -19,13 +19,16 @@ class Fault(Exception):
         busy: Whether the server asks for fewer requests.
         wait: Seconds that the server asks to wait; None if it says nothing.
         billed: Whether the server may charge for the try all the same.
+        of_prompt: Whether the server has read the request, and may fail at this prompt every time.
     """
 
     def __init__(
-        self, kind: str, busy: bool = False, wait: float | None = None, billed: bool = True
-    ) -> None:
+        self, kind: str, busy: bool = False, wait: float | None = None, billed: bool = True,
+        of_prompt: bool = False,
+    ) -> None:  # fmt: skip
         super().__init__(kind)
         self.kind, self.busy, self.wait, self.billed = kind, busy, wait, billed
+        self.of_prompt = of_prompt
 
 
 class Filtered(Refused):

@@ -6,6 +6,7 @@ contexts apart, so they are answers and no errors.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FILTERED",
+    "LOST",
     "AnswerKind",
     "Generated",
     "choice_of",
@@ -24,13 +26,18 @@ __all__ = [
     "without_reasoning",
 ]
 
-AnswerKind = Literal["text", "refusal", "content_filter", "tool_call", "empty", "reasoning_only"]
+AnswerKind = Literal[
+    "text", "refusal", "content_filter", "tool_call", "empty", "reasoning_only", "no_answer",
+]  # fmt: skip
+NAMES = "think|thinking|thought|thoughts|reasoning"
 # how models mark reasoning within their text: what opens it, and what closes it
-MARKS = (
-    ("<think>", "</think>"),
-    ("<thinking>", "</thinking>"),
-    ("[THINK]", "[/THINK]"),
-    ("<|channel|>analysis<|message|>", "<|channel|>final<|message|>"),
+MARKS = tuple(
+    (re.compile(opens, re.IGNORECASE), re.compile(closes, re.IGNORECASE))
+    for opens, closes in (
+        (f"<(?:{NAMES})>", f"</(?:{NAMES})>"),
+        (rf"\[(?:{NAMES})\]", rf"\[/(?:{NAMES})\]"),
+        (r"<\|channel\|>analysis<\|message\|>", r"<\|channel\|>final<\|message\|>"),
+    )
 )
 REASONING = ("reasoning_content", "reasoning")  # names of the field, by server and release
 
@@ -54,12 +61,13 @@ class Generated:
     @property
     def answer(self) -> str:
         """The answer as attacks read it: a text, or the outcome in brackets before it."""
-        if self.outcome in ("refusal", "content_filter", "tool_call"):
+        if self.outcome in ("refusal", "content_filter", "tool_call", "no_answer"):
             return f"({self.outcome.replace('_', ' ')}) {self.text}".rstrip()
         return self.text
 
 
 FILTERED = Generated("", outcome="content_filter")  # of a prompt that the endpoint will not read
+LOST = Generated("", outcome="no_answer")  # of a prompt at which the endpoint fails every time
 
 
 def choice_of(reply: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
@@ -77,7 +85,7 @@ def choice_of(reply: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     choices = reply.get("choices")
     if isinstance(choices, list) and len(choices) == 1 and isinstance(choices[0], dict):
         return choices[0]
-    raise Fault("a reply without exactly one choice")
+    raise Fault("a reply without exactly one choice", of_prompt=True)
 
 
 def read_generated(reply: Mapping[str, JsonValue]) -> Generated:
@@ -90,10 +98,12 @@ def read_generated(reply: Mapping[str, JsonValue]) -> Generated:
         What was generated.
 
     Raises:
-        Fault: If it has no choice, or one without a message and a text.
+        Fault: If it has no choice, one without a message and a text, or one that ended in an error.
     """
     choice = choice_of(reply)
     ended = choice.get("finish_reason")
+    if ended == "error":
+        raise Fault("a reply that ended in an error", of_prompt=True)
     message = choice.get("message")
     found = _of_message(message) if isinstance(message, dict) else _of_text(choice)
     if ended == "content_filter":
@@ -107,7 +117,7 @@ def _of_text(choice: Mapping[str, JsonValue]) -> Generated:
         return _sorted(*without_reasoning(text))
     if choice.get("finish_reason") == "content_filter":
         return FILTERED
-    raise Fault("a reply without text")
+    raise Fault("a reply without text", of_prompt=True)
 
 
 def _of_message(message: Mapping[str, JsonValue]) -> Generated:
@@ -157,7 +167,8 @@ def without_reasoning(text: str) -> tuple[str, str]:
     """Take the reasoning out of a text.
 
     Reasoning ends at its closing mark, whether its opening mark is in the text or was the end of
-    the prompt. Without a closing mark, a text that begins with an opening mark is all reasoning.
+    the prompt. What follows an opening mark that is never closed is reasoning, too: the answer
+    stands before it, if there is one.
 
     Args:
         text: What a model generated.
@@ -172,12 +183,31 @@ def without_reasoning(text: str) -> tuple[str, str]:
         ('yes', 'They ask for 12.')
         >>> without_reasoning("<think>They ask")
         ('', 'They ask')
+        >>> without_reasoning("yes <THOUGHT>Or was it")
+        ('yes', 'Or was it')
     """
     for opens, closes in MARKS:
-        before, mark, after = text.rpartition(closes)
-        begun = text.lstrip().startswith(opens)
-        if mark:
-            return after.lstrip(), before.strip().removeprefix(opens).strip()
-        if begun:
-            return "", text.strip().removeprefix(opens).strip()
+        if opens.search(text) or closes.search(text):
+            return _divided(text, opens, closes)
     return text, ""
+
+
+def _divided(text: str, opens: re.Pattern[str], closes: re.Pattern[str]) -> tuple[str, str]:
+    """(answer, reasoning) of a text with a mark. The answer stands behind the last closing mark, or
+    before the first opening one where nothing is there."""
+    ends = [*closes.finditer(text)]
+    if not ends:
+        answer, reasoning = _parted(text, opens)
+        return answer.rstrip(), reasoning
+    head, (answer, more) = text[: ends[-1].start()], _parted(text[ends[-1].end() :], opens)
+    if answer.strip():
+        inside = opens.sub("", head, count=1).strip()
+        return answer.lstrip(), f"{inside} {more}".strip()
+    before, inside = _parted(head, opens) if opens.search(head) else ("", head.strip())
+    return before.rstrip(), f"{inside} {more}".strip()
+
+
+def _parted(text: str, mark: re.Pattern[str]) -> tuple[str, str]:
+    """What stands before a mark, and behind it."""
+    found = mark.search(text)
+    return (text[: found.start()], text[found.end() :].strip()) if found else (text, "")

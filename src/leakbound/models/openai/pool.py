@@ -77,6 +77,7 @@ class ConnectionPool:
             for url in endpoint.urls
         ]
         self._errors, self._changed = ErrorBudget(), asyncio.Event()
+        self._answered: HttpRequest[object] | None = None  # the last one that had an answer
         self._transport = endpoint.transport or default_transport(endpoint.connections)
         self._thread = LoopThread("leakbound-openai", self._transport.close)
 
@@ -101,27 +102,46 @@ class ConnectionPool:
         self._thread.close()
 
     async def _all(self, requests: Sequence[HttpRequest[R]]) -> list[R]:
-        waiting, answers = deque(range(len(requests))), dict[int, R]()
+        waiting, answers, failed = deque(range(len(requests))), dict[int, R](), set[int]()
         try:
             async with asyncio.TaskGroup() as group:
                 for _ in range(min(self._endpoint.connections, len(requests))):
-                    group.create_task(self._work(waiting, requests, answers))
+                    group.create_task(self._work(waiting, requests, answers, failed))
         except BaseExceptionGroup as found:
             raise found.exceptions[0] from None
         return [answers[at] for at in range(len(requests))]
 
     async def _work(
-        self, waiting: deque[int], requests: Sequence[HttpRequest[R]], answers: dict[int, R]
-    ) -> None:
-        """Take requests while there are any. One that failed for good goes to the end."""
+        self, waiting: deque[int], requests: Sequence[HttpRequest[R]], answers: dict[int, R],
+        failed: set[int],
+    ) -> None:  # fmt: skip
+        """Take requests while there are any. One that failed for good goes to the end; if it fails
+        there again, and the endpoint answers others, then that is its answer."""
         while waiting:
             at = waiting.popleft()
+            request = requests[at]
             try:
-                answers[at] = await self._persist(requests[at])
+                answers[at] = await self._persist(request)
                 self._errors.add(None)
+                self._answered = request
             except Fault as fault:
+                lost = request.lost if at in failed and fault.of_prompt else None
+                if lost is not None and await self._answers():
+                    answers[at] = lost()
+                    continue
                 self._give_up(fault.kind)
+                failed.add(at)
                 waiting.append(at)
+
+    async def _answers(self) -> bool:
+        """Whether the endpoint answers a request that it has answered before."""
+        if self._answered is None:
+            return False
+        try:
+            await self._persist(self._answered)
+        except Fault:
+            return False
+        return True
 
     def _give_up(self, kind: str) -> None:
         self._errors.add(kind)

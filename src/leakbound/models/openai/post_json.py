@@ -6,7 +6,7 @@ No text of the server is repeated: it may hold the prompt.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import urlsplit
@@ -30,7 +30,10 @@ KNOWN_TYPES = (
     "invalid_request_error", "model_not_found", "not_found_error", "permission_error",
     "BadRequestError", "NotFoundError",
 )  # fmt: skip
-FILTERS = ("content_filter", "content_policy_violation", "ResponsibleAIPolicyViolation")
+FILTERS = (
+    "content_filter", "content_policy_violation", "invalid_prompt", "ResponsibleAIPolicyViolation",
+)  # fmt: skip
+MODERATED = ("reasons", "flagged_input")  # what OpenRouter says of a prompt that it refuses
 FILTER_WORDS = ("ContentPolicyViolationError", "filtered due to the prompt triggering")
 ADVICE = {
     401: "put the right key into the environment variable LEAKBOUND_API_KEY (OPENAI_API_KEY for "
@@ -111,7 +114,7 @@ def _require_ok(reply: HttpReply, url: str) -> None:
     if status >= 500 or status in PASSING:
         wait = retry_after(reply.header("retry-after"), datetime.now(UTC))
         busy = status >= 500 or status in BUSY
-        raise Fault(f"HTTP {status}", busy, wait, billed=False)
+        raise Fault(f"HTTP {status}", busy, wait, billed=False, of_prompt=status == 500)
     raise _refusal(status, url, _error(reply))
 
 
@@ -120,13 +123,20 @@ def _refusal(status: int, url: str, error: Mapping[str, JsonValue]) -> Refused:
     codes = [error.get("code"), error.get("type")]
     codes += [inner.get("code")] if isinstance(inner, dict) else []
     kind = next((f", {one}" for one in codes if one in KNOWN_TYPES), "")
-    if status == 400 and (any(code in FILTERS for code in codes) or _says_filtered(error)):
+    if _is_filtered(status, codes, error):
         return Filtered(_sentence(status, url, ", content_filter"), status)
     parameter = error.get("param")
     if status in (400, 422) and parameter in OPTIONAL:
         sentence = _sentence(status, url, f"{kind}, {parameter}", UNSUPPORTED)
         return Unsupported(sentence, status, str(parameter))
     return Refused(_sentence(status, url, kind), status)
+
+
+def _is_filtered(status: int, codes: Sequence[JsonValue], error: Mapping[str, JsonValue]) -> bool:
+    if status == 403:
+        told = error.get("metadata")
+        return isinstance(told, dict) and any(name in told for name in MODERATED)
+    return status == 400 and (any(code in FILTERS for code in codes) or _says_filtered(error))
 
 
 def _says_filtered(error: Mapping[str, JsonValue]) -> bool:

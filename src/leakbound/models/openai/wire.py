@@ -16,7 +16,13 @@ from leakbound.models.openai.account import Size
 from leakbound.models.openai.dialect import Dialect
 from leakbound.models.openai.endpoint import Capabilities
 from leakbound.models.openai.faults import Fault
-from leakbound.models.openai.generated import FILTERED, Generated, choice_of, read_generated
+from leakbound.models.openai.generated import (
+    FILTERED,
+    LOST,
+    Generated,
+    choice_of,
+    read_generated,
+)
 from leakbound.models.openai.replies import embedding_of, next_tokens
 from leakbound.models.openai.scoring import (
     align_echo,
@@ -56,6 +62,8 @@ class HttpRequest(Generic[R]):
         read: Makes the answer of the decoded reply; raises Fault or TargetError.
         filtered: Makes the answer to a prompt that the endpoint's content filter refuses; None
             where that is an error.
+        lost: Makes the answer to a prompt at which the endpoint fails every time, while it answers
+            others; None where that is an error.
     """
 
     path: str
@@ -63,6 +71,7 @@ class HttpRequest(Generic[R]):
     size: Size
     read: Callable[[dict[str, JsonValue]], R]
     filtered: Callable[[], R] | None = None
+    lost: Callable[[], R] | None = None
 
 
 def http_request_for(
@@ -132,6 +141,7 @@ def _completion(
         Size(_most(request.prompt), dialect.length or request.max_tokens),
         lambda reply: _stopped(read_generated(reply), request.stop),
         lambda: FILTERED,
+        lambda: LOST,
     )
 
 
@@ -246,6 +256,7 @@ def _next_token(request: ScoreLabels, model: str, can: Capabilities) -> HttpRequ
         {**_posed(request.prompt, model, can), **_sampling(1, 0.0), **wanted},
         Size(_most(request.prompt), 1),
         lambda reply: first_token_scores(next_tokens(reply), labels),
+        lambda: first_token_scores({}, labels),
         lambda: first_token_scores({}, labels),
     )
 

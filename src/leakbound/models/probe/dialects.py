@@ -25,6 +25,7 @@ LENGTH = Dialect(rename={"max_tokens": "max_completion_tokens"})
 GUESSES = (
     LENGTH,
     Dialect(omit=("temperature",)),
+    Dialect(omit=("top_p",)),
     Dialect(omit=("stop",)),
     replace(LENGTH, omit=("temperature",)),
     replace(LENGTH, omit=("temperature", "top_p", "stop")),
