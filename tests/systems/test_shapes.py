@@ -17,7 +17,7 @@ from leakbound.models import Scripted
 from leakbound.systems import Reply, SystemMechanism, load_system
 from leakbound.systems.replies import as_reply
 from leakbound.systems.sources import source_files
-from leakbound.tasks import Context, Example, Job, Query, Task, Votes
+from leakbound.tasks import Context, Example, GeneratedText, Job, Query, Task, Votes
 
 TASK = Task("t", ("a", "b"))
 JOB = Job((Example("private kite", "a"),), Query("q"))
@@ -297,3 +297,74 @@ def test_the_place_of_an_error_in_the_users_code_is_told_and_nothing_private(
 def test_a_reply_keeps_what_it_is() -> None:
     reply = Reply("b", tokens=3)
     assert as_reply(reply, "mine") == reply
+
+
+def _query_first(question: str, documents: Context) -> str:
+    return f"{question}: {len(documents)}"
+
+
+def _query_first_by_one_name(query: str, found: Context) -> str:
+    return f"{query}: {len(found)}"
+
+
+def _usual(text: Context, question: str) -> str:
+    return f"{question}: {len(text)}"
+
+
+async def _query_first_later(question: str, documents: Context) -> str:
+    return _query_first(question, documents)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [_query_first, _query_first_by_one_name, _usual, _query_first_later],
+    ids=lambda function: function.__name__,
+)
+def test_a_function_gets_what_its_names_say(function: Any) -> None:
+    """The query and the documents were swapped without a word."""
+    (found,) = SystemMechanism(function).collect(Task("t"), [JOB], [1], Scripted())
+    assert found == GeneratedText("q: 1", reply=found.reply)
+
+
+class AsyncEngine:
+    closed = 0
+
+    async def query(self, text: str) -> str:
+        return f"b: {text}"
+
+    async def close(self) -> None:
+        AsyncEngine.closed += 1
+
+
+class AsyncSessionOf(AsyncEngine):
+    async def ask(self, text: str) -> str:
+        return await self.query(text)
+
+
+async def words() -> AsyncIterator[str]:
+    yield "b: "
+    yield "q"
+
+
+@pytest.mark.parametrize(
+    "system",
+    [lambda context, query: words(), SimpleNamespace(open=lambda context: AsyncEngine()),
+     SimpleNamespace(open=lambda context: AsyncSessionOf())],
+    ids=["generator", "engine", "session"],
+)  # fmt: skip
+def test_asynchronous_answers_of_synchronous_code_are_awaited(system: Any) -> None:
+    """They were refused: "returned coroutine"."""
+    before = AsyncEngine.closed
+    (found,) = SystemMechanism(system).collect(Task("t"), [JOB], [1], Scripted())
+    assert found == GeneratedText("b: q", reply=found.reply)
+    assert AsyncEngine.closed == before + hasattr(system, "open")
+
+
+def test_code_that_is_named_after_a_row_is_not_shown() -> None:
+    def answer(context: Context, query: str) -> str:
+        exec(compile("raise ValueError(1)", str(context[0].input), "exec"))
+        return "b"
+
+    with pytest.raises(TargetError, match="raised ValueError in code of no file, line 1") as told:
+        SystemMechanism(answer).collect(TASK, [JOB], [1], Scripted())
+    assert "kite" not in str(told.value)

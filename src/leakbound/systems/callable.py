@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Awaitable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from leakbound.errors import TargetError
-from leakbound.models.blocking import run_blocking
 from leakbound.systems.adapters import adapted
 from leakbound.systems.duck import Answerer, answerer, is_async, made_of, says_stateful
 from leakbound.systems.protocol import AsyncSystem, Reply, System
-from leakbound.systems.replies import as_reply, joined, joined_async
+from leakbound.systems.replies import as_reply, finished, joined_async
 from leakbound.tasks import Context
 
 __all__ = ["Answerer", "AsyncCallableSystem", "CallableSystem", "answerer", "as_system"]
@@ -82,9 +81,7 @@ class CallableSession:
         """
         began = time.perf_counter()
         answer = self.system.function(self.context, query)
-        if inspect.isawaitable(answer):  # of a function that is not declared as asynchronous
-            answer = run_blocking(_awaited(answer))
-        answer = joined(answer)
+        answer = finished(answer)
         return as_reply(answer, self.system.name, time.perf_counter() - began)
 
     def close(self) -> None:
@@ -156,10 +153,6 @@ class AsyncCallableSession:
 
     async def close(self) -> None:
         """Nothing to do."""
-
-
-async def _awaited(answer: Awaitable[object]) -> object:
-    return await joined_async(await answer)
 
 
 def as_system(thing: object, name: str, options: Mapping[str, object] | None = None) -> System:

@@ -124,13 +124,25 @@ def _taking_both(method: str, call: Callable[..., object]) -> Answerer | None:
     if method in ONE_INPUT and sum(map(_is_needed, parameters)) == 1:
         return _with(call, lambda context, query: ((inputs(context, query),), {}))
     if method in ("", "answer"):
-        return call if _binds(call, (), "") else None
+        return _in_their_order(call) if _binds(call, (), "") else None
     named = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
     first = next((name for name in CONTEXTS if name in named), None)
     second = next((name for name in QUERIES if name in named), None)
     if first is not None and second is not None:
         return _with(call, lambda context, query: ((), {first: context, second: query}))
     return call if sum(map(_is_needed, parameters)) == 2 and _binds(call, (), "") else None
+
+
+def _in_their_order(call: Callable[..., object]) -> Answerer:
+    """The function as `(context, query)`; by name where its names say that the query is first."""
+    parameters = list(inspect.signature(call).parameters.values())[:2]
+    names = [one.name for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD]
+    if len(names) < 2 or names[0] not in QUERIES or names[1] in QUERIES:
+        return call
+    first, second = names
+    if second not in CONTEXTS and first not in ("query", "question"):
+        return call  # a text or an input may be the context
+    return _with(call, lambda context, query: ((), {first: query, second: context}))
 
 
 def _is_needed(parameter: inspect.Parameter) -> bool:
@@ -150,12 +162,14 @@ def _with(call: Callable[..., object], arguments: Arguments) -> Answerer:
             answer = call(*given, **named)
             return await answer if inspect.isawaitable(answer) else answer
 
+        later.__dict__["stateful"] = says_stateful(call)
         return later
 
     def at_once(context: Context, query: str) -> object:
         given, named = arguments(context, query)
         return call(*given, **named)
 
+    at_once.__dict__["stateful"] = says_stateful(call)
     return at_once
 
 

@@ -228,13 +228,13 @@ def place_of(error: BaseException) -> str:
         none.
     """
     if isinstance(error, SyntaxError) and error.filename is not None:
-        return f" in {_shown(Path(error.filename))}, line {error.lineno}"
+        return _shown(Path(error.filename), error.lineno)
     frames = [frame for frame in _frames(error.__traceback__) if not _within(frame[0], (PACKAGE,))]
     own = [frame for frame in frames if not _within(frame[0], LIBRARIES)] or frames
     if not own:
         return ""
     file, line, function = own[-1]
-    return f" in {_shown(file)}, line {line}" + ("" if function[0] == "<" else f", in {function}")
+    return _shown(file, line) + ("" if function[0] == "<" else f", in {function}")
 
 
 def _frames(found: TracebackType | None) -> Iterator[tuple[Path, int, str]]:
@@ -249,7 +249,18 @@ def _within(file: Path, folders: tuple[Path, ...]) -> bool:
     return any(file.resolve().is_relative_to(folder) for folder in folders)
 
 
-def _shown(file: Path) -> str:
-    """A path below the working directory, else a name."""
+def _shown(file: Path, line: int | None) -> str:
+    """A path below the working directory, else a name. Code that is in no file may be called
+    anything, even by a row."""
+    if not _is_file(file):
+        return f" in code of no file, line {line}"
     whole, here = file.resolve(), Path.cwd()
-    return whole.relative_to(here).as_posix() if whole.is_relative_to(here) else file.name
+    name = whole.relative_to(here).as_posix() if whole.is_relative_to(here) else file.name
+    return f" in {name}, line {line}"
+
+
+def _is_file(file: Path) -> bool:
+    try:
+        return file.is_file()
+    except OSError:  # a name that no file can have
+        return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
@@ -9,6 +10,7 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, cast
 
 from leakbound.errors import TargetError
+from leakbound.models.blocking import run_blocking
 from leakbound.systems.channels import CHANNELS_MUST, channel_texts
 from leakbound.systems.protocol import Reply
 from leakbound.tasks import Query
@@ -16,7 +18,7 @@ from leakbound.tasks import Query
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-__all__ = ["METADATA", "as_reply", "joined", "joined_async", "text_in", "together"]
+__all__ = ["METADATA", "as_reply", "finished", "joined", "joined_async", "text_in", "together"]
 
 MOST_TOKENS = 1 << 53  # whole numbers that a float holds; no reply is as long
 # Where the text stands in answers of LangChain, LlamaIndex, Haystack, DSPy and chat clients
@@ -128,6 +130,24 @@ async def joined_async(answer: object) -> object:
     if not isinstance(answer, AsyncIterator):
         return joined(answer)
     return "".join([_piece(piece) async for piece in answer])
+
+
+def finished(answer: object) -> object:
+    """What a function returned that is not declared as asynchronous, awaited and joined.
+
+    Args:
+        answer: Anything: a coroutine and an asynchronous iterator run in an event loop of their
+            own.
+
+    Returns:
+        The texts of all pieces together, or the answer itself.
+    """
+    later = inspect.isawaitable(answer) or isinstance(answer, AsyncIterator)
+    return run_blocking(_awaited(answer)) if later else joined(answer)
+
+
+async def _awaited(answer: object) -> object:
+    return await joined_async(await answer if inspect.isawaitable(answer) else answer)
 
 
 def _piece(piece: object) -> str:

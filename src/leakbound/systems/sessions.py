@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import cast
 
 from leakbound.errors import TargetError
+from leakbound.systems.duck import is_async
 from leakbound.systems.protocol import Reply, Session
-from leakbound.systems.replies import as_reply, joined
+from leakbound.systems.replies import as_reply, finished
 
 __all__ = ["QUERY_METHODS", "session_of"]
 
@@ -38,7 +39,7 @@ def session_of(opened: object, name: str) -> Session:
         'YES'
     """
     ask: object = getattr(opened, "ask", None)
-    if callable(ask) and callable(getattr(opened, "close", None)):
+    if callable(ask) and not is_async(ask) and callable(getattr(opened, "close", None)):
         return cast(Session, opened)
     for method in ("ask", *QUERY_METHODS):
         found: object = getattr(opened, method, None)
@@ -59,9 +60,9 @@ class _Answering:
     name: str
 
     def ask(self, query: str) -> Reply:
-        return as_reply(joined(self.method(query)), self.name)
+        return as_reply(finished(self.method(query)), self.name)
 
     def close(self) -> None:
         close: object = getattr(self.opened, "close", None)
         if callable(close):
-            close()
+            finished(close())
