@@ -1,0 +1,226 @@
+"""leakbound init: from a file of rows or a system to a configuration file, and what comes next."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+import yaml
+
+from leakbound.auditing import make_spec, prepare
+from leakbound.auditing.plan import plan
+from leakbound.auditing.prepare import Prepared, open_models
+from leakbound.auditing.rows import public_fields
+from leakbound.auditing.store import write_private
+from leakbound.cli.help_pages import cli_command
+from leakbound.cli.plan_command import described
+from leakbound.cli.screen import say
+from leakbound.errors import UsageError
+from leakbound.models import Endpoint
+from leakbound.models.address import BUNDLED, is_address
+from leakbound.stats.witness import ReplyFacts
+from leakbound.tasks import Job, Query, Votes, reply_of
+
+__all__ = ["command"]
+
+COMMENTS = {
+    "mechanism": "how answers are made from the context (leakbound list mechanisms)",
+    "address": "the application that is audited",
+    "model": "the model that is asked (leakbound list models)",
+    "query": "what the attacker asks (leakbound list queries)",
+    "data": "private rows",
+    "labels": "public labels; taken from the rows, so check that they are public",
+    "pairs": "paired trials; more of them certify more",
+    "epsilon": "YOUR CLAIM: what you say that one answer leaks at most",
+    "delta": "of the claim",
+}
+KINDS = {
+    "words": "answers with the words that a query allows: the membership query fits",
+    "text": "answers in free text: the audit asks it to repeat the canary",
+    "silence": "refuses, or does not answer; see --debug of audit, and docs/systems.md",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Sources:
+    """What the user named, by what it is."""
+
+    data: str | None
+    address: str | None
+    model: str | None
+
+    @classmethod
+    def of(cls, names: Sequence[str]) -> _Sources:
+        """Raises UsageError for a name of no kind, and for two of a kind."""
+        found: dict[str, str] = {}
+        for name in names:
+            kind = _kind(name)
+            if kind in found:
+                raise UsageError(f"{found[kind]!r} and {name!r} are both {kind}; name one.")
+            found[kind] = name
+        return cls(found.get("data"), found.get("system"), found.get("model"))
+
+    def values(self) -> dict[str, Any]:
+        """Flat keys of a configuration, as far as something was named."""
+        named = {"data": self.data, "address": self.address, "model": self.model}
+        return {key: value for key, value in named.items() if value is not None}
+
+
+def _kind(name: str) -> str:
+    if name.startswith(("python:", "http:")) and not name.startswith("http://"):
+        return "system"
+    if name.startswith(("http://", "https://")):
+        raise UsageError(
+            f"{name!r} is the address of a server; name its model as openai/MODEL, and give the "
+            "address as --base-url to `leakbound probe` and `audit`, or describe an application in "
+            "a file (http:FILE.yaml, see docs/systems.md)."
+        )
+    if name.endswith(".py"):
+        raise UsageError(
+            f"{name!r} is a file of Python; name the object in it that answers, as "
+            f"python:{name}:OBJECT."
+        )
+    return "model" if is_address(name) else "data"
+
+
+@cli_command(
+    "private.jsonl",
+    "private.jsonl python:app.rag:answer --epsilon 1",
+    "private.csv openai/my-model --out audit.yaml",
+)
+@click.argument("sources", nargs=-1, metavar="[ROWS] [SYSTEM or MODEL]")
+@click.option("--epsilon", type=float, default=None, help="the claim for one answer [default: 1.0]")
+@click.option("--labels", default=None, help="public labels, such as work,home")
+@click.option("--pairs", type=int, default=None, help="paired trials [default: 100]")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=Path("audit.yaml"),
+    show_default=True,
+    help="the configuration to write",
+)
+@click.option("--force", is_flag=True, help="write over a file that is there")
+def command(
+    sources: tuple[str, ...],
+    epsilon: float | None,
+    labels: str | None,
+    pairs: int | None,
+    out: Path,
+    force: bool,
+) -> int:
+    """Look at ROWS (a file) and at a SYSTEM (python:FILE:OBJECT, http:FILE) or MODEL, and write a
+    commented configuration, the plan of its audit and the next command.
+
+    A system is asked twice, about bundled or your rows, to see what kind of answers it gives; a
+    model is asked nothing. Without a terminal, everything comes from the command line.
+    """
+    named = _Sources.of(sources or _asked())
+    if out.exists() and not force:
+        raise UsageError(f"{str(out)!r} exists; add --force, or name another file with --out.")
+    values = named.values()
+    given = {"epsilon": epsilon, "labels": labels, "pairs": pairs}
+    values |= {key: value for key, value in given.items() if value is not None}
+    prepared, kind = _tried(values)
+    say(_seen(prepared, named, kind))
+    write_private(out, _file(prepared, kind))
+    say(f"\n{described(plan(prepared), prepared.claim)}\n\nWritten: {out}")
+    say(f"Next: leakbound audit --config {out}")
+    return 0
+
+
+def _asked() -> list[str]:
+    """What a person at a terminal answers; nobody is asked elsewhere."""
+    if not sys.stdin.isatty():
+        raise UsageError("name a file of rows, a system or a model; see leakbound init --help.")
+    rows = click.prompt("File of private rows (empty: bundled ones)", default="", type=str)
+    system = click.prompt("System or model, such as python:app.py:answer or openai/MODEL",
+                          default="pocket", type=str)  # fmt: skip
+    return [name for name in (rows.strip(), system.strip()) if name]
+
+
+def _tried(values: dict[str, Any]) -> tuple[Prepared, str | None]:
+    """The audit that the answers of the system call for, and their kind; None for a model."""
+    prepared = _prepared(values)
+    if prepared.mechanism.needs:
+        return prepared, None
+    kind = _kind_of_answers(prepared)
+    if kind == "text":
+        return _prepared({**values, "query": "repeat", "task": "generation", "labels": None}), kind
+    return prepared, kind
+
+
+def _prepared(values: dict[str, Any]) -> Prepared:
+    return prepare(make_spec(values), opener=partial(open_models, endpoint=Endpoint()))
+
+
+def _kind_of_answers(prepared: Prepared) -> str:
+    """Two questions: the audit's own, and an ordinary one."""
+    pair = prepared.pairs[0]
+    row = pair.nonmember.context[0]
+    ordinary = Job(pair.nonmember.context, Query(str(row.input)))
+    found = list(
+        prepared.mechanism.collect(
+            prepared.task, [pair.member, ordinary], [pair.draw, pair.draw], prepared.model
+        )
+    )
+    first = found[0]
+    if isinstance(first, Votes) and any(first.counts[:-1]):
+        return "words"
+    replies = [reply_of(one) for one in found]
+    said = [one.text for one in replies if isinstance(one, ReplyFacts)]
+    return "text" if any(text.strip() for text in said) else "silence"
+
+
+def _seen(prepared: Prepared, named: _Sources, kind: str | None) -> str:
+    """What was found out, in lines."""
+    spec, task = prepared.spec, prepared.task
+    shown, label = public_fields(spec.design)
+    usual = "" if shown or label or not named.data else " (fields found by their usual names)"
+    lines = [f"Rows: {named.data or 'bundled with leakbound; these are not yours'}{usual}"]
+    lines += [f"Task: {'labels ' + ', '.join(task.labels) if task.labels else 'free text'}"]
+    if kind is not None:
+        lines += [f"System: {spec.system.address} {KINDS[kind]}"]
+    elif spec.system.model in BUNDLED:
+        lines += [f"Model: {spec.system.model}, bundled with leakbound: it is not your model"]
+    else:
+        lines += [f"Model: {spec.system.model}"]
+    return "\n".join(lines)
+
+
+def _file(prepared: Prepared, kind: str | None) -> str:
+    """The configuration, with a comment behind each key that a reader may want to change."""
+    lines = [
+        "# Written by `leakbound init`. Run it with: leakbound audit --config THIS_FILE",
+        "# All keys: leakbound audit --help-all, docs/audit.md",
+    ]
+    for group, keys in _kept(prepared, kind).items():
+        lines.append(f"{group}:")
+        for key, value in keys.items():
+            text = yaml.safe_dump({key: value}, default_flow_style=True).strip()[1:-1]
+            comment = f"  # {COMMENTS[key]}" if key in COMMENTS else ""
+            unstated = key == "epsilon" and prepared.spec.claim_source == "default"
+            lines.append(f"  {'# ' * unstated}{text}{comment}")
+    return "\n".join(lines) + "\n"
+
+
+def _kept(prepared: Prepared, kind: str | None) -> dict[str, dict[str, Any]]:
+    """The keys that a first audit is about, in their groups."""
+    nested = prepared.spec.nested()
+    asks = ["mechanism", "model"] if kind is None else ["address"]
+    wanted = {
+        "system": asks,
+        "attack": ["query"],
+        "design": ["data", "task", "labels", "pairs"],
+        "decision": ["epsilon", "delta"],
+    }
+    if prepared.task.labels and not nested["design"].get("labels"):
+        nested["design"]["labels"] = list(prepared.task.labels)
+    return {
+        group: {key: nested[group][key] for key in keys if nested[group].get(key) is not None}
+        for group, keys in wanted.items()
+    }
