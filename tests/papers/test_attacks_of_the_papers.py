@@ -59,6 +59,23 @@ def test_if_then_asks_generation_for_the_canary_itself() -> None:
         assert str(asked.query.text).count("deadbeef") == 2
 
 
+def test_a_canary_that_is_an_answer_is_in_no_record_that_keeps_no_text(tmp_path: Path) -> None:
+    def say(prompt: str) -> str:
+        context, query = prompt.rsplit("Input: ", 1)
+        return query.split('"')[1] if query.split('"')[1] in context else SIGNAL_NONMEMBER
+
+    rows = tuple(Example(f"a row about number {i}", "ab"[i % 2]) for i in range(20))
+    spec = make_spec({
+        "query": {"kind": "if_then_explicit", "repeat_canary": True}, "canary": "natural",
+        "shots": 4, "pairs": 8, "simulations": 0, "labels": ["a", "b"], "store_text": "none",
+    })  # fmt: skip
+    record, folder = run_audit(prepare(spec, Scripted(say), rows=rows), tmp_path)
+    assert record.curves.auroc == 1.0
+    assert "row about" not in record.to_json()
+    kept = b"".join(file.read_bytes() for file in folder.rglob("*") if file.is_file())
+    assert b"row about" not in kept
+
+
 def picking(always: str | None) -> Scripted:
     """Reads its context; without one it picks a signal at random, or always the same."""
 

@@ -98,10 +98,11 @@ def _view(prepared: Prepared, rule: ThresholdRule, trial: SeenTrial) -> TrialVie
 def _answer(prepared: Prepared, pair: Pair, text: str) -> str:
     """A public answer as it is; of another one, its length and whether it holds the canary."""
     public = () if prepared.inferred else prepared.task.answers(pair.asked.query)
-    if prepared.spec.design.store_text == "all" or text in public:
-        return text
-    canary = pair.canary.input
-    holds = "holds" if isinstance(canary, str) and canary in text else "does not hold"
+    keep, canary = prepared.spec.design.store_text, pair.canary.input
+    held = isinstance(canary, str) and canary in text
+    if keep == "all" or (text in public and not (held and keep == "none")):
+        return text  # a query may have the canary itself among its answers
+    holds = "holds" if held else "does not hold"
     return f"[private, {len(text)} characters; {holds} the canary]"
 
 
