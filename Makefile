@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 # Tests start many interpreters; each would compile every file again where bytecode is not kept.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: install quick check lint types layers laws test test-slow test-hosts flaky demo bench bench-influence influence-speed coverage findings utility \
+.PHONY: install quick check lint types layers laws test test-slow test-hosts flaky demo bench bench-influence influence-speed coverage findings utility papers papers-numbers \
 	attack-table canary-grid pocket-train pocket-eval vision-train vision-eval vision-table readme-table docs \
 	catalogue pictures witness clean
 
@@ -112,6 +112,14 @@ canary-grid: install
 
 utility: install
 	$(BIN)/python bench/utility.py --write docs/utility.md
+
+# Every table and figure of the papers on one page. REPRODUCE: options, such as --quick.
+papers: install
+	$(BIN)/leakbound reproduce --all --html reproduced/papers.html $(REPRODUCE)
+
+papers-numbers: install
+	$(BIN)/python bench/printed_epsilon.py
+	$(BIN)/python bench/threshold_choice.py
 
 # One command from nothing, and the same one goes on after a break. TRAIN: options, such as "--minutes 60 --workers 8".
 pocket-train: install
