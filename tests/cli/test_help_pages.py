@@ -12,7 +12,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from leakbound.cli.help_pages import Command
+from leakbound.cli.help_pages import SectionedCommand
 from leakbound.cli.main import COMMANDS, SECTIONS, group
 
 SYSTEM = Path(__file__).parents[2] / "examples" / "user_system.py"
@@ -28,7 +28,7 @@ def command_of(name: str) -> click.Command:
     return found
 
 
-PLAIN = [name for name in COMMANDS if isinstance(command_of(name), Command)]
+PLAIN = [name for name in COMMANDS if isinstance(command_of(name), SectionedCommand)]
 
 
 def test_commands_stand_in_sections_and_first_what_starts() -> None:
@@ -66,7 +66,7 @@ def test_the_examples_of_a_help_are_command_lines_that_parse(
     for folder in ("shards/1", "shards/2"):
         Path(folder).mkdir(parents=True)
     command = command_of(name)
-    assert isinstance(command, Command)
+    assert isinstance(command, SectionedCommand)
     assert command.examples
     for example in command.examples:
         args = shlex.split(example.partition(" > ")[0])

@@ -13,11 +13,11 @@ import click
 
 from leakbound.cli.output import OUTPUT_OPTIONS, output
 
-__all__ = ["SETTINGS", "Command", "Option", "cli_command", "in_section"]
+__all__ = ["SETTINGS", "Option", "SectionedCommand", "cli_command", "in_section"]
 
 SETTINGS = {"auto_envvar_prefix": "LEAKBOUND", "help_option_names": ["-h", "--help"]}
 OWN = "Options"
-Decorator = Callable[[Any], Any]
+Decorating = Callable[[Any], Any]
 WHOLE = "leakbound.cli.help_all"  # key of a context: whether its help shows every option
 
 
@@ -46,7 +46,7 @@ class Option(click.Option):
         return record[0], f"{record[1]}; one of {', '.join(self.choices)}"
 
 
-class Command(click.Command):
+class SectionedCommand(click.Command):
     """A command with examples, and with sections of options if it has more than a screen holds.
 
     Args:
@@ -126,7 +126,7 @@ def _others(params: Sequence[click.Parameter]) -> str:
     return f"--help-all shows {count.total()} more: {listed}."
 
 
-def in_section(section: str) -> Callable[..., Decorator]:
+def in_section(section: str) -> Callable[..., Decorating]:
     """A decorator like click's `option`, for options under one heading.
 
     Args:
@@ -138,7 +138,7 @@ def in_section(section: str) -> Callable[..., Decorator]:
     return partial(click.option, cls=Option, section=section)
 
 
-def cli_command(*examples: str, first: str = "") -> Callable[[Any], Command]:
+def cli_command(*examples: str, first: str = "") -> Callable[[Any], SectionedCommand]:
     """A decorator that makes a command of a function.
 
     Args:
@@ -149,4 +149,6 @@ def cli_command(*examples: str, first: str = "") -> Callable[[Any], Command]:
     Returns:
         The decorator.
     """
-    return click.command(cls=Command, context_settings=SETTINGS, examples=examples, first=first)
+    return click.command(
+        cls=SectionedCommand, context_settings=SETTINGS, examples=examples, first=first
+    )
