@@ -64,7 +64,7 @@ SYSTEMS = (
     "What each system was shown to leak at least, what was claimed, and what is guaranteed. An "
     "arrow beyond the claim is a violation."
 )
-TableRow = tuple[str, ...]
+TextCells = tuple[str, ...]
 Drawn = tuple[tuple[str, str], ...]  # an svg element and a caption each
 
 
@@ -84,11 +84,11 @@ class _Section:
     reasons: tuple[str, ...]
     main: Drawn
     figures: Drawn
-    channels: tuple[TableRow, ...]
+    channels: tuple[TextCells, ...]
     by_channel: str
-    deciding: tuple[TableRow, ...]
-    others: tuple[TableRow, ...]
-    tried: tuple[TableRow, ...]
+    deciding: tuple[TextCells, ...]
+    others: tuple[TextCells, ...]
+    tried: tuple[TextCells, ...]
     prompt: tuple[str, ...]
     settings: Mapping[str, object]
 
