@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["e_value_figure", "histogram_figure", "profile_figure", "roc_figure"]
 
 LEAST_DELTA = 1e-12  # where the logarithmic axis of delta ends
+SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def roc_figure(result: AuditResult) -> str:
@@ -123,5 +125,11 @@ def profile_figure(profile: Profile, result: AuditResult) -> str:
     claim = [result.claim.epsilon], [max(result.claim.delta, LEAST_DELTA)]
     axes.plot(*claim, "D", color=CLAIM, ms=6, label="claim")
     axes.set(yscale="log", ylim=(LEAST_DELTA, 2))
+    axes.yaxis.set_major_formatter(_power_of_ten)
     legend(axes)
     return svg(figure, f"exact privacy profile of the pairs of {result.attack['mechanism']}")
+
+
+def _power_of_ten(value: float, _place: float | None) -> str:
+    """As 10⁻⁵. The labels of matplotlib are TeX, whose parser takes longer than the figure."""
+    return "10" + f"{math.log10(value):.0f}".translate(SUPERSCRIPTS)
