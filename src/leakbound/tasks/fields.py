@@ -173,8 +173,10 @@ def _unusual(
     common = [name for name in kinds[0] if all(name in names for names in kinds)]
     what = [name for name, found in (("input", shown), ("label", label)) if found is None]
     flags = {"input": "--input-field (or --input-template, for several)", "label": "--label-field"}
+    listed = _listed(where, common)
+    told = listed if HEADED.search(where) else f"the fields {listed}"
     return DataError(
-        f"{where} has {_listed(where, common)}, none of them a usual name for the "
+        f"{where} has {told}, none of them a usual name for the "
         f"{' or the '.join(what)}; name it with {' and '.join(flags[name] for name in what)}."
         + (FIRST_LINE if HEADED.search(where) else "")
     )
@@ -185,7 +187,7 @@ def _listed(where: str, names: Sequence[str]) -> str:
     if HEADED.search(where):
         return f"{len(names)} field{'s' * (len(names) != 1)}"
     more = ", ..." if len(names) > MOST_NAMES else ""
-    return f"the fields {', '.join(names[:MOST_NAMES]) or '(none)'}{more}"
+    return f"{', '.join(names[:MOST_NAMES]) or '(none)'}{more}"
 
 
 def _content(place: str, fields: Fields, name: str) -> str | Image:
