@@ -33,6 +33,7 @@ import numpy as np
 import leakbound
 from leakbound.privacy import Gaussian
 from leakbound.report import summary
+from leakbound.stats import cut
 from leakbound.systems import Reply
 from leakbound.tasks import Context, Example
 
@@ -200,7 +201,7 @@ def main() -> None:
                            for i in range(given.repeats))
         ]  # fmt: skip
         above = sum(bound > epsilon for bound in found)
-        shown = ", ".join(f"{bound:.2f}" for bound in found)
+        shown = ", ".join(cut(bound) for bound in found)
         print(f"== sketch at {epsilon:g}: bounds {shown}; {above} of {len(found)} above it\n")
     private = Sources(encode, rng=np.random.default_rng(), sources=sources)
     audit("sources", private, rows, given, guarantee=private.guarantee)
