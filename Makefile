@@ -51,8 +51,10 @@ test: install
 	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 3 --dist loadfile
 
 # Tests marked `slow`: evidence that takes long, such as more seeds, more pairs and whole figures; and the site.
+# SLOW: paths, all of them where it is not given.
+SLOW ?=
 test-slow: install
-	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 -m "slow and not hosts"
+	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 -m "slow and not hosts" $(SLOW)
 
 # Tests marked `hosts`: clusters and servers of others, and in an environment of its own without torch LiteLLM, which needs
 # another release of the official client than `make test`, and a PostgreSQL server (Debian's package postgresql; the tests say so and
