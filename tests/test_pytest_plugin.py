@@ -90,11 +90,12 @@ def calls(app: Path) -> int:
 
 
 def asked_for(*numbers: int) -> bool:
-    """Whether calls, the last number, are those of audits of so many pairs: 8 control pairs, and
-    for each pair two contexts, the first query again, and at most two neutral queries before it.
+    """Whether calls, the last number, are those of audits of so many pairs: 8 control pairs before
+    them and 8 behind, and for each pair two contexts, the first query again, and at most two
+    neutral queries before it.
     """
     *pairs, calls = numbers
-    least = sum(2 * 8 + 3 * number for number in pairs)
+    least = sum(2 * 16 + 3 * number for number in pairs)
     return least <= calls <= least + 2 * sum(pairs)
 
 
