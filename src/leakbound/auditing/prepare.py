@@ -326,7 +326,9 @@ def _shared(
     if spec.design.layout == "paired":
         return mechanism, data, None
     documents, others = split_rows(spec, data)
-    return with_documents(mechanism, documents), others, beside_store(spec.attack.insertion)
+    planted = others if spec.attack.canary.kind == "natural" else ()
+    shared = with_documents(mechanism, documents, planted)
+    return shared, others, beside_store(spec.attack.insertion)
 
 
 def _model(

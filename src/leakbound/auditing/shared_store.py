@@ -61,12 +61,15 @@ def beside_store(insertion: str) -> Context:
     return (FILLER,) if insertion == "replace" else ()
 
 
-def with_documents(mechanism: Mechanism, documents: Context) -> SystemMechanism:
+def with_documents(
+    mechanism: Mechanism, documents: Context, canaries: Context = ()
+) -> SystemMechanism:
     """A store that is filled once, for all paired trials.
 
     Args:
         mechanism: The store, behind its adapter.
         documents: What it is filled with (PRIVATE).
+        canaries: Rows that are planted as they are, if any (PRIVATE).
 
     Returns:
         The adapter of the store with its documents.
@@ -77,7 +80,7 @@ def with_documents(mechanism: Mechanism, documents: Context) -> SystemMechanism:
     """
     adapter = require_system(mechanism, "session")
     store = require_store(adapter.system, adapter.name)
-    return replace(adapter, system=SharedStore(store, documents))
+    return replace(adapter, system=SharedStore(store, documents, canaries, adapter.calls))
 
 
 def require_system(mechanism: Mechanism, layout: str) -> SystemMechanism:

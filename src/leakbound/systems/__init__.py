@@ -9,7 +9,13 @@ from leakbound.systems.http_store import HttpStore, load_http_system
 from leakbound.systems.load import load_system
 from leakbound.systems.mechanism import SystemMechanism
 from leakbound.systems.protocol import AsyncSession, AsyncSystem, Reply, Session, Store, System
-from leakbound.systems.stores import OneSession, SharedStore, filled_store, require_store
+from leakbound.systems.stores import (
+    OneSession,
+    SharedStore,
+    filled_store,
+    require_absent,
+    require_store,
+)
 
 __all__ = [
     "AsyncCallableSystem",
@@ -37,6 +43,7 @@ __all__ = [
     "filled_store",
     "load_http_system",
     "load_system",
+    "require_absent",
     "require_store",
     "traced",
 ]

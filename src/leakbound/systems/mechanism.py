@@ -21,6 +21,7 @@ from leakbound.models.blocking import run_blocking
 from leakbound.models.content import text_only
 from leakbound.privacy import Guarantee, NonPrivate
 from leakbound.stats.witness import ReplyFacts
+from leakbound.systems.adapters.index_store import IndexStore
 from leakbound.systems.callable import Answerer, as_system
 from leakbound.systems.calls import Caller, CallOptions
 from leakbound.systems.channels import separated
@@ -117,7 +118,7 @@ class SystemMechanism(MechanismBase):
             A mechanism over the same system, with a caller of its own.
         """
         system = self.system
-        if isinstance(system, HttpSystem | HttpStore | SharedStore):
+        if isinstance(system, HttpSystem | HttpStore | IndexStore | SharedStore):
             system = system.called(calls)
         return replace(self, system=system, calls=calls)
 

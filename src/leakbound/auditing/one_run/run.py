@@ -17,7 +17,13 @@ from leakbound.auditing.result import AuditResult
 from leakbound.auditing.store import EvidenceRow, RunStore
 from leakbound.errors import LeakboundError, StoreError, TargetError, UsageError
 from leakbound.models import Scripted
-from leakbound.systems import OneSession, SystemMechanism, filled_store, require_store
+from leakbound.systems import (
+    OneSession,
+    SystemMechanism,
+    filled_store,
+    require_absent,
+    require_store,
+)
 from leakbound.tasks import Aggregate, Vector
 
 __all__ = ["run_one_run"]
@@ -141,7 +147,8 @@ def _open(prepared: PreparedOneRun) -> Iterator[SystemMechanism]:
     mechanism, design = prepared.mechanism, prepared.design
     store = require_store(mechanism.system, mechanism.name)
     try:
-        with filled_store(store, design.records, design.documents) as session:
+        require_absent(store, (*design.documents, *(one.record for one in design.every)))
+        with filled_store(store, design.records, design.documents, mechanism.calls) as session:
             yield replace(mechanism, system=OneSession(session))
     except LeakboundError:
         raise

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 
-from leakbound.errors import TargetError
+from leakbound.errors import TargetError, UsageError
 from leakbound.models.content import text_only
+from leakbound.systems.calls import Caller, CallOptions
+from leakbound.systems.left_records import PlantedRecord, left_in_store
 from leakbound.systems.protocol import Reply
 from leakbound.systems.replies import as_reply
 from leakbound.tasks import Context, Example
@@ -15,6 +19,7 @@ from leakbound.tasks import Context, Example
 __all__ = ["IndexStore", "IndexRecord", "texts_of"]
 
 BLOCK = 256  # records that are added at once: an embedder takes them together
+PLANTED = "planted"  # who adds single records
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -52,17 +57,41 @@ class IndexStore:
 
     Attributes:
         name: For messages.
-        add: Adds records and returns an id for each.
+        add: Adds records and returns an id for each; where it is a generator, an id as soon as it
+            is known, so that records are taken out again if a later one fails.
         delete: Deletes records by their ids.
         ask: Answers a query; what it returns is read as that of any system.
         stateful: True: sessions are opened one after the other.
+        find: Whether a search finds a record word for word; None where `add` makes new ids itself,
+            so that no record of the owner can have one of them.
+        calls: Retries of the calls that delete.
     """
 
     name: str
-    add: Callable[[Sequence[IndexRecord]], list[str]] = field(repr=False)
+    add: Callable[[Sequence[IndexRecord]], Iterable[str]] = field(repr=False)
     delete: Callable[[list[str]], None] = field(repr=False)
     ask: Callable[[str], object] = field(repr=False)
     stateful: bool = True
+    find: Callable[[IndexRecord], bool] | None = field(default=None, repr=False)
+    calls: CallOptions = field(default=CallOptions(), repr=False, compare=False)
+    # who put a record there, by its id: an index may know equal records by one id
+    _uses: dict[str, set[object]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+    _looked_for: set[IndexRecord] = field(
+        default_factory=set, init=False, repr=False, compare=False
+    )
+
+    def called(self, calls: CallOptions) -> IndexStore:
+        """The same store, called in another way.
+
+        Args:
+            calls: Pace, time and retries.
+
+        Returns:
+            A new object, which knows nothing of what this one has added.
+        """
+        return replace(self, calls=calls)
 
     def plant(self, record: Example) -> str:
         """Add a record.
@@ -73,39 +102,121 @@ class IndexStore:
         Returns:
             Its id in the index.
         """
-        return self.add_all((record,))[0]
+        return self.add_all((record,))[0].id
 
     def remove(self, record_id: str) -> None:
-        """Delete a record.
+        """Delete a record, unless a document of the session has the same id.
 
         Args:
             record_id: What `plant` returned.
         """
-        self.delete([record_id])
+        self._release([record_id], PLANTED)
 
-    def add_all(self, context: Sequence[Example]) -> list[str]:
-        """Add records, a few hundred at once.
+    def add_all(self, context: Sequence[Example], owner: object = PLANTED) -> list[PlantedRecord]:
+        """Add records, a few hundred at once; all of them or none.
 
         Args:
             context: The records (PRIVATE).
+            owner: Who will take them out again.
 
         Returns:
-            Their ids.
+            The records with their ids.
 
         Raises:
-            TargetError: If the index does not return an id for each.
+            TargetError: If the index does not return an id for each, or keeps some of them though
+                others could not be added.
         """
-        records, found = [IndexRecord.of(one, self.name) for one in context], list[str]()
-        for at in range(0, len(records), BLOCK):
-            block = records[at : at + BLOCK]
-            ids = list(map(str, self.add(block)))
-            if len(ids) != len(block):
-                raise TargetError(
-                    f"the store {self.name!r} returned {len(ids)} ids for {len(block)} records; it "
-                    "must return one for each, so that they can be removed."
-                )
-            found += ids
-        return found
+        records, added = [IndexRecord.of(one, self.name) for one in context], list[PlantedRecord]()
+        try:
+            for at in range(0, len(records), BLOCK):
+                block = slice(at, at + BLOCK)
+                self._add_block(context[block], records[block], owner, added)
+        except BaseException as error:
+            self.take_out(added, owner, error)
+            raise
+        return added
+
+    def _add_block(
+        self, block: Sequence[Example], records: Sequence[IndexRecord], owner: object,
+        added: list[PlantedRecord],
+    ) -> None:  # fmt: skip
+        number = 0
+        for number, one in enumerate(self.add(records), 1):
+            added.append(PlantedRecord(str(one), block[min(number, len(block)) - 1]))
+            self._uses.setdefault(str(one), set()).add(owner)
+        if number != len(block):
+            raise TargetError(
+                f"the store {self.name!r} returned {number} ids for {len(block)} records; it must "
+                "return one for each, so that they can be removed."
+            )
+
+    def take_out(
+        self, added: list[PlantedRecord], owner: object, because: BaseException | None = None
+    ) -> None:
+        """Delete records, all at once or, where that fails, one by one.
+
+        Args:
+            added: What `add_all` returned; it keeps those that could not be deleted.
+            owner: Who added them.
+            because: What ended the use of the store, if that was an error.
+
+        Raises:
+            TargetError: If some could not be deleted; it names their ids.
+        """
+        caller, number = Caller(self.calls), len(added)
+        cause = self._failed([one.id for one in added], owner, caller)
+        if cause is not None:
+            added[:] = [one for one in reversed(added) if self._failed([one.id], owner, caller)]
+            if added:
+                raise left_in_store(added, number, cause, because) from None
+        added.clear()
+
+    def _failed(self, ids: list[str], owner: object, caller: Caller) -> Exception | None:
+        try:
+            caller.call(partial(self._release, ids, owner))
+        except Exception as error:
+            return error
+        return None
+
+    def _release(self, ids: Sequence[str], owner: object) -> None:
+        """Delete those that nobody else has added."""
+        gone = [one for one in dict.fromkeys(ids) if self._uses.get(one, set()) <= {owner}]
+        if gone:
+            self.delete(gone)
+        for one in ids:
+            self._uses.get(one, set()).discard(owner)
+            if not self._uses.get(one):
+                self._uses.pop(one, None)
+
+    def require_absent(self, context: Sequence[Example]) -> None:
+        """Refuse records that the index holds already: to delete one could delete its owner's.
+
+        Args:
+            context: What is to be added (PRIVATE).
+
+        Raises:
+            UsageError: If a search finds one of them word for word. Nothing was added then.
+        """
+        records = {IndexRecord.of(one, self.name) for one in context} - self._looked_for
+        self._looked_for.update(records)
+        if self.find is None or not records or not self._can_look():
+            return
+        caller = Caller(self.calls)
+        held = sum(caller.call(partial(self.find, one)) for one in records)
+        if held:
+            raise UsageError(
+                f"the store {self.name!r} holds {held} of {len(records)} rows already that were to "
+                "be put into it; taking them out again could delete its own records. Use "
+                "--documents 0 with canaries that are not in it (--canary coded), or rows that the "
+                "store does not hold. Nothing was added."
+            )
+
+    def _can_look(self) -> bool:
+        """A search that finds what nobody added, or fails on an empty store, shows nothing."""
+        try:
+            return self.find is not None and not self.find(IndexRecord(uuid.uuid4().hex, ""))
+        except Exception:
+            return False
 
     def open(self, context: Context) -> IndexSession:
         """Add the records of a context.
@@ -115,8 +226,14 @@ class IndexStore:
 
         Returns:
             A session; closing it deletes them.
+
+        Raises:
+            UsageError: If the index holds records of the first context already.
         """
-        return IndexSession(self, self.add_all(context))
+        if not self._looked_for:
+            self.require_absent(context)
+        owner = object()
+        return IndexSession(self, self.add_all(context, owner), owner)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -125,11 +242,13 @@ class IndexSession:
 
     Attributes:
         store: The index.
-        ids: Ids of the records of the context.
+        added: Records of the context that are in it.
+        owner: By which the index knows that they are of this session.
     """
 
     store: IndexStore
-    ids: list[str]
+    added: list[PlantedRecord]
+    owner: object
 
     def ask(self, query: str) -> Reply:
         """Ask the application.
@@ -145,11 +264,12 @@ class IndexSession:
         return as_reply(answer, self.store.name, time.perf_counter() - began)
 
     def close(self) -> None:
-        """Delete the records of the context."""
-        ids = self.ids[:]
-        self.ids.clear()
-        if ids:
-            self.store.delete(ids)
+        """Delete the records of the context.
+
+        Raises:
+            TargetError: If some could not be deleted; it names their ids.
+        """
+        self.store.take_out(self.added, self.owner)
 
 
 def texts_of(found: object, read: Callable[[object], object]) -> object:

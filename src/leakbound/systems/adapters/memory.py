@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from types import MethodType
 from typing import cast
 
+from leakbound.errors import TargetError
 from leakbound.systems.adapters.index_store import IndexRecord, IndexStore, texts_of
-from leakbound.systems.replies import text_in
+from leakbound.systems.replies import finished, text_in
 
 __all__ = ["memory_store"]
 
@@ -20,8 +22,8 @@ def memory_store(thing: object, name: str) -> IndexStore | None:
     """The store that a memory object stands for.
 
     Args:
-        thing: An object with a method of `ADD` that takes a text and returns an id, one of `DELETE`
-            that takes an id, and one of `SEARCH` that takes a question.
+        thing: An object with a method of `ADD` that takes a text and returns an id, or a dict
+            with it, one of `DELETE` that takes an id, and one of `SEARCH` that takes a question.
         name: For messages.
 
     Returns:
@@ -37,7 +39,7 @@ def memory_store(thing: object, name: str) -> IndexStore | None:
         ...     def recall(self, question):
         ...         return list(self.values())
         >>> session = memory_store(Memory(), "notes").open(())
-        >>> session.store.add([IndexRecord("Ann called", "")])
+        >>> list(session.store.add([IndexRecord("Ann called", "")]))
         ['0']
         >>> session.ask("who?").text
         'Ann called'
@@ -46,10 +48,11 @@ def memory_store(thing: object, name: str) -> IndexStore | None:
     if isinstance(thing, set | frozenset) or not all(found):
         return None
     add, delete, search = (cast("Callable[[object], object]", one) for one in found)
-    ids: dict[str, object] = {}
+    ids: dict[str, list[object]] = {}
     return IndexStore(
-        name, partial(_add, add, ids), partial(_delete, delete, ids), partial(_asked, search)
-    )
+        name, partial(_add, add, search, ids), partial(_delete, delete, ids),
+        partial(_asked, search), find=partial(_holds, search),
+    )  # fmt: skip
 
 
 def _method(thing: object, names: Sequence[str]) -> object:
@@ -58,21 +61,72 @@ def _method(thing: object, names: Sequence[str]) -> object:
 
 
 def _add(
-    add: Callable[[object], object], ids: dict[str, object], records: Sequence[IndexRecord]
-) -> list[str]:
-    made = [add(f"{one.text}\n{one.label}" if one.label else one.text) for one in records]
-    ids.update({str(one): one for one in made})
-    return [str(one) for one in made]
+    add: Callable[[object], object], search: Callable[[object], object],
+    ids: dict[str, list[object]], records: Sequence[IndexRecord],
+) -> Iterator[str]:  # fmt: skip
+    """Tells the id of each record before it adds the next one."""
+    for one in records:
+        made = finished(add(_stored(one)))
+        found = _ids(made)
+        if not found:
+            raise _no_id(add, made, _holds(search, one))
+        ids[str(found[0])] = found
+        yield str(found[0])
 
 
-def _delete(delete: Callable[[object], object], ids: dict[str, object], gone: list[str]) -> None:
+def _stored(record: IndexRecord) -> str:
+    return f"{record.text}\n{record.label}" if record.label else record.text
+
+
+def _ids(made: object) -> list[object]:
+    """What `add` returned: an id, a record with an id, or a list of them."""
+    if isinstance(made, Mapping):
+        if "id" in made:
+            return _ids(made["id"])
+        return _ids(made["results"]) if "results" in made else []
+    if isinstance(made, list):
+        return [one for each in made for one in _ids(each)]
+    return [] if made is None or isinstance(made, bool) or made == "" else [made]
+
+
+def _no_id(add: Callable[[object], object], made: object, found: bool) -> TargetError:
+    where = "is in the memory; take it out by hand" if found else "was not found by a search"
+    method = add.__name__ if isinstance(add, MethodType) else "add"
+    return TargetError(
+        f"the method {method} of the memory returned {type(made).__name__} without an id; it must "
+        "return the id of what it adds (a text or number, or a dict with an id), so that records "
+        f"can be taken out again. The record that it was given {where}."
+    )
+
+
+def _delete(
+    delete: Callable[[object], object], ids: dict[str, list[object]], gone: list[str]
+) -> None:
+    """What was deleted before an error is not deleted again."""
     for one in gone:
-        delete(ids.pop(one))
+        while ids.get(one):
+            finished(delete(ids[one][-1]))
+            ids[one].pop()
+        ids.pop(one, None)
 
 
 def _asked(search: Callable[[object], object], query: str) -> object:
-    return texts_of(search(query), _text)
+    return texts_of(_listed(search(query)), _text)
+
+
+def _holds(search: Callable[[object], object], record: IndexRecord) -> bool:
+    """Is a text among those that a search for it finds?"""
+    text, found = _stored(record).strip(), _listed(finished(search(_stored(record))))
+    every = found if isinstance(found, list | tuple) else [found]
+    return any(str(_text(one)).strip() == text for one in every)
+
+
+def _listed(found: object) -> object:
+    """A memory may return its list as the `results` of a dict."""
+    return found["results"] if isinstance(found, Mapping) and "results" in found else found
 
 
 def _text(found: object) -> object:
+    if isinstance(found, Mapping) and isinstance(found.get("memory"), str):
+        return found["memory"]
     return found if isinstance(found, str) else text_in(found)
