@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import random
 from pathlib import Path
 from typing import Any
 
@@ -51,3 +53,25 @@ def test_what_cannot_be_planted_is_refused(tmp_path: Path) -> None:
         run(lambda context, query: "no", tmp_path)
     with pytest.raises(DataError, match="documents is 120"):
         run(NearestStore(), tmp_path, settings={"documents": 120})
+
+
+def test_a_session_says_that_its_bound_is_given_one_build(tmp_path: Path) -> None:
+    """Noise that is drawn when a store is built is the same in all trials, and may look like a
+    leak: one coin for all answers is epsilon 1 for an answer, and a session rejects 1."""
+
+    class OneCoin(NearestStore):
+        flipped = False
+
+        def open(self, context: Any) -> Any:
+            self.flipped = random.Random(0).random() < 1 / (1 + math.e)  # epsilon 1
+            return super().open(context)
+
+        def said(self, rows: Any, query: str) -> str:
+            there = any(str(row.input) in query for row in rows)
+            return "no" if there == self.flipped else "yes"
+
+    result = run(OneCoin(), tmp_path, query="lookup")
+    assert result.verdict == "violation"
+    assert "given this one build of the store" in result.sentences[-1]
+    assert "one_build" in {finding.code for finding in result.findings}
+    assert summary(result).count("one build of the store") == 1

@@ -26,7 +26,7 @@ from leakbound.auditing.result import (
 from leakbound.auditing.result_curves import EValuePath, curves_of, path_of
 from leakbound.auditing.state_check import StateCheck
 from leakbound.auditing.trial_views import shown_prompt, trial_views
-from leakbound.auditing.verdict import conclude
+from leakbound.auditing.verdict import Verdict, conclude
 from leakbound.estimators import Estimator, PairedScores, TrialDesign
 from leakbound.estimators.by_channel import ChannelEValues
 from leakbound.estimators.e_process import EValues
@@ -41,6 +41,11 @@ __all__ = ["assemble"]
 INFERRED = (
     "the labels of the task were inferred from the private rows and stand in every prompt: what a "
     "label alone tells is not measured. Name them with --labels."
+)
+ONE_BUILD = (
+    "the bound holds given this one build of the store: what was drawn when it was built, such as "
+    "noise of an index, is the same in all trials and may look like a leak. Where the guarantee "
+    "rests on such noise, use --design one_run or --design paired."
 )
 SEEN = ControlCheck(0, 0.0)  # of a channel, whose own controls are compared apart
 LOW_FPR = (0.1, 0.01, 0.001)
@@ -74,7 +79,7 @@ def assemble(seen: OnePass, calls: int) -> AuditResult:
         name=seen.store.folder.name,
         verdict=conclusion.verdict,
         reason=conclusion.reason,
-        sentences=conclusion.sentences,
+        sentences=(*conclusion.sentences, *_given_build(prepared, conclusion.verdict)),
         claim=design.claim,
         claim_source=prepared.spec.claim_source,
         guarantee=GuaranteeData.of(design.guarantee, design.claim.delta),
@@ -151,8 +156,16 @@ def _findings(
         yield Finding("stateful_system", sentence)
     if noise is not None and not noise.fits:
         yield Finding("noise_misfit", f"{noise}. The exact bounds take the noise as declared.")
+    if prepared.spec.design.layout == "session":
+        yield Finding("one_build", ONE_BUILD)
     if prepared.pairs.copies.count:
         yield Finding("worst_case_context", worst_case_sentence(prepared.pairs.copies))
+
+
+def _given_build(prepared: Prepared, verdict: Verdict) -> Iterator[str]:
+    """What a verdict about a store rests on that was built once."""
+    if prepared.spec.design.layout == "session" and verdict != "inconclusive":
+        yield ONE_BUILD
 
 
 def _unlike(seen: OnePass) -> Iterator[Finding]:

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from leakbound.auditing.rows import load_data, public_task, rows_and_task
 from leakbound.auditing.spec import Design
 from leakbound.errors import DataError
 from leakbound.tasks import Context, Example, Task
-from leakbound.tasks.fields import INPUT_FIELDS, LABEL_FIELDS
-from leakbound.tasks.row_checks import warn_of_rows
+from leakbound.tasks.fields import (
+    INPUT_FIELDS,
+    LABEL_FIELDS,
+    EmptyField,
+    first_usual,
+    no_usual_name,
+)
+from leakbound.tasks.row_checks import examples_of, warn_of_rows
 from leakbound.tasks.sources import SourceRow, source_rows
 
 __all__ = ["DOCUMENTS", "documents_and_task"]
@@ -49,22 +57,22 @@ def _read(design: Design) -> Context | None:
     plain = design.task is None and design.label_field is None and design.input_template is None
     if design.data is None or not plain:
         return None
-    rows = source_rows(design.data)
+    rows, where = source_rows(design.data, design.delimiter), repr(design.data)
     names = [str(name) for name in rows[0].fields]
-    if any(name in names for name in LABEL_FIELDS):
+    if first_usual(LABEL_FIELDS, names) is not None:
         return None
-    field = design.input_field or next((name for name in INPUT_FIELDS if name in names), None)
+    field = design.input_field or first_usual(INPUT_FIELDS, names)
     if field is None:
-        raise DataError(
-            f"{design.data!r} has the fields {', '.join(names)}, none of them a usual name for a "
-            "document; name it with --input-field."
-        )
-    return tuple(_document(row, field) for row in rows)
+        raise no_usual_name(where, None, "", [names])
+    return examples_of(where, rows, partial(_document, field), design.drop_empty)
 
 
-def _document(row: SourceRow, field: str) -> Example:
+def _document(field: str, row: SourceRow) -> Example:
     place, fields = row
     text = fields.get(field)
-    if not isinstance(text, str) or not text.strip():
+    blank = text is None or text != text  # tables say NaN of what is missing
+    if field in fields and (blank or (isinstance(text, str) and not text.strip())):
+        raise EmptyField(place, field)
+    if not isinstance(text, str):
         raise DataError(f"{place} has no text in the field {field!r}; fill it in, or leave it out.")
     return Example(text, "")

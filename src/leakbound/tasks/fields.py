@@ -12,7 +12,7 @@ from leakbound.tasks.chat import CHATS, answer_of, prompt_of
 from leakbound.tasks.example import Example
 from leakbound.tasks.row_files import Fields, SourceRow
 
-__all__ = ["IMAGE", "EmptyField", "FieldMap", "guess"]
+__all__ = ["IMAGE", "EmptyField", "FieldMap", "first_usual", "guess", "no_usual_name"]
 
 IMAGE = "image"  # the field that holds the path of an image
 INPUT_FIELDS = (
@@ -135,7 +135,7 @@ def guess(
             "--input-field and --label-field."
         )
     if shown is None or label is None:
-        raise _unusual(where, shown, label, kinds)
+        raise no_usual_name(where, shown, label, kinds)
     return FieldMap(shown, label)
 
 
@@ -145,7 +145,7 @@ def _choice(
     """Template and label field that one row leads to; None for what it has no usual name for."""
     shown = template or _usual_input(have)
     taken = SLOT.findall(shown or "")
-    label = label or _first(LABEL_FIELDS, [name for name in have if name not in taken])
+    label = label or first_usual(LABEL_FIELDS, [name for name in have if name not in taken])
     chat = next((name for name in CHATS if answer_of(name) in have), None)
     if chat is None:
         return shown, label
@@ -154,22 +154,45 @@ def _choice(
 
 
 def _usual_input(have: Sequence[str]) -> str | None:
-    text = _first(INPUT_FIELDS, have)
-    task = _first(("instruction",), have) if text and text.lower() == "input" else None
+    text = first_usual(INPUT_FIELDS, have)
+    task = first_usual(("instruction",), have) if text and text.lower() == "input" else None
     image = IMAGE if IMAGE in have else None
     return "\n".join(f"{{{name}}}" for name in (image, task, text) if name) or None
 
 
-def _first(usual: Sequence[str], have: Sequence[str]) -> str | None:
-    """The field with the first of some names; names in small letters come before others."""
+def first_usual(usual: Sequence[str], have: Sequence[str]) -> str | None:
+    """The field with the first of some names; names in small letters come before others.
+
+    Args:
+        usual: Names in small letters, the most usual one first.
+        have: Names of fields, in any case.
+
+    Returns:
+        One of the names of fields; None if none is usual.
+
+    Examples:
+        >>> first_usual(("text", "body"), ["Id", "Body"])
+        'Body'
+    """
     plain = {name.strip().lower(): name for name in reversed(have)}
     plain |= {name: name for name in have}
     return next((plain[name] for name in usual if name in plain), None)
 
 
-def _unusual(
+def no_usual_name(
     where: str, shown: str | None, label: str | None, kinds: Sequence[Sequence[str]]
 ) -> DataError:
+    """The error of rows whose fields have no usual name.
+
+    Args:
+        where: The source.
+        shown: The input that was found, if any.
+        label: The label field that was found, if any.
+        kinds: Names of the fields of each kind of row (PRIVATE).
+
+    Returns:
+        A sentence, without names that may be a row.
+    """
     common = [name for name in kinds[0] if all(name in names for names in kinds)]
     what = [name for name, found in (("input", shown), ("label", label)) if found is None]
     flags = {"input": "--input-field (or --input-template, for several)", "label": "--label-field"}

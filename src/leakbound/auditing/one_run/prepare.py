@@ -33,7 +33,10 @@ PLACES = frozenset({"data", "data_dir"})  # the rows themselves have a fingerpri
 # change no question and nothing of what is stored; access decides which scores leave a system
 FREE = (POST_HOC - {"access"}) | {"claim_for", "shots", "background_copies", "state_check"}
 # keys that mean nothing in this design: whoever sets one expects something of it
-UNUSED = ("estimator", "stop_when_rejected", "answers", "background_copies", "state_check")
+UNUSED = (
+    "estimator", "stop_when_rejected", "answers", "background_copies", "state_check", "pairs",
+    "shots",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,9 +219,10 @@ def _require_meaning(spec: AuditSpec, given: Handed) -> None:
     if given.estimator is not None:
         unused = ["estimator", *unused]
     if unused:
+        other = "paired" if unused[0] == "shots" else "session"
         raise UsageError(
             f"{unused[0]} means nothing in a one_run design, whose bound is that of one_run over "
-            "all canaries; leave it out, or use --design session."
+            f"all canaries; leave it out, or use --design {other}."
         )
     if spec.attack.insertion == "append":
         raise UsageError(
