@@ -196,11 +196,13 @@ def test_a_vote_that_counts_twice_is_refuted_by_the_exact_law(
     """
     from leakbound.mechanisms import single
 
-    split = single.split_by_position
-    monkeypatch.setattr(
-        single, "split_by_position", lambda c,
-        n: [p + q[:1] for p, q in zip(split(c, n), split(c, n)[1:] + split(c, n)[:1], strict=True)]
-    )  # fmt: skip
+    split = single.split
+
+    def overlapping(*of: Any) -> list[Context]:
+        parts = split(*of)
+        return [p + q[:1] for p, q in zip(parts, parts[1:] + parts[:1], strict=True)]
+
+    monkeypatch.setattr(single, "split", overlapping)
     model = Scripted(complete=lambda p: "yes" if p.count(p.split('"')[-2]) > 1 else "no")
     record = run(rows, model, tmp_path, pairs=30, **VOTING, epsilon=1, simulations=2000)
     assert record.verdict == "violation"
@@ -373,7 +375,8 @@ def test_private_text_stays_out(rows: Context, leaky: Scripted, tmp_path: Path) 
         stored = b"".join(p.read_bytes() for p in folder.iterdir())
         assert not any(word in stored for word in (b"kite", b"theatre", b"salt"))
         assert (prepared.pairs[0].canary.input in record.example_prompt) is shown
-        assert prepared.pairs[3].canary.input.encode() not in stored
+        hidden = prepared.pairs[6:] if shown else prepared.pairs  # a few trials are shown
+        assert not [pair for pair in hidden if pair.canary.input.encode() in stored]
         assert all(
             stat.S_IMODE(p.stat().st_mode) == 0o600
             for p in folder.iterdir()

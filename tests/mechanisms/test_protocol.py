@@ -137,7 +137,9 @@ def test_every_mechanism_keeps_its_claim(name: str) -> None:
 
 
 def test_options_are_those_of_calibrated_or_the_fields() -> None:
-    assert option_names(ReportNoisyMax) == ("partitions", "calibration", "noise", "prior")
+    assert option_names(ReportNoisyMax) == (
+        "partitions", "calibration", "noise", "prior", "sampling",
+    )  # fmt: skip
     assert option_names(PromptDefense) == ("level", "text")
     assert option_names(BoundedCID) == ("temperature", "tokens", "largest")
     assert ReportNoisyMax.for_claim(2.0, 1e-5, partitions=4) == ReportNoisyMax.calibrated(
@@ -150,8 +152,8 @@ def test_options_are_those_of_calibrated_or_the_fields() -> None:
     ("name", "options", "sentence"),
     [
         ("report_noisy_max", {"partitons": 4}, "has no option 'partitons'; its options are "
-         "partitions, calibration, noise, prior, or sigma for noise of your own. Did you mean "
-         "'partitions'?"),
+         "partitions, calibration, noise, prior, sampling, or sigma for noise of your own. Did "
+         "you mean 'partitions'?"),
         ("few_shot", {"sigma": 1.0}, "few_shot has no option 'sigma'; its options are none."),
         ("report_noisy_max", {"epsilon": 3.0}, "has no option 'epsilon'"),
         ("report_noisy_max", {"partitions": "four"}, "must be a whole number"),

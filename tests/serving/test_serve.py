@@ -401,7 +401,7 @@ def test_a_crash_between_spend_and_release_has_lost_the_budget(desk: Path) -> No
 
 
 REFUSED = [
-    (("answer", "--data", "rows.jsonl", "x"), 2, "--budget inf"),
+    (("answer", "--data", "rows.jsonl", "--mechanism", "few_shot", "x"), 2, "--budget inf"),
     (("answer", *ROUNDS, "--shots", "21", "x"), 2, "the data has 20 rows"),
     (
         ("answer", *ROUNDS, "--shots", "5", "--partitions", "10", "x"),
@@ -419,7 +419,11 @@ REFUSED = [
     (("serve", *ROUNDS), 2, "there is no --budget: it is the total epsilon of all answers"),
     (("serve", *ROUNDS), 2, "costs epsilon 1 at delta 1e-05; --budget 1 buys 1 answer"),
     (("serve", *ROUNDS, "--budget", "0.5"), 2, "--budget 0.5 buys no answer"),
-    (("serve", "--data", "rows.jsonl", "--budget", "4"), 2, "or --budget inf"),
+    (
+        ("serve", "--data", "rows.jsonl", "--mechanism", "few_shot", "--budget", "4"),
+        2,
+        "or --budget inf",
+    ),
     (("serve", *ROUNDS, "--tls-cert", "x"), 2, "both --tls-cert and --tls-key"),
     (("serve", *ROUNDS, "--tls-cert", "x", "--tls-key", "y"), 2, "in PEM form"),
     (("serve", *ROUNDS, "--tenants", "none.toml"), 2, "cannot be read"),

@@ -215,6 +215,6 @@ def test_sessions_of_an_asynchronous_system_are_closed_when_another_fails() -> N
 def test_a_reply_is_frozen_shows_no_text_and_has_every_field() -> None:
     reply = Reply(SECRET)
     assert SECRET not in repr(reply)
-    assert [getattr(reply, field.name) for field in fields(reply)] == [SECRET, *[None] * 5]
+    assert [getattr(reply, field.name) for field in fields(reply)] == [SECRET, *[None] * 6]
     with pytest.raises(FrozenInstanceError):
         reply.text = "b"  # type: ignore[misc]

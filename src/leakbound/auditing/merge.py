@@ -44,7 +44,7 @@ def merge(
     """
     folders = [_run_in(folder) for folder in folders]
     manifest = _one_run(folders)
-    spec = make_spec({**manifest["spec"], **manifest["beside"]})
+    spec = _spec_of(manifest)
     known = (
         opener
         if needs_tokenizer(spec)
@@ -62,6 +62,14 @@ def merge(
     looks.require_fixed_size(prepared)
     store.note_looks(looks.pairs)
     return write_result(OnePass(prepared, store, asked, looks)), store.folder
+
+
+def _spec_of(manifest: Manifest) -> AuditSpec:
+    """The parameters as they were given: a claim that nobody stated is left to its default."""
+    values = {**manifest["spec"], **manifest["beside"]}
+    if values.pop("claim_source", "stated") == "default":
+        del values["epsilon"]
+    return make_spec(values)
 
 
 def needs_tokenizer(spec: AuditSpec) -> bool:

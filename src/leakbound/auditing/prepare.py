@@ -203,6 +203,7 @@ class Prepared:
         """What the run folder says of itself: its identity, and what a merge needs beside it."""
         flat, named = self.spec.flat(), {"looks": look_key(self), "handed": list(self.handed)}
         beside = {key: flat[key] for key in sorted(PLACES)}
+        beside["claim_source"] = self.spec.claim_source
         return {**self.identity, "beside": beside, **named}
 
     @property

@@ -139,8 +139,9 @@ def spec_from(
         UsageError: With a sentence for whatever cannot be used, also for an option given twice.
     """
     file = flat_keys(read_config(Path(config)), f"the file {config}") if config else {}
-    base = merge_keys(defaults, file)
-    spec = make_spec(merge_keys(base, overrides(assignments, flags, base)))
+    given = merge_keys(file, overrides(assignments, flags, merge_keys(defaults, file)))
+    own = given.get("address") is not None  # a system has no mechanism to choose
+    spec = make_spec(given if own else merge_keys(defaults, given))
     pilot_check(flags)(spec)
     return spec
 
