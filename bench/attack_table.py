@@ -52,7 +52,8 @@ NOTES = (
     "experts agree on the answer to a query; copying a label (input_output) is the one thing that "
     "shows. A judge (CL, L3) has no column: the pocket model, asked to judge every answer, refuses "
     "each short one, of contexts without the canary too, so it cannot judge (`leakbound reproduce "
-    "contextleak/fig3 --judge-model ...` takes one that can). With noise, an answer says almost nothing about a likelihood (PoE, table 4).\n\n"
+    "contextleak/fig3 --judge-model ...` takes one that can). With noise, an answer says almost "
+    "nothing about a likelihood (PoE, table 4).\n\n"
     "Which canary shows under which query (`make canary-grid`):\n\n"
     "![lower bounds on epsilon by canary and query](canary-grid.svg)"
 )

@@ -122,9 +122,7 @@ def _one_run(spec: AuditSpec, collecting: CollectOptions, fresh: bool, debug: bo
     if fresh:
         _set_aside(prepared.folder(collecting.out))
     with _debugged(kept), progress(prepared.name) as show:
-        return finish(*run_one_run(
-            prepared, collecting.out, show, collecting.replay, not fresh
-        ))
+        return finish(*run_one_run(prepared, collecting.out, show, collecting.replay, not fresh))
 
 
 def finish(record: AuditResult, folder: Path) -> int:
