@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol, cast
@@ -71,7 +72,11 @@ def _with(store: _VectorStore, name: str, ask: Callable[[str], object] | None) -
         from langchain_core.documents import Document
 
         made: list[object] = [
-            Document(page_content=one.text, metadata={"label": one.label} if one.label else {})
+            Document(
+                id=str(uuid.uuid4()),  # of its own, so that no record of the owner has it
+                page_content=one.text,
+                metadata={"label": one.label} if one.label else {},
+            )
             for one in records
         ]
         return store.add_documents(made)
