@@ -10,7 +10,8 @@ from rag_words import hashed, rows
 from typing_extensions import TypedDict
 
 import leakbound
-from leakbound.systems.adapters import adapted
+from leakbound.systems.adapters import IndexStore, adapted
+from leakbound.tasks import as_context
 
 pytest.importorskip("langchain_core")
 from langchain_core.embeddings import Embeddings
@@ -138,3 +139,33 @@ def test_attacks_on_documents_need_no_more_than_the_chain(
     )  # fmt: skip
     assert result.counts["answers"] == 56 * calls
     assert result.verdict == "violation"
+
+
+class Halfway(InMemoryVectorStore):
+    """Names a document by its text where it has no id; fails once, in the middle of an addition."""
+
+    failed = True
+
+    def add_documents(self, documents: list[Any], ids: Any = None, **more: Any) -> list[str]:
+        named = ids or [one.id or one.page_content for one in documents]
+        if not self.failed and len(documents) > 1:
+            self.failed = True
+            super().add_documents(documents[:2], named[:2], **more)
+            raise ConnectionError
+        return super().add_documents(documents, named, **more)
+
+
+def test_documents_of_the_owner_stay_and_half_an_addition_does_not() -> None:
+    """Before, documents that were there already were deleted, and half an addition stayed."""
+    index, context = Halfway(Hashed()), as_context(rows(8))
+    index.add_texts([str(row.input) for row in context[:4]], ids=[str(n) for n in range(4)])
+    index.failed = False
+    system = adapted(index, "mine")
+    assert isinstance(system, IndexStore)
+    with pytest.raises(ConnectionError):
+        system.open(context)
+    assert sorted(index.store) == ["0", "1", "2", "3"]
+    session = system.open(context)
+    assert len(index.store) == 12
+    session.close()
+    assert sorted(index.store) == ["0", "1", "2", "3"]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Protocol, cast
 
-from leakbound.systems.adapters.index_store import IndexRecord, IndexStore, texts_of
+from leakbound.systems.adapters.index_store import IndexRecord, IndexStore, texts_of, undone
 from leakbound.systems.adapters.search import bases, find_inside
 
 __all__ = ["haystack_store"]
@@ -78,8 +78,10 @@ def _add(store: _Store, embedder: _Embedder | None, records: Sequence[IndexRecor
         )
         for one in records
     ]  # fmt: skip
-    store.write_documents(cast("list[object]", made))
-    return [str(one.id) for one in made]
+    ids = [str(one.id) for one in made]
+    with undone(store.delete_documents, ids):
+        store.write_documents(cast("list[object]", made))
+    return ids
 
 
 def _found(store: _Store, query: str) -> object:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -16,7 +17,7 @@ from leakbound.systems.protocol import Reply
 from leakbound.systems.replies import as_reply
 from leakbound.tasks import Context, Example
 
-__all__ = ["IndexStore", "IndexRecord", "texts_of"]
+__all__ = ["IndexStore", "IndexRecord", "texts_of", "undone"]
 
 BLOCK = 256  # records that are added at once: an embedder takes them together
 PLANTED = "planted"  # who adds single records
@@ -270,6 +271,26 @@ class IndexSession:
             TargetError: If some could not be deleted; it names their ids.
         """
         self.store.take_out(self.added, self.owner)
+
+
+@contextmanager
+def undone(delete: Callable[[list[str]], object], ids: Iterable[str]) -> Iterator[None]:
+    """Delete what a framework may have added in part, where it fails while it adds.
+
+    Args:
+        delete: Deletes records by their ids.
+        ids: Ids that the records were given.
+
+    Yields:
+        Nothing. An id that is not there is no error.
+    """
+    try:
+        yield
+    except BaseException:
+        for one in ids:
+            with suppress(Exception):
+                delete([one])
+        raise
 
 
 def texts_of(found: object, read: Callable[[object], object]) -> object:

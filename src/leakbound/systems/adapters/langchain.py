@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol, cast
 
-from leakbound.systems.adapters.index_store import IndexRecord, IndexStore, texts_of
+from leakbound.systems.adapters.index_store import IndexRecord, IndexStore, texts_of, undone
 from leakbound.systems.adapters.search import bases, find_inside
 
 __all__ = ["langchain_store"]
@@ -71,15 +71,17 @@ def _with(store: _VectorStore, name: str, ask: Callable[[str], object] | None) -
     def add(records: Sequence[IndexRecord]) -> list[str]:
         from langchain_core.documents import Document
 
+        ids = [str(uuid.uuid4()) for _ in records]  # so that no record of the owner has one
         made: list[object] = [
             Document(
-                id=str(uuid.uuid4()),  # of its own, so that no record of the owner has it
+                id=made_id,
                 page_content=one.text,
                 metadata={"label": one.label} if one.label else {},
             )
-            for one in records
+            for made_id, one in zip(ids, records, strict=True)
         ]
-        return store.add_documents(made)
+        with undone(delete, ids):
+            return store.add_documents(made)
 
     def delete(ids: list[str]) -> None:
         store.delete(ids)

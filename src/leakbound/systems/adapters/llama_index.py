@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol, cast
 
-from leakbound.systems.adapters.index_store import IndexRecord, IndexStore, texts_of
+from leakbound.systems.adapters.index_store import IndexRecord, IndexStore, texts_of, undone
 from leakbound.systems.adapters.search import bases, find_inside
 
 __all__ = ["llama_index_store"]
@@ -108,8 +108,10 @@ def _add(index: _Index, records: Sequence[IndexRecord]) -> list[str]:
         )
         for one in records
     ]
-    index.insert_nodes(run_transformations(made, index._transformations))
-    return [str(one.id_) for one in made]
+    ids = [str(one.id_) for one in made]
+    with undone(partial(_delete, index), ids):
+        index.insert_nodes(run_transformations(made, index._transformations))
+    return ids
 
 
 def _delete(index: _Index, ids: list[str]) -> None:
