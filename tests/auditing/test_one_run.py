@@ -48,6 +48,39 @@ def test_a_leaky_store_is_built_once_and_found(tmp_path: Path) -> None:
     assert "holds for one answer" not in page([result])
 
 
+class Quota(NearestStore):
+    """A leaky store whose answers are used up after some questions."""
+
+    def said(self, rows: Any, query: str) -> str:
+        return super().said(rows, query) if self.asked <= 20 else "Quota exceeded."
+
+
+def test_a_store_that_changes_after_the_first_controls_is_not_called_clean(tmp_path: Path) -> None:
+    """Half of the controls are asked about after all canaries."""
+    result = run(Quota(), tmp_path, epsilon=8.0, canaries=100)
+    assert result.reason == "attack_blind"
+    assert result.verdict == "inconclusive"
+    leaky = run(NearestStore(), tmp_path / "leaky", canaries=100)
+    assert leaky.controls is not None
+    assert leaky.controls.late is not None
+    assert leaky.controls.late < 0.02
+
+
+@pytest.mark.parametrize("controls", [0, 1, 3, 6, 7, 9])
+@pytest.mark.parametrize("size", [1, 4, 7])
+def test_batches_ask_about_each_canary_once_early_controls_first_and_late_ones_last(
+    controls: int, size: int
+) -> None:
+    design = prepared(NearestStore(), canaries=20, controls=controls).design
+    asked = [one.index for first in design.batches(size) for one in design.batch(first, size)]
+    assert sorted(asked) == [one.index for one in design.every]
+    first, last = asked.index(0), asked.index(19)
+    assert all(index < 0 for index in asked[:first])
+    late = [one for one in design.controls if one.index in asked[last + 1 :]]
+    assert len(late) == design.late == 2 * (controls // 2 if controls >= 6 else 0)
+    assert 2 * sum(one.planted for one in late) == len(late)
+
+
 def test_a_private_store_shows_nothing(tmp_path: Path) -> None:
     result = run(PrivateStore(), tmp_path)
     assert result.verdict == "inconclusive"

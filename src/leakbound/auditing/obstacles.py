@@ -11,7 +11,7 @@ from leakbound.auditing.state_check import StateCheck
 from leakbound.auditing.verdict import Obstacle
 from leakbound.stats import rank_test
 
-__all__ = ["blind_sentence", "obstacles", "state_sentence"]
+__all__ = ["blind_sentence", "lost_controls", "obstacles", "state_sentence"]
 
 UNREADABLE = 0.05  # share of answers that could not be read from which an attack counts as blind
 DIFFER = 0.05  # p-value below which unreadable answers themselves tell the contexts apart
@@ -103,7 +103,7 @@ def blind_sentence(attack: Attack, controls: ControlCheck) -> Iterator[Obstacle]
         The reason code with its sentence, unless it did.
     """
     if controls.seen:
-        yield from _lost(controls)
+        yield from lost_controls(controls)
         return
     if controls.p_value is None:
         yield (
@@ -120,8 +120,15 @@ def blind_sentence(attack: Attack, controls: ControlCheck) -> Iterator[Obstacle]
     )
 
 
-def _lost(controls: ControlCheck) -> Iterator[Obstacle]:
-    """Did the attack see the positive control to the end?"""
+def lost_controls(controls: ControlCheck) -> Iterator[Obstacle]:
+    """Did the attack see the positive control to the end?
+
+    Args:
+        controls: What the control contexts, or canaries, have shown.
+
+    Yields:
+        The obstacle, if it did not.
+    """
     if controls.seen_late or controls.exempt:
         return
     yield (

@@ -13,6 +13,8 @@ from leakbound.tasks import Context, Example, Job, Task
 
 __all__ = ["OneRunDesign", "PlantedCanary", "design_one_run"]
 
+FEWEST = 3  # of each kind: all three told apart have a p-value of 0.05
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class PlantedCanary:
@@ -44,12 +46,14 @@ class OneRunDesign:
             of them are planted; their coins are no secret, and they enter no bound.
         canaries: Those of the bound.
         fillers: Whether a fixed record takes the place of an absent canary.
+        late: How many of the controls, the last ones, are asked about after all canaries.
     """
 
     documents: Context
     controls: tuple[PlantedCanary, ...]
     canaries: tuple[PlantedCanary, ...]
     fillers: bool
+    late: int = 0
 
     @property
     def every(self) -> tuple[PlantedCanary, ...]:
@@ -92,7 +96,8 @@ class OneRunDesign:
         """
         if first < 0:
             at = first + len(self.controls)
-            return self.controls[at : at + size]
+            early = len(self.controls) - self.late
+            return self.controls[at : min(at + size, early) if at < early else at + size]
         return self.canaries[first : first + size]
 
     def calls(self, index: int) -> int:
@@ -108,7 +113,7 @@ class OneRunDesign:
         return one.asked.query.calls
 
     def batches(self, size: int) -> list[int]:
-        """Where batches begin, the controls first.
+        """Where batches begin: early controls, canaries, late controls.
 
         Args:
             size: Canaries of a batch.
@@ -116,7 +121,8 @@ class OneRunDesign:
         Returns:
             Numbers of canaries.
         """
-        return [*range(-len(self.controls), 0, size), *range(0, len(self.canaries), size)]
+        early = range(-len(self.controls), -self.late, size)
+        return [*early, *range(0, len(self.canaries), size), *range(-self.late, 0, size)]
 
 
 def design_one_run(
@@ -159,15 +165,23 @@ def design_one_run(
     )
     return OneRunDesign(
         tuple(rows[i] for i in kept), every[: 2 * controls], every[2 * controls :],
-        attack.insertion == "replace",
+        attack.insertion == "replace", 2 * _late(controls),
     )  # fmt: skip
 
 
+def _late(controls: int) -> int:
+    """Controls of each kind that are asked about last: half, where so many can show anything."""
+    return controls // 2 if controls // 2 >= FEWEST else 0
+
+
 def _coins(canaries: int, controls: int, seed: int) -> list[bool]:
-    """Controls in a drawn order, half of them planted; then a fair coin for each canary."""
-    half = generator(seed, "control").permutation([True, False] * controls)
+    """Early and late controls, each in a drawn order, half of them planted; then a fair coin for
+    each canary.
+    """
+    rng, late = generator(seed, "control"), _late(controls)
+    halves = (rng.permutation([True, False] * of) for of in (controls - late, late))
     fair = generator(seed, "coin").integers(2, size=canaries)
-    return [*map(bool, half), *map(bool, fair)]
+    return [*(bool(coin) for half in halves for coin in half), *map(bool, fair)]
 
 
 def _require_rows(rows: int, held_out: int, documents: int | None) -> None:

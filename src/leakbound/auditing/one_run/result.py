@@ -93,7 +93,7 @@ def assemble_one_run(prepared: PreparedOneRun, store: RunStore, looks: Looks) ->
     found = (one_run(canaries, guessed.number, right, claim.delta, decision.confidence)
              for right in (guessed.right, guessed.number))  # fmt: skip
     bound, largest = found
-    check = _check(controls)
+    check = _check(controls).followed_by(_late(prepared, controls))
     unreadable = _unreadable(prepared, rows)
     conclusion = conclude_one_run(prepared, claim, bound, largest, check, unreadable)
     return AuditResult(
@@ -241,6 +241,12 @@ def _check(controls: _Scored) -> ControlCheck:
     if not len(there):
         return ControlCheck(0, None)
     return ControlCheck(len(there), rank_test(there.tolist(), absent.tolist()))
+
+
+def _late(prepared: PreparedOneRun, controls: _Scored) -> list[ControlCheck]:
+    """What the controls show that were asked about after all canaries; none where none were."""
+    late = prepared.design.late
+    return [_check(_Scored(controls.scores[-late:], controls.planted[-late:]))] if late else []
 
 
 def _unreadable(prepared: PreparedOneRun, rows: dict[int, EvidenceRow]) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from leakbound.auditing.controls import ControlCheck
+from leakbound.auditing.obstacles import lost_controls
 from leakbound.auditing.one_run.prepare import PreparedOneRun
 from leakbound.auditing.verdict import Claim, Conclusion, Obstacle
 from leakbound.privacy import NonPrivate
@@ -103,6 +104,7 @@ def _blind(prepared: PreparedOneRun, controls: ControlCheck, unreadable: int) ->
             "query, so this attack could not see a leak; use --query recall, which reads any text.",
         )
     if controls.seen:
+        yield from lost_controls(controls)
         return
     if controls.p_value is None:
         yield (
