@@ -15,6 +15,7 @@ from leakbound.auditing import AuditResult, load_result, make_spec, prepare, run
 from leakbound.auditing.build import Handed
 from leakbound.auditing.chain import LATE
 from leakbound.auditing.collect import Batches, CollectionPlan, run_serial
+from leakbound.auditing.controls import ControlCheck
 from leakbound.auditing.merge import merge
 from leakbound.auditing.plan import plan
 from leakbound.auditing.run import collection_plan, run_shard
@@ -165,3 +166,16 @@ def test_a_shard_that_became_a_whole_run_is_followed_by_others(
     result, folder = run_audit(made, tmp_path / "out")
     assert len(RunStore(folder, made.manifest).late_controls()) == 2 * CONTROLS
     assert result.results() == run_audit(made, tmp_path / "whole")[0].results()
+
+
+def test_shards_that_see_something_each_make_up_for_few_controls_and_a_silent_one_does_not() -> (
+    None
+):
+    """A system that answers partly at random is not called changed for being asked in shards."""
+    early = ControlCheck(8, 0.001)
+    unsure = [ControlCheck(8, p) for p in (0.02, 0.01, 0.08, 0.06)]
+    assert early.followed_by(unsure).seen_late
+    assert not early.followed_by([*unsure, ControlCheck(8, 1.0)]).seen_late
+    assert not early.followed_by(unsure[2:3]).seen_late
+    sure = [ControlCheck(8, p) for p in (0.02, 0.01)]
+    assert early.followed_by(sure).late == 0.02

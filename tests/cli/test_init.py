@@ -64,6 +64,15 @@ def test_what_it_writes_is_audited_and_a_claim_that_nobody_stated_stays_so() -> 
     assert "nobody stated it" in done.stdout
 
 
+def test_fields_with_unusual_names_are_named_and_written() -> None:
+    rows = [f"row {n},a{n % 2}" for n in range(60)]
+    Path("odd.csv").write_text("\n".join(["te xt,kind of", *rows]))
+    fields = ("--input-field", "te xt", "--label-field", "kind of")
+    run("init", "odd.csv", "python:app.py:words", *fields)
+    written = yaml.safe_load(Path("audit.yaml").read_text())["design"]
+    assert (written["input_field"], written["label_field"]) == ("te xt", "kind of")
+
+
 def test_a_model_is_named_and_asked_nothing() -> None:
     pytest.importorskip("torch")
     shown = run("init", "private.csv", "pocket").stdout

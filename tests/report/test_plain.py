@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given
@@ -65,10 +65,28 @@ def test_the_bundled_model_is_named_as_not_the_readers(leaky: leakbound.AuditRes
 def test_odds_are_never_rounded_up(epsilon: float) -> None:
     class Result:
         bound = Estimate("m", "lower_bound", epsilon, 1e-5, 0.95, {}, ())
+        counts: ClassVar = {"answers": 2, "pairs": 1}
+        channels: ClassVar = ()
+        spec: ClassVar = {"answers": 1}
+        attack: ClassVar = {"access": "black_box", "mechanism": "m"}
+        provenance: ClassVar = {"model": "m"}
 
     said = re.search(r"by ([\d.]+) or more", odds_sentence(Result()))  # type: ignore[arg-type]
     assert said is not None
     assert math.exp(epsilon) - 0.1 <= float(said[1]) <= math.exp(epsilon)
+
+
+def test_the_sentences_say_what_the_bound_is_about(
+    leaky: leakbound.AuditResult, tmp_path: Path
+) -> None:
+    """Of one run, or of five answers, no single answer leaks so much."""
+    five = leakbound.audit(ROWS, system=answer, pairs=20, answers=5, epsilon=1, out=tmp_path)
+    assert "5 answers about one context can multiply" in odds_sentence(five)
+    assert "claimed: 5 (1 for each answer)" in summary(five)
+    run = leaky.model_copy(update={"counts": {**leaky.counts, "builds": 1, "answers": 56}})
+    assert "the 56 answers of this run together can multiply" in odds_sentence(run)
+    white = leaky.model_copy(update={"attack": {**leaky.attack, "access": "white_box"}})
+    assert "what is computed before an answer can multiply" in odds_sentence(white)
 
 
 def test_no_leakage_shown_is_no_safety_shown(tmp_path: Path) -> None:
@@ -98,7 +116,7 @@ def test_free_text_answers_are_shown_only_where_all_text_is_kept(tmp_path: Path)
         for keep in ("canary_only", "all")
     ]  # fmt: skip
     assert [("note 1" in found[at].trials[0].answers[0]) for at in (0, 1)] == [False, True]
-    assert re.match(r"\[private, \d+ characters; ", found[0].trials[0].answers[0])
+    assert re.fullmatch(r"\[private, \d+ characters\]", found[0].trials[0].answers[0])
 
 
 def test_each_assumption_stands_once_and_the_deciding_method_first(

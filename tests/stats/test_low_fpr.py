@@ -32,3 +32,11 @@ def test_its_interval_is_as_wide_as_pairs_differ() -> None:
 def test_many_pairs_are_drawn_in_blocks() -> None:
     member = np.ones((20_001, 1))
     assert rate_at_fpr(member, member - 1, 0.001).low == 1.0
+
+
+def test_a_rate_that_no_output_could_show_has_an_interval_that_says_so() -> None:
+    """40 outputs say nothing of a false-positive rate of a thousandth."""
+    found = rate_at_fpr(np.ones((40, 1)), np.zeros((40, 1)), 0.001)
+    assert (found.low, found.high) == (0.0, 1.0)
+    enough = rate_at_fpr(np.ones((40, 1)), np.zeros((40, 1)), 0.1)
+    assert enough.low > 0.5

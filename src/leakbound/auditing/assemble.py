@@ -95,7 +95,7 @@ def assemble(seen: OnePass, calls: int) -> AuditResult:
         curves=curves_of(simulated.member, simulated.nonmember),
         low_fpr=tuple(rate_at_fpr(simulated.member, simulated.nonmember, x) for x in LOW_FPR),
         example_prompt=shown_prompt(prepared, seen.first[0], seen.first[0].member),
-        trials=trial_views(prepared, design.rule, seen.shown),
+        trials=() if channels else trial_views(prepared, design.rule, seen.shown),
         controls=controls,
         channels=channels,
         state=state,

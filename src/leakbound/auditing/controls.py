@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import gammaincc
 
 from leakbound.estimators import PairedScores
 from leakbound.estimators.base import ReplyPair
@@ -21,6 +23,14 @@ LEVEL = 0.05  # p-value at which the positive control counts as seen, shared by 
 OF_LENGTH = ("seconds", "tokens")
 
 
+NOTHING = 0.5  # a p-value above it shows nothing, not even that a system answers at random
+
+
+def _together(p_values: Sequence[float]) -> float:
+    """Fisher's combination of independent tests."""
+    return float(gammaincc(len(p_values), -sum(map(math.log, p_values))))
+
+
 @dataclass(frozen=True, slots=True)
 class ControlCheck:
     """What the control pairs showed. It gates no_violation, and enters no bound.
@@ -33,7 +43,8 @@ class ControlCheck:
         witness: The same p-value of the measurement of whole replies that differs most, times the
             number of measurements; None where no replies are read.
         late: The p-value of as many control pairs that were asked after the last pair; None where
-            none were: of a model, and where the audit ended before.
+            none were: of a model, and where the audit ended before. Of several shards, the
+            largest of theirs; Fisher's combination where that lies between the level and a half.
     """
 
     pairs: int
@@ -65,10 +76,13 @@ class ControlCheck:
             late: Checks of the controls that were asked after the last pair, one for each shard.
 
         Returns:
-            A check with the largest of their p-values.
+            A check with their p-value: a shard that saw nothing is not made up for by others.
         """
         known = [1.0 if one.combined is None else one.combined for one in late]
-        return replace(self, late=max(known)) if known else self
+        if not known:
+            return self
+        unsure = len(known) > 1 and LEVEL < max(known) <= NOTHING
+        return replace(self, late=_together(known) if unsure else max(known))
 
 
 def check_controls(

@@ -135,9 +135,10 @@ def lost_controls(controls: ControlCheck) -> Iterator[Obstacle]:
         "attack_blind",
         "the attack saw the canary at the beginning and no longer at the end: control contexts did "
         f"not clearly differ after the last pair ({controls.pairs} of each, p = "
-        f"{controls.late:.2g}). The system has changed meanwhile (a quota that is spent, a guard "
-        "that blocks, another version?), so its later answers show nothing. Find out what it "
-        "answers now, and audit again with --fresh, slower (--rate) or with fewer --pairs.",
+        f"{controls.late:.2g}). Either the system has changed meanwhile (a quota that is spent, a "
+        "guard that blocks, another version), or so few controls do not show a system that answers "
+        "partly at random. Find out what it answers now, and audit again with --fresh and more "
+        "--controls, slower (--rate) or with fewer --pairs.",
     )
 
 

@@ -96,14 +96,13 @@ def _view(prepared: Prepared, rule: ThresholdRule, trial: SeenTrial) -> TrialVie
 
 
 def _answer(prepared: Prepared, pair: Pair, text: str) -> str:
-    """A public answer as it is; of another one, its length and whether it holds the canary."""
+    """A public answer as it is; of another one its length, beside which its score stands."""
     public = () if prepared.inferred else prepared.task.answers(pair.asked.query)
     keep, canary = prepared.spec.design.store_text, pair.canary.input
     held = isinstance(canary, str) and canary in text
     if keep == "all" or (text in public and not (held and keep == "none")):
         return text  # a query may have the canary itself among its answers
-    holds = "holds" if held else "does not hold"
-    return f"[private, {len(text)} characters; {holds} the canary]"
+    return f"[private, {len(text)} characters]"
 
 
 def shown_prompt(prepared: Prepared, pair: Pair, job: Job) -> str:

@@ -28,6 +28,7 @@ from leakbound.tasks import Job, Query, Votes, reply_of
 
 __all__ = ["command"]
 
+FIELDS = ("input_field", "input_template", "label_field")
 COMMENTS = {
     "mechanism": "how answers are made from the context (leakbound list mechanisms)",
     "address": "the application that is audited",
@@ -96,6 +97,9 @@ def _kind(name: str) -> str:
 @click.argument("sources", nargs=-1, metavar="[ROWS] [SYSTEM or MODEL]")
 @click.option("--epsilon", type=float, default=None, help="the claim for one answer [default: 1.0]")
 @click.option("--labels", default=None, help="public labels, such as work,home")
+@click.option("--input-field", default=None, help="field that holds the input")
+@click.option("--input-template", default=None, help="an input made of several fields")
+@click.option("--label-field", default=None, help="field that holds the label")
 @click.option("--pairs", type=int, default=None, help="paired trials [default: 100]")
 @click.option(
     "--out",
@@ -107,11 +111,9 @@ def _kind(name: str) -> str:
 @click.option("--force", is_flag=True, help="write over a file that is there")
 def command(
     sources: tuple[str, ...],
-    epsilon: float | None,
-    labels: str | None,
-    pairs: int | None,
     out: Path,
     force: bool,
+    **given: object,
 ) -> int:
     """Look at ROWS (a file) and at a SYSTEM (python:FILE:OBJECT, http:FILE) or MODEL, and write a
     commented configuration, the plan of its audit and the next command.
@@ -123,7 +125,6 @@ def command(
     if out.exists() and not force:
         raise UsageError(f"{str(out)!r} exists; add --force, or name another file with --out.")
     values = named.values()
-    given = {"epsilon": epsilon, "labels": labels, "pairs": pairs}
     values |= {key: value for key, value in given.items() if value is not None}
     prepared, kind = _tried(values)
     say(_seen(prepared, named, kind))
@@ -215,7 +216,15 @@ def _kept(prepared: Prepared, kind: str | None) -> dict[str, dict[str, Any]]:
     wanted = {
         "system": asks,
         "attack": ["query"],
-        "design": ["data", "task", "labels", "pairs"],
+        "design": [
+            "data",
+            "input_field",
+            "input_template",
+            "label_field",
+            "task",
+            "labels",
+            "pairs",
+        ],
         "decision": ["epsilon", "delta"],
     }
     if prepared.task.labels and not nested["design"].get("labels"):

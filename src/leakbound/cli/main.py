@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import inspect
 import os
@@ -142,7 +143,11 @@ def _code_of(args: list[str] | None) -> int:
     except (KeyboardInterrupt, click.Abort):
         return _fail("interrupted; finished batches are kept, and the same command resumes.", 130)
     except BaseException as error:  # a crash must never end with the code of a verdict
-        return UNREAD if _is_unread(error) else _crashed(error)
+        if _is_unread(error):
+            return UNREAD
+        if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+            return _fail("no space is left for what it writes; free some, and run it again.", 70)
+        return _crashed(error)
     return code if isinstance(code, int) else 0
 
 

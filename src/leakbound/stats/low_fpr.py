@@ -43,7 +43,8 @@ def rate_at_fpr(
     The interval is that of paired trials drawn again, each time with the threshold that is best
     for them (percentiles of 1,000 resamples). It is approximate, and knows no canary-out scores
     that are rarer than one in the number of pairs: at an `fpr` below 1 / pairs it says what the
-    noise of the outputs shows of the pairs that there are.
+    noise of the outputs shows of the pairs that there are, and goes from 0 to 1 where each pair
+    has one output.
 
     Args:
         member: (pairs, draws) scores of the canary-in contexts, higher for members.
@@ -75,6 +76,9 @@ def rate_at_fpr(
     found = _best(drawn / blocks @ above, drawn / blocks @ over, fpr)
     (tpr,) = _best(above.mean(0)[None], over.mean(0)[None], fpr)
     low, high = np.quantile(found, [tail, 1 - tail])
+    others = np.asarray(nonmember)
+    if others.size == len(others) and fpr * others.size < 1:  # one output a pair: none so rare
+        low, high = 0.0, 1.0
     return RateAtFpr(fpr, *(round(float(one), 6) for one in (tpr, min(low, tpr), max(high, tpr))))
 
 

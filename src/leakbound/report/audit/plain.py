@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["attacker_sentence", "claim_words", "guesses", "odds_sentence", "system_line"]
 
-DEFAULT = " (the default of an audit; nobody stated it)"
+DEFAULT = "the default of an audit; nobody stated it"
 
 
 def system_line(result: AuditResult) -> str:
@@ -43,7 +43,10 @@ def claim_words(result: AuditResult) -> str:
     Returns:
         Such as "1 (the default of an audit; nobody stated it)".
     """
-    return f"{result.claim.epsilon:g}{DEFAULT if result.claim_source == 'default' else ''}"
+    each, whole = result.spec["epsilon"], result.claim.epsilon
+    notes = [f"{each:g} for each answer"] * (each != whole)
+    notes += [DEFAULT] * (result.claim_source == "default")
+    return f"{whole:g} ({'; '.join(notes)})" if notes else f"{whole:g}"
 
 
 def guesses(result: AuditResult) -> tuple[int, int] | None:
@@ -99,7 +102,22 @@ def odds_sentence(result: AuditResult) -> str:
         return "No leakage was shown; this does not show that there is none."
     factor = math.exp(epsilon)
     times = "a million" if factor > 1e6 else cut(factor, 1)
+    where = "store" if "builds" in result.counts else "context"
     return (
-        "For one person: an answer can multiply the odds that their record is in the context by "
-        f"{times} or more."
+        f"For one person: {_seen(result)} can multiply the odds that their record is in the "
+        f"{where} by {times} or more."
     )
+
+
+def _seen(result: AuditResult) -> str:
+    """What the bound is about."""
+    if "builds" in result.counts:
+        return f"the {result.counts['answers']} answers of this run together"
+    if result.channels:
+        return "what goes through these channels"
+    if result.attack["access"] == "white_box":
+        return "what is computed before an answer"
+    own = result.provenance["model"] == result.attack["mechanism"]  # it asks its own model
+    asked = result.counts["answers"] // (2 * result.counts["pairs"]) if own else 1
+    number = max(result.spec.get("answers", 1), asked)
+    return "an answer" if number == 1 else f"{number} answers about one context"

@@ -10,7 +10,9 @@ if TYPE_CHECKING:
 __all__ = ["TRIED_HEAD", "tried_rows"]
 
 TRIED_HEAD = ("Class of attack", "Tried", "How to try it")
-TEXTS = ("contains_canary", "overlap")
+TEXTS = ("contains_canary", "overlap")  # scores that read what an answer repeats
+REPEATED = ("mba", "s2", "prefix", "extraction")  # queries whose scores do
+SEVERAL = ("interrogation", "differential", "prefix", "extraction")  # that ask several questions
 
 
 def tried_rows(result: AuditResult) -> tuple[tuple[str, str, str], ...]:
@@ -24,7 +26,8 @@ def tried_rows(result: AuditResult) -> tuple[tuple[str, str, str], ...]:
     """
     attack, spec = result.attack, result.spec
     white = attack["access"] == "white_box"
-    texts = attack["score"] in TEXTS
+    texts = attack["score"] in TEXTS or attack["query"] in REPEATED
+    several = spec.get("answers", 1) > 1 or attack["query"] in SEVERAL
     one_run = "builds" in result.counts
     return (
         _row("Was a given record in the context? From the answers",
@@ -32,7 +35,7 @@ def tried_rows(result: AuditResult) -> tuple[tuple[str, str, str], ...]:
         _row("The same from votes, scores or embeddings before the answer",
              white, result, "--access white_box"),
         _row("Is the text of a record repeated?", texts, result, "--query repeat --canary hex"),
-        _row("Several answers about one context", spec.get("answers", 1) > 1, result,
+        _row("Several answers about one context", several, result,
              "--answers 9"),
         _row("Records of a store or memory that many queries share",
              one_run or spec.get("layout") == "session", result, "--design one_run"),

@@ -94,6 +94,12 @@ def check_sentence(result: AuditResult) -> str:
     return " ".join(found)
 
 
+def _control_words(controls: ControlCheck) -> str:
+    if not controls.seen:
+        return "not seen"
+    return "seen" if controls.seen_late else "seen, later not"
+
+
 def _late(controls: ControlCheck) -> str:
     """What the controls after the last pair add; they tell something of what was seen before."""
     if controls.late is None or not controls.seen:
@@ -168,7 +174,7 @@ def channel_row(channel: ChannelResult) -> tuple[str, ...]:
         verdict_text(channel.verdict) + reason,
         cut(channel.bound.epsilon),
         "" if channel.rejected_at is None else str(channel.rejected_at),
-        "seen" if channel.controls.seen else "not seen",
+        _control_words(channel.controls),
     )
 
 
