@@ -66,6 +66,12 @@ def test_a_store_that_changes_after_the_first_controls_is_not_called_clean(tmp_p
     assert leaky.controls.late < 0.02
 
 
+def test_controls_too_few_for_both_ends_support_no_clean_verdict(tmp_path: Path) -> None:
+    few = run(Quota(), tmp_path, epsilon=8.0, canaries=100, controls=4)
+    assert (few.verdict, few.reason) == ("inconclusive", "attack_blind")
+    assert "use --controls 6 or more" in " ".join(few.sentences)
+
+
 @pytest.mark.parametrize("controls", [0, 1, 3, 6, 7, 9])
 @pytest.mark.parametrize("size", [1, 4, 7])
 def test_batches_ask_about_each_canary_once_early_controls_first_and_late_ones_last(

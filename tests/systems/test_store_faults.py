@@ -88,6 +88,28 @@ def test_rows_that_a_store_holds_already_are_refused(
     assert not any(text in str(error.value) for text, _ in ROWS)
 
 
+class Stumbling(ByContent):
+    """Its search fails at the first tries, as a service does that is started."""
+
+    def recall(self, question: str) -> list[str]:
+        self.calls.append("recall")
+        if self.calls.count("recall") <= self.fail[1]:
+            raise TimeoutError("private text")
+        return super().recall(question)
+
+
+@pytest.mark.parametrize("design", ["session", "one_run"])
+def test_a_search_that_fails_once_does_not_count_as_one_that_cannot_look(
+    tmp_path: Path, design: Any
+) -> None:
+    memory = Stumbling(("recall", 1))
+    memory.notes = {f"h{hash(text)}": text for text, _ in ROWS}
+    size = {"canaries": 10} if design == "one_run" else {"pairs": 6}
+    with pytest.raises(UsageError, match="--documents 0"):
+        leakbound.audit(ROWS, system=memory, design=design, epsilon=1, out=tmp_path, **size)
+    assert set(memory.notes.values()) == {text for text, _ in ROWS}
+
+
 def test_other_canaries_leave_a_filled_store_as_it_was(tmp_path: Path) -> None:
     memory = ByContent()
     for text, _ in ROWS:

@@ -11,7 +11,7 @@ from leakbound.auditing.seeds import generator
 from leakbound.errors import DataError, UsageError
 from leakbound.tasks import Context, Example, Job, Task
 
-__all__ = ["OneRunDesign", "PlantedCanary", "design_one_run"]
+__all__ = ["FEWEST", "OneRunDesign", "PlantedCanary", "design_one_run"]
 
 FEWEST = 3  # of each kind: all three told apart have a p-value of 0.05
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from leakbound.auditing.controls import ControlCheck
 from leakbound.auditing.obstacles import lost_controls
+from leakbound.auditing.one_run.design import FEWEST
 from leakbound.auditing.one_run.prepare import PreparedOneRun
 from leakbound.auditing.verdict import Claim, Conclusion, Obstacle
 from leakbound.privacy import NonPrivate
@@ -105,6 +106,13 @@ def _blind(prepared: PreparedOneRun, controls: ControlCheck, unreadable: int) ->
         )
     if controls.seen:
         yield from lost_controls(controls)
+        if not prepared.design.late and not controls.exempt:
+            yield (
+                "attack_blind",
+                "so few control canaries cannot be asked about at both ends of the run, so nothing "
+                f"shows that the attack sees anything to the end; use --controls {2 * FEWEST} or "
+                "more.",
+            )
         return
     if controls.p_value is None:
         yield (

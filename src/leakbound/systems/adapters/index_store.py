@@ -12,6 +12,7 @@ from functools import partial
 from leakbound.errors import TargetError, UsageError
 from leakbound.models.content import text_only
 from leakbound.systems.calls import Caller, CallOptions
+from leakbound.systems.failures import NoAnswer
 from leakbound.systems.left_records import PlantedRecord, left_in_store
 from leakbound.systems.protocol import Reply
 from leakbound.systems.replies import as_reply
@@ -199,11 +200,8 @@ class IndexStore:
             UsageError: If a search finds one of them word for word. Nothing was added then.
         """
         records = {IndexRecord.of(one, self.name) for one in context} - self._looked_for
-        self._looked_for.update(records)
-        if self.find is None or not records or not self._can_look():
-            return
-        caller = Caller(self.calls)
-        held = sum(caller.call(partial(self.find, one)) for one in records)
+        looks = self.find is not None and bool(records) and self._can_look()
+        held = sum(map(self._holds, records)) if looks else 0
         if held:
             raise UsageError(
                 f"the store {self.name!r} holds {held} of {len(records)} rows already that were to "
@@ -211,11 +209,21 @@ class IndexStore:
                 "--documents 0 with canaries that are not in it (--canary coded), or rows that the "
                 "store does not hold. Nothing was added."
             )
+        self._looked_for.update(records)
+
+    def _holds(self, record: IndexRecord) -> bool:
+        return self.find is not None and Caller(self.calls).call(partial(self.find, record))
 
     def _can_look(self) -> bool:
-        """A search that finds what nobody added, or fails on an empty store, shows nothing."""
+        """A search that finds what nobody added, or fails on an empty store, shows nothing; one
+        that fails and may yet succeed ends the audit before anything is added.
+        """
         try:
-            return self.find is not None and not self.find(IndexRecord(uuid.uuid4().hex, ""))
+            return not self._holds(IndexRecord(uuid.uuid4().hex, ""))
+        except NoAnswer as failed:
+            if failed.passes:
+                raise
+            return False
         except Exception:
             return False
 
