@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from rag_words import hashed, rows
+from stores import DISPOSABLE
 from typing_extensions import TypedDict
 
 import leakbound
@@ -80,7 +81,7 @@ def test_one_run_with_one_build(tmp_path: Path, kind: Any) -> None:
     index = store()
     result = leakbound.audit(
         rows(200), system=kind(index), design="one_run", canaries=100, epsilon=3, out=tmp_path,
-        settings={"claim_for": "run"},
+        calls=DISPOSABLE, settings={"claim_for": "run"},
     )  # fmt: skip
     assert (result.verdict, result.counts["builds"]) == ("violation", 1)
     assert not index.store  # as it was
@@ -91,7 +92,7 @@ def test_a_session_over_a_filled_store(tmp_path: Path) -> None:
     index.add_texts([text for text, _ in rows(50, seed=1)])
     result = leakbound.audit(
         rows(60), system=chain(index), design="session", pairs=30, out=tmp_path,
-        settings={"documents": 0},
+        calls=DISPOSABLE, settings={"documents": 0},
     )  # fmt: skip
     assert result.verdict == "violation"
     assert len(index.store) == 50
@@ -99,7 +100,9 @@ def test_a_session_over_a_filled_store(tmp_path: Path) -> None:
 
 def test_a_chain_that_shows_nothing(tmp_path: Path) -> None:
     silent = chain(store()) | RunnableLambda(lambda message: "I cannot tell.")
-    result = leakbound.audit(rows(200), system=silent, design="one_run", canaries=60, out=tmp_path)
+    result = leakbound.audit(
+        rows(200), system=silent, design="one_run", canaries=60, out=tmp_path, calls=DISPOSABLE
+    )
     assert (result.verdict, result.bound.epsilon) == ("inconclusive", 0)
 
 
@@ -118,7 +121,7 @@ def test_by_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     )
     with pytest.raises(SystemExit) as ended:
         main(["audit", "--system", "python:app.py:answer", "--data", "docs.jsonl", "--design",
-              "one_run", "--claim-for", "run", "--epsilon", "3"])  # fmt: skip
+              "one_run", "--claim-for", "run", "--epsilon", "3", "--disposable-store"])  # fmt: skip
     assert ended.value.code == 1
 
 
@@ -135,7 +138,7 @@ def test_attacks_on_documents_need_no_more_than_the_chain(
     result = leakbound.audit(
         [(text.replace("w", "word"), "") for text, _ in rows(80)], system=chain(store()),
         design="one_run", query=query, canaries=40, epsilon=1, out=tmp_path,
-        settings={"claim_for": "run"},
+        calls=DISPOSABLE, settings={"claim_for": "run"},
     )  # fmt: skip
     assert result.counts["answers"] == 56 * calls
     assert result.verdict == "violation"
@@ -162,6 +165,7 @@ def test_documents_of_the_owner_stay_and_half_an_addition_does_not() -> None:
     index.failed = False
     system = adapted(index, "mine")
     assert isinstance(system, IndexStore)
+    system = system.called(DISPOSABLE)
     with pytest.raises(ConnectionError):
         system.open(context)
     assert sorted(index.store) == ["0", "1", "2", "3"]

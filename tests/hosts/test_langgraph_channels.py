@@ -6,9 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from stores import DISPOSABLE
 
 import leakbound
+from leakbound.errors import UsageError
 from leakbound.systems import as_system
+from leakbound.systems.adapters.langgraph import GraphSystem
 from leakbound.tasks import as_context
 
 pytestmark = [pytest.mark.hosts, pytest.mark.filterwarnings("ignore")]
@@ -60,7 +63,11 @@ def test_a_store_is_memory() -> None:
     pytest.importorskip("langgraph")
     from langgraph.store.memory import InMemoryStore
 
-    reply = as_system(graph(InMemoryStore()), "mine").open(CONTEXT).ask("the gate code, please?")
+    system = as_system(graph(InMemoryStore()), "mine")
+    assert isinstance(system, GraphSystem)
+    with pytest.raises(UsageError, match="--disposable-store"):
+        system.open(CONTEXT)
+    reply = system.called(DISPOSABLE).open(CONTEXT).ask("the gate code, please?")
     assert "4711" in (reply.channels or {})["memory"]
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from rag_words import hashed, rows
+from stores import DISPOSABLE
 
 import leakbound
 
@@ -49,7 +50,7 @@ def test_one_run_with_one_build(tmp_path: Path, kind: Any) -> None:
     built = index(20)
     result = leakbound.audit(
         rows(200), system=kind(built), design="one_run", canaries=100, epsilon=3, out=tmp_path,
-        settings={"claim_for": "run", "documents": 50},
+        calls=DISPOSABLE, settings={"claim_for": "run", "documents": 50},
     )  # fmt: skip
     assert (result.verdict, result.counts["builds"]) == ("violation", 1)
     assert len(built.docstore.docs) == 20  # as it was
@@ -59,7 +60,7 @@ def test_a_session(tmp_path: Path) -> None:
     built = index(20)
     result = leakbound.audit(
         rows(60), system=engine(built), design="session", pairs=30, out=tmp_path,
-        settings={"documents": 0},
+        calls=DISPOSABLE, settings={"documents": 0},
     )  # fmt: skip
     assert result.verdict == "violation"
     assert len(built.docstore.docs) == 20

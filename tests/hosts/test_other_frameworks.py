@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 from rag_words import rows
+from stores import DISPOSABLE
 
 import leakbound
+from leakbound.errors import UsageError
 from leakbound.systems import as_system
+from leakbound.systems.adapters.langgraph import GraphSystem
 from leakbound.tasks import as_context
 
 os.environ["HAYSTACK_TELEMETRY_ENABLED"] = "False"
@@ -31,7 +34,7 @@ def test_haystack(tmp_path: Path, named: str) -> None:
     pipeline.add_component("retriever", InMemoryBM25Retriever(document_store=store))
     result = leakbound.audit(
         rows(120), system=store if named == "store" else pipeline, design="one_run", canaries=40,
-        epsilon=2, out=tmp_path, settings={"claim_for": "run", "documents": 50},
+        epsilon=2, out=tmp_path, calls=DISPOSABLE, settings={"claim_for": "run", "documents": 50},
     )  # fmt: skip
     assert result.verdict == "violation"
     assert store.count_documents() == 10
@@ -84,5 +87,9 @@ def test_langgraph_threads_keep_contexts_apart() -> None:
 
 def test_one_langgraph_thread_for_all_contexts_is_a_shared_memory() -> None:
     system = as_system(graph(fixed=True), "mine")
+    assert isinstance(system, GraphSystem)
+    with pytest.raises(UsageError, match="--disposable-store"):
+        system.open(CONTEXT)
+    system = system.called(DISPOSABLE)
     assert "4711" in system.open(CONTEXT).ask("so?").text
     assert "4711" in system.open(CONTEXT[1:]).ask("so?").text
