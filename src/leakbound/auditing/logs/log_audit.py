@@ -1,0 +1,206 @@
+"""Do outputs say more of the records that an application used than of records like them?
+
+If nothing of the used records were disclosed, used and held-out records would be exchangeable, and
+the longest passages that outputs share with them would be as long in both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from leakbound._check import confidence_level, within
+from leakbound.auditing.logs.passages import Passage, longest_passages, words_of
+from leakbound.errors import DataError
+from leakbound.stats.exchangeability import (
+    Excess,
+    benjamini_hochberg,
+    conformal_p_values,
+    excess_test,
+    smallest_excess,
+)
+
+__all__ = ["DisclosedRecord", "LogAudit", "LogVerdict", "audit_logs"]
+
+LogVerdict = Literal["disclosure", "no_disclosure_shown", "inconclusive"]
+PLACES = 20  # outputs that are named for a record
+STEPS = (1, 2, 3, 5, 8, 13, 21, 34)  # lengths that the table shows, in words
+ASSUMPTIONS = (
+    "Which records were used and which were held out was decided at random, or as if at random: "
+    "both are from one source and one time.",
+    "Whoever wrote the outputs, and whoever asked for them, knew the held-out records as well or "
+    "as little as the used ones, but for what the application was shown.",
+    "The files were fixed before this test; repeated tests of growing logs have a larger error.",
+)
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class DisclosedRecord:
+    """A used record of which outputs say more than of nearly all held-out ones.
+
+    Attributes:
+        record: Its number in the used records, from 1.
+        words: Length of its longest passage in the outputs, in words.
+        p_value: Share of the held-out records with a passage as long, this one counted.
+        outputs: Numbers of the outputs that hold the passage, from 1; at most 20.
+        passage: The passage (PRIVATE); "" unless it was asked for.
+    """
+
+    record: int
+    words: int
+    p_value: float
+    outputs: tuple[int, ...]
+    passage: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LogAudit:
+    """What outputs disclose of the records that an application used.
+
+    Attributes:
+        verdict: "disclosure" if the p-value is at most 1 - confidence; "inconclusive" if it could
+            not be, whatever the outputs say; else "no_disclosure_shown".
+        p_value: Against the hypothesis that used and held-out records are exchangeable.
+        confidence: 1 minus the error of the verdict.
+        threshold: Length in words from which on the excess is largest.
+        smallest: Used records that would have to be quoted longer than all others for the verdict
+            "disclosure"; None if all of them would not do.
+        rates: By length in words, the shares of used and of held-out records with a passage as
+            long.
+        disclosed: Records that stand out; the expected share of wrong ones is at most `rate`.
+        rate: False discovery rate of `disclosed`.
+        counts: Records of both kinds, outputs, records that stand in both files.
+        method: Name of the test.
+        draws: Random divisions of the records that the test drew.
+        seed: Of these.
+        assumptions: What verdict and findings rest on.
+    """
+
+    verdict: LogVerdict
+    p_value: float
+    confidence: float
+    threshold: int
+    smallest: int | None
+    rates: dict[int, tuple[float, float]]
+    disclosed: tuple[DisclosedRecord, ...]
+    rate: float
+    counts: dict[str, int]
+    method: str
+    draws: int
+    seed: int
+    assumptions: tuple[str, ...] = ASSUMPTIONS
+
+
+def audit_logs(
+    used: Sequence[Sequence[str]], held_out: Sequence[Sequence[str]], outputs: Sequence[str],
+    confidence: float = 0.95, rate: float = 0.1, seed: int = 0, show: bool = False,
+) -> LogAudit:  # fmt: skip
+    """Test whether outputs disclose the records that an application used.
+
+    Args:
+        used: The texts of each record that the application was shown (PRIVATE).
+        held_out: The same of records like them that it was never shown (PRIVATE).
+        outputs: What the application answered (PRIVATE).
+        confidence: 1 minus the error of the verdict.
+        rate: False discovery rate of the list of disclosed records, from 0 to 1.
+        seed: Of the random divisions that the test draws.
+        show: Whether the findings hold their passages.
+
+    Returns:
+        Verdict, p-value and the records that stand out.
+
+    Raises:
+        UsageError: For a confidence or a rate that cannot be one.
+        DataError: If a file holds no text.
+
+    Guarantee:
+        If used and held-out records are exchangeable given the outputs, the verdict is "disclosure"
+        with probability at most 1 - confidence. The expected share of wrongly listed records is at
+        most `rate` if the records that were not disclosed are exchangeable with the
+        held-out ones.
+
+    Reference:
+        Phipson and Smyth 2010; Bates, Candes, Lei, Romano and Sesia 2023.
+    """
+    confidence_level(confidence)
+    within("fdr", rate, 0, 1)
+    _require_texts(used, held_out, outputs)
+    level, passages = 1 - confidence, longest_passages([*used, *held_out], outputs)
+    lengths = [float(len(one)) for one in passages]
+    mine, others = lengths[: len(used)], lengths[len(used) :]
+    found = excess_test(mine, others, seed)
+    smallest = smallest_excess(mine, others, level, seed)
+    p_values = conformal_p_values(mine, others)
+    chosen = np.flatnonzero(benjamini_hochberg(p_values, rate) & (np.array(mine) > 0)).tolist()
+    return LogAudit(
+        _verdict(found, smallest, level), found.p_value, confidence, int(found.threshold),
+        smallest, _rates(mine, others), _disclosed(passages, p_values, chosen, outputs, show),
+        rate, _counts(used, held_out, outputs), "permutation test of the largest excess",
+        found.draws, seed,
+    )  # fmt: skip
+
+
+def _require_texts(
+    used: Sequence[Sequence[str]], held_out: Sequence[Sequence[str]], outputs: Sequence[str]
+) -> None:
+    named = {
+        "used records": (text for one in used for text in one),
+        "held-out records": (text for one in held_out for text in one),
+        "outputs": outputs,
+    }
+    for name, texts in named.items():
+        if not any(map(words_of, texts)):
+            raise DataError(f"the {name} hold no words; there must be at least one text with some.")
+
+
+def _verdict(found: Excess, smallest: int | None, level: float) -> LogVerdict:
+    if found.p_value <= level:
+        return "disclosure"
+    return "inconclusive" if smallest is None else "no_disclosure_shown"
+
+
+def _rates(mine: Sequence[float], others: Sequence[float]) -> dict[int, tuple[float, float]]:
+    """Shares of records with a passage of at least so many words."""
+    longest = max(*mine, *others)
+    one, other = np.array(mine), np.array(others)
+    return {
+        words: (float(np.mean(one >= words)), float(np.mean(other >= words)))
+        for words in STEPS
+        if words <= longest
+    }
+
+
+def _disclosed(
+    passages: Sequence[Passage], p_values: Floats, chosen: Sequence[int],
+    outputs: Sequence[str], show: bool,
+) -> tuple[DisclosedRecord, ...]:  # fmt: skip
+    """Longest first."""
+    order = sorted(chosen, key=lambda at: (-len(passages[at]), at))
+    said = [f" {' '.join(words_of(text))} " for text in outputs] if order else []
+    found = []
+    for at in order:
+        passage = " ".join(passages[at].words)
+        places = (number for number, text in enumerate(said, 1) if f" {passage} " in text)
+        found.append(
+            DisclosedRecord(
+                at + 1, len(passages[at]), float(p_values[at]), tuple(islice(places, PLACES)),
+                passage if show else "",
+            )
+        )  # fmt: skip
+    return tuple(found)
+
+
+def _counts(
+    used: Sequence[Sequence[str]], held_out: Sequence[Sequence[str]], outputs: Sequence[str]
+) -> dict[str, int]:
+    known = {tuple(map(str.strip, one)) for one in used}
+    both = sum(tuple(map(str.strip, one)) in known for one in held_out)
+    return {
+        "used": len(used), "held_out": len(held_out), "outputs": len(outputs), "in_both": both,
+    }  # fmt: skip

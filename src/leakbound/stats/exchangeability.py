@@ -1,0 +1,203 @@
+"""Are two samples exchangeable? A test against an excess at the top, and p-values of single values.
+
+Both hold whatever the values depend on, as long as which of them belong to the first sample was
+drawn at random.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from leakbound._check import whole, within
+
+__all__ = ["Excess", "benjamini_hochberg", "conformal_p_values", "excess_test", "smallest_excess"]
+
+Floats = npt.NDArray[np.float64]
+DRAWS = 9999
+
+
+@dataclass(frozen=True, slots=True)
+class Excess:
+    """How far the first sample exceeds the second.
+
+    Attributes:
+        p_value: Against the hypothesis that the samples are exchangeable.
+        threshold: The value from which on the excess is largest.
+        statistic: The standardised excess there.
+        draws: Random divisions of the values that it was compared with.
+    """
+
+    p_value: float
+    threshold: float
+    statistic: float
+    draws: int
+
+
+def excess_test(
+    high: Sequence[float], low: Sequence[float], seed: int = 0, draws: int = DRAWS
+) -> Excess:
+    """Test whether more values of one sample than of another lie above some threshold.
+
+    The statistic is the largest standardised excess over all thresholds, so a few very large values
+    count as well as many slightly larger ones. It is compared with random divisions of the values.
+
+    Args:
+        high: (n,) values that should be larger under the alternative.
+        low: (m,) values of the other sample.
+        seed: Of the divisions.
+        draws: Divisions, at least 1. The p-value is at least 1 / (draws + 1).
+
+    Returns:
+        p-value, threshold and statistic; p = 1 if a sample is empty or all values are equal.
+
+    Raises:
+        UsageError: If draws is not a positive integer.
+
+    Guarantee:
+        If all n + m values are exchangeable, the p-value is at most p with probability at most p.
+
+    Reference:
+        Phipson and Smyth 2010 (permutation p-values are never zero); Donoho and Jin 2004 (higher
+        criticism).
+
+    Examples:
+        >>> excess_test([9, 9, 9, 1, 1, 1], [1, 1, 1, 1, 1, 1]).threshold
+        9.0
+        >>> excess_test([1.0], [1.0]).p_value
+        1.0
+    """
+    whole("draws", draws)
+    values = np.concatenate([np.asarray(high, float), np.asarray(low, float)])
+    levels = np.unique(values)[::-1]
+    if not len(high) or not len(low) or len(levels) < 2:
+        return Excess(1.0, 0.0, 0.0, draws)
+    sizes = np.array([(values == level).sum() for level in levels])
+    mine = np.array([(np.asarray(high, float) == level).sum() for level in levels])
+    drawn = np.random.default_rng(seed).multivariate_hypergeometric(sizes, len(high), size=draws)
+    scale = _scale(sizes, len(high))
+    seen, null = _standardised(mine, scale), _standardised(drawn, scale).max(1)
+    at = int(seen.argmax())
+    beaten = int((null >= seen[at] - 1e-9).sum())
+    return Excess((1 + beaten) / (draws + 1), float(levels[at]), float(seen[at]), draws)
+
+
+def _scale(sizes: npt.NDArray[np.int64], first: int) -> tuple[Floats, Floats]:
+    """Mean and standard deviation of how many of the first sample lie at or above each level."""
+    above, total = np.cumsum(sizes)[:-1].astype(float), float(sizes.sum())
+    share = first / total
+    spread = above * share * (1 - share) * (total - above) / (total - 1)
+    return above * share, np.sqrt(spread)
+
+
+def _standardised(counts: npt.NDArray[np.int64], scale: tuple[Floats, Floats]) -> Floats:
+    """(..., levels - 1): the excess at or above each level but the lowest."""
+    mean, spread = scale
+    found: Floats = (np.cumsum(counts, axis=-1)[..., :-1] - mean) / spread
+    return found
+
+
+def smallest_excess(
+    high: Sequence[float], low: Sequence[float], level: float, seed: int = 0, draws: int = DRAWS
+) -> int | None:
+    """How many values would have to exceed all others for `excess_test` to reject.
+
+    Args:
+        high: (n,) values; the lowest of them are raised.
+        low: (m,) values of the other sample.
+        level: Error of the test, from 0 to 1.
+        seed: Of the divisions.
+        draws: Divisions.
+
+    Returns:
+        The smallest number of values; None if all n are not enough.
+
+    Raises:
+        UsageError: If level is not from 0 to 1.
+
+    Examples:
+        >>> smallest_excess([0.0] * 50, [0.0] * 50, level=0.05)
+        5
+        >>> smallest_excess([0.0], [0.0], level=0.05) is None
+        True
+    """
+    within("level", level, 0, 1)
+    ordered = sorted(map(float, high))
+    top = max([*ordered, *map(float, low)], default=0.0) + 1
+
+    def rejects(raised: int) -> bool:
+        changed = [*[top] * raised, *ordered[raised:]]
+        return excess_test(changed, low, seed, draws).p_value <= level
+
+    if not ordered or not rejects(len(ordered)):
+        return None
+    low_end, high_end = 0, len(ordered)
+    while high_end - low_end > 1:
+        middle = (low_end + high_end) // 2
+        low_end, high_end = (low_end, middle) if rejects(middle) else (middle, high_end)
+    return high_end
+
+
+def conformal_p_values(scores: Sequence[float], reference: Sequence[float]) -> Floats:
+    """Compare each score with those of a reference sample.
+
+    Args:
+        scores: (n,) scores.
+        reference: (m,) scores of records without an effect.
+
+    Returns:
+        (n,): the share of reference scores that are at least as large, the score itself counted.
+
+    Guarantee:
+        A p-value of a record that is exchangeable with the reference records is at most p with
+        probability at most p.
+
+    Reference:
+        Bates, Candes, Lei, Romano and Sesia 2023.
+
+    Examples:
+        >>> conformal_p_values([5, 0], [0, 1, 2, 3]).tolist()
+        [0.2, 1.0]
+    """
+    known = np.sort(np.asarray(reference, float))
+    below = np.searchsorted(known, np.asarray(scores, float), side="left")
+    found: Floats = (1 + len(known) - below) / (len(known) + 1)
+    return found
+
+
+def benjamini_hochberg(p_values: Sequence[float] | Floats, rate: float) -> npt.NDArray[np.bool_]:
+    """Which hypotheses are rejected so that few of the rejections are false.
+
+    Args:
+        p_values: (n,) p-values.
+        rate: False discovery rate, from 0 to 1.
+
+    Returns:
+        (n,): whether each is rejected.
+
+    Raises:
+        UsageError: If rate is not from 0 to 1.
+
+    Guarantee:
+        The expected share of false rejections is at most `rate` for independent p-values and for
+        conformal ones of one reference sample.
+
+    Reference:
+        Benjamini and Hochberg 1995; Bates et al. 2023 (conformal p-values).
+
+    Examples:
+        >>> benjamini_hochberg([0.001, 0.9, 0.02], rate=0.05).tolist()
+        [True, False, True]
+    """
+    within("rate", rate, 0, 1)
+    found = np.asarray(p_values, float)
+    if not len(found):
+        return np.zeros(0, bool)
+    ordered = np.sort(found)
+    passed = np.flatnonzero(ordered <= rate * np.arange(1, len(found) + 1) / len(found))
+    limit = ordered[passed[-1]] if len(passed) else -1.0
+    kept: npt.NDArray[np.bool_] = found <= limit
+    return kept
