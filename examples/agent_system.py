@@ -68,7 +68,8 @@ class Agent:
         self.system, self.documents = system, context
         self.memory: list[str] = []
         self.folder = tempfile.TemporaryDirectory(prefix="agent-")
-        self.embedded = {chunk(one.text) for one in context} if system.leak == "seconds" else set()
+        kept = context if system.leak == "seconds" else ()
+        self.embedded = {chunk(one.text) for one in kept}
         self.seconds = 0.0
 
     def ask(self, query: str) -> dict[str, object]:

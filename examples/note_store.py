@@ -1,6 +1,6 @@
 """A store of notes that answers with the note nearest to the question: a smallest RAG application.
 
-leakbound audit --system python:examples/note_store.py:NoteStore --design one_run --claim-for run
+leakbound audit --system python:examples/note_store.py:NoteStore --design one_run --disposable-store
 
 A store keeps records (`plant`, `remove`) beside the context of a session (`open`). An index of
 LangChain or LlamaIndex needs none of this: name the object.

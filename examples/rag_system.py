@@ -9,8 +9,10 @@ would be after an upload.
 
 from __future__ import annotations
 
-from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.metrics.pairwise import cosine_similarity
+from typing import Any
+
+import numpy as np
+import sklearn.feature_extraction.text as features  # pyright: ignore[reportMissingTypeStubs]
 
 from leakbound import Example, Query, Task, open_model
 from leakbound.models import Complete
@@ -27,10 +29,11 @@ class RagSystem:
 
     def retrieve(self, documents: tuple[Example, ...], query: str) -> tuple[Example, ...]:
         """The documents most similar to the query, the best one last, next to the query."""
-        vectorizer = TfidfVectorizer()
+        vectorizer: Any = features.TfidfVectorizer()  # scikit-learn declares no types
         index = vectorizer.fit_transform([document.text for document in documents])
-        similarity = cosine_similarity(vectorizer.transform([query]), index)[0]
-        return tuple(documents[i] for i in similarity.argsort(kind="stable")[-DOCUMENTS:])
+        cosines = (index @ vectorizer.transform([query]).T).toarray()[:, 0]  # rows have norm 1
+        nearest = np.argsort(cosines, kind="stable")[-DOCUMENTS:]
+        return tuple(documents[int(i)] for i in nearest)
 
     def answer(self, context: tuple[Example, ...], query: str) -> str:
         """The model's answer to the query, from the retrieved documents."""

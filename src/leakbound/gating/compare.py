@@ -1,4 +1,4 @@
-"""Finished runs beside each other: bounds, settings that differ, and tests of differences.
+"""Finished runs side by side: bounds, settings that differ, and tests of differences.
 
 Lower bounds cannot be subtracted: a larger one may come from a stronger attack or from more pairs.
 What can be compared are the success rates of one attack on two systems over contexts drawn in the
@@ -16,6 +16,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
+from leakbound._notebook import card
 from leakbound.auditing import AuditResult
 from leakbound.gating.rates import Rate, rates_of
 from leakbound.mechanisms import MECHANISMS, PromptDefense, ReportNoisyMax
@@ -113,7 +114,7 @@ class Contrast(_Frozen):
 
 
 class Comparison(_Frozen):
-    """Two or more runs beside each other.
+    """Two or more runs side by side.
 
     Attributes:
         schema_version: 2; version 1 had the keys differing, missing and not_said.
@@ -140,6 +141,10 @@ class Comparison(_Frozen):
             JSON; equal comparisons give equal bytes.
         """
         return self.model_dump_json(indent=2) + "\n"
+
+    def _repr_html_(self) -> str | None:
+        """What a notebook shows: the runs, and differences of their rates."""
+        return card(self)
 
 
 def compare_results(results: Sequence[AuditResult], together: int = 1) -> Comparison:

@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from numbers import Real
 from typing import Literal
 
+from leakbound._notebook import card
+from leakbound.auditing.guessing import unshown_sentence
 from leakbound.auditing.result import FACTORS, AuditResult
 from leakbound.errors import UsageError
+from leakbound.estimators.random_guessing import ACCURACIES, is_random_guessing
 from leakbound.stats import Assumption, cut
 from leakbound.stats.power import PERFECT
 
-__all__ = ["MAX_DELTA", "Gate", "GateResult", "check_gate", "power"]
+__all__ = ["MAX_DELTA", "Gate", "GateResult", "accuracy_power_of", "check_gate", "power"]
 
 # A mechanism may give every hundredth record away at this delta, whatever its epsilon.
 MAX_DELTA = 0.01
@@ -33,6 +37,8 @@ class Gate:
             of `FACTORS`.
         no_violation: Whether the run's own verdict must be no_violation.
         max_delta: Largest delta at which a bound on epsilon says enough; in (0, 1).
+        accuracy: Of the attack at which the power is read where random guessing is claimed, above
+            0.5 and at most 1; None: any other claim.
 
     Raises:
         UsageError: For numbers that make no gate.
@@ -43,8 +49,13 @@ class Gate:
     factor: float = 2.0
     no_violation: bool = False
     max_delta: float = MAX_DELTA
+    accuracy: float | None = None
 
     def __post_init__(self) -> None:
+        for name in ("max_epsilon", "factor", "max_delta", "min_power", "accuracy"):
+            value: object = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, Real | None):
+                raise UsageError(f"{name} is {value!r}; it must be a number.")
         if not 0 < self.max_delta < 1:
             raise UsageError(
                 f"max_delta is {self.max_delta!r}; it must be above 0 and below 1, such as 1e-5."
@@ -55,6 +66,11 @@ class Gate:
             )
         if self.min_power is not None and not 0 < self.min_power <= 1:
             raise UsageError(f"min_power is {self.min_power!r}; it must be a probability above 0.")
+        if self.accuracy is not None and not 0.5 < self.accuracy <= 1:
+            raise UsageError(
+                f"the accuracy is {self.accuracy!r}; it must be above 0.5, which a coin has, and "
+                "at most 1."
+            )
         if not self.factor > 1:
             raise UsageError(f"the factor is {self.factor!r}; it must be above 1, such as 2.")
         if self.factor > FACTORS[-1]:
@@ -78,6 +94,10 @@ class GateResult:
     outcome: Outcome
     why: str
 
+    def _repr_html_(self) -> str | None:
+        """What a notebook shows: the outcome and why."""
+        return card(self)
+
 
 def check_gate(result: AuditResult, gate: Gate) -> GateResult:
     """Hold a run against a gate.
@@ -99,6 +119,8 @@ def check_gate(result: AuditResult, gate: Gate) -> GateResult:
     if why:
         return GateResult(result.name, "inconclusive", why)
     bound = result.bound
+    guessing = is_random_guessing(result.claim)
+    open_ = unshown_sentence(result.guessing_power) if guessing else "Another attack might."
     could = "rejected what it tests" if _by_claim(result, gate) else "shown more"
     shown = "" if gate.min_power is None else f": they {_rejecting(result, gate)}"
     found = "".join(f" Found: {sentence}" for sentence in result.beside)
@@ -106,8 +128,8 @@ def check_gate(result: AuditResult, gate: Gate) -> GateResult:
         result.name,
         "passed",
         f"the lower bound {cut(bound.epsilon)} ({bound.method}, delta {result.claim.delta:g}) is "
-        f"not above {gate.max_epsilon:g}, and {_pairs(result)} could have {could}{shown}. Another "
-        f"attack might.{found}",
+        f"not above {gate.max_epsilon:g}, and {_pairs(result)} could have {could}{shown}. "
+        f"{open_}{found}",
     )
 
 
@@ -190,6 +212,8 @@ def _by_claim(result: AuditResult, gate: Gate) -> bool:
 
 def _weak(result: AuditResult, gate: Gate, least: float) -> str:
     """Why the power is too small; empty if it is not."""
+    if is_random_guessing(result.claim):
+        return _weak_test_of_guessing(result, gate, least)
     if not math.isclose(gate.max_epsilon, result.claim.epsilon):
         raise UsageError(
             f"the power of {result.name} is known against its claim {result.claim.epsilon:g}, and "
@@ -223,8 +247,54 @@ def _weak(result: AuditResult, gate: Gate, least: float) -> str:
     return f"{pairs} {_rejecting(result, gate)}; the gate asks for {least:g}. Use more pairs."
 
 
+def _weak_test_of_guessing(result: AuditResult, gate: Gate, least: float) -> str:
+    """Why the power against an attack of the asked accuracy is too small; empty if it is not."""
+    if gate.accuracy is None or gate.max_epsilon > 0:
+        raise UsageError(
+            f"the power of {result.name} is known against random guessing, by the accuracy of an "
+            "attack; gate it with --max-epsilon 0 and --accuracy, such as 0.7, or leave min_power "
+            "out."
+        )
+    found = accuracy_power_of(result, gate.accuracy)
+    if found is None:
+        return (
+            f"No power is known for an attack that is right {gate.accuracy:.0%} of the time; ask "
+            f"for an accuracy of {ACCURACIES[0]:.0%} or more of one answer of a system, or gate "
+            "without --min-power."
+        )
+    if found[1] >= least:
+        return ""
+    return (
+        f"{_pairs(result)} {_rejecting_attack(found)}; the gate asks for {least:g}. Use more pairs."
+    )
+
+
+def accuracy_power_of(result: AuditResult, accuracy: float) -> tuple[float, float] | None:
+    """Least probability that an attack of an accuracy rejects random guessing.
+
+    Args:
+        result: A finished run.
+        accuracy: How often the attack is right, in (0.5, 1].
+
+    Returns:
+        (accuracy, probability) at the largest accuracy of the result's table that is not above the
+        given one; None where the table has none.
+    """
+    known = (row for row in result.guessing_power if row[0] <= accuracy * (1 + 1e-9))
+    return max(known, default=None)
+
+
+def _rejecting_attack(found: tuple[float, float]) -> str:
+    return (
+        f"reject an attack that is right {found[0]:.0%} of the time with a probability of at "
+        f"least {cut(found[1])}"
+    )
+
+
 def _rejecting(result: AuditResult, gate: Gate) -> str:
     """Which leak is rejected, how probably, and with what model; empty where that is unknown."""
+    if gate.accuracy is not None and (row := accuracy_power_of(result, gate.accuracy)):
+        return _rejecting_attack(row)
     found, assumed = power(result, gate.factor), _assumed(result)
     if found is None:
         return ""

@@ -1,0 +1,172 @@
+"""Commitments: what an audit will do, written down before the first call.
+
+A commitment holds every setting, and digests of system and data; that of the data has a key, so
+that it confirms no guess about a row. Its own digest, kept elsewhere, shows that the claim, the
+estimator, the threshold and the number of pairs were not chosen by the results.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from leakbound.auditing.chain import text_digest
+from leakbound.auditing.folder import Settings, damaged, make_folder, stored_on, write_private
+from leakbound.auditing.keys import keyed, make_key
+from leakbound.auditing.result import AuditResult
+from leakbound.errors import UsageError
+
+__all__ = ["COMMITMENT", "Commitment", "Committable", "commit", "read_commitment",
+           "with_commitment"]  # fmt: skip
+
+COMMITMENT = "commitment.json"
+SCHEMA = 1
+
+
+class Committable(Protocol):
+    """A prepared audit of any design."""
+
+    @property
+    def manifest(self) -> Settings:
+        """What its run folder will say of itself."""
+
+    @property
+    def evidence(self) -> str:
+        """Names what it collects; empty where no other run has it."""
+
+    @property
+    def name(self) -> str:
+        """Name of the run."""
+
+    def folder(self, out: Path) -> Path:
+        """Where the run will be.
+
+        Args:
+            out: Folder of the runs.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Commitment:
+    """What was committed to.
+
+    Args:
+        settings: Every parameter by its flat key, without places.
+        system: Digest of the system's name and source.
+        model: Fingerprint of the model.
+        data: Digest of the rows under the key of the run folder.
+        version: Of leakbound.
+        earlier: Digests of commitments for the same system that stood beside it, by folder.
+    """
+
+    settings: Settings
+    system: str
+    model: str
+    data: str
+    version: str
+    earlier: dict[str, str]
+
+    @property
+    def text(self) -> str:
+        """Stable JSON."""
+        found = {"schema_version": SCHEMA} | {
+            "settings": self.settings, "system": self.system, "model": self.model,
+            "data": self.data, "version": self.version, "earlier": self.earlier,
+        }  # fmt: skip
+        return json.dumps(found, indent=2, sort_keys=True) + "\n"
+
+    @property
+    def digest(self) -> str:
+        """64 hexadecimal digits, to be kept elsewhere."""
+        return text_digest(self.text.encode())
+
+
+def commit(prepared: Committable, out: Path) -> Commitment:
+    """Write down what an audit will do, before it asks anything.
+
+    Args:
+        prepared: The audit.
+        out: Folder of the runs.
+
+    Returns:
+        The commitment; where the same audit was committed to before, that one.
+
+    Raises:
+        UsageError: If answers to these questions are stored already, so that it would come too
+            late.
+        StoreError: If nothing can be written there.
+    """
+    folder = prepared.folder(out)
+    if known := read_commitment(folder):
+        return known
+    day = stored_on(folder, prepared.evidence)
+    if day is not None:
+        raise UsageError(
+            f"answers to these questions have been stored in {str(out)!r} since {day}, and a "
+            "commitment is made before the first call; use another folder, or another --seed."
+        )
+    make_folder(folder, "--commit")
+    make_key(folder)
+    manifest = json.loads(json.dumps(prepared.manifest))
+    system = text_digest(manifest["system"].encode())
+    made = Commitment(
+        manifest["spec"], system, manifest["model"], keyed(folder, manifest["data"]),
+        manifest["version"], _earlier(out, system),
+    )  # fmt: skip
+    write_private(folder / COMMITMENT, made.text)
+    return made
+
+
+def _earlier(out: Path, system: str) -> dict[str, str]:
+    """Commitments for the same system in the same folder of runs."""
+    known = {path.parent.name: read_commitment(path.parent) for path in out.glob(f"*/{COMMITMENT}")}
+    return {
+        name: one.digest for name, one in sorted(known.items())
+        if one is not None and one.system == system
+    }  # fmt: skip
+
+
+def read_commitment(folder: Path) -> Commitment | None:
+    """The commitment in a run folder.
+
+    Args:
+        folder: The run folder.
+
+    Returns:
+        The commitment; None if there is none.
+
+    Raises:
+        StoreError: If it cannot be read.
+    """
+    path = folder / COMMITMENT
+    if not path.is_file():
+        return None
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        if found.pop("schema_version") != SCHEMA:
+            raise ValueError("its schema_version is not known")
+        return Commitment(**found)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise damaged(path, f"it is not a commitment ({type(error).__name__})") from None
+
+
+def with_commitment(result: AuditResult, folder: Path) -> AuditResult:
+    """A result that says what was committed to before the first call.
+
+    Args:
+        result: The result of the run.
+        folder: The run folder.
+
+    Returns:
+        The result, with the digests of the commitment and of earlier ones in its provenance; as it
+        is without a commitment.
+    """
+    made = read_commitment(folder)
+    if made is None:
+        return result
+    known = {"commitment": made.digest}
+    if made.earlier:
+        known["earlier_commitments"] = " ".join(made.earlier.values())
+    return result.model_copy(update={"provenance": {**result.provenance, **known}})

@@ -1,0 +1,153 @@
+"""A result, or the scores of its trials, computed again from what is stored; no model is asked."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from leakbound.auditing.assemble import assemble
+from leakbound.auditing.controls import ControlCheck
+from leakbound.auditing.folder import TRIALS, Settings, read_manifest
+from leakbound.auditing.intact import looks_of
+from leakbound.auditing.keys import KEY
+from leakbound.auditing.load import load_result
+from leakbound.auditing.looks import Looks
+from leakbound.auditing.merge import unopened
+from leakbound.auditing.one_pass import OnePass
+from leakbound.auditing.one_run.prepare import prepare_one_run
+from leakbound.auditing.one_run.result import assemble_one_run
+from leakbound.auditing.prepare import prepare
+from leakbound.auditing.result import AuditResult
+from leakbound.auditing.run import collection_plan
+from leakbound.auditing.spec import AuditSpec, make_spec
+from leakbound.auditing.store import RunStore
+from leakbound.errors import LeakboundError, StoreError, UsageError
+from leakbound.estimators import PairedScores
+from leakbound.estimators.error_counts import TrialLog
+
+__all__ = ["Recomputed", "recompute", "trial_scores"]
+
+NEEDED = ("manifest.json", TRIALS, KEY, "record.json")
+# keys of a manifest that have to be the same, and what it means where one is not
+SAME = {
+    "data": "the rows are not those that were audited.",
+    "version": "the run was written by another version of leakbound.",
+    "system": "the system is not the one that was audited.",
+    "looks": "its contexts depend on the model (its tokenizer, or a judge), which is not loaded.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Recomputed:
+    """What a second computation says.
+
+    Args:
+        differ: Fields of the result that came out otherwise; empty where all are equal.
+        why_not: Why nothing was computed, in a sentence; empty where it was.
+    """
+
+    differ: tuple[str, ...] = ()
+    why_not: str = ""
+
+
+def recompute(folder: Path) -> Recomputed:
+    """Compute bounds and verdict of a run again, from its stored trials.
+
+    It needs the rows, which canaries are drawn from, and the system's file where one was named.
+
+    Args:
+        folder: The run folder; nothing in it is changed.
+
+    Returns:
+        What differs, or why it could not be computed.
+    """
+    try:
+        kept, manifest = load_result(folder), read_manifest(folder)
+        spec = _spec(kept, manifest)
+        with TemporaryDirectory() as space:
+            again = _computed(spec, _copied(folder, Path(space)), manifest)
+    except (LeakboundError, KeyError, ImportError, OSError) as error:
+        return Recomputed(why_not=" ".join(str(error).split()))
+    one, two = (json.loads(result.results()) for result in (kept, again))
+    return Recomputed(tuple(key for key in one if one[key] != two.get(key)))
+
+
+def trial_scores(folder: Path) -> tuple[PairedScores, ControlCheck]:
+    """Scores of the single outputs of a run's paired trials, and what its controls showed.
+
+    Args:
+        folder: The run folder; nothing in it is changed.
+
+    Returns:
+        (pairs,) scores of both contexts, without the pairs that taught the score; the check of the
+        controls.
+
+    Raises:
+        LeakboundError: If the run cannot be loaded, or its scores cannot be computed again: without
+            the rows, with parts that were handed over as objects, or in a one_run design.
+    """
+    kept, manifest = load_result(folder), read_manifest(folder)
+    spec = _spec(kept, manifest)
+    if spec.design.layout == "one_run":
+        raise UsageError(f"{kept.name} is of a one_run design, which has no paired trials.")
+    with TemporaryDirectory() as space:
+        seen = _seen(spec, _copied(folder, Path(space)), manifest)
+        log = next(one for one in seen.observers.values() if isinstance(one, TrialLog))
+        return log.trials.part(slice(seen.design.pilot, None)), seen.controls()
+
+
+def _spec(kept: AuditResult, manifest: Settings) -> AuditSpec:
+    if kept.handed:
+        raise StoreError(f"{', '.join(kept.handed)} were handed over as objects.")
+    return make_spec({**manifest["spec"], **_places(manifest["beside"])})
+
+
+def _places(beside: dict[str, object]) -> dict[str, object]:
+    return {key: beside[key] for key in ("data", "data_dir") if beside.get(key) is not None}
+
+
+def _copied(folder: Path, space: Path) -> Path:
+    """The run in a folder of its own, because opening it writes."""
+    copy = space / folder.name
+    copy.mkdir(mode=0o700)
+    for name in (*NEEDED, f"{TRIALS}-wal"):
+        if (folder / name).is_file():
+            shutil.copy(folder / name, copy / name)
+    return copy
+
+
+def _computed(spec: AuditSpec, folder: Path, manifest: Settings) -> AuditResult:
+    if spec.design.layout == "one_run":
+        one_run = prepare_one_run(spec)
+        _require_same(one_run.manifest, manifest)
+        return assemble_one_run(one_run, RunStore(folder, _identity(folder)), _looks(folder))
+    seen = _seen(spec, folder, manifest)
+    return assemble(seen, seen.store.calls(seen.seen))
+
+
+def _seen(spec: AuditSpec, folder: Path, manifest: Settings) -> OnePass:
+    """A pass over all stored pairs of a copy."""
+    prepared = prepare(spec, opener=lambda spec: unopened(spec, manifest))
+    _require_same(prepared.manifest, manifest)
+    store = RunStore(folder, _identity(folder))
+    seen = OnePass(prepared, store, collection_plan(prepared), _looks(folder))
+    seen()
+    return seen
+
+
+def _looks(folder: Path) -> Looks:
+    return Looks({name: n for name, n in looks_of(folder).items() if name != folder.name})
+
+
+def _identity(folder: Path) -> Settings:
+    return {key: value for key, value in read_manifest(folder).items() if key != "schema_version"}
+
+
+def _require_same(found: Settings, audited: Settings) -> None:
+    """Refuse to compute another audit than the one that is stored."""
+    for key, what in SAME.items():
+        if found[key] != audited[key]:
+            raise StoreError(what)

@@ -1,0 +1,301 @@
+"""All bounds that the scores of any tool allow. Numbers go in, estimates come out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Literal
+
+import numpy as np
+
+from leakbound.errors import UsageError
+from leakbound.estimators.base import Claim, Observations, PairedScores, TrialDesign
+from leakbound.estimators.e_process import EProcess
+from leakbound.estimators.scored_trials import (
+    ChosenThreshold,
+    ScoredTrials,
+    ScoreRule,
+    choose_threshold,
+)
+from leakbound.stats import (
+    BestOnSameData,
+    Bonferroni,
+    Estimate,
+    Fixed,
+    Split,
+    accuracy_bound,
+    accuracy_log_odds,
+    auroc,
+    auroc_standard_error,
+    bonferroni,
+    clopper_pearson,
+    gdp,
+    joint_beta,
+    one_run,
+    tpr_at_fpr,
+)
+from leakbound.stats.ranked import Ranked
+from leakbound.stats.thresholds import FromCounts
+from leakbound.stats.unconditional import unconditional, unconditional_mu
+
+__all__ = ["DECIDING", "DecidingName", "ScoreBounds", "score_bounds"]
+
+DecidingName = Literal["e_process", "clopper_pearson", "unconditional", "one_run"]
+DECIDING: tuple[DecidingName, ...] = ("e_process", "clopper_pearson", "unconditional", "one_run")
+LOW_FPR = (0.1, 0.01, 0.001)
+WITHIN_PAIR = "it assumes independent trials, and the trials of a pair may share randomness"
+ONE_THRESHOLD = "it needs a single threshold, and several are tried"
+UNEQUAL = "it needs equal numbers of member and non-member trials"
+ONE_SYSTEM = "it assumes independent trials, and the scores of one run come from one system"
+NOT_ONE_RUN = "it is for records of one run, each put in by a separate fair coin (--design one_run)"
+IN_ORDER = "trials are read in an order that does not depend on any score"
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreBounds:
+    """Estimates from scores.
+
+    Args:
+        design: How the trials were made.
+        delta: Value of delta at which every epsilon is stated.
+        confidence: Confidence of every bound.
+        counts: Numbers of scores. member, nonmember: all scores; tested_member, tested_nonmember:
+            scores that enter bounds; pairs: trials of the e-process.
+        threshold: How the threshold was chosen, in words.
+        levels: Thresholds that were tried.
+        seed: Seed of the order; None if the trials are in their own order.
+        estimates: Estimates of each method.
+        left_out: Methods that do not apply, with the reason.
+        rates: Point estimates from all scores: AUROC with its standard error, and TPR at low FPR.
+    """
+
+    design: str
+    delta: float
+    confidence: float
+    counts: Mapping[str, int]
+    threshold: str
+    levels: tuple[float, ...]
+    seed: int | None
+    estimates: tuple[Estimate, ...]
+    left_out: Mapping[str, str]
+    rates: Mapping[str, float]
+
+    def estimate(self, method: str) -> Estimate:
+        """The estimate of one method.
+
+        Args:
+            method: Name of the method, such as "clopper_pearson".
+
+        Returns:
+            The estimate.
+
+        Raises:
+            UsageError: If the method does not apply to these scores.
+        """
+        found = next((one for one in self.estimates if one.method == method), None)
+        if found is None:
+            why = self.left_out.get(method, "it is not known")
+            applied = ", ".join(one.method for one in self.estimates if one.kind == "lower_bound")
+            raise UsageError(
+                f"{method} does not apply to these scores: {why}. Those that do: {applied}."
+            )
+        return found
+
+    def largest(self, method: DecidingName) -> float:
+        """The epsilon that a perfect attack would have certified.
+
+        Args:
+            method: A method that may decide.
+
+        Returns:
+            Its bound if every score is on the right side of the threshold.
+        """
+        n, m = self.counts["tested_member"], self.counts["tested_nonmember"]
+        if method == "one_run":
+            made = self.estimate(method).counts
+            given = (made["canaries"], made["guesses"], made["guesses"])
+            return one_run(*given, self.delta, self.confidence).epsilon or 0.0
+        if method == "e_process":
+            design = _design(self.counts["pairs"], self.levels, self.delta, self.confidence, False)
+            return EProcess().largest_certifiable(design, self.counts["pairs"]).epsilon
+        tried = 1 if self.estimate(method).threshold == self.threshold else len(self.levels)
+        of = clopper_pearson if method == "clopper_pearson" else unconditional
+        return of(n, 0, 0, m, self.delta, 1 - (1 - self.confidence) / tried).epsilon or 0.0
+
+
+def score_bounds(
+    trials: ScoredTrials,
+    delta: float = 0.0,
+    confidence: float = 0.95,
+    rule: ScoreRule | None = None,
+    seed: int = 0,
+) -> ScoreBounds:
+    """Every bound that scores of member and non-member trials allow.
+
+    Args:
+        trials: Scores, higher for members, and how they were made.
+        delta: Failure probability at which epsilon is stated, in [0, 1).
+        confidence: Confidence of each single bound, in (0, 1).
+        rule: How the threshold is chosen; by default `Split()`, and `Ranked()` for one run.
+        seed: Seed of the order in which trials are read, unless they are in their own order.
+
+    Returns:
+        Estimates, and the methods that do not apply with the reason.
+
+    Raises:
+        UsageError: If an argument lies outside its range, the rule chooses on the tested trials, or
+            there are too few trials.
+
+    Guarantee:
+        Each lower bound exceeds the truth with probability at most 1 - confidence, if the trials
+        were made as their design says. This does not hold for the best of several bounds.
+
+    Reference:
+        See each method; Steinke, Nasr and Jagielski (NeurIPS 2023) for one run.
+
+    Examples:
+        >>> import numpy as np
+        >>> found = score_bounds(ScoredTrials(np.arange(200.0) + 150, np.arange(200.0)))
+        >>> [one.method for one in found.estimates if one.kind == "lower_bound"][:2]
+        ['e_process', 'e_process_mu']
+        >>> found.estimate("clopper_pearson").epsilon > 1
+        True
+    """
+    if isinstance(rule, BestOnSameData):
+        raise UsageError(
+            "a threshold chosen on the tested trials gives no valid bound; use --threshold split."
+        )
+    if isinstance(rule, Ranked) and trials.design != "one_run":
+        raise UsageError("guesses by rank are for one run; use --threshold split, or a number.")
+    if trials.design == "one_run":
+        return _of_one_run(trials, delta, confidence, rule or Ranked(), seed)
+    chosen, tested = choose_threshold(trials.shuffled(seed), _plain(rule))
+    counts = _counts(trials, tested)
+    design = _design(counts["pairs"], chosen.levels, delta, confidence, trials.in_order)
+    from_counts = list(_from_counts(tested, chosen, delta, confidence))
+    left_out = dict((*_left_out(tested, chosen), ("one_run", NOT_ONE_RUN)))
+    return ScoreBounds(
+        trials.design, delta, confidence, counts, chosen.text, chosen.levels,
+        None if trials.in_order else seed,
+        (*_e_process(tested.pairs, design, chosen), *from_counts), left_out, _rates(trials),
+    )  # fmt: skip
+
+
+def _plain(rule: ScoreRule | None) -> Fixed | Split | Bonferroni:
+    return rule if isinstance(rule, Fixed | Split | Bonferroni) else Split()
+
+
+def _counts(trials: ScoredTrials, tested: ScoredTrials) -> dict[str, int]:
+    (all_in, all_out), (member, nonmember) = trials.sizes, tested.sizes
+    return {
+        "member": all_in, "nonmember": all_out, "tested_member": member,
+        "tested_nonmember": nonmember, "pairs": min(member, nonmember),
+    }  # fmt: skip
+
+
+def _design(
+    pairs: int, levels: tuple[float, ...], delta: float, confidence: float, in_order: bool
+) -> TrialDesign:
+    """Design of the e-process. If trials are in order, more may follow, so it has no horizon."""
+    return TrialDesign(
+        Claim(1.0, delta), confidence=confidence, pairs=pairs, levels=levels, early_stop=in_order,
+        draws=1,
+    )  # fmt: skip
+
+
+def _e_process(
+    scores: PairedScores, design: TrialDesign, chosen: ChosenThreshold
+) -> Iterator[Estimate]:
+    single = PairedScores(scores.member[:, None], scores.nonmember[:, None])
+    observer = EProcess().begin(design)
+    observer.observe(Observations(0, len(scores), trial_scores=scores, simulated_scores=single))
+    few = f"{len(chosen.levels)} thresholds; {chosen.text}"
+    for one in observer.bounds():
+        yield replace(one, threshold=few, assumptions=(*one.assumptions, IN_ORDER))
+
+
+def _methods(trials: ScoredTrials) -> Iterator[tuple[str, FromCounts, str | None]]:
+    """Methods that use error counts, and why they do not fit the design (None if they fit)."""
+    together = WITHIN_PAIR if trials.design == "paired" else None
+    yield from (("clopper_pearson", clopper_pearson, None), ("gdp", gdp, None))
+    yield "unconditional", unconditional, together
+    yield "unconditional_mu", unconditional_mu, together
+    yield "joint_beta", joint_beta, together
+
+
+def _from_counts(
+    trials: ScoredTrials, chosen: ChosenThreshold, delta: float, confidence: float
+) -> Iterator[Estimate]:
+    """Estimates from error counts, by the methods that fit."""
+    apart = [
+        (name, method) for name, method, why in _methods(trials)
+        if why is None and not (chosen.tau is None and name == "joint_beta")
+    ]  # fmt: skip
+    if chosen.tau is None:
+        given = (trials.member, trials.nonmember, chosen.levels, delta, confidence)
+        yield from (bonferroni(method, *given) for _, method in apart)
+        return
+    tp, fp = (int((side >= chosen.tau).sum()) for side in (trials.member, trials.nonmember))
+    n, m = trials.sizes
+    cells = (tp, n - tp, fp, m - fp, delta, confidence, chosen.text)
+    yield from (method(*cells) for _, method in apart)
+    right = (tp + m - fp, n + m)
+    if trials.design == "unpaired" and n == m:
+        yield accuracy_bound(*right, delta, confidence, chosen.text)
+    if n == m:
+        yield accuracy_log_odds(*right, delta, chosen.text)
+
+
+def _left_out(trials: ScoredTrials, chosen: ChosenThreshold) -> Iterator[tuple[str, str]]:
+    for name, _, why in _methods(trials):
+        if why is not None:
+            yield name, why
+        elif chosen.tau is None and name == "joint_beta":
+            yield name, ONE_THRESHOLD
+    if trials.design == "paired":
+        yield "accuracy_bound", WITHIN_PAIR
+    elif chosen.tau is None or trials.sizes[0] != trials.sizes[1]:
+        yield "accuracy_bound", ONE_THRESHOLD if chosen.tau is None else UNEQUAL
+
+
+def _of_one_run(
+    trials: ScoredTrials, delta: float, confidence: float, rule: ScoreRule, seed: int
+) -> ScoreBounds:
+    """Bounds from guesses about the records of one system."""
+    mixed, levels = trials.shuffled(seed), tuple[float, ...]()
+    if isinstance(rule, Ranked):
+        tested, text = mixed, rule.describe(sum(mixed.sizes))
+        guessed, right = _ranked(mixed, rule, seed)
+    else:
+        chosen, tested = choose_threshold(mixed, _plain(rule))
+        if chosen.tau is None:
+            raise UsageError("one_run guesses at one threshold; use --threshold rank or split.")
+        levels, text = chosen.levels, chosen.text
+        guessed = sum(tested.sizes)
+        right = int((tested.member >= chosen.tau).sum() + (tested.nonmember < chosen.tau).sum())
+    bound = one_run(sum(tested.sizes), guessed, right, delta, confidence)
+    others = dict.fromkeys(
+        ("e_process", "clopper_pearson", "unconditional", "joint_beta", "gdp"), ONE_SYSTEM
+    )
+    return ScoreBounds(
+        "one_run", delta, confidence, _counts(trials, tested), text, levels, seed,
+        (replace(bound, threshold=text),), others, _rates(trials),
+    )  # fmt: skip
+
+
+def _ranked(trials: ScoredTrials, rule: Ranked, seed: int) -> tuple[int, int]:
+    """(guesses, right guesses); equal scores are in an order that does not depend on the coins."""
+    scores = np.concatenate([trials.member, trials.nonmember])
+    coins = np.repeat([1, -1], trials.sizes)
+    order = np.random.default_rng([seed, 1]).permutation(scores.size)
+    made = rule.guesses(scores[order])
+    return int(np.abs(made).sum()), int((made == coins[order]).sum())
+
+
+def _rates(trials: ScoredTrials) -> dict[str, float]:
+    area = auroc(trials.member, trials.nonmember)
+    low = ((f"tpr_at_fpr_{fpr:g}", tpr_at_fpr(trials.member, trials.nonmember, fpr))
+           for fpr in LOW_FPR)  # fmt: skip
+    error = auroc_standard_error(area, *trials.sizes)
+    return dict(chain([("auroc", area), ("auroc_standard_error", error)], low))

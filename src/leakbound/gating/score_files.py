@@ -1,0 +1,134 @@
+"""Files with scores of member and non-member trials, as other tools write them."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from leakbound.errors import DataError
+from leakbound.estimators.scored_trials import ScoreDesign, ScoredTrials
+from leakbound.tasks.sources import SourceRow, source_rows
+
+__all__ = ["Columns", "read_scores"]
+
+Floats = npt.NDArray[np.float64]
+SIDES = {
+    **dict.fromkeys(("1", "1.0", "true", "yes", "in", "member"), True),
+    **dict.fromkeys(("0", "0.0", "false", "no", "out", "nonmember", "non-member"), False),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Names of the columns of a score file.
+
+    Args:
+        score: Numbers.
+        member: Whether the record was in: 1 or 0, true or false, in or out, yes or no.
+        pair: Names the pair of a trial; looked at where it is there.
+        lower_is_member: Whether members have the lower scores, as losses do.
+    """
+
+    score: str = "score"
+    member: str = "member"
+    pair: str = "pair"
+    lower_is_member: bool = False
+
+
+def read_scores(
+    files: Sequence[Path],
+    design: ScoreDesign | None = None,
+    in_order: bool = False,
+    columns: Columns | None = None,
+) -> ScoredTrials:
+    """Read scores of one file with both kinds of trials, or of two files.
+
+    Args:
+        files: One CSV or JSONL file with the columns score and member; or two with the column
+            score, that of the members first.
+        design: How the trials were made; None: paired, where one file has a column pair.
+        in_order: Whether rows stand in the order in which trials were made.
+        columns: Names of the columns.
+
+    Returns:
+        The scores, higher for members; pairs in the order of their first rows.
+
+    Raises:
+        DataError: If a file cannot be used, or nothing says how the trials were made.
+    """
+    names = columns or Columns()
+    rows = [source_rows(str(file)) for file in files]
+    paired = len(rows) == 1 and design in (None, "paired") and names.pair in rows[0][0].fields
+    if design is None and not paired:
+        raise DataError(
+            f"nothing says how the trials were made; add --design, or a column {names.pair!r} that "
+            "names the pair of each trial. paired: a member and a non-member trial belong "
+            "together; unpaired: all trials are independent; one_run: all scores are of one system."
+        )
+    if len(rows) == 2:
+        member, nonmember = ([_score(row, names) for row in side] for side in rows)
+    elif paired:
+        member, nonmember = _by_pair(rows[0], names)
+    else:
+        member, nonmember = _by_side(rows[0], names)
+    one, other = np.array(member, float), np.array(nonmember, float)
+    return ScoredTrials(one, other, design or "paired", in_order)
+
+
+def _by_side(rows: Sequence[SourceRow], names: Columns) -> tuple[list[float], list[float]]:
+    sides: dict[bool, list[float]] = {True: [], False: []}
+    for row in rows:
+        sides[_is_member(row, names)].append(_score(row, names))
+    return sides[True], sides[False]
+
+
+def _by_pair(rows: Sequence[SourceRow], names: Columns) -> tuple[list[float], list[float]]:
+    found: dict[str, dict[bool, float]] = defaultdict(dict)
+    for row in rows:
+        pair, side = found[_text(row, names.pair)], _is_member(row, names)
+        if side in pair:
+            kind = "member" if side else "non-member"
+            raise DataError(f"{row.place} is a second {kind} trial of its pair; a pair has one.")
+        pair[side] = _score(row, names)
+    if alone := sum(len(pair) < 2 for pair in found.values()):
+        raise DataError(
+            f"{alone} of {len(found)} pairs have one trial; each needs a member and a non-member."
+        )
+    return [pair[True] for pair in found.values()], [pair[False] for pair in found.values()]
+
+
+def _is_member(row: SourceRow, names: Columns) -> bool:
+    side = SIDES.get(_text(row, names.member).strip().lower())
+    if side is None:
+        raise DataError(
+            f"{names.member!r} of {row.place} says neither member nor non-member; it must be 1 or "
+            "0, true or false, in or out, yes or no."
+        )
+    return side
+
+
+def _score(row: SourceRow, names: Columns) -> float:
+    text = _text(row, names.score)
+    try:
+        score = float(text)
+    except ValueError:
+        score = math.nan
+    if math.isnan(score):
+        raise DataError(f"{names.score!r} of {row.place} is not a number; every trial has a score.")
+    return -score if names.lower_is_member else score
+
+
+def _text(row: SourceRow, name: str) -> str:
+    if name not in row.fields or row.fields[name] is None:
+        known = ", ".join(map(repr, row.fields))
+        raise DataError(
+            f"{row.place} has no column {name!r}; it has {known}. Name the columns with "
+            "--score-column, --member-column and --pair-column."
+        )
+    return str(row.fields[name])

@@ -1,0 +1,148 @@
+"""A verdict from scores of any tool: one bound, chosen beforehand, against a claim."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from leakbound.auditing.controls import LEVEL
+from leakbound.auditing.guessing import above_guessing, unshown_sentence
+from leakbound.auditing.verdict import Conclusion, Obstacle
+from leakbound.estimators import Claim
+from leakbound.estimators.random_guessing import is_random_guessing, random_guessing
+from leakbound.estimators.score_bounds import DecidingName, ScoreBounds
+from leakbound.estimators.scored_trials import ScoredTrials
+from leakbound.stats import cut, rank_test
+
+__all__ = ["Seen", "conclude_guessing", "conclude_scores", "seen_by"]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Whether anything shows that an attack sees a leak where there is one.
+
+    Args:
+        p_value: Of a test that members and non-members differ; 1 where nothing was tested.
+        controls: Whether it is of positive controls, and not of the trials themselves.
+    """
+
+    p_value: float
+    controls: bool = False
+
+
+def seen_by(
+    trials: ScoredTrials, controls: ScoredTrials | None = None, two_sided: bool = False
+) -> Seen:
+    """Test whether an attack sees anything.
+
+    Args:
+        trials: The scores. An attack that tells them apart at all is not blind.
+        controls: Scores of a positive control, where everything leaks; None where there is none.
+        two_sided: Whether members may have higher or lower scores.
+
+    Returns:
+        The p-value of a rank test, of the controls where there are any.
+    """
+    asked = trials if controls is None else controls
+    p_value = rank_test(asked.member.tolist(), asked.nonmember.tolist(), two_sided)
+    return Seen(p_value, controls is not None)
+
+
+def conclude_scores(
+    found: ScoreBounds, method: DecidingName, claim: Claim, seen: Seen
+) -> Conclusion:
+    """Hold the bound of one method against a claim.
+
+    Args:
+        found: All bounds.
+        method: Which of them decides; chosen before they were seen.
+        claim: The claim, at the delta of the bounds.
+        seen: Whether anything shows that the attack is not blind.
+
+    Returns:
+        Verdict, reason and sentences. Without a violation, an attack of which nothing shows that it
+        could have seen a leak is inconclusive.
+    """
+    bound, most = found.estimate(method), found.largest(method)
+    epsilon = bound.epsilon or 0.0
+    if epsilon > claim.epsilon:
+        return Conclusion("violation", None, (_above(epsilon, method, claim, found.confidence),))
+    against = (*_few(most, claim, found), *_blind(seen))
+    if against:
+        return Conclusion("inconclusive", against[0][0], tuple(why for _, why in against))
+    sentence = (
+        f"the bound {cut(epsilon)} ({method}) does not exceed {_named(claim)}; these trials could "
+        f"have certified up to epsilon {cut(most)}. This attack found no violation; another might."
+    )
+    return Conclusion("no_violation", None, (sentence,))
+
+
+def conclude_guessing(
+    sides: tuple[ScoreBounds, ScoreBounds],
+    method: DecidingName,
+    seen: Seen,
+    powers: Sequence[tuple[float, float]] = (),
+) -> Conclusion:
+    """Is an attack better, or worse, than random guessing?
+
+    Args:
+        sides: Bounds of the trials, and of the trials with members and non-members exchanged; each
+            with half of the error.
+        method: Which of them decides; chosen before they were seen.
+        seen: Whether anything shows that the attack is not blind.
+        powers: (accuracy of an attack, least probability that it rejects random guessing).
+
+    Returns:
+        As of `conclude_scores`; without a rejection, also what that does not show.
+    """
+    claim = random_guessing()
+    for side, found in zip(("higher", "lower"), sides, strict=True):
+        epsilon = found.estimate(method).epsilon or 0.0
+        if epsilon > 0:
+            error = 2 * (1 - found.confidence)
+            what = above_guessing(epsilon, method, error, f"members score {side}")
+            return Conclusion("violation", None, (what,))
+    said = conclude_scores(sides[0], method, claim, seen)
+    if said.verdict != "no_violation":
+        return said
+    return replace(said, sentences=(*said.sentences, unshown_sentence(powers)))
+
+
+def _named(claim: Claim) -> str:
+    if is_random_guessing(claim):
+        return "epsilon 0, which is random guessing"
+    return f"the claimed epsilon {claim.epsilon:g}"
+
+
+def _above(epsilon: float, method: str, claim: Claim, confidence: float) -> str:
+    return (
+        f"the bound {cut(epsilon)} ({method}) exceeds {_named(claim)}: a system that satisfies the "
+        f"claim shows this with a probability of at most {1 - confidence:.2g}."
+    )
+
+
+def _few(most: float, claim: Claim, found: ScoreBounds) -> Iterator[Obstacle]:
+    if most <= claim.epsilon:
+        counts = found.counts
+        yield (
+            "too_few_trials",
+            f"{counts['tested_member']} member and {counts['tested_nonmember']} non-member trials "
+            f"can certify at most epsilon {cut(most)}, even with a perfect attack; the claim is "
+            f"{claim.epsilon:g}. Use more trials.",
+        )
+
+
+def _blind(seen: Seen) -> Iterator[Obstacle]:
+    if seen.p_value <= LEVEL:
+        return
+    advice = (
+        "The controls do not differ either: use another attack."
+        if seen.controls
+        else "Give the scores of a positive control, a system that leaks for certain, with "
+        "--controls."
+    )
+    yield (
+        "attack_blind",
+        "nothing shows that this attack sees anything: members and non-members do not clearly "
+        f"differ (p = {seen.p_value:.2g}). {advice}",
+    )

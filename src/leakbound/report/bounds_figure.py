@@ -1,0 +1,69 @@
+"""Bound, claim and guarantee of several systems beside each other."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from leakbound.report.figures import CLAIM, INK, MEMBER, NONMEMBER, canvas, svg
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["SYSTEMS", "SystemBounds", "bounds_figure"]
+
+SYSTEMS = (
+    "What each system was shown to leak at least, what was claimed, and what is guaranteed. An "
+    "arrow beyond the claim is a violation."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SystemBounds:
+    """The three numbers of a system.
+
+    Attributes:
+        name: Of the system.
+        bound: Lower bound on epsilon; 0 where nothing was shown.
+        claim: The claimed epsilon.
+        guarantee: The guaranteed epsilon at the same delta; infinite where none is guaranteed.
+    """
+
+    name: str
+    bound: float
+    claim: float
+    guarantee: float
+
+
+def bounds_figure(systems: Sequence[SystemBounds]) -> str:
+    """Bound, claim and guarantee of several systems side by side.
+
+    Args:
+        systems: At least one.
+
+    Returns:
+        An svg element.
+    """
+    figure, axes = canvas("ε", "")
+    figure.set_size_inches(6.4, 0.9 + 0.5 * len(systems))
+    rows = [len(systems) - 1 - at for at in range(len(systems))]
+    bounds, claims = [one.bound for one in systems], [one.claim for one in systems]
+    axes.hlines(rows, 0, bounds, color=MEMBER, lw=5, alpha=0.4)
+    axes.plot(bounds, rows, ">", color=MEMBER, ms=8, label="leaks at least (bound)")
+    axes.plot(claims, rows, "|", color=CLAIM, ms=18, mew=2.5, label="claimed")
+    _draw_guarantees(axes, systems, rows)
+    axes.set_yticks(rows, [one.name for one in systems])
+    finite = [value for value in (*bounds, *claims) if math.isfinite(value)]
+    axes.set(xlim=(0, 1.1 * max(finite, default=1.0)), ylim=(-0.6, len(systems) - 0.4))
+    axes.legend(fontsize=8, frameon=False, labelcolor=INK, loc="lower center",
+                bbox_to_anchor=(0.5, 1.0), ncols=3)  # fmt: skip
+    return svg(figure, "bound, claim and guarantee of each system")
+
+
+def _draw_guarantees(axes: Axes, systems: Sequence[SystemBounds], rows: Sequence[int]) -> None:
+    pairs = zip(systems, rows, strict=True)
+    finite = [(one.guarantee, row) for one, row in pairs if math.isfinite(one.guarantee)]
+    if finite:
+        axes.plot(*zip(*finite, strict=True), "D", color=NONMEMBER, ms=6, label="guaranteed")

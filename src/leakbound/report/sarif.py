@@ -1,0 +1,137 @@
+"""Results of a gate as SARIF 2.1.0: what code scanning services read.
+
+Each run that does not pass is a result; runs that pass are none, because services make an alert of
+every result.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from leakbound._version import __version__
+from leakbound.auditing.references import AISVS, OWASP_LLM
+
+if TYPE_CHECKING:
+    from leakbound.auditing import AuditResult
+    from leakbound.gating.gate import GateResult
+
+__all__ = ["sarif"]
+
+SCHEMA = (
+    "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+)
+LEVELS = {"violation": "error", "inconclusive": "warning"}
+RULES = {
+    "violation": (
+        "LeakAboveClaim",
+        "The system leaks more about single records of its context than is claimed.",
+        "A lower bound on epsilon exceeds the claim or the limit of the gate. Strengthen the "
+        "protection, or state a claim that the system satisfies.",
+    ),
+    "inconclusive": (
+        "AuditInconclusive",
+        "The audit could not have found a leak of the size that the gate asks for.",
+        "Use more pairs, or an attack that sees the positive control, as the message says.",
+    ),
+}
+REFERENCES = (f"{OWASP_LLM}, LLM02 Sensitive Information Disclosure", f"{AISVS}, C11.2.5")
+SEVERITY = {"violation": "7.0", "inconclusive": "4.0"}  # high and medium, as code scanning has it
+ADDRESSES = ("python:", "http:")  # of systems, before the file that holds them
+Json = dict[str, object]
+
+
+def sarif(records: Sequence[AuditResult], results: Sequence[GateResult]) -> str:
+    """A log with one result for each run that does not pass.
+
+    Args:
+        records: The runs.
+        results: What the gate found of each.
+
+    Returns:
+        JSON text of a SARIF 2.1.0 log. It holds no private row.
+    """
+    found = [
+        _result(record, result)
+        for record, result in zip(records, results, strict=True)
+        if result.outcome in LEVELS
+    ]
+    driver: Json = {
+        "name": "leakbound", "version": __version__, "semanticVersion": _semantic(__version__),
+        "rules": [_rule(outcome) for outcome in LEVELS],
+    }  # fmt: skip
+    run: Json = {
+        "tool": {"driver": driver},
+        "columnKind": "unicodeCodePoints",
+        "results": found,
+    }
+    return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
+
+
+def _semantic(version: str) -> str:
+    """Three numbers: what stands behind them in Python is no semantic version."""
+    return ".".join(version.split(".")[:3])
+
+
+def _rule(outcome: str) -> Json:
+    name, short, text = RULES[outcome]
+    return {
+        "id": f"leakbound/{outcome}",
+        "name": name,
+        "shortDescription": {"text": short},
+        "fullDescription": {"text": short},
+        "help": {"text": text},
+        "defaultConfiguration": {"level": LEVELS[outcome]},
+        "properties": {
+            "tags": ["security", "privacy"],
+            "security-severity": SEVERITY[outcome],
+            "references": list(REFERENCES),
+        },
+    }
+
+
+def _result(record: AuditResult, result: GateResult) -> Json:
+    bound = record.bound
+    return {
+        "ruleId": f"leakbound/{result.outcome}",
+        "ruleIndex": list(LEVELS).index(result.outcome),
+        "level": LEVELS[result.outcome],
+        "message": {"text": f"{result.run}: {result.why}"},
+        "locations": [
+            {
+                "physicalLocation": {
+                    "artifactLocation": {"uri": _place(record)},
+                    "region": {"startLine": 1},
+                }
+            }
+        ],
+        "partialFingerprints": {"leakboundAudit/v1": _fingerprint(record, result.outcome)},
+        "properties": {
+            "verdict": record.verdict,
+            "epsilonLowerBound": bound.epsilon,
+            "method": bound.method,
+            "delta": bound.delta,
+            "confidence": bound.confidence,
+            "claimedEpsilon": record.claim.epsilon,
+            "testedPairs": record.tested_pairs,
+        },
+    }
+
+
+def _place(record: AuditResult) -> str:
+    """The file of the system where one was named, else the record; relative, as URIs are."""
+    address = str(record.spec.get("address") or "")
+    scheme = next((one for one in ADDRESSES if address.startswith(one)), None)
+    file = address.removeprefix(scheme or "").partition(":")[0]
+    if scheme is None or file.startswith("/") or not file.endswith((".py", ".yaml", ".yml")):
+        file = f"{record.name}/record.json"
+    return quote(file.removeprefix("./"))
+
+
+def _fingerprint(record: AuditResult, outcome: str) -> str:
+    """The same for the same question about the same system, whatever it answers."""
+    asked = [outcome, record.spec.get("address"), *sorted(record.attack.items())]
+    return hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:32]
