@@ -1,0 +1,339 @@
+"""Two-sided test of random guessing: attacks that are reliably right, and reliably wrong.
+
+A bound on epsilon tests one side, that members score higher. Neighbouring contexts are symmetric,
+so the same pairs with their contexts exchanged also bound epsilon. Each side has half of the error.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from leakbound.errors import UsageError
+from leakbound.estimators.base import (
+    Bounds,
+    Estimator,
+    Observations,
+    Observer,
+    PairedScores,
+    Reads,
+    TrialDesign,
+)
+from leakbound.estimators.clopper_pearson import ClopperPearson
+from leakbound.estimators.e_process import WITNESS, EProcess, EValues, both_bounds
+from leakbound.estimators.random_guessing import guessing_power, of_one_side
+from leakbound.estimators.unconditional import Unconditional
+from leakbound.stats import Estimate, Kind, Power
+from leakbound.stats.mixture import MixedEProcess
+from leakbound.stats.votes import KnownScores
+
+__all__ = [
+    "BOTH",
+    "TwoSidedCounts",
+    "TwoSidedEProcess",
+    "TwoSidedEValues",
+    "accuracy_power",
+    "two_sided",
+]
+
+Floats = npt.NDArray[np.float64]
+BOTH = "two-sided: that members score higher, and that they score lower, each with half the error"
+
+
+@dataclass(frozen=True, slots=True)
+class TwoSidedEProcess(Estimator):
+    """Tests each side with an e-process, and decides by the mean of their e-values.
+
+    Guarantee: each bound holds with the stated confidence at any stopping time.
+    Reference: Vovk and Wang, "E-values: calibration, combination and applications" (Annals of
+        Statistics 2021).
+    """
+
+    name: ClassVar[str] = "two_sided"
+    kind: ClassVar[Kind] = "lower_bound"
+    anytime: ClassVar[bool] = True
+    simultaneous: ClassVar[bool] = False
+    reads: ClassVar[frozenset[Reads]] = EProcess.reads
+
+    def begin(self, design: TrialDesign) -> TwoSidedEValues:
+        """E-processes before the first pair.
+
+        Args:
+            design: Design of the trials.
+
+        Returns:
+            An observer, whose bounds are for both sides together.
+        """
+        return TwoSidedEValues(design)
+
+    def largest_certifiable(self, design: TrialDesign, pairs: int) -> Bounds:
+        """The bounds if every output tells the contexts apart, on one side.
+
+        Args:
+            design: Design of the trials.
+            pairs: Number of collected pairs.
+
+        Returns:
+            Bounds of the side that sees it, with half of the error.
+        """
+        return EProcess().largest_certifiable(_one_side(design), pairs)
+
+    def pairs_needed(self, design: TrialDesign) -> int | None:
+        """Smallest number of tested pairs with which a perfect attack leads to a rejection.
+
+        Args:
+            design: Design of the trials.
+
+        Returns:
+            The number of pairs; None above a few thousand.
+        """
+        return EProcess().pairs_needed(_one_side(design))
+
+
+@dataclass(frozen=True, slots=True)
+class TwoSidedCounts(Estimator):
+    """Bounds from error counts at one threshold, for the side with the higher bound.
+
+    Args:
+        inner: Estimator that bounds each side, with half of the error.
+
+    Guarantee: each bound holds with the stated confidence, for a number of pairs fixed beforehand.
+    Reference: See `inner`; Bonferroni.
+    """
+
+    inner: ClopperPearson | Unconditional
+    name: ClassVar[str] = "two_sided"
+    kind: ClassVar[Kind] = "lower_bound"
+    anytime: ClassVar[bool] = False
+    simultaneous: ClassVar[bool] = False
+    reads: ClassVar[frozenset[Reads]] = ClopperPearson.reads
+
+    def check(self, design: TrialDesign) -> None:
+        """Refuse designs that `inner` cannot read.
+
+        Args:
+            design: Design of the trials.
+
+        Raises:
+            UsageError: If `inner` refuses the design.
+        """
+        self.inner.check(design)
+
+    def begin(self, design: TrialDesign) -> Observer:
+        """An observer that counts errors on both sides.
+
+        Args:
+            design: Design of the trials.
+
+        Returns:
+            An observer with bounds on epsilon and on mu.
+        """
+        one = _one_side(design)
+        return _BothCounts(design, (self.inner.begin(one), self.inner.begin(one)))
+
+    def tested_pairs(self, design: TrialDesign, pairs: int) -> int:
+        """Number of pairs that are counted.
+
+        Args:
+            design: Design of the trials.
+            pairs: Number of collected pairs.
+
+        Returns:
+            The number from `inner`.
+        """
+        return self.inner.tested_pairs(design, pairs)
+
+    def largest_certifiable(self, design: TrialDesign, pairs: int) -> Bounds:
+        """The bounds if every guess is right, or every guess is wrong.
+
+        Args:
+            design: Design of the trials.
+            pairs: Number of collected pairs.
+
+        Returns:
+            Bounds of that side, with half of the error.
+        """
+        return self.inner.largest_certifiable(_one_side(design), pairs)
+
+
+def two_sided(estimator: Estimator) -> Estimator:
+    """The two-sided form of an estimator.
+
+    Args:
+        estimator: The estimator that was chosen to decide.
+
+    Returns:
+        The estimator that decides about random guessing.
+
+    Raises:
+        UsageError: If the estimator has no two-sided form.
+
+    Guarantee:
+        See each two-sided estimator.
+
+    Reference:
+        leakbound: neighbouring contexts are symmetric.
+
+    Examples:
+        >>> two_sided(EProcess()).name
+        'two_sided'
+    """
+    if isinstance(estimator, EProcess):
+        return TwoSidedEProcess()
+    if isinstance(estimator, ClopperPearson | Unconditional):
+        return TwoSidedCounts(estimator)
+    raise UsageError(
+        f"random guessing is tested on both sides, and {estimator.name} reads one; use --estimator "
+        "e_process, clopper_pearson or unconditional."
+    )
+
+
+def accuracy_power(
+    estimator: Estimator, design: TrialDesign, pairs: int
+) -> tuple[tuple[float, Power], ...]:
+    """Probability that attacks with given accuracies reject random guessing.
+
+    Args:
+        estimator: The estimator that decides.
+        design: Design of the trials.
+        pairs: Number of collected pairs.
+
+    Returns:
+        (accuracy, power) as returned by `guessing_power`. Empty if the estimator is not two-sided
+        or an output is not a single answer of a system.
+
+    Guarantee:
+        See `guessing_power`.
+
+    Reference:
+        See `guessing_power`.
+
+    Examples:
+        >>> accuracy_power(EProcess(), TrialDesign(None), 100)
+        ()
+    """
+    if not isinstance(estimator, TwoSidedEProcess | TwoSidedCounts) or not design.one_answer:
+        return ()
+    tested = estimator.tested_pairs(design, pairs)
+    if isinstance(estimator, TwoSidedCounts):
+        return guessing_power(estimator.inner.name, tested, design.confidence)
+    scored = 1 - WITNESS if design.replies else 1.0
+    return guessing_power("e_process", tested, design.confidence, scored, design.early_stop)
+
+
+class TwoSidedEValues:
+    """The e-processes of both sides of one audit.
+
+    Args:
+        design: Design of the trials.
+    """
+
+    def __init__(self, design: TrialDesign) -> None:
+        self.design, one = design, _one_side(design)
+        known = None if design.known is None else _Exchanged(design.known)
+        self._higher, self._lower = EValues(one), EValues(replace(one, known=known))
+
+    @property
+    def process(self) -> MixedEProcess:
+        """The mean of the e-values of both sides."""
+        parts = {"higher": (0.5, self._higher.process), "lower": (0.5, self._lower.process)}
+        return MixedEProcess(self.design.tested, parts, self.design.confidence)
+
+    def observe(self, observations: Observations) -> None:
+        """Update both e-values with the next pairs.
+
+        Args:
+            observations: Pairs in order.
+        """
+        self._higher.observe(observations)
+        self._lower.observe(_exchanged(observations))
+
+    @property
+    def rejected(self) -> bool:
+        """Whether the mean of the e-values has ever reached 1/alpha."""
+        return self.process.rejected
+
+    def bounds(self) -> tuple[Estimate, ...]:
+        """Lower bounds on epsilon(delta) and on mu.
+
+        Returns:
+            Two bounds, each valid at any stopping time at the stated confidence.
+        """
+        return tuple(map(_noted, both_bounds(self.process, self.design.claim.delta)))
+
+
+class _BothCounts:
+    """Error counts of the pairs, and of the pairs with their contexts exchanged."""
+
+    rejected = False
+
+    def __init__(self, design: TrialDesign, sides: tuple[Observer, Observer]) -> None:
+        self.design, self._sides = design, sides
+
+    def observe(self, observations: Observations) -> None:
+        """Count on both sides."""
+        for side, seen in zip(self._sides, (observations, _exchanged(observations)), strict=True):
+            side.observe(seen)
+
+    def bounds(self) -> tuple[Estimate, ...]:
+        """Bounds on epsilon and on mu, each for the side with the higher bound."""
+        both = zip(*(side.bounds() for side in self._sides), strict=True)
+        stronger = (max(pair, key=_value) for pair in both)
+        return tuple(_noted(replace(one, confidence=self.design.confidence)) for one in stronger)
+
+
+@dataclass(frozen=True, slots=True)
+class _Exchanged:
+    """Known scores of pairs with their contexts exchanged."""
+
+    scores: KnownScores
+
+    @property
+    def thresholds(self) -> Floats:
+        """(K,) thresholds of the score."""
+        return self.scores.thresholds
+
+    def support(self) -> tuple[Floats, Floats] | None:
+        """The same as for the scores, with contexts exchanged."""
+        found = self.scores.support()
+        return None if found is None else found[::-1]
+
+    def expected(self) -> tuple[Floats, Floats]:
+        """The same as for the scores, with contexts exchanged."""
+        x, y = self.scores.expected()
+        return y, x
+
+
+def _one_side(design: TrialDesign) -> TrialDesign:
+    return replace(design, confidence=of_one_side(design.confidence))
+
+
+def _exchanged(seen: Observations) -> Observations:
+    """The observations of the same pairs with their contexts exchanged."""
+    replies, distributions, texts = seen.reply_pairs, seen.distribution_pairs, seen.text_pairs
+    return replace(
+        seen,
+        trial_scores=_turned(seen.trial_scores),
+        simulated_scores=_turned(seen.simulated_scores),
+        vote_margins=_turned(seen.vote_margins),
+        distribution_pairs=distributions and tuple((b, a) for a, b in distributions),
+        text_pairs=texts and tuple((b, a) for a, b in texts),
+        level_chances=_turned(seen.level_chances),
+        corrected_scores=_turned(seen.corrected_scores),
+        reply_pairs=replies and tuple(((b, a), canary) for (a, b), canary in replies),
+    )
+
+
+def _turned(scores: PairedScores | None) -> PairedScores | None:
+    return None if scores is None else PairedScores(scores.nonmember, scores.member)
+
+
+def _value(bound: Estimate) -> float:
+    return (bound.mu if bound.epsilon is None else bound.epsilon) or 0.0
+
+
+def _noted(bound: Estimate) -> Estimate:
+    return replace(bound, assumptions=(*bound.assumptions, BOTH))

@@ -1,0 +1,86 @@
+"""What a result says to standards and guidelines: editions printed, tried and not tried."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import leakbound
+from leakbound import AuditResult
+from leakbound.auditing.references import AISVS, OPINION, StandardReference
+from leakbound.report import page
+from leakbound.report.audit.tried import reference_rows
+
+ROWS = [(f"message {i}", "ab"[i % 2]) for i in range(40)]
+
+
+def leaks(context: tuple[leakbound.Example, ...], query: str) -> str:
+    return "yes" if any(str(row.input) in query for row in context) else "no"
+
+
+def blind(context: tuple[leakbound.Example, ...], query: str) -> str:
+    """Says yes to the controls alone."""
+    return "yes" if sum(str(row.input) in query for row in context) > 10 else "no"
+
+
+def repeats(context: tuple[leakbound.Example, ...], query: str) -> str:
+    return " ".join(str(row.input) for row in context)
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory: pytest.TempPathFactory) -> AuditResult:
+    out = tmp_path_factory.mktemp("runs")
+    return leakbound.audit(ROWS, system=leaks, pairs=12, simulations=0, out=out)
+
+
+def by_item(result: AuditResult, document: str) -> dict[str, StandardReference]:
+    return {one.item: one for one in result.references if one.document == document}
+
+
+def test_documents_and_editions_are_named(result: AuditResult) -> None:
+    documents = list(dict.fromkeys(one.document for one in result.references))
+    assert documents == [
+        "OWASP Top 10 for LLM Applications 2025", "OWASP AISVS 1.0", "NIST AI 600-1 (July 2024)",
+        "NIST SP 800-226 (March 2025)", "EDPB Opinion 28/2024 (17 December 2024), paragraph 55",
+    ]  # fmt: skip
+
+
+def test_classes_of_the_edpb_follow_the_attack(result: AuditResult, tmp_path: Path) -> None:
+    tried = {name: one.status for name, one in by_item(result, OPINION).items()}
+    assert tried.pop("membership inference") == "tried"
+    assert len(tried) == 5
+    assert set(tried.values()) == {"not_tried"}
+    texts = leakbound.audit(ROWS, system=repeats, query="repeat", pairs=4, out=tmp_path)
+    found = by_item(texts, OPINION)
+    assert {name for name, one in found.items() if one.status == "tried"} == {
+        "membership inference", "exfiltration", "regurgitation",
+    }  # fmt: skip
+
+
+def test_aisvs_is_answered_by_the_claim_of_random_guessing(
+    result: AuditResult, tmp_path: Path
+) -> None:
+    (item,) = by_item(result, AISVS).values()
+    assert (item.item, item.status) == ("C11.2.5", "answered")  # a violation of any claim answers
+    assert item.answer.startswith("No: ")
+    few = leakbound.audit(ROWS, system=leaks, pairs=2, controls=2, out=tmp_path / "few")
+    (item,) = by_item(few, AISVS).values()
+    assert item.status == "not_answered"
+    assert "--claim random-guessing" in item.answer
+    quiet = leakbound.audit(
+        ROWS, system=blind, pairs=12, claim="random-guessing", out=tmp_path / "quiet"
+    )
+    (item,) = by_item(quiet, AISVS).values()
+    assert item.status == "answered"
+    assert "no proof for other attacks" in item.answer
+
+
+def test_pages_fold_them_and_records_keep_them(result: AuditResult) -> None:
+    text = page([result])
+    assert "<summary>What standards and guidelines ask</summary>" in text
+    assert "OWASP AISVS 1.0" in text
+    again = AuditResult.model_validate_json(result.to_json())
+    assert again.references == result.references
+    old = result.model_copy(update={"references": ()})
+    assert reference_rows(old) == ()
