@@ -6,9 +6,10 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from leakbound.systems import Reply
+from leakbound.systems import CallOptions, Reply
 from leakbound.tasks import Context, Example
 
+DISPOSABLE = CallOptions(disposable=True)  # these stores hold nothing of anybody
 WORDS = [f"w{i}" for i in range(500)]
 
 

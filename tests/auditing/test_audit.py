@@ -408,7 +408,7 @@ def test_every_number_says_what_it_is(rows: Context, leaky: Scripted, tmp_path: 
 
 
 def shown(member: Any, nonmember: Any) -> Observations:
-    """One output a context is all that is simulated."""
+    """One output per context is all that is simulated."""
     one, other = np.asarray(member, float), np.asarray(nonmember, float)
     simulated = PairedScores(one[:, None], other[:, None])
     return Observations(0, len(one), PairedScores(one, other), simulated)
@@ -489,7 +489,7 @@ def test_bad_options_get_a_sentence(values: dict[str, Any], sentence: str) -> No
 @pytest.mark.parametrize(
     ("values", "sentence"),
     [
-        ({"threshold": "best", "estimator": "clopper_pearson"}, "carries no bound"),
+        ({"threshold": "best", "estimator": "clopper_pearson"}, "gives no valid bound"),
         ({"estimator": "vote_band"}, "needs votes under Gaussian noise"),
         ({"mechanism": "report_noisy_max", "delta": 0}, "Gaussian noise needs a delta above 0"),
     ],

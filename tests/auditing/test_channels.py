@@ -48,6 +48,31 @@ class Silent:
         return {"text": "Please see the handbook.", "channels": channels, "seconds": 0.5}
 
 
+class Later(Silent):
+    """Writes a channel that leaks once it has answered so often."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def answer(self, context: Context, query: str) -> dict[str, object]:
+        self.asked += 1
+        found = str(Everywhere().answer(context, query)["text"])
+        guarded = found if sum(row.text == found for row in context) > 1 else "nothing"
+        trace = {"trace": found} if self.asked > 100 else {}
+        return {"text": guarded, "channels": trace, "seconds": 0.5}
+
+
+def test_a_channel_that_appears_after_the_controls_is_not_called_clean(
+    rows: Context, tmp_path: Path
+) -> None:
+    """It was not tested, and the audit said `no_violation`."""
+    result = leakbound.audit(
+        rows, system=Later(), channels=("all",), pairs=64, epsilon=1, out=tmp_path, **GIVEN
+    )
+    assert (result.verdict, result.reason) == ("inconclusive", "untested_channels")
+    assert "(trace)" in result.sentences[0]
+
+
 @pytest.fixture(scope="module")
 def everywhere(rows: Context, tmp_path_factory: pytest.TempPathFactory) -> leakbound.AuditResult:
     out = tmp_path_factory.mktemp("everywhere")
@@ -81,7 +106,7 @@ def test_reports_have_a_table_by_channel(everywhere: leakbound.AuditResult) -> N
     text, html = summary(everywhere), page([everywhere])
     for name in NAMES:
         assert f"  {name} " in text
-        assert f"<td>{name}</td>" in html
+        assert f">{name}</td>" in html
     assert "99.38% confidence, so that all hold together with 95%" in text
     assert "By channel" in html
 

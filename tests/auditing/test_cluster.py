@@ -169,7 +169,7 @@ def test_two_nodes_audit_a_store_in_a_paired_design_and_refuse_a_shared_one(
     ]
     assert found[0].results() == found[1].results()
     for design, sentence in (("session", "a store lives in one process"),
-                             ("one_run", "asks one store from one process")):  # fmt: skip
+                             ("one_run", "queries one store from one process")):  # fmt: skip
         refused = launch(*common[:5], "--design", design, "--ray", address, cwd=tmp_path)
         _, errors = refused.communicate()
         assert refused.returncode == 2

@@ -275,8 +275,8 @@ def test_trials_of_another_version_are_refused(
         ('{"schema_version": 3}', r"a newer version of leakbound \(schema version 3;"),
         ("{}", "is not a result of schema version 1 or 2: its schema_version is None"),
         ("[]", "is not a result of schema version 1 or 2"),
-        ('{"schema_version": 2}', "is not a result of schema version 1 or 2: name: Field required"),
-        ('{"schema_version": 1}', "is not a result of schema version 1 or 2: 'spec'"),
+        ('{"schema_version": 2}', "is not a result of schema version 1 or 2: it lacks 'name'"),
+        ('{"schema_version": 1}', "is not a result of schema version 1 or 2: it lacks 'spec'"),
     ],
 )
 def test_a_record_that_cannot_be_read_is_one_sentence(text: str, what: str, tmp_path: Path) -> None:
@@ -478,7 +478,7 @@ def test_a_run_that_was_stored_before_looks_had_a_key_is_resumed(
     kept = json.loads(path.read_text())
     del kept["looks"]
     path.write_text(json.dumps(kept))
-    change(folder, "DROP TABLE records")
+    change(folder, "DROP TABLE records; DROP TABLE fields")
     digest = sha256(json.dumps([[folder.name, 12]]).encode()).hexdigest()
     change(folder, f"UPDATE looks_digest SET digest = '{digest}'")
     counted = Counted(leaky)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stores import NearestStore, NoisyStore, PrivateStore, documents
+from stores import DISPOSABLE, NearestStore, NoisyStore, PrivateStore, documents
 
 import leakbound
 from leakbound.auditing import make_spec
@@ -27,7 +27,7 @@ ROWS = documents(300)
 def run(store: object, out: Path, **parameters: Any) -> leakbound.AuditResult:
     settings = {"claim_for": "run", **parameters.pop("settings", {})}
     given = {"canaries": 60, "epsilon": 2.0, "settings": settings, **parameters}
-    return leakbound.audit(ROWS, system=store, design="one_run", out=out, **given)
+    return leakbound.audit(ROWS, system=store, design="one_run", out=out, calls=DISPOSABLE, **given)
 
 
 def test_a_leaky_store_is_built_once_and_found(tmp_path: Path) -> None:
@@ -35,7 +35,7 @@ def test_a_leaky_store_is_built_once_and_found(tmp_path: Path) -> None:
     store = NearestStore()
     result = leakbound.audit(
         documents(260), system=store, design="one_run", canaries=200, epsilon=4, out=tmp_path,
-        settings={"claim_for": "run"},
+        calls=DISPOSABLE, settings={"claim_for": "run"},
     )  # fmt: skip
     assert result.verdict == "violation"
     assert result.bound.method == "one_run"
@@ -127,7 +127,7 @@ def prepared(store: object, **keys: object) -> Any:
     spec = make_spec(
         {"design": "one_run", "canaries": 40, "claim_for": "run", "epsilon": 2, **keys}
     )
-    mechanism = SystemMechanism(store, "store", source="test")  # type: ignore[arg-type]
+    mechanism = SystemMechanism(store, "store", source="test", calls=DISPOSABLE)  # type: ignore[arg-type]
     return prepare_one_run(spec, rows=as_context(ROWS), handed=Handed(mechanism=mechanism))
 
 
@@ -174,7 +174,7 @@ def test_bounds_cover_a_known_leakage(tmp_path: Path) -> None:
         store = NoisyStore(truth=1 / (1 + math.exp(-truth)), rng=random.Random(seed))
         design = spec.design.model_copy(update={"seed": seed, "batch_pairs": 100})
         one = spec.model_copy(update={"design": design})
-        mechanism = SystemMechanism(store, "noisy", source=str(seed))
+        mechanism = SystemMechanism(store, "noisy", source=str(seed), calls=DISPOSABLE)
         ready = prepare_one_run(one, rows=rows, handed=Handed(mechanism=mechanism))
         result, _ = run_one_run(ready, tmp_path)
         above += result.estimates[-1].epsilon > truth

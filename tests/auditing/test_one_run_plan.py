@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stores import NearestStore, documents
+from stores import DISPOSABLE, NearestStore, documents
 
 import leakbound
 from leakbound.auditing import make_spec
@@ -26,7 +26,7 @@ RUN = {"design": "one_run", "canaries": 40, "claim_for": "run", "epsilon": 2}
 
 
 def prepared(store: NearestStore, rows: Any = ROWS, **keys: object) -> PreparedOneRun:
-    mechanism = SystemMechanism(store, "store", source="test")
+    mechanism = SystemMechanism(store, "store", source="test", calls=DISPOSABLE)
     handed = Handed(mechanism=mechanism)
     return prepare_one_run(make_spec({**RUN, **keys}), rows=as_context(rows), handed=handed)
 

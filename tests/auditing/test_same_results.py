@@ -145,7 +145,7 @@ def ends(command: str) -> int:
         ("--ray local --cache k", "ask their own models"),
         ("--ray local --max-minutes 1", "every worker of a cluster is one"),
         ("--workers 2", "add --ray local"),
-        ("--cache k --system python:system.py:answer", "keeps answers of a model"),
+        ("--cache k --system python:system.py:answer", "stores answers of a model"),
         ("--replay", "holds no run of this model"),
     ],
 )

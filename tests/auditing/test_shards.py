@@ -100,7 +100,7 @@ def test_what_cannot_be_merged_gets_a_sentence(tmp_path: Path, data_file: Path) 
     other = run_shard(prepare(spec(tmp_path, seed=1)), (2, 2), tmp_path / "other")
     with pytest.raises(StoreError, match=r"is not of the same run as .*: seed differs"):
         merge([one, other], tmp_path / "out2")
-    with pytest.raises(StoreError, match="is no run folder"):
+    with pytest.raises(StoreError, match="is not a run folder"):
         merge([one, tmp_path], tmp_path / "out3")
     twice, _ = merge([one, two, one], tmp_path / "out4")
     assert twice.counts["pairs"] == 21

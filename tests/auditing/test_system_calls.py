@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
-from stores import NearestStore, documents
+from stores import DISPOSABLE, NearestStore, documents
 
 import leakbound
 from leakbound.auditing import make_spec, prepare
@@ -80,7 +80,7 @@ def test_calls_are_refused_where_a_model_is_asked(tmp_path: Path) -> None:
 def test_tuning_leaves_a_shared_store_as_it_was(tmp_path: Path) -> None:
     store = Closing()
     leakbound.tune({"design": "session"}, rows=documents(40), system=store, pairs=1, max_calls=40,
-                   reflection="none", shots=2, out=tmp_path)  # fmt: skip
+                   reflection="none", shots=2, out=tmp_path, calls=DISPOSABLE)  # fmt: skip
     assert store.open_sessions == 0
     assert not store.records
 
@@ -141,7 +141,7 @@ def test_one_run_is_asked_by_one_process(capsys: pytest.CaptureFixture[str]) -> 
     with pytest.raises(SystemExit) as ended:
         main(["audit", "--system", FILE, "--design", "one_run", "--ray", "local"])
     assert ended.value.code == 2
-    assert "asks one store from one process" in capsys.readouterr().err
+    assert "queries one store from one process" in capsys.readouterr().err
 
 
 def test_a_mechanism_over_the_same_store_is_another_object() -> None:

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from stores import documents
+from stores import DISPOSABLE, documents
 
 import leakbound
 from leakbound.errors import TargetError
@@ -42,7 +42,7 @@ def test_a_plain_memory_is_a_store(tmp_path: Path) -> None:
     memory.remember("what was there before")
     result = leakbound.audit(
         documents(150), system=memory, design="one_run", canaries=60, epsilon=2, out=tmp_path,
-        settings={"claim_for": "run"},
+        calls=DISPOSABLE, settings={"claim_for": "run"},
     )  # fmt: skip
     assert (result.verdict, result.counts["builds"]) == ("violation", 1)
     assert list(memory.notes.values()) == ["what was there before"]
@@ -84,7 +84,8 @@ def test_an_index_that_returns_no_ids_is_refused() -> None:
 def test_a_session_of_an_index_takes_its_records_away_once() -> None:
     memory = Memory()
     system = as_system(memory, "mine")
-    session = system.open((Example("a b", "c"),))
+    assert isinstance(system, IndexStore)
+    session = system.called(DISPOSABLE).open((Example("a b", "c"),))
     assert session.ask("a").text == "a b\nc"
     session.close()
     session.close()

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
-from stores import documents
+from stores import DISPOSABLE, documents
 
 import leakbound
 from leakbound.errors import TargetError, UsageError
@@ -34,6 +34,7 @@ class Notes(ThreadingHTTPServer):
         self.asked: Counter[str] = Counter()
         self.stuck: set[str] = set()  # ids that are never removed
         self.answers: list[int] = []  # statuses of the next requests
+        self.by_content = False  # whether a text has one id however often it is added
 
     @property
     def url(self) -> str:
@@ -50,7 +51,8 @@ class Notes(ThreadingHTTPServer):
             key = path.rpartition("/")[2]
             return (500, {}) if key in self.stuck else (200, {"gone": self.notes.pop(key)})
         if path == "/notes":
-            key = body.get("id") or f"n{sum(self.asked.values())}"
+            own = f"h{hash(body['text'])}" if self.by_content else f"n{sum(self.asked.values())}"
+            key = body.get("id") or own
             self.notes[key] = body["text"]
             return 201, {"note": {"id": key}}
         if path == "/ask":
@@ -105,7 +107,9 @@ def address(notes: Notes, folder: Path, **changed: Any) -> str:
 
 
 def store(notes: Notes, folder: Path, retries: int = 0, **changed: Any) -> Any:
-    found = load_system(address(notes, folder, **changed), calls=CallOptions(retries=retries))
+    found = load_system(
+        address(notes, folder, **changed), calls=CallOptions(retries=retries, disposable=True)
+    )
     return require_store(found.system, "notes")
 
 
@@ -113,6 +117,7 @@ def test_a_service_is_audited_in_one_run_and_left_as_it_was(notes: Notes, tmp_pa
     result = leakbound.audit(
         ROWS, system=address(notes, tmp_path), design="one_run", canaries=40, controls=4,
         epsilon=2, settings={"claim_for": "run", "documents": 30}, out=tmp_path / "runs",
+        calls=DISPOSABLE,
     )  # fmt: skip
     assert result.verdict == "violation"
     assert notes.notes == {"owner": "a note of the owner"}
@@ -120,12 +125,26 @@ def test_a_service_is_audited_in_one_run_and_left_as_it_was(notes: Notes, tmp_pa
     assert notes.asked == {"POST /notes": planted, "DELETE /notes": planted, "POST /ask": 48}
 
 
+@pytest.mark.parametrize("design", ["paired", "session", "one_run"])
+def test_a_service_that_is_not_given_up_is_left_as_it_was(
+    notes: Notes, tmp_path: Path, design: Any
+) -> None:
+    """Before, rows that it held already were deleted at the end."""
+    rows = [(text, "ab"[at % 2]) for at, (text, _) in enumerate(ROWS)]
+    size: dict[str, Any] = {"canaries": 10} if design == "one_run" else {"pairs": 6}
+    with pytest.raises(UsageError, match="--disposable-store"):
+        leakbound.audit(
+            rows, system=address(notes, tmp_path), design=design, epsilon=1, out=tmp_path, **size
+        )
+    assert not notes.asked
+
+
 def test_a_service_is_audited_in_a_session(notes: Notes, tmp_path: Path) -> None:
     setup = {"url": f"{notes.url}/begin", "body": {}}
     result = leakbound.audit(
         ROWS, system=address(notes, tmp_path, setup=setup, teardown=setup), design="session",
         pairs=12, controls=2, state_check=0, settings={"documents": 20}, out=tmp_path / "runs",
-        calls=CallOptions(retries=1, timeout=30), epsilon=0.2,
+        calls=CallOptions(retries=1, timeout=30, disposable=True), epsilon=0.2,
     )  # fmt: skip
     assert result.verdict == "violation"
     assert notes.notes == {"owner": "a note of the owner"}
@@ -138,7 +157,7 @@ def test_the_service_may_take_ids_and_all_documents_at_once(notes: Notes, tmp_pa
     setup = {"url": f"{notes.url}/begin", "body": {"all": "{rows}"}}
     found = store(notes, tmp_path, plant=plant, setup=setup)
     record, *context = as_context(ROWS[:4])
-    with filled_store(found, [record], tuple(context)) as session:
+    with filled_store(found, [record], tuple(context), DISPOSABLE) as session:
         (key,) = set(notes.notes) - {"owner"}
         assert key.startswith("leakbound-")
         assert session.ask(str(record.input)).text == record.input
@@ -160,7 +179,7 @@ def test_requests_that_gave_no_output_are_sent_again(notes: Notes, tmp_path: Pat
 def test_records_that_stay_are_named_by_their_ids(notes: Notes, tmp_path: Path) -> None:
     found, records = store(notes, tmp_path), as_context(ROWS[:5])
     told = pytest.raises(TargetError)
-    with told as error, filled_store(found, records, ()):
+    with told as error, filled_store(found, records, (), DISPOSABLE):
         notes.stuck = {"n2", "n4"}
     sentence = str(error.value)
     assert "2 of 5 records that were planted in the store could not be removed" in sentence
@@ -181,8 +200,8 @@ def test_documents_that_stay_are_named_beside_what_ended_the_run(
 
 
 def test_a_service_that_takes_only_some_documents_is_emptied(notes: Notes, tmp_path: Path) -> None:
-    notes.answers = [200, 200, 400]
-    shared = SharedStore(store(notes, tmp_path), as_context(ROWS[:20]))
+    notes.answers = [200] * 2 + [400]
+    shared = SharedStore(store(notes, tmp_path), as_context(ROWS[:20]), calls=DISPOSABLE)
     with pytest.raises(TargetError, match="No record was added"):
         shared.open(())
     assert list(notes.notes) == ["owner"]
@@ -233,7 +252,10 @@ def test_ids_that_may_be_texts_are_not_shown() -> None:
 
         def close(self) -> None: ...
 
-    with pytest.raises(TargetError) as error, filled_store(Sticky(), as_context(ROWS[:2]), ()):
+    with (
+        pytest.raises(TargetError) as error,
+        filled_store(Sticky(), as_context(ROWS[:2]), (), DISPOSABLE),
+    ):
         pass
     assert "2 with ids that may hold text of the record" in str(error.value)
     assert "w1" not in str(error.value)
@@ -261,6 +283,6 @@ def test_equal_records_that_a_store_knows_by_one_id_are_removed_once() -> None:
 
     store = ByText()
     row = as_context(ROWS)[0]
-    with filled_store(store, [row, row, *as_context(ROWS[:3])], ()):
+    with filled_store(store, [row, row, *as_context(ROWS[:3])], (), DISPOSABLE):
         assert len(store.texts) == 3
     assert not store.texts

@@ -441,7 +441,7 @@ def test_rows_go_over_plain_http_to_this_machine_only(tmp_path: Path) -> None:
         file.write_text(yaml.safe_dump({**GOOD, "url": url}))
         load_system(f"http:{file}")
     file.write_text(yaml.safe_dump({**GOOD, "url": "http://desk.example/p"}))
-    with pytest.raises(UsageError, match=r"plain http beyond this machine.*insecure: true"):
+    with pytest.raises(UsageError, match=r"plain http to another machine.*insecure: true"):
         load_system(f"http:{file}")
     file.write_text(yaml.safe_dump({**GOOD, "url": "http://desk.example/p", "insecure": True}))
     load_system(f"http:{file}")

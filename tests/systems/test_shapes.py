@@ -152,7 +152,7 @@ def test_options_are_arguments_of_a_class_a_factory_or_a_function(package: Path)
         assert answers(system) == expected
         seen.add(system.name + system.source)
     assert len(seen) == 5, "a system with other arguments is another system"
-    with pytest.raises(TargetError, match=r"TypeError without arguments\. Give them"):
+    with pytest.raises(TargetError, match=r"Give what it takes \(label, shout\)"):
         load_system(f"{place}:Chain")
     with pytest.raises(TargetError, match="its class raised TypeError with labels"):
         load_system(f"{place}:Chain", options={"labels": "b"})

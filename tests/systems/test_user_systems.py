@@ -183,9 +183,11 @@ def test_what_cannot_be_called_is_refused(tmp_path: Path) -> None:
     ):
         with pytest.raises(TargetError, match=sentence):
             answerer(thing, "mine")
-    for address in ("python:mine.py", "http:", "https://host/path", "mine.py"):
+    for address in ("python:mine.py", "http:", "https:host", "mine.py"):
         with pytest.raises(UsageError, match="not of the form"):
             load_system(address)
+    with pytest.raises(UsageError, match="is the address of a service; describe its requests"):
+        load_system("https://host/path")
     for address in ("python:none.py:answer", "http:none.yaml"):  # bad input, as a missing data file
         with pytest.raises(UsageError, match="does not exist; give its path"):
             load_system(address)
@@ -193,7 +195,7 @@ def test_what_cannot_be_called_is_refused(tmp_path: Path) -> None:
 
 REPLIES: list[tuple[Any, str]] = [
     (7, "returned int"),
-    ({"scores": {}}, "returned NoneType"),
+    ({"scores": {}}, "returned None;"),
     ("a", "gave no scores"),
     ({"text": "a", "scores": {"a": 1}}, "a finite number for each of a, b"),
     ({"text": "a", "scores": {"a": 1, "b": float("nan")}}, "a finite number"),

@@ -25,7 +25,7 @@ class Attack:
         query: Renders what is asked, and names the answer that speaks for a member.
         score: Turns outputs into numbers, higher for members; None for the strongest score that
             the access to the system allows, which the audit chooses.
-        insertion: `replace` puts the canary in the place of a random example, `append` adds its
+        insertion: `replace` puts the canary in place of a random example, `append` adds its
             text to the input of one (CL, Algorithm 1), `add` inserts it as one example more.
 
     Raises:

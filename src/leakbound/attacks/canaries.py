@@ -133,7 +133,7 @@ class FalseFact(Canary):
 
     Attributes:
         facts: Sentences to choose from; empty for a hundred of our own.
-        file: Path of a text file with one sentence a line, in place of `facts`.
+        file: Path of a text file with one sentence per line, in place of `facts`.
 
     Raises:
         UsageError: If both are given.

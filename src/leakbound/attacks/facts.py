@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from pathlib import Path
 
-from leakbound.errors import DataError
+from leakbound.errors import DataError, reason_of
 
 __all__ = ["FALSE_FACTS", "read_facts"]
 
@@ -32,7 +32,7 @@ FALSE_FACTS: tuple[str, ...] = tuple(
 
 
 def read_facts(file: Path) -> tuple[str, ...]:
-    """The sentences of a text file, one a line; blank lines are left out.
+    """The sentences of a text file, one per line; blank lines are left out.
 
     Args:
         file: Path of a UTF-8 text file.
@@ -47,12 +47,12 @@ def read_facts(file: Path) -> tuple[str, ...]:
         lines = file.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(
-            f"the file of false facts {str(file)!r} cannot be read ({type(error).__name__}); give "
-            "a UTF-8 text file with one sentence a line."
+            f"the file of false facts {str(file)!r} cannot be read ({reason_of(error)}); give a "
+            "UTF-8 text file with one sentence per line."
         ) from None
     facts = tuple(line.strip() for line in lines if line.strip())
     if not facts:
         raise DataError(
-            f"the file of false facts {str(file)!r} holds no sentence; write one a line."
+            f"the file of false facts {str(file)!r} holds no sentence; write one per line."
         )
     return facts

@@ -1,4 +1,4 @@
-"""The result of an audit from one pass over its pairs: no model is asked here."""
+"""Build the result of an audit from one pass over its pairs, without a model call."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping
 from leakbound.attacks import ScoredAttack
 from leakbound.auditing.background import second_text_sentence, worst_case_sentence
 from leakbound.auditing.channel_verdicts import channel_results
-from leakbound.auditing.channels import ChannelResult
+from leakbound.auditing.channels import ChannelResult, untested_channels
 from leakbound.auditing.controls import ControlCheck
 from leakbound.auditing.declared_noise import noise_obstacles
+from leakbound.auditing.guessing import unshown_sentence
 from leakbound.auditing.judged import judge_finding, withheld_by
 from leakbound.auditing.keys import DIGITS, key_id, keyed
 from leakbound.auditing.obstacles import obstacles, state_sentence
@@ -20,6 +21,7 @@ from leakbound.auditing.result import (
     Finding,
     GuaranteeData,
     ThresholdKind,
+    accuracies_of,
     power_of,
     provenance,
 )
@@ -30,6 +32,7 @@ from leakbound.auditing.verdict import Verdict, conclude
 from leakbound.estimators import Estimator, PairedScores, TrialDesign
 from leakbound.estimators.by_channel import ChannelEValues
 from leakbound.estimators.e_process import EValues
+from leakbound.estimators.two_sided import TwoSidedEValues
 from leakbound.models.wrappers import computation_of
 from leakbound.stats import BestOnSameData, Bonferroni, Estimate, NoiseFit, Split
 from leakbound.stats.low_fpr import rate_at_fpr
@@ -40,7 +43,7 @@ __all__ = ["assemble"]
 
 INFERRED = (
     "the labels of the task were inferred from the private rows and stand in every prompt: what a "
-    "label alone tells is not measured. Name them with --labels."
+    "label alone reveals is not measured. Name them with --labels."
 )
 ONE_BUILD = (
     "the bound holds given this one build of the store: what was drawn when it was built, such as "
@@ -71,15 +74,21 @@ def assemble(seen: OnePass, calls: int) -> AuditResult:
     against = (
         *noise_obstacles(design, estimator, found, noise),
         *obstacles(prepared.attack, seen.tally, controls, state),
+        *untested_channels(prepared.spec.attack.channels, design.channels, seen.tally.channels),
     )
     conclusion = conclude(design, estimator, bounds, _exact(found), tested, largest, against)
     channels = _channels(seen, tested, state)
     simulated, power = seen.tally.simulated(), power_of(estimator, design, used)
+    guessing = accuracies_of(estimator, design, used)
     return AuditResult(
         name=seen.store.folder.name,
         verdict=conclusion.verdict,
         reason=conclusion.reason,
-        sentences=(*conclusion.sentences, *_given_build(prepared, conclusion.verdict)),
+        sentences=(
+            *conclusion.sentences,
+            *_unshown(prepared, conclusion.verdict, guessing),
+            *_given_build(prepared, conclusion.verdict),
+        ),
         claim=design.claim,
         claim_source=prepared.spec.claim_source,
         guarantee=GuaranteeData.of(design.guarantee, design.claim.delta),
@@ -89,6 +98,7 @@ def assemble(seen: OnePass, calls: int) -> AuditResult:
         estimates=tuple(one for each in found.values() for one in each),
         largest_certifiable=largest,
         power=power,
+        guessing_power=guessing,
         threshold=_threshold(design),
         e_values=_path(seen),
         profile=seen.profile(),
@@ -109,12 +119,12 @@ def assemble(seen: OnePass, calls: int) -> AuditResult:
         warnings=(
             *seen.looks.warnings(prepared),
             *_alike(prepared.mechanism, seen.tally),
-            *(() if power else (NO_POWER,)),
+            *(() if power or guessing else (NO_POWER,)),
         ),
         handed=prepared.handed,
         spec=prepared.spec.flat(),
         provenance=_provenance(seen),
-    )
+    ).referenced()
 
 
 def _computation(prepared: Prepared) -> dict[str, str]:
@@ -139,7 +149,8 @@ def _threshold(design: TrialDesign) -> ThresholdKind:
 
 def _path(seen: OnePass) -> EValuePath | None:
     every = seen.observers.values()
-    known = (one.process for one in every if isinstance(one, EValues | ChannelEValues))
+    kinds = EValues | ChannelEValues | TwoSidedEValues
+    known = (one.process for one in every if isinstance(one, kinds))
     process = next(known, None)
     return None if process is None else path_of(process)
 
@@ -166,6 +177,14 @@ def _given_build(prepared: Prepared, verdict: Verdict) -> Iterator[str]:
     """What a verdict about a store rests on that was built once."""
     if prepared.spec.design.layout == "session" and verdict != "inconclusive":
         yield ONE_BUILD
+
+
+def _unshown(
+    prepared: Prepared, verdict: Verdict, powers: tuple[tuple[float, float], ...]
+) -> Iterator[str]:
+    """What a test that has not rejected random guessing leaves open."""
+    if prepared.spec.decision.claim is not None and verdict == "no_violation":
+        yield unshown_sentence(powers)
 
 
 def _unlike(seen: OnePass) -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""From a spec to the objects that run: mechanism or system, models, attack, estimator.
+"""Build the objects that run from a spec: mechanism or system, models, attack, estimator.
 
 Objects that were handed over take the place of what the spec names. What does not fit is refused
 here, before any model call.
@@ -159,7 +159,13 @@ def build_served(spec: AuditSpec, task: Task) -> Mechanism:
 
 
 def _require_no_options(spec: AuditSpec) -> None:
-    if spec.system.mechanism != AuditSpec().system.mechanism:
+    named, default = spec.system.mechanism, AuditSpec().system.mechanism
+    if named.kind == default.kind and named.options:
+        raise UsageError(
+            f"{next(iter(named.options))} is an option of a mechanism, and the application "
+            f"{spec.system.address!r} answers by itself; leave it out."
+        )
+    if named != default:
         raise UsageError(
             f"the application {spec.system.address!r} answers by itself, and the mechanism "
             f"{spec.system.mechanism.kind} is named beside it; leave one of them out."
@@ -169,7 +175,7 @@ def _require_no_options(spec: AuditSpec) -> None:
 def _require_examples(mechanism: Mechanism, shots: int) -> None:
     parts = mechanism.to_config().get("partitions", 1)
     if mechanism.guarantee.relation == "add_remove":
-        return  # partitions without an example answer, too: their number is no public fact
+        return  # partitions without an example answer, too: their number is not a public fact
     if isinstance(parts, int) and parts > shots:
         raise UsageError(
             f"{parts} partitions need at least as many examples, and shots is {shots}; use "

@@ -6,7 +6,7 @@ that a missing last batch shows too. Looks, the results that were computed from 
 several runs in any order: they have one digest together. The digests are plain hashes: they show an
 edit that does not rebuild the chain. Against an edit that rebuilds it, a result holds the head that
 it was computed from. Each record.json that an audit wrote has its digest here, under that of the
-looks.
+looks, and so have the fields of record.json and manifest.json, so that an edit can be named.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from itertools import chain
 from typing import TypeAlias
 
 __all__ = [
-    "LATE", "SCHEMA", "Entry", "Packed", "append", "fault", "head_of", "looks_fault",
-    "note_looks", "note_record", "records_of", "row_digest", "rows_digest", "text_digest",
+    "LATE", "SCHEMA", "Entry", "Packed", "append", "changed_fields", "fault", "head_of",
+    "looks_fault", "note_fields", "note_looks", "note_record", "records_of", "row_digest",
+    "rows_digest", "text_digest", "whole_digest",
 ]  # fmt: skip
 
 Packed: TypeAlias = tuple[int, str, str, str | None]  # pair, canary-in, canary-out, asked again
@@ -41,6 +42,8 @@ CREATE TABLE IF NOT EXISTS head (
 INSERT OR IGNORE INTO head VALUES (1, 0, '{START}');
 CREATE TABLE IF NOT EXISTS looks (run TEXT PRIMARY KEY, pairs INTEGER NOT NULL) STRICT;
 CREATE TABLE IF NOT EXISTS records (digest TEXT PRIMARY KEY) STRICT;
+CREATE TABLE IF NOT EXISTS fields (
+  file TEXT NOT NULL, name TEXT NOT NULL, digest TEXT NOT NULL, PRIMARY KEY (file, name)) STRICT;
 CREATE TABLE IF NOT EXISTS looks_digest (
   id INTEGER PRIMARY KEY CHECK (id = 1), digest TEXT NOT NULL) STRICT;
 INSERT OR IGNORE INTO looks_digest SELECT 1, '{NO_LOOKS}'
@@ -129,10 +132,68 @@ def records_of(db: sqlite3.Connection, schema: str = "main") -> list[str]:
     Returns:
         Digests of their bytes; none for trials that were stored before digests were.
     """
-    tables = f"SELECT 1 FROM {schema}.sqlite_master WHERE type = 'table' AND name = 'records'"
-    if not db.execute(tables).fetchone():
+    if not _has_table(db, schema, "records"):
         return []
     return [row[0] for row in db.execute(f"SELECT digest FROM {schema}.records ORDER BY digest")]
+
+
+def note_fields(db: sqlite3.Connection, files: Mapping[str, bytes]) -> None:
+    """Keep the digests of the fields of files, in place of those that were kept before.
+
+    Args:
+        db: A transaction that may write already, with looks that fit their digest.
+        files: JSON objects as bytes, by the names of their files.
+    """
+    for file, text in files.items():
+        db.execute("DELETE FROM fields WHERE file = ?", (file,))
+        rows = [(file, name, digest) for name, digest in _field_digests(text).items()]
+        db.executemany("INSERT INTO fields VALUES (?, ?, ?)", rows)
+    db.execute("UPDATE looks_digest SET digest = ?", (_looks_digest(db),))
+
+
+def changed_fields(db: sqlite3.Connection, file: str, text: bytes) -> list[str]:
+    """Fields of a file that are not as they were written.
+
+    Args:
+        db: A transaction, so that nothing changes meanwhile.
+        file: Name of the file.
+        text: A JSON object as bytes.
+
+    Returns:
+        Names such as "claim.epsilon"; none for files whose fields were never kept.
+    """
+    if not _has_table(db, "main", "fields"):
+        return []
+    kept = dict(db.execute("SELECT name, digest FROM fields WHERE file = ?", (file,)))
+    found = _field_digests(text) if kept else {}
+    return sorted(name for name in kept.keys() | found.keys() if kept.get(name) != found.get(name))
+
+
+def whole_digest(db: sqlite3.Connection) -> str:
+    """One digest of everything that is chained: what is kept elsewhere as an anchor.
+
+    Args:
+        db: A transaction, so that nothing changes meanwhile.
+
+    Returns:
+        64 hexadecimal digits.
+    """
+    head = db.execute("SELECT number, link FROM head").fetchone()
+    return text_digest(json.dumps([head, _looks_digest(db)]).encode())
+
+
+def _field_digests(text: bytes) -> dict[str, str]:
+    """Digests of the fields of an object, and of the fields of those that are objects."""
+    found: dict[str, object] = {}
+    for name, value in json.loads(text).items():
+        inner = value if isinstance(value, dict) and value else None
+        found |= {name: value} if inner is None else {f"{name}.{k}": v for k, v in inner.items()}
+    return {name: text_digest(json.dumps(v, sort_keys=True).encode()) for name, v in found.items()}
+
+
+def _has_table(db: sqlite3.Connection, schema: str, table: str) -> bool:
+    query = f"SELECT 1 FROM {schema}.sqlite_master WHERE type = 'table' AND name = ?"
+    return db.execute(query, (table,)).fetchone() is not None
 
 
 def head_of(db: sqlite3.Connection, stop: int, schema: str = "main") -> str:
@@ -187,8 +248,13 @@ def looks_fault(db: sqlite3.Connection, schema: str = "main") -> str | None:
 
 def _looks_digest(db: sqlite3.Connection, schema: str = "main") -> str:
     looks = db.execute(f"SELECT run, pairs FROM {schema}.looks ORDER BY run").fetchall()
-    records = records_of(db, schema)
+    records, fields = records_of(db, schema), []
+    if _has_table(db, schema, "fields"):
+        query = f"SELECT file, name, digest FROM {schema}.fields ORDER BY file, name"
+        fields = db.execute(query).fetchall()
     kept = {"looks": looks, "records": records} if records else looks
+    if fields:
+        kept = {"looks": looks, "records": records, "fields": fields}
     return text_digest(json.dumps(kept).encode())
 
 
@@ -216,7 +282,7 @@ def _rows(db: sqlite3.Connection, schema: str) -> Iterator[str]:
 
 
 def _changed(row: tuple[int, str, str, str | None, str] | None, pair: int) -> str | None:
-    """What is wrong with the row in the place of a pair."""
+    """What is wrong with the row at the place of a pair."""
     if row is None or row[0] > pair:
         return f"pair {pair} is missing"
     if row[0] < pair:

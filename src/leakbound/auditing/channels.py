@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,7 +11,7 @@ from leakbound.attacks import ContainsCanary
 from leakbound.auditing.controls import ControlCheck, check_controls
 from leakbound.auditing.design import Pair
 from leakbound.auditing.store import EvidenceRow
-from leakbound.auditing.verdict import Reason, Verdict
+from leakbound.auditing.verdict import Obstacle, Reason, Verdict
 from leakbound.errors import TargetError, UsageError
 from leakbound.estimators import EProcess, Estimator, Observations, PairedScores
 from leakbound.estimators.by_channel import ByChannel
@@ -23,7 +23,7 @@ from leakbound.tasks import ANSWER, Mechanism, channel_of, reply_of
 
 __all__ = [
     "ChannelResult", "channels_shown", "check_channels", "deciding", "of_all_channels", "shown_in",
-    "with_channels",
+    "untested_channels", "with_channels",
 ]  # fmt: skip
 
 StoredBatch = Sequence[tuple[Pair, EvidenceRow]]
@@ -133,6 +133,29 @@ def channels_shown(wanted: tuple[str, ...], controls: Sequence[EvidenceRow]) -> 
     return wanted
 
 
+def untested_channels(
+    wanted: tuple[str, ...] | None, tested: Sequence[str], seen: Collection[str]
+) -> Iterator[Obstacle]:
+    """Were all channels wanted, and do some show that no control reply had?
+
+    Args:
+        wanted: Names of channels, or `all`; None where replies are read as a whole.
+        tested: Channels that were fixed before the first pair.
+        seen: Channels of the replies of the pairs.
+
+    Yields:
+        The reason code with its sentence.
+    """
+    late = sorted(set(seen) - set(tested))
+    if late and wanted and ALL in wanted:
+        yield (
+            "untested_channels",
+            f"replies had channels that no control reply had ({', '.join(late)}), and channels are "
+            "fixed before the first pair, so these were not tested. Let the system reply with an "
+            "empty text where a channel is silent, and audit again with --fresh.",
+        )
+
+
 def shown_in(batch: StoredBatch, whole: Observations, names: Sequence[str]) -> Observations:
     """What pairs show, with what each channel shows by itself.
 
@@ -196,14 +219,16 @@ def check_channels(
 
 
 def of_all_channels(checks: Mapping[str, ControlCheck]) -> ControlCheck:
-    """Was the control seen in any channel?
+    """Was the control seen in any channel, and is it seen still in all of these?
 
     Args:
         checks: What the control pairs show in each channel.
 
     Returns:
-        The least p-value of all tests, times their number.
+        The least p-value of all tests, times their number; of the late ones the largest.
     """
     every = [p for one in checks.values() for p in (one.p_value, one.witness) if p is not None]
     pairs = max((one.pairs for one in checks.values()), default=0)
-    return ControlCheck(pairs, min(1.0, len(every) * min(every)) if every else None)
+    late = [one.late for one in checks.values() if one.seen and one.late is not None]
+    found = min(1.0, len(every) * min(every)) if every else None
+    return ControlCheck(pairs, found, late=max(late, default=None))

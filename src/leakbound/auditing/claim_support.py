@@ -19,10 +19,16 @@ def unsupported_claim(spec: AuditSpec, cost: Guarantee) -> tuple[str, ...]:
     Returns:
         A sentence where the guarantee does not support the claim; nothing without a guarantee.
     """
-    epsilon, delta = spec.decision.epsilon, spec.decision.delta
+    epsilon, delta = spec.decision.each
     guaranteed = cost.epsilon(delta)
     if isinstance(cost, NonPrivate) or guaranteed <= epsilon * (1 + ROUNDING):
         return ()
+    if spec.decision.claim is not None:
+        return (
+            f"{cost.describe()} limits by how much outputs may differ with and without a record, "
+            "and does not promise that they are the same: random guessing is not what this "
+            "mechanism guarantees. Audit what it does with --epsilon in place of --claim.",
+        )
     if isinstance(cost, Gaussian):
         return (
             f"the noise in force gives epsilon {guaranteed:.3g} at delta {delta:g}, not the "

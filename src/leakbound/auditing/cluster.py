@@ -1,6 +1,6 @@
 """An audit over a Ray cluster:
 
-batches as tasks, one model a worker; the process that asked writes the store alone.
+batches as tasks, one model per worker; the process that asked writes the store alone.
 """
 
 from __future__ import annotations

@@ -12,12 +12,13 @@ from leakbound.attacks.protocols import blot_word
 from leakbound.auditing.chain import LATE
 from leakbound.auditing.design import Controls, Pair
 from leakbound.auditing.store import EvidenceRow, RunStore
-from leakbound.models import Counted, Distinct, Model, require
+from leakbound.models import Cached, Counted, Distinct, Model, require
 from leakbound.stats.witness import masked
 from leakbound.tasks import Aggregate, GeneratedText, Job, Mechanism, Task, reply_of
 
 __all__ = [
-    "Batch", "BatchRunner", "Batches", "CollectionPlan", "check", "collect", "hidden", "run_serial",
+    "Batch", "BatchRunner", "Batches", "CollectionPlan", "check", "collect", "hidden", "late_left",
+    "run_serial",
 ]  # fmt: skip
 
 Progress = Callable[[int, int], None]
@@ -117,8 +118,8 @@ class CollectionPlan:
             shard: Number of the shard, from 1.
 
         Returns:
-            Numbers of pairs, far below those of the other controls; none for a model, which answers
-            each request by itself.
+            Numbers of pairs, far below those of the other controls; none for a model that cannot
+            have changed.
         """
         if self.late is None:
             return []
@@ -238,22 +239,34 @@ def collect(
         if not controls and stop():
             return
     if not stop():
-        for batch in _asked(ask, questions, model, _late(questions, store, shard[0], missing)):
+        left = [] if store.has_result and not missing else late_left(questions, store, shard)
+        for batch in _asked(ask, questions, _later(model, missing == mine), left):
             store.add(batch.first, batch.rows, batch.calls)
 
 
-def _late(
-    questions: CollectionPlan, store: RunStore, shard: int, asked: Sequence[int]
-) -> list[int]:
-    """Late controls that are still to be asked; none of a run that has its result already. Where
-    pairs were `asked` after those of the shard, as where the folder held a part of the run, others
-    follow."""
-    if not asked and store.has_result:
-        return []
-    stored = store.batches()
-    while asked and stored.intersection(questions.late_batches(shard)):
-        shard += 1
-    return [first for first in questions.late_batches(shard) if first not in stored]
+def late_left(questions: CollectionPlan, store: RunStore, shard: tuple[int, int]) -> list[int]:
+    """Late controls that a shard still has to be asked: those that were stored before its last
+    pair, as where the folder began with the answers of another run, say nothing of it.
+
+    Args:
+        questions: What the run asks.
+        store: Where batches are kept.
+        shard: (i, N), the i-th of N shards.
+
+    Returns:
+        First pairs of batches.
+    """
+    stored, (number, total) = store.order(), shard
+    last = max((stored[first] for first in questions.batches(shard) if first in stored), default=0)
+    while any(stored.get(first, last) < last for first in questions.late_batches(number)):
+        number += total
+    return [first for first in questions.late_batches(number) if first not in stored]
+
+
+def _later(model: Model, began_here: bool) -> Model:
+    """What late controls are asked of: a cache answers them where it answered every pair, from
+    what it was told after these."""
+    return model.later(began_here) if isinstance(model, Cached) else model
 
 
 def _asked(

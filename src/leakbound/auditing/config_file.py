@@ -8,24 +8,25 @@ from typing import Any
 
 import yaml
 
-from leakbound.errors import UsageError
+from leakbound.errors import UsageError, reason_of
 
 __all__ = ["read_config", "read_endpoint"]
 
 Settings = dict[str, Any]
+MERGE = "tag:yaml.org,2002:merge"  # of the key <<, which puts in the keys of another mapping
 
 
 class _UniqueKeys(yaml.SafeLoader):
     """A YAML loader that refuses a key that stands twice."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        keys = [self.construct_object(key, deep) for key, _ in node.value]
+        keys = [self.construct_object(key, deep) for key, _ in node.value if key.tag != MERGE]
         twice = [key for at, key in enumerate(keys) if key in keys[:at]]
         if twice:
             line = node.start_mark.line + 1
             raise UsageError(
                 f"the configuration gives {twice[0]!r} twice (in the part that begins on line "
-                f"{line}); leave it out once."
+                f"{line}); give it once."
             )
         return super().construct_mapping(node, deep)
 
@@ -37,10 +38,10 @@ def read_config(path: Path) -> Settings:
         path: The file.
 
     Returns:
-        What it holds, but for `endpoint`, which says how a model is reached.
+        What it holds, except `endpoint`, which says how a model is reached.
 
     Raises:
-        UsageError: If it does not exist, is no YAML, is no mapping, or gives a key twice.
+        UsageError: If it does not exist, is not YAML, is not a mapping, or gives a key twice.
     """
     return {key: value for key, value in _mapping(path).items() if key != "endpoint"}
 
@@ -66,14 +67,27 @@ def read_endpoint(path: Path) -> Settings:
     return found
 
 
+def _problem(error: yaml.YAMLError) -> str:
+    """What is wrong, and where."""
+    if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
+        return str(error).splitlines()[0]
+    return f"line {error.problem_mark.line + 1}: {error.problem}"
+
+
 def _mapping(path: Path) -> Settings:
     if not path.is_file():
-        raise UsageError(f"the configuration file {str(path)!r} does not exist.")
+        why = "is a folder; name a file" if path.is_dir() else "does not exist"
+        raise UsageError(f"the configuration file {str(path)!r} {why}.")
     try:
         values = _UniqueKeys(path.read_text(encoding="utf-8")).get_single_data()
     except yaml.YAMLError as error:
         raise UsageError(
-            f"the configuration file {str(path)!r} is not YAML: {str(error).splitlines()[0]}."
+            f"the configuration file {str(path)!r} is not YAML: {_problem(error)}."
+        ) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(
+            f"the configuration file {str(path)!r} cannot be read ({reason_of(error)}); save it as "
+            "UTF-8 text."
         ) from None
     if not isinstance(values, dict):
         raise UsageError(

@@ -21,9 +21,7 @@ __all__ = ["LEVEL", "ControlCheck", "check_controls"]
 LEVEL = 0.05  # p-value at which the positive control counts as seen, shared by all tests of it
 # a control context differs in its length, which the time and the tokens of any answer may follow
 OF_LENGTH = ("seconds", "tokens")
-
-
-NOTHING = 0.5  # a p-value above it shows nothing, not even that a system answers at random
+NOTHING = 0.1  # a p-value above it shows nothing, and other shards do not make up for it
 
 
 def _together(p_values: Sequence[float]) -> float:
@@ -37,14 +35,15 @@ class ControlCheck:
 
     Args:
         pairs: Control pairs: the canary everywhere in one context, nowhere in the other.
-        p_value: One-sided p-value of an exact rank test that scores are higher with the canary;
-            None where no control was asked.
+        p_value: One-sided p-value of an exact rank test that scores are higher with the canary,
+            two-sided where random guessing is claimed; None where no control was asked.
         exempt: Whether none is needed: the system guarantees 0-DP, so no attack can see anything.
         witness: The same p-value of the measurement of whole replies that differs most, times the
             number of measurements; None where no replies are read.
         late: The p-value of as many control pairs that were asked after the last pair; None where
-            none were: of a model, and where the audit ended before. Of several shards, the
-            largest of theirs; Fisher's combination where that lies between the level and a half.
+            none were: of a model in this process, and where the audit ended before. Of several
+            shards, the largest of theirs; Fisher's combination where that lies between the level
+            and .1.
     """
 
     pairs: int
@@ -69,6 +68,15 @@ class ControlCheck:
         known = [one for one in (self.p_value, self.witness) if one is not None]
         return min(1.0, len(known) * min(known)) if known else None
 
+    def _again(self, late: ControlCheck) -> float:
+        """The late p-value of the test that saw the control best at first."""
+        both = self.p_value is not None and self.witness is not None
+        times = 2 if both else 1
+        score, witness = self.p_value, self.witness
+        by_score = score is not None and (witness is None or score <= witness)
+        found = late.p_value if by_score else late.witness
+        return 1.0 if found is None else min(1.0, times * found)
+
     def followed_by(self, late: Sequence[ControlCheck]) -> ControlCheck:
         """The check with what late controls have shown.
 
@@ -76,9 +84,10 @@ class ControlCheck:
             late: Checks of the controls that were asked after the last pair, one for each shard.
 
         Returns:
-            A check with their p-value: a shard that saw nothing is not made up for by others.
+            A check with their p-value, of the test that saw the canary best at first: another test
+            does not make up for it, and other shards only for one that is unsure.
         """
-        known = [1.0 if one.combined is None else one.combined for one in late]
+        known = [self._again(one) for one in late]
         if not known:
             return self
         unsure = len(known) > 1 and LEVEL < max(known) <= NOTHING
@@ -86,21 +95,23 @@ class ControlCheck:
 
 
 def check_controls(
-    scores: PairedScores | None, exempt: bool, replies: Sequence[ReplyPair] = ()
-) -> ControlCheck:
+    scores: PairedScores | None, exempt: bool, replies: Sequence[ReplyPair] = (),
+    two_sided: bool = False,
+) -> ControlCheck:  # fmt: skip
     """Compare the scores of the control pairs.
 
     Args:
         scores: (pairs,) mean scores of the outputs of both contexts; None without control pairs.
         exempt: Whether the system guarantees 0-DP.
         replies: Replies of both contexts of each pair, where the audit reads them (PRIVATE).
+        two_sided: Whether scores may be higher or lower with the canary.
 
     Returns:
         What they show.
     """
     if scores is None or not len(scores):
         return ControlCheck(0, None, exempt)
-    p_value = rank_test(scores.member.tolist(), scores.nonmember.tolist())
+    p_value = rank_test(scores.member.tolist(), scores.nonmember.tolist(), two_sided)
     return ControlCheck(len(scores), p_value, exempt, _witness(replies))
 
 

@@ -226,7 +226,7 @@ class Controls(Sequence[Pair]):
         pairs: The pairs of the audit.
         number: How many control pairs there are.
         shard: Number of the shard after whose last pair they are asked; 0 for those before the
-            first pair. All shards ask about the same canaries.
+            first pair.
     """
 
     pairs: Pairs
@@ -322,13 +322,18 @@ def _few(rng: np.random.Generator) -> int:
 
 def _control(index: int, pairs: Pairs) -> Pair:
     late, number = divmod(-index, LATE)
-    rng = generator(pairs.seed, "control", number, *((LATER,) if late else ()))
+    rng = generator(pairs.seed, "control", number, *_later(late))
     context, canary, asked = _asked(pairs, rng)
     full = _planted(context, canary) if pairs.beside is None else (canary,) * PLANTED
     return Pair(
         index, Job(full, asked.query), Job(context, asked.query), asked,
         canary, 0, int(rng.integers(1 << 31)), bool(rng.integers(2)),
     )  # fmt: skip
+
+
+def _later(shard: int) -> tuple[int, ...]:
+    """Names the draws of late controls: no two shards ask the same, which a cache could answer."""
+    return (() if shard == 0 else (LATER,)) + ((shard,) if shard > 1 else ())
 
 
 def _planted(context: Context, canary: Example) -> Context:

@@ -1,4 +1,4 @@
-"""The configuration that makes a run again, from its result alone."""
+"""The configuration that reproduces a run, from its result alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run folder says of itself: its name, its manifest, its version."""
+"""Names, manifests and versions of run folders."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from itertools import count
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from leakbound.errors import StoreError
+from leakbound.errors import StoreError, reason_of
 
 __all__ = [
-    "TRIALS", "VERSION", "Settings", "damaged", "is_run", "newer", "read_manifest",
-    "require_current", "run_folder", "run_id", "runs_beside", "stored_on", "write_private",
+    "TRIALS", "VERSION", "Settings", "damaged", "is_run", "make_folder", "newer",
+    "read_manifest", "require_current", "run_folder", "run_id", "runs_beside", "stored_on",
+    "write_private",
 ]  # fmt: skip
 
 VERSION = 2  # of manifest and stored trials
@@ -26,7 +27,7 @@ Settings: TypeAlias = dict[str, Any]  # what a JSON or YAML file holds
 
 
 def run_id(name: str, identity: Settings) -> str:
-    """Name a run, so that the same command finds it and resumes it.
+    """Name a run so that the same command finds and resumes it.
 
     Args:
         name: Begins the id.
@@ -67,11 +68,34 @@ def write_private(path: Path, text: str | bytes) -> None:
     """
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(text.encode() if isinstance(text, str) else text)
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(path)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(text.encode() if isinstance(text, str) else text)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    except OSError:
+        partial.unlink(missing_ok=True)
+        raise
+
+
+def make_folder(folder: Path, option: str = "--out") -> None:
+    """Make a folder that only its owner can read, with those above it.
+
+    Args:
+        folder: The folder; nothing is changed where it exists.
+        option: The option that named it, for messages.
+
+    Raises:
+        StoreError: If it cannot be made.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise StoreError(
+            f"the folder {str(folder)!r} cannot be made ({reason_of(error)}); choose another with "
+            f"{option}."
+        ) from None
 
 
 def is_run(folder: Path) -> bool:
@@ -103,8 +127,8 @@ def read_manifest(folder: Path) -> Settings:
         return {}
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise damaged(path, f"it cannot be read ({error})") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise damaged(path, f"it cannot be read ({reason_of(error)})") from None
     known = isinstance(found, dict) and isinstance(found.get("schema_version"), int)
     if known and found["schema_version"] > VERSION:
         raise newer(path, found["schema_version"])
@@ -122,7 +146,7 @@ def runs_beside(folder: Path, key: str, value: str) -> Iterator[tuple[Path, Sett
         value: Its value; runs without one agree with none.
 
     Yields:
-        Folders and their manifests, by name; what is damaged is no run that can be reused.
+        Folders and their manifests, by name; what is damaged is not a run that can be reused.
     """
     folders = sorted(folder.parent.iterdir()) if value and folder.parent.is_dir() else []
     for other in folders:
@@ -173,7 +197,7 @@ def require_current(manifest: Settings, folder: Path) -> None:
 
 
 def damaged(path: Path, why: str) -> StoreError:
-    """What to say of a file that is not what an audit wrote.
+    """The error for a file that is not what an audit wrote.
 
     Args:
         path: The file.
@@ -189,7 +213,7 @@ def damaged(path: Path, why: str) -> StoreError:
 
 
 def newer(path: Path, version: int) -> StoreError:
-    """What to say of a file that a newer version wrote.
+    """The error for a file that a newer version wrote.
 
     Args:
         path: The file.

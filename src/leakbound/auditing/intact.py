@@ -14,7 +14,7 @@ from leakbound.auditing.keys import is_keyed
 from leakbound.errors import StoreError
 
 __all__ = [
-    "EditedEvidence", "has_tables", "looks_of", "no_sqlite_errors", "require_chain",
+    "EditedEvidence", "has_tables", "looks_of", "no_sqlite_errors", "reading", "require_chain",
     "require_intact", "result_in",
 ]  # fmt: skip
 
@@ -39,7 +39,7 @@ def require_intact(folder: Path, pairs: int, head: str, record: bytes) -> None:
     """
     if not (folder / TRIALS).is_file():
         return
-    with _reading(folder) as db:
+    with reading(folder) as db:
         if not has_tables(db, folder):
             raise _changed(folder, "pair 0 is missing")
         require_chain(db, folder, (pairs, head))
@@ -67,7 +67,7 @@ def looks_of(folder: Path) -> dict[str, int]:
     """
     if not (folder / TRIALS).is_file():
         return {}
-    with _reading(folder) as db:
+    with reading(folder) as db:
         if not has_tables(db, folder):
             return {}
         if (what := chain.looks_fault(db)) is not None:
@@ -101,8 +101,18 @@ def no_sqlite_errors(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _reading(folder: Path) -> Iterator[sqlite3.Connection]:
-    """One moment of the stored trials, also where nothing can be written."""
+def reading(folder: Path) -> Iterator[sqlite3.Connection]:
+    """One moment of the stored trials, also where nothing can be written.
+
+    Args:
+        folder: The run folder.
+
+    Yields:
+        A transaction.
+
+    Raises:
+        StoreError: If they cannot be read.
+    """
     with no_sqlite_errors(folder), closing(_readable(folder / TRIALS)) as db:
         db.execute("BEGIN")
         yield db

@@ -13,6 +13,7 @@ import secrets
 from pathlib import Path
 
 from leakbound.auditing.folder import write_private
+from leakbound.errors import StoreError, reason_of
 
 __all__ = ["DIGITS", "is_keyed", "key_id", "keyed", "make_key"]
 
@@ -25,11 +26,21 @@ def make_key(folder: Path) -> None:
 
     Args:
         folder: The run folder.
+
+    Raises:
+        StoreError: If it cannot be written, or that of a run beside it cannot be read.
     """
-    if not (folder / KEY).is_file():
-        known = sorted(folder.parent.glob(f"*/{KEY}"))
+    if (folder / KEY).is_file():
+        return
+    known = sorted(folder.parent.glob(f"*/{KEY}"))
+    try:
         text = known[0].read_text(encoding="ascii") if known else secrets.token_hex(32)
         write_private(folder / KEY, text)
+    except OSError as error:
+        raise StoreError(
+            f"the key of the run folder {str(folder)!r} cannot be written ({reason_of(error)}); "
+            "choose another folder."
+        ) from None
 
 
 def keyed(folder: Path, text: str) -> str:

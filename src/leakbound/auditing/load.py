@@ -6,13 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from leakbound.auditing.folder import read_manifest
 from leakbound.auditing.intact import require_intact
 from leakbound.auditing.old_results import upgraded
 from leakbound.auditing.result import VERSION, AuditResult
-from leakbound.errors import StoreError
+from leakbound.errors import StoreError, UsageError, reason_of
 
 __all__ = ["load_result"]
 
@@ -27,10 +25,13 @@ def load_result(path: str | Path) -> AuditResult:
         The result.
 
     Raises:
+        UsageError: If `path` is not a path.
         StoreError: If there is none, if it cannot be read, if it was edited, or if the trials that
             are stored beside it are not those that it was computed from. A result without trials
             beside it loads as it is.
     """
+    if not isinstance(path, str | Path):
+        raise UsageError(f"path is {path!r}; it must be a run folder or a record.json, as text.")
     file = Path(path) / "record.json" if Path(path).is_dir() else Path(path)
     if not file.is_file():
         raise StoreError(
@@ -48,10 +49,11 @@ def _parsed(file: Path) -> dict[str, Any]:
     """What a record.json holds, if its version is known."""
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise StoreError(
-            f"{str(file)!r} is damaged ({error}); it must be the JSON that an audit wrote. Run the "
-            "audit again: its trials are stored, and nothing is asked again."
+            f"{str(file)!r} is damaged, or not a record ({reason_of(error)}); it must be the "
+            "record.json that an audit wrote. Run the audit again: its trials are stored, so the "
+            "model is not asked again."
         ) from None
     version = found.get("schema_version") if isinstance(found, dict) else None
     if isinstance(version, int) and version > VERSION:
@@ -67,12 +69,8 @@ def _parsed(file: Path) -> dict[str, Any]:
 def _validated(file: Path, found: dict[str, Any]) -> AuditResult:
     try:
         return AuditResult.model_validate_json(json.dumps(upgraded(found)))
-    except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
-        where = ".".join(map(str, first["loc"]))
-        raise _no_result(file, f"{where}: {first['msg']}") from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise _no_result(file, " ".join(str(error).split())) from None
+        raise _no_result(file, reason_of(error)) from None
 
 
 def _no_result(file: Path, why: str) -> StoreError:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from leakbound.attacks import CANARIES
-from leakbound.auditing.collect import CollectionPlan
+from leakbound.auditing.collect import CollectionPlan, late_left
 from leakbound.auditing.folder import VERSION, Settings, read_manifest, require_current
 from leakbound.auditing.looks import Looks, earlier_looks
 from leakbound.auditing.one_pass import OnePass
@@ -19,7 +19,7 @@ from leakbound.auditing.store import RunStore
 from leakbound.errors import StoreError, UsageError
 from leakbound.models import Model, Unopened
 
-__all__ = ["kept_model", "merge", "needs_tokenizer"]
+__all__ = ["kept_model", "merge", "needs_tokenizer", "unopened"]
 
 Manifest = Settings
 DERIVED = frozenset({"spec", "evidence", "looks"})  # differ where some other key does
@@ -45,11 +45,7 @@ def merge(
     folders = [_run_in(folder) for folder in folders]
     manifest = _one_run(folders)
     spec = _spec_of(manifest)
-    known = (
-        opener
-        if needs_tokenizer(spec)
-        else lambda spec: Unopened(spec.system.model, manifest["model"])
-    )
+    known = opener if needs_tokenizer(spec) else lambda spec: unopened(spec, manifest)
     _require_named(manifest)
     prepared = prepare(spec, opener=known)
     _require_same(prepared, manifest)
@@ -67,6 +63,7 @@ def merge(
 def _spec_of(manifest: Manifest) -> AuditSpec:
     """The parameters as they were given: a claim that nobody stated is left to its default."""
     values = {**manifest["spec"], **manifest["beside"]}
+    values.pop("may_change", None)
     if values.pop("claim_source", "stated") == "default":
         del values["epsilon"]
     return make_spec(values)
@@ -112,7 +109,7 @@ def kept_model(spec: AuditSpec, out: Path) -> Model:
         for folder, run in ((folder, read_manifest(folder)) for folder in folders)
         if run and [run["spec"].get(key) for key in asked] == address
     }
-    found = {run["model"] for run in runs.values() if run["schema_version"] == VERSION}
+    found = {run["model"]: run for run in runs.values() if run["schema_version"] == VERSION}
     for folder, run in runs.items() if not found else ():
         require_current(run, folder)
     if len(found) != 1:
@@ -125,7 +122,21 @@ def kept_model(spec: AuditSpec, out: Path) -> Model:
             f"{str(out)!r} holds {many}. --replay needs the run that it replays; choose its "
             "folder with --out."
         )
-    return Unopened(spec.system.model, found.pop())
+    return unopened(spec, *found.values())
+
+
+def unopened(spec: AuditSpec, manifest: Manifest) -> Unopened:
+    """The model of a run, which is not opened.
+
+    Args:
+        spec: The parameters of the run.
+        manifest: Its manifest; those of earlier versions asked no control of a model at the end.
+
+    Returns:
+        A model with a name and a fingerprint, which answers nothing.
+    """
+    changes = manifest["beside"].get("may_change", False)
+    return Unopened(spec.system.model, manifest["model"], changes)
 
 
 def _require_named(manifest: Manifest) -> None:
@@ -167,7 +178,7 @@ def _manifest(folder: Path) -> Manifest:
     require_current(found, folder)
     if "beside" not in found or not (folder / "trials.sqlite").is_file():
         raise StoreError(
-            f"{str(folder)!r} is no run folder of this version; give the folders that `audit "
+            f"{str(folder)!r} is not a run folder of this version; give the folders that `audit "
             "--shard` wrote."
         )
     return found
@@ -206,8 +217,7 @@ def _require_whole(asked: CollectionPlan, store: RunStore) -> None:
     stored = store.batches()
     missing = [first for first in asked.batches() if first not in stored]
     if not missing:
-        _require_late(asked, store, stored)
-        return
+        return _require_late(asked, store)
     total = max((total for _, total in store.shards()), default=1)
     names = sorted({first // asked.size % total + 1 if first >= 0 else 1 for first in missing})
     shards = " and ".join(f"{name}/{total}" for name in names)
@@ -218,10 +228,9 @@ def _require_whole(asked: CollectionPlan, store: RunStore) -> None:
     )
 
 
-def _require_late(asked: CollectionPlan, store: RunStore, stored: set[int]) -> None:
+def _require_late(asked: CollectionPlan, store: RunStore) -> None:
     """Every shard has seen the controls after its last pair."""
-    shards = store.shards() or [(1, 1)]
-    cut = [one for one in shards if not stored.issuperset(asked.late_batches(one[0]))]
+    cut = [one for one in store.shards() or [(1, 1)] if late_left(asked, store, one)]
     if cut:
         number, total = cut[0]
         raise StoreError(

@@ -1,4 +1,4 @@
-"""Why an audit that rejected nothing says nothing: reason codes with their sentences."""
+"""Why an audit that rejected nothing is inconclusive: reason codes with their sentences."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def state_sentence(state: StateCheck | None) -> str | None:
 
 def _state(state: StateCheck | None) -> Iterator[Obstacle]:
     if sentence := state_sentence(state):
-        yield "stateful_system", f"{sentence} Give every context a system of its own."
+        yield "stateful_system", f"{sentence} Use a separate system for each context."
 
 
 def _unreadable(attack: Attack, tally: Tally, controls: ControlCheck) -> Iterator[Obstacle]:

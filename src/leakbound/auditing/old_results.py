@@ -48,7 +48,7 @@ def upgraded(found: Json) -> Json:
         computed from the design that it holds.
 
     Raises:
-        KeyError: If it is no result of version 1.
+        KeyError: If it is not a result of version 1.
     """
     if found.get("schema_version") != 1:
         return found

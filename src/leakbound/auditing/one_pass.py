@@ -63,6 +63,7 @@ class Tally:
 
     def __init__(self, is_withheld: Callable[[Aggregate], bool] | None = None) -> None:
         self.answers, self.unreadable, self.withheld = [0, 0], [0, 0], [0, 0]
+        self.channels = set[str]()  # of replies, beside their answers
         self._is_withheld = is_withheld
         self.candidates, self.alike = False, True
         self.low, self.high = math.inf, -math.inf
@@ -78,6 +79,7 @@ class Tally:
             if isinstance(aggregate, Votes):
                 self.unreadable[of] += aggregate.counts[-1]
                 self.answers[of] += sum(aggregate.counts)
+            self.channels.update(aggregate.channels)
             if self._is_withheld is not None:
                 self.withheld[of] += self._is_withheld(aggregate)
             if isinstance(aggregate, Vector):
@@ -219,8 +221,16 @@ class OnePass:
         Returns:
             Whether the attack saw the positive control, and saw it still after the last pair.
         """
+        if self.design.channels and self._controls():
+            return of_all_channels(self.channel_controls())
         late = [self._check(batch) for batch in self._late_controls()]
-        return self._check(self._controls()).followed_by(late)
+        found = self._check(self._controls()).followed_by(late)
+        return found if late or not self._lacks_late else replace(found, late=1.0)
+
+    @property
+    def _lacks_late(self) -> bool:
+        """Whether late controls should be there, as where the last samples of a log are missing."""
+        return self.prepared.late_controls is not None and self._observed and not self.ended
 
     def _controls(self) -> StoredBatch:
         """The control pairs with their aggregates, once some pair was observed."""
@@ -241,12 +251,11 @@ class OnePass:
     def _check(self, batch: StoredBatch) -> ControlCheck:
         if not batch:
             return check_controls(None, self.prepared.ignores_context)
-        if self.design.channels:
-            return of_all_channels(self._by_channel(batch))
         scores = self._releaser.control_scores(batch)
         shown = [(reply_of(row.member), reply_of(row.nonmember)) for _, row in batch]
         replies = shown if self.design.replies else []
-        return check_controls(scores, self.prepared.ignores_context, replies)
+        two_sided = self.prepared.spec.decision.claim is not None
+        return check_controls(scores, self.prepared.ignores_context, replies, two_sided)
 
     def channel_controls(self) -> dict[str, ControlCheck]:
         """What the stored control pairs show in each channel.

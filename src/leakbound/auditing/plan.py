@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from leakbound._notebook import card
 from leakbound.auditing.collect import CollectionPlan
 from leakbound.auditing.prepare import Prepared
 from leakbound.auditing.run import collection_plan
+from leakbound.estimators.random_guessing import is_random_guessing
+from leakbound.estimators.two_sided import accuracy_power
 from leakbound.models import Priced
 from leakbound.stats import Assumption, Power
 from leakbound.stats.power import PERFECT
 from leakbound.tasks import AnyRequest
 
-__all__ = ["Plan", "plan"]
+__all__ = ["GUESSING", "Plan", "plan"]
 
+GUESSING = "random guessing (epsilon 0 at delta 0, on both sides)"
 FACTORS = (1.0, 1.5, 2.0, 4.0)  # of what is tested; 1 shows how often a true claim is rejected
 
 
@@ -39,6 +43,8 @@ class Plan:
             assumes it.
         background_copies: Other partitions that show the canary's text in both contexts.
         builds: How often a store that all trials share is built; None in a paired design.
+        guessing_power: (accuracy of an attack, probability that it rejects random guessing), where
+            that is claimed.
     """
 
     pairs: int
@@ -54,6 +60,11 @@ class Plan:
     assumption: Assumption = PERFECT
     background_copies: int = 0
     builds: int | None = None
+    guessing_power: tuple[tuple[float, Power], ...] = ()
+
+    def _repr_html_(self) -> str | None:
+        """What a notebook shows: cost, largest certifiable epsilon and power."""
+        return card(self)
 
 
 def plan(prepared: Prepared) -> Plan:
@@ -68,13 +79,15 @@ def plan(prepared: Prepared) -> Plan:
     design, estimator = prepared.trial_design, prepared.estimator
     calls, cost = _predicted(prepared)
     largest = estimator.largest_certifiable(design, design.pairs)
-    chances = [(factor, estimator.power(design, design.pairs, factor)) for factor in FACTORS]
+    guessing = accuracy_power(estimator, design, design.pairs)
+    factors = () if is_random_guessing(design.claim) else FACTORS
+    chances = [(factor, estimator.power(design, design.pairs, factor)) for factor in factors]
     return Plan(
         pairs=design.pairs,
         model_calls=calls,
         cost=cost,
         estimator=estimator.name,
-        tested=design.tested.describe(),
+        tested=GUESSING if is_random_guessing(design.claim) else design.tested.describe(),
         largest_epsilon=largest.epsilon,
         largest_mu=largest.mu,
         guarantee_mu=design.guarantee_mu,
@@ -83,6 +96,7 @@ def plan(prepared: Prepared) -> Plan:
         assumption=design.assumption,
         background_copies=prepared.pairs.copies.count,
         builds=None if prepared.spec.design.layout == "paired" else 1,
+        guessing_power=guessing,
     )
 
 
@@ -104,7 +118,7 @@ def _predicted(prepared: Prepared) -> tuple[int, float | None]:
 
 def _batches(prepared: Prepared, asked: CollectionPlan) -> Iterator[list[AnyRequest]]:
     """The distinct requests of each batch."""
-    for first in asked.batches():
+    for first in (*asked.batches(), *asked.late_batches()):
         found = [
             request
             for pair in asked.pairs_of(first)

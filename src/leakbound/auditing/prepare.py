@@ -27,9 +27,14 @@ from leakbound.auditing.design import Controls, Pairs, design, relation_of
 from leakbound.auditing.documents import documents_and_task
 from leakbound.auditing.exact_scores import known_scores, simulated_draws
 from leakbound.auditing.folder import run_folder
+from leakbound.auditing.guessing import of_named_claim
 from leakbound.auditing.look_key import look_key
 from leakbound.auditing.post_hoc import collection_settings
-from leakbound.auditing.refusals import require_evidence, require_relation
+from leakbound.auditing.refusals import (
+    require_evidence,
+    require_relation,
+    require_used_counts,
+)
 from leakbound.auditing.rows import public_fields, public_task, require_public, rows_and_task
 from leakbound.auditing.shared_store import beside_store, split_rows, with_documents
 from leakbound.auditing.spec import AuditSpec, Design
@@ -38,7 +43,7 @@ from leakbound.auditing.store import Settings, run_id
 from leakbound.auditing.verdict import Claim
 from leakbound.errors import UsageError
 from leakbound.estimators import Estimator, TrialDesign, threshold_rule
-from leakbound.models import Model, Scripted
+from leakbound.models import Model, Scripted, may_change
 from leakbound.privacy import Gaussian, Guarantee, NonPrivate, self_compose
 from leakbound.stats import Assumption, ThresholdRule
 from leakbound.systems import SharedStore, SystemMechanism
@@ -99,9 +104,9 @@ class Prepared:
     @property
     def claim(self) -> Claim:
         """What is claimed of all answers that a trial sees: k answers cost (k ε, k δ)."""
-        k, decision = self.answers, self.spec.decision
-        delta = min(1 - 1e-12, k * decision.delta)  # a delta of 1 would claim nothing
-        return Claim(k * decision.epsilon, delta, relation_of(self.spec.attack.insertion))
+        k, (epsilon, delta) = self.answers, self.spec.decision.each
+        delta = min(1 - 1e-12, k * delta)  # a delta of 1 would claim nothing
+        return Claim(k * epsilon, delta, relation_of(self.spec.attack.insertion))
 
     @property
     def cost(self) -> Guarantee:
@@ -131,11 +136,12 @@ class Prepared:
 
     @property
     def late_controls(self) -> Controls | None:
-        """Those that are asked after the last pair: a system of the user may have changed by then.
+        """Those that are asked after the last pair, where what answers may have changed by then."""
+        return self.controls if self._may_change and len(self.controls) else None
 
-        None for a model, which answers each request by itself.
-        """
-        return None if self.mechanism.needs or not len(self.controls) else self.controls
+    @property
+    def _may_change(self) -> bool:
+        return may_change(self.model) if self.mechanism.needs else True
 
     def close(self) -> None:
         """Take the documents out of a store that all pairs share."""
@@ -203,7 +209,7 @@ class Prepared:
         """What the run folder says of itself: its identity, and what a merge needs beside it."""
         flat, named = self.spec.flat(), {"looks": look_key(self), "handed": list(self.handed)}
         beside = {key: flat[key] for key in sorted(PLACES)}
-        beside["claim_source"] = self.spec.claim_source
+        beside |= {"claim_source": self.spec.claim_source, "may_change": self._may_change}
         return {**self.identity, "beside": beside, **named}
 
     @property
@@ -282,12 +288,14 @@ def prepare(
             "a one_run design has no paired trials; run it by itself with leakbound audit, or use "
             "--design paired or session."
         )
+    require_used_counts(spec.design)
     given = handed or Handed()
     given = replace(given, model=model or given.model, rows=given.rows if rows is None else rows)
     channels = spec.attack.channels or ()
     mechanism = require_mechanism(given.mechanism or build_mechanism(spec))
     mechanism = with_channels(mechanism, channels)
-    estimator = deciding(build_estimator(spec, given), channels, spec.design.controls)
+    estimator = of_named_claim(spec, build_estimator(spec, given), given)
+    estimator = deciding(estimator, channels, spec.design.controls)
     fixed = given.task or public_task(spec.design, given.rows is not None)
     require_public(fixed, mechanism)
     data, task = _rows(spec.design, given)
@@ -307,7 +315,8 @@ def prepare(
     )  # fmt: skip
     require_relation(prepared)
     prepared = replace(prepared, pairs=pairs.with_copies(background_copies(prepared)))
-    check(task, mechanism, chain(prepared.pairs, prepared.controls), opened)
+    late = () if prepared.late_controls is None else prepared.late_controls.late(1)
+    check(task, mechanism, chain(prepared.pairs, prepared.controls, late), opened)
     require_evidence(prepared)
     return prepared
 
@@ -327,9 +336,7 @@ def _shared(
     if spec.design.layout == "paired":
         return mechanism, data, None
     documents, others = split_rows(spec, data)
-    planted = others if spec.attack.canary.kind == "natural" else ()
-    shared = with_documents(mechanism, documents, planted)
-    return shared, others, beside_store(spec.attack.insertion)
+    return with_documents(mechanism, documents), others, beside_store(spec.attack.insertion)
 
 
 def _model(

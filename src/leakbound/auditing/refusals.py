@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from leakbound.attacks import Given
 from leakbound.auditing.design import relation_of
+from leakbound.auditing.spec import Design
 from leakbound.errors import UsageError
 from leakbound.estimators import require_deciding
 from leakbound.privacy import NonPrivate
@@ -14,7 +15,29 @@ from leakbound.systems import SystemMechanism
 if TYPE_CHECKING:
     from leakbound.auditing.prepare import Prepared
 
-__all__ = ["require_evidence", "require_relation"]
+__all__ = ["require_evidence", "require_relation", "require_used_counts"]
+
+
+def require_used_counts(design: Design) -> None:
+    """Refuse the number of canaries or documents where the design would ignore it.
+
+    Args:
+        design: The design of an audit with paired trials.
+
+    Raises:
+        UsageError: If `canaries` is changed, or `documents` is set where there is no store.
+    """
+    default = Design()
+    if design.canaries != default.canaries:
+        raise UsageError(
+            f"canaries is {design.canaries}, and a {design.layout} design has one canary for each "
+            "paired trial; set their number with --pairs, or use --design one_run."
+        )
+    if design.documents is not None and design.layout == "paired":
+        raise UsageError(
+            f"documents is {design.documents}, and a paired design has no store to put documents "
+            "into; leave --documents out, or use --design session or one_run."
+        )
 
 
 def require_relation(prepared: Prepared) -> None:

@@ -263,7 +263,7 @@ def trials(
         seed: Root of the randomness.
 
     Returns:
-        (pairs,) scores of one output a context.
+        (pairs,) scores of one output per context.
     """
     reads: frozenset[Reads] = frozenset({"trials"})
     released = Releaser(task, mechanism, score, seed, pilot=0, draws=1, answers=1, reads=reads)

@@ -19,19 +19,22 @@ from leakbound._notebook import card, data_frame
 from leakbound._version import __version__
 from leakbound.auditing.channels import ChannelResult
 from leakbound.auditing.controls import ControlCheck
+from leakbound.auditing.references import StandardReference, references_of
 from leakbound.auditing.result_curves import DIGITS, Curves, EValuePath
 from leakbound.auditing.state_check import StateCheck
 from leakbound.auditing.trial_views import TrialView
 from leakbound.auditing.verdict import Claim, Reason, Verdict, mu_bound
 from leakbound.estimators import Bounds, Estimator, TrialDesign
 from leakbound.estimators.profile import Profile
+from leakbound.estimators.random_guessing import is_random_guessing
+from leakbound.estimators.two_sided import accuracy_power
 from leakbound.privacy import Gaussian, Guarantee
-from leakbound.stats import Estimate
+from leakbound.stats import Estimate, Power
 from leakbound.stats.low_fpr import RateAtFpr
 
 __all__ = [
     "FACTORS", "VERSION", "AuditResult", "ClaimSource", "Finding", "GuaranteeData",
-    "ThresholdKind", "power_of", "provenance",
+    "ThresholdKind", "accuracies_of", "power_of", "provenance",
 ]  # fmt: skip
 
 Floats = npt.NDArray[np.float64]
@@ -143,6 +146,8 @@ class AuditResult(_Frozen):
         power: Probability of a rejection at each of `FACTORS` times what is tested, with a model
             that notices canaries as `assume_hit` and `assume_false_alarm` of the spec say; of a
             simulation, the lower end of its 95 % interval. Empty where no formula is known.
+        guessing_power: Where random guessing is claimed, the probability of a rejection by an
+            attack of each accuracy, as `power` has it: (accuracy, probability).
         threshold: How the threshold of single outputs was chosen.
         e_values: The e-value after each pair.
         profile: The exact privacy profile, where output distributions are known.
@@ -154,6 +159,8 @@ class AuditResult(_Frozen):
         warnings: What a reader should know before believing the verdict.
         handed: Which parts the caller handed over as objects.
         spec: Every parameter by its flat key.
+        references: What standards and guidelines ask, and what this audit says to each; empty in
+            results of earlier versions.
         provenance: Versions and fingerprints; evidence: the head of the chain of hashes of the
             stored trials.
     """
@@ -176,6 +183,7 @@ class AuditResult(_Frozen):
     estimates: tuple[Estimate, ...]
     largest_certifiable: Bounds
     power: tuple[tuple[float, float], ...] = ()
+    guessing_power: tuple[tuple[float, float], ...] = ()
     threshold: ThresholdKind
     e_values: EValuePath | None = None
     profile: Profile | None = None
@@ -186,8 +194,17 @@ class AuditResult(_Frozen):
     warnings: tuple[str, ...]
     handed: tuple[str, ...] = ()
     spec: dict[str, Any]
+    references: tuple[StandardReference, ...] = ()
     provenance: dict[str, str]
     _beside: _Beside = PrivateAttr(default_factory=_Beside)
+
+    def referenced(self) -> AuditResult:
+        """The same result with what it says to standards and guidelines.
+
+        Returns:
+            A result whose references are those of the present editions.
+        """
+        return self.model_copy(update={"references": references_of(self)})
 
     def know_data(self, fingerprint: str) -> None:
         """Note which data were audited, for `same_data`; it is written to no file.
@@ -380,11 +397,31 @@ def power_of(
     Returns:
         (factor, lower end of the power) at each of `FACTORS`; empty where no formula is known.
     """
+    if is_random_guessing(design.claim):
+        return ()  # no factor of nothing is anything; see `accuracies_of`
     known = [(factor, estimator.power(design, pairs, factor)) for factor in FACTORS]
-    scale = 10**DIGITS
-    return tuple(
-        (factor, math.floor(power.safe * scale) / scale) for factor, power in known if power
-    )
+    return tuple((factor, _least(power)) for factor, power in known if power)
+
+
+def accuracies_of(
+    estimator: Estimator, design: TrialDesign, pairs: int
+) -> tuple[tuple[float, float], ...]:
+    """What a gate may rely on where random guessing is claimed.
+
+    Args:
+        estimator: What decides.
+        design: What was known beforehand.
+        pairs: Collected pairs.
+
+    Returns:
+        (accuracy of an attack, lower end of the power); empty for other claims.
+    """
+    return tuple((at, _least(power)) for at, power in accuracy_power(estimator, design, pairs))
+
+
+def _least(power: Power) -> float:
+    scale: int = 10**DIGITS
+    return math.floor(power.safe * scale) / scale
 
 
 def provenance(**known: str) -> dict[str, str]:

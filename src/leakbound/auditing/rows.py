@@ -138,6 +138,11 @@ def public_task(design: Design, own_rows: bool = False) -> Task | None:
     own_rows = own_rows or design.rows is not None or design.data is not None
     name = design.task or (None if own_rows else "help_desk")
     if design.labels is not None:
+        if name == "help_desk" and design.task is None:
+            raise UsageError(
+                "labels are given, and the bundled help-desk rows have labels of their own; name "
+                "your rows with --data, or leave --labels out."
+            )
         if name not in (None, "classification"):
             raise UsageError(
                 f"labels are given, and the task {name} fixes what is answered; leave one of them "
@@ -223,7 +228,24 @@ def _unknown_labels(name: str | None, task: Task) -> str:
     )
 
 
+def _require_rows(design: Design) -> None:
+    """Refuse to read fields of rows that nobody gave: the bundled rows have none."""
+    flags = {
+        "--input-field": design.input_field, "--input-template": design.input_template,
+        "--label-field": design.label_field, "--delimiter": design.delimiter,
+    }  # fmt: skip
+    given = next((flag for flag, value in flags.items() if value is not None), None)
+    if given is not None and not named_rows(design):
+        raise UsageError(
+            f"{given} says how your rows are read, and none are given; name them with --data, or "
+            f"leave {given} out."
+        )
+    if design.data == "":
+        raise UsageError("data is empty; it must be a file or folder of rows, or hf:<id>.")
+
+
 def _one_source(design: Design) -> None:
+    _require_rows(design)
     given = [name for name in ("data", "rows", "data_dir") if getattr(design, name) is not None]
     if len(given) > 1:
         raise UsageError(

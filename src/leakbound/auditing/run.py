@@ -9,6 +9,7 @@ from pathlib import Path
 from leakbound.auditing.ahead import run_ahead
 from leakbound.auditing.assemble import assemble
 from leakbound.auditing.collect import Batches, BatchRunner, CollectionPlan, collect
+from leakbound.auditing.commitments import with_commitment
 from leakbound.auditing.folder import stored_on
 from leakbound.auditing.looks import Looks, earlier_looks
 from leakbound.auditing.one_pass import OnePass
@@ -152,7 +153,8 @@ def write_result(seen: OnePass) -> AuditResult:
         The result of the pairs up to where the audit ended.
     """
     seen()
-    result = assemble(seen, seen.store.calls(seen.seen))
+    made = assemble(seen, seen.store.calls(seen.seen))
+    result = with_commitment(made, seen.store.folder)
     result.know_data(seen.prepared.data)
     whole = seen.seen == len(seen.prepared.pairs)
     seen.store.note_looks({seen.store.folder.name: seen.seen if whole else -seen.seen})
@@ -161,7 +163,7 @@ def write_result(seen: OnePass) -> AuditResult:
 
 
 def replay_only(plan: CollectionPlan, model: Model, batches: Sequence[int]) -> Batches:
-    """Ask nobody: an audit that is replayed finds its outputs in its run.
+    """Refuse to call a model: a replayed audit finds its outputs in its run.
 
     Args:
         plan: What the run asks.

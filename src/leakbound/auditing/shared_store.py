@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from leakbound.auditing.design import FILLER
+from leakbound.auditing.design import FILLER, PLANTED
 from leakbound.auditing.seeds import generator
 from leakbound.auditing.spec import AuditSpec
 from leakbound.errors import DataError, UsageError
 from leakbound.systems import SharedStore, SystemMechanism, require_store
 from leakbound.tasks import Context, Mechanism
 
-__all__ = ["beside_store", "require_system", "split_rows", "with_documents"]
+__all__ = [
+    "beside_store",
+    "require_system",
+    "split_rows",
+    "with_documents",
+]
 
 
 def split_rows(spec: AuditSpec, rows: Context) -> tuple[Context, Context]:
@@ -61,30 +66,28 @@ def beside_store(insertion: str) -> Context:
     return (FILLER,) if insertion == "replace" else ()
 
 
-def with_documents(
-    mechanism: Mechanism, documents: Context, canaries: Context = ()
-) -> SystemMechanism:
+def with_documents(mechanism: Mechanism, documents: Context) -> SystemMechanism:
     """A store that is filled once, for all paired trials.
 
     Args:
         mechanism: The store, behind its adapter.
         documents: What it is filled with (PRIVATE).
-        canaries: Rows that are planted as they are, if any (PRIVATE).
 
     Returns:
         The adapter of the store with its documents.
 
     Raises:
         UsageError: If it is a mechanism, which has no store.
-        TargetError: If the system is no store.
+        TargetError: If the system is not a store.
     """
     adapter = require_system(mechanism, "session")
     store = require_store(adapter.system, adapter.name)
-    return replace(adapter, system=SharedStore(store, documents, canaries, adapter.calls))
+    shared = SharedStore(store, documents, PLANTED, adapter.calls, adapter.name)
+    return replace(adapter, system=shared)
 
 
 def require_system(mechanism: Mechanism, layout: str) -> SystemMechanism:
-    """Refuse what is no system of a user.
+    """Refuse what is not a system of a user.
 
     Args:
         mechanism: What is audited.
@@ -94,7 +97,7 @@ def require_system(mechanism: Mechanism, layout: str) -> SystemMechanism:
         The mechanism.
 
     Raises:
-        UsageError: If it is no system.
+        UsageError: If it is not a system.
     """
     if isinstance(mechanism, SystemMechanism):
         return mechanism

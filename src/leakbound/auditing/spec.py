@@ -7,7 +7,8 @@ component are written `canary: {kind: hex, digits: 8}` or `canary.digits: 8`.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
+from datetime import date
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,13 +17,8 @@ from pydantic import ValidationError
 from leakbound._catalogue import Catalogue, Component
 from leakbound.attacks import CANARIES, QUERIES, SCORES, DocumentAttack
 from leakbound.auditing.config_file import read_config
-from leakbound.auditing.spec_groups import (
-    AttackSpec,
-    Decision,
-    Design,
-    FrozenSpec,
-    SystemSpec,
-)
+from leakbound.auditing.decision_spec import Decision
+from leakbound.auditing.spec_groups import AttackSpec, Design, FrozenSpec, SystemSpec
 from leakbound.errors import UsageError, unknown_name
 from leakbound.estimators import ESTIMATORS, threshold_rule
 from leakbound.mechanisms import MECHANISMS
@@ -39,6 +35,8 @@ __all__ = [
 Settings = dict[str, Any]
 # flat keys of values that have the name of a group: nested, `system` and `design` are the groups
 ALIASES = {"system": "address", "design": "layout"}
+MOST_KEYS = 20  # of a longer list, an error says where to find it
+NAMES = {key: f"{alias} (the key {key})" for alias, key in ALIASES.items()}
 STORES = frozenset({"session", "one_run"})  # layouts with one store
 # what such a layout asks by default: a store answers from what it finds, so a canary looks like the
 # other records and leads to itself, and is one record more
@@ -87,8 +85,10 @@ class AuditSpec(FrozenSpec):
 
     @property
     def claim_source(self) -> Literal["stated", "default"]:
-        """Whether somebody stated the claimed epsilon."""
-        return "stated" if "epsilon" in self.decision.model_fields_set else "default"
+        """Whether somebody stated the claim."""
+        decision = self.decision
+        stated = decision.claim is not None or "epsilon" in decision.model_fields_set
+        return "stated" if stated else "default"
 
     def flat(self) -> Settings:
         """Every key with its plain value, without the groups; components as {kind, options}."""
@@ -98,7 +98,13 @@ class AuditSpec(FrozenSpec):
             found.update(
                 {k: _plain(getattr(part, k)) for k in type(part).model_fields if k != "rows"}
             )
-        return found
+        return found | self._unclaimed()
+
+    def _unclaimed(self) -> Settings:
+        """Epsilon and delta where a claim by its name takes their place."""
+        if self.decision.claim is None:
+            return {}
+        return dict.fromkeys({"epsilon", "delta"} - self.decision.model_fields_set)
 
     def nested(self) -> Settings:
         """The same in their groups, without keys at None and empty ones, as in a file."""
@@ -131,6 +137,8 @@ def make_spec(values: Mapping[str, Any]) -> AuditSpec:
     """
     given = flat_keys(values)
     given = merge_keys(_usual(given), given)
+    if given.get("claim") is not None:  # as `flat` writes them
+        given = {k: v for k, v in given.items() if v is not None or k not in ("epsilon", "delta")}
     flat = {key: _with_kind(key, value) for key, value in given.items()}
     parts: Settings = {group: {} for group in GROUPS}
     for key, value in flat.items():
@@ -140,12 +148,13 @@ def make_spec(values: Mapping[str, Any]) -> AuditSpec:
     try:
         return AuditSpec(**parts)
     except ValidationError as error:
-        raise UsageError(" ".join(_sentence(problem) for problem in error.errors())) from None
+        raise UsageError(_sentences(error.errors())) from None
 
 
 def _usual(given: Settings) -> Settings:
     """The attack that fits the layout, and the canary that fits a query about documents."""
-    found: Settings = dict(OF_STORES) if given.get("layout") in STORES else {}
+    layout = given.get("layout")
+    found: Settings = dict(OF_STORES) if isinstance(layout, str) and layout in STORES else {}
     query = given.get("query")
     kind = query.kind if isinstance(query, Component) else str((query or {}).get("kind"))
     if kind not in QUERIES:
@@ -180,7 +189,7 @@ def flat_keys(values: Mapping[str, Any], source: str = "the configuration") -> S
 
 
 def _inner(group: str, key: str) -> str:
-    """A key of a group; one that is no key of it is named with its group in the error."""
+    """A key of a group; one that is not a key of it is named with its group in the error."""
     plain = key.partition(".")[0]
     if plain not in GROUPS[group].model_fields:
         raise _unknown_key(plain, group)
@@ -194,11 +203,11 @@ def _put(found: Settings, key: str, value: Any, source: str) -> None:
         twice = sorted(set(given or ()) & set(found.get(name) or ()))
         if twice or (given is None and name in found):
             what = f"{name}.{twice[0]}" if twice and twice[0] != "kind" else name
-            raise UsageError(f"{source} gives {what} twice; leave it out once.")
+            raise UsageError(f"{source} gives {what} twice; give it once.")
         found[name] = None if given is None else {**(found.get(name) or {}), **given}
         return
     if key in found:
-        raise UsageError(f"{source} gives {key} twice; leave it out once.")
+        raise UsageError(f"{source} gives {key} twice; give it once.")
     found[key] = value
 
 
@@ -250,20 +259,47 @@ def _with_kind(key: str, value: Any) -> Any:
 
 def _unknown_key(key: str, group: str = "") -> UsageError:
     known = GROUPS[group].model_fields if group else KEYS
-    near = difflib.get_close_matches(key, known, n=1)
+    if key == "grid":
+        return UsageError("a grid belongs to a sweep; run leakbound sweep, or leave grid out.")
+    outer, dot, inner = key.partition(".")
+    plain = inner if dot and outer in GROUPS else key
+    near = difflib.get_close_matches(plain, known, n=1)
     where = f" in {group}" if group else ""
     return UsageError(
         f"the configuration key {key!r} is not known{where}."
-        + (f" Did you mean {near[0]!r}?" if near else f" Known keys: {', '.join(known)}.")
+        + (f" Did you mean {near[0]!r}?" if near else f" {_keys_of(known)}")
     )
 
 
-def _sentence(problem: Any) -> str:
-    if problem["type"] == "value_error":
-        return str(problem["ctx"]["error"])
-    key = str(problem["loc"][1] if len(problem["loc"]) > 1 else problem["loc"][0])
-    must = str(problem["msg"]).removeprefix("Input should be ")
-    return f"{key} is {problem['input']!r}; it must be {must}."
+def _keys_of(known: Collection[str]) -> str:
+    if len(known) <= MOST_KEYS:
+        return f"Known keys: {', '.join(known)}."
+    return "`leakbound audit --help-all` shows all keys, as options."
+
+
+def _sentences(problems: Sequence[Any]) -> str:
+    """One sentence for each key, whose value may fail each type of a union."""
+    own = [str(one["ctx"]["error"]) for one in problems if one["type"] == "value_error"]
+    others = [one for one in problems if one["type"] != "value_error"]
+    must: dict[str, list[str]] = {}
+    for one in others:
+        must.setdefault(_start(one), []).append(_must(one))
+    return " ".join(own + [f"{start} it must be {' or '.join(m)}." for start, m in must.items()])
+
+
+def _start(problem: Any) -> str:
+    """The key as its option calls it, and its value; dates of YAML as they were written."""
+    where = [str(part) for part in problem["loc"][:3]]
+    key = where[1] if len(where) > 1 else where[0]
+    key += ".kind" if where[2:] == ["kind"] else ""
+    value, name = problem["input"], NAMES.get(key, key)
+    return f"{name} is {value if isinstance(value, date) else repr(value)};"
+
+
+def _must(problem: Any) -> str:
+    must = str(problem["msg"]).removeprefix("Input should be ").partition(", unable to")[0]
+    must = must.partition(", got ")[0]
+    return must.replace("a valid ", "a ").replace("a integer", "a whole number")
 
 
 def load_spec(path: str | None, overrides: Mapping[str, Any]) -> AuditSpec:

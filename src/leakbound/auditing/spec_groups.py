@@ -1,4 +1,4 @@
-"""The four groups of keys of an audit: system, attack, design, decision."""
+"""Three groups of keys of an audit: system, attack, design. `decision_spec` has the fourth."""
 
 from __future__ import annotations
 
@@ -10,13 +10,25 @@ from leakbound._catalogue import Component
 from leakbound.systems.channels import require_channels
 from leakbound.tasks.delimited import DELIMITERS
 
-__all__ = ["AttackSpec", "Decision", "Design", "FrozenSpec", "SystemSpec"]
+__all__ = ["AttackSpec", "Design", "FrozenSpec", "SystemSpec"]
+
+MOST = 10_000_000  # of trials and outputs: more would take years
 
 
 class FrozenSpec(BaseModel):
     """Values that never change; an unknown key is an error."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _no_boolean(cls, value: object, info: ValidationInfo) -> object:
+        """YAML reads yes, no, on and off as true or false, which is not a number."""
+        kind = cls.model_fields[info.field_name or ""].annotation
+        if not isinstance(value, bool) or kind not in (int, float):
+            return value
+        shown = f"{info.field_name} is {str(value).lower()} (in YAML also yes, on)"
+        raise ValueError(f"{shown}; it must be a number.")
 
 
 class SystemSpec(FrozenSpec):
@@ -70,11 +82,11 @@ class AttackSpec(FrozenSpec):
         "in its text, or as one more",
     )
     access: Literal["black_box", "white_box"] | None = Field(
-        default=None, description="what the attacker sees; none: all there is"
+        default=None, description="what the attacker sees; none: everything that is released"
     )
     channels: tuple[str, ...] | None = Field(
         default=None,
-        description="channels of a system that are tested, each apart and all together: answer, "
+        description="channels of a system to test, separately and together: answer, "
         "seconds, tool_calls, names that its replies use, such as logs, or all; none: its replies "
         "as a whole",
     )
@@ -124,8 +136,8 @@ class Design(FrozenSpec):
     )
     delimiter: str | None = Field(
         default=None,
-        description="what stands between two fields of a CSV file: comma, semicolon, tab, pipe or "
-        "a character; none: what its first line shows",
+        description="delimiter of a CSV file: comma, semicolon, tab, pipe or a character; none: "
+        "detected from its first line",
     )
     drop_empty: bool = Field(
         default=False,
@@ -152,18 +164,21 @@ class Design(FrozenSpec):
         "the canary of each trial is put and taken out; one_run: many canaries in one store, each "
         "in or out by a fair coin",
     )
-    pairs: int = Field(default=100, ge=1, description="paired trials (canary in, canary out)")
-    canaries: int = Field(default=100, ge=2, description="canaries of a one_run design")
+    pairs: int = Field(
+        default=100, ge=1, le=MOST, description="paired trials (canary in, canary out)"
+    )
+    canaries: int = Field(default=100, ge=2, le=MOST, description="canaries of a one_run design")
     documents: int | None = Field(
         default=None,
         ge=0,
         description="rows that a session or one_run design puts into the store; 0: the store has "
-        "its own; none: all that no canary is made of",
+        "its own; none: all that no canary is made from",
     )
     shots: int = Field(default=20, ge=1, description="examples in a context")
     answers: int = Field(
         default=1,
         ge=1,
+        le=MOST,
         description="outputs of one context that a trial sees; the claim is composed over them",
     )
     background_copies: int | str | None = Field(
@@ -174,24 +189,25 @@ class Design(FrozenSpec):
     controls: int = Field(
         default=8,
         ge=0,
+        le=MOST,
         description="control pairs (canary everywhere, canary nowhere) that show whether the "
-        "attack sees anything; 0: none, and then no audit says no_violation",
+        "attack sees anything; 0: none, and then the verdict is never no_violation",
     )
     state_check: float | None = Field(
         default=None,
         ge=0,
         le=1,
-        description="share of the pairs whose first query is asked again, to find a system that "
-        "remembers; none: all, or a quarter where a system says that it keeps no state",
+        description="share of the pairs whose first query is repeated, to detect a system that "
+        "remembers; none: all, or a quarter if the system declares that it keeps no state",
     )
-    seed: int = Field(default=0, ge=0, description="root of all randomness")
+    seed: int = Field(default=0, ge=0, description="seed of all random choices")
     store_text: Literal["none", "canary_only", "all"] = Field(
         default="canary_only", description="which texts the run may keep"
     )
     batch_pairs: int = Field(
         default=8,
         ge=1,
-        description="paired trials collected at once; what an interruption can lose",
+        description="paired trials collected at once; an interruption loses at most these",
     )
 
     @field_validator("labels", mode="before")
@@ -206,7 +222,8 @@ class Design(FrozenSpec):
             if len(found) > 1 and "" not in found:
                 return found
         raise ValueError(
-            f"labels is {value!r}; it must name at least two labels, such as work,home."
+            f"labels is {value!r}; it must name at least two labels, such as work,home, none of "
+            "them empty."
         )
 
     @field_validator("delimiter")
@@ -227,69 +244,4 @@ class Design(FrozenSpec):
             return value
         raise ValueError(
             f"background_copies is {value!r}; it must be a whole number from 0 on, or auto."
-        )
-
-
-class Decision(FrozenSpec):
-    """What decides: the claim, and how it is tested."""
-
-    epsilon: float = Field(
-        default=1.0, gt=0, description="the claim, and what a noisy mechanism is calibrated to"
-    )
-    delta: float = Field(default=1e-5, ge=0, lt=1, description="delta of the claim")
-    confidence: float = Field(default=0.95, ge=0.5, lt=1, description="confidence of every bound")
-    claim_for: Literal["answer", "run"] = Field(
-        default="answer",
-        description="what epsilon and delta are claimed for: each answer, so that the claim is "
-        "composed over the answers of a one_run design, or its whole run",
-    )
-    estimator: Component = Field(default=Component(kind="e_process"), description="what decides")
-    threshold: str | float | None = Field(
-        default=None,
-        description="a number, split, split:0.3, bonferroni or best; in a one_run design a number, "
-        "rank or rank:0.5; none: the score's own rule",
-    )
-    stop_when_rejected: bool = Field(
-        default=False, description="stop collecting once the e-process has rejected the claim"
-    )
-    simulations: int = Field(
-        default=400_000,
-        ge=0,
-        description="simulated outputs, for the curves and for what the e-process sees of the "
-        "noise's scale",
-    )
-    assume_hit: float = Field(
-        default=1.0,
-        ge=0,
-        le=1,
-        description="for the power: probability that the model notices a canary in its context",
-    )
-    assume_false_alarm: float = Field(
-        default=0.0,
-        ge=0,
-        le=1,
-        description="for the power: probability that it signals a canary that is not there",
-    )
-
-    @field_validator("assume_hit", "assume_false_alarm", mode="before")
-    @classmethod
-    def _probability(cls, value: object, info: ValidationInfo) -> object:
-        """A number from 0 to 1: no boolean, and no NaN."""
-        if isinstance(value, bool | str) or (
-            isinstance(value, int | float) and not 0 <= value <= 1
-        ):
-            raise ValueError(
-                f"{info.field_name} is {value!r}; it must be a probability from 0 to 1."
-            )
-        return value
-
-    @field_validator("confidence", mode="before")
-    @classmethod
-    def _confidence(cls, value: object) -> object:
-        """A percentage is no probability, and an error probability no confidence."""
-        if not isinstance(value, int | float) or 0.5 <= value <= 1 or not 0 < value < 100:
-            return value
-        meant = value / 100 if value >= 50 else 1 - value / (100 if value > 1 else 1)
-        raise ValueError(
-            f"confidence is {value!r}; it must be at least 0.5 and below 1. Did you mean {meant:g}?"
         )

@@ -1,4 +1,4 @@
-"""Does an answer depend on what was asked before? Tests of their own, apart from the verdict."""
+"""Tests of whether an answer depends on earlier queries, separate from the verdict."""
 
 from __future__ import annotations
 
@@ -157,13 +157,13 @@ def _repeats(repeated: list[_Seen]) -> Iterator[StateTest]:
     for out_first, name in ((False, "canary-in"), (True, "canary-out")):
         changes = [pair.change for pair in repeated if pair.out_first == out_first]
         yield StateTest(
-            f"a query to the {name} context is answered in another way when it is asked again",
+            f"a query to the {name} context is answered differently when it is repeated",
             sign_test(changes),
         )
     for name, counts in (("one neutral query", {1}), ("neutral queries", {1, 2})):
         some = [float(bool(pair.same)) for pair in repeated if pair.neutral in counts]
         others = [float(bool(pair.same)) for pair in repeated if pair.neutral not in counts]
-        yield _ranks(f"a repeated query is answered in another way after {name}", some, others)
+        yield _ranks(f"a repeated query is answered differently after {name}", some, others)
 
 
 def _ranks(name: str, some: list[float], others: list[float]) -> StateTest:

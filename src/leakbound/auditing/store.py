@@ -29,7 +29,7 @@ from leakbound.auditing.folder import (
 )
 from leakbound.auditing.intact import has_tables, no_sqlite_errors, require_chain, result_in
 from leakbound.auditing.keys import make_key
-from leakbound.errors import StoreError
+from leakbound.errors import StoreError, reason_of
 from leakbound.tasks import Aggregate
 from leakbound.tasks import packed as _packed
 from leakbound.tasks import unpacked as _unpacked
@@ -126,8 +126,8 @@ class RunStore:
             make_key(folder)
         except OSError as error:
             raise StoreError(
-                f"the run folder {str(folder)!r} cannot be used ({error}); choose another with "
-                "--out."
+                f"the run folder {str(folder)!r} cannot be used ({reason_of(error)}); choose "
+                "another with --out."
             ) from None
 
     def _manifest(self, identity: Settings) -> None:
@@ -279,6 +279,11 @@ class RunStore:
         with self._database() as db:
             return {row[0] for row in db.execute("SELECT first FROM batches")}
 
+    def order(self) -> dict[int, int]:
+        """First pairs of the batches that are stored, with their places in the order of storing."""
+        with self._database() as db:
+            return dict(db.execute("SELECT first, number FROM batches"))
+
     def add(self, first: int, rows: Iterable[EvidenceRow], calls: int) -> None:
         """Store a batch in one transaction; a batch stored before stays as it is.
 
@@ -364,6 +369,8 @@ class RunStore:
         with self._database() as db:
             db.execute("BEGIN IMMEDIATE")
             chain.note_record(db, chain.text_digest(text.encode()))
+            manifest = (self.folder / "manifest.json").read_bytes()
+            chain.note_fields(db, {"record.json": text.encode(), "manifest.json": manifest})
         return self.write("record.json", text)
 
     def write(self, name: str, text: str) -> Path:

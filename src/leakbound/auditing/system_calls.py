@@ -1,4 +1,4 @@
-"""Asking a system of the user at the pace that its operator allows; no result depends on it."""
+"""Calls of a system of the user at the pace that its operator allows; no result depends on it."""
 
 from __future__ import annotations
 

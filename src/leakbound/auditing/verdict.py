@@ -9,8 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from leakbound.auditing.guessing import above_guessing
 from leakbound.estimators import Bounds, Claim, Estimator, TrialDesign
 from leakbound.estimators.base import exceeds
+from leakbound.estimators.random_guessing import is_random_guessing
 from leakbound.privacy import Gaussian, NonPrivate
 from leakbound.stats import Estimate, cut
 
@@ -28,6 +30,7 @@ __all__ = [
 Verdict = Literal["violation", "no_violation", "inconclusive"]
 Reason = Literal[
     "too_few_trials", "attack_blind", "stateful_system", "unreadable_answers", "declared_noise",
+    "untested_channels",
 ]  # fmt: skip
 Obstacle = tuple[Reason, str]
 GUARANTEED = "the guarantee, which implies the claim"
@@ -147,6 +150,8 @@ def _pairs(number: int) -> str:
 def _above_claim(claim: Claim, bound: Estimate) -> list[str]:
     if bound.epsilon is None or bound.epsilon <= claim.epsilon:
         return []
+    if is_random_guessing(claim):
+        return [above_guessing(bound.epsilon, bound.method, 1 - (bound.confidence or 0))]
     return [
         f"the bound {cut(bound.epsilon)} exceeds the claimed epsilon {claim.epsilon:g}: a system "
         "that satisfies the claim shows this with a probability of at most "

@@ -13,7 +13,6 @@ from leakbound.systems.stores import (
     OneSession,
     SharedStore,
     filled_store,
-    require_absent,
     require_store,
 )
 
@@ -43,7 +42,6 @@ __all__ = [
     "filled_store",
     "load_http_system",
     "load_system",
-    "require_absent",
     "require_store",
     "traced",
 ]

@@ -77,7 +77,7 @@ class CallableSession:
             What it answers.
 
         Raises:
-            TargetError: If that is no answer.
+            TargetError: If that is not an answer.
         """
         began = time.perf_counter()
         answer = self.system.function(self.context, query)
@@ -142,7 +142,7 @@ class AsyncCallableSession:
             What it answers.
 
         Raises:
-            TargetError: If that is no answer.
+            TargetError: If that is not an answer.
         """
         began = time.perf_counter()
         answer = self.system.function(self.context, query)

@@ -1,4 +1,4 @@
-"""How a system is called: calls at once, their time and pace, and what is tried again.
+"""How a system is called: concurrency, timeouts, pace and retries.
 
 A call that ends in an overload, a time-out or a lost connection gave no output, so it is made again
 and changes nothing of a record. One that fails for good is an outcome like any other: what fails
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from leakbound._check import positive, within
-from leakbound.errors import TargetError
+from leakbound.errors import TargetError, UsageError
 from leakbound.models.openai.window import backoff
 from leakbound.systems.failures import NoAnswer, failure_of
 
@@ -36,6 +36,8 @@ class CallOptions:
         timeout: Seconds for one call; None for no limit, or for the `timeout` of a YAML file.
         retries: Further tries of a call that gave no output.
         rate: Most calls begun in a second; None for no limit.
+        disposable: Whether a store may lose whatever it holds: it is a copy. An audit adds records
+            to no other store.
 
     Raises:
         UsageError: For a value that cannot be used.
@@ -45,6 +47,7 @@ class CallOptions:
     timeout: float | None = None
     retries: int = 5
     rate: float | None = None
+    disposable: bool = False
 
     def __post_init__(self) -> None:
         if self.connections is not None:
@@ -53,6 +56,23 @@ class CallOptions:
         for name, value in (("timeout", self.timeout), ("rate", self.rate)):
             if value is not None:
                 positive(name, value)
+
+    def require_disposable(self, name: str) -> None:
+        """Refuse to add records to a store that may not lose any.
+
+        Args:
+            name: Of the store, for messages.
+
+        Raises:
+            UsageError: Unless its owner has said that it may.
+        """
+        if not self.disposable:
+            raise UsageError(
+                f"this audit adds records to the store {name!r} and removes them again. What the "
+                "store does with a record like one that it holds cannot be seen from outside: it "
+                "may merge, replace or delete its own. Audit a copy whose records may be lost, and "
+                "say so with --disposable-store; in Python, calls=CallOptions(disposable=True)."
+            )
 
     def at_once(self, allowed: int, stateful: bool) -> int:
         """How many calls are made at once.

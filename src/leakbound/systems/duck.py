@@ -1,4 +1,4 @@
-"""How an object of a user is called: what it is, and which of its methods takes what."""
+"""How an object of the user is called: its kind, and which method takes context and query."""
 
 from __future__ import annotations
 
@@ -65,15 +65,24 @@ def _called(
         raise
     except (Exception, SystemExit) as error:
         given = f"with {', '.join(options)}" if options else "without arguments"
-        hint = "" if options else " Give them as --system-option NAME=VALUE."
+        fits = _binds(make, **options)
+        hint = "" if fits else f" Give what it takes{_parameters(make)} with --system-option."
         raise TargetError(
             f"the system {name!r} could not be made: {what} raised "
             f"{type(error).__name__}{place_of(error)} {given}.{hint}"
         ) from None
 
 
+def _parameters(make: Callable[..., object]) -> str:
+    try:
+        names = list(inspect.signature(make).parameters)
+    except (TypeError, ValueError):
+        return ""
+    return f" ({', '.join(names)})" if names else ""
+
+
 def answerer(thing: object, name: str, options: Mapping[str, object] | None = None) -> Answerer:
-    """What to call.
+    """Find what to call.
 
     Args:
         thing: A callable, an object with one of `METHODS`, or a class or factory of one of these.
@@ -93,8 +102,9 @@ def answerer(thing: object, name: str, options: Mapping[str, object] | None = No
             return wrapped
     if not found:
         raise TargetError(
-            f"the system {name!r} cannot be called; it must be callable, or have a method "
-            f"answer(context, query) or open(context), or one of {', '.join(METHODS[1:])}."
+            f"the system {name!r} is {_kind(made)}, which cannot be called; it must be callable, "
+            "or have a method answer(context, query) or open(context), or one of "
+            f"{', '.join(METHODS[1:])}."
         )
     method, call = found[0]
     where = "" if method in ("", "answer") else f" in its method {method}"
@@ -103,6 +113,10 @@ def answerer(thing: object, name: str, options: Mapping[str, object] | None = No
         "query), or what it answers from must reach it in another way: a class with "
         "open(context), which returns what answers."
     )
+
+
+def _kind(made: object) -> str:
+    return "None" if made is None else f"an object of the class {type(made).__name__}"
 
 
 def _methods(made: object) -> Iterator[tuple[str, Callable[..., object]]]:

@@ -45,7 +45,7 @@ class NoAnswer(TargetError):
     Args:
         sentence: Where it happened and what came instead.
         kind: What came instead, in a few words: "status 503", "timeout".
-        passes: Whether another try may be answered: nothing was put out.
+        passes: Whether another try may be answered, because there was no output.
         wait: Seconds that the system asks to wait.
         counts: Whether it is an outcome of a trial; False if the system was not reached at all.
         alone: Whether no other call was answered since this one first failed, so that nobody knows
@@ -80,7 +80,7 @@ class SystemFailed(TargetError):
     Args:
         short: Which, and where; never its message.
         advice: What to do.
-        details: Query and traceback (PRIVATE), for who runs the audit; never printed.
+        details: Query and traceback (PRIVATE), for whoever runs the audit; never printed.
     """
 
     def __init__(self, short: str, advice: str = "", details: str = "") -> None:
@@ -95,7 +95,7 @@ class SystemFailed(TargetError):
 
     @classmethod
     def of(cls, error: BaseException, name: str, query: str) -> SystemFailed:
-        """What is told of an exception.
+        """Describe an exception without its message.
 
         Args:
             error: What the code raised.
@@ -115,7 +115,7 @@ class SystemFailed(TargetError):
 
 
 def too_slow(name: str, seconds: float) -> NoAnswer:
-    """What is told of a call that takes too long.
+    """Describe a call that takes too long.
 
     Args:
         name: Of the system.

@@ -157,7 +157,7 @@ class HttpSession:
         return reply_of(self._config, sent, seconds)
 
     async def close(self) -> None:
-        """Send `teardown`, if there is one, and let go of the transport.
+        """Send `teardown`, if there is one, and close the transport.
 
         Raises:
             TargetError: If the service does not do it: the context may be there still.
@@ -196,7 +196,7 @@ def reply_of(config: HttpSystemConfig, sent: HttpReply, seconds: float) -> Reply
 
 
 def row_values(context: Context) -> dict[str, JsonValue]:
-    """What slots are filled with, but for the query.
+    """What slots are filled with, except the query.
 
     Args:
         context: The examples (PRIVATE).

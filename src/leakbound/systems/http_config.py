@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
-from leakbound.errors import UsageError
+from leakbound.errors import UsageError, reason_of
 from leakbound.models.openai.hosts import is_host, is_loopback
 from leakbound.systems.channels import CHANNELS_MUST, channel_texts
 
@@ -129,7 +129,7 @@ class HttpSystemConfig(HttpCall):
 
     @property
     def calls(self) -> list[HttpCall]:
-        """All requests that there are, in order."""
+        """All requests, in order."""
         around = (self.setup, self, self.teardown, self.plant, self.remove)
         return [one for one in around if one is not None]
 
@@ -163,7 +163,9 @@ def read_http_config(file: Path) -> HttpSystemConfig:
     except ValidationError as error:
         raise UsageError(f"the system file {str(file)!r} {_wrong(error)}") from None
     except OSError as error:
-        raise UsageError(f"the system file {str(file)!r} cannot be read ({error}).") from None
+        raise UsageError(
+            f"the system file {str(file)!r} cannot be read ({reason_of(error)})."
+        ) from None
     except TypeError:
         raise UsageError(
             f"the system file {str(file)!r} must hold keys and values, such as 'url: http://...'."
@@ -178,9 +180,9 @@ def _require_safe(config: HttpSystemConfig, file: str) -> None:
     """Its requests hold private rows, and its headers a key; all of them go to one host."""
     if not config.insecure and config.origin[0] == "http" and not is_loopback(config.url):
         raise UsageError(
-            f"the url of {file!r} is plain http beyond this machine, so anybody on the way can "
-            "read rows and keys; use https, a tunnel to this machine, or add 'insecure: true' to "
-            "the file if the network is yours."
+            f"the url of {file!r} uses plain http to another machine, so anyone on the network "
+            "path can read rows and keys; use https, a tunnel to this machine, or add "
+            "'insecure: true' to the file if you trust the network."
         )
 
 

@@ -157,7 +157,7 @@ def decoded(reply: HttpReply, call: HttpCall) -> JsonValue:
         Its content (PRIVATE).
 
     Raises:
-        NoAnswer: If it is no JSON.
+        NoAnswer: If it is not JSON.
     """
     try:
         found: JsonValue = json.loads(reply.body)

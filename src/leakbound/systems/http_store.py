@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 import uuid
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from pathlib import Path
@@ -19,6 +20,7 @@ from leakbound.systems.http_config import HttpSystemConfig, PlantCall, read_http
 from leakbound.systems.http_requests import HttpRequests, SlotValues, at, decoded
 from leakbound.systems.left_records import PlantedRecord, left_in_store
 from leakbound.systems.protocol import Reply
+from leakbound.systems.settling import settle
 from leakbound.tasks import Context, Example
 
 __all__ = ["HttpStore", "HttpStoreSession", "load_http_system"]
@@ -115,7 +117,11 @@ class HttpStore:
 
         Raises:
             TargetError: If the service does not do it. What was put in place is taken away then.
+            UsageError: If there are documents, and nobody has said that the store is
+                disposable.
         """
+        if context:
+            self._calls.require_disposable(self._config.shown)
         session = HttpStoreSession(self._begin(), self._config, self._end)
         try:
             session.set_up(context)
@@ -170,7 +176,9 @@ class HttpStoreSession:
             values = row_values(context) if whole else {}
             service.run(_for_good(service.requests.send(config.setup, values)))
         if not whole:
+            began = time.monotonic()
             service.run(service.plant_all(context, self._planted))
+            settle(1.5 * (time.monotonic() - began))
 
     def ask(self, query: str) -> Reply:
         """Send a query, once.

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from leakbound.errors import LeakboundError, TargetError
 from leakbound.models.content import readable
+from leakbound.systems.failures import failure_of
 from leakbound.tasks import Example
 
-__all__ = ["PlantedRecord", "left_in_store"]
+__all__ = ["PlantedRecord", "left_in_store", "warn_of_copy"]
 
-PLAIN = re.compile(r"[\w.:/-]{1,80}", re.ASCII)  # an id of a store; anything else may be a text
-SHOWN = 20  # ids in a message
+LOG = logging.getLogger("leakbound.systems")
+HEXADECIMAL = re.compile(r"(?:leakbound-)?[0-9a-fA-F-]{16,40}")  # 8-4-4-4-12, or a digest
+NUMBERED = re.compile(r"(?:leakbound-)?[A-Za-z]{0,8}[-_:/.]?\d{1,7}")
+NO_LETTER = re.compile(r"[\W_]+")
+OURS = "leakbound-"  # how ids begin that leakbound makes
+SHOWN = 200  # ids in a message
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -30,10 +36,18 @@ class PlantedRecord:
 
     @property
     def shown(self) -> str:
-        """Its id, unless that is made of words of the record, or may be a text; "" then."""
-        text, plain = readable(self.record.input), str(self.id)
-        private = plain in text or text in plain
-        return "" if private or not PLAIN.fullmatch(plain) else plain
+        """Its id where that is a hexadecimal name, or a number behind a few letters, and has no
+        piece of the record; else ""."""
+        plain = str(self.id)
+        own = f"{readable(self.record.input)} {self.record.label}".lower()
+        text = NO_LETTER.sub("", own)
+        if HEXADECIMAL.fullmatch(plain):
+            pieces = re.findall(r"\d{5,}", NO_LETTER.sub("", plain))
+        elif NUMBERED.fullmatch(plain):
+            pieces = re.findall(r"[a-z]{2,}|\d{4,}", plain.removeprefix(OURS).lower())
+        else:
+            return ""
+        return "" if any(piece in text for piece in pieces) else plain
 
 
 def left_in_store(
@@ -60,6 +74,21 @@ def left_in_store(
         f"{before}{len(stay)} of {of} records that were planted in the store could not be removed "
         f"({_told(cause).rstrip('.')}); they are in it still. Remove them by hand: {named}."
     )
+
+
+def warn_of_copy(error: BaseException) -> None:
+    """Say that a record whose call was lost may have been added; it is planted again.
+
+    Args:
+        error: What ended the call; of others than a lost call, nothing is said.
+    """
+    failure = failure_of(error) if isinstance(error, Exception) else None
+    if failure is not None and failure.passes and not failure.kind.startswith("status "):
+        LOG.warning(
+            "plant ended with %s, and is tried again: if the store had added the record, a copy "
+            "stays in it under an id that nobody was told.",
+            failure.kind,
+        )
 
 
 def _told(error: BaseException) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import json
 from collections.abc import Mapping
@@ -44,7 +45,7 @@ def load_system(
     Raises:
         UsageError: For an address of another form, of no file or of no object of it, a YAML file
             that is wrong, or options that nothing takes.
-        TargetError: If the file cannot be imported, or the object is no system.
+        TargetError: If the file cannot be imported, or the object is not a system.
     """
     scheme, _, rest = address.partition(":")
     given = dict(options or {})
@@ -53,10 +54,15 @@ def load_system(
         return SystemMechanism(opened, address, scored=scored, source=_source(address, given),
                                calls=calls)  # fmt: skip
     place, _, attribute = rest.rpartition(":") if scheme == "python" else (rest, "", "")
+    if scheme in ("http", "https") and rest.startswith("//"):
+        raise UsageError(
+            f"the system {address!r} is the address of a service; describe its requests in a YAML "
+            "file, and name that as http:file.yaml (see docs/systems.md)."
+        )
     if scheme not in ("python", "http") or not place or (scheme == "python" and not attribute):
         raise UsageError(
             f"the system address {address!r} is not of the form python:file.py:object, "
-            "python:package.module:object or http:file.yaml."
+            f"python:package.module:object or http:file.yaml.{_meant(address)}"
         )
     if scheme == "http":
         return _behind_http(Path(place), scored, given, calls)
@@ -68,6 +74,15 @@ def load_system(
     return SystemMechanism(
         system, found.name, scored=scored, source=_source(source, given), calls=calls
     )
+
+
+def _meant(address: str) -> str:
+    """A hint at a forgotten or misspelt scheme."""
+    scheme, _, rest = address.partition(":")
+    if scheme.endswith(".py"):
+        return f" Did you mean 'python:{scheme}:{rest or 'OBJECT'}'?"
+    near = difflib.get_close_matches(scheme, ("python", "http"), n=1)
+    return f" Did you mean '{near[0]}:{rest}'?" if near and near[0] != scheme else ""
 
 
 def _behind_http(

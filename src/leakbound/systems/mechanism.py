@@ -22,6 +22,7 @@ from leakbound.models.content import text_only
 from leakbound.privacy import Guarantee, NonPrivate
 from leakbound.stats.witness import ReplyFacts
 from leakbound.systems.adapters.index_store import IndexStore
+from leakbound.systems.adapters.langgraph import GraphSystem
 from leakbound.systems.callable import Answerer, as_system
 from leakbound.systems.calls import Caller, CallOptions
 from leakbound.systems.channels import separated
@@ -118,7 +119,7 @@ class SystemMechanism(MechanismBase):
             A mechanism over the same system, with a caller of its own.
         """
         system = self.system
-        if isinstance(system, HttpSystem | HttpStore | IndexStore | SharedStore):
+        if isinstance(system, HttpSystem | HttpStore | IndexStore | GraphSystem | SharedStore):
             system = system.called(calls)
         return replace(self, system=system, calls=calls)
 
@@ -229,7 +230,7 @@ class SystemMechanism(MechanismBase):
 
     def _require_alive(self, asked: Sequence[_Asked], found: Sequence[Reply | NoAnswer]) -> None:
         """Calls were lost while no other was answered: one that was answered before shows whether
-        the system is down, which is no outcome. Its reply is not used.
+        the system is down, which is not an outcome. Its reply is not used.
         """
         known = max(at for at, one in enumerate(found) if isinstance(one, Reply))
         self._require_answer(self._ask_all([asked[known]]))
@@ -348,7 +349,7 @@ class SystemMechanism(MechanismBase):
 
     def _seen(self, reply: Reply) -> ReplyFacts:
         """What a user sees of a reply: its scores only with white-box access, and its seconds and
-        tool calls where they are no channels of their own."""
+        tool calls where they are not channels of their own."""
         whole = not self.channels
         return ReplyFacts(
             text=reply.text,
@@ -374,7 +375,7 @@ class SystemMechanism(MechanismBase):
         return found
 
     def release(self, aggregate: Aggregate, draws: int, rng: np.random.Generator) -> Outputs:
-        """The answer that was given, with its scores where there are any.
+        """The answer that was given, with its scores if there are any.
 
         Args:
             aggregate: What `collect` returned for one job (PRIVATE).

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import importlib
 import importlib.util
@@ -58,6 +59,8 @@ def find_object(place: str, attribute: str) -> UserObject:
     _forget_changed()
     file = Path(place)
     plain = file.suffix == ".py" or len(file.parts) > 1 or file.is_file()
+    if file.is_dir() and not (file / "__init__.py").is_file():
+        plain = True  # no package
     module, name = _of_file(file) if plain else _of_module(place)
     found = Path(module.__file__ or place).resolve()
     roots = _roots(module, found)
@@ -69,6 +72,8 @@ def find_object(place: str, attribute: str) -> UserObject:
 
 
 def _of_file(file: Path) -> tuple[ModuleType, str]:
+    if file.is_dir():
+        raise UsageError(f"the system {str(file)!r} is a folder; name a file.py or a module.")
     if not file.is_file():
         raise UsageError(
             f"the file {str(file)!r} of the system does not exist; give its path from this "
@@ -147,9 +152,11 @@ def _attribute(module: ModuleType, attribute: str, name: str) -> object:
     try:
         found: object = reduce(getattr, attribute.split("."), module)
     except AttributeError:
+        near = difflib.get_close_matches(attribute, vars(module), n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
         raise UsageError(
             f"{name!r} has no callable {attribute!r}; it must define {attribute}(context, query) "
-            "-> str."
+            f"-> str.{hint}"
         ) from None
     return found
 

@@ -1,4 +1,4 @@
-"""What a system is: anything that answers queries from a private context.
+"""Systems: anything that answers queries from a private context.
 
 A system opens a session for each context, so that an index or a memory is built once. A store also
 takes and removes single records.

@@ -1,4 +1,4 @@
-"""The reply that a user's answer stands for, checked."""
+"""Make a checked reply of what a system of the user returned."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ METADATA = ("scores", "seconds", "tokens", "finish_reason", "tool_calls", "chann
 
 
 def as_reply(answer: object, name: str, seconds: float | None = None) -> Reply:
-    """The reply that a system's answer stands for.
+    """Make a reply of what a system returned.
 
     Args:
         answer: A text; or a `Reply`, a mapping or an object with `text` and any of `scores`,
@@ -59,7 +59,8 @@ number of at least 0, or None.
     text = text_in(answer)
     if not isinstance(text, str):
         raise TargetError(
-            f"the system {name!r} returned {type(text).__name__}; it must return the answer as str."
+            f"the system {name!r} returned {'None' if text is None else type(text).__name__}; it "
+            "must return the answer as str."
         )
     found = {part: _checked(_part(answer, part), part, name) for part in METADATA}
     given = cast("float | None", found["seconds"])
@@ -109,7 +110,7 @@ def joined(answer: object) -> object:
         answer: Anything; a generator or another iterator is read to its end.
 
     Returns:
-        The texts of all pieces together, or the answer itself where it is no iterator.
+        The texts of all pieces together, or the answer itself where it is not an iterator.
 
     Examples:
         >>> joined(part for part in ("it is ", {"content": "so"}))

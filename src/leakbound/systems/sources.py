@@ -1,4 +1,4 @@
-"""What decides the answers of a Python system: its file, and what it imports from its folders."""
+"""The sources of a Python system: its file, and what it imports from its folders."""
 
 from __future__ import annotations
 

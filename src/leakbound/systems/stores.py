@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterable, Iterator, Sequence
+import time
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import count
 from typing import ClassVar
 
 from leakbound.errors import TargetError
-from leakbound.systems.adapters.index_store import IndexStore
+from leakbound.systems.adapters.index_store import IndexStore, require_done
 from leakbound.systems.calls import Caller, CallOptions
-from leakbound.systems.failures import failure_of
 from leakbound.systems.http_store import HttpStore
-from leakbound.systems.left_records import PlantedRecord, left_in_store
+from leakbound.systems.left_records import PlantedRecord, left_in_store, warn_of_copy
 from leakbound.systems.protocol import Reply, Session, Store
+from leakbound.systems.settling import settle
 from leakbound.tasks import Context, Example
 
-__all__ = ["OneSession", "SharedStore", "filled_store", "require_absent", "require_store"]
-
-LOG = logging.getLogger("leakbound.systems")
-
+__all__ = ["OneSession", "SharedStore", "filled_store", "require_store"]
 
 # by id, in their order: a store may know equal records by one id, and removes them once
 Records = dict[str, PlantedRecord]
@@ -50,45 +48,48 @@ def require_store(system: object, name: str) -> Store:
     return system  # type: ignore[return-value]  # a store by its methods
 
 
-def require_absent(store: Store, records: Sequence[Example]) -> None:
-    """Refuse records that a store holds already, where a search of its own can tell.
-
-    Args:
-        store: The store.
-        records: What may be put into it (PRIVATE).
-
-    Raises:
-        UsageError: If it holds one of them: to take it out again could delete its owner's.
-    """
-    if isinstance(store, IndexStore):
-        store.require_absent(records)
-
-
 @contextmanager
 def filled_store(
-    store: Store, records: Iterable[Example], documents: Context, calls: CallOptions | None = None
-) -> Iterator[Session]:
+    store: Store, records: Iterable[Example], documents: Context,
+    calls: CallOptions = CallOptions(), name: str = "store",  # noqa: B008
+) -> Iterator[Session]:  # fmt: skip
     """A session over a store that holds some records beside its documents.
+
+    A store of the user gets the records first, as it may build its index when it is opened; a
+    service is set up first.
 
     Args:
         store: The store.
         records: Records that are planted (PRIVATE).
         documents: What the session puts into the store (PRIVATE).
-        calls: Retries of what puts records in and takes them out.
+        calls: Retries of what puts records in and takes them out, and whether the store is
+            disposable.
+        name: For messages.
 
     Yields:
         The session. Whatever happens, every planted record is removed at the end.
 
     Raises:
         TargetError: If a record could not be removed; it names the ids of those that stay.
+        UsageError: If nobody has said that the store is disposable; no record was added.
     """
-    caller = Caller(calls or CallOptions())
-    with _planted(store, records, caller):
-        session = caller.call(partial(store.open, documents))
-        try:
+    calls.require_disposable(name)
+    caller = Caller(calls)
+    if isinstance(store, IndexStore | HttpStore):
+        with _opened(store, documents, caller) as session, _planted(store, records, caller):
             yield session
-        finally:
-            session.close()
+    else:
+        with _planted(store, records, caller), _opened(store, documents, caller) as session:
+            yield session
+
+
+@contextmanager
+def _opened(store: Store, documents: Context, caller: Caller) -> Iterator[Session]:
+    session = caller.call(partial(store.open, documents))
+    try:
+        yield session
+    finally:
+        session.close()
 
 
 @contextmanager
@@ -105,11 +106,11 @@ def _planted(store: Store, records: Iterable[Example], caller: Caller) -> Iterat
     _remove(store, planted, caller)
 
 
-def _plant(store: Store, record: Example, planted: Records) -> None:
+def _plant(store: Store, record: Example, planted: Records) -> str:
     try:
         found: object = store.plant(record)
     except Exception as error:
-        _warn_of_copy(error)
+        warn_of_copy(error)
         raise
     if not isinstance(found, str | int) or isinstance(found, bool) or found == "":
         raise TargetError(
@@ -117,17 +118,7 @@ def _plant(store: Store, record: Example, planted: Records) -> None:
             "that remove takes. The record may be in the store; take it out by hand."
         )
     planted[found] = PlantedRecord(found, record)  # type: ignore[index, arg-type]  # or a number
-
-
-def _warn_of_copy(error: Exception) -> None:
-    """A record whose call was lost may have been added; it is planted again."""
-    failure = failure_of(error)
-    if failure is not None and failure.passes and not failure.kind.startswith("status "):
-        LOG.warning(
-            "plant ended with %s, and is tried again: if the store had added the record, a copy "
-            "stays in it under an id that nobody was told.",
-            failure.kind,
-        )
+    return found  # type: ignore[return-value]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -174,16 +165,21 @@ class SharedStore:
     Attributes:
         store: The store, empty or filled by its owner.
         documents: What is put into it once, before the first session (PRIVATE).
-        canaries: Rows that are planted as they are, if any (PRIVATE): the store must hold none.
-        calls: Retries of what takes records out.
+        copies: Records that a control plants one after the other: when it is asked about, the first
+            has been there as long as it takes to plant so many. A store may show new records late,
+            so a session with fewer records waits for longer than that.
+        calls: Retries of what takes records out, and whether the store is disposable.
+        name: For messages.
     """
 
     stateful: ClassVar[bool] = True  # each context is in the store while it is asked about
     store: Store
     documents: Context
-    canaries: Context = ()
+    copies: int = 1
     calls: CallOptions = CallOptions()
+    name: str = "store"
     _session: Session | None = None
+    _each: float = 0.0  # seconds that it took to plant a record
 
     def open(self, context: Context) -> Session:
         """Plant a few records in the store.
@@ -193,18 +189,29 @@ class SharedStore:
 
         Returns:
             A session; closing it removes the records.
+
+        Raises:
+            UsageError: If nobody has said that the store is disposable.
         """
+        self.calls.require_disposable(self.name)
         if self._session is None:
-            require_absent(self.store, (*self.documents, *self.canaries))
             self._session = self.store.open(self.documents)
         planted, caller = Records(), Caller(self.calls)
         try:
-            for record in context:
-                _plant(self.store, record, planted)
+            self._plant_all(context, planted)
         except BaseException as error:
             _remove(self.store, planted, caller, error)
             raise
         return _Visit(self.store, self._session, planted, caller)
+
+    def _plant_all(self, context: Context, planted: Records) -> None:
+        """Waits whether there is a record or not: an answer after a pause takes longer."""
+        began = time.monotonic()
+        for record in context:
+            _plant(self.store, record, planted)
+        if context:
+            self._each = (time.monotonic() - began) / len(context)
+        settle((1 + 1.5 * max(0, self.copies - len(context))) * self._each)
 
     def called(self, calls: CallOptions) -> SharedStore:
         """Itself, over a store that is called in another way if it makes its own calls.
@@ -247,12 +254,34 @@ def _remove(
     store: Store, planted: Records, caller: Caller, because: BaseException | None = None
 ) -> None:
     """Remove what can be removed, the last one first; then say what stays."""
-    number, cause = len(planted), None
+    number, cause = len(planted), None  # type: int, BaseException | None
     for record_id in reversed(list(planted)):
-        try:
-            caller.call(partial(store.remove, record_id))
-            del planted[record_id]
-        except Exception as error:
-            cause = cause or error
-    if cause is not None:
+        failed = _removed(store, record_id, planted, caller)
+        if isinstance(failed, KeyboardInterrupt):
+            _removed(store, record_id, planted, caller)
+        cause = cause or failed
+    if planted and cause is not None:
         raise left_in_store([*planted.values()][::-1], number, cause, because) from None
+    if isinstance(cause, KeyboardInterrupt):
+        raise cause
+
+
+def _removed(
+    store: Store, record_id: str, planted: Records, caller: Caller
+) -> BaseException | None:
+    """The error, if there was one; whatever it is, the others are taken out. After a removal whose
+    reply was lost, there may be nothing to remove."""
+    tries = count()
+
+    def attempt() -> None:
+        first = not next(tries)
+        deleted: object = store.remove(record_id)  # type: ignore[func-returns-value]
+        if first:
+            require_done(deleted)
+
+    try:
+        caller.call(attempt)
+    except BaseException as error:
+        return error
+    del planted[record_id]
+    return None

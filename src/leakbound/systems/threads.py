@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -19,6 +20,8 @@ from leakbound.tasks import Context
 __all__ = ["ThreadedSystem"]
 
 R = TypeVar("R")
+LOG = logging.getLogger("leakbound.systems")
+PATIENCE = 120.0  # seconds to wait for a session that is being opened when the audit ends
 Work = tuple[Callable[[], object], "Future[object]"]
 
 
@@ -70,6 +73,7 @@ class ThreadedSession:
         self._system, self._context = system, context
         self._worker: _Worker | None = None
         self._session: Session | None = None
+        self._opened: Session | None = None
 
     async def start(self) -> tuple[_Worker, Session]:
         """Open the session, unless it is open.
@@ -82,13 +86,26 @@ class ThreadedSession:
             try:
                 self._session = await asyncio.wrap_future(self._worker.do(self._open))
             except BaseException:
-                self._worker.end()
-                self._worker = None
+                await self._give_up(self._worker)
                 raise
         return self._worker, self._session
 
     def _open(self) -> Session:
-        return session_of(self._system.system.open(self._context), self._system.name)
+        self._opened = session_of(self._system.system.open(self._context), self._system.name)
+        return self._opened
+
+    async def _give_up(self, worker: _Worker) -> None:
+        """Close what is being opened, once it is: its records would stay in a store."""
+        closed = asyncio.wrap_future(worker.do(self._close_opened))
+        worker.end()
+        self._worker = None
+        done, _ = await asyncio.wait({closed}, timeout=PATIENCE)
+        if done and closed.exception() is not None:
+            LOG.warning("a session that was given up could not be closed.")
+
+    def _close_opened(self) -> None:
+        if self._opened is not None:
+            self._opened.close()
 
     async def ask(self, query: str) -> Reply:
         """Answer a query. After a time-out the next one opens a session anew.

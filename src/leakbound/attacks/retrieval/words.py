@@ -32,7 +32,7 @@ def words_of(text: str) -> list[str]:
 
 
 def long_words(words: Sequence[str]) -> list[int]:
-    """Where a text has words that stand in it once and are no grammar.
+    """Where a text has words that stand in it once and are not grammar.
 
     Args:
         words: Words, divided at blanks.

@@ -62,11 +62,16 @@ class OneRunDesign:
 
     @property
     def records(self) -> tuple[Example, ...]:
-        """What is planted, in its order."""
+        """What is planted, in its order: late controls, canaries, early controls.
+
+        Early ones are the newest when they are asked about, so a store that shows new records late
+        does not show them; late ones are the oldest, so one that keeps the newest has lost them.
+        """
         return tuple(self._records())
 
     def _records(self) -> Iterator[Example]:
-        for one in self.every:
+        early = len(self.controls) - self.late
+        for one in (*self.controls[early:], *self.canaries, *self.controls[:early]):
             if one.planted:
                 yield one.record
             elif self.fillers:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from functools import partial
 
 from leakbound.auditing.one_run.prepare import PreparedOneRun
-from leakbound.auditing.plan import FACTORS, Plan
+from leakbound.auditing.plan import FACTORS, GUESSING, Plan
 from leakbound.auditing.verdict import Claim
+from leakbound.estimators.random_guessing import guessing_power, of_one_side
 from leakbound.stats import Assumption, Power, canaries_to_reject, one_run, one_run_power
 from leakbound.stats.ranked import Ranked
 
-__all__ = ["plan_one_run", "power_of_run"]
+__all__ = ["accuracies_of_run", "confidence_of_side", "plan_one_run", "power_of_run"]
 
 
 def plan_one_run(prepared: PreparedOneRun) -> Plan:
@@ -24,7 +25,7 @@ def plan_one_run(prepared: PreparedOneRun) -> Plan:
         the whole run needs. A claim for single answers grows with their number.
     """
     claim, canaries = prepared.claim(), len(prepared.design.canaries)
-    confidence = prepared.spec.decision.confidence
+    confidence = confidence_of_side(prepared)
     made = _guesses(prepared, canaries)
     largest = one_run(canaries, made, made, claim.delta, confidence)
     chances = [(factor, power_of_run(prepared, claim, factor)) for factor in FACTORS]
@@ -43,7 +44,37 @@ def plan_one_run(prepared: PreparedOneRun) -> Plan:
         power=tuple((factor, power) for factor, power in chances if power is not None),
         assumption=_assumption(prepared),
         builds=1,
+        guessing_power=accuracies_of_run(prepared),
     )
+
+
+def confidence_of_side(prepared: PreparedOneRun) -> float:
+    """Confidence of a bound on one side: more than that of the test where it has two sides.
+
+    Args:
+        prepared: The run.
+
+    Returns:
+        A confidence.
+    """
+    decision = prepared.spec.decision
+    return decision.confidence if decision.claim is None else of_one_side(decision.confidence)
+
+
+def accuracies_of_run(prepared: PreparedOneRun) -> tuple[tuple[float, Power], ...]:
+    """How probably guesses of known accuracies reject random guessing.
+
+    Args:
+        prepared: The run.
+
+    Returns:
+        (accuracy, exact power); empty for other claims.
+    """
+    decision = prepared.spec.decision
+    if decision.claim is None:
+        return ()
+    guesses = _guesses(prepared, len(prepared.design.canaries))
+    return guessing_power("one_run", guesses, decision.confidence)
 
 
 def power_of_run(prepared: PreparedOneRun, claim: Claim, factor: float) -> Power | None:
@@ -56,9 +87,11 @@ def power_of_run(prepared: PreparedOneRun, claim: Claim, factor: float) -> Power
 
     Returns:
         The exact power against a store that answers like randomised response, each answer by its
-        own coin; None where ranks choose the canaries that are guessed.
+        own coin; None where ranks choose the canaries that are guessed, or random guessing is
+        claimed.
     """
-    if Ranked.named(prepared.spec.decision.threshold) is not None:
+    decision = prepared.spec.decision
+    if decision.claim is not None or Ranked.named(decision.threshold) is not None:
         return None
     hit, false_alarm = _assumption(prepared).rates(factor * claim.epsilon)
     right = (hit + 1 - false_alarm) / 2  # a fair coin decides which of the two errors is possible
@@ -80,14 +113,17 @@ def _assumption(prepared: PreparedOneRun) -> Assumption:
 def _claim_with(prepared: PreparedOneRun, canaries: int) -> tuple[float, float]:
     """(epsilon, delta) of the whole run, were there another number of canaries."""
     decision, design = prepared.spec.decision, prepared.design
+    epsilon, delta = decision.each
     if decision.claim_for == "run":
-        return decision.epsilon, decision.delta
+        return epsilon, delta
     answers = prepared.answers / len(design.every) * (canaries + len(design.controls))
-    return answers * decision.epsilon, answers * decision.delta
+    return answers * epsilon, answers * delta
 
 
 def _tested(prepared: PreparedOneRun, claim: Claim) -> str:
     """The claim in words."""
+    if prepared.spec.decision.claim is not None:
+        return GUESSING
     if prepared.spec.decision.claim_for == "run":
         return f"epsilon {claim.epsilon:g} at delta {claim.delta:g} of the whole run"
     return (

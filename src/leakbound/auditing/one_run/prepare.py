@@ -13,6 +13,7 @@ from leakbound.auditing.build import Handed, build_attack, build_mechanism, unna
 from leakbound.auditing.design import relation_of
 from leakbound.auditing.documents import documents_and_task
 from leakbound.auditing.folder import Settings, run_folder, run_id
+from leakbound.auditing.guessing import require_alone
 from leakbound.auditing.look_key import source_of
 from leakbound.auditing.one_run.design import OneRunDesign, design_one_run
 from leakbound.auditing.post_hoc import POST_HOC
@@ -79,8 +80,9 @@ class PreparedOneRun:
         """
         decision = self.spec.decision
         times = self.answers if decision.claim_for == "answer" else builds
-        delta = min(1 - 1e-12, times * decision.delta)  # a delta of 1 would claim nothing
-        return Claim(times * decision.epsilon, delta, relation_of(self.spec.attack.insertion))
+        epsilon, delta = decision.each
+        delta = min(1 - 1e-12, times * delta)  # a delta of 1 would claim nothing
+        return Claim(times * epsilon, delta, relation_of(self.spec.attack.insertion))
 
     @property
     def known(self) -> int:
@@ -191,6 +193,8 @@ def prepare_one_run(
     """
     given = handed or Handed()
     given = replace(given, rows=given.rows if rows is None else rows)
+    if spec.decision.claim is not None:
+        require_alone(spec, given)
     _require_meaning(spec, given)
     mechanism = _store(given.mechanism or build_mechanism(spec))
     data, task = documents_and_task(spec.design, given.rows, given.task)

@@ -13,7 +13,11 @@ from leakbound.auditing.controls import ControlCheck
 from leakbound.auditing.keys import DIGITS, key_id, keyed
 from leakbound.auditing.looks import Looks
 from leakbound.auditing.one_run.design import PlantedCanary
-from leakbound.auditing.one_run.plan import power_of_run
+from leakbound.auditing.one_run.plan import (
+    accuracies_of_run,
+    confidence_of_side,
+    power_of_run,
+)
 from leakbound.auditing.one_run.prepare import PreparedOneRun
 from leakbound.auditing.one_run.verdict import conclude_one_run
 from leakbound.auditing.result import (
@@ -31,8 +35,9 @@ from leakbound.auditing.store import EvidenceRow, RunStore
 from leakbound.auditing.verdict import Claim
 from leakbound.errors import StoreError
 from leakbound.estimators import Bounds
+from leakbound.estimators.two_sided import BOTH
 from leakbound.models.content import readable, without
-from leakbound.stats import Estimate, Fixed, one_run, rank_test
+from leakbound.stats import Estimate, Fixed, Power, one_run, rank_test
 from leakbound.stats.ranked import Ranked
 from leakbound.tasks import Outputs, Vector
 
@@ -89,11 +94,9 @@ def assemble_one_run(prepared: PreparedOneRun, store: RunStore, looks: Looks) ->
     )
     builds = max(map(build_of, rows.values()))
     claim, decision = prepared.claim(builds), prepared.spec.decision
-    guessed, canaries = _guess(prepared, controls, tested), len(tested.scores)
-    found = (one_run(canaries, guessed.number, right, claim.delta, decision.confidence)
-             for right in (guessed.right, guessed.number))  # fmt: skip
-    bound, largest = found
-    check = _check(controls).followed_by(_late(prepared, controls))
+    guessed = _guess(prepared, controls, tested)
+    bound, largest = _bounds(prepared, claim, guessed, len(tested.scores))
+    check = _check(prepared, controls).followed_by(_ends(prepared, controls))
     unreadable = _unreadable(prepared, rows)
     conclusion = conclude_one_run(prepared, claim, bound, largest, check, unreadable)
     return AuditResult(
@@ -130,6 +133,7 @@ def assemble_one_run(prepared: PreparedOneRun, store: RunStore, looks: Looks) ->
         curves=curves_of(*_sides(tested, controls)),
         example_prompt=_example(prepared),
         power=_power(prepared, claim),
+        guessing_power=_rounded(accuracies_of_run(prepared)),
         warnings=(*looks.several("canaries"), *prepared.warnings),
         handed=prepared.handed,
         spec=prepared.spec.flat(),
@@ -141,7 +145,7 @@ def assemble_one_run(prepared: PreparedOneRun, store: RunStore, looks: Looks) ->
             seed=str(prepared.spec.design.seed),
             evidence=keyed(store.folder, store.head(len(tested.scores))),
         ),
-    )
+    ).referenced()
 
 
 def _scored(
@@ -194,7 +198,34 @@ def _marks(row: EvidenceRow) -> tuple[float, ...]:
 def _power(prepared: PreparedOneRun, claim: Claim) -> tuple[tuple[float, float], ...]:
     """(factor, power) as a gate reads them, rounded down."""
     found = [(factor, power_of_run(prepared, claim, factor)) for factor in FACTORS]
-    return tuple((factor, math.floor(one.chance * 1e6) / 1e6) for factor, one in found if one)
+    return _rounded([(factor, one) for factor, one in found if one])
+
+
+def _rounded(powers: Sequence[tuple[float, Power]]) -> tuple[tuple[float, float], ...]:
+    return tuple((of, math.floor(one.safe * 1e6) / 1e6) for of, one in powers)
+
+
+def _bounds(
+    prepared: PreparedOneRun, claim: Claim, guessed: _Guessed, canaries: int
+) -> tuple[Estimate, Estimate]:
+    """Of the whole run, and what it would be if every guess were right."""
+    rights = guessed.right, guessed.number
+    found, most = (_bound(prepared, claim, canaries, guessed.number, one) for one in rights)
+    return found, most
+
+
+def _bound(
+    prepared: PreparedOneRun, claim: Claim, canaries: int, guesses: int, right: int
+) -> Estimate:
+    """Of the whole run; of random guessing on both sides, each with half of the error."""
+    decision, each = prepared.spec.decision, confidence_of_side(prepared)
+    if decision.claim is None:
+        return one_run(canaries, guesses, right, claim.delta, each)
+    found = one_run(canaries, guesses, max(right, guesses - right), claim.delta, each)
+    return replace(
+        found, confidence=decision.confidence, counts={**found.counts, "correct": right},
+        assumptions=(*found.assumptions, BOTH),
+    )  # fmt: skip
 
 
 def _guess(prepared: PreparedOneRun, controls: _Scored, tested: _Scored) -> _Guessed:
@@ -223,6 +254,8 @@ def _threshold(prepared: PreparedOneRun, controls: _Scored) -> tuple[float, Thre
 
 def _estimates(bound: Estimate, decision: Decision) -> tuple[Estimate, ...]:
     """The bound at the delta that the claim for the run has, then at that which was given."""
+    if decision.claim is not None:
+        return (bound,)
     counts = bound.counts
     other = one_run(
         counts["canaries"], counts["guesses"], counts["correct"], decision.delta,
@@ -236,17 +269,21 @@ def _words(threshold: float, rule: ThresholdKind) -> str:
     return f"{threshold:g}, {how}"
 
 
-def _check(controls: _Scored) -> ControlCheck:
+def _check(prepared: PreparedOneRun, controls: _Scored) -> ControlCheck:
     there, absent = controls.sides
     if not len(there):
         return ControlCheck(0, None)
-    return ControlCheck(len(there), rank_test(there.tolist(), absent.tolist()))
+    two_sided = prepared.spec.decision.claim is not None
+    return ControlCheck(len(there), rank_test(there.tolist(), absent.tolist(), two_sided))
 
 
-def _late(prepared: PreparedOneRun, controls: _Scored) -> list[ControlCheck]:
-    """What the controls show that were asked about after all canaries; none where none were."""
-    late = prepared.design.late
-    return [_check(_Scored(controls.scores[-late:], controls.planted[-late:]))] if late else []
+def _ends(prepared: PreparedOneRun, controls: _Scored) -> list[ControlCheck]:
+    """What the controls show that were asked about after all canaries, and those before, which were
+    planted last; none where all were asked about at one end."""
+    if not (late := prepared.design.late):
+        return []
+    ends = slice(-late, None), slice(None, -late)
+    return [_check(prepared, _Scored(controls.scores[at], controls.planted[at])) for at in ends]
 
 
 def _unreadable(prepared: PreparedOneRun, rows: dict[int, EvidenceRow]) -> int:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from leakbound.auditing.collect import hidden
+from leakbound.auditing.commitments import with_commitment
 from leakbound.auditing.folder import stored_on
 from leakbound.auditing.looks import Looks, looks_beside
 from leakbound.auditing.one_run.design import PlantedCanary
@@ -21,7 +22,6 @@ from leakbound.systems import (
     OneSession,
     SystemMechanism,
     filled_store,
-    require_absent,
     require_store,
 )
 from leakbound.tasks import Aggregate, Vector
@@ -73,7 +73,7 @@ def run_one_run(
     if missing:
         with closing(_asked(prepared, store, missing)) as batches:
             _store(prepared, store, batches, progress)
-    result = assemble_one_run(prepared, store, looks)
+    result = with_commitment(assemble_one_run(prepared, store, looks), store.folder)
     result.know_data(prepared.data)
     if day and not missing:
         result.know_stored(day)
@@ -147,8 +147,9 @@ def _open(prepared: PreparedOneRun) -> Iterator[SystemMechanism]:
     mechanism, design = prepared.mechanism, prepared.design
     store = require_store(mechanism.system, mechanism.name)
     try:
-        require_absent(store, (*design.documents, *(one.record for one in design.every)))
-        with filled_store(store, design.records, design.documents, mechanism.calls) as session:
+        with filled_store(
+            store, design.records, design.documents, mechanism.calls, mechanism.name
+        ) as session:
             yield replace(mechanism, system=OneSession(session))
     except LeakboundError:
         raise

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from leakbound.auditing.controls import ControlCheck
+from leakbound.auditing.guessing import above_guessing, unshown_sentence
 from leakbound.auditing.obstacles import lost_controls
 from leakbound.auditing.one_run.design import FEWEST
+from leakbound.auditing.one_run.plan import accuracies_of_run
 from leakbound.auditing.one_run.prepare import PreparedOneRun
 from leakbound.auditing.verdict import Claim, Conclusion, Obstacle
 from leakbound.privacy import NonPrivate
@@ -46,12 +48,16 @@ def conclude_one_run(
         f"could have certified up to epsilon {cut(largest.epsilon)}. This attack found no "
         "violation; another might."
     )
-    return Conclusion("no_violation", None, (sentence,))
+    powers = [(at, power.safe) for at, power in accuracies_of_run(prepared)]
+    unshown = (unshown_sentence(powers),) if prepared.spec.decision.claim is not None else ()
+    return Conclusion("no_violation", None, (sentence, *unshown))
 
 
 def _named(prepared: PreparedOneRun, claim: Claim) -> str:
     """The claim in words."""
     decision = prepared.spec.decision
+    if decision.claim is not None:
+        return "epsilon 0, which is random guessing"
     if decision.claim_for == "run":
         return f"epsilon {claim.epsilon:g}, which is claimed for the whole run"
     return (
@@ -62,8 +68,12 @@ def _named(prepared: PreparedOneRun, claim: Claim) -> str:
 
 def _rejected(prepared: PreparedOneRun, claim: Claim, bound: Estimate) -> Iterator[str]:
     epsilon = bound.epsilon or 0.0
-    chance = f"with a probability of at most {1 - (bound.confidence or 0):.2g}"
-    if epsilon > claim.epsilon:
+    error = 1 - (bound.confidence or 0)
+    chance = f"with a probability of at most {error:.2g}"
+    if epsilon > claim.epsilon and prepared.spec.decision.claim is not None:
+        what = "the answers of the run tell which canaries were planted"
+        yield above_guessing(epsilon, bound.method, error, what)
+    elif epsilon > claim.epsilon:
         yield (
             f"the bound {cut(epsilon)} of the whole run exceeds {_named(prepared, claim)}: a "
             f"system that satisfies the claim shows this {chance}."
@@ -83,8 +93,8 @@ def _rejected(prepared: PreparedOneRun, claim: Claim, bound: Estimate) -> Iterat
 def _few(prepared: PreparedOneRun, claim: Claim, largest: Estimate) -> Iterator[Obstacle]:
     if (largest.epsilon or 0.0) > claim.epsilon:
         return
-    advice = "Use more canaries."
-    if prepared.spec.decision.claim_for == "answer":
+    advice, decision = "Use more canaries.", prepared.spec.decision
+    if decision.claim_for == "answer" and decision.claim is None:
         advice = (
             "For a claim for single answers use --design session; for one for the whole run add "
             "--claim-for run."

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import time
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from leakbound.errors import TargetError, UsageError
+from leakbound.errors import TargetError
 from leakbound.models.content import text_only
 from leakbound.systems.calls import Caller, CallOptions
-from leakbound.systems.failures import NoAnswer
-from leakbound.systems.left_records import PlantedRecord, left_in_store
+from leakbound.systems.left_records import PlantedRecord, left_in_store, warn_of_copy
 from leakbound.systems.protocol import Reply
 from leakbound.systems.replies import as_reply
+from leakbound.systems.settling import settle
 from leakbound.tasks import Context, Example
 
-__all__ = ["IndexStore", "IndexRecord", "texts_of", "undone"]
+__all__ = ["IndexRecord", "IndexStore", "require_done", "texts_of", "undone"]
 
 BLOCK = 256  # records that are added at once: an embedder takes them together
 PLANTED = "planted"  # who adds single records
@@ -64,9 +63,7 @@ class IndexStore:
         delete: Deletes records by their ids.
         ask: Answers a query; what it returns is read as that of any system.
         stateful: True: sessions are opened one after the other.
-        find: Whether a search finds a record word for word; None where `add` makes new ids itself,
-            so that no record of the owner can have one of them.
-        calls: Retries of the calls that delete.
+        calls: Retries of the calls that delete, and whether the index is disposable.
     """
 
     name: str
@@ -74,14 +71,10 @@ class IndexStore:
     delete: Callable[[list[str]], None] = field(repr=False)
     ask: Callable[[str], object] = field(repr=False)
     stateful: bool = True
-    find: Callable[[IndexRecord], bool] | None = field(default=None, repr=False)
     calls: CallOptions = field(default=CallOptions(), repr=False, compare=False)
     # who put a record there, by its id: an index may know equal records by one id
     _uses: dict[str, set[object]] = field(
         default_factory=dict, init=False, repr=False, compare=False
-    )
-    _looked_for: set[IndexRecord] = field(
-        default_factory=set, init=False, repr=False, compare=False
     )
 
     def called(self, calls: CallOptions) -> IndexStore:
@@ -134,6 +127,7 @@ class IndexStore:
                 block = slice(at, at + BLOCK)
                 self._add_block(context[block], records[block], owner, added)
         except BaseException as error:
+            warn_of_copy(error)
             self.take_out(added, owner, error)
             raise
         return added
@@ -172,11 +166,13 @@ class IndexStore:
             if added:
                 raise left_in_store(added, number, cause, because) from None
         added.clear()
+        if isinstance(cause, KeyboardInterrupt):
+            raise cause
 
-    def _failed(self, ids: list[str], owner: object, caller: Caller) -> Exception | None:
+    def _failed(self, ids: list[str], owner: object, caller: Caller) -> BaseException | None:
         try:
             caller.call(partial(self._release, ids, owner))
-        except Exception as error:
+        except BaseException as error:  # whatever it is, the other records are taken out
             return error
         return None
 
@@ -190,43 +186,6 @@ class IndexStore:
             if not self._uses.get(one):
                 self._uses.pop(one, None)
 
-    def require_absent(self, context: Sequence[Example]) -> None:
-        """Refuse records that the index holds already: to delete one could delete its owner's.
-
-        Args:
-            context: What is to be added (PRIVATE).
-
-        Raises:
-            UsageError: If a search finds one of them word for word. Nothing was added then.
-        """
-        records = {IndexRecord.of(one, self.name) for one in context} - self._looked_for
-        looks = self.find is not None and bool(records) and self._can_look()
-        held = sum(map(self._holds, records)) if looks else 0
-        if held:
-            raise UsageError(
-                f"the store {self.name!r} holds {held} of {len(records)} rows already that were to "
-                "be put into it; taking them out again could delete its own records. Use "
-                "--documents 0 with canaries that are not in it (--canary coded), or rows that the "
-                "store does not hold. Nothing was added."
-            )
-        self._looked_for.update(records)
-
-    def _holds(self, record: IndexRecord) -> bool:
-        return self.find is not None and Caller(self.calls).call(partial(self.find, record))
-
-    def _can_look(self) -> bool:
-        """A search that finds what nobody added, or fails on an empty store, shows nothing; one
-        that fails and may yet succeed ends the audit before anything is added.
-        """
-        try:
-            return not self._holds(IndexRecord(uuid.uuid4().hex, ""))
-        except NoAnswer as failed:
-            if failed.passes:
-                raise
-            return False
-        except Exception:
-            return False
-
     def open(self, context: Context) -> IndexSession:
         """Add the records of a context.
 
@@ -237,12 +196,18 @@ class IndexStore:
             A session; closing it deletes them.
 
         Raises:
-            UsageError: If the index holds records of the first context already.
+            UsageError: If there are some, and nobody has said that the index is disposable.
         """
-        if not self._looked_for:
-            self.require_absent(context)
-        owner = object()
-        return IndexSession(self, self.add_all(context, owner), owner)
+        if context:
+            self.calls.require_disposable(self.name)
+        owner, began = object(), time.monotonic()
+        added = self.add_all(context, owner)
+        try:
+            settle(1.5 * (time.monotonic() - began))
+        except BaseException as error:
+            self.take_out(added, owner, error)
+            raise
+        return IndexSession(self, added, owner)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -299,6 +264,19 @@ def undone(delete: Callable[[list[str]], object], ids: Iterable[str]) -> Iterato
             with suppress(Exception):
                 delete([one])
         raise
+
+
+def require_done(deleted: object) -> None:
+    """Refuse to take a record for deleted where the store says that it did not delete it.
+
+    Args:
+        deleted: What its method returned; many return nothing.
+
+    Raises:
+        TargetError: If it returned False.
+    """
+    if deleted is False:
+        raise TargetError("the store was asked to delete records and returned False.")
 
 
 def texts_of(found: object, read: Callable[[object], object]) -> object:

@@ -7,7 +7,13 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol, cast
 
-from leakbound.systems.adapters.index_store import IndexRecord, IndexStore, texts_of, undone
+from leakbound.systems.adapters.index_store import (
+    IndexRecord,
+    IndexStore,
+    require_done,
+    texts_of,
+    undone,
+)
 from leakbound.systems.adapters.search import bases, find_inside
 
 __all__ = ["langchain_store"]
@@ -81,10 +87,10 @@ def _with(store: _VectorStore, name: str, ask: Callable[[str], object] | None) -
             for made_id, one in zip(ids, records, strict=True)
         ]
         with undone(delete, ids):
-            return store.add_documents(made)
+            return list(store.add_documents(made))
 
     def delete(ids: list[str]) -> None:
-        store.delete(ids)
+        require_done(store.delete(ids))
 
     def answer(query: str) -> object:
         return texts_of(asking(query), _text)

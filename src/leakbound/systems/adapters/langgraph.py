@@ -15,6 +15,7 @@ from typing import Protocol, cast
 
 from leakbound.models.content import text_only
 from leakbound.systems.adapters.search import bases
+from leakbound.systems.calls import CallOptions
 from leakbound.systems.protocol import Reply
 from leakbound.systems.replies import as_reply, text_in
 from leakbound.tasks import Context
@@ -69,11 +70,30 @@ class GraphSystem:
         graph: The compiled graph.
         name: For messages.
         stateful: True: the graph remembers.
+        calls: Whether what the graph remembers is disposable.
     """
 
     graph: _Graph = field(repr=False)
     name: str
     stateful: bool = True
+    calls: CallOptions = field(default=CallOptions(), repr=False, compare=False)
+
+    @property
+    def thread(self) -> str | None:
+        """The thread that its owner has fixed; None where each context gets its own."""
+        own = cast("Mapping[str, Mapping[str, str]]", self.graph.config or {})
+        return own.get("configurable", {}).get("thread_id")
+
+    def called(self, calls: CallOptions) -> GraphSystem:
+        """The same graph, called in another way.
+
+        Args:
+            calls: Whether what it remembers is disposable.
+
+        Returns:
+            A new object.
+        """
+        return replace(self, calls=calls)
 
     def open(self, context: Context) -> _Thread:
         """Tell a new thread each example, as a message of the user.
@@ -84,7 +104,13 @@ class GraphSystem:
         Returns:
             A session in the thread. A graph whose owner has fixed the thread uses that one for all
             contexts; the state check finds what it remembers.
+
+        Raises:
+            UsageError: If examples would stay, in that thread or in the store of the graph, and
+                nobody has said that these are disposable.
         """
+        if context and (self.thread is not None or self.graph.store is not None):
+            self.calls.require_disposable(self.name)
         thread = _Thread(self, str(uuid.uuid4()))
         for one in context:
             text = text_only(one.input, self.name)
@@ -102,9 +128,8 @@ class _Thread:
     @property
     def config(self) -> Config:
         """Names the thread: the one that the owner has fixed, or its own."""
-        own = cast("Mapping[str, Mapping[str, str]]", self.system.graph.config or {})
-        fixed = own.get("configurable", {}).get("thread_id", self.thread_id)
-        return {"configurable": {"thread_id": fixed}}
+        fixed = self.system.thread
+        return {"configurable": {"thread_id": self.thread_id if fixed is None else fixed}}
 
     def told(self, text: str) -> object:
         """Send a message of the user."""

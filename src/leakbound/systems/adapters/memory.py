@@ -8,7 +8,12 @@ from types import MethodType
 from typing import cast
 
 from leakbound.errors import TargetError
-from leakbound.systems.adapters.index_store import IndexRecord, IndexStore, texts_of
+from leakbound.systems.adapters.index_store import (
+    IndexRecord,
+    IndexStore,
+    require_done,
+    texts_of,
+)
 from leakbound.systems.replies import finished, text_in
 
 __all__ = ["memory_store"]
@@ -50,8 +55,8 @@ def memory_store(thing: object, name: str) -> IndexStore | None:
     add, delete, search = (cast("Callable[[object], object]", one) for one in found)
     ids: dict[str, list[object]] = {}
     return IndexStore(
-        name, partial(_add, add, search, ids), partial(_delete, delete, ids),
-        partial(_asked, search), find=partial(_holds, search),
+        name, partial(_add, add, delete, search, ids), partial(_delete, delete, ids),
+        partial(_asked, search),
     )  # fmt: skip
 
 
@@ -61,16 +66,22 @@ def _method(thing: object, names: Sequence[str]) -> object:
 
 
 def _add(
-    add: Callable[[object], object], search: Callable[[object], object],
-    ids: dict[str, list[object]], records: Sequence[IndexRecord],
+    add: Callable[[object], object], delete: Callable[[object], object],
+    search: Callable[[object], object], ids: dict[str, list[object]],
+    records: Sequence[IndexRecord],
 ) -> Iterator[str]:  # fmt: skip
     """Tells the id of each record before it adds the next one."""
     for one in records:
         made = finished(add(_stored(one)))
         found = _ids(made)
+        if (event := _other_event(made)) is not None:
+            for new in found:
+                require_done(finished(delete(new)))
+            raise _not_added(event)
         if not found:
             raise _no_id(add, made, _holds(search, one))
-        ids[str(found[0])] = found
+        known = ids.setdefault(str(found[0]), [])
+        known += [one for one in found if one not in known]
         yield str(found[0])
 
 
@@ -79,14 +90,37 @@ def _stored(record: IndexRecord) -> str:
 
 
 def _ids(made: object) -> list[object]:
-    """What `add` returned: an id, a record with an id, or a list of them."""
+    """What `add` returned: an id, a record that was added with an id, or a list of them."""
     if isinstance(made, Mapping):
+        if _event(made) != "ADD":
+            return []
         if "id" in made:
             return _ids(made["id"])
         return _ids(made["results"]) if "results" in made else []
     if isinstance(made, list):
         return [one for each in made for one in _ids(each)]
     return [] if made is None or isinstance(made, bool) or made == "" else [made]
+
+
+def _event(made: Mapping[object, object]) -> str:
+    return str(made.get("event", "ADD")).upper()
+
+
+def _other_event(made: object) -> str | None:
+    """What a memory did to a record that it held, where it says so."""
+    if isinstance(made, Mapping):
+        inner = made.get("results")
+        return _event(made) if _event(made) != "ADD" else _other_event(inner)
+    inside = map(_other_event, made) if isinstance(made, list) else ()
+    return next((one for one in inside if one is not None), None)
+
+
+def _not_added(event: str) -> TargetError:
+    return TargetError(
+        f"the memory answered an add with the event {event!r}: it has changed or kept a record "
+        "that it held, whose id is not the audit's to delete. Audit a memory that adds every "
+        "record, or a copy of it that is empty."
+    )
 
 
 def _no_id(add: Callable[[object], object], made: object, found: bool) -> TargetError:
@@ -105,7 +139,7 @@ def _delete(
     """What was deleted before an error is not deleted again."""
     for one in gone:
         while ids.get(one):
-            finished(delete(ids[one][-1]))
+            require_done(finished(delete(ids[one][-1])))
             ids[one].pop()
         ids.pop(one, None)
 
