@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         AuditResult,
         answer,
         audit,
+        audit_log,
         compare,
         gate,
         influence,
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
         probe,
         sweep,
         tune,
+        verify,
     )
     from leakbound.attacks import Attack
     from leakbound.auditing import AuditSpec, Claim
@@ -45,8 +47,8 @@ if TYPE_CHECKING:
     from leakbound.tasks import Example, Query, Task
 
 _API = (
-    "AuditResult", "answer", "audit", "compare", "gate", "influence", "load_result", "plan",
-    "probe", "sweep", "tune",
+    "AuditResult", "answer", "audit", "audit_log", "compare", "gate", "influence", "load_result",
+    "plan", "probe", "sweep", "tune", "verify",
 )  # fmt: skip
 _HOMES = {
     **dict.fromkeys(_API, "leakbound.api"),
@@ -71,8 +73,9 @@ __all__ = [
     "Guarantee",
     "LeakboundError", "Ledger", "NonPrivate", "PrivateICL", "PromptDefense", "PureDP", "Query",
     "ReportNoisyMax", "Scripted", "Task", "ZCDP", "ZeroShot", "__version__", "answer", "audit",
-    "calibrate_gaussian", "canaries", "compare", "estimators", "gate", "influence", "load_result",
-    "mechanisms", "open_model", "plan", "probe", "queries", "scores", "sweep", "systems", "tune",
+    "audit_log", "calibrate_gaussian", "canaries", "compare", "estimators", "gate", "influence",
+    "load_result", "mechanisms", "open_model", "plan", "probe", "queries", "scores", "sweep",
+    "systems", "tune", "verify",
 ]  # fmt: skip
 
 

@@ -192,7 +192,7 @@ def options_of(thing: object) -> dict[str, object] | None:
         thing: Any object.
 
     Returns:
-        Values by field name; None if it is no dataclass or holds what a file cannot.
+        Values by field name; None if it is not a dataclass or holds what a file cannot.
     """
     if not dataclasses.is_dataclass(thing) or isinstance(thing, type):
         return None
@@ -258,8 +258,8 @@ def construct(make: Callable[..., T], options: Mapping[str, object], name: str) 
 def _unknown_option(name: str, option: str, known: Mapping[str, object]) -> UsageError:
     near = difflib.get_close_matches(option, known, n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
-    listed = ", ".join(known) or "none"
-    return UsageError(f"{name} has no option {option!r}; its options are: {listed}.{hint}")
+    listed = f"its options are: {', '.join(known)}" if known else "it has none"
+    return UsageError(f"{name} has no option {option!r}; {listed}.{hint}")
 
 
 def _name(kind: type[object]) -> str:
@@ -288,7 +288,7 @@ def _tupled(value: object) -> object:
 
 
 def _fits(value: object, kind: object) -> bool:
-    """Is a plain value of a type? What is no plain type is left to the class itself."""
+    """Is a plain value of a type? What is not a plain type is left to the class itself."""
     origin, inner = get_origin(kind), get_args(kind)
     if origin in (Union, types.UnionType):
         return any(_fits(value, one) for one in inner)

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import difflib
+import json
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pydantic_core import ValidationError
 
 __all__ = [
     "BudgetExhausted",
@@ -16,8 +21,12 @@ __all__ = [
     "StoreError",
     "TargetError",
     "UsageError",
+    "reason_of",
     "unknown_name",
 ]
+
+
+MOST_NAMES, FEW = 40, 8  # of a longer list, an error shows only the first few
 
 
 class LeakboundError(Exception):
@@ -77,9 +86,58 @@ class IgnoredEntryPoint(UserWarning):
     """An installed package registers a component under a name that this package has."""
 
 
+def reason_of(error: Exception) -> str:
+    """Why a file cannot be used, without the numbers and paths that Python adds.
+
+    Args:
+        error: What reading or writing it raised.
+
+    Returns:
+        A clause.
+
+    Examples:
+        >>> reason_of(FileNotFoundError(2, "No such file or directory", "rows.jsonl"))
+        'no such file or directory'
+    """
+    from pydantic_core import ValidationError  # where nothing fails, it need not be loaded
+
+    if isinstance(error, ValidationError):
+        return _first_problem(error)
+    if isinstance(error, UnicodeDecodeError):
+        return "it is not UTF-8 text"
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    if isinstance(error, json.JSONDecodeError):
+        found = f"no JSON at line {error.lineno}: {error.msg.lower()}"
+        return found if error.doc else "it is empty"
+    if isinstance(error, KeyError):
+        return f"it lacks {error}"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror[0].lower() + error.strerror[1:]
+    if "integer string conversion" in str(error):
+        return "it holds a number of thousands of digits"
+    return " ".join(str(error).split()).rstrip(".")
+
+
+def _first_problem(error: ValidationError) -> str:
+    first = error.errors(include_input=False, include_url=False)[0]
+    where = ".".join(map(str, first["loc"]))
+    if not where:
+        return "it is not a JSON object"
+    if first["type"] == "missing":
+        return f"it lacks {where!r}"
+    plain = first["msg"].partition(", unable to")[0].partition(", got ")[0]
+    must = plain.removeprefix("Input should be ").replace("a valid ", "a ")
+    must = must.replace("a integer", "a whole number")
+    return f"{where}: {plain}" if must == plain else f"{where} must be {must}"
+
+
 def unknown_name(what: str, got: str, known: Iterable[str]) -> UsageError:
-    """The sentence for a name that is not in a catalogue, with the nearest ones."""
+    """The error for a name that is not in a catalogue, with the most similar one."""
     names = sorted(known)
-    near = difflib.get_close_matches(got, names, n=1, cutoff=0.5)
+    plain = got.strip().lower().replace("-", "_")
+    near = difflib.get_close_matches(plain, names, n=1, cutoff=0.5)
     hint = f" Did you mean {near[0]!r}?" if near else ""
-    return UsageError(f"{what} {got!r} is not known; it must be one of {', '.join(names)}.{hint}")
+    more = [f"{len(names) - FEW} more"] if len(names) > MOST_NAMES else []
+    listed = ", ".join(names[:FEW] + more if more else names)
+    return UsageError(f"{what} {got!r} is not known; it must be one of {listed}.{hint}")

@@ -1,20 +1,24 @@
-"""The functions of the public face; `leakbound` itself loads each when it is first used.
+"""The public functions; `leakbound` loads each one on first use.
 
-What they return shows itself in notebooks: importing this registers the cards.
+Importing this registers the cards that show their results in notebooks.
 """
 
 import leakbound.report.notebook as _cards  # noqa: F401
+import leakbound.report.notebook_decisions as _more_cards  # noqa: F401
 from leakbound.api.answers import answer
 from leakbound.api.audits import audit, plan
 from leakbound.api.decisions import compare, gate, sweep, tune
 from leakbound.api.influences import influence
+from leakbound.api.logs import audit_log
 from leakbound.api.probes import probe
+from leakbound.api.verifications import verify
 from leakbound.auditing import AuditResult, load_result
 
 __all__ = [
     "AuditResult",
     "answer",
     "audit",
+    "audit_log",
     "compare",
     "gate",
     "influence",
@@ -23,4 +27,5 @@ __all__ = [
     "probe",
     "sweep",
     "tune",
+    "verify",
 ]

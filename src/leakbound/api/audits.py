@@ -1,4 +1,4 @@
-"""The functions of the public face that audit: objects or names go in, a result comes out."""
+"""`audit` and `plan`: the public functions that audit, from objects or names to a result."""
 
 from __future__ import annotations
 
@@ -35,6 +35,7 @@ from leakbound.auditing.spec import COMPONENTS, make_spec
 from leakbound.auditing.system_calls import runner_of
 from leakbound.errors import UsageError
 from leakbound.estimators import Estimator
+from leakbound.estimators.random_guessing import RANDOM_GUESSING, is_random_guessing
 from leakbound.models import Model
 from leakbound.privacy import Guarantee, NonPrivate
 from leakbound.systems import CallOptions, SystemMechanism, as_system
@@ -61,7 +62,7 @@ def audit(
     channels: Sequence[str] = (),
     task: Task | str | None = None,
     data: str | None = None,
-    claim: Claim | None = None,
+    claim: Claim | Literal["random-guessing"] | None = None,
     epsilon: float | None = None,
     delta: float | None = None,
     guarantee: Guarantee | None = None,
@@ -88,8 +89,9 @@ def audit(
 ) -> AuditResult:
     """Audit a system over private rows; the run is kept under `out` and resumed from there.
 
-    Wherever a name is taken, an object is too: `mechanism=ReportNoisyMax.calibrated(4, 1e-5)`,
-    `canary=Hex(8)`, `model=open_model("pocket")`, `task=Task("mail", ("urgent", "other"))`.
+    A parameter that takes a name takes an object, too:
+    `mechanism=ReportNoisyMax.calibrated(4, 1e-5)`, `canary=Hex(8)`, `model=open_model("pocket")`,
+    `task=Task("mail", ("urgent", "other"))`.
 
     Args:
         rows: Examples or (input, label) pairs (PRIVATE); None uses `data`, or the bundled task.
@@ -115,7 +117,9 @@ def audit(
             guarantee, whose labels must be public (or `settings={"labels": [...]}`).
         data: A file of rows, in place of `rows`.
         claim: Epsilon and delta in one; excludes these parameters. Its relation must be that of the
-            insertion: "add_remove" for "add", else "replace_one".
+            insertion: "add_remove" for "add", else "replace_one". "random-guessing" claims that no
+            attack does better or worse than a coin: epsilon 0 at delta 0, tested on both sides;
+            epsilon and delta then only calibrate the noise of a mechanism that is named.
         epsilon: The claim to test; None: 1.
         delta: Its delta, at least 0 and below 1; None: 1e-5.
         guarantee: What a system declares; None: nothing. A mechanism brings its own.
@@ -138,7 +142,7 @@ def audit(
         seed: Root of all randomness.
         store_text: Which texts the run may keep.
         simulations: Simulated outputs, for the curves and for the part of the e-process that looks
-            at noise of a wrong scale; they are no trials of their own.
+            at noise of a wrong scale; they are not trials of their own.
         assume_hit: Probability that the model notices a canary in its context, for the power alone;
             where partitions answer, the context is that of one partition.
         assume_false_alarm: Probability that it signals a canary that is not there, for the power
@@ -178,11 +182,11 @@ def audit(
 
 
 def plan(rows: Rows | None = None, **parameters: Unpack[AuditParameters]) -> Plan:
-    """What an audit will cost and can show; no model call is made.
+    """Compute what an audit will cost and can show, without a model call.
 
     Args:
         rows: As in `audit`.
-        **parameters: Those of `audit`, but for `out`.
+        **parameters: Those of `audit`, except `out`.
 
     Returns:
         Model calls, the largest certifiable epsilon, the power against true leakages.
@@ -203,13 +207,13 @@ def prepare_call(
     opener: Callable[[AuditSpec], Model] = open_models,
     **parameters: Unpack[AuditParameters],
 ) -> Prepared:
-    """The audit of a call, ready and not begun.
+    """Prepare the audit of a call, without starting it.
 
     Args:
         rows: As in `audit`.
         source: What tells the system from an earlier one of its name; part of the run's identity.
         opener: Makes the model where none is handed over and the mechanism needs one.
-        **parameters: Those of `audit`, but for `out`; what is left out has its default there.
+        **parameters: Those of `audit`, except `out`; what is left out has its default there.
 
     Returns:
         A prepared audit.
@@ -270,7 +274,7 @@ _DEFAULTS: _Values = {
 
 
 def require_known(parameters: Mapping[str, object], what: str = "audit") -> None:
-    """Refuse what is no parameter of `audit`.
+    """Refuse what is not a parameter of `audit`.
 
     Args:
         parameters: What is given by keyword.
@@ -324,24 +328,30 @@ def _open_claim(given: _Values) -> None:
     claim = given.pop("claim")
     if claim is None:
         return
+    if claim == RANDOM_GUESSING:
+        given["claim"] = claim
+        return
     if not isinstance(claim, Claim):
-        raise _wrong("claim", claim, "a Claim, such as Claim(1.0, 1e-5)")
+        raise _wrong("claim", claim, f"a Claim, such as Claim(1.0, 1e-5), or {RANDOM_GUESSING!r}")
     _exclude("claim", given, ("epsilon", "delta"))
+    if is_random_guessing(claim):
+        given["claim"] = RANDOM_GUESSING
+        return
     given.update(epsilon=claim.epsilon, delta=claim.delta)
 
 
-def require_relation(claim: Claim | None, insertion: str) -> None:
-    """A claim under one relation says nothing of contexts that differ by another.
+def require_relation(claim: Claim | str | None, insertion: str) -> None:
+    """Refuse a claim under another relation than that of the contexts.
 
     Args:
-        claim: What is claimed; None where it is stated without a relation.
+        claim: What is claimed; None, or a name, where it is stated without a relation.
         insertion: How the canary enters a context.
 
     Raises:
         UsageError: If the two do not fit.
     """
     relation = relation_of(insertion)
-    if claim is None or claim.relation == relation:
+    if not isinstance(claim, Claim) or claim.relation == relation:
         return
     other = "add" if claim.relation == "add_remove" else "replace"
     raise UsageError(
@@ -420,7 +430,7 @@ def _user_system(
 
 
 def system_name(system: object) -> str:
-    """What a system of a user is called.
+    """The name of a system of the user.
 
     Args:
         system: A function, an object or a class.

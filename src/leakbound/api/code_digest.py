@@ -1,4 +1,4 @@
-"""What tells a system of a user from a changed one of its name."""
+"""A digest that changes with the code of a system of the user."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Unpack
@@ -54,7 +54,7 @@ def sweep(
     out: str | Path = "sweep",
     **parameters: Unpack[SweepParameters],
 ) -> SweepRecord:
-    """Audit every combination of a grid; the model is asked once for what differs in noise only.
+    """Audit every combination of a grid; points that differ only in noise share model calls.
 
     Args:
         grid: Values by key, such as {"epsilon": [1, 2, 4], "mechanism.partitions": [5, 10]};
@@ -64,7 +64,7 @@ def sweep(
         rows: As in `audit`.
         repeats: Seeds of each combination.
         queries: Held-out queries that measure utility; 0: none.
-        skip_invalid: Leave out points that cannot be run, in place of refusing all.
+        skip_invalid: Skip points that cannot be run, instead of refusing the sweep.
         calls: How a system is called, as in `audit`.
         out: Folder of the runs.
         **parameters: Those of `audit` that all points share.
@@ -102,8 +102,8 @@ def sweep(
 def compare(
     results: Sequence[Result | InfluenceRecord],
 ) -> Comparison | SweepComparison | InfluenceComparison:
-    """Finished audits, two sweeps or two influence records beside each other: what differs, and
-    whether it is more than noise.
+    """Compare finished audits, two sweeps or two influence records: what differs, and whether the
+    difference is more than noise.
 
     Args:
         results: Results, or their run folders; or two folders of sweeps, whose common points are
@@ -117,8 +117,11 @@ def compare(
         UsageError: For fewer than two results, for more than two sweeps or influence records, and
             for two kinds.
     """
-    if isinstance(results, str | Path):
+    if isinstance(results, str | Path) or not isinstance(results, Iterable):
         raise UsageError(f"results is {results!r}; it must be a list of results or run folders.")
+    results = tuple(results)
+    if not results:
+        raise UsageError("results is empty; it must hold two results or more.")
     kinds = {kind_of_record(one) for one in results}
     if kinds <= {"audit"}:
         return compare_results([_loaded(one) for one in results])  # type: ignore[arg-type]
@@ -134,7 +137,7 @@ def compare(
 
 
 def kind_of_record(one: object) -> str:
-    """What `compare` takes a result for.
+    """The kind of record that a result is, for `compare`.
 
     Args:
         one: A result, a record, or a path.
@@ -165,27 +168,31 @@ def gate(
     factor: float = 2.0,
     require_no_violation: bool = False,
     max_delta: float = MAX_DELTA,
+    accuracy: float | None = None,
 ) -> GateResult:
-    """May a finished audit pass? Lower bounds decide, and an audit that could show nothing fails.
+    """Decide by lower bounds whether a finished audit passes; one that could show nothing does not.
 
     Args:
         result: A result, or its run folder.
         max_epsilon: Largest lower bound that passes; None: the claim of the audit.
         min_power: Least probability of rejecting the claim if the system leaks `factor` times as
-            much; None: not looked at.
+            much; None: not required.
         factor: Above 1.
         require_no_violation: The verdict itself must be no_violation.
         max_delta: Largest delta of a claim that passes.
+        accuracy: Where random guessing is claimed: how often an attack is right that `min_power`
+            is about.
 
     Returns:
         Outcome ("passed", "violation" or "inconclusive") and why, in a sentence.
 
     Raises:
-        UsageError: For numbers that make no gate.
+        UsageError: For a number out of range.
     """
     found = _loaded(result)
     most = found.claim.epsilon if max_epsilon is None else max_epsilon
-    return check_gate(found, Gate(most, min_power, factor, require_no_violation, max_delta))
+    required = Gate(most, min_power, factor, require_no_violation, max_delta, accuracy)
+    return check_gate(found, required)
 
 
 def tune(
@@ -205,14 +212,14 @@ def tune(
     Args:
         settings: Any other key of a configuration file.
         rows: As in `audit`.
-        max_calls: Model calls, in all.
+        max_calls: Budget of model calls.
         pairs: Paired trials that score a wording.
         start: Wording to start from, with {canary} in it; empty: that of the audit.
         reflection: Model that proposes wordings and reads the canaries of the pilot, or its
             address; "none" tries a list of rewrites; None: the audited model.
         calls: How a system is called, as in `audit`.
         out: Where tried wordings are kept.
-        **parameters: Those of `audit`, but for `pairs`.
+        **parameters: Those of `audit`, except `pairs`.
 
     Returns:
         The best wording, and its accuracy on the pilot before and after.

@@ -83,10 +83,10 @@ def of_all_points(grid: object, parameters: Mapping[str, object]) -> Mapping[str
 
 
 def name_objects(grid: object) -> object:
-    """A grid with a name in the place of each object.
+    """A grid with a name in place of each object.
 
     Args:
-        grid: Values by key, as a caller gives them; what is no mapping is returned as it is.
+        grid: Values by key, as a caller gives them; what is not a mapping is returned as it is.
 
     Returns:
         The same with plain values only.
@@ -167,7 +167,7 @@ def _is_object(key: object, value: object) -> bool:
 
 
 def _name(key: str, thing: object) -> str:
-    """What stands for an object in the record: its kind, and the options that are no defaults."""
+    """What stands for an object in the record: its kind, and the options that are not defaults."""
     if isinstance(thing, Attack):
         parts = {"canary": thing.canary, "query": thing.query, "score": thing.score}
         named = [_name(part, one) for part, one in parts.items() if one is not None]

@@ -51,7 +51,7 @@ def influence(
     template: str = TEMPLATE,
     system: str = "",
 ) -> InfluenceRecord:
-    """How much each span of a context moved each token of a response, by ablation.
+    """Measure by ablation how much each span of a context moved each token of a response.
 
     Args:
         context: The text that the model is shown (PRIVATE), several documents by name, or chat
@@ -63,7 +63,7 @@ def influence(
         by: Units of the text: "sentence", "line", "paragraph", "document" or "message", or a
             `UnitKind` with a size, such as `UnitKind("chunk", 200)` (characters) or
             `UnitKind("tokens", 8)`;
-            several, as a tuple, are measured beside each other. Texts are read as by the command
+            several, as a tuple, are measured side by side. Texts are read as by the command
             line, as in "sentence,chunk:200".
         ngrams: Span sizes in tokens; the whole context is always added. None for 1 and 8, or for
             none where `by` is given.

@@ -1,4 +1,4 @@
-"""Kinds of the values of a call: files and flags are texts, and a call in Python is not."""
+"""Checks of the types of arguments; the spec checks values of files and flags."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NUMBERS = {
 
 
 def require_numbers(given: Mapping[str, object]) -> None:
-    """Refuse a text or a truth value in place of a number; the spec checks the rest.
+    """Refuse a text or a boolean where a number belongs; the spec checks the rest.
 
     Args:
         given: Parameters of `audit`.
@@ -36,7 +36,7 @@ def require_numbers(given: Mapping[str, object]) -> None:
 
 
 def require_model(model: object) -> Model:
-    """Refuse what is no model.
+    """Refuse what is not a model.
 
     Args:
         model: What is handed over as one.
@@ -72,7 +72,7 @@ def opened_model(model: object) -> Model:
 
 
 def require_path(name: str, value: object, must: str) -> Path:
-    """Refuse what is no path.
+    """Refuse what is not a path.
 
     Args:
         name: Of the parameter.

@@ -78,7 +78,7 @@ class SharedOptions(TypedDict, total=False):
     access: Literal["black_box", "white_box"] | None
     task: Task | str | None
     data: str | None
-    claim: Claim | None
+    claim: Claim | Literal["random-guessing"] | None
     epsilon: float | None
     delta: float | None
     guarantee: Guarantee | None
@@ -99,7 +99,7 @@ class SharedOptions(TypedDict, total=False):
 
 
 class AuditOptions(SharedOptions, total=False):
-    """Parameters of `leakbound.audit` but for rows, system and out; `audit` describes each."""
+    """Parameters of `leakbound.audit` except rows, system and out; `audit` describes each."""
 
     design: Literal["paired", "session", "one_run"]
     channels: Sequence[str]
@@ -122,6 +122,6 @@ class TuneParameters(SharedOptions, total=False):
 
 
 class AuditParameters(AuditOptions, total=False):
-    """Parameters of `leakbound.audit` but for `rows` and `out`."""
+    """Parameters of `leakbound.audit` except `rows` and `out`."""
 
     system: UserSystem | None

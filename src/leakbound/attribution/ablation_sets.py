@@ -1,7 +1,7 @@
-"""Influence of units by ablation of sets of them: leave-one-out, Shapley values, lasso.
+"""Influence of units by ablating sets of them: leave-one-out, Shapley values, lasso.
 
-A set is a row of booleans, which units are kept; its value is ln p of each response token with the
-other units ablated. Everything here runs on such arrays, and asks no model.
+A set is a row of booleans that says which units are kept. Its value is ln p of each response token
+with the other units ablated. This module works on such arrays only and calls no model.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ __all__ = [
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
-EXACT_UNITS = 10  # all 1,024 sets: as many as the default of --sets
-FOLDS = 5  # of the cross-validation that chooses the lasso's penalty
-GROUPS = 10  # of sets that the jackknife of the lasso leaves out, one at a time
-PENALTIES = np.geomspace(1.0, 1e-3, 16)  # shares of the least penalty at which all is 0
-SWEEPS = 200  # most passes over the coefficients: correlated columns need a few dozen
-CLOSE = 1e-7  # nats that a coefficient may still move
+EXACT_UNITS = 10  # all sets of 10 units are 1,024: the default of --sets
+FOLDS = 5  # of the cross-validation that chooses the penalty of the lasso
+GROUPS = 10  # of sets; the jackknife of the lasso leaves out one group at a time
+PENALTIES = np.geomspace(1.0, 1e-3, 16)  # as shares of the least penalty that makes everything 0
+SWEEPS = 200  # the most passes over the coefficients; correlated columns need a few dozen
+CLOSE = 1e-7  # nats: the fit has converged if no coefficient moves by more
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +37,10 @@ class Solved:
 
     Attributes:
         signed: (units, tokens) signed influence in nats.
-        errors: (units,) standard error of the influence on the response, the sum of |signed|; None
-            where nothing was drawn at random.
-        share_errors: (units,) standard error of each unit's share of all influence; None likewise.
-        parts: How many parts of what was drawn the errors compare; 0 likewise.
+        errors: (units,) standard error of the influence on the response, which is the sum of
+            |signed|; None if nothing was drawn at random.
+        share_errors: (units,) standard error of each unit's share of all influence, or None.
+        parts: Number of parts that the jackknife compared; 0 if there are no errors.
     """
 
     signed: Floats
@@ -50,14 +50,14 @@ class Solved:
 
 
 class SetPlan(Protocol):
-    """Which sets are measured, and what follows from their values."""
+    """The sets to measure, and how to compute influence from their values."""
 
     @property
     def kept(self) -> Bools:
         """(sets, units) the units that each set keeps."""
 
     def solve(self, values: Floats) -> Solved:
-        """Influence from (sets, tokens) ln p of each set."""
+        """Compute influence from (sets, tokens) ln p of each set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +75,11 @@ class LeaveOneOut:
 
     @property
     def kept(self) -> Bools:
-        """All units, then all but each."""
+        """All units, then all but one, for each unit."""
         return np.vstack([np.ones((1, self.units), bool), ~np.eye(self.units, dtype=bool)])
 
     def solve(self, values: Floats) -> Solved:
-        """What each ablation takes away.
+        """The change of ln p by each ablation.
 
         Args:
             values: (units + 1, tokens) ln p.
@@ -92,9 +92,9 @@ class LeaveOneOut:
 
 @dataclass(frozen=True, slots=True)
 class ExactShapley:
-    """Every set is measured: the mean gain of a unit over all orders in which units can join.
+    """Shapley values over all sets: the mean gain of a unit over all orders of adding units.
 
-    The values of all units sum to what all of them together change.
+    The values of all units sum to the change by all of them together.
 
     Attributes:
         units: Number of units.
@@ -118,7 +118,7 @@ class ExactShapley:
             values: (2^units, tokens) ln p.
 
         Returns:
-            Influence without errors: nothing is drawn.
+            Influence without errors, because nothing is random.
         """
         kept = self.kept
         size = kept.sum(1)
@@ -133,10 +133,10 @@ class ExactShapley:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SampledShapley:
-    """Shapley values from random orders, each beside its reverse.
+    """Shapley values from random orders, each paired with its reverse.
 
     Attributes:
-        orders: (pairs, units) orders in which units join; the reverse of each is used as well.
+        orders: (pairs, units) orders of adding units. The reverse of each order is also used.
 
     Reference:
         Castro, Gomez and Tejada, Polynomial calculation of the Shapley value based on sampling,
@@ -153,14 +153,14 @@ class SampledShapley:
 
     @property
     def kept(self) -> Bools:
-        """For each order, in turn, the sets that grow from no unit to all."""
+        """For each order in turn, the sets that grow from no unit to all units."""
         orders = self._every.reshape(-1, self.orders.shape[1])
         rank = orders.argsort(1)
         grown: Bools = rank[:, None, :] < np.arange(orders.shape[1] + 1)[None, :, None]
         return grown.reshape(-1, orders.shape[1])
 
     def solve(self, values: Floats) -> Solved:
-        """Mean gains, with jackknife errors over the pairs of orders.
+        """Mean gains, with jackknife errors over pairs of orders.
 
         Args:
             values: (sets, tokens) ln p, in the order of `kept`.
@@ -185,20 +185,20 @@ class Lasso:
         kept: (sets, units) the units that each random set keeps.
 
     Reference:
-        Cohen-Wang et al., ContextCite, 2024, who fit the log-odds of the response; here it is ln p
-        of each token, so that its values are in nats beside the others.
+        Cohen-Wang et al., ContextCite, 2024, who fit the log-odds of the response. Here it is ln p
+        of each token, so the values are in nats like those of the other methods.
     """
 
     kept: Bools
 
     def solve(self, values: Floats) -> Solved:
-        """Coefficients under the penalty with the least error in cross-validation.
+        """Fit with the penalty that has the smallest error in cross-validation.
 
         Args:
             values: (sets, tokens) ln p.
 
         Returns:
-            Influence with the jackknife errors of groups of sets, at the chosen penalty.
+            Influence with jackknife errors over groups of sets, at the chosen penalty.
         """
         x = self.kept.astype(float)
         penalty = _best_penalty(x, values)
@@ -211,19 +211,19 @@ METHODS = ("leave-one-out", "shapley", "lasso")
 
 
 def plan_sets(method: str, units: int, sets: int, rng: np.random.Generator) -> SetPlan:
-    """The sets that a method measures.
+    """Plan the sets that a method measures.
 
     Args:
         method: A name of `METHODS`.
         units: Number of units, at least 1.
-        sets: Most sets that Shapley values and the lasso may measure.
-        rng: Source of the orders or sets.
+        sets: The most sets that Shapley values and the lasso may measure.
+        rng: Source of the random orders or sets.
 
     Returns:
-        The plan. Shapley values are exact where all sets are at most `sets`.
+        The plan. Shapley values are exact if there are at most `sets` sets in all.
 
     Raises:
-        UsageError: If the method is not known, or the sets are too few for a standard error.
+        UsageError: If the method is unknown, or there are too few sets for a standard error.
 
     Examples:
         >>> plan_sets("shapley", 3, 1024, np.random.default_rng(0)).kept.shape
@@ -248,13 +248,13 @@ def plan_sets(method: str, units: int, sets: int, rng: np.random.Generator) -> S
 
 
 def jackknife(fewer: Floats) -> tuple[Floats, Floats]:
-    """Standard errors of influence and of shares from estimates that leave out a part each.
+    """Standard errors of influence and of shares, from estimates that each leave out one part.
 
     Args:
-        fewer: (parts, units, tokens) signed influence without each part of what was drawn.
+        fewer: (parts, units, tokens) signed influence without each part of the random draws.
 
     Returns:
-        (units,) of the influence on the response, and (units,) of the share of all influence.
+        (units,) errors of the influence on the response, and (units,) errors of the shares.
 
     Reference:
         Efron and Stein, The jackknife estimate of variance, 1981.
@@ -271,7 +271,7 @@ def _spread(fewer: Floats) -> Floats:
 
 
 def _best_penalty(x: Floats, y: Floats) -> float:
-    """The penalty with the least squared error on rows that the fit did not see."""
+    """The penalty with the smallest squared error on rows that the fit did not see."""
     top = _least_penalty(x, y)
     penalties = [float(top * share) for share in PENALTIES]
     fold, loss = np.arange(len(x)) % FOLDS, np.zeros(len(penalties))
@@ -285,7 +285,7 @@ def _best_penalty(x: Floats, y: Floats) -> float:
 
 
 def _least_penalty(x: Floats, y: Floats) -> float:
-    """The least penalty at which every coefficient is 0."""
+    """The smallest penalty at which every coefficient is 0."""
     return float(np.abs((x - x.mean(0)).T @ (y - y.mean(0))).max(initial=0) / len(x))
 
 

@@ -66,16 +66,16 @@ def context_influence(
 
     Args:
         context: The text that the model is shown (PRIVATE).
-        query: What is asked about it.
+        query: The query about it.
         model: A local model.
-        response: The response to attribute; None: one is sampled for each lambda.
-        settings: What is measured; None for the defaults.
+        response: The response to attribute; None to sample one for each lambda.
+        settings: What to measure; None for the defaults.
 
     Returns:
         The record.
 
     Raises:
-        LeakboundError: With a sentence, before the first pass where that is possible.
+        LeakboundError: If the inputs cannot be used; before the first pass where possible.
     """
     return attribute([Case(context, query, response)], model, settings or InfluenceSettings())
 
@@ -93,11 +93,11 @@ def attribute(
     Args:
         cases: Contexts with their queries (PRIVATE), at least one.
         model: A local model.
-        settings: What is measured.
-        keep: Is given the number and attribution of each new case as it is done.
-        finished: Attributions of the same cases, by number, that are not measured again.
-        each: Runs `attribution` for the numbers that are missing, in any order; None for this
-            process, one after the other.
+        settings: What to measure.
+        keep: Called with the number and attribution of each new case when it is done.
+        finished: Attributions of the same cases by number. They are not measured again.
+        each: Runs `attribution` for the missing numbers, in any order; None for this process, one
+            after the other.
 
     Returns:
         The record.
@@ -135,16 +135,16 @@ def attribution(
 ) -> Attribution:
     """Influence of every span of one context of a data set.
 
-    A local engine starts it with an empty memory, so it depends on no other case.
+    A local engine starts with an empty memory, so the result depends on no other case.
 
     Args:
         cases: Contexts with their queries (PRIVATE).
-        settings: What is measured.
+        settings: What to measure.
         model: A local model.
         number: Index of the case.
 
     Returns:
-        Its readings.
+        The attribution with its readings.
     """
     forget(model)
     case, tokens = cases[number], token_model(model)
@@ -162,7 +162,7 @@ def _in_turn(cases: Sequence[Case], settings: InfluenceSettings, model: Model) -
 
 
 def token_model(model: Model) -> TokenModel:
-    """The model behind all wrappers, which shows its tokens.
+    """The local model inside all wrappers, which shows its tokens.
 
     Args:
         model: A model, wrapped or not.
@@ -171,7 +171,7 @@ def token_model(model: Model) -> TokenModel:
         The local model.
 
     Raises:
-        TargetError: If there is none.
+        TargetError: If there is no local model.
     """
     try:
         return cast(TokenModel, find_tokenizer(model))
@@ -183,7 +183,7 @@ def token_model(model: Model) -> TokenModel:
 
 
 def _check_units(cases: Sequence[Case], settings: InfluenceSettings) -> None:
-    """Refuses, before the first pass, units that a context does not have."""
+    """Refuse units that a context does not have, before the first pass."""
     for kind in settings.unit_kinds:
         for case in cases:
             is_other = kind.name == MESSAGE and not case.roles
@@ -191,7 +191,7 @@ def _check_units(cases: Sequence[Case], settings: InfluenceSettings) -> None:
 
 
 def _longest(located: LocatedContext, settings: InfluenceSettings) -> NextLogits:
-    """The longest request of a case: what does not fit is refused before the first pass."""
+    """The longest request of a case. If it does not fit, it is refused before the first pass."""
     sampled = (0,) * settings.max_tokens
     response = sampled if located.response is None else located.response
     return NextLogits(located.parts.without(), response)
@@ -212,7 +212,7 @@ def _readings(
     settings: InfluenceSettings,
     number: int,
 ) -> tuple[Reading, ...]:
-    """A given response is read under all distributions at once; a sampled one under its own."""
+    """Read a given response under all distributions at once, and a sampled one under its own."""
     distributions, parts = settings.distributions(tokens.end_ids()), located.parts
     meter = partial(UnitMeter, model, case, located, settings=settings, number=number)
     if (ids := located.response) is not None:
@@ -269,12 +269,12 @@ def _read(
 
 
 def _with_units(sizes: tuple[SpanGrid, ...], units: tuple[SpanGrid, ...]) -> tuple[SpanGrid, ...]:
-    """Spans of n tokens, units of the text, and the whole context last."""
+    """Spans of n tokens first, then units of the text, and the whole context last."""
     return (*sizes[:-1], *units, sizes[-1])
 
 
 def _empty(distributions: int, spans: int) -> ResponseLogProbs:
-    """A response that ended at once has no token that a span could have moved."""
+    """An empty measurement, for a response that ended at once and has no token to influence."""
     none = np.zeros((distributions, 0))
     return ResponseLogProbs(
         none, none, np.zeros((distributions, spans, 0)), np.zeros(distributions)
@@ -284,7 +284,7 @@ def _empty(distributions: int, spans: int) -> ResponseLogProbs:
 def _lambdas(
     model: Model, parts: PromptParts, ids: Ids, distribution: TokenDistribution
 ) -> tuple[float, ...]:
-    """Lambda of every token under bounded CID; empty where one lambda serves all."""
+    """Lambda of each token under bounded CID; empty if one lambda applies to all tokens."""
     if not isinstance(distribution, BoundedTokenDistribution):
         return ()
     requests = [NextLogits(prompt, ids) for prompt in (parts.without(), parts.without(parts.whole))]
@@ -295,7 +295,7 @@ def _lambdas(
 def _entropies(
     model: Model, parts: PromptParts, ids: Ids, distribution: TokenDistribution
 ) -> tuple[float, ...]:
-    """Entropy of the draw of every token without the context."""
+    """Entropy of the distribution of each token without the context."""
     if not ids:
         return ()
     logits = finite(model.answer([NextLogits(parts.without(parts.whole), ids)])[0][:-1])

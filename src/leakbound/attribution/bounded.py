@@ -1,4 +1,4 @@
-"""Bounded CID as a distribution of tokens: lambda is chosen anew for every token.
+"""Bounded CID as a distribution of tokens: lambda is chosen separately for each token.
 
 Reference: CI, Algorithm 1.
 """
@@ -21,11 +21,11 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class BoundedTokenDistribution(TokenDistribution):
-    """For every token the largest lambda in [0, lam] with |ln p - ln p_prior| <= bound.
+    """For each token, the largest lambda in [0, lam] with |ln p - ln p_prior| <= bound.
 
-    p_prior is p without the context. The maximum is over all tokens that are not banned. With a
-    span ablated, lambda is chosen anew from what is left, as the mechanism would: the influence of
-    the whole context is at most `bound`, and that of any span at most twice that.
+    p_prior is p without the context. The maximum is over all tokens that are not banned. If a span
+    is ablated, lambda is chosen again from the remaining context, as the mechanism would. The
+    influence of the whole context is at most `bound`, and that of any span at most twice that.
 
     Attributes:
         bound: Largest influence of the context on one token, in nats.

@@ -1,6 +1,6 @@
 """The bundled contexts of the studies: help-desk notes with a code in one sentence.
 
-They are made anew from a seed. All words are ours.
+They are generated from a seed. All words are our own.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ LINES = 20  # about 350 tokens of the pocket model
 def notes(count: int, seed: int = 0) -> list[Case]:
     """Notes of about 350 tokens of the pocket model.
 
-    Every other one is asked for its code, the rest for a summary. The reference of a summary is
-    the first message, which is what the pocket model was trained to say.
+    Half of the queries ask for the code, the others for a summary. The reference of a summary is
+    the first message, which the pocket model was trained to answer with.
 
     Args:
         count: Number of notes.

@@ -1,4 +1,4 @@
-"""The contexts of an attribution, from a text, JSONL or CSV file."""
+"""Read the contexts of an attribution from a text, JSONL or CSV file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from leakbound.errors import DataError, UsageError
+from leakbound.errors import DataError, UsageError, reason_of
 from leakbound.models import Chat
 from leakbound.utility.regurgitation import CONTEXTS, REFERENCES
 
@@ -18,27 +18,27 @@ __all__ = ["Case", "NamedSource", "case_of_documents", "case_of_messages", "read
 QUERIES = ("query", "question")
 CHUNKS = ("chunks", "contexts", "documents", "passages", "sources")
 MESSAGES = ("messages", "context")  # of a chat, if they have roles
-TEXTS = ("context", "document", "article")  # beside one of these, chunks are no context
+TEXTS = ("context", "document", "article")  # if one of these is there, chunks are not the context
 CHUNK_NAMES = ("id", "name", "source", "title", "chunk_id", "doc_id")
 CHUNK_TEXTS = ("text", "content", "page_content", "chunk", "document", "context")
 ANSWERS = ("response", "answer", "generation", "output")  # of a RAG trace
-BETWEEN = "\n\n"  # documents of a context
-NamedSource = tuple[str, int, int]  # name, first character, and the one after the last
+BETWEEN = "\n\n"  # separates the documents of a context
+NamedSource = tuple[str, int, int]  # name, first character, end (exclusive)
 NAMES = {"context": CONTEXTS, "query": QUERIES, "response": ("response",), "reference": REFERENCES}
 LONGEST_FIELD = 1 << 27  # characters of a CSV field: longer than any context, and fits any memory
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Case:
-    """A context with what is asked about it.
+    """A context with a query about it.
 
     Attributes:
         context: The text that the model is shown (PRIVATE).
         query: The query about it.
-        response: The response to attribute; None: one is sampled.
+        response: The response to attribute; None to sample one.
         reference: A reference response; "" if there is none.
-        sources: Named documents of the context, in order; empty if it is one text.
-        roles: The role of each source, where the context is chat messages; else empty.
+        sources: Named documents of the context, in order; empty if the context is one text.
+        roles: The role of each source if the context is chat messages, otherwise empty.
     """
 
     context: str
@@ -52,15 +52,15 @@ class Case:
 def case_of_documents(
     documents: Sequence[tuple[str, str]], query: str = "", response: str | None = None
 ) -> Case:
-    """A case whose context is several documents, with an empty line between them.
+    """Make a case whose context is several documents, separated by an empty line.
 
     Args:
-        documents: Name and text of each (PRIVATE); several may have one name.
+        documents: Name and text of each document (PRIVATE). Names may repeat.
         query: The query about them.
-        response: The response to attribute; None: one is sampled.
+        response: The response to attribute; None to sample one.
 
     Returns:
-        The case, which knows where each document stands.
+        The case, with the position of each document in its sources.
 
     Raises:
         DataError: If there is no document, or one is blank.
@@ -87,21 +87,21 @@ def case_of_documents(
 def case_of_messages(
     messages: Sequence[Mapping[str, object]], query: str = "", response: str | None = None
 ) -> Case:
-    """A case whose context is chat messages, which the model is shown with their roles.
+    """Make a case from chat messages, which the model sees with their roles.
 
     Args:
-        messages: Objects with `role` and `content` (PRIVATE). Without a `response`, a last message
-            of the assistant is the response; without a `query`, the last message of the user
-            before it is the query.
-        query: What the user asks behind the messages.
-        response: The response to attribute; None: one is sampled where the messages hold none.
+        messages: Objects with `role` and `content` (PRIVATE). Without `response`, a final message
+            of the assistant is the response. Without `query`, the last user message before it is
+            the query.
+        query: What the user asks after the messages.
+        response: The response to attribute; None to sample one if the messages contain none.
 
     Returns:
         The case, with a source for each message of the context.
 
     Raises:
-        DataError: If there is no message beside the query.
-        UsageError: If one of them is no message.
+        DataError: If there is no message except the query.
+        UsageError: If an item is not a message.
 
     Examples:
         >>> case = case_of_messages([{"role": "system", "content": "The code is 48213."},
@@ -126,29 +126,30 @@ def case_of_messages(
 
 
 def read_cases(file: Path, query: str = "", response: str | None = None) -> list[Case]:
-    """Cases of a file: one from a text file, one a row from a .jsonl or .csv file.
+    """Read cases from a file: one from a text file, or one per row of a .jsonl or .csv file.
 
-    Columns are `context`, `query`, `response`, `reference`, or their usual other names, such as
-    `document`, `question`, `summary`. A row of a RAG trace has `chunks` in place of `context`, each
-    a text or an object with `id` and `text`; its `answer` is the response. A row with chat
-    `messages` is read as by `case_of_messages`.
+    Columns are `context`, `query`, `response` and `reference`, or common other names such as
+    `document`, `question` and `summary`. A row of a RAG trace has `chunks` instead of `context`:
+    texts, or objects with `id` and `text`. Its `answer` is the response. A row with chat `messages`
+    is read as by `case_of_messages`.
 
     Args:
         file: Path of a UTF-8 file.
-        query: Serves rows without their own.
-        response: Serves rows without their own; None to sample one.
+        query: The query of rows that have none.
+        response: The response of rows that have none; None to sample one.
 
     Returns:
         At least one case.
 
     Raises:
-        DataError: If the file cannot be read, or a row is no context.
+        DataError: If the file cannot be read, or a row is not a context.
     """
     try:
         text = file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(
-            f"the context {str(file)!r} cannot be read as UTF-8 text: {error}."
+            f"the context {str(file)!r} cannot be read ({reason_of(error)}); name a file of UTF-8 "
+            "text."
         ) from None
     if file.suffix not in (".jsonl", ".csv"):
         return [Case(text.strip("\n"), query, response)]
@@ -189,7 +190,7 @@ def _case(file: Path, number: int, row: object, query: str, response: str | None
     ):
         raise DataError(
             f"line {number} of {str(file)!r} is not a context; it must have a text `context`, or "
-            "`chunks`, and if you like `query`, `response` and `reference`, such as "
+            "`chunks`, and optionally `query`, `response` and `reference`, such as "
             '{"context": "...", "query": "..."}.'
         )
     return Case(
@@ -201,7 +202,7 @@ def _case(file: Path, number: int, row: object, query: str, response: str | None
 
 
 def _messages(row: object) -> Sequence[Mapping[str, object]] | None:
-    """The chat messages of a row; None where the context is something else."""
+    """The chat messages of a row; None if its context is something else."""
     found = _first(row, MESSAGES)
     has_roles = isinstance(found, list) and any(
         "role" in one for one in found if isinstance(one, Mapping)
@@ -220,7 +221,7 @@ def _chat(
     asked, answer = _first(row, QUERIES), _first(row, ANSWERS)
     if not _texts_or_none(asked, answer):
         raise DataError(
-            f"line {number} of {str(file)!r} has messages, and its query or response is no text."
+            f"line {number} of {str(file)!r} has messages, and its query or response is not text."
         )
     try:
         case = case_of_messages(
@@ -235,7 +236,7 @@ def _chat(
 
 
 def _chunks(row: object) -> Sequence[object] | None:
-    """The chunks of a RAG trace; None where the context is one text."""
+    """The chunks of a RAG trace; None if the context is one text."""
     if isinstance(_first(row, TEXTS), str):
         return None
     found = _first(row, (*CHUNKS, "context"))
@@ -282,7 +283,7 @@ def _document(chunk: object, number: int) -> tuple[str, str] | None:
 
 
 def _first(row: object, usual: Sequence[str]) -> object:
-    """The first field with a usual name; None if there is none."""
+    """The first field with one of the usual names; None if there is none."""
     if not isinstance(row, Mapping):
         return None
     return next((row[name] for name in usual if name in row), None)

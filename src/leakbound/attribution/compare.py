@@ -1,4 +1,4 @@
-"""Two influence records beside each other, over the contexts that both have."""
+"""Compare two influence records over the contexts that both contain."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ __all__ = ["InfluenceComparison", "InfluenceDifference", "compare_influences", "
 
 Floats = npt.NDArray[np.float64]
 CAVEATS = (
-    "Influence is in nats for each token of the response. Unless a response was given, each model "
-    "answers in its own words: a difference is that of model and response together.",
-    "An interval that holds 0 does not show that two models use their context alike.",
-    "The intervals hold for contexts that were drawn independently.",
+    "Influence is in nats per token of the response. Unless a response was given, each model "
+    "answers in its own words, so a difference is due to model and response together.",
+    "An interval that contains 0 does not show that two models use their context alike.",
+    "The intervals are valid for contexts that were drawn independently.",
 )
 
 
@@ -35,11 +35,11 @@ class InfluenceDifference(BaseModel):
         n: Size of the spans; 0 for whole contexts and for units.
         unit: What the spans are; "" for spans of n tokens.
         contexts: Number of contexts.
-        larger: In how many the second record has the larger influence.
-        smaller: In how many it has the smaller one.
-        median: Median of the differences, second minus first, in nats a token.
+        larger: Number of contexts in which the second record has the larger influence.
+        smaller: Number of contexts in which it has the smaller influence.
+        median: Median of the differences, second minus first, in nats per token.
         low: Lower end of an interval for the median; minus infinity with too few contexts.
-        high: Upper end; all intervals of a comparison hold together.
+        high: Upper end. All intervals of a comparison hold simultaneously.
     """
 
     model_config = ConfigDict(frozen=True, ser_json_inf_nan="strings")
@@ -62,16 +62,16 @@ class InfluenceDifference(BaseModel):
 
 
 class InfluenceComparison(BaseModel):
-    """Two influence records beside each other. Holds no text of a context or a response.
+    """A comparison of two influence records. Holds no text of a context or a response.
 
     Attributes:
         schema_version: 1.
         kind: Always `influences`.
-        confidence: With which all intervals hold together.
-        models: Name of the model of each.
-        differing_settings: Settings that are not the same in both.
-        differences: One for each measure that both have.
-        unmatched: Contexts of each record that the other lacks.
+        confidence: Confidence with which all intervals hold simultaneously.
+        models: Name of the model of each record.
+        differing_settings: Settings that differ between the records.
+        differences: One for each measure that both records contain.
+        unmatched: Number of contexts in each record that the other lacks.
         caveats: What a comparison does not show.
     """
 
@@ -113,8 +113,8 @@ def compare_influences(
 
     Args:
         first: A record (PRIVATE).
-        second: Another one, over some of the same contexts and queries.
-        confidence: With which all intervals hold together (Bonferroni), in (0, 1).
+        second: Another record, over some of the same contexts and queries.
+        confidence: Confidence with which all intervals hold simultaneously (Bonferroni), in (0, 1).
 
     Returns:
         The comparison.
@@ -144,20 +144,20 @@ def compare_influences(
 
 
 def _shared(pairs: Sequence[tuple[_Values, _Values]]) -> list[_Measure]:
-    """What was measured in every context of both."""
+    """Measures that every shared context has in both records."""
     first = pairs[0][0] if pairs else {}
     return [key for key in first if all(key in a and key in b for a, b in pairs)]
 
 
 def median_interval(values: Floats, alpha: float) -> tuple[float, float]:
-    """An interval for the median of a distribution, whatever it is.
+    """An interval for the median of any distribution.
 
     Args:
         values: (n,) independent draws, at least one.
         alpha: Error probability, in (0, 1).
 
     Returns:
-        Two order statistics; an end is infinite where too few draws are there.
+        Two order statistics; an end is infinite if there are too few draws.
 
     Reference:
         The sign test inverted: H. A. David, Order Statistics, section 7.1.
@@ -167,7 +167,7 @@ def median_interval(values: Floats, alpha: float) -> tuple[float, float]:
         (1.0, 9.0)
     """
     ordered, n = np.sort(values), len(values)
-    below = bdtr(np.arange(n), n, 0.5)  # P(at most so many of n are below the median)
+    below = bdtr(np.arange(n), n, 0.5)  # P(at most this many of n are below the median)
     rank = int((below <= alpha / 2).sum())
     if rank == 0:
         return -np.inf, np.inf
@@ -175,7 +175,7 @@ def median_interval(values: Floats, alpha: float) -> tuple[float, float]:
 
 
 def _cases(attributions: Sequence[Attribution]) -> Mapping[_Case, Attribution]:
-    """By context and query; equal ones are numbered."""
+    """Attributions by context and query; equal ones are numbered."""
     seen: Counter[tuple[str, str]] = Counter()
     found = {}
     for one in attributions:

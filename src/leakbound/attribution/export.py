@@ -1,4 +1,4 @@
-"""A record as a long CSV table or as NumPy arrays; its JSON is the record itself."""
+"""A record as a long CSV table or as NumPy arrays. The JSON export is the record itself."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ COLUMNS = (
 
 
 def csv_text(record: InfluenceRecord) -> str:
-    """One line for every context, lambda, span and response token.
+    """One line for each context, lambda, span and response token.
 
     Cells that a spreadsheet would run as a formula are quoted.
 
     Args:
-        record: What was measured (PRIVATE).
+        record: The record (PRIVATE).
 
     Returns:
-        CSV text with a head; `token_lambda` differs from `lambda` under bounded CID.
+        CSV text with a header; `token_lambda` differs from `lambda` under bounded CID.
     """
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
@@ -40,10 +40,10 @@ def csv_text(record: InfluenceRecord) -> str:
 
 
 def lines(record: InfluenceRecord) -> Iterator[tuple[CsvCell, ...]]:
-    """The rows of the table, with texts as they are.
+    """The rows of the table, with unchanged texts.
 
     Args:
-        record: What was measured (PRIVATE).
+        record: The record (PRIVATE).
 
     Yields:
         Cells in the order of `COLUMNS`.
@@ -77,7 +77,7 @@ def npz_bytes(record: InfluenceRecord) -> bytes:
     """The numbers of a record as NumPy arrays.
 
     Args:
-        record: What was measured.
+        record: The record.
 
     Returns:
         The bytes of an .npz file. Names are context/reading/what: token ids, ln p, and for each n

@@ -1,4 +1,4 @@
-"""Contexts that are done, on disk as they finish, so that an interrupted attribution resumes."""
+"""Store contexts on disk as they finish, so that an interrupted attribution can resume."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from leakbound._version import __version__
 from leakbound.attribution.cases import Case
 from leakbound.attribution.record import Attribution
 from leakbound.attribution.settings import InfluenceSettings
-from leakbound.errors import StoreError
+from leakbound.errors import StoreError, reason_of
 from leakbound.models import Model
 
 __all__ = ["Finished"]
 
 
 class Finished:
-    """A file with a line for every finished context, after one that names the inputs.
+    """A file with one line for each finished context, after a line that identifies the inputs.
 
-    It is PRIVATE and readable by its owner only. What another model, other settings, contexts or
-    another version left there is not used. Each line is on disk before the next context begins,
-    and a line that was cut off is measured again.
+    The file is PRIVATE and readable only by its owner. Lines from another model, version, settings
+    or contexts are not used. Each line is on disk before the next context begins, and a context
+    whose line was cut off is measured again.
 
     Args:
         path: The file.
         model: The model.
-        settings: What is measured.
+        settings: What to measure.
         cases: The contexts (PRIVATE).
-        redact: Keep no letter of the contexts, as the record will.
+        redact: Store no letter of the contexts, like the record.
 
     Attributes:
-        found: Attributions that the file holds, by number.
+        found: Attributions in the file, by number.
     """
 
     def __init__(
@@ -50,12 +50,12 @@ class Finished:
         self.path, self.redact = path, redact
         self._name = json.dumps({"inputs": _digest(model, settings, cases, redact)})
         self.found = self._read()
-        self._whole = False  # does the file hold whole lines of these inputs, and nothing else?
+        self._whole = False  # whether the file holds complete lines of these inputs and no others
 
     def _read(self) -> dict[int, Attribution]:
         try:
             text = self.path.read_text(encoding="utf-8")
-            lines = text.split("\n")[:-1]  # what no line break ends was cut off
+            lines = text.split("\n")[:-1]  # text after the last line break was cut off
         except (OSError, UnicodeDecodeError):
             lines = []
         found: dict[int, Attribution] = {}
@@ -68,9 +68,9 @@ class Finished:
         return found
 
     def add(self, number: int, one: Attribution) -> None:
-        """Keep a finished context.
+        """Store a finished context.
 
-        The first one rewrites the file, so that nothing cut off or foreign stays in it.
+        The first call rewrites the file, which drops incomplete and foreign lines.
 
         Args:
             number: Index of the case.
@@ -87,7 +87,7 @@ class Finished:
                 self._rewrite()
         except OSError as error:
             raise StoreError(
-                f"{str(self.path)!r} cannot be written ({error}); choose another folder."
+                f"{str(self.path)!r} cannot be written ({reason_of(error)}); choose another folder."
             ) from None
 
     def _rewrite(self) -> None:
@@ -107,7 +107,7 @@ class Finished:
             os.fsync(file.fileno())
 
     def drop(self) -> None:
-        """Delete the file, once its contexts stand in a record."""
+        """Delete the file once its contexts are in a record."""
         self.path.unlink(missing_ok=True)
 
 
@@ -116,7 +116,7 @@ def _line(number: int, one: Attribution) -> str:
 
 
 def _digest(model: Model, settings: InfluenceSettings, cases: Sequence[Case], redact: bool) -> str:
-    """Of everything that the attributions depend on."""
+    """Digest of everything that the attributions depend on."""
     known = [
         __version__,
         model.name,

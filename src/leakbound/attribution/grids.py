@@ -1,4 +1,4 @@
-"""Grids of influence: spans of n tokens, and units of the text by ablation of sets of them."""
+"""Grids of influence: spans of n tokens, and units of the text by ablating sets of them."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ __all__ = ["UnitMeter", "cuts", "floats", "token_grids"]
 
 Floats = npt.NDArray[np.float64]
 Located = tuple[TextUnit, Span]
-DIGITS = 9  # of a stored log-probability: far below any numerical tolerance, and stable in text
-SETS_STREAM = 1 << 20  # seeds of ablation sets: beyond those of sampled responses
+DIGITS = 9  # of a stored log-probability: far finer than any numerical tolerance, stable as text
+SETS_STREAM = 1 << 20  # seeds of ablation sets, beyond those of sampled responses
 PROBES = 20  # units outside the opened documents: at 95 %, at most 14 % can exceed all of them
 
 
@@ -36,10 +36,10 @@ def cuts(length: int, settings: InfluenceSettings) -> dict[int, tuple[Span, ...]
 
     Args:
         length: Tokens of the context.
-        settings: What is measured.
+        settings: What to measure.
 
     Returns:
-        Spans by their size, the whole context last.
+        Spans by size; the whole context is last.
     """
     sizes = span_sizes(length, settings.span_sizes)
     return {n: blocks(length, n, _stride(settings, n)) for n in sizes}
@@ -51,13 +51,13 @@ def token_grids(
     spans: dict[int, tuple[Span, ...]],
     settings: InfluenceSettings,
 ) -> tuple[SpanGrid, ...]:
-    """The grids of all sizes, as one distribution sees them.
+    """The grids of all sizes under one distribution.
 
     Args:
-        found: What was measured of all spans, in the order of `spans`.
+        found: The measurements of all spans, in the order of `spans`.
         at: Index of the distribution.
-        spans: Spans by their size.
-        settings: What was measured.
+        spans: Spans by size.
+        settings: What to measure.
 
     Returns:
         A grid for each size.
@@ -85,7 +85,7 @@ def floats(values: npt.ArrayLike) -> tuple[float, ...]:
         values: (n,) numbers.
 
     Returns:
-        The same, rounded to nine digits, without a negative zero.
+        The numbers, rounded to nine digits, without negative zeros.
     """
     return tuple(round(float(v), DIGITS) + 0.0 for v in np.asarray(values))
 
@@ -97,10 +97,10 @@ class UnitMeter:
     Attributes:
         model: A local model.
         case: The context (PRIVATE).
-        located: The same as token ids.
+        located: The context as token ids.
         response: Token ids of the response.
-        distributions: How tokens are drawn; a grid for each.
-        settings: What is measured.
+        distributions: How tokens are drawn; one grid is made for each.
+        settings: What to measure.
         number: Index of the case, which seeds its sets.
     """
 
@@ -116,10 +116,10 @@ class UnitMeter:
         """The grids of all kinds, for each distribution.
 
         Returns:
-            As many tuples as distributions.
+            One tuple for each distribution.
 
         Raises:
-            UsageError: If the context has no such units, or the sets are too few.
+            UsageError: If the context has no such units, or there are too few sets.
         """
         found: list[list[SpanGrid]] = [[] for _ in self.distributions]
         opened: frozenset[int | None] | None = None
@@ -153,7 +153,7 @@ class UnitMeter:
         ]
 
     def _values(self, removed: Sequence[Removed]) -> Floats:
-        """(distributions, sets, tokens) ln p; a response that ended at once has no token."""
+        """(distributions, sets, tokens) ln p. A response that ended at once has no tokens."""
         if not self.response:
             return np.zeros((len(self.distributions), len(removed), 0))
         parts, response = self.located.parts, self.response
@@ -173,7 +173,7 @@ class UnitMeter:
         documents: Sequence[Located],
         stream: int,
     ) -> list[SpanGrid]:
-        """The same grids, with what is known of the units that were not measured."""
+        """The same grids, with what is known about the units that were not measured."""
         if not rest:
             return list(grids)
         rng = self._rng(SETS_STREAM + stream)
@@ -215,7 +215,7 @@ def _grid(
 
 
 def _unopened(values: Floats, documents: int, units: int) -> UnmeasuredUnits:
-    """From (2 + documents + probes, tokens): everything kept, all closed, each closed, probes."""
+    """From (2 + documents + probes, tokens): all kept, all closed, each closed, and the probes."""
     totals = np.abs(values[0] - values[1:]).sum(1)
     probes = totals[1 + documents :]
     least = 1 - CONFIDENCE

@@ -1,4 +1,4 @@
-"""Influence of spans of a context on a response, on token ids: one teacher-forced pass a span.
+"""Influence of context spans on a response, on token ids: one teacher-forced pass per span.
 
 Reference: CI, Definitions 3.1 to 3.4.
 """
@@ -23,21 +23,21 @@ __all__ = [
     "sample",
 ]  # fmt: skip
 
-Removed = tuple[Span, ...]  # what is ablated at once: disjoint spans in order
+Removed = tuple[Span, ...]  # spans that are ablated together: disjoint and in order
 Floats = npt.NDArray[np.float64]
-BYTES = 256 << 20  # logits held at once: little beside any model
-VOCABULARY = 1 << 17  # tokens that are assumed where no logits were seen: most models have fewer
+BYTES = 256 << 20  # of logits held at once: little compared with any model
+VOCABULARY = 1 << 17  # tokens assumed before any logits are seen; most models have fewer
 ROWS = 64  # response tokens whose vocabulary is reduced at once, in float64
-WASTE = 1.1  # a batch may be so much larger than its rows, through padding
-MAX_LAMBDA = 1e6  # beyond it float32 logits overflow
+WASTE = 1.1  # the most by which padding may enlarge a batch
+MAX_LAMBDA = 1e6  # above it, float32 logits overflow
 
 
 @dataclass(frozen=True, slots=True)
 class TokenDistribution:
-    """How the next token is drawn: softmax[(lam l + (1 - lam) l0)/temperature], less bans.
+    """How the next token is drawn: softmax[(lam l + (1 - lam) l0)/temperature], without bans.
 
-    l and l0 are the logits with and without the context. Bans hold with and without a span, in
-    place: no index ever moves.
+    l and l0 are the logits with and without the context. Bans apply with and without a span.
+    Banned tokens keep their place, so no index changes.
 
     Attributes:
         lam: Weight of the context (lambda), at least 0; 1 is the model's own distribution.
@@ -48,7 +48,7 @@ class TokenDistribution:
         min_tokens: Minimum length of a response.
 
     Raises:
-        UsageError: If lam or temperature lies outside its range.
+        UsageError: If lam or temperature is out of range.
 
     Reference:
         CI, Definition 3.4.
@@ -66,12 +66,12 @@ class TokenDistribution:
 
     @property
     def is_model_own(self) -> bool:
-        """Is it the model's own distribution?"""
+        """Whether this is the model's own distribution."""
         early = self.banned_early and self.min_tokens
         return self.lam == 1 and self.temperature == 1 and not self.banned and not early
 
     def banned_at(self, position: int) -> Ids:
-        """Token ids that may not stand at a position of the response.
+        """Token ids that are banned at a position of the response.
 
         Args:
             position: Index of the response token, from 0.
@@ -96,6 +96,13 @@ class TokenDistribution:
         bans = [self.banned_at(first + row) for row in range(len(log_p))]
         if not any(bans):
             return log_p
+        largest = log_p.shape[1] - 1
+        unknown = [one for ids in bans for one in ids if not 0 <= one <= largest]
+        if unknown:
+            raise UsageError(
+                f"the banned token id {unknown[0]} is not one of the model's, which are 0 to "
+                f"{largest}; leave it out of --ban."
+            )
         for row, ids in zip(log_p, bans, strict=True):
             row[list(ids)] = -np.inf
         return log_softmax(log_p)
@@ -110,7 +117,7 @@ class ResponseLogProbs:
         prior: (distributions, tokens) without it.
         ablated: (distributions, spans, tokens) with each span ablated.
         tolerance: (distributions,) numerical tolerance: the largest change of `full` when the same
-            prompt is computed afresh in another batch; NaN where that was not measured.
+            prompt is computed again in another batch; NaN if it was not measured.
     """
 
     full: Floats
@@ -120,7 +127,7 @@ class ResponseLogProbs:
 
     @property
     def signed(self) -> Floats:
-        """(distributions, spans, tokens) ln p with the whole context less ln p without the span.
+        """(distributions, spans, tokens) ln p with the whole context minus ln p without the span.
 
         Influence (tau) is its absolute value.
         """
@@ -135,25 +142,25 @@ def measure(
     distributions: Sequence[TokenDistribution],
     with_tolerance: bool = True,
 ) -> ResponseLogProbs:
-    """ln p(y_t | D less span, x, y_<t) for every span, distribution and response token.
+    """ln p(y_t | D without span, x, y_<t) for every span, distribution and response token.
 
-    Every distribution reads the same passes: one for D, one for no context, one a span (none for
-    the whole context: it is the one without). Logits are reduced batch by batch; those of all
-    spans are never held at once.
+    All distributions share the same passes: one for D, one without context, and one per span. The
+    whole context needs no pass of its own. Logits are reduced batch by batch, so those of all spans
+    are never held at once.
 
     Args:
         model: A model that answers `NextLogits`, or `ScoreTokens` for its own distribution.
         parts: The prompt (PRIVATE).
-        response: Token ids as they were sampled, at least one.
+        response: Token ids of the response, at least one.
         spans: Spans of the context to ablate.
         distributions: How tokens are drawn.
-        with_tolerance: Whether to measure the numerical tolerance, by two passes more.
+        with_tolerance: Whether to measure the numerical tolerance, with two more passes.
 
     Returns:
         Log-probabilities in nats.
 
     Raises:
-        UsageError: If the response is empty or holds a banned token.
+        UsageError: If the response is empty or contains a banned token.
         TargetError: If the model gives no logits.
 
     Reference:
@@ -175,20 +182,20 @@ def measure_sets(
     removed: Sequence[Removed],
     distributions: Sequence[TokenDistribution],
 ) -> Floats:
-    """ln p(y_t | D less several spans at once, x, y_<t) for sets of spans.
+    """ln p(y_t | D without several spans, x, y_<t) for sets of spans.
 
     Args:
         model: A model that answers `NextLogits`, or `ScoreTokens` for its own distribution.
         parts: The prompt (PRIVATE).
         response: Token ids, at least one.
-        removed: The spans that each set ablates; a set that comes twice is measured once.
+        removed: The spans that each set ablates. Repeated sets are measured once.
         distributions: How tokens are drawn.
 
     Returns:
         (distributions, sets, tokens) log-probabilities in nats.
 
     Raises:
-        UsageError: If the response is empty or holds a banned token.
+        UsageError: If the response is empty or contains a banned token.
         TargetError: If the model gives no logits.
     """
     _check(response, distributions)
@@ -215,7 +222,7 @@ def forget(model: Model) -> None:
     """Drop the keys and values of all prompts from the memory of a local engine.
 
     Args:
-        model: A model, behind whatever wrappers; one without such a memory is left alone.
+        model: A model, wrapped or not. A model without such a memory is left unchanged.
     """
     inner: object = model
     while not hasattr(inner, "forget") and hasattr(inner, "model"):
@@ -225,7 +232,7 @@ def forget(model: Model) -> None:
 
 
 class _LogProbReader:
-    """Reads ln p of one response behind many prompts, under many distributions."""
+    """Reads ln p of one response after many prompts, under many distributions."""
 
     def __init__(
         self,
@@ -257,7 +264,7 @@ class _LogProbReader:
         return self._reduced(self._prior)
 
     def again(self) -> Floats:
-        """(distributions, tokens) of the whole prompt, computed afresh in a batch with another."""
+        """(distributions, tokens) of the whole prompt, computed again in a batch with another."""
         forget(self.model)
         other = self.parts.without((len(self.parts.context) - 1, len(self.parts.context)))
         return np.asarray(self.read([self.parts.without(), other])[0])
@@ -266,7 +273,7 @@ class _LogProbReader:
         return self.model.answer([NextLogits(prompt, self.response) for prompt in prompts])
 
     def _reduced(self, logits: npt.NDArray[np.floating]) -> Floats:
-        """(distributions, tokens) from (tokens + 1, vocabulary): some rows at a time."""
+        """(distributions, tokens) from (tokens + 1, vocabulary), a few rows at a time."""
         ids, parts = np.asarray(self.response), []
         for first in range(0, len(ids), ROWS):
             rows = slice(first, min(first + ROWS, len(ids)))
@@ -277,7 +284,7 @@ class _LogProbReader:
         return np.concatenate(parts, 1)
 
     def ablated(self, removed: Sequence[Removed], known: dict[Removed, Floats]) -> Floats:
-        """(distributions, sets, tokens); what is known by its set is not asked again."""
+        """(distributions, sets, tokens). Sets in `known` are not measured again."""
         found = dict(known)
         for batch in self._batches([one for one in dict.fromkeys(removed) if one not in found]):
             rows = self.read([self.parts.without(*spans) for spans in batch])
@@ -286,9 +293,9 @@ class _LogProbReader:
         return np.stack([found[one] for one in removed], 1) if removed else empty
 
     def _batches(self, removed: Sequence[Removed]) -> Iterator[list[Removed]]:
-        """Sets that begin near each other share a batch.
+        """Put sets that begin near each other into one batch.
 
-        Their rows lack about as many tokens, so little is padding.
+        Their rows differ little in length, so there is little padding.
         """
         each = 4 * VOCABULARY * len(self.response) if self._prior is None else self._prior.nbytes
         most = max(1, BYTES // each)
@@ -305,7 +312,7 @@ class _LogProbReader:
             yield batch
 
     def _own(self, removed: Removed) -> int:
-        """Tokens of a row from the first that is ablated on: what no other row can share."""
+        """Tokens of a row from the first ablated one on, which no other row can share."""
         begin, context = (removed[0][0] if removed else 0), len(self.parts.context)
         less = sum(end - first for first, end in removed)
         return context - begin - less + len(self.parts.tail) + len(self.response)
@@ -320,19 +327,19 @@ def sample(
     rng: np.random.Generator,
     stop: str = "\n",
 ) -> Ids:
-    """Draw a response token by token.
+    """Draw a response, token by token.
 
     Args:
         model: A model that answers `NextLogits`.
-        tokens: The same model, which shows its tokens.
+        tokens: The same model, as the one that shows its tokens.
         parts: The prompt (PRIVATE).
         distribution: How each token is drawn.
-        max_tokens: Largest number of tokens.
+        max_tokens: The most tokens.
         rng: Source of the draws.
         stop: A text that ends the response; "" for none.
 
     Returns:
-        Token ids, without the one that ends the response or completes `stop`.
+        Token ids, without the token that ends the response or completes `stop`.
     """
     response: Ids = ()
     prompts = parts.without(), parts.without(parts.whole)

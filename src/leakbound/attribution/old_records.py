@@ -1,21 +1,21 @@
-"""Records of earlier schema versions, as those of today. The only place that knows their keys."""
+"""Upgrade records of earlier schema versions. The only module that knows their keys."""
 
 from __future__ import annotations
 
 __all__ = ["upgraded"]
 
 Json = dict[str, object]
-STATISTICS = {"hottest": "top_attributed"}  # names of means over a data set, in version 1
+STATISTICS = {"hottest": "top_attributed"}  # names of means over a data set in version 1
 
 
 def upgraded(record: object) -> object:
-    """An influence record of any version, with the keys of version 2.
+    """Upgrade an influence record of any version to the keys of version 2.
 
     Args:
         record: The record as decoded JSON.
 
     Returns:
-        The same with today's keys; anything that is no record of version 1 as it is.
+        The record with the current keys. Anything but a record of version 1 is returned unchanged.
     """
     if not isinstance(record, dict) or record.get("schema_version") != 1:
         return record

@@ -1,4 +1,4 @@
-"""What a model reads of a case, as a text or as messages, and which part of it is the context."""
+"""The prompt of a case, as a text or as messages, and which part of it is the context."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class ContextPiece:
     """A piece of a context.
 
     Attributes:
-        message: Index of the message that holds it.
+        message: Index of the message that contains it.
         begin: Its first character in that message.
         first: Its first character in the context.
-        length: Characters of it.
+        length: Its number of characters.
     """
 
     message: int
@@ -35,9 +35,9 @@ class ContextPrompt:
     """A prompt, and the pieces of the context in it (PRIVATE).
 
     Attributes:
-        prompt: Messages, of which a model without a chat template reads a single one as a text.
-        pieces: In order; together they are the context.
-        messages: Whether the model must take messages.
+        prompt: Messages. A model without a chat template reads a single one as plain text.
+        pieces: The pieces in order; together they are the context.
+        messages: Whether the model must support messages.
     """
 
     prompt: Chat
@@ -50,16 +50,17 @@ def prompt_of(case: Case, template: str = TEMPLATE, system: str = "") -> Context
 
     Args:
         case: A context with its query (PRIVATE).
-        template: The message of the user, or the whole prompt of a model without messages; holds
-            {context} where the system message does not, and {query} where the query stands.
+        template: The user message, or the whole prompt of a model without messages. It contains
+            {context}, unless the system message does, and {query} in the place of the query.
         system: Template of the system message; "" for none.
 
     Returns:
-        Messages as they are, if the context is some, with the query behind them; else the filled
+        If the context is messages, these messages followed by the query; otherwise the filled
         templates.
 
     Raises:
-        UsageError: If {context} does not stand once in both, or a message is blank.
+        UsageError: If {context} does not occur exactly once in both together, or a message is
+            blank.
     """
     if case.roles:
         return _of_messages(case, template, system)
@@ -79,14 +80,14 @@ def prompt_of(case: Case, template: str = TEMPLATE, system: str = "") -> Context
 
 
 def user_template(template: str, system: str) -> str:
-    """The template of the user's message.
+    """The template of the user message.
 
     Args:
-        template: As it was given.
+        template: The given template.
         system: Template of the system message.
 
     Returns:
-        The query alone where the default is left and the context stands in the system message.
+        The query alone if the template is the default and the system message has the context.
     """
     return "{query}" if template == TEMPLATE and "{context}" in system else template
 

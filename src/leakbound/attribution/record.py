@@ -1,4 +1,4 @@
-"""InfluenceRecord: the versioned result that every view and export of an attribution is made from.
+"""InfluenceRecord: the versioned result that every view and export of an attribution uses.
 
 It holds PRIVATE text.
 """
@@ -14,14 +14,14 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 from scipy.special import stdtrit
 
 from leakbound._notebook import card, data_frame
 from leakbound._version import __version__
 from leakbound.attribution.old_records import upgraded
 from leakbound.attribution.prompts import TEMPLATE
-from leakbound.errors import StoreError
+from leakbound.errors import StoreError, reason_of
 
 __all__ = [
     "BOUNDED_NOTES",
@@ -43,24 +43,25 @@ Floats = npt.NDArray[np.float64]
 CONFIDENCE = 0.95
 NOTES = (
     "The ex-post privacy loss of a span is |ln p(response | context) − ln p(response | context "
-    "without the span)|: what this very response tells someone who weighs whether the span was "
-    "there and knows everything else (ex-post per-instance differential privacy).",
-    "It speaks of this response, this context and this way of sampling. Another response of the "
-    "same model can lose more, so it is no ε of the system and no guarantee for the next answer.",
-    "It may not be published beside the response as if it were harmless: it is computed from the "
+    "without the span)|. It measures what this response reveals about the presence of the "
+    "span to someone who knows everything else (ex-post per-instance differential privacy).",
+    "The loss applies to this response, this context and this way of sampling. Another response of "
+    "the same model can lose more, so it is not an ε of the system and no guarantee for others.",
+    "Do not publish the loss beside the response as if it were harmless: it is computed from the "
     "private context.",
-    "Unless a map says otherwise, spans are ablated one at a time. A secret that stands twice can "
-    "have little influence at each place; the whole context shows it, and so do Shapley values.",
-    "It assumes that tokens are sampled at the stated temperature and λ. Greedy, top-k and top-p "
-    "decoding have no such loss.",
+    "Unless a map says otherwise, spans are ablated one at a time. A secret that occurs twice can "
+    "have little influence at each place. The influence of the whole context shows it, and so do "
+    "Shapley values.",
+    "The loss assumes that tokens are sampled at the stated temperature and λ. Greedy, top-k and "
+    "top-p decoding have no such loss.",
 )
 BOUNDED_NOTES = (
-    "Bounded CID chooses λ for every token so that no token's probability differs from the one "
-    "without the context by more than a factor e^(ε / (2 × largest number of tokens)). A response "
-    "drawn so is ε-differentially private for any change of the context that leaves the same "
-    "tokens of the template around it; a second response costs another ε.",
-    "The bound is on the response alone. The λ of a token, its influence and this page are "
-    "computed from the private context and are not covered by it.",
+    "Bounded CID chooses λ for each token so that no token's probability differs from its "
+    "probability without the context by more than a factor e^(ε / (2 × maximum number of tokens)). "
+    "Such a response is ε-differentially private for any change of the context that leaves the "
+    "tokens of the template around it unchanged. A second response costs another ε.",
+    "The bound covers the response alone. The λ of a token, its influence and this page are "
+    "computed from the private context and are not covered.",
 )
 
 
@@ -68,7 +69,7 @@ class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, ser_json_inf_nan="strings")
 
     def __repr_args__(self) -> Iterable[tuple[str | None, object]]:
-        """Nothing: notebooks and test runners keep what `repr` shows, and readings are private."""
+        """Show nothing: notebooks and test runners keep the `repr`, and readings are private."""
         return ()
 
 
@@ -78,13 +79,14 @@ class UnmeasuredUnits(_Frozen):
     Attributes:
         documents: Number of documents that were not opened.
         units: Number of units in them.
-        joint: Influence of all of them, ablated at once.
-        bounded: Whether `joint` bounds the influence of each unit in them: it does if ablating more
-            never makes a response token likelier, and no document among them contradicts that.
+        joint: Influence of all these units, ablated together.
+        bounded: Whether `joint` bounds the influence of each of these units. It does if ablating
+            more never makes a response token likelier. False if a document or a probe contradicts
+            that.
         probed: How many of the units, drawn at random, were ablated one at a time.
-        largest: Largest influence among those; 0 without any.
-        share: Share of the units that may have a larger one, at the confidence of the record; 0
-            where all were measured.
+        largest: Largest influence among the probed units; 0 if none was probed.
+        share: Share of the units that may have a larger influence, at the confidence of the
+            record; 0 if all were measured.
     """
 
     documents: int
@@ -100,19 +102,19 @@ class SpanGrid(_Frozen):
     """All spans of one size, or all units of one kind.
 
     Attributes:
-        n: Tokens of a span; 0 where spans are units of the text.
-        stride: Tokens from the beginning of one span to the next; 0 where they are units.
+        n: Tokens of a span; 0 if the spans are units of the text.
+        stride: Tokens between the starts of two spans; 0 if the spans are units of the text.
         spans: (first, end) in context tokens.
         signed: (spans, tokens) signed influence of each span on each response token, in nats.
         unit: What the spans are, such as `sentence` or `chunk:200`; "" for spans of n tokens.
         names: Name of each unit; empty for spans of n tokens.
-        characters: First character of each unit, and the one after its last; empty likewise.
+        characters: First character and end (exclusive) of each unit; empty for spans of n tokens.
         method: `leave-one-out`, `shapley` or `lasso`.
         sets: Number of sets of units that were ablated.
-        errors: Standard error of each total; empty where nothing was drawn at random.
-        share_errors: Standard error of each share; empty likewise.
-        parts: How many parts of what was drawn the errors compare: intervals are Student t with one
-            degree of freedom less; 0 likewise.
+        errors: Standard error of each total; empty if nothing was drawn at random.
+        share_errors: Standard error of each share; empty if nothing was drawn at random.
+        parts: Number of parts that the errors compare; 0 if nothing was drawn at random. Intervals
+            are Student t with one degree of freedom less.
         unopened: What was not measured, if only the top documents were opened.
     """
 
@@ -142,13 +144,13 @@ class SpanGrid(_Frozen):
 
     @property
     def shares(self) -> Floats:
-        """(spans,) share of the influence of all spans; 0 where none has any."""
+        """(spans,) share of the influence of all spans; 0 if no span has any."""
         totals = self.totals
         return np.asarray(totals / (totals.sum() or 1.0))
 
     @property
     def ex_post_privacy_losses(self) -> Floats:
-        """(spans,) |sum of the signed values| over the response: at most the total."""
+        """(spans,) |sum of the signed values| over the response; at most the total."""
         return np.asarray(np.abs(np.asarray(self.signed, float).sum(1)))
 
 
@@ -156,22 +158,22 @@ class Reading(_Frozen):
     """One response under one distribution of tokens.
 
     Attributes:
-        lam: Weight of the context (lambda); the largest one under bounded CID.
+        lam: Weight of the context (lambda); under bounded CID, the largest one.
         temperature: Temperature.
-        sampled: Whether the response was sampled from this distribution, not given.
+        sampled: Whether the response was sampled from this distribution or given.
         text: The response (PRIVATE).
         token_ids: Its token ids.
         tokens: The text that each token adds.
         log_p: ln p of each token with the context.
-        prior_log_p: ln p of each token without it.
-        pmi: The same difference under the model's own distribution (lambda 1, temperature 1).
-        tolerance: Numerical tolerance of a token: how far the same prompt moves in another batch,
-            so what is smaller means nothing; NaN where it was not measured.
-        grids: Influence for each span size, the whole context last.
-        epsilon: Of the whole response under bounded CID; None for plain CID.
-        lams: lambda of every token under bounded CID; empty elsewhere.
-        entropy: Entropy of each token without the context, in nats; empty where it was not asked
-            for.
+        prior_log_p: ln p of each token without the context.
+        pmi: ln p with the context minus ln p without it, under the model's own distribution
+            (lambda 1, temperature 1).
+        tolerance: Numerical tolerance of a token: how much ln p changes for the same prompt in
+            another batch. Smaller values mean nothing. NaN if it was not measured.
+        grids: Influence for each span size; the whole context is last.
+        epsilon: epsilon of the whole response under bounded CID; None for plain CID.
+        lams: lambda of each token under bounded CID; otherwise empty.
+        entropy: Entropy of each token without the context, in nats; empty if it was not requested.
     """
 
     lam: float
@@ -190,13 +192,14 @@ class Reading(_Frozen):
     entropy: tuple[float, ...] = ()
 
     def normalized(self, influence: float) -> float:
-        """Influence over the entropy of the response without the context, summed over tokens.
+        """Influence divided by the entropy of the response without the context.
 
         Args:
-            influence: Of a span on the whole response, in nats.
+            influence: Influence of a span on the whole response, in nats.
 
         Returns:
-            The ratio; NaN where no entropy was measured, or it is 0.
+            The ratio, with the entropy summed over tokens; NaN if no entropy was measured or it
+            is 0.
 
         Reference:
             CI, section 7, names normalization by entropy as future work.
@@ -211,7 +214,7 @@ class Attribution(_Frozen):
     Attributes:
         context: The context.
         query: The query about it.
-        bounds: (tokens + 1,) the character at which each context token begins.
+        bounds: (tokens + 1,) the character where each context token begins, then the end.
         readings: One for each lambda.
     """
 
@@ -224,7 +227,7 @@ class Attribution(_Frozen):
         """The text of a span of tokens.
 
         Args:
-            span: First token, and the one after the last.
+            span: First token and end (exclusive).
 
         Returns:
             A piece of the context.
@@ -232,7 +235,7 @@ class Attribution(_Frozen):
         return self.context[self.bounds[span[0]] : self.bounds[span[1]]]
 
     def redacted(self) -> Attribution:
-        """The same numbers, with letters and digits of all texts hidden, and without token ids."""
+        """The same numbers with all letters and digits of texts hidden, and without token ids."""
         return self.model_copy(
             update={
                 "context": _hidden(self.context),
@@ -249,14 +252,14 @@ def _without_words(reading: Reading) -> Reading:
 
 
 def _without_names(grid: SpanGrid) -> SpanGrid:
-    """Units are named by their number: the name of a source may tell as much as a text."""
+    """Name units by number: the name of a source may tell as much as its text."""
     numbers = {name: at for at, name in enumerate(dict.fromkeys(grid.names), 1)}
     names = tuple(f"{grid.unit} {numbers[name]}" for name in grid.names)
     return grid.model_copy(update={"names": names})
 
 
 class Expected(_Frozen):
-    """A mean over the data set with its t interval.
+    """A mean over the data set, with its t interval.
 
     Attributes:
         lam: Weight of the context (lambda).
@@ -281,13 +284,13 @@ class Expected(_Frozen):
 
 
 class ShareLimit(_Frozen):
-    """Whether a source has more than its share of the influence on an answer.
+    """The outcome of a limit on the share that a source has in the influence on an answer.
 
     Attributes:
-        max_share: Largest share that is allowed, from 0 to 1.
-        source: The source that it holds for; None for each.
+        max_share: The largest share allowed, from 0 to 1.
+        source: The source that the limit applies to; None for every source.
         outcome: `passed`, `violation` or `inconclusive`.
-        sentence: Why, in a sentence (PRIVATE: it names the source).
+        sentence: The reason, in a sentence (PRIVATE: it names the source).
         context: Index of the context that decided.
         name: The source that decided.
         share: Its share of the influence of all sources.
@@ -306,7 +309,7 @@ class ShareLimit(_Frozen):
     high: float
 
     def redacted(self) -> ShareLimit:
-        """The same without names."""
+        """The same outcome without names."""
         sentence = self.sentence.replace(repr(self.name), "one source")
         source = None if self.source is None else _hidden(self.source)
         return self.model_copy(
@@ -315,7 +318,7 @@ class ShareLimit(_Frozen):
 
 
 class InfluenceRecord(_Frozen):
-    """What was measured, by which model, over one context or many.
+    """What was measured, with which model, over one or more contexts.
 
     Attributes:
         schema_version: Version of the record; versions 1 and 2 are read.
@@ -324,9 +327,9 @@ class InfluenceRecord(_Frozen):
         settings: What was measured.
         attributions: Each context with its readings (PRIVATE).
         expected: Means over the contexts.
-        confidence: Of the intervals of `expected`.
+        confidence: Confidence of the intervals of `expected`.
         notes: What the numbers mean, in sentences.
-        provenance: Versions of what computed the record, and fingerprints.
+        provenance: Versions of the software that computed the record, and fingerprints.
         share_limit: The outcome of a limit on shares; None if none was set.
     """
 
@@ -346,7 +349,7 @@ class InfluenceRecord(_Frozen):
         return self.model_dump_json() + "\n"
 
     def redacted(self) -> InfluenceRecord:
-        """The same numbers, with letters and digits of all texts hidden, and without token ids."""
+        """The same numbers with all letters and digits of texts hidden, and without token ids."""
         limit = self.share_limit and self.share_limit.redacted()
         attributions = tuple(one.redacted() for one in self.attributions)
         settings = self.settings | _own_texts_hidden(self.settings)
@@ -357,8 +360,8 @@ class InfluenceRecord(_Frozen):
         """The long table of the CSV export as a DataFrame.
 
         Returns:
-            A row for every context, lambda, span and response token. PRIVATE: it has the texts of
-            spans, unless this record is redacted.
+            A row for each context, lambda, span and response token. PRIVATE: it contains the texts
+            of spans, unless this record is redacted.
 
         Raises:
             UsageError: If pandas is not installed.
@@ -368,16 +371,16 @@ class InfluenceRecord(_Frozen):
         return data_frame(dict(zip(COLUMNS, line, strict=True)) for line in lines(self))
 
     def _repr_html_(self) -> str | None:
-        """What a notebook shows: numbers, places and figures; no text of contexts and responses."""
+        """A card for notebooks: numbers, places and figures, without contexts and responses."""
         return card(self)
 
     def __repr_args__(self) -> Iterable[tuple[str | None, object]]:
-        """The model and how many contexts."""
+        """The model and the number of contexts."""
         return (("model", self.model), ("contexts", len(self.attributions)))
 
 
 def _own_texts_hidden(settings: Mapping[str, object]) -> dict[str, str]:
-    """Settings that are texts of the user's own, such as a system message."""
+    """Settings with texts of the user, such as a system message, hidden."""
     usual = {"template": TEMPLATE, "system": "", "stop": "\n"}
     own = (name for name, text in usual.items() if settings.get(name, text) != text)
     return {name: _hidden(str(settings[name])) for name in own}
@@ -388,7 +391,7 @@ def _hidden(text: str) -> str:
 
 
 def load_influence(path: str | Path) -> InfluenceRecord:
-    """Load a record, of this schema version or an earlier one.
+    """Load a record of this schema version or an earlier one.
 
     Args:
         path: A folder that `leakbound influence` wrote, or its influence.json.
@@ -397,7 +400,7 @@ def load_influence(path: str | Path) -> InfluenceRecord:
         The record.
 
     Raises:
-        StoreError: If there is none, or it is no influence record.
+        StoreError: If there is no record, or it is not an influence record.
     """
     file = Path(path) / "influence.json" if Path(path).is_dir() else Path(path)
     try:
@@ -407,10 +410,10 @@ def load_influence(path: str | Path) -> InfluenceRecord:
         raise StoreError(
             f"{str(path)!r} holds no influence.json; give a folder that leakbound influence wrote."
         ) from None
-    except (ValueError, ValidationError) as error:
-        reason = str(error).splitlines()[0]
+    except (ValueError, TypeError, RecursionError) as error:
         raise StoreError(
-            f"{str(file)!r} is not an influence record of schema version 1 or 2: {reason}."
+            f"{str(file)!r} is not an influence record of schema version 1 or 2: "
+            f"{reason_of(error)}. Restore it from a copy, or run leakbound influence again."
         ) from None
 
 
@@ -420,12 +423,12 @@ def expected(
     """Expected context influence: means over contexts with t intervals.
 
     Args:
-        attributions: Contexts with their readings; for the interval to mean anything, drawn
+        attributions: Contexts with their readings. The interval is valid only if they were drawn
             independently.
-        confidence: Of the intervals, in (0, 1).
+        confidence: Confidence of the intervals, in (0, 1).
 
     Returns:
-        A mean for each lambda and span size; a single context has an interval without end.
+        A mean for each lambda and span size. The interval of a single context has no upper end.
 
     Reference:
         CI, equation 5.
@@ -455,10 +458,10 @@ def interval(values: Floats, confidence: float = CONFIDENCE) -> dict[str, float]
 
     Args:
         values: (n,) numbers, at least one.
-        confidence: Of the interval, in (0, 1).
+        confidence: Confidence of the interval, in (0, 1).
 
     Returns:
-        mean, low and high; one number alone has no upper end.
+        mean, low and high; with one number, high is infinite.
 
     Examples:
         >>> interval(np.array([1.0, 2.0, 3.0]))["mean"]
@@ -472,13 +475,13 @@ def interval(values: Floats, confidence: float = CONFIDENCE) -> dict[str, float]
 
 
 def provenance(**known: str) -> dict[str, str]:
-    """Versions of what computed a record.
+    """Versions of the software that computes a record.
 
     Args:
         **known: Further names and fingerprints.
 
     Returns:
-        Versions by name, and what is known.
+        Versions by name, and the given values.
     """
     return {
         "leakbound": __version__,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from leakbound._check import positive
+from leakbound._check import positive, whole
 from leakbound.attribution.ablation_sets import METHODS
 from leakbound.attribution.bounded import BoundedTokenDistribution
 from leakbound.attribution.measure import TokenDistribution
@@ -18,35 +18,35 @@ __all__ = ["InfluenceSettings"]
 
 @dataclass(frozen=True, slots=True)
 class InfluenceSettings:
-    """What is measured, and how responses are drawn.
+    """What to measure, and how to draw responses.
 
     Attributes:
         ngrams: Span sizes in tokens; the whole context is always added.
         stride: Tokens between the starts of windows; None for disjoint blocks.
-        lams: Weights of the context (lambda); one reading each.
-        bounded: epsilon of a whole response drawn from bounded CID, shared evenly by `max_tokens`;
-            each lambda is then the largest. None for plain CID.
+        lams: Weights of the context (lambda); one reading for each.
+        bounded: epsilon of a whole response drawn from bounded CID, shared evenly by `max_tokens`.
+            Each lambda is then the largest one. None for plain CID.
         temperature: Temperature, above 0.
-        max_tokens: Largest length of a sampled response.
-        min_tokens: Least length; end tokens are banned before.
+        max_tokens: Maximum length of a sampled response.
+        min_tokens: Minimum length; end tokens are banned before it is reached.
         banned: Token ids that are never drawn.
         stop: A text that ends a response; "" for none.
-        template: The prompt, which is the message of the user to a chat model; must hold {context}
-            once, unless `system` does, and {query} where the query stands.
-        system: The system message, with {context} or {query} where they stand; "" for none. Where
-            it holds the context and the template is the usual one, the user says the query alone.
-        seed: Root of the draws.
-        by: Units of the text that are ablated as well: sentence, line, paragraph, document, chunk:N
-            (characters), tokens:N.
+        template: The prompt; for a chat model, the user message. It must contain {context} once,
+            unless `system` does, and {query} in the place of the query.
+        system: The system message, with {context} or {query} in their places; "" for none. If it
+            contains the context and the template is the default, the user message is the query.
+        seed: Root seed of the draws.
+        by: Units of the text that are also ablated: sentence, line, paragraph, document, message,
+            chunk:N (characters), tokens:N.
         method: How units are ablated: leave-one-out, or sets of them for shapley or lasso.
-        sets: Most sets of units that are measured for shapley or lasso, for each kind of unit.
-        top_documents: How many documents are opened: other units are measured only inside those
-            with the largest influence; None for all.
+        sets: The most sets to measure for shapley or lasso, for each kind of unit.
+        top_documents: How many documents to open. Other units are measured only inside the
+            documents with the largest influence; None for all documents.
         entropy: Whether to measure the entropy of the response, which normalizes influence.
 
     Raises:
-        UsageError: If there is no lambda, the bound is not above 0, or a unit or method is not
-            known, or a method or top documents are given without units.
+        UsageError: If there is no lambda, the bound is not above 0, a unit or method is unknown, or
+            a method or top documents are given without units.
     """
 
     ngrams: tuple[int, ...] = (1, 8)
@@ -72,12 +72,14 @@ class InfluenceSettings:
             raise UsageError("lams must hold at least one number, such as --lam 1.")
         if self.bounded is not None:
             positive("bounded", self.bounded)
+        whole("seed", self.seed, 0)
+        whole("max_tokens", self.max_tokens)
         if self.method not in METHODS:
             raise unknown_name("the method", self.method, METHODS)
         self._check_units()
 
     def _check_units(self) -> None:
-        """Refuses options that would say nothing."""
+        """Refuse options that would have no effect."""
         if self.top_documents is not None and self.top_documents < 1:
             raise UsageError(f"top_documents is {self.top_documents}; it must be at least 1.")
         kinds = self.unit_kinds
@@ -88,15 +90,15 @@ class InfluenceSettings:
             )
         if self.top_documents is not None and len(kinds) < 2:
             raise UsageError(
-                "top documents are those that other units are measured in, and none is named; give "
-                "--by, such as --by sentence."
+                "top documents are opened to measure other units in them, and no unit is named; "
+                "give --by, such as --by sentence."
             )
 
     @property
     def unit_kinds(self) -> tuple[UnitKind, ...]:
-        """The kinds of units that are found in the text.
+        """The kinds of units to find in the text.
 
-        Documents come first where only the top ones are opened.
+        Documents come first if only the top ones are opened.
         """
         kinds = [UnitKind.parse(text) for text in self.by]
         found = [kind for kind in dict.fromkeys(kinds) if kind.name != "tokens"]

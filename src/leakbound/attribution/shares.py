@@ -1,4 +1,4 @@
-"""A limit on the share of an answer that comes from one source, decided from a record alone."""
+"""A limit on one source's share of the influence on an answer, decided from a record alone."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from leakbound.errors import UsageError
 
 __all__ = ["explains_too_little", "limit_shares", "share_grid"]
 
-REDUNDANT = 0.5  # leave-one-out that explains less than this of the whole context misses copies
+REDUNDANT = 0.5  # leave-one-out that explains less of the whole context than this misses copies
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -36,25 +36,27 @@ def limit_shares(
     source: str | None = None,
     names: Sequence[str | None] = (),
 ) -> InfluenceRecord:
-    """Decide whether a source has more than its share of the influence on an answer.
+    """Decide whether a source has more than its allowed share of the influence on an answer.
 
-    The share of a source is its influence on the response over the sum of the influences of all
-    sources. Where it was estimated, its interval decides, at the confidence of the record.
+    The share of a source is its influence on the response divided by the sum over all sources. If
+    the share was estimated, its interval decides, at the confidence of the record.
 
     Args:
         record: Contexts with their readings, by unit.
-        max_share: Largest share that is allowed, from 0 to 1.
-        source: Name of the source that it holds for; None for each source of every context.
-        names: The name of `source` in each context of a record whose names are redacted; empty for
+        max_share: The largest share allowed, from 0 to 1.
+        source: Name of the source that the limit applies to; None for every source of every
+            context.
+        names: The name of `source` in each context of a record with redacted names; empty for
             `source` itself.
 
     Returns:
-        The same record with `share_limit`: `violation` if one share is above the limit,
-        `inconclusive` if one may be, or nothing can be said of the shares, else `passed`.
+        The same record with `share_limit`: `violation` if a share is above the limit,
+        `inconclusive` if a share may be above it or nothing can be said about the shares, otherwise
+        `passed`.
 
     Raises:
-        UsageError: If the limit is no share, nothing was measured by unit, or no context has the
-            source.
+        UsageError: If the limit is not a share, nothing was measured by unit, or no context has
+            this source.
     """
     within("max_share", max_share, 0.0, 1.0)
     wanted = names or [source] * len(record.attributions)
@@ -65,7 +67,7 @@ def limit_shares(
         for one in _shares(at, reading, name, record.confidence)
     ]
     if not found:
-        raise UsageError(f"no context has a source {source!r}; name one as the data do.")
+        raise UsageError(f"no context has a source {source!r}; use a name from the data.")
     limit = _decided(found, max_share, source)
     return record.model_copy(update={"share_limit": limit})
 
@@ -80,7 +82,7 @@ def share_grid(reading: Reading) -> SpanGrid:
         A grid of units that cover the context.
 
     Raises:
-        UsageError: If there is none.
+        UsageError: If there is no such grid.
     """
     units = [grid for grid in reading.grids if grid.unit and grid.unopened is None]
     if not units:
@@ -92,20 +94,20 @@ def share_grid(reading: Reading) -> SpanGrid:
 
 
 def explains_too_little(grid: SpanGrid, whole: float) -> bool:
-    """Does leave-one-out miss most of the influence, as it does when a text stands twice?
+    """Whether leave-one-out misses most of the influence, as it does if a text occurs twice.
 
     Args:
         grid: Units of a context.
         whole: Influence of the whole context, in nats.
 
     Returns:
-        Whether the units explain less than half of it, one at a time.
+        True if the units, one at a time, explain less than half of it.
     """
     return grid.method == "leave-one-out" and float(grid.totals.sum()) < REDUNDANT * whole
 
 
 def _shares(context: int, reading: Reading, source: str | None, confidence: float) -> list[_Found]:
-    """One for each name, or for the source alone; units of one name are taken together."""
+    """A share for each name, or for `source` alone; units with the same name are added up."""
     grid = share_grid(reading)
     obstacle, shares = _obstacle(reading, grid), grid.shares
     errors = np.asarray(grid.share_errors or np.zeros(len(shares)))
@@ -121,7 +123,7 @@ def _shares(context: int, reading: Reading, source: str | None, confidence: floa
 
 
 def _obstacle(reading: Reading, grid: SpanGrid) -> str:
-    """Why the shares say nothing; "" if they do."""
+    """Why the shares say nothing; "" if they do say something."""
     total, whole = float(grid.totals.sum()), float(reading.grids[-1].totals[0])
     noise = np.nan_to_num(reading.tolerance) * max(1, len(reading.tokens)) * len(grid.spans)
     if total <= noise:
@@ -133,13 +135,13 @@ def _obstacle(reading: Reading, grid: SpanGrid) -> str:
     if explains_too_little(grid, whole):
         return (
             f"leave-one-out explains {total:.3g} of the {whole:.3g} nats of the whole context, as "
-            "it does when a part stands twice; use --method shapley."
+            "it does when a part occurs twice; use --method shapley."
         )
     return ""
 
 
 def _decided(found: Sequence[_Found], limit: float, source: str | None) -> ShareLimit:
-    """The clearest violation, else an obstacle, else the source that comes closest."""
+    """The clearest violation, or else an obstacle, or else the source closest to the limit."""
     clear = [one for one in found if not one.obstacle]
     above = [one for one in clear if one.low > limit]
     blocked = [one for one in found if one.obstacle]

@@ -1,4 +1,4 @@
-"""Where the context stands in a prompt, as token ids, and the spans of it that are ablated."""
+"""Find the context in a prompt, as token ids, and the spans of it that are ablated."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ __all__ = [
 ]  # fmt: skip
 
 Ids = tuple[int, ...]
-Span = tuple[int, int]  # first token, and the one after the last
+Span = tuple[int, int]  # first token and end (exclusive)
 
 
 class PromptTexts(Protocol):
-    """Texts and messages as a local model reads them."""
+    """Turns texts and messages into what a local model reads."""
 
     @property
     def chat(self) -> bool:
@@ -32,14 +32,14 @@ class PromptTexts(Protocol):
         """A prompt as the model reads it."""
 
     def places(self, chat: Chat, /) -> Sequence[PlacedMessage]:
-        """Where each message stands in it."""
+        """The position of each message in it."""
 
     def encoded(self, shown: str, response: str = "", /) -> Encoded:
-        """Token ids of a shown prompt, and of the response behind it."""
+        """Token ids of a shown prompt and of the response after it."""
 
 
 class PlacedMessage(Protocol):
-    """Where a message stands in the text that the model reads."""
+    """The position of a message in the text that the model reads."""
 
     @property
     def first(self) -> int:
@@ -47,7 +47,7 @@ class PlacedMessage(Protocol):
 
     @property
     def end(self) -> int:
-        """The one after its last."""
+        """Its end (exclusive)."""
 
     @property
     def skipped(self) -> int:
@@ -63,7 +63,7 @@ class Encoded(Protocol):
 
     @property
     def spans(self) -> Sequence[Span] | None:
-        """The characters of each; None where the tokenizer does not tell."""
+        """The characters of each token; None if the tokenizer does not tell."""
 
     @property
     def response(self) -> Ids:
@@ -89,11 +89,11 @@ class PromptParts:
     """A prompt in parts of token ids (PRIVATE).
 
     Attributes:
-        head: What stands before the context, with any start token.
+        head: Tokens before the context, with any start token.
         context: The context, at least one token.
-        tail: What stands after it.
-        fixed: Token ids that are never ablated within the context, such as those between two
-            messages, each with the index of the context token that they stand before.
+        tail: Tokens after the context.
+        fixed: Token ids within the context that are never ablated, such as those between two
+            messages, each with the index of the context token that they precede.
 
     Raises:
         UsageError: If the context has no token, or nothing is left without it.
@@ -120,15 +120,14 @@ class PromptParts:
             )
         if not self.head + self.tail:
             raise UsageError(
-                "nothing is left of the prompt without the context; put a query or a start token "
-                "beside it."
+                "the prompt is empty without the context; add a query or a start token."
             )
 
     def without(self, *spans: Span) -> Ids:
         """The prompt with spans of the context ablated.
 
         Args:
-            *spans: First token of the context, and the one after the last; in order and disjoint.
+            *spans: First context token and end (exclusive) of each span, in order and disjoint.
                 Without any, the whole prompt.
 
         Returns:
@@ -142,7 +141,7 @@ class PromptParts:
         return (*kept, *self.tail)
 
     def _kept(self, begin: int, end: int, spans: Sequence[Span]) -> list[int]:
-        """The context tokens from one index to another that no span ablates."""
+        """The context tokens in an index range that no span ablates."""
         kept: list[int] = []
         for first, last in spans:
             if last > begin and first < end:
@@ -152,7 +151,7 @@ class PromptParts:
 
     @property
     def whole(self) -> Span:
-        """The span that is the whole context."""
+        """The span of the whole context."""
         return 0, len(self.context)
 
 
@@ -162,8 +161,8 @@ class LocatedContext:
 
     Attributes:
         parts: The prompt as token ids.
-        bounds: (tokens + 1,) the character of the context's text at which each of its tokens
-            begins, from 0 to its length.
+        bounds: (tokens + 1,) the character of the context's text where each of its tokens begins,
+            from 0 to its length.
         response: Token ids of the response of the case; None if it has none.
     """
 
@@ -178,14 +177,13 @@ def blocks(length: int, n: int, stride: int | None = None) -> tuple[Span, ...]:
     Args:
         length: Tokens of the context.
         n: Tokens of a span, at least 1; the last block may be shorter.
-        stride: Tokens from the beginning of one window to the next, from 1 to n; None for disjoint
-            blocks.
+        stride: Tokens between the starts of two windows, from 1 to n; None for disjoint blocks.
 
     Returns:
         Spans that cover the context, in order.
 
     Raises:
-        UsageError: If n or stride lies outside its range.
+        UsageError: If n or stride is out of range.
 
     Reference:
         CI: disjoint blocks in the definition, windows in the authors' code.
@@ -208,15 +206,15 @@ def blocks(length: int, n: int, stride: int | None = None) -> tuple[Span, ...]:
 
 
 def span_sizes(length: int, ngrams: Sequence[int]) -> tuple[int, ...]:
-    """The span sizes that are measured.
+    """The span sizes to measure.
 
     Args:
         length: Tokens of the context.
-        ngrams: Sizes that were asked for.
+        ngrams: The requested sizes.
 
     Returns:
-        Those below the context's length, in order, and the length itself: the whole context is
-        always measured.
+        The requested sizes below the length of the context, in order, and the length itself: the
+        whole context is always measured.
 
     Examples:
         >>> span_sizes(10, (8, 1, 128))
@@ -228,34 +226,34 @@ def span_sizes(length: int, ngrams: Sequence[int]) -> tuple[int, ...]:
 def locate(
     model: TokenModel, case: Case, template: str = TEMPLATE, system: str = ""
 ) -> LocatedContext:
-    """Tokenize a prompt, with the response behind it, and find the context in it.
+    """Tokenize a prompt together with its response, and find the context in it.
 
-    A token that holds a character of the context belongs to the context, also where it holds
-    others of the template: what is ablated is ablated whole. A token that holds the end of the
-    prompt and the beginning of the response belongs to the response.
+    A token with a character of the context belongs to the context, even if it also has characters
+    of the template: tokens are ablated whole. A token with the end of the prompt and the beginning
+    of the response belongs to the response.
 
     Args:
         model: A local model that shows its tokens.
-        case: The context (PRIVATE), with its query and perhaps a response.
-        template: The message of the user, or the whole prompt of a model without messages; holds
-            {context} once, unless the system message does, and {query} where the query stands.
+        case: The context (PRIVATE), with its query and optionally a response.
+        template: The user message, or the whole prompt of a model without messages. It contains
+            {context} once, unless the system message does, and {query} in the place of the query.
         system: Template of the system message; "" for none.
 
     Returns:
-        The prompt in parts, where its tokens stand in the context, and the response.
+        The prompt in parts, the position of its tokens in the context, and the response.
 
     Raises:
         UsageError: If the template or the context cannot be used.
-        TargetError: If the tokenizer or the chat template hides where the context stands, or the
-            model takes no such messages.
+        TargetError: If the tokenizer or the chat template hides the position of the context, or the
+            model does not support such messages.
     """
     asked, texts = prompt_of(case, template, system), model.texts
     shown, pieces = _shown(texts, asked)
     found = texts.encoded(shown, case.response or "")
     if found.spans is None:
         raise TargetError(
-            "the tokenizer does not tell which characters a token stands for; use a fast one "
-            "(tokenizer.json)."
+            "the tokenizer does not report which characters each token covers; use a fast "
+            "tokenizer (tokenizer.json)."
         )
     tokens = _apart([_tokens_of(piece, found.spans) for piece in pieces])
     if not all(first < end for first, end in tokens):
@@ -276,8 +274,8 @@ def locate(
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """A piece of the context in the text that the model reads: its characters, and how many less
-    they are in the context.
+    """A piece of the context in the text that the model reads: its characters, and the shift of
+    their positions against the context.
     """
 
     first: int
@@ -286,7 +284,7 @@ class _Shown:
 
 
 def _shown(texts: PromptTexts, asked: ContextPrompt) -> tuple[str, list[_Shown]]:
-    """What the model reads, and where the pieces of the context stand in it."""
+    """The text that the model reads, and the positions of the context's pieces in it."""
     if not texts.chat and not asked.messages:
         (message,), (piece,) = asked.prompt.messages, asked.pieces
         place = _Shown(piece.begin, piece.begin + piece.length, piece.begin - piece.first)
@@ -298,28 +296,28 @@ def _shown(texts: PromptTexts, asked: ContextPrompt) -> tuple[str, list[_Shown]]
 
 
 def _within(place: PlacedMessage, piece: ContextPiece) -> _Shown:
-    """Blanks of a message that the template leaves out are no part of the piece."""
+    """Leave out blanks of a message that the template leaves out."""
     begin = place.first - place.skipped + piece.begin
     first, end = max(begin, place.first), min(begin + piece.length, place.end)
     return _Shown(first, end, begin - piece.first)
 
 
 def _tokens_of(piece: _Shown, spans: Sequence[Span]) -> Span:
-    """The tokens that hold a character of a piece."""
+    """The tokens that contain a character of a piece."""
     inside = [i for i, (a, b) in enumerate(spans) if a < piece.end and b > piece.first and b > a]
     return (inside[0], inside[-1] + 1) if inside else (0, 0)
 
 
 def _apart(tokens: Sequence[Span]) -> list[Span]:
-    """Each token in one piece: one that holds the end of a piece and the beginning of the next
-    belongs to the former.
+    """Assign each token to one piece. A token with the end of one piece and the beginning of the
+    next belongs to the first.
     """
     ends = accumulate((end for _, end in tokens), max, initial=0)
     return [(max(first, before), end) for (first, end), before in zip(tokens, ends, strict=False)]
 
 
 def _parts(ids: Ids, tokens: Sequence[Span]) -> PromptParts:
-    """The context is what stands in some piece; what stands between two pieces is fixed."""
+    """The context is every piece; the tokens between two pieces are fixed."""
     context: Ids = ()
     fixed: list[tuple[int, Ids]] = []
     for at, (first, end) in enumerate(tokens):
@@ -330,6 +328,6 @@ def _parts(ids: Ids, tokens: Sequence[Span]) -> PromptParts:
 
 
 def _bounds(starts: list[int], length: int) -> Ids:
-    """Non-decreasing, from 0 to the length of the text."""
+    """Character positions that never decrease, from 0 to the length of the text."""
     inner = [min(max(start, 0), length) for start in starts[1:]]
     return tuple(accumulate([0, *inner, length], max))

@@ -32,9 +32,9 @@ class Run:
 
     Attributes:
         name: The setting, in words.
-        x: Where it stands in the figure.
+        x: Its position in the figure.
         model: Address of the model.
-        settings: What is measured.
+        settings: What to measure.
         tokens: How much of each context is used; None for all.
     """
 
@@ -47,14 +47,14 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """What a study changes, and the rows that it reads out of a run.
+    """The factor of a study, and the rows that it reads from a run.
 
     Attributes:
-        factor: What is changed, in words.
+        factor: The factor that changes, in words.
         line: Name of a setting, with {} for its value; "" for one run over all contexts.
-        values: The values, unless others are given.
-        vary: InfluenceSettings with one value.
-        places: Rows for positions within a run.
+        values: The default values.
+        vary: Returns the settings with one value of the factor.
+        places: Returns rows for positions within a run.
     """
 
     factor: str
@@ -67,7 +67,7 @@ class Study:
 def _by_token(record: InfluenceRecord) -> Iterable[StudyRow]:
     """Influence of the whole context on the response token at each position.
 
-    A position is averaged over the responses that reach it.
+    Each position is averaged over the responses that reach it.
     """
     taus = [one.readings[0].grids[-1].absolute[0] for one in record.attributions]
     for at in range(max(map(len, taus))):
@@ -123,15 +123,15 @@ def runs_of(
 
     Args:
         name: A key of `STUDIES`.
-        models: Addresses of models; the study "models" compares them, others take one.
-        settings: What is measured, apart from what the study changes.
-        values: Values of the factor; empty for the study's own.
+        models: Addresses of models. The study "models" compares them; other studies take one.
+        settings: What to measure, apart from what the study changes.
+        values: Values of the factor; empty for the defaults of the study.
 
     Returns:
         The runs, in the order of the values.
 
     Raises:
-        UsageError: If the study is not known, or models or values do not fit it.
+        UsageError: If the study is unknown, or models or values do not fit it.
 
     Examples:
         >>> [run.name for run in runs_of("lambda", ["pocket"], InfluenceSettings(), [0.5, 1.0])]
@@ -173,21 +173,21 @@ def _check_tokens(values: Sequence[float]) -> None:
 def truncated(
     cases: Sequence[Case], tokens: int | None, model: Model, template: str, system: str = ""
 ) -> list[Case]:
-    """Cases with the beginning of their contexts, cut in the text where a token ends.
+    """Shorten contexts to their first tokens, cut in the text where a token ends.
 
     Args:
         cases: Contexts with their queries (PRIVATE).
-        tokens: How many tokens of each context are kept; None for all.
-        model: A local model, whose tokens count.
-        template: The prompt, see `locate`.
-        system: Template of the system message, see `locate`.
+        tokens: How many tokens of each context to keep; None for all.
+        model: A local model, whose tokens are counted.
+        template: The prompt; see `locate`.
+        system: Template of the system message; see `locate`.
 
     Returns:
-        As many cases.
+        The shortened cases, as many as given.
 
     Raises:
         TargetError: If the model shows no tokens.
-        UsageError: If a context is chat messages, which are no text to cut.
+        UsageError: If a context is chat messages, which cannot be cut like a text.
     """
     if tokens is None:
         return list(cases)
@@ -196,7 +196,7 @@ def truncated(
     for case in cases:
         if case.roles:
             raise UsageError(
-                "a context is chat messages, and contexts of a size are cut from texts; give texts."
+                "a context is chat messages, which cannot be cut to a size; give texts."
             )
         bounds = locate(shown, case, template, system).bounds
         end = bounds[min(tokens, len(bounds) - 1)]
@@ -211,20 +211,20 @@ def run_study(
     attributed: Callable[[Run], InfluenceRecord],
     judges: Judges,
 ) -> StudyRecord:
-    """Attribute every run and gather means over contexts.
+    """Attribute every run, and compute means over contexts.
 
     Args:
         name: A key of `STUDIES`.
         runs: Runs of that study.
         cases: Contexts with their queries (PRIVATE).
-        attributed: Gives the record of a run over the cases.
-        judges: Models that score responses; what is missing gets a sentence in the record.
+        attributed: Returns the record of a run over the cases.
+        judges: Models that score responses. The record says why a score is missing.
 
     Returns:
         The record of the study, without private text.
 
     Raises:
-        LeakboundError: What `attributed` raises.
+        LeakboundError: Whatever `attributed` raises.
     """
     study, rows, missing, models = STUDIES[name], [], dict[str, str](), {}
     for run in runs:
@@ -262,7 +262,7 @@ def _notes(models: Sequence[str]) -> tuple[str, ...]:
 
 
 def _shared(runs: Sequence[Run]) -> dict[str, object]:
-    """The settings that are the same in all runs."""
+    """The settings that all runs have in common."""
     names = ("lams", "temperature", "max_tokens", "min_tokens", "stop", "template", "seed")
     found = {name: {getattr(run.settings, name) for run in runs} for name in names}
     return {name: values.pop() for name, values in found.items() if len(values) == 1}

@@ -26,7 +26,7 @@ class _Frozen(BaseModel):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _ByContext:
-    """What a mean is of, which no record holds; all are equal, as records of one study are."""
+    """The values behind a mean. No record stores them, so all compare equal."""
 
     values: tuple[float, ...] = ()
     contexts: tuple[int, ...] = ()
@@ -42,7 +42,7 @@ class Mean(_Frozen):
     """A mean over contexts with its t interval.
 
     Attributes:
-        count: Number of contexts; one alone has an interval without end.
+        count: Number of contexts; with one, the interval has no upper end.
         mean: The mean.
         low: Lower end of the interval.
         high: Upper end of the interval.
@@ -56,12 +56,12 @@ class Mean(_Frozen):
 
     @property
     def values(self) -> tuple[float, ...]:
-        """(count,) the number of each context; empty where a record was loaded."""
+        """(count,) the value of each context; empty if the record was loaded."""
         return self._by_context.values
 
     @property
     def contexts(self) -> tuple[int, ...]:
-        """(count,) which context each of `values` is of, counted from 0."""
+        """(count,) the index of the context of each value, from 0."""
         return self._by_context.contexts
 
     @classmethod
@@ -72,8 +72,8 @@ class Mean(_Frozen):
 
         Args:
             values: At least one number from 0 to `most`.
-            most: Largest number that there can be.
-            contexts: Which context each number is of; empty for all in their order.
+            most: The largest possible number.
+            contexts: The context of each number; empty for all in order.
 
         Returns:
             Their mean and interval.
@@ -91,16 +91,16 @@ class Mean(_Frozen):
 class Utility(_Frozen):
     """How good the responses of a setting are, and how many repeat their context.
 
-    Every value is None where it was not measured.
+    A value is None if it was not measured.
 
     Attributes:
         rouge_l: F1 of ROUGE-L against references.
         bertscore: F1 of BERTScore against references.
         factkb: Faithfulness to the context.
-        repeat_text: Regurgitated responses by words, as the paper's text defines it.
-        repeat_program: The same as the paper's program counts it.
-        rouge_text: Regurgitated responses by ROUGE-L, as the paper's text defines it.
-        rouge_program: The same as the paper's program counts it.
+        repeat_text: Regurgitated responses by words, as defined in the paper's text.
+        repeat_program: The same as counted by the paper's program.
+        rouge_text: Regurgitated responses by ROUGE-L, as defined in the paper's text.
+        rouge_program: The same as counted by the paper's program.
     """
 
     rouge_l: Mean | None = None
@@ -116,11 +116,11 @@ class StudyRow(_Frozen):
     """One setting, or one position within a run.
 
     Attributes:
-        setting: What was set, in words.
-        line: The line of the figure that it stands on.
-        x: Where it stands on that line.
+        setting: The setting, in words.
+        line: The line of the figure that the row belongs to.
+        x: Its position on that line.
         influence: Influence over the contexts, in nats.
-        utility: Of the responses; None for a position.
+        utility: Utility of the responses; None for a position.
     """
 
     setting: str
@@ -131,21 +131,21 @@ class StudyRow(_Frozen):
 
 
 class StudyRecord(_Frozen):
-    """One study: its rows, what made them, and why a column was not measured.
+    """One study: its rows, what produced them, and why a column was not measured.
 
     Attributes:
         schema_version: Version of the record.
         kind: Always `influence-study`.
         study: Name of the study.
-        factor: What it changes, in words.
+        factor: The factor that changes, in words.
         models: Names of the models.
         contexts: Number of contexts.
-        confidence: Of the intervals.
+        confidence: Confidence of the intervals.
         rows: One for each setting or position.
-        not_measured: Why a score was not measured, by its name.
+        not_measured: Why a score was not measured, by name of the score.
         notes: What the numbers mean, in sentences.
-        settings: The settings that are the same in all runs.
-        provenance: Versions of what computed the record, and fingerprints.
+        settings: The settings that all runs have in common.
+        provenance: Versions of the software that computed the record, and fingerprints.
     """
 
     schema_version: Literal[1] = 1
@@ -167,13 +167,13 @@ class StudyRecord(_Frozen):
 
 
 def study_csv(record: StudyRecord) -> str:
-    """One line for every row.
+    """One line for each row.
 
     Args:
         record: A study.
 
     Returns:
-        CSV text with a head. Utility stands beside the settings, and is blank beside positions
+        CSV text with a header. The utility columns are filled for settings, and blank for positions
         within a run.
     """
     buffer = io.StringIO()

@@ -1,4 +1,4 @@
-"""The utility of the responses of a run, with a sentence for each score that is not measured."""
+"""The utility of the responses of a run. Each score that is not measured gets a reason."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Judges:
     factkb: str | None = None
 
     def check(self) -> None:
-        """Load them, before anything is measured.
+        """Load the models before anything is measured.
 
         Raises:
             UsageError: If a package is not installed.
@@ -42,18 +42,18 @@ class Judges:
 def utility(
     cases: Sequence[Case], attributions: Sequence[Attribution], judges: Judges
 ) -> tuple[Utility, dict[str, str]]:
-    """Utility of each context's one response.
+    """The utility of the one response to each context.
 
     Args:
         cases: Contexts with their references (PRIVATE).
-        attributions: The same contexts as the run used them, cut where the run cut them.
+        attributions: The same contexts as the run used them, after any truncation.
         judges: Models that score responses.
 
     Returns:
-        The utility, and why a score was not measured, by its name.
+        The utility, and the reason for each score that was not measured, by name.
 
     Raises:
-        TargetError: If a folder given holds no usable model.
+        TargetError: If a given folder holds no usable model.
     """
     rows = [
         Generation(one.context, one.readings[0].text.strip(), case.reference)

@@ -1,6 +1,6 @@
 """The units of a context that people think in: documents, paragraphs, lines, sentences, chunks.
 
-They are found in the text, with exact characters, and ablated as the tokens that hold them.
+They are found in the text, with exact characters, and ablated as the tokens that contain them.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ DOCUMENT = "document"
 MESSAGE = "message"
 WHOLE_TEXT = ("sentence", "line", "paragraph", DOCUMENT, MESSAGE)
 SIZED = ("chunk", "tokens")
-# Where a sentence may end: a mark with closing quotes and a blank, a mark of Chinese or Japanese
-# with none, or an empty line.
+# Where a sentence may end: a mark with closing quotes and a blank, a Chinese or Japanese mark
+# without a blank, or an empty line.
 END = re.compile(r"""[.!?…]+["'”’»)\]]*\s+|[。！？]+[」』”’）]*\s*|\s*\n\s*\n\s*""")
 EMPTY_LINE = re.compile(r"\n\s*\n")
 ABBREVIATIONS = frozenset((
@@ -37,7 +37,7 @@ class UnitKind:
 
     Attributes:
         name: `sentence`, `line`, `paragraph`, `document`, `message`, `chunk` or `tokens`.
-        size: Characters of a chunk, at most, or tokens of a block; None for the others.
+        size: The most characters of a chunk, or the tokens of a block; None for other kinds.
     """
 
     name: str
@@ -45,10 +45,10 @@ class UnitKind:
 
     @classmethod
     def parse(cls, text: str) -> UnitKind:
-        """A kind from its name.
+        """Read a kind from its name.
 
         Args:
-            text: Such as `sentence` or `chunk:200`.
+            text: A name such as `sentence` or `chunk:200`.
 
         Returns:
             The kind.
@@ -80,8 +80,8 @@ class TextUnit:
 
     Attributes:
         name: The name of its source, or its kind and number, such as `sentence 3`.
-        characters: Its first character, and the one after its last.
-        source: Index of the source that it stands in; None where the context has no sources.
+        characters: Its first character and end (exclusive).
+        source: Index of the source that contains it; None if the context has no sources.
     """
 
     name: str
@@ -92,18 +92,18 @@ class TextUnit:
 def find_units(
     text: str, kind: UnitKind, sources: Sequence[tuple[str, int, int]] = ()
 ) -> tuple[TextUnit, ...]:
-    """Units of a context, in order. No unit reaches over two sources.
+    """Find the units of a context, in order. No unit crosses from one source to another.
 
     Args:
         text: The context (PRIVATE).
-        kind: What a unit is; not `tokens`, which are no part of the text.
-        sources: Name, first character and the character after the last of each named source.
+        kind: The kind of unit; not `tokens`, which are not part of the text.
+        sources: Name, first character and end (exclusive) of each named source.
 
     Returns:
         At least one unit, without blanks at its ends.
 
     Raises:
-        UsageError: If documents or messages are asked for and the context has no named sources, or
+        UsageError: If documents or messages are requested and the context has no named sources, or
             there is no text.
 
     Examples:
@@ -140,7 +140,7 @@ def _documents(sources: Sequence[tuple[str, int, int]]) -> tuple[TextUnit, ...]:
 def _messages(sources: Sequence[tuple[str, int, int]]) -> tuple[TextUnit, ...]:
     if not sources:
         raise UsageError(
-            "the context is no chat, and --by message needs one: give chat messages, such as a "
+            "the context is not a chat, and --by message needs one: give chat messages, such as a "
             '.jsonl file with {"messages": [{"role": "system", "content": "..."}, ...]} in each '
             "row."
         )
@@ -178,7 +178,9 @@ def _sentence_cuts(text: str, first: int, end: int) -> Iterator[int]:
 
 
 def _goes_on(text: str, begin: int, match: re.Match[str], end: int) -> bool:
-    """Is the mark an abbreviation, an initial, a numbered item, or before a lower-case word?"""
+    """Whether the mark ends an abbreviation, an initial or an item number, or a lower-case letter
+    follows.
+    """
     after = text[match.end() : match.end() + 1] if match.end() < end else ""
     if after.islower():
         return True
@@ -191,7 +193,7 @@ def _goes_on(text: str, begin: int, match: re.Match[str], end: int) -> bool:
 
 
 def _chunk_cuts(text: str, first: int, end: int, size: int) -> Iterator[int]:
-    """Each chunk ends behind the last blank that it holds; a longer word is cut."""
+    """End each chunk after the last blank that fits; a longer word is cut."""
     begin = first
     while end - begin > size:
         blank = next((at for at in range(begin + size, begin, -1) if text[at].isspace()), None)
@@ -202,11 +204,10 @@ def _chunk_cuts(text: str, first: int, end: int, size: int) -> Iterator[int]:
 def unit_spans(
     units: Sequence[TextUnit], text: str, bounds: Sequence[int]
 ) -> tuple[tuple[TextUnit, Span], ...]:
-    """The tokens of each unit; together they are all tokens of the context.
+    """The tokens of each unit. Together they are all tokens of the context.
 
-    A token belongs to the unit that holds its first character that is no blank, or that stands
-    before it. Units without such a token, which share one with the unit before them, are joined to
-    it.
+    A token belongs to the unit that contains its first non-blank character, or that precedes it. A
+    unit without such a token shares its token with the unit before it, and the two are joined.
 
     Args:
         units: Units in order.
@@ -214,7 +215,7 @@ def unit_spans(
         bounds: (tokens + 1,) the character at which each token begins.
 
     Returns:
-        Units with their first token, and the one after the last.
+        Units with their first token and end (exclusive).
     """
     starts = [unit.characters[0] for unit in units]
     owners = [max(0, bisect_right(starts, at) - 1) for at in _places(text, bounds)]
@@ -235,7 +236,7 @@ def _joined(one: TextUnit, other: TextUnit) -> TextUnit:
 
 
 def _places(text: str, bounds: Sequence[int]) -> Iterator[int]:
-    """The first character of each token that is no blank, or its first one."""
+    """The first non-blank character of each token, or its first one."""
     for first, end in pairwise(bounds):
         piece = text[first:end]
         yield first + (len(piece) - len(piece.lstrip()) if piece.strip() else 0)

@@ -1,7 +1,4 @@
-"""The command line: thin.
-
-Each command lives in its own module and is imported when it is called.
-"""
+"""The command line. Each command is a module, which is imported when the command is called."""
 
 from leakbound.cli.main import main
 

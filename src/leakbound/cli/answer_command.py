@@ -57,7 +57,7 @@ MEANINGS = {
     "epsilon": "what a noisy mechanism is calibrated to, for one answer [default: 1.0]",
     "delta": "delta of the calibration and of the budget [default: 1e-05]",
     "seed": "seed of the bundled rows (answers draw from the operating system) [default: 0]",
-    "shots": "the first so many rows are the context [default: all rows]",
+    "shots": "the first N rows are the context [default: all rows]",
 }
 
 
@@ -75,10 +75,10 @@ def answering_options(function: Callable[..., object]) -> Callable[..., object]:
         type=click.IntRange(1),
         default=1000,
         show_default=True,
-        help="bytes of a query",
+        help="maximum bytes of a query",
     )
     function = add(function)
-    text = "file, or postgresql://USER@HOST/DATABASE, that keeps what was spent"
+    text = "file, or postgresql://USER@HOST/DATABASE, that records what was spent"
     function = click.option("--ledger", default=LEDGER, show_default=True, help=text)(function)
     text = "total epsilon of all answers at delta, or inf [default: epsilon, which is one answer]"
     return click.option("--budget", type=float, default=None, help=text)(function)
@@ -111,7 +111,7 @@ def read_private(
     shots = spec.design.shots if "shots" in spec.design.model_fields_set else len(rows)
     if shots > len(rows):
         raise UsageError(
-            f"shots is {shots}, and the data has {len(rows)} rows; use at most so many."
+            f"shots is {shots}, and the data has {len(rows)} rows; use at most {len(rows)}."
         )
     return _with_shots(spec, shots), rows[:shots], task
 

@@ -47,12 +47,10 @@ EXIT = {"no_violation": 0, "violation": 1, "inconclusive": 3}
 @click.option(
     "--debug",
     is_flag=True,
-    help="where a --system raises an error, keep its query and traceback, which may hold private "
+    help="if a --system raises an error, keep the query and traceback, which may hold private "
     "text, in the run folder",
 )
-@click.option(
-    "--fresh", is_flag=True, help="collect again, although a run of the same audit is there"
-)
+@click.option("--fresh", is_flag=True, help="collect again, even if a run of the same audit exists")
 def command(
     config: str | None,
     assignments: tuple[str, ...],

@@ -1,6 +1,6 @@
-"""The options of how a run is collected, which change none of its results:
+"""Options for how a run is collected: in part, from a cache, or on a cluster.
 
-part of it, from a cache, on a cluster.
+None of them changes its results.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ ON_CLUSTER = (
         "--ray",
         default=None,
         metavar="ADDRESS",
-        help="ask on a Ray cluster: local, auto, or host:port",
+        help="call the model on a Ray cluster: local, auto, or host:port",
     ),
     option(
         "--workers",
         type=click.IntRange(1),
         default=None,
-        help="models opened on the cluster [default: one a GPU, or a CPU]",
+        help="models opened on the cluster [default: one per GPU, else one per CPU]",
     ),
 )
 
@@ -68,14 +68,14 @@ class CollectOptions:
                 "--replay."
             )
         if self.replay and self.shard is not None:
-            raise UsageError("--replay asks nothing that could be divided; leave --shard out.")
+            raise UsageError("--replay makes no model calls to divide; leave --shard out.")
 
     def require(self, fresh: bool, endpoint: Endpoint) -> None:
-        """Refuse what would not do what it says."""
+        """Refuse options that would have no effect."""
         if fresh and (self.replay or self.cache is not None):
             raise UsageError(
-                "--fresh asks again, and --cache and --replay do not ask again; leave one of them "
-                "out."
+                "--fresh calls the model again, and --cache and --replay reuse stored answers; "
+                "leave one of them out."
             )
         if self.cluster is not None and (
             endpoint.max_cost is not None or endpoint.max_minutes is not None
@@ -87,17 +87,17 @@ class CollectOptions:
             )
 
     def require_one_process(self) -> None:
-        """Refuse what spreads a run, of a design that has one store."""
+        """Refuse to spread a run over processes, for a design with one store."""
         spread = {"--shard": self.shard, "--ray": self.cluster, "--cache": self.cache}
         given = next((flag for flag, value in spread.items() if value is not None), None)
         if given is not None:
             raise UsageError(
-                f"a one_run design asks one store from one process; leave {given} out."
+                f"a one_run design queries one store from one process; leave {given} out."
             )
 
     def opener(self, opener: Opener) -> Opener:
-        """Opens the model of a spec; from what is kept where the run is replayed, and behind the
-        cache where there is one.
+        """What opens the model of a spec: the stored one for a replay, behind the cache if there is
+        one.
         """
         first = partial(kept_model, out=self.out) if self.replay else opener
         if self.cache is None:
@@ -106,10 +106,11 @@ class CollectOptions:
         return lambda spec: Cached(answers=Answers(cache), model=first(spec))
 
     def runner(self, prepared: Prepared, opener: Opener) -> BatchRunner:
-        """Who asks what the run lacks."""
+        """What collects the missing batches."""
         if self.cache is not None and not prepared.mechanism.needs:
             raise UsageError(
-                "--cache keeps answers of a model, and a --system asks its own; leave --cache out."
+                "--cache stores answers of a model, and a --system calls its own; leave --cache "
+                "out."
             )
         if self.cluster is not None:
             return on_cluster(prepared, self.cluster, opener, self.calls)
@@ -138,27 +139,27 @@ OPTIONS = (
         type=click.Path(path_type=Path),
         default=Path("runs"),
         show_default=True,
-        help="where runs are kept",
+        help="folder of the runs",
     ),
     option(
         "--shard",
         callback=read_shard,
         default=None,
         metavar="i/N",
-        help="collect every Nth batch only, for `merge`",
+        help="collect only every Nth batch; `merge` joins the shards",
     ),
     option(
         "--cache",
         type=click.Path(path_type=Path, dir_okay=False),
         default=None,
         metavar="FILE",
-        help="keep every finished model call in a file that only who has the prompts can read, "
-        "and ask none of them again",
+        help="store finished model calls in this file, and reuse them; its answers cannot be read "
+        "without their prompts",
     ),
     option(
         "--replay",
         is_flag=True,
-        help="open no model: take all answers from the run under --out, or from --cache",
+        help="do not open a model: take all answers from the run in --out, or from --cache",
     ),
 )
 
@@ -173,7 +174,7 @@ def cluster_options(function: Callable[..., object]) -> Callable[..., object]:
 def cluster_of(ray: str | None, workers: int | None) -> Cluster | None:
     """The cluster that the options name, if any."""
     if ray is None and workers is not None:
-        raise UsageError("--workers are those of a cluster; add --ray local, or its address.")
+        raise UsageError("--workers needs a cluster; add --ray local, or --ray ADDRESS.")
     return None if ray is None else Cluster(ray, workers)
 
 
@@ -184,10 +185,14 @@ def collect_options(function: Callable[..., object]) -> Callable[..., object]:
 
     @functools.wraps(function)
     def with_collecting(
-        ray: str | None, workers: int | None, rate: float | None, **flags: Any
+        ray: str | None,
+        workers: int | None,
+        rate: float | None,
+        disposable_store: bool,
+        **flags: Any,
     ) -> object:
         names = {name: flags.pop(name) for name in ("out", "shard", "cache", "replay")}
-        calls = call_options(flags["endpoint"], flags["config"], rate)
+        calls = call_options(flags["endpoint"], flags["config"], rate, disposable_store)
         return function(
             collecting=CollectOptions(**names, cluster=cluster_of(ray, workers), calls=calls),
             **flags,

@@ -1,4 +1,4 @@
-"""leakbound compare: finished runs beside each other."""
+"""leakbound compare: finished runs side by side."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import click
 
 from leakbound.api.decisions import compare, kind_of_record
 from leakbound.attribution import InfluenceComparison
-from leakbound.auditing.store import write_private
 from leakbound.cli.finished_runs import finished
 from leakbound.cli.help_pages import cli_command
+from leakbound.cli.output import write_output
 from leakbound.cli.screen import say
 from leakbound.errors import UsageError
 from leakbound.gating.compare import Comparison, compare_results
@@ -26,7 +26,7 @@ __all__ = ["command"]
     "--html",
     type=click.Path(path_type=Path, dir_okay=False),
     default=None,
-    help="write one HTML page as well",
+    help="also write one HTML page",
 )
 @click.option("--json", "as_json", is_flag=True, help="print the comparison as JSON")
 def command(runs: tuple[Path, ...], html: Path | None, as_json: bool) -> int:
@@ -47,8 +47,7 @@ def command(runs: tuple[Path, ...], html: Path | None, as_json: bool) -> int:
         )
     found = compare_results(records)
     if html is not None:
-        html.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_private(html, comparison_page(found))
+        write_output(html, comparison_page(found), "--html")
     say(found.to_json().rstrip() if as_json else comparison_text(found))
     return 0
 

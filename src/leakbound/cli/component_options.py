@@ -83,11 +83,12 @@ class _YamlValue(click.ParamType):  # type: ignore[type-arg, unused-ignore]
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> object:
-        """The parsed value; text that is no YAML stays as it is."""
+        """The parsed value; text that is not a YAML list, number or text stays as it is."""
         try:
-            return yaml.safe_load(value) if isinstance(value, str) else value
+            parsed = yaml.safe_load(value) if isinstance(value, str) else value
         except yaml.YAMLError:
             return value
+        return value if isinstance(parsed, dict) else parsed
 
 
 YAML_VALUE = _YamlValue()
@@ -130,7 +131,7 @@ def component_options(taken: Collection[str]) -> list[Decorator]:
     for option in (one for component in COMPONENTS for one in _options_of(component)):
         (without if option.flag in used else flagged).append(option)
         used.add(option.flag)
-    text = "an option of the mechanism by its name" + _only_way(without)
+    text = "option of the mechanism, by name" + _only_way(without)
     first = in_section("Options of the mechanism")(
         "--option", "mechanism_options", multiple=True, metavar="NAME=VALUE", help=text
     )
@@ -174,7 +175,7 @@ def read_flags(values: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, 
         `values` with plain values in place of the texts of such flags.
 
     Raises:
-        click.BadParameter: If a text is no value of the type.
+        click.BadParameter: If a text is not a value of the type.
     """
     return {
         key: {option: _read(key, option, one, values, base) for option, one in value.items()}

@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from leakbound.auditing import make_spec, prepare, run_audit
-from leakbound.auditing.store import write_private
 from leakbound.cli.help_pages import cli_command
+from leakbound.cli.output import write_output
 from leakbound.cli.progress import progress
 from leakbound.models import open_model
 from leakbound.report import comparison_table, page
@@ -32,7 +32,11 @@ SYSTEMS = (
     help="where to write",
 )
 @click.option(
-    "--pairs", type=int, default=60, show_default=True, help="paired trials for each system"
+    "--pairs",
+    type=click.IntRange(1),
+    default=60,
+    show_default=True,
+    help="paired trials for each system",
 )
 def command(out: Path, pairs: int) -> int:
     """Audit an undefended system, two prompt defences and private voting on bundled data, with the
@@ -47,7 +51,7 @@ def command(out: Path, pairs: int) -> int:
         with progress(prepared.name) as show:
             records.append(run_audit(prepared, out, show)[0])
     report = out / "report.html"
-    write_private(report, page(records, "What four systems leak about their examples"))
+    write_output(report, page(records, "What four systems leak about their examples"))
     guilty = [r for r in records if r.verdict == "violation"]
     click.echo(
         f"{len(guilty)} of {len(records)} systems violate the claim ε = 1, δ = 1e-05; the "

@@ -1,7 +1,6 @@
-"""Where `openai/...` models are reached and what they may cost:
+"""Where `openai/...` models are reached, and what they may cost.
 
-options of every command that opens a model. All but the capabilities and the dialect change no
-record.
+Options of every command that opens a model. Only the capabilities and the dialect change a record.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ OPTIONS = (
         metavar="URL",
         envvar="LEAKBOUND_BASE_URL",
         help="address of the server of an openai/<model>, such as http://127.0.0.1:8000/v1; "
-        "several (the option again, or commas) "
+        "several (repeat the option, or use commas) "
         "share the requests [default: api.openai.com]; Azure's may end in ?api-version=...",
     ),
     option(
@@ -42,12 +41,12 @@ OPTIONS = (
         help="environment variable that holds the key [default: OPENAI_API_KEY for "
         "api.openai.com, LEAKBOUND_API_KEY for any other host]",
     ),
-    option("--insecure", is_flag=True, help="send prompts over plain http to other machines, too"),
+    option("--insecure", is_flag=True, help="allow plain http to other machines"),
     option(
         "--capabilities",
         default="",
         metavar="LIST|FILE",
-        help="what that server can do beside chat, such as "
+        help="what the server supports in addition to chat, such as "
         "completions,prompt_logprobs,token_ids,seed,embeddings; or the .json file "
         "that leakbound probe --json wrote",
     ),
@@ -56,61 +55,72 @@ OPTIONS = (
         "params",
         multiple=True,
         metavar="NAME=VALUE",
-        help="parameter that every request for a text has, such as max_completion_tokens=16",
+        help="parameter added to every request for text, such as max_completion_tokens=16",
     ),
     option(
         "--omit",
         "omitted",
         multiple=True,
         metavar="NAME",
-        help="parameter that no request has, such as temperature",
+        help="parameter left out of every request, such as temperature",
     ),
     option(
         "--rename",
         "renamed",
         multiple=True,
         metavar="NAME=NEW",
-        help="parameter that has another name there, such as max_tokens=max_completion_tokens",
+        help="parameter under another name, such as max_tokens=max_completion_tokens",
     ),
     option(
-        "--connections", type=int, default=16, show_default=True, help="most requests to it at once"
+        "--connections", type=int, default=16, show_default=True, help="maximum concurrent requests"
     ),
     option(
-        "--timeout", type=float, default=120.0, show_default=True, help="seconds for one request"
+        "--timeout",
+        type=float,
+        default=120.0,
+        show_default=True,
+        help="timeout of a request in seconds",
     ),
     option(
         "--retries",
         type=int,
         default=5,
         show_default=True,
-        help="of a request that failed and may yet succeed",
+        help="retries of a request after a temporary failure",
     ),
     option(
         "--max-cost",
         type=float,
         default=None,
         metavar="USD",
-        help="stop, resumably, before more is spent",
+        help="stop before more is spent; the same command resumes",
     ),
     option(
-        "--max-minutes", type=float, default=None, help="stop, resumably, after so many minutes"
+        "--max-minutes",
+        type=float,
+        default=None,
+        help="stop after so many minutes; the same command resumes",
     ),
     option(
-        "--price-in", type=float, default=None, metavar="USD", help="of a million prompt tokens"
+        "--price-in",
+        type=float,
+        default=None,
+        metavar="USD",
+        help="price of a million prompt tokens",
     ),
     option(
         "--price-out",
         type=float,
         default=None,
         metavar="USD",
-        help="of a million completion tokens",
+        help="price of a million completion tokens",
     ),
     option(
         "--price",
         "prices",
         default=None,
         metavar="FILE",
-        help="prices of models, as JSON with a date [default: the list of this package]",
+        help="JSON file with a date and prices of models [default: the bundled list]",
     ),
 )
 NAMES = (
@@ -128,8 +138,8 @@ KEYS = {
 def endpoint_options(function: Callable[..., object]) -> Callable[..., object]:
     """The options; the function gets an `endpoint` in their place.
 
-    What `endpoint` in the configuration file says holds where the command line says nothing. One
-    line tells at the end what was asked and spent.
+    The `endpoint` section of the configuration file holds where the command line says nothing. At
+    the end, one line reports requests, tokens and cost.
     """
 
     @functools.wraps(function)
@@ -197,8 +207,10 @@ def _price_list(name: str | None) -> PriceList:
     file = Path(name)
     try:
         return PriceList.read(file.read_text(encoding="utf-8"), str(file))
-    except OSError:
-        raise UsageError(f"the price list {str(file)!r} cannot be read.") from None
+    except (OSError, UnicodeDecodeError):
+        raise UsageError(
+            f"the price list {str(file)!r} cannot be read; --price takes a JSON file."
+        ) from None
 
 
 def _probed(text: str) -> tuple[Capabilities, Dialect]:

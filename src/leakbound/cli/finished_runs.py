@@ -12,7 +12,7 @@ from pathlib import Path
 from leakbound.auditing import AuditResult, load_result
 from leakbound.auditing.folder import is_run
 
-__all__ = ["finished"]
+__all__ = ["finished", "run_folders"]
 
 SET_ASIDE = re.compile(r".*\.old\d+")  # by audit --fresh
 
@@ -21,11 +21,11 @@ def finished(paths: Iterable[Path]) -> list[AuditResult]:
     """Their records. Raises StoreError for a run that has none, so that one which was cut short is
     not passed over.
     """
-    return [load_result(run) for path in paths for run in _runs(path)]
+    return [load_result(run) for path in paths for run in run_folders(path)]
 
 
-def _runs(path: Path) -> list[Path]:
-    """The path itself, or the runs in it."""
+def run_folders(path: Path) -> list[Path]:
+    """The path itself, or the runs in it; those that --fresh has set aside are none."""
     if not path.is_dir() or is_run(path):
         return [path]
     found = [one for one in sorted(path.iterdir()) if is_run(one)]

@@ -6,40 +6,46 @@ from pathlib import Path
 
 import click
 
-from leakbound.auditing.store import write_private
 from leakbound.cli.finished_runs import finished
 from leakbound.cli.help_pages import cli_command
-from leakbound.cli.output import emit, json_option
+from leakbound.cli.output import emit, json_option, write_output
 from leakbound.cli.screen import say
 from leakbound.gating.gate import MAX_DELTA, Gate, check_gate
 from leakbound.report.junit import junit
+from leakbound.report.sarif import sarif
 
 __all__ = ["command"]
 
 EXIT = {"violation": 1, "inconclusive": 3, "passed": 0}  # the first that any run has is the answer
 
 
-@cli_command("runs --max-epsilon 2 --min-power 0.8 --junit gate.xml")
+@cli_command("runs --max-epsilon 2 --min-power 0.8 --junit gate.xml --sarif gate.sarif")
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--max-epsilon", type=float, required=True, help="no lower bound may be above this")
+@click.option("--max-epsilon", type=float, required=True, help="largest lower bound that passes")
 @click.option(
     "--min-power",
     type=float,
     default=None,
-    help="least probability of rejecting a claim that is false by --factor",
+    help="minimum power: the probability of rejecting a claim that is false by --factor",
 )
 @click.option(
     "--factor",
     type=float,
     default=2.0,
     show_default=True,
-    help="how many times the claim such a system leaks",
+    help="how many times the claim the system of --min-power leaks",
+)
+@click.option(
+    "--accuracy",
+    type=float,
+    default=None,
+    help="where random guessing is claimed: how often the attack of --min-power is right",
 )
 @click.option(
     "--require",
     type=click.Choice(["no_violation"]),
     default=None,
-    help="the verdict that the run itself must have",
+    help="verdict that each run must have",
 )
 @click.option(
     "--max-delta",
@@ -55,15 +61,24 @@ EXIT = {"violation": 1, "inconclusive": 3, "passed": 0}  # the first that any ru
     default=None,
     help="JUnit XML file to write",
 )
+@click.option(
+    "--sarif",
+    "sarif_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=None,
+    help="SARIF 2.1.0 file to write, for code scanning",
+)
 @json_option
 def command(
     runs: tuple[Path, ...],
     max_epsilon: float,
     min_power: float | None,
     factor: float,
+    accuracy: float | None,
     require: str | None,
     max_delta: float,
     target: Path | None,
+    sarif_file: Path | None,
 ) -> int:
     """Let finished runs (folders, folders of runs, or record.json files) pass, or say in one
     sentence each why not.
@@ -72,13 +87,15 @@ def command(
     above --max-epsilon) or 3 (a run could not have rejected enough to support the gate). No model
     is asked.
     """
-    gate = Gate(max_epsilon, min_power, factor, require == "no_violation", max_delta)
-    results = [check_gate(record, gate) for record in finished(runs)]
+    gate = Gate(max_epsilon, min_power, factor, require == "no_violation", max_delta, accuracy)
+    records = finished(runs)
+    results = [check_gate(record, gate) for record in records]
     for result in results:
         say(f"{result.outcome.upper()}: {result.run}: {result.why}")
     if target is not None:
-        target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_private(target, junit(results))
+        write_output(target, junit(results), "--junit")
+    if sarif_file is not None:
+        write_output(sarif_file, sarif(records, results), "--sarif")
     code = next(
         code for outcome, code in EXIT.items() if any(p.outcome == outcome for p in results)
     )

@@ -40,7 +40,7 @@ from leakbound.cli.influence_options import (
 )
 from leakbound.cli.local_options import local_options
 from leakbound.cli.screen import say
-from leakbound.errors import StoreError, UsageError
+from leakbound.errors import StoreError, UsageError, reason_of
 from leakbound.models import Endpoint, Local, Model, open_model
 from leakbound.report.influence.page import influence_page
 from leakbound.report.influence.terminal import influence_summary, print_heat
@@ -62,7 +62,7 @@ EXIT = {"violation": 1, "inconclusive": 3}  # the first that any model has is th
     multiple=True,
     default=("pocket",),
     show_default=True,
-    help="model address; several (the option again, or commas) are put side by side",
+    help="model address; several (repeat the option, or use commas) are compared",
 )
 @click.option(
     "--context",
@@ -70,11 +70,11 @@ EXIT = {"violation": 1, "inconclusive": 3}  # the first that any model has is th
     type=click.Path(path_type=Path),
     multiple=True,
     help="text file with the context (several: a named document each), or a .jsonl or .csv file "
-    "with a context, query and response a row (the last two optional); .jsonl rows may have a "
+    "with a context per row, and optionally a query and a response; .jsonl rows may have a "
     "question, chunks and an answer, or chat messages",
 )
-@click.option("--text", default=None, help="the context itself, in place of --context")
-@click.option("--query", default="", help="what is asked about the context")
+@click.option("--text", default=None, help="context as text, instead of --context")
+@click.option("--query", default="", help="question about the context")
 @click.option(
     "--response", default=None, help="the response to attribute [default: sampled for each --lam]"
 )
@@ -83,15 +83,17 @@ EXIT = {"violation": 1, "inconclusive": 3}  # the first that any model has is th
     "--stride",
     type=click.IntRange(1),
     default=None,
-    help="windows this far apart [default: disjoint blocks]",
+    help="distance between windows in tokens [default: disjoint blocks]",
 )
 @click.option(
     "--lam",
     default="1",
     show_default=True,
-    help="how strongly the context speaks; several are put side by side",
+    help="weight of the context (lambda); several are compared",
 )
-@click.option("--temperature", type=float, default=1.0, show_default=True, help="of the sampling")
+@click.option(
+    "--temperature", type=float, default=1.0, show_default=True, help="temperature of the sampling"
+)
 @preset_option
 @click.option(
     "--bounded",
@@ -105,13 +107,13 @@ EXIT = {"violation": 1, "inconclusive": 3}  # the first that any model has is th
 @endpoint_options
 @local_options
 @cluster_options
-@click.option("--redact", is_flag=True, help="write no letter of contexts, queries and responses")
+@click.option("--redact", is_flag=True, help="write no text of contexts, queries and responses")
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
     default=Path("influence"),
     show_default=True,
-    help="folder to write",
+    help="output folder",
 )
 def command(
     models: tuple[str, ...],
@@ -262,5 +264,6 @@ def _write(records: list[InfluenceRecord], homes: list[Path], out: Path) -> None
         write_private(out / "influence.html", influence_page(*records))
     except OSError as error:
         raise StoreError(
-            f"the folder {str(out)!r} cannot be written ({error}); choose another with --out."
+            f"the folder {str(out)!r} cannot be written ({reason_of(error)}); choose another with "
+            "--out."
         ) from None

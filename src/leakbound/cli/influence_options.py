@@ -44,14 +44,14 @@ OPTIONS = (
         type=click.IntRange(1),
         default=48,
         show_default=True,
-        help="of a sampled response",
+        help="maximum length of a sampled response",
     ),
     click.option(
         "--min-tokens",
         type=click.IntRange(0),
         default=0,
         show_default=True,
-        help="end tokens are banned before",
+        help="minimum length of a sampled response",
     ),
     click.option("--ban", default="", help="token ids that are never sampled, such as 0,5"),
     click.option(
@@ -64,7 +64,7 @@ OPTIONS = (
         "--template",
         default=TEMPLATE.replace("\n", "\\n"),
         show_default=True,
-        help="with {context} and {query}",
+        help="prompt template with {context} and {query}",
     ),
     click.option(
         "--system",
@@ -72,7 +72,7 @@ OPTIONS = (
         help="system message for an instruct model, with {context} or {query}; if it holds "
         "{context}, the default of --template is {query}",
     ),
-    click.option("--seed", type=int, default=0, show_default=True, help="of the draws"),
+    click.option("--seed", type=int, default=0, show_default=True, help="seed of the sampling"),
 )
 
 
@@ -95,7 +95,7 @@ UNIT_OPTIONS = (
         type=click.IntRange(1),
         default=1024,
         show_default=True,
-        help="most sets of units for shapley and lasso; shapley is exact up to 10 units",
+        help="maximum sets of units for shapley and lasso; shapley is exact up to 10 units",
     ),
     click.option(
         "--top-documents",
@@ -107,10 +107,12 @@ UNIT_OPTIONS = (
         "--max-share",
         type=click.FloatRange(0, 1),
         default=None,
-        help="largest share of the influence on an answer that a source may have; exit 1 if one "
-        "has more, 3 if that cannot be said",
+        help="largest share of the influence on an answer that a source may have; exit code 1 if "
+        "one has more, 3 if that cannot be decided",
     ),
-    click.option("--source", default=None, help="the source that --max-share holds for [all]"),
+    click.option(
+        "--source", default=None, help="source that --max-share applies to [default: all]"
+    ),
     click.option(
         "--normalize",
         type=click.Choice(["entropy"]),
@@ -139,8 +141,8 @@ def preset_option(function: Callable[..., object]) -> Callable[..., object]:
         "--preset",
         type=click.Choice(list(PRESETS)),
         default=None,
-        help="the sampling of a paper: options that the record shows; others beside it may not "
-        "contradict it",
+        help="sampling of a paper, as a bundle of options, which the record shows; other options "
+        "must not contradict it",
     )(function)
 
 
@@ -264,6 +266,7 @@ def attributed(
 @contextmanager
 def stopping(folder: Path) -> Iterator[None]:
     """Whatever stops the run early says how many finished contexts are kept."""
+    before = _kept(folder)
     try:
         yield
     except KeyboardInterrupt:
@@ -272,6 +275,8 @@ def stopping(folder: Path) -> Iterator[None]:
         ) from None
     except LeakboundError as error:
         kept = _kept(folder)
+        if kept == before:  # by an earlier run
+            raise
         raise (type(error)(f"{error} {kept[0].upper()}{kept[1:]}") if kept else error) from None
 
 
@@ -279,8 +284,8 @@ def _kept(folder: Path) -> str:
     files = sorted(folder.rglob(f"*{SUFFIX}"))
     count = sum(max(0, path.read_bytes().count(b"\n") - 1) for path in files)
     return (
-        f"{count} finished contexts are kept in {str(folder)!r}, and the same command resumes "
-        "there."
+        f"{count} finished context{'s are' if count > 1 else ' is'} kept in {str(folder)!r}, and "
+        "the same command resumes there."
         if count
         else ""
     )

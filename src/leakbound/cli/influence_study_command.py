@@ -27,7 +27,7 @@ from leakbound.cli.influence_options import (
 )
 from leakbound.cli.local_options import local_options
 from leakbound.cli.screen import say
-from leakbound.errors import StoreError
+from leakbound.errors import StoreError, reason_of
 from leakbound.models import Local, Model, open_model
 from leakbound.report.influence.study import study_page, study_table
 
@@ -44,34 +44,34 @@ BUNDLED = 8
     multiple=True,
     default=("pocket",),
     show_default=True,
-    help="model address; the study `models` takes several (the option again, or commas)",
+    help="model address; the study `models` takes several (repeat the option, or use commas)",
 )
 @click.option(
     "--data",
     "file",
     type=click.Path(path_type=Path),
     default=None,
-    help=".jsonl or .csv file of contexts, with query and reference if there are [default: "
+    help=".jsonl or .csv file of contexts, optionally with query and reference [default: "
     f"{BUNDLED} bundled notes]",
 )
-@click.option(
-    "--query", default="", help="what is asked about contexts without a query of their own"
-)
+@click.option("--query", default="", help="question about contexts without a query of their own")
 @click.option(
     "--limit",
     type=click.IntRange(1),
     default=None,
-    help="use only so many contexts, the first ones",
+    help="use only the first N contexts",
 )
 @click.option(
     "--values",
     default="",
-    help="what the study tries, such as 0.5,1,1.5 [default: as the paper does]",
+    help="values of the factor, such as 0.5,1,1.5 [default: those of the paper]",
 )
 @click.option(
-    "--lam", type=float, default=1.0, show_default=True, help="how strongly the context speaks"
+    "--lam", type=float, default=1.0, show_default=True, help="weight of the context (lambda)"
 )
-@click.option("--temperature", type=float, default=0.8, show_default=True, help="of the sampling")
+@click.option(
+    "--temperature", type=float, default=0.8, show_default=True, help="temperature of the sampling"
+)
 @draw_options
 @local_options
 @click.option("--bertscore-model", default=None, help="folder of an encoder, for BERTScore")
@@ -84,7 +84,7 @@ BUNDLED = 8
     "--out",
     type=click.Path(path_type=Path),
     default=None,
-    help="folder to write [default: influence-NAME]",
+    help="output folder [default: influence-NAME]",
 )
 def command(
     name: str,
@@ -161,5 +161,6 @@ def _write(record: StudyRecord, out: Path) -> None:
         write_private(out / "study.html", study_page(record))
     except OSError as error:
         raise StoreError(
-            f"the folder {str(out)!r} cannot be written ({error}); choose another with --out."
+            f"the folder {str(out)!r} cannot be written ({reason_of(error)}); choose another with "
+            "--out."
         ) from None

@@ -1,4 +1,4 @@
-"""leakbound init: from a file of rows or a system to a configuration file, and what comes next."""
+"""leakbound init: a configuration file for a file of rows or a system."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from leakbound.auditing import make_spec, prepare
 from leakbound.auditing.plan import plan
 from leakbound.auditing.prepare import Prepared, open_models
 from leakbound.auditing.rows import public_fields
-from leakbound.auditing.store import write_private
 from leakbound.cli.help_pages import cli_command
+from leakbound.cli.output import write_output
 from leakbound.cli.plan_command import described
 from leakbound.cli.screen import say
 from leakbound.errors import UsageError
@@ -35,14 +35,15 @@ COMMENTS = {
     "model": "the model that is asked (leakbound list models)",
     "query": "what the attacker asks (leakbound list queries)",
     "data": "private rows",
-    "labels": "public labels; taken from the rows, so check that they are public",
+    "labels": "public labels, taken from the rows: check that they are public",
     "pairs": "paired trials; more of them certify more",
     "epsilon": "YOUR CLAIM: what you say that one answer leaks at most",
     "delta": "of the claim",
 }
+NAMES = {"data": "a file of rows", "system": "a system", "model": "a model"}
 KINDS = {
-    "words": "answers with the words that a query allows: the membership query fits",
-    "text": "answers in free text: the audit asks it to repeat the canary",
+    "words": "answers with the words that a query allows, so the membership query fits",
+    "text": "answers in free text, so the audit asks it to repeat the canary",
     "silence": "refuses, or does not answer; see --debug of audit, and docs/systems.md",
 }
 
@@ -62,7 +63,9 @@ class _Sources:
         for name in names:
             kind = _kind(name)
             if kind in found:
-                raise UsageError(f"{found[kind]!r} and {name!r} are both {kind}; name one.")
+                raise UsageError(
+                    f"{found[kind]!r} and {name!r} are both read as {NAMES[kind]}; name one."
+                )
             found[kind] = name
         return cls(found.get("data"), found.get("system"), found.get("model"))
 
@@ -106,9 +109,9 @@ def _kind(name: str) -> str:
     type=click.Path(path_type=Path, dir_okay=False),
     default=Path("audit.yaml"),
     show_default=True,
-    help="the configuration to write",
+    help="configuration file to write",
 )
-@click.option("--force", is_flag=True, help="write over a file that is there")
+@click.option("--force", is_flag=True, help="overwrite an existing file")
 def command(
     sources: tuple[str, ...],
     out: Path,
@@ -124,11 +127,13 @@ def command(
     named = _Sources.of(sources or _asked())
     if out.exists() and not force:
         raise UsageError(f"{str(out)!r} exists; add --force, or name another file with --out.")
+    if any(parent.exists() and not parent.is_dir() for parent in out.parents):
+        raise UsageError(f"{str(out)!r} lies below a file; name another file with --out.")
     values = named.values()
     values |= {key: value for key, value in given.items() if value is not None}
     prepared, kind = _tried(values)
     say(_seen(prepared, named, kind))
-    write_private(out, _file(prepared, kind))
+    write_output(out, _file(prepared, kind))
     say(f"\n{described(plan(prepared), prepared.claim)}\n\nWritten: {out}")
     say(f"Next: leakbound audit --config {out}")
     return 0

@@ -31,7 +31,7 @@ PRIVATE = "Of operators alone: who took part, and whose budget is spent, is priv
 
 
 def _ledger_options(function: Callable[..., object]) -> Callable[..., object]:
-    function = click.option("--json", "as_json", is_flag=True, help="JSON instead of text")(
+    function = click.option("--json", "as_json", is_flag=True, help="print JSON instead of text")(
         function
     )
     return click.option("--ledger", default=LEDGER, show_default=True,
@@ -49,7 +49,9 @@ def command() -> None:
 @command.command("show", epilog=PRIVATE, context_settings=SETTINGS)
 @_ledger_options
 @ledger_key_option
-@click.option("--record", metavar="ID", default=None, help="the account of this record id alone")
+@click.option(
+    "--record", metavar="ID", default=None, help="show only the account of this record id"
+)
 def show(ledger: str, as_json: bool, ledger_key: Path | None, record: str | None) -> int:
     """The budget, the data sets, and how far the accounts of the records are spent."""
     if record is None:
@@ -63,7 +65,9 @@ def show(ledger: str, as_json: bool, ledger_key: Path | None, record: str | None
 
 @command.command("history", epilog=PRIVATE, context_settings=SETTINGS)
 @_ledger_options
-@click.option("--last", type=click.IntRange(1), default=None, help="the newest so many [all]")
+@click.option(
+    "--last", type=click.IntRange(1), default=None, help="only the newest N answers [default: all]"
+)
 def show_history(ledger: str, as_json: bool, last: int | None) -> int:
     """Every answer: when, from which data set, at what price, and how many records took part."""
     answers = history(ledger, last)

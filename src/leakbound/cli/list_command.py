@@ -69,7 +69,8 @@ def _registered(name: str) -> dict[str, str]:
         return {}
     mark = "/" if name == "models" else ":"
     found = schemes(f"leakbound.{name}")
-    return {f"{scheme}{mark}...": f"from {where}" for scheme, where in found.items()}
+    others = {scheme: at for scheme, at in found.items() if not at.startswith("leakbound.")}
+    return {f"{scheme}{mark}...": f"from {at}" for scheme, at in others.items()}
 
 
 def _line(value: object) -> str:

@@ -1,4 +1,4 @@
-"""How a model on this machine is loaded: options of the commands that run one."""
+"""Options for how a local model is loaded."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ OPTIONS = (
         callback=_memory,
         default=None,
         metavar="SIZE",
-        help="most that the process may take for a local model (on a GPU: on it), such as 4GB "
+        help="memory limit of the process for a local model (on a GPU: of the GPU), such as 4GB "
         "[default: half of what is free]",
     ),
     option(
@@ -44,21 +44,21 @@ OPTIONS = (
         type=click.Choice(["auto", "float32", "bfloat16", "float16"]),
         default="auto",
         show_default=True,
-        help="numbers of a local model; auto: float32 on a CPU, bfloat16 on a GPU",
+        help="number format of a local model; auto: float32 on a CPU, bfloat16 on a GPU",
     ),
     option(
         "--device",
         type=click.Choice(["auto", "cpu", "cuda"]),
         default="auto",
         show_default=True,
-        help="of a local model",
+        help="device of a local model",
     ),
     option(
         "--label-scores",
         type=click.Choice(["sum", "mean", "first_token"]),
         default="sum",
         show_default=True,
-        help="one score of the log-probabilities of a label's tokens, in a local model",
+        help="how a local model makes one score of the log-probabilities of a label's tokens",
     ),
 )
 

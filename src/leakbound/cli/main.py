@@ -29,36 +29,38 @@ SECTIONS = {
         "init": "Look at your rows and your system, and write a configuration to audit them.",
         "list": "Show the catalogues: mechanisms, queries, canaries, scores, estimators, models, "
         "...",
-        "probe": "What the model at an address really supports, found by asking it.",
+        "probe": "Find out what the model at an address really supports.",
     },
     "Audit": {
-        "plan": "What an audit will cost and can show, before any model call.",
+        "plan": "Show what an audit will cost and can show, before any model call.",
         "audit": "Audit one system over your rows; the same command resumes.",
+        "audit-log": "Test whether logged outputs disclose the rows that were used.",
         "tune": "Search for a better query, on paired trials that the audit does not use.",
-        "sweep": "Audit every combination of a grid; what differs in noise only is asked once.",
+        "sweep": "Audit every combination of a grid, and share model calls between them.",
         "merge": "Join the shards of an audit into its result.",
     },
     "Decide": {
-        "report": "Make the HTML report of finished runs.",
-        "compare": "Finished runs in one table: what differs, and whether it is more than noise.",
-        "gate": "Let finished runs pass, or say why not: exit codes and JUnit for CI.",
-        "export": "Print the configuration that makes a finished run again.",
+        "report": "Write the HTML report of finished runs.",
+        "compare": "Compare finished runs: what differs, and whether it is more than noise.",
+        "gate": "Decide whether finished runs pass: exit codes and JUnit for CI.",
+        "verify": "Whether a finished run is what its audit wrote, by its digests.",
+        "bounds": "Bounds, and a verdict, from scores that any other tool has made.",
+        "export": "Print the configuration that reproduces a finished run.",
     },
     "Attribute": {
-        "influence": "Which parts of a context a response comes from: heat map, table, arrays.",
-        "influence-study": "How influence and utility change with λ, temperature, size or model.",
-        "score-generations": "How many published responses repeat their context.",
+        "influence": "Show which parts of a context a response comes from.",
+        "influence-study": "Measure how influence and utility change with one factor.",
+        "score-generations": "Count the published responses that repeat their context.",
     },
     "Protect": {
         "answer": "Answer one query from your rows, within a privacy budget kept in a ledger.",
         "serve": "Answer queries over HTTP, as an OpenAI-compatible server, within the same "
         "budget.",
-        "ledger": "What a ledger holds, what was answered, or what is wrong with it.",
+        "ledger": "Show what a ledger holds, what was answered, and what is wrong with it.",
     },
     "Check leakbound": {
-        "selftest": "Audit every known defect, beside its correct reference.",
-        "reproduce": "A table or figure of the four papers: what it prints beside what is "
-        "measured.",
+        "selftest": "Audit every known defect and its correct reference.",
+        "reproduce": "Reproduce a table or figure of the four papers.",
     },
 }
 UNREAD = 141  # as the shell has it for a process that SIGPIPE ended
@@ -103,13 +105,11 @@ class Commands(click.Group):
 )
 @click.version_option(package_name="leakbound", prog_name="leakbound")
 def group() -> None:
-    """What does an LLM application leak about the private examples in its prompt, and how to limit
-    it.
-    """
+    """Measure and limit what an LLM application leaks about the private examples in its prompt."""
 
 
 def main(args: list[str] | None = None) -> None:
-    """Run a command; a mistake ends in a sentence and its exit code, never in a traceback."""
+    """Run a command. A mistake ends with a sentence and an exit code, never with a traceback."""
     with _terminable(), data_messages(), warnings.catch_warnings():
         warnings.showwarning = _show
         code = _code_of(args)
@@ -123,7 +123,7 @@ def _show(
     message: Warning | str, category: type[Warning], filename: str, lineno: int,
     file: TextIO | None = None, line: str | None = None,
 ) -> None:  # fmt: skip
-    """A warning of this package is a sentence; others keep their form."""
+    """Print a warning of this package as a sentence, and others as Python does."""
     if issubclass(category, IgnoredEntryPoint):
         say(f"leakbound: {message}", err=True)
     else:
@@ -135,9 +135,11 @@ def _code_of(args: list[str] | None) -> int:
         code = group.main(args, prog_name="leakbound", standalone_mode=False)
     except LeakboundError as error:
         return _fail(str(error), error.exit_code)
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        return error.exit_code
     except click.UsageError as error:
-        command = error.ctx.command_path if error.ctx else "leakbound"
-        return _fail(f"{error.format_message()} Try: {command} --help", 2)
+        return _fail(_usage(error), error.exit_code)
     except click.ClickException as error:
         return _fail(error.format_message(), error.exit_code)
     except (KeyboardInterrupt, click.Abort):
@@ -146,9 +148,17 @@ def _code_of(args: list[str] | None) -> int:
         if _is_unread(error):
             return UNREAD
         if isinstance(error, OSError) and error.errno == errno.ENOSPC:
-            return _fail("no space is left for what it writes; free some, and run it again.", 70)
+            return _fail("no space is left on the disk; free some, and run the command again.", 70)
         return _crashed(error)
     return code if isinstance(code, int) else 0
+
+
+def _usage(error: click.UsageError) -> str:
+    """The sentence of click, and the command whose help says more."""
+    command = error.ctx.command_path if error.ctx else "leakbound"
+    said = error.format_message().replace("a valid integer range", "a whole number")
+    said = said.replace("a valid integer", "a whole number").replace("a valid float", "a number")
+    return f"{said}{'' if said.endswith(('.', '?', '?)')) else '.'} Try: {command} --help"
 
 
 def _is_unread(error: BaseException) -> bool:
@@ -177,7 +187,7 @@ def _interrupt(signum: int, frame: object) -> None:
 
 
 def _crashed(error: BaseException) -> int:
-    """Exit code 70, and where it happened; the message stays out, it may hold private text."""
+    """Report where it happened, without the message, which may hold private text."""
     frame = traceback.extract_tb(error.__traceback__)[-1]
     if os.environ.get("LEAKBOUND_DEBUG"):
         traceback.print_exception(error)

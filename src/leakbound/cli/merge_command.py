@@ -26,7 +26,7 @@ __all__ = ["command"]
     "--out",
     type=click.Path(path_type=Path),
     required=True,
-    help="where the merged run is kept, beside other runs",
+    help="folder of runs that the merged run is added to",
 )
 def command(folders: tuple[Path, ...], out: Path) -> int:
     """Join the folders that `audit --shard` or `sweep --shard` wrote, and report as an unsharded

@@ -60,30 +60,39 @@ def spec_options(function: Command, reserved: Collection[str] = ()) -> Command:
 def _general() -> Options:
     option = in_section("Configuration")
     return [
-        option("--config", type=str, default=None, help="YAML file of these options; flags win"),
         option(
-            "--set", "assignments", multiple=True, metavar="KEY=VALUE", help="any configuration key"
+            "--config",
+            type=str,
+            default=None,
+            help="YAML file with these options; flags take precedence",
+        ),
+        option(
+            "--set",
+            "assignments",
+            multiple=True,
+            metavar="KEY=VALUE",
+            help="set any configuration key",
         ),
         option(
             "--preset",
             default=None,
             metavar=f"[{'|'.join(PRESETS)}]",
-            help="the attack of a paper: a bundle of options, which the record shows; other "
-            "options beside it may not contradict it",
+            help="attack of a paper, as a bundle of options, which the record shows; other options "
+            "must not contradict it",
         ),
         option(
             "--system-option",
             "system_arguments",
             multiple=True,
             metavar="NAME=VALUE",
-            help="argument of the --system's class, factory or function",
+            help="argument for the class, factory or function of --system",
         ),
         option(
             "--pilot",
             type=click.Path(path_type=Path),
             default=None,
             metavar="RUN_FOLDER",
-            help="finished run whose rates --assume-hit and --assume-false-alarm are read from",
+            help="finished run that --assume-hit and --assume-false-alarm are read from",
         ),
     ]
 
@@ -234,7 +243,7 @@ def _require_once(keys: list[str]) -> None:
     twice = [key for at, key in enumerate(keys) if key in keys[:at]]
     if twice:
         name = twice[0].removeprefix("mechanism.")
-        raise UsageError(f"the option {name} is given twice; leave it out once.")
+        raise UsageError(f"the option {name} is given twice; give it once.")
 
 
 def _assignment(text: str, flag: str) -> tuple[str, object]:
@@ -242,4 +251,10 @@ def _assignment(text: str, flag: str) -> tuple[str, object]:
     if not equals or not key.strip():
         example = EXAMPLES[flag]
         raise UsageError(f"{flag} got {text!r}; it must be KEY=VALUE, such as {flag} {example}.")
-    return key.strip(), yaml.safe_load(value)
+    try:
+        return key.strip(), yaml.safe_load(value)
+    except yaml.YAMLError:
+        raise UsageError(
+            f"{flag} got {text!r}, whose value is not YAML; close its brackets and quotes, or put "
+            f"a plain text in quotes: {flag} \"{key.strip()}='...'\"."
+        ) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import platform
@@ -9,15 +10,18 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from functools import partial
+from pathlib import Path
 
 import click
 from click.core import ParameterSource
 from pydantic_core import to_jsonable_python
 
 from leakbound._version import __version__
+from leakbound.auditing.folder import write_private
 from leakbound.cli.screen import say
+from leakbound.errors import StoreError, reason_of
 
-__all__ = ["OUTPUT_OPTIONS", "emit", "is_quiet", "json_option", "output"]
+__all__ = ["OUTPUT_OPTIONS", "emit", "is_quiet", "json_option", "output", "write_output"]
 
 SCREEN = "leakbound.cli.screen"  # key of a context: the standard output that `output` set aside
 AS_JSON, QUIET, VERBOSE = "as_json", "quiet", "verbose"
@@ -38,9 +42,43 @@ def _flag(key: str, *names: str, text: str) -> Callable[[], click.Option]:
     )
 
 
+def write_output(path: Path, text: str | bytes, flag: str = "--out") -> None:
+    """Write a file of results that only its owner can read, and the folders it needs.
+
+    Args:
+        path: The file.
+        text: Its content.
+        flag: The option that names it, for messages.
+
+    Raises:
+        StoreError: If it cannot be written.
+    """
+    try:
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, "it is a folder")
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_private(path, text)
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            raise
+        raise StoreError(
+            f"{str(path)!r} cannot be written ({reason_of(error)}); name another file with {flag}."
+        ) from None
+
+
 OUTPUT_OPTIONS = (
-    _flag(QUIET, "-q", "--quiet", text="Print errors and warnings only; the exit code says it."),
-    _flag(VERBOSE, "-v", "--verbose", text="Say on standard error which version and options run."),
+    _flag(
+        QUIET,
+        "-q",
+        "--quiet",
+        text="Print only errors and warnings; the exit code holds the result.",
+    ),
+    _flag(
+        VERBOSE,
+        "-v",
+        "--verbose",
+        text="Print the version and the given options on standard error.",
+    ),
 )
 
 
@@ -58,7 +96,7 @@ def json_option(function: Callable[..., object]) -> Callable[..., object]:
         is_flag=True,
         expose_value=False,
         callback=_noted(AS_JSON),
-        help="Print one JSON value in place of the text.",
+        help="Print one JSON value instead of text.",
     )(function)
 
 

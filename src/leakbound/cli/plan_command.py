@@ -4,22 +4,27 @@ from __future__ import annotations
 
 from functools import partial
 from math import ceil, floor
+from pathlib import Path
 from typing import NoReturn
 
 import click
 
 from leakbound._install import install_hint
 from leakbound.auditing import AuditSpec, prepare
+from leakbound.auditing.commitments import commit as commit_to
 from leakbound.auditing.one_run import plan_one_run, prepare_one_run
+from leakbound.auditing.one_run.prepare import PreparedOneRun
 from leakbound.auditing.plan import Plan, plan
-from leakbound.auditing.prepare import open_models
+from leakbound.auditing.prepare import Prepared, open_models
 from leakbound.auditing.verdict import Claim
 from leakbound.cli.budget_lines import budget_line
 from leakbound.cli.endpoint_options import endpoint_options
+from leakbound.cli.guessing_lines import guessing_lines
 from leakbound.cli.help_pages import cli_command
 from leakbound.cli.options import spec_from, spec_options
 from leakbound.cli.output import emit, json_option
 from leakbound.cli.screen import say
+from leakbound.errors import UsageError
 from leakbound.models import Endpoint, Model, Scripted
 from leakbound.models.address import lacks_torch
 from leakbound.stats import Assumption, Power, cut
@@ -42,9 +47,20 @@ LEAKS: dict[Leak, str] = {
 )
 @spec_options
 @endpoint_options
+@click.option(
+    "--commit",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=None,
+    help="write down what the audit will do, in the folder of its runs (the --out of audit), "
+    "before any call; keep the printed digest elsewhere",
+)
 @json_option
 def command(
-    config: str | None, assignments: tuple[str, ...], endpoint: Endpoint, **flags: object
+    config: str | None,
+    assignments: tuple[str, ...],
+    endpoint: Endpoint,
+    commit: Path | None,
+    **flags: object,
 ) -> int:
     """What an audit will cost and can show:
 
@@ -52,17 +68,34 @@ def command(
     """
     spec = spec_from(config, assignments, flags)
     if spec.design.layout == "one_run":
-        return _one_run(spec)
+        return _one_run(spec, commit)
     prepared = prepare(spec, opener=partial(_opened, endpoint=endpoint))
     claim, cost = prepared.claim, prepared.mechanism.cost(prepared.task, Query("-"))
     planned = plan(prepared)
     click.echo(described(planned, claim))
-    if line := budget_line(cost, claim.epsilon, claim.delta):
+    named = spec.decision.claim is not None  # a claim of 0 is no budget
+    if line := None if named else budget_line(cost, claim.epsilon, claim.delta):
         click.echo(line)
     for warning in prepared.warnings:
         click.echo(f"Warning: {warning}")
-    emit({"plan": planned, "warnings": prepared.warnings})
+    made = _committed(prepared, commit)
+    emit({"plan": planned, "warnings": prepared.warnings, **made})
     return 0
+
+
+def _committed(prepared: Prepared | PreparedOneRun, out: Path | None) -> dict[str, str]:
+    """The digest of the commitment, where one is asked for."""
+    if out is None:
+        return {}
+    address = prepared.spec.system.model
+    if isinstance(prepared, Prepared) and prepared.mechanism.needs and lacks_torch(address):
+        raise UsageError(
+            f"the fingerprint of {address} is part of a commitment, and takes torch: "
+            f"{install_hint('local')}."
+        )
+    digest = commit_to(prepared, out).digest
+    say(f"commitment: {digest}")
+    return {"commitment": digest}
 
 
 def _opened(spec: AuditSpec, endpoint: Endpoint) -> Model:
@@ -83,13 +116,14 @@ def _unasked(*asked: object) -> NoReturn:
     raise AssertionError("a plan asks no model")
 
 
-def _one_run(spec: AuditSpec) -> int:
+def _one_run(spec: AuditSpec, commit: Path | None) -> int:
     prepared = prepare_one_run(spec)
     planned = plan_one_run(prepared)
     click.echo("\n".join(_one_run_lines(planned, prepared.claim(), spec.decision.claim_for)))
     for warning in prepared.warnings:
         click.echo(f"Warning: {warning}")
-    emit({"plan": planned, "warnings": prepared.warnings})
+    made = _committed(prepared, commit)
+    emit({"plan": planned, "warnings": prepared.warnings, **made})
     return 0
 
 
@@ -107,7 +141,7 @@ def _one_run_lines(p: Plan, claim: Claim, claim_for: str) -> list[str]:
         f"δ = {claim.delta:g}, of the whole run",
         needed,
     ]
-    if claim_for == "answer":
+    if claim_for == "answer" and claim.epsilon:
         lines.append(
             "a claim for an answer grows with the number of answers: use --design session for it, "
             "or --claim-for run for a claim for the whole run"
@@ -162,6 +196,8 @@ def described(p: Plan, claim: Claim) -> str:
 
 def _powers(p: Plan, epsilon: float) -> list[str]:
     """Power in units of what is tested, and what it assumes."""
+    if p.guessing_power:
+        return [*guessing_lines(p.guessing_power, "the test")]
     if not p.power:
         return [NO_POWER]
     leak = p.power[0][1].leak

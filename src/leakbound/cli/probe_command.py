@@ -21,15 +21,15 @@ __all__ = ["command"]
     "--json",
     "as_json",
     is_flag=True,
-    help="write the record, which --capabilities reads, in the place of the table",
+    help="print the record, which --capabilities reads, instead of the table",
 )
 def command(address: str, as_json: bool, endpoint: Endpoint) -> int:
-    """Ask the model at ADDRESS at most 30 questions about public texts, and tell what it really
+    """Send the model at ADDRESS at most 30 requests about public texts, and report what it really
     supports.
 
-    Checks log-probabilities and where they stand, seeds, temperature, repeated questions, limits;
-    then tells which mechanisms, scores and influence readings it can serve. --capabilities is not
-    believed. Ends with 0, or with 4 if nothing answers.
+    Checks log-probabilities and their positions, seeds, temperature, repeated requests and limits;
+    then reports which mechanisms, scores and influence readings it can serve. --capabilities is
+    ignored. Ends with 0, or with 4 if nothing answers.
     """
     record = _probed(address, endpoint)
     click.echo(record.model_dump_json(indent=2) if as_json else probe_table(record))

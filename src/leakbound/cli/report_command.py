@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from leakbound.auditing import load_result
-from leakbound.auditing.store import write_private
 from leakbound.cli.help_pages import cli_command
+from leakbound.cli.output import write_output
 from leakbound.cli.screen import say
 from leakbound.cli.sweep_files import figures_option, write_sweep
 from leakbound.errors import UsageError
@@ -41,8 +41,7 @@ def command(runs: tuple[Path, ...], out: Path | None, figures: tuple[str, ...]) 
         )
     records = [load_result(run) for run in runs]
     target = out or (runs[0] if runs[0].is_dir() else runs[0].parent) / "report.html"
-    target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    write_private(target, page(records, None if len(records) == 1 else "Audits side by side"))
+    write_output(target, page(records, None if len(records) == 1 else "Audits side by side"))
     say(summary(records[0]) if len(records) == 1 else comparison_table(records))
     click.echo(f"Report: {target}")
     return 0

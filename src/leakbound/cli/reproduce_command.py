@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
@@ -11,6 +11,7 @@ from typing import TypeVar
 import click
 
 from leakbound.auditing import AuditSpec
+from leakbound.auditing.folder import make_folder
 from leakbound.auditing.prepare import open_models
 from leakbound.auditing.store import write_private
 from leakbound.cli.endpoint_options import endpoint_options
@@ -18,11 +19,13 @@ from leakbound.cli.help_pages import cli_command
 from leakbound.cli.influence_options import addresses
 from leakbound.cli.output import emit, json_option
 from leakbound.cli.screen import say
-from leakbound.errors import StoreError, UsageError, unknown_name
+from leakbound.errors import UsageError, unknown_name
 from leakbound.models import Endpoint, Model
 from leakbound.reproduce import (
     FORMATS,
     QUICK,
+    FailedRecipe,
+    MeasuredValue,
     Recipe,
     RecipeContext,
     Reproduction,
@@ -30,10 +33,14 @@ from leakbound.reproduce import (
     every_json,
     every_page,
     exit_code,
+    kept_file,
+    load_measured,
     load_recipes,
     print_table,
     run_every,
     run_names,
+    save_measured,
+    what_decides,
 )
 
 __all__ = ["command"]
@@ -44,7 +51,7 @@ USUAL = Scale()
 
 
 @cli_command("--list", "contextleak/fig6 --quick", "--all --html papers.html --quick")
-@click.argument("name", required=False, metavar="[PAPER/FIGURE]")
+@click.argument("names", nargs=-1, metavar="[PAPER/FIGURE]...")
 @click.option(
     "--list", "listed", is_flag=True, help="name every recipe, with what it takes to run it"
 )
@@ -52,7 +59,7 @@ USUAL = Scale()
 @click.option(
     "--html",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="the page of --all [default: all.html in --out]",
+    help="the page of --all, or of several recipes [default: all.html in --out]",
 )
 @click.option(
     "--model",
@@ -103,7 +110,7 @@ USUAL = Scale()
     "share",
 )
 def command(
-    name: str | None,
+    names: tuple[str, ...],
     listed: bool,
     every: bool,
     html: Path | None,
@@ -118,59 +125,80 @@ def command(
     out: Path,
     **sizes: int | None,
 ) -> int:
-    """Run one table or figure of a paper, or all of them: what the paper prints beside what is
+    """Run tables or figures of papers by name, or all of them: what the paper prints beside what is
     measured here, what differs, and whether the paper's claim is shown.
 
     The usual scale is small, for the pocket model on a laptop; raise it and give your own model and
     data for real runs. The outputs of audits are kept, and the same command resumes from there.
+    With --all or several names, one page of them is written after each recipe, and a recipe that
+    has run with the same model, rows and sizes is not run again.
 
-    The exit code is 0 whatever becomes of a claim: a reproduction is no gate. With --all it is 70
-    if a recipe crashed, else that of a recipe that was refused (2 or 4); the page shows both as
-    such.
+    The exit code is 0 whatever becomes of a claim: a reproduction is no gate. With --all or several
+    names it is 70 if a recipe crashed, else that of a recipe that was refused (2 or 4); the page
+    shows both as such.
     """
     recipes = load_recipes()
-    _check_choice(name, every, html, recipes)
-    scale = replace(QUICK if quick else USUAL, **_given(**sizes))
+    _check_choice(names, every, html, recipes)
     source = _given(data=data, task=task, data_dir=data_dir)
-    run = _Run(out, models, source, embedder, judge_model, scale, endpoint)
-    if every:
-        return _all(run, recipes.values(), html or out / "all.html")
-    if listed or name is None:
+    asked = _Sizes(quick, _given(**sizes))
+    run = _Run(out, models, source, embedder, judge_model, asked, endpoint)
+    if every or len(names) > 1:
+        chosen = [recipes[name] for name in dict.fromkeys(names)] or list(recipes.values())
+        return _several(run, chosen, html or out / "all.html")
+    if listed or not names:
         return _list()
-    found = run(recipes[name])
+    found = run(recipes[names[0]])
     emit(json.loads(found.json()))
     print_table(found)
-    click.echo(f"Tables: {out / name}.md, .csv, .json, .html")
+    click.echo(f"Tables: {out / names[0]}.md, .csv, .json, .html")
     return 0
 
 
 def _check_choice(
-    name: str | None, every: bool, html: Path | None, recipes: Mapping[str, Recipe]
+    names: Sequence[str], every: bool, html: Path | None, recipes: Mapping[str, Recipe]
 ) -> None:
-    if name is not None and every:
-        raise UsageError(f"--all runs every recipe, and {name!r} is one; leave one of them out.")
-    if html is not None and not every:
+    if names and every:
         raise UsageError(
-            "--html is the page of --all; a single recipe writes its page to --out. Add --all, or "
-            "leave --html out."
+            f"--all runs every recipe, and {names[0]!r} is one; leave one of them out."
         )
-    if name is not None and name not in recipes:
-        raise unknown_name("the recipe", name, recipes)
+    if html is not None and not every and len(names) < 2:
+        raise UsageError(
+            "--html is the page of --all, or of several recipes; a single one writes its page to "
+            "--out. Add --all or another name, or leave --html out."
+        )
+    for name in names:
+        if name not in recipes:
+            raise unknown_name("the recipe", name, recipes)
 
 
-def _all(run: _Run, recipes: Iterable[Recipe], page: Path) -> int:
-    """Every recipe, then one page and one record of all."""
+def _several(run: _Run, recipes: Sequence[Recipe], page: Path) -> int:
+    """Recipes, and after each of them one page and one record of all so far."""
     for folder in (run.out, page.parent):
-        _folder(folder)
-    found = run_every(recipes, run, lambda line: say(line, err=True))
-    record = every_json(found)
-    write_private(page, every_page(found))
-    write_private(run.out / "all.json", record)
-    emit(json.loads(record))
-    for one in json.loads(record)["recipes"]:
+        make_folder(folder)
+
+    def write(found: Sequence[Reproduction | FailedRecipe]) -> None:
+        write_private(page, every_page(found, len(recipes)))
+        write_private(run.out / "all.json", every_json(found, len(recipes)))
+
+    found = run_every(recipes, run.resumed, lambda line: say(line, err=True), write)
+    record = json.loads(every_json(found))
+    emit(record)
+    for one in record["recipes"]:
         say(f"{one['recipe']:<22} {one['outcome'].replace('_', ' '):<16} {one['says']}")
     say(f"Page: {page}; outcomes: {run.out / 'all.json'}")
     return exit_code(found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sizes:
+    """The sizes that a command asks for."""
+
+    quick: bool
+    given: Mapping[str, int]
+
+    def of(self, recipe: Recipe) -> Scale:
+        """The scale of a recipe."""
+        return replace(QUICK if self.quick else recipe.scale, **self.given)
 
 
 @dataclass
@@ -182,16 +210,31 @@ class _Run:
     source: dict[str, str]
     embedder: str | None
     judge_model: str | None
-    scale: Scale
+    sizes: _Sizes
     endpoint: Endpoint
     opened: dict[str, Model] = field(default_factory=dict)
 
     def __call__(self, recipe: Recipe) -> Reproduction:
-        """Run a recipe and write its tables."""
+        """Run a recipe, keep what it measured, and write its tables."""
         context = self._context(recipe)
-        _folder((self.out / recipe.name).parent)
+        make_folder((self.out / recipe.name).parent)
         measured = tuple(recipe.run(context))
+        save_measured(kept_file(self.out, recipe), what_decides(recipe, context), measured)
+        return self._written(recipe, context, measured)
+
+    def resumed(self, recipe: Recipe) -> Reproduction:
+        """The same, from what an earlier run measured where that is there."""
+        context, kept = self._context(recipe), kept_file(self.out, recipe)
+        if not kept.exists():
+            return self(recipe)
+        measured = load_measured(kept, what_decides(recipe, context))
+        return self(recipe) if measured is None else self._written(recipe, context, measured)
+
+    def _written(
+        self, recipe: Recipe, context: RecipeContext, measured: tuple[MeasuredValue, ...]
+    ) -> Reproduction:
         found = Reproduction(recipe, measured, _made_with(recipe, context), run_names(context))
+        make_folder((self.out / recipe.name).parent)
         for suffix, written in FORMATS.items():
             write_private(self.out / f"{recipe.name}.{suffix}", written(found))
         return found
@@ -204,7 +247,7 @@ class _Run:
             {**self.source, **own},
             self.embedder,
             judge_model=self.judge_model,
-            scale=self.scale,
+            scale=self.sizes.of(recipe),
             opener=self._open,
             report=lambda line: say(f"  {line}", err=True),
         )
@@ -235,13 +278,3 @@ def _made_with(recipe: Recipe, context: RecipeContext) -> str:
     rows = ", ".join(f"{key} {value}" for key, value in context.source.items()) or "bundled rows"
     sizes = ", ".join(f"{getattr(context.scale, name)} {name}" for name in SIZES)
     return f"{', '.join(context.models)}; {rows}; {sizes}"
-
-
-def _folder(folder: Path) -> None:
-    """Made before anything is asked."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    except OSError as error:
-        raise StoreError(
-            f"the folder {str(folder)!r} cannot be made ({error}); choose another with --out."
-        ) from None

@@ -50,8 +50,8 @@ def command(
     """Count the responses of a CSV or JSONL FILE that repeat their context, by the paper's text and
     by its program.
 
-    Overlap is no proof of leakage: a model may have known the words without the context. `leakbound
-    influence` measures that.
+    Overlap does not prove leakage: a model may have known the words without the context.
+    `leakbound influence` measures that.
     """
     rows = read_generations(file, contexts, context_column, response_column, reference_column)
     counts = count_generations(rows)

@@ -13,7 +13,11 @@ __all__ = ["command"]
 
 @cli_command("", "--seed 1")
 @click.option(
-    "--seed", type=int, default=0, show_default=True, help="root of the self-test's randomness"
+    "--seed",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    help="seed of all random choices",
 )
 @json_option
 def command(seed: int) -> int:

@@ -60,26 +60,26 @@ __all__ = ["command", "finish_sweep"]
     multiple=True,
     metavar="KEY=VALUE,VALUE",
     help="values of a configuration key such as epsilon, or of an option such as "
-    "mechanism.partitions; several make every combination",
+    "mechanism.partitions; repeat the option to audit every combination",
 )
 @click.option(
     "--repeat",
     type=click.IntRange(1),
     default=1,
     show_default=True,
-    help="seeds of every setting, from --seed on",
+    help="number of seeds per setting, from --seed on",
 )
 @click.option(
     "--utility",
     type=click.IntRange(0),
     default=0,
     show_default=True,
-    help="held-out queries to measure utility on",
+    help="number of held-out queries that utility is measured on",
 )
 @click.option(
     "--skip-invalid",
     is_flag=True,
-    help="leave out and list points that cannot be run, instead of refusing all",
+    help="skip and list points that cannot be run, instead of refusing the sweep",
 )
 @figures_option
 @click.option(
@@ -94,7 +94,7 @@ __all__ = ["command", "finish_sweep"]
     callback=read_shard,
     default=None,
     metavar="i/N",
-    help="run a part of the points only, for `merge`",
+    help="run only a part of the points; `merge` joins the shards",
 )
 @cluster_options
 @click.option(
@@ -102,7 +102,7 @@ __all__ = ["command", "finish_sweep"]
     type=click.Path(path_type=Path),
     default=Path("sweep"),
     show_default=True,
-    help="where the runs are kept",
+    help="folder of the runs",
 )
 @json_option
 def command(
@@ -119,12 +119,13 @@ def command(
     workers: int | None,
     out: Path,
     rate: float | None,
+    disposable_store: bool,
     endpoint: Endpoint,
     local: Local,
     **flags: object,
 ) -> int:
-    """Audit every combination of a grid. The model is asked once for all that differs in noise or
-    in statistics only.
+    """Audit every combination of a grid. Points that differ only in noise or in statistics share
+    their model calls.
 
     The grid is that of --config (a section `grid:`), changed by --grid. The same command resumes
     where it stopped. Exits with 1 if any point is a violation, else with the code of the first
@@ -134,7 +135,7 @@ def command(
     grid = merge_grids(values.pop("grid", {}), parse_grid(grids))
     base = flat_keys(values)
     base = merge_keys(base, flat_keys(overrides(assignments, flags, base)))
-    calls = call_options(endpoint, config, rate)
+    calls = call_options(endpoint, config, rate, disposable_store)
     collecting = CollectOptions(out, None, cache, False, cluster_of(ray, workers), calls)
     collecting.require(False, endpoint)
     opener = partial(open_models, endpoint=endpoint, local=local)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from leakbound.auditing.store import write_private
+from leakbound.cli.output import write_output
 from leakbound.errors import UsageError
 from leakbound.report.sweep.figures import FORMATS, figure_files
 from leakbound.report.sweep.page import sweep_page
@@ -46,5 +46,4 @@ def write_sweep(record: SweepRecord, page: Path, formats: tuple[str, ...]) -> No
         }
     )
     for path, text in texts.items():
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_private(path, text)
+        write_output(path, text)

@@ -1,4 +1,4 @@
-"""How a system of the user is called: options of commands that audit one, and of no record."""
+"""Options for how a system of the user is called. None of them changes a record."""
 
 from __future__ import annotations
 
@@ -19,33 +19,41 @@ SHARED = ("connections", "timeout", "retries")  # options of endpoints that hold
 
 
 def rate_option(function: Callable[..., object]) -> Callable[..., object]:
-    """--rate.
+    """--rate and --disposable-store.
 
     Args:
         function: A command.
 
     Returns:
-        The command, which gets `rate`: a number, or None.
+        The command, which gets `rate`: a number, or None, and `disposable_store`.
     """
+    copy = in_section("Run")(
+        "--disposable-store",
+        is_flag=True,
+        help="the store is a copy whose records may be lost; an audit adds records to no other",
+    )
     option = in_section("Run")(
         "--rate",
         type=float,
         default=None,
         metavar="CALLS",
-        help="most calls of a --system begun in a second; --connections, --timeout and --retries "
-        "hold for it, too, where they are given",
+        help="maximum calls of a --system per second; --connections, --timeout and --retries, if "
+        "given, apply to it too",
     )
-    found: Callable[..., object] = option(function)
+    found: Callable[..., object] = option(copy(function))
     return found
 
 
-def call_options(endpoint: Endpoint, config: str | None, rate: float | None) -> CallOptions:
+def call_options(
+    endpoint: Endpoint, config: str | None, rate: float | None, disposable: bool
+) -> CallOptions:
     """How a system is called, as far as the user says so.
 
     Args:
         endpoint: The options of endpoints, with their defaults, which are not those of systems.
         config: The configuration file, whose `endpoint` may give them, or None.
         rate: Most calls begun in a second; None for no limit.
+        disposable: Whether a store may lose whatever it holds.
 
     Returns:
         The options.
@@ -61,4 +69,5 @@ def call_options(endpoint: Endpoint, config: str | None, rate: float | None) -> 
         timeout=endpoint.timeout if "timeout" in given else None,
         retries=endpoint.retries,
         rate=rate,
+        disposable=disposable,
     )

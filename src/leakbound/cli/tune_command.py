@@ -35,14 +35,14 @@ __all__ = ["command"]
     type=click.IntRange(1),
     default=2000,
     show_default=True,
-    help="model calls, in all",
+    help="budget of model calls",
 )
 @click.option(
     "--pilot-pairs",
     type=click.IntRange(1),
     default=20,
     show_default=True,
-    help="pairs that score a query",
+    help="paired trials per query",
 )
 @click.option(
     "--reflection-model",
@@ -56,14 +56,14 @@ __all__ = ["command"]
     type=click.Path(path_type=Path, dir_okay=False),
     default=Path("attack.yaml"),
     show_default=True,
-    help="the attack file to write",
+    help="attack file to write",
 )
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
     default=Path("runs"),
     show_default=True,
-    help="where tried queries are kept",
+    help="folder of the queries that were tried",
 )
 def command(
     config: str | None,
@@ -75,6 +75,7 @@ def command(
     save: Path,
     out: Path,
     rate: float | None,
+    disposable_store: bool,
     endpoint: Endpoint,
     **flags: object,
 ) -> int:
@@ -98,7 +99,9 @@ def command(
         out=out,
         tell=lambda line: say(line, err=True),
         endpoint=endpoint,
-        calls=call_options(endpoint, config, rate) if spec.system.address else None,
+        calls=call_options(endpoint, config, rate, disposable_store)
+        if spec.system.address
+        else None,
     )
     save_attack(tuned, save)
     say(_described(tuned, save))

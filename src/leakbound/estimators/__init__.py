@@ -1,6 +1,6 @@
-"""Estimators: values that turn paired trials into bounds. `ESTIMATORS` holds those that may decide.
+"""Estimators: values that turn paired trials into bounds. `ESTIMATORS` lists those that may decide.
 
-A new one is one class (see `Estimator`), and one line here or an entry point in the group
+To add one, write a class (see `Estimator`), and add a line here or an entry point in the group
 `leakbound.estimators`.
 """
 
@@ -24,14 +24,16 @@ from leakbound.estimators.clopper_pearson import ClopperPearson
 from leakbound.estimators.e_process import EProcess
 from leakbound.estimators.exact import Exact
 from leakbound.estimators.joint_beta import JointBeta
+from leakbound.estimators.score_bounds import ScoreBounds, score_bounds
+from leakbound.estimators.scored_trials import ScoredTrials
 from leakbound.estimators.unconditional import Unconditional
 from leakbound.estimators.votes import VoteBand
 
 __all__ = [
     "ESTIMATORS", "REPORTED", "AccuracyBound", "AccuracyLogOdds", "Bounds", "Claim",
     "ClopperPearson", "EProcess", "Estimator", "Exact", "JointBeta", "Observations",
-    "Observer", "PairedScores", "TrialDesign", "Unconditional", "VoteBand", "require_deciding",
-    "threshold_rule",
+    "Observer", "PairedScores", "ScoreBounds", "ScoredTrials", "TrialDesign", "Unconditional",
+    "VoteBand", "require_deciding", "score_bounds", "threshold_rule",
 ]  # fmt: skip
 
 ESTIMATORS: Catalogue[Estimator] = Catalogue(
@@ -42,4 +44,4 @@ ESTIMATORS: Catalogue[Estimator] = Catalogue(
 REPORTED: tuple[Estimator, ...] = (
     EProcess(), ClopperPearson(), AccuracyBound(), JointBeta(), AccuracyLogOdds(), VoteBand(),
     Exact(),
-)  # fmt: skip  # every result holds what these say, each where it can read the design
+)  # fmt: skip  # every result has the estimates of these, if they can read the design

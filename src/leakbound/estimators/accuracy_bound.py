@@ -1,4 +1,4 @@
-"""A bound from the number of right guesses alone."""
+"""A bound from the number of right guesses."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["AccuracyBound"]
 
 @dataclass(frozen=True, slots=True)
 class AccuracyBound(Estimator):
-    """Bound on epsilon from the accuracy of the guesses. Reported beside the deciding estimator.
+    """Bound on epsilon from the accuracy of the guesses. Reported with the deciding estimator.
 
     Guarantee: holds with the stated confidence for a number of pairs fixed beforehand.
     Reference: Steinke, Nasr and Jagielski 2023, for independent guesses.
@@ -27,10 +27,10 @@ class AccuracyBound(Estimator):
     reads: ClassVar[frozenset[Reads]] = frozenset({"trials"})
 
     def check(self, design: TrialDesign) -> None:
-        """Refuse early stopping, and any rule but one threshold chosen off the tested trials.
+        """Refuse early stopping, and any rule except a single threshold from other trials.
 
         Args:
-            design: What is known beforehand.
+            design: Design of the trials.
 
         Raises:
             UsageError: If the audit may stop early, or the rule allows no bound.
@@ -42,7 +42,7 @@ class AccuracyBound(Estimator):
         """An observer that counts right guesses.
 
         Args:
-            design: What is known beforehand.
+            design: Design of the trials.
 
         Returns:
             An observer with one bound.
@@ -50,23 +50,23 @@ class AccuracyBound(Estimator):
         return _Accuracy(design)
 
     def tested_pairs(self, design: TrialDesign, pairs: int) -> int:
-        """How many of so many pairs are counted.
+        """Number of pairs that are counted.
 
         Args:
-            design: What is known beforehand.
-            pairs: Collected pairs.
+            design: Design of the trials.
+            pairs: Number of collected pairs.
 
         Returns:
-            Pairs without those that teach the score or choose its threshold.
+            Number of pairs that neither train the score nor choose its threshold.
         """
         return counted_pairs(design, pairs)
 
     def largest_certifiable(self, design: TrialDesign, pairs: int) -> Bounds:
-        """The bound where every guess is right.
+        """The bound if every guess is right.
 
         Args:
-            design: What is known beforehand.
-            pairs: Collected pairs.
+            design: Design of the trials.
+            pairs: Number of collected pairs.
 
         Returns:
             A bound on epsilon; none on mu.
@@ -82,7 +82,7 @@ class _Accuracy(TrialLog):
     """Error counts, read as an accuracy."""
 
     def bounds(self) -> tuple[Estimate, ...]:
-        """On epsilon; none where no threshold could be chosen."""
+        """Bound on epsilon; none if no threshold could be chosen."""
         counts, design = self.counts(), self.design
         if counts is None:
             return ()

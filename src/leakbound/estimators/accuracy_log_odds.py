@@ -1,4 +1,4 @@
-"""The log-odds of the accuracy: a point estimate that is widely quoted, and decides nothing."""
+"""The log-odds of the accuracy: a widely quoted point estimate, which decides nothing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["AccuracyLogOdds"]
 class AccuracyLogOdds(Estimator):
     """Point estimate ln((a - delta)/(1 - a)) of the accuracy a.
 
-    Guarantee: none; a perfect attack on two trials gives infinity.
+    Guarantee: none. A perfect attack on two trials gives infinity.
     Reference: ContextLeak (CL).
     """
 
@@ -32,22 +32,22 @@ class AccuracyLogOdds(Estimator):
         """Refuse a rule that tries several thresholds.
 
         Args:
-            design: What is known beforehand.
+            design: Design of the trials.
 
         Raises:
             UsageError: If the rule tries several thresholds.
         """
         if isinstance(design.rule, Bonferroni):
             raise UsageError(
-                "accuracy_log_odds reads the guesses at one threshold, and the rule tries several; "
-                "use --threshold split or best."
+                "accuracy_log_odds needs a single threshold, but the rule tries several; use "
+                "--threshold split or best."
             )
 
     def begin(self, design: TrialDesign) -> _LogOdds:
         """An observer that counts right guesses.
 
         Args:
-            design: What is known beforehand.
+            design: Design of the trials.
 
         Returns:
             An observer with one point estimate.
@@ -55,24 +55,24 @@ class AccuracyLogOdds(Estimator):
         return _LogOdds(design)
 
     def tested_pairs(self, design: TrialDesign, pairs: int) -> int:
-        """How many of so many pairs are counted.
+        """Number of pairs that are counted.
 
         Args:
-            design: What is known beforehand.
-            pairs: Collected pairs.
+            design: Design of the trials.
+            pairs: Number of collected pairs.
 
         Returns:
-            All pairs where the threshold is chosen on them, else those after the pilots.
+            All pairs if the threshold is chosen on them, else those after the pilot pairs.
         """
         best = isinstance(design.rule, BestOnSameData)
         return pairs if best else counted_pairs(design, pairs)
 
     def largest_certifiable(self, design: TrialDesign, pairs: int) -> Bounds:
-        """The estimate where every guess is right.
+        """The estimate if every guess is right.
 
         Args:
-            design: What is known beforehand.
-            pairs: Collected pairs.
+            design: Design of the trials.
+            pairs: Number of collected pairs.
 
         Returns:
             Infinity, from one pair on.
@@ -84,7 +84,7 @@ class _LogOdds(TrialLog):
     """Error counts, read as a point estimate."""
 
     def bounds(self) -> tuple[Estimate, ...]:
-        """Of epsilon; none where no threshold could be chosen."""
+        """Point estimate of epsilon; none if no threshold could be chosen."""
         counts = self.counts()
         if counts is None:
             return ()

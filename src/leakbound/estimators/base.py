@@ -1,7 +1,7 @@
-"""What an estimator is: a frozen value that turns paired trials into bounds, in one pass.
+"""Base of estimators: frozen values that turn paired trials into bounds, in one pass.
 
-A pair of trials asks the same query of two contexts that differ by the canary. `member` names the
-canary-in context of a pair, `nonmember` the canary-out context.
+A paired trial sends the same query to two contexts that differ by the canary. `member` refers to
+the canary-in context of a pair, `nonmember` to the canary-out context.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ __all__ = [
     "require_deciding", "require_fixed_size", "threshold_rule",
 ]  # fmt: skip
 
-ROUNDING = 1e-6  # a calibrated guarantee equals the claim but for this share
-MOST_PAIRS = 4096  # up to which a plan looks for a rejection: enough for any claim up to 7
+ROUNDING = 1e-6  # a calibrated guarantee equals the claim up to this relative error
+MOST_PAIRS = 4096  # most pairs for which a plan looks for a rejection; enough for claims up to 7
 RULES = "a number, 'split', 'split:0.3', 'bonferroni' or 'best'"
 T = TypeVar("T")
 Floats = npt.NDArray[np.float64]
@@ -51,7 +51,7 @@ DistributionPair = tuple[Distribution, Distribution]
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What the operator states: (epsilon, delta)-DP under a neighbouring relation.
+    """Claim of the operator: (epsilon, delta)-DP under a neighbouring relation.
 
     Args:
         epsilon: Claimed epsilon, for all outputs that a trial sees.
@@ -59,7 +59,7 @@ class Claim:
         relation: How neighbouring contexts differ.
 
     Raises:
-        UsageError: If epsilon or delta is no privacy parameter, or the relation is another.
+        UsageError: If epsilon or delta is not a privacy parameter, or the relation is unknown.
     """
 
     epsilon: float
@@ -89,7 +89,7 @@ class Bounds:
 
     Args:
         epsilon: Bound on epsilon at the claim's delta.
-        mu: Bound on mu of Gaussian differential privacy; None where an estimator gives none.
+        mu: Bound on mu of Gaussian differential privacy; None if the estimator gives none.
     """
 
     epsilon: float
@@ -98,38 +98,39 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class TrialDesign:
-    """Everything that an estimator may know before the first model call.
+    """Design of the trials: everything that an estimator knows before the first model call.
 
     Args:
-        claim: What the operator states.
-        guarantee: What the mechanism is proven to satisfy, for all outputs that a trial sees.
+        claim: The claim of the operator.
+        guarantee: Guarantee that the mechanism is proven to satisfy, for all outputs of a trial.
         confidence: Confidence of every bound.
         pairs: Planned number of paired trials.
-        pilot: First pairs that only teach the score; they enter no bound.
+        pilot: Number of first pairs that only train the score. No bound uses them.
         levels: Thresholds of the score, fixed beforehand.
         rule: How the threshold of a decision is chosen.
         early_stop: Whether the audit ends once the claim or the guarantee is rejected.
-        answers: Outputs of one context that a trial sees.
-        sigma: Standard deviation of the Gaussian noise on each vote count; None where the mechanism
-            releases no noisy votes.
-        voters: Answers that an aggregate counts; None where it counts none, or nobody knows.
+        answers: Number of outputs of each context in a trial.
+        sigma: Standard deviation of the Gaussian noise on each vote count; None if the output
+            contains no noisy votes.
+        voters: Number of answers that an aggregate counts; None if it counts none or the number is
+            unknown.
         two_answers: Whether the query has one answer for each of the two contexts.
-        known: Scores whose chances are known exactly given the votes, with the pairs of chances
-            that the design allows; None where votes are not all that a score depends on.
-        noise_levels: Thresholds of the e-process, which reach as far as the noise does; empty for
-            `levels`.
-        served: Whether outputs are drawn by the mechanism's own release, so that they are also
-            audited one by one, as they are served.
-        replies: Whether answers are free texts or carry metadata, so that a learned witness reads
-            whole replies beside the score.
-        channels: Channels of a system that are tested, each apart; empty where replies are read
-            whole, and until the control replies have told which there are.
-        draws: Simulated outputs of each aggregate; 1 where none are simulated.
-        copies: Other partitions that hold the canary in both contexts.
+        known: Scores whose probabilities are known exactly given the votes, with the pairs of
+            probabilities that the design allows; None if a score depends on more than votes.
+        noise_levels: Thresholds of the e-process, which extend as far as the noise; if empty,
+            `levels` are used.
+        served: Whether outputs come from the mechanism's own `release`. They are then also audited
+            one by one, as they are served.
+        replies: Whether answers are free texts or have metadata. A learned witness then reads whole
+            replies in addition to the score.
+        channels: Channels of a system that are tested separately. Empty if whole replies are read,
+            and before the control replies have shown which channels exist.
+        draws: Number of simulated outputs of each aggregate; 1 if none are simulated.
+        copies: Number of other partitions that contain the canary in both contexts.
         assumption: How often the model notices canaries and raises false alarms, for the power.
-        first_look: Pairs of the first of the earlier results that were computed from the same
-            pairs, where they are of another number; 0 if that audit ended early. Stakes then aim
-            where those of that result did; None if there is no such result.
+        first_look: Number of pairs of the first earlier result that was computed from the same
+            pairs, if that number differs; 0 if that audit ended early. Stakes then have the same
+            target as in that result. None if there is no such result.
     """
 
     claim: Claim
@@ -156,11 +157,11 @@ class TrialDesign:
 
     @property
     def horizon(self) -> int | None:
-        """Number of pairs at which the stakes of an e-process aim; None for an early end.
+        """Number of pairs that the stakes of an e-process aim at; None if the audit may end early.
 
-        After a look, whoever chose the number of pairs may have chosen it by what was seen. Stakes
-        that aim at it would depend on pairs that they are placed on; so the e-process of the first
-        result goes on.
+        After a look at a result, the number of pairs may have been chosen in view of it. Stakes
+        that aim at this number would depend on pairs that they are placed on. The e-process of the
+        first result is therefore continued.
         """
         if self.first_look is not None:
             return self.first_look or None
@@ -175,22 +176,22 @@ class TrialDesign:
 
     @property
     def one_answer(self) -> bool:
-        """Whether an output is one answer of a system, not what a private mechanism makes of
-        several."""
+        """Whether an output is a single answer of a system, and not one that a private mechanism
+        combines from several."""
         return not self.served and (self.voters or 1) == 1
 
     @property
     def claim_is_guaranteed(self) -> bool:
-        """Whether a Gaussian guarantee implies the claim, up to the rounding of a calibration."""
+        """Whether a Gaussian guarantee implies the claim, up to the rounding of calibration."""
         known, most = isinstance(self.guarantee, Gaussian), self.claim.epsilon * (1 + ROUNDING)
         return known and self.claim.delta > 0 and self.guarantee.epsilon(self.claim.delta) <= most
 
     @property
     def hypotheses(self) -> tuple[Literal["claim", "guarantee"], ...]:
-        """What is tested, in this order, each only if the one before it was rejected.
+        """The tested hypotheses in order. Each is tested only if the one before it was rejected.
 
-        The guarantee comes first where it implies the claim, so one test speaks for both. Testing
-        in a fixed order keeps the error of all tests together at that of one.
+        If the guarantee implies the claim, it comes first, so one test covers both. Testing in a
+        fixed order keeps the total error of all tests at that of one.
         """
         if not isinstance(self.guarantee, Gaussian):
             return ("claim",)
@@ -198,28 +199,28 @@ class TrialDesign:
 
     @property
     def tested(self) -> Guarantee:
-        """What is tested first: the guarantee if it is Gaussian and implies the claim, else the
+        """The first hypothesis: the guarantee if it is Gaussian and implies the claim, else the
         claim."""
         return self.guarantee if self.hypotheses[0] == "guarantee" else self.claim.guarantee()
 
     @property
     def guarantee_mu(self) -> float | None:
-        """mu of the guarantee where it is Gaussian, else None."""
+        """mu of the guarantee if it is Gaussian, else None."""
         return self.guarantee.mu if isinstance(self.guarantee, Gaussian) else None
 
     def threshold_pairs(self, pairs: int) -> int:
-        """How many of the first `pairs` pairs choose the threshold.
+        """Number of pairs, out of the first `pairs`, that choose the threshold.
 
         Args:
             pairs: Number of collected pairs.
 
         Returns:
-            A number of pairs: none unless the rule splits them.
+            Number of pairs; 0 unless the rule splits them.
         """
         return int(pairs * self.rule.fraction) if isinstance(self.rule, Split) else 0
 
     def require_pairs(self) -> None:
-        """Refuse a design in which no pair is left to choose a threshold on, or to test.
+        """Refuse a design that leaves no pair to choose a threshold on, or no pair to test.
 
         Raises:
             UsageError: If there are too few pairs.
@@ -240,12 +241,11 @@ class TrialDesign:
 
 @dataclass(frozen=True, slots=True)
 class PairedScores:
-    """Scores of both contexts of some pairs.
+    """Scores of both contexts of some pairs. Several draws of a pair are not independent trials.
 
     Args:
         member: (pairs,) or (pairs, draws) scores of the canary-in context.
-        nonmember: The same of the canary-out context. Several draws of one pair are not independent
-            trials.
+        nonmember: The same for the canary-out context.
     """
 
     member: Floats
@@ -258,33 +258,33 @@ class PairedScores:
         """The scores of some of the pairs.
 
         Args:
-            pairs: Which pairs.
+            pairs: Slice of the pairs.
 
         Returns:
-            Their scores.
+            Scores of these pairs.
         """
         return PairedScores(self.member[pairs], self.nonmember[pairs])
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Observations:
-    """What one batch of pairs shows; each part is computed once, and only if an estimator reads it.
+    """Observations of one batch of pairs. Each part is computed once, and only if it is read.
 
     Args:
         first: Index of the first pair.
         pairs: Number of pairs.
-        trial_scores: (pairs,) scores of one output a context: what one trial sees.
+        trial_scores: (pairs,) scores of one output per context, as seen in one trial.
         simulated_scores: (pairs, draws) scores of many outputs of the same aggregates.
-        vote_margins: (pairs,) votes for the canary-in answer less those for the canary-out answer.
-        distribution_pairs: Output distributions of both contexts of each pair, None where unknown.
-        text_pairs: What the output of each trial says, of both contexts of each pair (PRIVATE).
-        level_chances: (pairs, K) exact chances of the score at the thresholds of the e-process;
-            rows of NaN where they are not known.
-        corrected_scores: (pairs,) scores of the outputs of a trial, less the noise of the output
-            that was released before the pair; NaN where that is not known.
-        reply_pairs: For each pair, the replies of both contexts, None where nothing is shown, and
-            the text of the canary (PRIVATE).
-        channels: What each channel of a system shows by itself, by its name.
+        vote_margins: (pairs,) votes for the canary-in answer minus those for the canary-out answer.
+        distribution_pairs: Output distributions of both contexts of each pair; None if unknown.
+        text_pairs: Texts of the outputs of each trial, for both contexts of each pair (PRIVATE).
+        level_chances: (pairs, K) exact probabilities of the score at the thresholds of the
+            e-process; rows of NaN if they are not known.
+        corrected_scores: (pairs,) scores of the outputs of a trial, minus the noise of the output
+            that was served before the pair; NaN if that noise is not known.
+        reply_pairs: For each pair, the replies of both contexts (None if nothing is shown) and the
+            text of the canary (PRIVATE).
+        channels: Observations of each channel of a system, by name.
     """
 
     first: int
@@ -304,7 +304,7 @@ class Observations:
 
     @property
     def trials(self) -> PairedScores:
-        """(pairs,) scores of one output a context; for `reads` with "trials"."""
+        """(pairs,) scores of one output per context; for `reads` with "trials"."""
         return _read(self.trial_scores, "trials")
 
     @property
@@ -334,55 +334,57 @@ class Observations:
             pilot: Number of pilot pairs.
 
         Returns:
-            A slice of the batch.
+            Slice of the batch.
         """
         return slice(max(0, pilot - self.first), None)
 
 
 def _read(values: T | None, what: Reads) -> T:
     if values is None:
-        raise UsageError(f"an estimator reads {what} without saying so; add {what!r} to its reads.")
+        raise UsageError(f"an estimator reads {what} undeclared; add {what!r} to its reads.")
     return values
 
 
 class Observer(Protocol):
-    """What an estimator has seen of one audit."""
+    """State of an estimator over the pairs of one audit."""
 
     def observe(self, observations: Observations) -> None:
-        """Take in the next batch of pairs.
+        """Add the next batch of pairs.
 
         Args:
-            observations: Pairs in their order, each given once.
+            observations: Pairs in order, each given once.
         """
 
     @property
     def rejected(self) -> bool:
-        """Cheap: may the bounds now exceed what is tested? An audit that may stop early computes
-        them only then. Estimators for a fixed number of pairs say False."""
+        """Whether the bounds may now exceed what is tested. This check is cheap: an audit that may
+        stop early computes the bounds only if it is True. It is False for estimators that need a
+        fixed number of pairs."""
 
     def bounds(self) -> tuple[Estimate, ...]:
-        """What the pairs so far show.
+        """Estimates from the pairs so far.
 
         Returns:
-            The estimate of epsilon that decides, then the one of mu if there is one, then others;
-            empty where there were too few pairs to say anything.
+            The estimate of epsilon that decides, then that of mu if there is one, then others.
+            Empty if there were too few pairs.
         """
 
 
 class Estimator(Protocol):
-    """A way to turn paired trials into bounds: a frozen value of public options.
+    """A method that turns paired trials into bounds: a frozen value of public options.
 
-    A class that inherits from this protocol gets the defaults below; one that does not must have
-    every member.
+    Classes that inherit from this protocol get the defaults below. Other classes must define every
+    member.
 
     Attributes:
-        name: Its name in catalogue, spec and result.
-        kind: What its first estimate is; only a "lower_bound" may decide.
+        name: Name in catalogue, spec and result.
+        kind: Kind of its first estimate. Only a "lower_bound" may decide.
         anytime: Whether its bounds hold however the number of pairs was chosen.
         simultaneous: Whether its bounds on epsilon and on mu hold together at the stated
-            confidence; else only one of them decides.
-        reads: What it needs of an observation. One that reads no outputs (trials, text or replies)
-            takes the noise as declared, and finds no violation only where the noise fits.
+            confidence. Otherwise only one of them decides.
+        reads: Parts of an observation that it needs. An estimator that reads no outputs (trials,
+            text or replies) assumes the noise is as declared, and reports no violation only if the
+            noise fits.
     """
 
     __slots__ = ()
@@ -395,13 +397,13 @@ class Estimator(Protocol):
     def check(self, design: TrialDesign) -> None:
         """Refuse, before any model call, a design that this estimator cannot read.
 
-        By default, that is early stopping unless it is anytime-valid.
+        By default, this refuses early stopping unless the estimator is anytime-valid.
 
         Args:
-            design: What is known beforehand.
+            design: Design of the trials.
 
         Raises:
-            UsageError: With a sentence that says what to use instead.
+            UsageError: If the design is refused. The message says what to use instead.
         """
         require_fixed_size(self, design)
 
@@ -410,59 +412,59 @@ class Estimator(Protocol):
         """An observer that has seen no pair.
 
         Args:
-            design: What is known beforehand; `check` accepts it.
+            design: Design of the trials, which `check` accepts.
 
         Returns:
             An observer of one audit.
         """
 
     def tested_pairs(self, design: TrialDesign, pairs: int) -> int:
-        """How many of so many pairs enter the bounds.
+        """Number of pairs that enter the bounds.
 
         Args:
-            design: What is known beforehand.
-            pairs: Collected pairs.
+            design: Design of the trials.
+            pairs: Number of collected pairs.
 
         Returns:
-            By default, all pairs after those that teach the score.
+            By default, all pairs after those that train the score.
         """
         return max(0, pairs - design.pilot)
 
     @abstractmethod
     def largest_certifiable(self, design: TrialDesign, pairs: int) -> Bounds:
-        """The bounds that a perfect attack on a system without any protection would reach.
+        """The bounds that a perfect attack on an unprotected system would reach.
 
         Args:
-            design: What is known beforehand.
-            pairs: Collected pairs.
+            design: Design of the trials.
+            pairs: Number of collected pairs.
 
         Returns:
-            Bounds; no_violation is said only where they exceed the claim or the guarantee.
+            Bounds. The verdict is no_violation only if they exceed the claim or the guarantee.
         """
 
     def power(self, design: TrialDesign, pairs: int, leak: float) -> Power | None:
-        """Probability of a rejection where the system leaks more than it should.
+        """Probability of a rejection if the system leaks more than it should.
 
         Args:
-            design: What is known beforehand, with how often the model notices canaries.
-            pairs: Collected pairs.
-            leak: True leakage in units of what is tested (mu of a Gaussian guarantee, else epsilon
-                of the claim).
+            design: Design of the trials, including how often the model notices canaries.
+            pairs: Number of collected pairs.
+            leak: True leakage in units of the tested parameter (mu of a Gaussian guarantee, else
+                epsilon of the claim).
 
         Returns:
-            A probability, exact or simulated; by default None, which says that no formula is known.
+            A probability, exact or simulated. By default None: no formula is known.
         """
         return None
 
     def pairs_needed(self, design: TrialDesign) -> int | None:
-        """Fewest tested pairs with which a perfect attack rejects what is tested.
+        """Smallest number of tested pairs with which a perfect attack leads to a rejection.
 
         Args:
-            design: What is known beforehand.
+            design: Design of the trials.
 
         Returns:
-            By default, the fewest pairs at which the largest certifiable bounds exceed the claim or
-            the guarantee; None beyond a few thousand.
+            By default, the smallest number of pairs at which the largest certifiable bounds exceed
+            the claim or the guarantee. None above a few thousand.
         """
         start = replace(design, pilot=0, rule=Fixed())
 
@@ -481,15 +483,15 @@ class Estimator(Protocol):
 
 
 def exceeds(bounds: Bounds, design: TrialDesign) -> bool:
-    """Do bounds exceed what is tested first?
+    """Whether bounds exceed the hypothesis that is tested first.
 
     Args:
-        bounds: Of one estimator.
-        design: Claim and guarantee.
+        bounds: Bounds of one estimator.
+        design: Design with the claim and the guarantee.
 
     Returns:
-        Whether mu exceeds the guarantee, or epsilon the claim, whichever is tested first; an
-        estimator without a bound on mu tests the claim alone.
+        Whether mu exceeds the guarantee, or epsilon exceeds the claim, whichever is tested first.
+        An estimator without a bound on mu tests only the claim.
     """
     if design.hypotheses[0] == "guarantee" and bounds.mu is not None:
         return bounds.mu > (design.guarantee_mu or 0.0)
@@ -500,11 +502,11 @@ def require_deciding(estimator: Estimator, design: TrialDesign) -> None:
     """Refuse an estimator that cannot decide this design.
 
     Args:
-        estimator: What is to decide.
-        design: What is known beforehand.
+        estimator: The estimator that should decide.
+        design: Design of the trials.
 
     Raises:
-        UsageError: If its first estimate is no lower bound, or `check` refuses the design.
+        UsageError: If its first estimate is not a lower bound, or `check` refuses the design.
     """
     if estimator.kind != "lower_bound":
         what = "point estimate" if estimator.kind == "point_estimate" else "credible bound"
@@ -521,7 +523,7 @@ def require_fixed_size(estimator: Estimator, design: TrialDesign) -> None:
 
     Args:
         estimator: The estimator.
-        design: What is known beforehand.
+        design: Design of the trials.
 
     Raises:
         UsageError: If the audit may stop early and the estimator is not anytime-valid.
@@ -533,11 +535,11 @@ def require_fixed_size(estimator: Estimator, design: TrialDesign) -> None:
 
 
 def threshold_rule(text: str | float | None, default: ThresholdRule) -> ThresholdRule:
-    """The rule that a setting names.
+    """The threshold rule that a setting names.
 
     Args:
-        text: A number, "split", "split:0.3", "bonferroni" or "best"; None: the default.
-        default: The score's own rule.
+        text: A number, "split", "split:0.3", "bonferroni" or "best"; None for the default.
+        default: The default rule of the score.
 
     Returns:
         How the threshold of single outputs is chosen.
@@ -554,11 +556,11 @@ def threshold_rule(text: str | float | None, default: ThresholdRule) -> Threshol
         return default
     try:
         if name == "split":
-            return Split(float(fraction)) if fraction else Split()
+            return Split(float(fraction)) if name != text else Split()
         if fraction == "" and name in ("bonferroni", "best"):
             return Bonferroni() if name == "bonferroni" else BestOnSameData()
         return Fixed(float(text))
-    except UsageError:
-        raise
+    except UsageError as error:
+        raise UsageError(f"the threshold is {text!r}, and its {error}") from None
     except ValueError:
         raise UsageError(f"the threshold is {text!r}; it must be {RULES}.") from None

@@ -1,4 +1,4 @@
-"""The e-process of a system that is read channel by channel: each apart, and all together."""
+"""The e-process of a system that is read channel by channel: each channel, and all together."""
 
 from __future__ import annotations
 
@@ -13,19 +13,20 @@ from leakbound.tasks import ANSWER
 
 __all__ = ["ByChannel", "ChannelEValues", "channel_design"]
 
-CONTAINED = (0.5,)  # threshold of the score of a text: the canary stands in it, or does not
+CONTAINED = (0.5,)  # threshold of the score of a text, which is whether it contains the canary
 
 
 @dataclass(frozen=True, slots=True)
 class ByChannel(Estimator):
-    """Tests every channel by an e-process of its own, and all together by their mean.
+    """Tests every channel with a separate e-process, and all channels together by their mean.
 
-    With k channels, the e-value of a channel rejects at k/alpha, so that all statements on single
-    channels hold together. The mean of the e-values rejects at 1/alpha: no later than any channel,
-    and sooner where several leak.
+    With k channels, the e-value of a single channel rejects at k/alpha, so the statements about
+    all single channels hold together. The mean of the e-values rejects at 1/alpha. It rejects no
+    later than any channel, and earlier if several channels leak.
 
-    Guarantee: the bound of all channels holds with the stated confidence at any stopping time, and
-        so do those of the single channels, all at once, however channels depend on each other.
+    Guarantee: the bound for all channels holds with the stated confidence at any stopping time, and
+        so do the bounds for the single channels simultaneously, for any dependence between
+        channels.
     Reference: Vovk and Wang, "E-values: calibration, combination and applications" (Annals of
         Statistics 2021); Bonferroni.
     """
@@ -40,19 +41,19 @@ class ByChannel(Estimator):
         """E-processes before the first pair.
 
         Args:
-            design: What is known beforehand.
+            design: Design of the trials.
 
         Returns:
-            An observer; its bounds are those of all channels together.
+            An observer, whose bounds are for all channels together.
         """
         return ChannelEValues(design)
 
     def largest_certifiable(self, design: TrialDesign, pairs: int) -> Bounds:
-        """The bounds where every reply tells the contexts apart, in one channel alone.
+        """The bounds if every reply tells the contexts apart, in one channel only.
 
         Args:
-            design: What is known beforehand.
-            pairs: Collected pairs.
+            design: Design of the trials.
+            pairs: Number of collected pairs.
 
         Returns:
             Bounds of one channel.
@@ -60,36 +61,36 @@ class ByChannel(Estimator):
         return EProcess().largest_certifiable(channel_design(design), pairs)
 
     def power(self, design: TrialDesign, pairs: int, leak: float) -> Power | None:
-        """Probability of a rejection where the answer leaks, as `EProcess.power` states it.
+        """Probability of a rejection if the answer leaks, as given by `EProcess.power`.
 
         Args:
-            design: What is known beforehand.
-            pairs: Collected pairs.
-            leak: True leakage in units of what is tested.
+            design: Design of the trials.
+            pairs: Number of collected pairs.
+            leak: True leakage in units of the tested parameter.
 
         Returns:
-            A probability; None where no formula is known.
+            A probability; None if no formula is known.
         """
         return EProcess().power(channel_design(design), pairs, leak)
 
     def pairs_needed(self, design: TrialDesign) -> int | None:
-        """Fewest tested pairs with which a perfect attack on one channel rejects.
+        """Smallest number of tested pairs for which a perfect attack on one channel rejects.
 
         Args:
-            design: What is known beforehand.
+            design: Design of the trials.
 
         Returns:
-            A number of pairs; None beyond a few thousand.
+            The number of pairs; None above a few thousand.
         """
         return EProcess().pairs_needed(channel_design(design))
 
 
 def channel_design(design: TrialDesign, name: str = ANSWER) -> TrialDesign:
-    """What is known beforehand of one channel.
+    """Design of the trials for one channel.
 
     Args:
-        design: What is known of all of them.
-        name: The channel.
+        design: Design for all channels.
+        name: Name of the channel.
 
     Returns:
         A design with this channel's share of the error probability.
@@ -106,10 +107,10 @@ class ChannelEValues:
     """The e-processes of one audit, by channel.
 
     Args:
-        design: What is known beforehand; without channels, the answer is the only one.
+        design: Design of the trials. Without channels, the answer is the only channel.
 
     Attributes:
-        parts: The e-process of each channel, by its name.
+        parts: The e-process of each channel, by name.
     """
 
     def __init__(self, design: TrialDesign) -> None:
@@ -125,21 +126,21 @@ class ChannelEValues:
         return MixedEProcess(self.design.tested, parts, self.design.confidence)
 
     def observe(self, observations: Observations) -> None:
-        """Let each channel see its side of the next pairs.
+        """Update each channel with its part of the next pairs.
 
         Args:
-            observations: Pairs in their order.
+            observations: Pairs in order.
         """
         for name, part in self.parts.items():
             part.observe(observations.channels[name])
 
     @property
     def rejected(self) -> bool:
-        """Has the mean of the e-values ever reached 1/alpha?"""
+        """Whether the mean of the e-values has ever reached 1/alpha."""
         return self.process.rejected
 
     def bounds(self) -> tuple[Estimate, Estimate]:
-        """Lower bounds on epsilon(delta) and on mu of all channels together.
+        """Lower bounds on epsilon(delta) and on mu for all channels together.
 
         Returns:
             Two bounds, each valid at any stopping time at the stated confidence.

@@ -24,15 +24,15 @@ from leakbound.stats import (
 __all__ = ["ClopperPearson", "limit_confidence"]
 
 PRACTICAL = (
-    12.0  # above this epsilon a rejection needs more than 600,000 pairs: no plan asks for it
+    12.0  # above this epsilon, a rejection needs more than 600,000 pairs, which no plan asks for
 )
 
 
 @dataclass(frozen=True, slots=True)
 class ClopperPearson(Estimator):
-    """Bounds on epsilon and mu from error counts of one output a context.
+    """Bounds on epsilon and mu from error counts of one output per context.
 
-    Guarantee: both bounds hold together with the stated confidence, whatever the mechanism is, for
+    Guarantee: both bounds hold together with the stated confidence, for any mechanism, for
     a number of pairs fixed beforehand and a threshold not chosen on the tested trials.
     Reference: Jagielski et al. 2020; Nasr et al. 2023 (mu).
     """
@@ -47,10 +47,11 @@ class ClopperPearson(Estimator):
         """Refuse early stopping, and a threshold chosen on the tested trials.
 
         Args:
-            design: What is known beforehand.
+            design: Design of the trials.
 
         Raises:
-            UsageError: If the audit may stop early, or the rule is the best threshold of the tests.
+            UsageError: If the audit may stop early, or the threshold is chosen on the tested
+                trials.
         """
         require_fixed_size(self, design)
         require_separate_threshold(design)
@@ -59,34 +60,34 @@ class ClopperPearson(Estimator):
         """An observer that counts errors.
 
         Args:
-            design: What is known beforehand.
+            design: Design of the trials.
 
         Returns:
-            An observer; its bounds are those on epsilon and on mu.
+            An observer with bounds on epsilon and on mu.
         """
         return _Limits(design)
 
     def tested_pairs(self, design: TrialDesign, pairs: int) -> int:
-        """How many of so many pairs are counted.
+        """Number of pairs that are counted.
 
         Args:
-            design: What is known beforehand.
-            pairs: Collected pairs.
+            design: Design of the trials.
+            pairs: Number of collected pairs.
 
         Returns:
-            Pairs without those that teach the score or choose its threshold.
+            Number of pairs that neither train the score nor choose its threshold.
         """
         return counted_pairs(design, pairs)
 
     def largest_certifiable(self, design: TrialDesign, pairs: int) -> Bounds:
-        """The bounds where every guess is right.
+        """The bounds if every guess is right.
 
         Args:
-            design: What is known beforehand.
-            pairs: Collected pairs.
+            design: Design of the trials.
+            pairs: Number of collected pairs.
 
         Returns:
-            Bounds; they grow with the number of pairs, without a limit.
+            Bounds, which grow without limit with the number of pairs.
         """
         tested, delta = self.tested_pairs(design, pairs), design.claim.delta
         if tested < 1:
@@ -96,17 +97,17 @@ class ClopperPearson(Estimator):
         return Bounds(largest_certifiable_epsilon(tested, delta, each), mu or 0.0)
 
     def power(self, design: TrialDesign, pairs: int, leak: float) -> Power | None:
-        """Power where the system leaks as randomised response does.
+        """Power if the system leaks like randomised response.
 
         Args:
-            design: What is known beforehand.
-            pairs: Collected pairs.
+            design: Design of the trials.
+            pairs: Number of collected pairs.
             leak: True epsilon in units of the claimed one.
 
         Returns:
             Probability that the bound on epsilon exceeds the claim, under the design's assumption
-            of how often the model notices canaries; None where an output is not the one answer of
-            a system.
+            of how often the model notices canaries. None if an output is not a single answer of a
+            system.
         """
         if not design.one_answer:
             return None
@@ -116,13 +117,13 @@ class ClopperPearson(Estimator):
         return Power(clopper_pearson_power(*given))
 
     def pairs_needed(self, design: TrialDesign) -> int | None:
-        """Fewest tested pairs whose bound exceeds the claim where every guess is right.
+        """Smallest number of tested pairs whose bound exceeds the claim if every guess is right.
 
         Args:
-            design: What is known beforehand.
+            design: Design of the trials.
 
         Returns:
-            A number of pairs; None for claims that no practical number of pairs rejects.
+            The number of pairs; None for claims that no practical number of pairs rejects.
         """
         if design.claim.epsilon > PRACTICAL:
             return None
@@ -130,13 +131,13 @@ class ClopperPearson(Estimator):
 
 
 def limit_confidence(design: TrialDesign) -> float:
-    """Confidence of the limits at one threshold: higher than the bound's where several are tried.
+    """Confidence of the limits at one threshold; higher than the bound's if several are tried.
 
     Args:
-        design: What is known beforehand.
+        design: Design of the trials.
 
     Returns:
-        A confidence; all limits together have the design's.
+        A confidence, at which all limits together have the confidence of the design.
     """
     if not isinstance(design.rule, Bonferroni):
         return design.confidence
@@ -144,7 +145,7 @@ def limit_confidence(design: TrialDesign) -> float:
 
 
 def _thresholds(design: TrialDesign) -> Sequence[float]:
-    """Those that the rule names, or the score's own."""
+    """Thresholds that the rule names, or else the score's own."""
     return (isinstance(design.rule, Bonferroni) and design.rule.values) or design.levels
 
 
@@ -152,7 +153,7 @@ class _Limits(TrialLog):
     """Error counts, read as Clopper-Pearson limits."""
 
     def bounds(self) -> tuple[Estimate, ...]:
-        """On epsilon and on mu; none where no threshold could be chosen."""
+        """Bounds on epsilon and on mu; none if no threshold could be chosen."""
         claim, confidence = self.design.claim, self.design.confidence
         if isinstance(self.design.rule, Bonferroni):
             scores, tried = self.tested, _thresholds(self.design)

@@ -1,7 +1,7 @@
-"""What imagined audits see, for a power: a model that misses canaries and cries wolf, and a leak.
+"""Simulated pairs for power: a leak, and a model that misses canaries and raises false alarms.
 
 A scene draws the scores of many pairs at once. Two kinds are enough: a system that says yes or no
-once a context, and partitions whose votes are released under too little noise.
+once per context, and partitions whose votes get too little noise.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ __all__ = ["YesNo", "Crowd", "ImaginedPairs", "thinned"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
-FEW = 15  # thresholds of what is released: enough to see noise that is not as declared
-MANY = 200  # simulated outputs whose share is as good as the chance: an error of 0.035 at most
+FEW = 15  # thresholds for outputs; enough to detect noise that is not as declared
+MANY = 200  # simulated outputs whose share replaces a probability, with an error of at most 0.035
 
 
 class ImaginedPairs(Protocol):
-    """What a pair of an imagined audit shows; equal scenes draw equal pairs."""
+    """Scores of the pairs of simulated audits. Equal scenes draw equal pairs."""
 
     def __hash__(self) -> int: ...
 
@@ -42,15 +42,15 @@ class ImaginedPairs(Protocol):
 
     @property
     def certain(self) -> bool:
-        """Whether all pairs are the same, so that one audit stands for all."""
+        """Whether all pairs are the same. One audit then represents all."""
 
     def draw(self, audits: int, pairs: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
-        """Scores of some pairs.
+        """Draw the scores of some pairs.
 
         Args:
             audits: Number of audits.
-            pairs: Pairs of each.
-            rng: Where they come from.
+            pairs: Number of pairs in each audit.
+            rng: Source of the randomness.
 
         Returns:
             (x, y), each (audits, pairs, columns) in [0, 1].
@@ -59,7 +59,7 @@ class ImaginedPairs(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class YesNo:
-    """One answer a context, yes or no.
+    """One answer per context, yes or no.
 
     Args:
         tpr: Probability of a yes in the canary-in context.
@@ -73,10 +73,10 @@ class YesNo:
 
     @classmethod
     def noisy(cls, mu: float, assumption: Assumption) -> YesNo:
-        """YesNo that say on which side of the middle a noisy score lies.
+        """A `YesNo` whose answer says on which side of the middle a noisy score lies.
 
         Args:
-            mu: Distance of the two contexts, in noise scales.
+            mu: Distance between the two contexts, in noise scales.
             assumption: How often the model notices canaries and raises false alarms.
 
         Returns:
@@ -95,12 +95,12 @@ class YesNo:
         return {self.tpr, self.fpr} <= {0.0, 1.0}
 
     def draw(self, audits: int, pairs: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
-        """Scores of some pairs; both contexts answer independently.
+        """Draw the scores of some pairs. Both contexts answer independently.
 
         Args:
             audits: Number of audits.
-            pairs: Pairs of each.
-            rng: Where they come from.
+            pairs: Number of pairs in each audit.
+            rng: Source of the randomness.
 
         Returns:
             (x, y), each (audits, pairs, 1), 0 or 1.
@@ -113,20 +113,21 @@ class YesNo:
 
 @dataclass(frozen=True, slots=True)
 class Crowd:
-    """Votes of partitions under noise that is smaller than declared.
+    """Votes of partitions with noise that is smaller than declared.
 
-    One partition holds the canary in the canary-in context alone. Some hold it in both, and all
-    others in none. Each that holds it votes for it with probability `hit`, each other one with
-    probability `false_alarm`.
+    One partition contains the canary in the canary-in context only. Some contain it in both
+    contexts, and all others in neither. A partition with the canary votes for it with probability
+    `hit`, any other with probability `false_alarm`.
 
     Args:
-        partitions: Votes in all, at least 1.
-        copies: Partitions that hold the canary in both contexts.
+        partitions: Total number of votes, at least 1.
+        copies: Number of partitions that contain the canary in both contexts.
         assumption: How often the model notices canaries and raises false alarms.
         shared: Whether both contexts share the votes that the canary does not touch.
-        chances: For each number of votes from 0 to `partitions`, the chances of the score at each
-            threshold.
-        draws: Simulated outputs whose share stands for a chance; 1 for single outputs.
+        chances: For each number of votes from 0 to `partitions`, the exceedance probabilities of
+            the score at each threshold.
+        draws: Number of simulated outputs whose share estimates a probability; 1 for single
+            outputs.
         leak: How the system leaks.
     """
 
@@ -140,17 +141,17 @@ class Crowd:
 
     @classmethod
     def of(cls, design: TrialDesign, leak: float) -> Crowd | None:
-        """The crowd of a design whose guarantee is Gaussian.
+        """The crowd for a design whose guarantee is Gaussian.
 
-        Of embeddings, keywords or generated texts nobody knows beforehand how far one partition
-        moves what is released, so only votes make a crowd.
+        With embeddings, keywords or generated texts, it is not known beforehand how far one
+        partition moves the output. Only votes therefore make a crowd.
 
         Args:
-            design: What is known beforehand.
-            leak: By how much the noise is too small.
+            design: Design of the trials.
+            leak: Factor by which the noise is too small.
 
         Returns:
-            The scene; None where the known chances of the score are not those of votes.
+            The scene; None if the score has no known probabilities from votes.
         """
         partitions, known = design.voters or 1, design.known
         if isinstance(known, BestVotes):
@@ -164,22 +165,22 @@ class Crowd:
 
     @property
     def columns(self) -> int:
-        """Thresholds of the score."""
+        """Number of thresholds of the score."""
         return len(self.chances[0])
 
     @property
     def certain(self) -> bool:
-        """Whether every vote is certain, and shares of outputs are as good as chances."""
+        """Whether every vote is certain and shares of outputs are as good as probabilities."""
         rates = {self.assumption.hit, self.assumption.false_alarm}
         return rates <= {0.0, 1.0} and self.draws >= MANY
 
     def draw(self, audits: int, pairs: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
-        """Scores of some pairs.
+        """Draw the scores of some pairs.
 
         Args:
             audits: Number of audits.
-            pairs: Pairs of each.
-            rng: Where they come from.
+            pairs: Number of pairs in each audit.
+            rng: Source of the randomness.
 
         Returns:
             (x, y), each (audits, pairs, columns): shares of simulated outputs, or single outputs.
@@ -193,7 +194,7 @@ class Crowd:
         return self._released(table[member], rng), self._released(table[nonmember], rng)
 
     def _others(self, shape: tuple[int, int], rng: np.random.Generator) -> Ints:
-        """Votes of the partitions that the canary does not tell apart."""
+        """Votes of the partitions that are the same in both contexts."""
         rest = self.partitions - 1 - self.copies
         copied = rng.binomial(self.copies, self.assumption.hit, shape)
         return np.asarray(copied + rng.binomial(rest, self.assumption.false_alarm, shape), np.int64)
@@ -201,19 +202,19 @@ class Crowd:
     def _released(self, chances: Floats, rng: np.random.Generator) -> Floats:
         if self.draws >= MANY:
             return chances
-        if self.draws == 1:  # one output lies above all thresholds below it
+        if self.draws == 1:  # one output exceeds all thresholds below it
             return (rng.random(chances.shape[:2])[..., None] < chances).astype(float)
         return np.asarray(rng.binomial(self.draws, chances) / self.draws)
 
 
 def thinned(thresholds: Floats) -> Floats:
-    """At most `FEW` of the thresholds, evenly.
+    """At most `FEW` evenly spaced thresholds out of many.
 
     Args:
         thresholds: (K,) thresholds.
 
     Returns:
-        (at most FEW,) of them.
+        (at most FEW,) thresholds.
     """
     at = np.linspace(0, thresholds.size - 1, min(FEW, thresholds.size)).round().astype(int)
     return np.asarray(thresholds[at])
@@ -221,7 +222,7 @@ def thinned(thresholds: Floats) -> Floats:
 
 @lru_cache(maxsize=64)
 def _counted(known: VoteScores, partitions: int, leak: float) -> tuple[tuple[float, ...], ...]:
-    """Of votes for, or of those less votes against: from the lowest score to the highest."""
+    """Probabilities by number of votes, from the lowest score (votes for, or margin) up."""
     values = np.linspace(known.low, known.high, partitions + 1)
     gaps = values[:, None] - thinned(known.thresholds)
     return _rows(ndtr(gaps * leak / known.sigma))
@@ -229,7 +230,7 @@ def _counted(known: VoteScores, partitions: int, leak: float) -> tuple[tuple[flo
 
 @lru_cache(maxsize=64)
 def _winning(known: BestVotes, leak: float) -> tuple[tuple[float, ...], ...]:
-    """Of votes for less the most votes for another answer, on which all others agree."""
+    """Probabilities of votes for minus those for another answer, on which all others agree."""
     votes = np.arange(known.partitions + 1.0)
     others = np.zeros((votes.size, known.classes - 1))
     others[:, 0] = known.partitions - votes

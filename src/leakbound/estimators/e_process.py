@@ -1,17 +1,18 @@
-"""The e-process: anytime-valid bounds from e-values, one pair after the other; the default.
+"""The e-process, the default estimator: anytime-valid bounds from e-values, pair by pair.
 
-It is a mixture of e-processes that see the same pairs:
+It is a mixture of e-processes over the same pairs:
 
-- "exact": the chance, by the declared output distribution, that the score is at or above each
-  threshold. Nothing is sampled but the votes. It takes the noise as declared.
-- "simulated": the share of many outputs of the mechanism's own release at or above each threshold.
-- "served": single outputs, each from a call of its own, as production makes them.
-- "witness": whole replies, free texts with their metadata, on which a witness is learned from
-  earlier pairs. It has half of the weight wherever there are such replies.
+- "exact": the probability, under the declared output distribution, that the score is at or above
+  each threshold. Only the votes are sampled. The noise is assumed to be as declared.
+- "simulated": the share of many outputs of the mechanism's own `release` at or above each
+  threshold.
+- "served": single outputs, each from a separate call, as in production.
+- "witness": whole replies, i.e. free texts with their metadata, on which a witness is learned from
+  earlier pairs. Its weight is one half wherever there are such replies.
 
-The second and third find what a broken release does to a correct declaration. Where a distribution
-is not known, the shares of simulated outputs take its place, and of a system that is asked once,
-its one answer.
+The second and third part detect a `release` that does not match a correct declaration. If a
+distribution is not known, the shares of simulated outputs replace it. For a system that is asked
+once, its single answer does.
 """
 
 from __future__ import annotations
@@ -46,17 +47,18 @@ __all__ = ["EProcess", "EValues", "both_bounds", "plain_test"]
 
 Floats = npt.NDArray[np.float64]
 Played = tuple[Floats, Floats]
-# Weight of what is released beside what is declared: the exact part gives up ln(1/0.88) = 0.13 of
-# the 3.0 that a rejection at 95 % takes; forgotten noise at claim 8 takes 24 pairs (25 at 0.1).
+# Weight of the parts that read outputs, next to the declared distribution. The exact part gives up
+# ln(1/0.88) = 0.13 of the 3.0 that a rejection at 95 % takes. Missing noise at claim 8 is detected
+# after 24 pairs (25 with a weight of 0.1).
 RELEASED = 0.12
-WITNESS = 0.5  # weight of the learned witness beside a score: nobody knows which will see more
+WITNESS = 0.5  # weight of the learned witness next to a score; it is unknown which will see more
 
 
 @dataclass(frozen=True, slots=True)
 class EProcess(Estimator):
     """Tests a Gaussian guarantee that implies the claim, else the claim, by e-values over levels.
 
-    The score of a pair at a threshold is the chance that an output lies at or above it.
+    The score of a pair at a threshold is the probability that an output is at or above it.
 
     Guarantee: each bound holds with the stated confidence at any stopping time.
     Reference: Waudby-Smith and Ramdas 2023; Ville's inequality.
@@ -72,7 +74,7 @@ class EProcess(Estimator):
         """Refuse a claim that no trial could reject.
 
         Args:
-            design: What is known beforehand.
+            design: Design of the trials.
 
         Raises:
             UsageError: If the claim is too large to be tested.
@@ -83,22 +85,22 @@ class EProcess(Estimator):
         """An e-process before the first pair.
 
         Args:
-            design: What is known beforehand.
+            design: Design of the trials.
 
         Returns:
-            An observer; its bounds are those on epsilon and on mu.
+            An observer with bounds on epsilon and on mu.
         """
         return EValues(design)
 
     def largest_certifiable(self, design: TrialDesign, pairs: int) -> Bounds:
-        """The bounds where every output tells the contexts apart.
+        """The bounds if every output tells the contexts apart.
 
         Args:
-            design: What is known beforehand.
-            pairs: Collected pairs.
+            design: Design of the trials.
+            pairs: Number of collected pairs.
 
         Returns:
-            Bounds of an e-process whose canary-in scores are all 1 and others all 0.
+            Bounds of an e-process whose canary-in scores are all 1 and canary-out scores all 0.
         """
         perfect = self.begin(design)
         perfect.play(self.tested_pairs(design, pairs), *_perfect(design))
@@ -108,20 +110,20 @@ class EProcess(Estimator):
     def power(self, design: TrialDesign, pairs: int, leak: float) -> Power | None:
         """Share of simulated audits that reject, with a model as good as the design assumes.
 
-        Where the Gaussian guarantee of noisy votes is tested, the released noise is smaller than
-        the declared one by `leak`; a system that says yes or no leaks as much by that. Where a
-        claim is tested, a system answers as randomised response at `leak` times the claimed
-        epsilon does.
+        If the Gaussian guarantee of noisy votes is tested, the actual noise is smaller than the
+        declared noise by the factor `leak`. A system that says yes or no leaks accordingly. If a
+        claim is tested, the system answers like randomised response at `leak` times the claimed
+        epsilon.
 
         Args:
-            design: What is known beforehand.
-            pairs: Collected pairs.
+            design: Design of the trials.
+            pairs: Number of collected pairs.
             leak: True mu in units of the guaranteed one, or epsilon in units of the claimed one.
 
         Returns:
-            Probability that the guarantee or the claim is rejected, by the one part of the
-            e-process that sees most of such a leak; None where an output is neither that of noisy
-            votes nor the one answer of a system.
+            Probability that the guarantee or the claim is rejected by the part of the e-process
+            that sees most of such a leak. None if an output comes neither from noisy votes nor from
+            a single answer of a system.
         """
         scene, weight = _imagined(design, leak)
         if scene is None:
@@ -132,20 +134,20 @@ class EProcess(Estimator):
         return simulated_power(test, self.tested_pairs(design, pairs), scene)
 
     def pairs_needed(self, design: TrialDesign) -> int | None:
-        """Fewest tested pairs with which a perfect attack rejects what is tested.
+        """Smallest number of tested pairs with which a perfect attack leads to a rejection.
 
         Args:
-            design: What is known beforehand.
+            design: Design of the trials.
 
         Returns:
-            A number of pairs; None beyond a few thousand.
+            The number of pairs; None above a few thousand.
         """
         early = replace(design, early_stop=True)
         return self.begin(early).rejected_at(MOST_PAIRS, *_perfect(design))
 
 
 def _imagined(design: TrialDesign, leak: float) -> tuple[ImaginedPairs | None, float]:
-    """What a pair of a leaking system shows, and the weight of the part that sees it."""
+    """Scores of pairs of a leaking system, and the weight of the part that sees the leak."""
     if design.hypotheses[0] == "guarantee" and design.served:
         return Crowd.of(design, leak), RELEASED / (2 if design.draws > 1 else 1)
     scored = 1 - WITNESS if design.replies else 1.0
@@ -157,20 +159,20 @@ def _imagined(design: TrialDesign, leak: float) -> tuple[ImaginedPairs | None, f
 
 
 def _perfect(design: TrialDesign) -> tuple[Played, Played]:
-    """All outputs tell the contexts apart, and the declared distribution as far as it can."""
+    """Scores of a perfect attack: of outputs, and of the declared distribution as far as it can."""
     released = np.ones(1), np.zeros(1)
     return released, released if design.known is None else design.known.expected()
 
 
 class EValues:
-    """The e-process of one audit: a mixture of what the distribution says and what was released.
+    """The e-process of one audit: a mixture over the declared distribution and actual outputs.
 
-    Which parts there are is known with the first pair: it depends on what the mechanism declares,
-    and on no value.
+    The first pair determines which parts there are. This depends on what the mechanism declares,
+    and not on any value.
 
     Args:
-        design: What is known beforehand. Where the audit uses all planned pairs, stakes aim at the
-            tightest bound there.
+        design: Design of the trials. If the audit uses all planned pairs, the stakes aim at the
+            tightest bound at that number.
     """
 
     def __init__(self, design: TrialDesign) -> None:
@@ -190,10 +192,10 @@ class EValues:
         return plain_test(self.design, self._tested, known)
 
     def observe(self, observations: Observations) -> None:
-        """Update the e-value with the next pairs; pilot pairs take no part.
+        """Update the e-value with the next pairs. Pilot pairs are ignored.
 
         Args:
-            observations: Pairs in their order.
+            observations: Pairs in order.
         """
         pairs = observations.after(self.design.pilot)
         simulated = observations.simulated.part(pairs)
@@ -218,7 +220,7 @@ class EValues:
             self._feed("served", PairedScores(*self._columns.of(trial.part(pairs), corrected)))
 
     def _read(self, observations: Observations, pairs: slice) -> None:
-        """Let the witness read the replies, if it is a part."""
+        """Pass the replies to the witness, if there is one."""
         if "witness" not in self.process.parts:
             return
         witness = self.process.parts["witness"][1]
@@ -233,26 +235,26 @@ class EValues:
     def _process(self, name: str) -> stats.EProcess:
         _, part = self.process.parts[name]
         if not isinstance(part, stats.EProcess):
-            raise TypeError(f"{name} is {type(part).__name__}, and is fed elsewhere.")
+            raise TypeError(f"{name} is {type(part).__name__}, which is fed elsewhere.")
         return part
 
     def extend(self, member: Floats, nonmember: Floats) -> None:
-        """Update the e-value with pairs of which every part sees the same.
+        """Update the e-value with pairs that look the same to every part.
 
         Args:
-            member: (pairs, thresholds) chances in [0, 1] of the canary-in context.
-            nonmember: The same of the canary-out context.
+            member: (pairs, thresholds) probabilities in [0, 1] for the canary-in context.
+            nonmember: The same for the canary-out context.
         """
         if len(member):
             self._feed("score", PairedScores(member, nonmember))
 
     def play(self, pairs: int, released: Played, declared: Played) -> None:
-        """Update the e-value with equal pairs of an imagined mechanism.
+        """Update the e-value with equal pairs of a hypothetical mechanism.
 
         Args:
             pairs: Number of pairs.
-            released: (x, y), each (thresholds,): what its outputs show.
-            declared: The same of the output distribution that it declares.
+            released: (x, y), each (thresholds,): scores of its outputs.
+            declared: The same for the output distribution that it declares.
         """
         if not pairs:
             return
@@ -264,7 +266,7 @@ class EValues:
 
     @property
     def rejected(self) -> bool:
-        """Has the e-value ever reached 1/alpha?"""
+        """Whether the e-value has ever reached 1/alpha."""
         return self.process.rejected
 
     def bounds(self) -> tuple[Estimate, Estimate]:
@@ -276,15 +278,15 @@ class EValues:
         return both_bounds(self.process, self.design.claim.delta)
 
     def rejected_at(self, pairs: int, released: Played, declared: Played) -> int | None:
-        """After how many equal pairs of an imagined mechanism is it rejected?
+        """Number of equal pairs after which a hypothetical mechanism is rejected.
 
         Args:
-            pairs: The most pairs.
-            released: (x, y), each (thresholds,): what its outputs show.
-            declared: The same of the output distribution that it declares.
+            pairs: Largest number of pairs.
+            released: (x, y), each (thresholds,): scores of its outputs.
+            declared: The same for the output distribution that it declares.
 
         Returns:
-            A number of pairs; None if so many do not reject.
+            Number of pairs; None if that many pairs do not reject.
         """
         left = pairs
         while left and not self.rejected:
@@ -298,7 +300,7 @@ def both_bounds(process: MixedEProcess, delta: float) -> tuple[Estimate, Estimat
     """Lower bounds on epsilon(delta) and on mu.
 
     Args:
-        process: What has seen the pairs.
+        process: The e-process that has seen the pairs.
         delta: The claim's delta, in [0, 1).
 
     Returns:
@@ -311,12 +313,12 @@ def both_bounds(process: MixedEProcess, delta: float) -> tuple[Estimate, Estimat
 def plain_test(
     design: TrialDesign, tested: Guarantee, known: KnownScores | None = None
 ) -> stats.EProcess:
-    """One e-process of what a design tests.
+    """A single e-process for the hypothesis that a design tests.
 
     Args:
-        design: What is known beforehand.
+        design: Design of the trials.
         tested: Guarantee that is tested first.
-        known: Scores whose chances are known, for their support; None: any chances.
+        known: Scores with known probabilities, for their support; None allows any probabilities.
 
     Returns:
         An e-process that has seen no pair.
@@ -332,7 +334,7 @@ def plain_test(
 
 
 def _shares(scores: PairedScores, thresholds: Floats) -> PairedScores:
-    """(pairs, thresholds) shares of (pairs, draws) scores."""
+    """(pairs, thresholds) shares of (pairs, draws) scores at or above each threshold."""
     member, nonmember = (
         np.stack([(drawn >= level).mean(1) for level in thresholds], 1)
         for drawn in (scores.member, scores.nonmember)
@@ -343,7 +345,7 @@ def _shares(scores: PairedScores, thresholds: Floats) -> PairedScores:
 def _weights(
     design: TrialDesign, chances: PairedScores | None, trial: PairedScores | None, draws: int
 ) -> dict[str, float]:
-    """Of the parts that these pairs have; they sum to 1."""
+    """Weights of the parts that these pairs have; they sum to 1."""
     exact = chances is not None and not np.isnan(chances.member[0]).any()
     served = design.served and trial is not None
     if exact:
@@ -359,16 +361,16 @@ def _weights(
 
 
 def _planned(design: TrialDesign) -> dict[str, float]:
-    """The weights that a design will have, as far as it is known beforehand."""
+    """Weights that a design will have, as far as they are known beforehand."""
     if design.replies:
-        return {"score": 1 - WITNESS}  # what the witness would see comes on top
+        return {"score": 1 - WITNESS}  # the contribution of the witness is not included
     if not design.served:
         return {"score": 1.0} if design.known is None else {"exact": 1.0}
-    return {"exact": 1 - RELEASED, "simulated": RELEASED}  # what is served shows the same here
+    return {"exact": 1 - RELEASED, "simulated": RELEASED}  # served outputs show the same here
 
 
 def _filled(chances: PairedScores, shares: PairedScores) -> PairedScores:
-    """Exact chances, and simulated shares in the rows where they are not known."""
+    """Exact probabilities, with simulated shares in the rows where they are not known."""
     member, nonmember = (
         np.where(np.isnan(known), share, known)
         for known, share in (

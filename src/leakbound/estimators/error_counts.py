@@ -1,4 +1,4 @@
-"""Error counts of single outputs at one threshold: what the estimators of error rates share."""
+"""Error counts of single outputs at one threshold, shared by the estimators of error rates."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class TrialLog:
     """The scores of all trials, and the simulated scores of the pairs that choose a threshold.
 
     Args:
-        design: What is known beforehand.
+        design: Design of the trials.
     """
 
     rejected = False
@@ -61,7 +61,7 @@ class TrialLog:
         """Keep the scores of the next pairs.
 
         Args:
-            observations: Pairs in their order.
+            observations: Pairs in order.
         """
         self._trials.append(observations.trials)
         left = self._choosing - observations.first
@@ -75,14 +75,14 @@ class TrialLog:
 
     @property
     def tested(self) -> PairedScores:
-        """Scores of the trials after those that taught the score or chose its threshold."""
+        """Scores of the trials after those that train the score or choose its threshold."""
         return self.trials.part(slice(self._first_tested(len(self.trials)), None))
 
     def counts(self) -> ErrorCounts | None:
         """Errors at the threshold of the design's rule.
 
         Returns:
-            Counts; None where an audit ended before there were pairs to choose a threshold on.
+            Counts; None if the audit ended before there were pairs to choose a threshold on.
         """
         rule, trials = self.design.rule, self.trials
         if isinstance(rule, BestOnSameData):
@@ -102,7 +102,7 @@ class TrialLog:
 
 
 def _joined(parts: list[PairedScores]) -> PairedScores:
-    """All parts as one, kept so."""
+    """Concatenate all parts, in place."""
     if len(parts) > 1:
         member = np.concatenate([part.member for part in parts])
         nonmember = np.concatenate([part.nonmember for part in parts])
@@ -118,47 +118,47 @@ def _count(trials: PairedScores, tau: float, threshold: str) -> ErrorCounts | No
 
 
 def counted_pairs(design: TrialDesign, pairs: int) -> int:
-    """Pairs that enter the counts.
+    """Number of pairs that enter the counts.
 
     Args:
-        design: What is known beforehand.
-        pairs: Collected pairs.
+        design: Design of the trials.
+        pairs: Number of collected pairs.
 
     Returns:
-        Pairs without those that teach the score or choose its threshold.
+        Number of pairs that neither train the score nor choose its threshold.
     """
     return max(0, pairs - max(design.pilot, design.threshold_pairs(pairs)))
 
 
 def require_one_threshold(name: str, design: TrialDesign) -> None:
-    """Refuse a rule under which the counts of one threshold carry no bound.
+    """Refuse a rule under which the counts at one threshold give no valid bound.
 
     Args:
-        name: The estimator's name.
-        design: What is known beforehand.
+        name: Name of the estimator.
+        design: Design of the trials.
 
     Raises:
         UsageError: If the threshold is the best of several, or chosen on the tested trials.
     """
     if isinstance(design.rule, Bonferroni):
         raise UsageError(
-            f"{name} reads the counts at one threshold, and the rule tries several; use "
-            "--threshold split, or --estimator clopper_pearson."
+            f"{name} needs a single threshold, but the rule tries several; use --threshold split, "
+            "or --estimator clopper_pearson."
         )
     require_separate_threshold(design)
 
 
 def require_separate_threshold(design: TrialDesign) -> None:
-    """Refuse a threshold that is chosen on the trials which it is then tested on.
+    """Refuse a threshold that is chosen on the tested trials.
 
     Args:
-        design: What is known beforehand.
+        design: Design of the trials.
 
     Raises:
-        UsageError: If the rule is the best threshold of the tests.
+        UsageError: If the rule is the best threshold on the tested trials.
     """
     if isinstance(design.rule, BestOnSameData):
         raise UsageError(
-            "a threshold chosen on the tested trials carries no bound; use --threshold split or "
-            "bonferroni."
+            "a threshold chosen on the tested trials gives no valid bound; use --threshold split "
+            "or bonferroni."
         )

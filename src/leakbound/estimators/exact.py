@@ -1,4 +1,4 @@
-"""The exact privacy loss of pairs whose output distributions are known: nothing is sampled."""
+"""The exact privacy loss of pairs with known output distributions. Nothing is sampled."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from leakbound.stats.output_distributions import DiscreteGaussianLaw
 
 __all__ = ["Exact", "distribution_key"]
 
-KNOWN = 1024  # losses of different pairs held at once
-GREEDY = "the model answers a prompt in the same way every time"
+KNOWN = 1024  # number of losses of different pairs in the cache
+GREEDY = "the model always gives the same answer to the same prompt"
 
 
 @dataclass(frozen=True, slots=True)
 class Exact(Estimator):
     """The largest privacy loss of a pair, from the output distributions of both contexts.
 
-    Guarantee: certain for these pairs where outputs are distributed as declared.
+    Guarantee: holds with certainty for these pairs, if outputs are distributed as declared.
     Reference: Balle and Wang 2018 for Gaussian outputs.
     """
 
@@ -42,34 +42,34 @@ class Exact(Estimator):
     reads: ClassVar[frozenset[Reads]] = frozenset({"distribution"})
 
     def check(self, design: TrialDesign) -> None:
-        """Refuse several outputs a trial: a distribution is that of one output.
+        """Refuse several outputs per trial, because a distribution is for one output.
 
         Args:
-            design: What is known beforehand.
+            design: Design of the trials.
 
         Raises:
-            UsageError: If a trial sees several outputs.
+            UsageError: If a trial has several outputs.
         """
         if design.answers > 1:
-            raise UsageError("exact speaks of one output; use --answers 1.")
+            raise UsageError("exact needs one output per trial; use --answers 1.")
 
     def begin(self, design: TrialDesign) -> _Losses:
         """An observer that keeps the losses.
 
         Args:
-            design: What is known beforehand.
+            design: Design of the trials.
 
         Returns:
-            An observer with one estimate, or none where a distribution is not known.
+            An observer with one estimate, or none if a distribution is not known.
         """
         return _Losses(design.claim.delta)
 
     def tested_pairs(self, design: TrialDesign, pairs: int) -> int:
-        """All pairs: a loss needs no threshold.
+        """All pairs, because a loss needs no threshold.
 
         Args:
-            design: What is known beforehand.
-            pairs: Collected pairs.
+            design: Design of the trials.
+            pairs: Number of collected pairs.
 
         Returns:
             The same number.
@@ -80,11 +80,11 @@ class Exact(Estimator):
         """Nothing limits the loss of a pair.
 
         Args:
-            design: What is known beforehand.
-            pairs: Collected pairs.
+            design: Design of the trials.
+            pairs: Number of collected pairs.
 
         Returns:
-            Infinity, from one pair on.
+            Infinity, with at least one pair.
         """
         most = math.inf if pairs else 0.0
         return Bounds(most, most)
@@ -93,7 +93,7 @@ class Exact(Estimator):
         """One pair is enough.
 
         Args:
-            design: What is known beforehand.
+            design: Design of the trials.
 
         Returns:
             1.
@@ -154,13 +154,13 @@ class _Losses:
 
 
 def distribution_key(distribution: Distribution) -> bytes:
-    """Bytes that tell distributions apart, so that pairs of equal ones are computed once.
+    """Key that identifies a distribution, so that each pair of distributions is computed once.
 
     Args:
         distribution: An output distribution, or None.
 
     Returns:
-        Its parameters.
+        Its parameters as bytes.
     """
     if distribution is None:
         return b""

@@ -14,9 +14,9 @@ __all__ = ["JointBeta"]
 
 @dataclass(frozen=True, slots=True)
 class JointBeta(Estimator):
-    """Credible bound on epsilon; it holds for a prior, not at a confidence, and decides nothing.
+    """Credible bound on epsilon. It holds under a prior, not at a confidence, and decides nothing.
 
-    Guarantee: none of coverage.
+    Guarantee: no guarantee of coverage.
     Reference: Zanella-Béguelin et al. 2023.
     """
 
@@ -27,10 +27,10 @@ class JointBeta(Estimator):
     reads: ClassVar[frozenset[Reads]] = frozenset({"trials"})
 
     def check(self, design: TrialDesign) -> None:
-        """Refuse early stopping, and any rule but one threshold chosen off the tested trials.
+        """Refuse early stopping, and any rule except a single threshold from other trials.
 
         Args:
-            design: What is known beforehand.
+            design: Design of the trials.
 
         Raises:
             UsageError: If the audit may stop early, or the rule allows no bound.
@@ -42,7 +42,7 @@ class JointBeta(Estimator):
         """An observer that counts errors.
 
         Args:
-            design: What is known beforehand.
+            design: Design of the trials.
 
         Returns:
             An observer with one credible bound.
@@ -50,23 +50,23 @@ class JointBeta(Estimator):
         return _Posterior(design)
 
     def tested_pairs(self, design: TrialDesign, pairs: int) -> int:
-        """How many of so many pairs are counted.
+        """Number of pairs that are counted.
 
         Args:
-            design: What is known beforehand.
-            pairs: Collected pairs.
+            design: Design of the trials.
+            pairs: Number of collected pairs.
 
         Returns:
-            Pairs without those that teach the score or choose its threshold.
+            Number of pairs that neither train the score nor choose its threshold.
         """
         return counted_pairs(design, pairs)
 
     def largest_certifiable(self, design: TrialDesign, pairs: int) -> Bounds:
-        """The bound where every guess is right.
+        """The bound if every guess is right.
 
         Args:
-            design: What is known beforehand.
-            pairs: Collected pairs.
+            design: Design of the trials.
+            pairs: Number of collected pairs.
 
         Returns:
             A credible bound on epsilon; none on mu.
@@ -80,7 +80,7 @@ class _Posterior(TrialLog):
     """Error counts, read as a posterior."""
 
     def bounds(self) -> tuple[Estimate, ...]:
-        """On epsilon; none where no threshold could be chosen."""
+        """Bound on epsilon; none if no threshold could be chosen."""
         counts, design = self.counts(), self.design
         if counts is None:
             return ()

@@ -1,4 +1,4 @@
-"""The exact privacy profile delta(epsilon) of the pairs, where output distributions are known."""
+"""The exact privacy profile delta(epsilon) of pairs with known output distributions."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from leakbound.stats import privacy_profile
 __all__ = ["Profile", "ProfileSum"]
 
 Floats = npt.NDArray[np.float64]
-KNOWN = 1024  # curves of different pairs held at once
-WIDEST = 20.0  # claims above this are drawn up to twice this epsilon: delta is 0 there in doubles
-POINTS = 41  # of a curve: 20 steps from 0 to the claim, so that the claim is one of them
+KNOWN = 1024  # number of curves of different pairs in the cache
+WIDEST = 20.0  # larger claims are plotted up to twice this epsilon; delta is 0 there in doubles
+POINTS = 41  # points of a curve: 20 steps from 0 to the claim, so the claim is one of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Profile:
     """delta(epsilon) of the pairs.
 
     Args:
-        epsilon: Where the profile is known.
+        epsilon: Values of epsilon at which the profile is known.
         mean: Mean delta over the pairs.
         worst: Largest delta of a pair.
     """
@@ -52,7 +52,7 @@ class ProfileSum:
         """Add the profiles of the next pairs.
 
         Args:
-            observations: Pairs in their order.
+            observations: Pairs in order.
         """
         for pair in observations.distributions:
             curve = self._curve(pair)
@@ -63,7 +63,7 @@ class ProfileSum:
             self._pairs += 1
 
     def _curve(self, pair: DistributionPair) -> Floats | None:
-        """Pairs of equal distributions share one curve."""
+        """The curve of a pair; pairs of equal distributions share one."""
         one, other = pair
         if one is None or other is None:
             return None
@@ -79,7 +79,7 @@ class ProfileSum:
         """The profile of all pairs so far.
 
         Returns:
-            A profile; None where a distribution is not known.
+            A profile; None if a distribution is not known.
         """
         if not self._pairs or not self._complete:
             return None
@@ -88,5 +88,5 @@ class ProfileSum:
 
 
 def _rounded(values: Floats) -> tuple[float, ...]:
-    """Twelve digits, rounded up."""
+    """Values with twelve decimal places, rounded up."""
     return tuple(math.ceil(float(v) * 1e12) / 1e12 for v in values)

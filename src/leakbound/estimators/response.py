@@ -14,26 +14,26 @@ from leakbound.privacy import Guarantee
 from leakbound.stats import EProcess, Power
 from leakbound.stats.stakes import Moments, StakeRule, restake_points
 
-__all__ = ["PlainTest", "rejected_audits", "simulated_power"]
+__all__ = ["PlainTest", "rejected_audits", "rejection_times", "simulated_power"]
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
-AUDITS = 200  # a standard error of at most 0.035: a plan needs no more
-MORE = 300  # added where all reject, which takes little time: the interval then begins at 0.993
-LEAST, DRAWN = 100, 4_000_000  # audits, and pairs of all audits, where there are very many pairs
-CELLS = 500_000  # scores held at once: some MiB
+AUDITS = 200  # gives a standard error of at most 0.035; a plan needs no more
+MORE = 300  # added if all audits reject, which is fast; the interval then begins at 0.993
+LEAST, DRAWN = 100, 4_000_000  # fewest audits, and most pairs in all audits together
+CELLS = 500_000  # scores held at once, a few MiB
 
 
 @dataclass(frozen=True, slots=True)
 class PlainTest:
-    """The part of a deciding e-process whose power is asked for.
+    """The part of a deciding e-process whose power is computed.
 
     Args:
         tested: Guarantee that is tested first.
-        confidence: Of the whole e-process.
-        delta: At which a claim that is not Gaussian is read.
-        horizon: Planned number of pairs; None where the audit may end early.
-        weight: Of this part in the whole; it rejects with an e-value of 1/(weight alpha).
+        confidence: Confidence of the whole e-process.
+        delta: Value of delta at which a claim that is not Gaussian is read.
+        horizon: Planned number of pairs; None if the audit may end early.
+        weight: Weight of this part in the whole. It rejects at an e-value of 1/(weight alpha).
     """
 
     tested: Guarantee
@@ -53,14 +53,14 @@ class PlainTest:
 
 @lru_cache(maxsize=512)
 def simulated_power(test: PlainTest, pairs: int, scene: ImaginedPairs, seed: int = 0) -> Power:
-    """Share of simulated audits that reject what a test tests.
+    """Share of simulated audits that reject.
 
     Other parts of the e-process can only add to its e-value, so the power of the whole is no less.
 
     Args:
-        test: What is tested, and how.
-        pairs: Pairs of one audit.
-        scene: What a pair shows.
+        test: The test.
+        pairs: Number of pairs in one audit.
+        scene: Source of the scores of pairs.
         seed: Seed of the simulation.
 
     Returns:
@@ -77,7 +77,7 @@ def simulated_power(test: PlainTest, pairs: int, scene: ImaginedPairs, seed: int
 def _rejected(
     test: PlainTest, pairs: int, audits: int, scene: ImaginedPairs, rng: np.random.Generator
 ) -> int:
-    """How many audits reject; of audits that are all the same, one is played."""
+    """Number of audits that reject; if all audits are the same, only one is simulated."""
     if scene.certain:
         return audits * rejected_audits(test, pairs, 1, scene, rng)
     return rejected_audits(test, pairs, audits, scene, rng)
@@ -86,34 +86,55 @@ def _rejected(
 def rejected_audits(
     test: PlainTest, pairs: int, audits: int, scene: ImaginedPairs, rng: np.random.Generator
 ) -> int:
-    """How many of some simulated audits reject; those that have are simulated no further.
+    """Number of simulated audits that reject.
 
     Args:
-        test: What is tested, and how.
-        pairs: Pairs of one audit.
+        test: The test.
+        pairs: Number of pairs in one audit.
         audits: Number of audits.
-        scene: What a pair shows.
-        rng: Where pairs come from.
+        scene: Source of the scores of pairs.
+        rng: Source of the randomness.
 
     Returns:
-        A number of audits.
+        Number of audits.
+    """
+    return int(np.count_nonzero(rejection_times(test, pairs, audits, scene, rng)))
+
+
+def rejection_times(
+    test: PlainTest, pairs: int, audits: int, scene: ImaginedPairs, rng: np.random.Generator
+) -> npt.NDArray[np.int64]:
+    """Number of pairs after which each simulated audit rejects. Each one ends when it rejects.
+
+    Args:
+        test: The test.
+        pairs: Number of pairs in one audit.
+        audits: Number of audits.
+        scene: Source of the scores of pairs.
+        rng: Source of the randomness.
+
+    Returns:
+        (audits,) number of pairs after which each audit rejects; 0 if it does not.
     """
     process, columns = test.process(), scene.columns
     level = process.log_threshold - float(np.log(test.weight))
     rule = _rule(process, columns)
     prior = Moments.of(np.ones((1, columns)), np.zeros((1, columns)))
     past, now = Moments(np.repeat(prior.sums, audits, 1)), np.zeros(audits)
+    times, who = np.zeros(audits, np.int64), np.arange(audits)
     for start, stop in pairwise(_starts(pairs)):
         payoff, at = _stakes(rule, past, start)
+        seen = start
         for size in _sizes(stop - start, len(now) * columns):
             x, y = scene.draw(len(now), size, rng)
             path = now[:, None] + _growth(payoff, at, x, y)
             going = path.max(1) < level
-            past, now = _added(past, x, y, going), path[going, -1]
-            payoff, at = payoff[going], at[going]
+            times[who[~going]] = seen + 1 + (path[~going] >= level).argmax(1)
+            past, now, who = _added(past, x, y, going), path[going, -1], who[going]
+            payoff, at, seen = payoff[going], at[going], seen + size
             if not len(now):
-                return audits
-    return audits - len(now)
+                return times
+    return times
 
 
 def _rule(process: EProcess, columns: int) -> StakeRule:
@@ -124,7 +145,7 @@ def _rule(process: EProcess, columns: int) -> StakeRule:
 
 
 def _starts(pairs: int) -> list[int]:
-    """The pairs before which stakes change, and the end."""
+    """Indices of the pairs before which stakes change, and the end."""
     starts: list[int] = []
     for start in restake_points():
         if start >= pairs:
@@ -140,7 +161,7 @@ def _sizes(pairs: int, width: int) -> list[int]:
 
 
 def _stakes(rule: StakeRule, past: Moments, seen: int) -> tuple[Floats, npt.NDArray[np.int64]]:
-    """(audits, 2, 3) payoffs and (audits, 2) thresholds that each audit's past suggests."""
+    """(audits, 2, 3) payoffs and (audits, 2) thresholds, chosen from the past of each audit."""
     stakes = rule.choose(past, np.full(past.sums.shape[1], seen))
     return stakes.payoff[0], stakes.threshold[0]
 
@@ -156,7 +177,7 @@ def _growth(payoff: Floats, at: npt.NDArray[np.int64], x: Floats, y: Floats) -> 
 
 
 def _added(past: Moments, x: Floats, y: Floats, going: Bools) -> Moments:
-    """The moments of the audits that go on, with their last pairs."""
+    """Moments of the audits that continue, updated with their last pairs."""
     x, y = x[going], y[going]
     ones = np.full((len(x), x.shape[2]), float(x.shape[1]))
     squares = [np.einsum("apk,apk->ak", one, two) for one, two in ((x, x), (x, y), (y, y))]

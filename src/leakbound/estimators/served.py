@@ -1,8 +1,8 @@
-"""Outputs as they are served: what one output shows, given all that were served before.
+"""Outputs as they are served: what one output shows, given all earlier ones.
 
-A correct mechanism draws fresh noise for every output, so nothing served before a pair says
-anything about it. Each column below is a function of one output, chosen from earlier pairs only,
-so a claim bounds how far its means in the two contexts may lie apart.
+A correct mechanism draws fresh noise for every output, so outputs served before a pair carry no
+information about it. Each column below is a function of one output, chosen from earlier pairs only.
+A claim therefore bounds the difference of its means between the two contexts.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from leakbound.estimators.base import PairedScores
 __all__ = ["ServedColumns"]
 
 Floats = npt.NDArray[np.float64]
-DIGITS = 9  # outputs that agree in so many decimals are the same output
-MOST_CORRECTED = 12  # thresholds of a score less the last noise
+DIGITS = 9  # outputs that agree to this many decimals count as the same output
+MOST_CORRECTED = 12  # number of thresholds for a score minus the last noise
 
 
 class ServedColumns:
     """Turns served scores into the columns that an e-process reads.
 
-    Plain thresholds see noise of a wrong scale, and noise that is the same for every output. The
-    same after the last noise was taken off see noise that is used again. The last columns see
-    scores that come back, of outputs as they are and less the last noise: noise that depends on the
-    data, has few values, or is used again.
+    Plain thresholds detect noise of a wrong scale, and noise that is the same for every output.
+    Thresholds after subtracting the last noise detect reused noise. The last columns detect scores
+    that recur, both in outputs and in outputs minus the last noise. They reveal noise that depends
+    on the data, has few values, or is reused.
 
     Args:
         thresholds: (K,) thresholds of the score.
-        levels: (L,) whole values of the score; one for a score of single answers, which gets the
-            plain thresholds alone.
+        levels: (L,) integer values of the score. A score of single answers has one, and gets only
+            the plain thresholds.
     """
 
     def __init__(self, thresholds: Floats, levels: Floats) -> None:
@@ -41,11 +41,11 @@ class ServedColumns:
         self._plain, self._less = _Recalled(), _Recalled()
 
     def of(self, scores: PairedScores, corrected: PairedScores | None) -> tuple[Floats, Floats]:
-        """The columns of the next pairs, in their order.
+        """The columns of the next pairs, in order.
 
         Args:
-            scores: (pairs,) scores of one output a context.
-            corrected: The same, less the noise of the output that was served before the pair.
+            scores: (pairs,) scores of one output per context.
+            corrected: The same, minus the noise of the output that was served before the pair.
 
         Returns:
             (x, y), each (pairs, columns) in [0, 1].
@@ -65,13 +65,13 @@ class ServedColumns:
 
 
 class _Recalled:
-    """Was a score seen before, and in which context more often?"""
+    """Whether a score was seen before, and in which context more often."""
 
     def __init__(self) -> None:
         self._seen: dict[float, int] = {}
 
     def of(self, scores: PairedScores) -> tuple[Floats, Floats]:
-        """(x, y), each (pairs, 2): 1 if more often in the canary-in context; 0 if in the other."""
+        """(x, y), each (pairs, 2): 1 if seen more often in the canary-in context, 0 if less."""
         member, nonmember = np.round(scores.member, DIGITS), np.round(scores.nonmember, DIGITS)
         known = np.zeros((2, len(scores)))
         for at, keys in enumerate(zip(member.tolist(), nonmember.tolist(), strict=True)):
@@ -83,6 +83,6 @@ class _Recalled:
 
 
 def _above(scores: Floats, thresholds: Floats) -> Floats:
-    """(pairs, thresholds); a half where the score is not known."""
+    """(pairs, thresholds) 0 or 1 for each threshold; one half if the score is not known."""
     known = np.asarray(scores[:, None] >= thresholds, float)
     return np.where(np.isnan(scores)[:, None], 0.5, known)

@@ -13,16 +13,16 @@ from leakbound.stats.unconditional import unconditional, unconditional_mu, uncon
 
 __all__ = ["Unconditional"]
 
-PRACTICAL = 12.0  # above this epsilon a rejection needs more than 100,000 pairs: no plan asks
+PRACTICAL = 12.0  # above this epsilon, a rejection needs over 100,000 pairs, which no plan asks for
 
 
 @dataclass(frozen=True, slots=True)
 class Unconditional(Estimator):
-    """Bounds on epsilon and mu from error counts, both error rates tested together.
+    """Bounds on epsilon and mu from error counts, with both error rates tested together.
 
-    Tighter than `clopper_pearson`, which covers the two rates one by one.
+    The bounds are tighter than those of `clopper_pearson`, which covers the two rates separately.
 
-    Guarantee: each bound holds with the stated confidence, whatever the mechanism is, for a number
+    Guarantee: each bound holds with the stated confidence, for any mechanism, for a number
     of pairs fixed beforehand and a threshold not chosen on the tested trials.
     Reference: Barnard 1947; Buehler 1957; Berger and Boos 1994.
     """
@@ -37,10 +37,11 @@ class Unconditional(Estimator):
         """Refuse early stopping, and a threshold chosen on the tested trials.
 
         Args:
-            design: What is known beforehand.
+            design: Design of the trials.
 
         Raises:
-            UsageError: If the audit may stop early, or the rule is the best threshold of the tests.
+            UsageError: If the audit may stop early, or the threshold is chosen on the tested
+                trials.
         """
         require_fixed_size(self, design)
         require_separate_threshold(design)
@@ -49,34 +50,34 @@ class Unconditional(Estimator):
         """An observer that counts errors.
 
         Args:
-            design: What is known beforehand.
+            design: Design of the trials.
 
         Returns:
-            An observer; its bounds are those on epsilon and on mu.
+            An observer with bounds on epsilon and on mu.
         """
         return _Counts(design)
 
     def tested_pairs(self, design: TrialDesign, pairs: int) -> int:
-        """How many of so many pairs are counted.
+        """Number of pairs that are counted.
 
         Args:
-            design: What is known beforehand.
-            pairs: Collected pairs.
+            design: Design of the trials.
+            pairs: Number of collected pairs.
 
         Returns:
-            Pairs without those that teach the score or choose its threshold.
+            Number of pairs that neither train the score nor choose its threshold.
         """
         return counted_pairs(design, pairs)
 
     def largest_certifiable(self, design: TrialDesign, pairs: int) -> Bounds:
-        """The bounds where every guess is right.
+        """The bounds if every guess is right.
 
         Args:
-            design: What is known beforehand.
-            pairs: Collected pairs.
+            design: Design of the trials.
+            pairs: Number of collected pairs.
 
         Returns:
-            Bounds; they grow with the number of pairs, without a limit.
+            Bounds, which grow without limit with the number of pairs.
         """
         tested = self.tested_pairs(design, pairs)
         if tested < 1:
@@ -85,17 +86,17 @@ class Unconditional(Estimator):
         return Bounds(unconditional(*given).epsilon or 0.0, unconditional_mu(*given).mu or 0.0)
 
     def power(self, design: TrialDesign, pairs: int, leak: float) -> Power | None:
-        """Power where the system leaks as randomised response does.
+        """Power if the system leaks like randomised response.
 
         Args:
-            design: What is known beforehand.
-            pairs: Collected pairs.
+            design: Design of the trials.
+            pairs: Number of collected pairs.
             leak: True epsilon in units of the claimed one.
 
         Returns:
             Probability that the bound on epsilon exceeds the claim, under the design's assumption
-            of how often the model notices canaries; None where an output is not the one answer of
-            a system.
+            of how often the model notices canaries. None if an output is not a single answer of a
+            system.
         """
         if not design.one_answer:
             return None
@@ -105,13 +106,13 @@ class Unconditional(Estimator):
         return Power(unconditional_power(*given))
 
     def pairs_needed(self, design: TrialDesign) -> int | None:
-        """Fewest tested pairs whose bound exceeds the claim where every guess is right.
+        """Smallest number of tested pairs whose bound exceeds the claim if every guess is right.
 
         Args:
-            design: What is known beforehand.
+            design: Design of the trials.
 
         Returns:
-            A number of pairs; None for claims that no practical number of pairs rejects.
+            The number of pairs; None for claims that no practical number of pairs rejects.
         """
         claim, each = design.claim, limit_confidence(design)
         if claim.epsilon > PRACTICAL:
@@ -134,7 +135,7 @@ class _Counts(TrialLog):
     """Error counts, read by exact unconditional tests."""
 
     def bounds(self) -> tuple[Estimate, ...]:
-        """On epsilon and on mu; none where no threshold could be chosen."""
+        """Bounds on epsilon and on mu; none if no threshold could be chosen."""
         claim, confidence, rule = self.design.claim, self.design.confidence, self.design.rule
         if isinstance(rule, Bonferroni):
             scores, tried = self.tested, rule.values or self.design.levels

@@ -1,7 +1,7 @@
-"""Bounds from vote counts before noise, whose noise is known: nothing is sampled (internal access).
+"""Bounds from vote counts before noise, with known noise. No noise is sampled (internal access).
 
-The statistic of a pair is the margin "votes for the canary-in answer less those for the canary-out
-answer". It sees votes, not the sampler: it takes the noise as declared.
+The statistic of a pair is the margin "votes for the canary-in answer minus those for the canary-out
+answer". It sees votes, not the sampler, so it assumes that the noise is as declared.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class VoteBand(Estimator):
     """Bounds on epsilon and mu from simultaneous limits of P(votes >= j).
 
     Guarantee: both bounds hold together with the stated confidence, for a number of pairs fixed
-    beforehand, where the noise is Gaussian of the declared scale.
+    beforehand, if the noise is Gaussian with the declared scale.
     Reference: leakbound; Clopper and Pearson 1934 for each limit.
     """
 
@@ -48,14 +48,14 @@ class VoteBand(Estimator):
     reads: ClassVar[frozenset[Reads]] = frozenset({"votes"})
 
     def check(self, design: TrialDesign) -> None:
-        """Refuse what has no votes of two answers under known noise, and early stopping.
+        """Refuse designs without votes for two answers under known noise, and early stopping.
 
         Args:
-            design: What is known beforehand.
+            design: Design of the trials.
 
         Raises:
-            UsageError: If the design has several outputs a trial or no votes, or if no votes could
-                exceed the guarantee.
+            UsageError: If the design has several outputs per trial or no votes, or if no votes
+                could exceed the guarantee.
         """
         require_fixed_size(self, design)
         _require_votes(self.name, design)
@@ -64,19 +64,19 @@ class VoteBand(Estimator):
         """An observer that keeps the vote margins.
 
         Args:
-            design: What is known beforehand.
+            design: Design of the trials.
 
         Returns:
-            An observer; its one estimate bounds epsilon and mu.
+            An observer with a single estimate, which bounds epsilon and mu.
         """
         return _Margins(design)
 
     def tested_pairs(self, design: TrialDesign, pairs: int) -> int:
-        """All pairs: votes need no threshold and teach no score.
+        """All pairs, because votes need no threshold and train no score.
 
         Args:
-            design: What is known beforehand.
-            pairs: Collected pairs.
+            design: Design of the trials.
+            pairs: Number of collected pairs.
 
         Returns:
             The same number.
@@ -84,14 +84,14 @@ class VoteBand(Estimator):
         return pairs
 
     def largest_certifiable(self, design: TrialDesign, pairs: int) -> Bounds:
-        """The bounds where all votes flip with the canary, as without partitions.
+        """The bounds if all votes flip with the canary, as in a system without partitions.
 
-        One vote is all that a correct mechanism lets the canary move, and what that certifies tends
-        to the guarantee from below: a violation moves more.
+        In a correct mechanism the canary can move only one vote, and the bound from one vote
+        approaches the guarantee from below. A violation moves more votes.
 
         Args:
-            design: What is known beforehand.
-            pairs: Collected pairs.
+            design: Design of the trials.
+            pairs: Number of collected pairs.
 
         Returns:
             Bounds of votes that are all for the canary-in answer or all against it.
@@ -113,7 +113,7 @@ class _Margins:
         self._seen.append(observations.votes)
 
     def bounds(self) -> tuple[Estimate, ...]:
-        """On epsilon and mu, in one estimate."""
+        """Bounds on epsilon and mu, in one estimate."""
         if not self._seen:
             return ()
         member = np.concatenate([part.member for part in self._seen])
@@ -139,7 +139,7 @@ def _perfect(design: TrialDesign, pairs: int) -> Bounds:
 
 
 def _votes_of(design: TrialDesign) -> tuple[int, float]:
-    """(voters, noise of one count)."""
+    """(voters, noise on one count)."""
     if design.voters is None or design.sigma is None:
         raise UsageError("the design has no votes under known noise; use --estimator e_process.")
     return design.voters, design.sigma
@@ -147,7 +147,9 @@ def _votes_of(design: TrialDesign) -> tuple[int, float]:
 
 def _require_votes(name: str, design: TrialDesign) -> None:
     if design.answers > 1:
-        raise UsageError(f"{name} speaks of one output; use --answers 1, or --estimator e_process.")
+        raise UsageError(
+            f"{name} needs one output per trial; use --answers 1, or --estimator e_process."
+        )
     if design.sigma is None or design.voters is None or not design.two_answers:
         raise UsageError(
             f"{name} needs votes under Gaussian noise and a query with two answers; use it with "
@@ -158,22 +160,22 @@ def _require_votes(name: str, design: TrialDesign) -> None:
 
 
 def _require_a_crowd(name: str, design: TrialDesign, most: float) -> None:
-    """`most`: mu where all votes flip. One voter's flip is what the guarantee is derived from."""
+    """`most` is mu if all votes flip. The guarantee is derived from the flip of one vote."""
     delta, claim = design.claim.delta, design.claim.epsilon
     if delta == 0:
         _require_reach(name, claim, epsilon_in_reach(most))
         return
     known = gdp_epsilon(most, delta)
-    margin = 1 + 1e-9  # a calibrated guarantee equals the claim but for rounding
+    margin = 1 + 1e-9  # a calibrated guarantee equals the claim up to rounding
     if known <= claim * margin and most <= (design.guarantee_mu or 0.0) * margin:
         raise UsageError(
-            f"{name} takes the noise as declared, and no vote of {design.voters} could exceed the "
-            "guarantee that it gives; use more partitions, or --estimator e_process."
+            f"{name} assumes the declared noise, under which no vote of {design.voters} can exceed "
+            "the guarantee; use more partitions, or --estimator e_process."
         )
 
 
 def _require_reach(name: str, claim: float, most: float) -> None:
-    """`most`: epsilon at delta 0 that any number of pairs may certify, where all votes flip."""
+    """`most` is the largest epsilon at delta 0 that any number of pairs certifies if all flip."""
     if most <= claim:
         raise UsageError(
             f"{name} certifies at most epsilon {cut(most)} at delta 0 under this noise, with any "

@@ -1,4 +1,4 @@
-"""The learned witness as a part of the deciding e-process: whole replies, beside their score."""
+"""The learned witness as a part of the deciding e-process: whole replies, next to their scores."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ Floats = npt.NDArray[np.float64]
 class WitnessEvidence:
     """E-values of a `WitnessProcess` against any claim.
 
-    A pair without a reply leaves them as they are. The process tests a few values of epsilon. A
-    smaller claim implies each larger one, so the e-value of the next larger one speaks against it.
-    The tested claim itself is tested by the next one of the grid of bounds: whatever rejects it
-    gives a bound above it.
+    A pair without a reply does not change them. The process tests a few values of epsilon. A claim
+    implies every larger one, so the e-value of the next larger tested value is evidence against it.
+    The tested claim itself is replaced by the next larger one on the grid of bounds. If that is
+    rejected, the bound exceeds the claim.
 
     Args:
-        design: What is known beforehand.
+        design: Design of the trials.
         tested: Guarantee that is tested first.
-        weight: Of this part in the mixture. Its stakes aim at an e-value of 1/(weight alpha), with
-            which the mixture rejects.
+        weight: Weight of this part in the mixture. Its stakes aim at an e-value of
+            1/(weight alpha), at which the mixture rejects.
 
     Guarantee:
         Under a claim, its e-values have an expectation of at most 1 at any stopping time.
@@ -39,20 +39,20 @@ class WitnessEvidence:
 
     def __init__(self, design: TrialDesign, tested: Guarantee, weight: float) -> None:
         aim = 1 - weight * (1 - design.confidence)
-        planned = design.first_look or design.pairs  # a horizon is planned for an early end, too
+        planned = design.first_look or design.pairs  # a horizon is needed even for an early end
         claim = _just_above(tested) if isinstance(tested, ApproxDP) else tested
         scan = tuple(one for one in SCAN if not isinstance(tested, ApproxDP) or one != tested.value)
         self.process = WitnessProcess(
             claim, aim, horizon=planned, delta=design.claim.delta, scan=scan
         )
-        self._seen: list[int] = []  # replies that the process had seen after each pair
+        self._seen: list[int] = []  # number of reply pairs that the process had seen, by pair
 
     def observe(self, replies: ReplyPair, canary: str) -> None:
-        """Take in a pair.
+        """Add a pair.
 
         Args:
-            replies: Of the canary-in and the canary-out context; None where nothing is shown.
-            canary: The canary's text, for the overlap of replies with it (PRIVATE).
+            replies: Replies of the canary-in and the canary-out context; None if nothing is shown.
+            canary: Text of the canary, for its overlap with replies (PRIVATE).
         """
         member, nonmember = replies
         if member is not None and nonmember is not None:
@@ -69,11 +69,11 @@ class WitnessEvidence:
 
         Args:
             epsilons: (C,) claimed values, at least 0.
-            delta: Failure probability of all of them, in [0, 1).
+            delta: Failure probability of all claims, in [0, 1).
 
         Returns:
-            (C, pairs) logarithms of the e-value of each claim after each pair; 0 where none of the
-            tested values is as large.
+            (C, pairs) logarithms of the e-value of each claim after each pair; 0 if no tested value
+            is at least as large.
         """
         if delta > self.process.delta:  # such claims imply nothing at the delta of the process
             return np.zeros((len(epsilons), len(self._seen)))
@@ -85,7 +85,7 @@ class WitnessEvidence:
         return np.stack([found[i] if i < len(found) else silent for i in at])
 
     def mu_paths(self, mus: Floats) -> Floats:
-        """Replay the pairs against claims of mu-GDP, by what they imply at the design's delta.
+        """Replay the pairs against claims of mu-GDP, by their epsilon at the design's delta.
 
         Args:
             mus: (C,) claimed values, at least 0.
@@ -99,16 +99,16 @@ class WitnessEvidence:
         return self.epsilon_paths(np.array([_implied(float(mu), delta) for mu in mus]), delta)
 
     def _after_each(self, path: Floats) -> Floats:
-        """(pairs,) from the replies that were seen; 0 before the first."""
+        """(pairs,) values of a path over the replies seen by then; 0 before the first."""
         return np.concatenate([[0.0], path])[self._seen]
 
 
 def _just_above(claim: ApproxDP) -> ApproxDP:
-    """The next claim that a bound scans: where it is rejected, the bound exceeds the claim."""
+    """The next larger claim that a bound scans. If it is rejected, the bound exceeds the claim."""
     at = int(np.searchsorted(GRID, claim.value, side="right"))
     return claim if at == GRID.size else replace(claim, value=float(GRID[at]))
 
 
-@lru_cache(maxsize=4096)  # every channel of a system asks for the claims of one grid
+@lru_cache(maxsize=4096)  # all channels of a system use the same grid of claims
 def _implied(mu: float, delta: float) -> float:
     return gdp_epsilon(mu, delta)

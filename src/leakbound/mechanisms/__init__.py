@@ -1,4 +1,4 @@
-"""Mechanisms: how an answer is made from a private context. `MECHANISMS` holds them by name."""
+"""Mechanisms: how an answer is made from a private context. `MECHANISMS` maps names to classes."""
 
 from leakbound.mechanisms.base import CalibratedMechanism, MechanismBase
 from leakbound.mechanisms.catalogue import (

@@ -1,4 +1,4 @@
-"""Base class of mechanisms: the members that follow from others."""
+"""Base classes of mechanisms, with the members that can be derived from others."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ PACKAGE = __name__.partition(".")[0]
 
 
 class MechanismBase(Mechanism):
-    """Base of mechanisms; a subclass is a frozen dataclass whose fields are its options.
+    """Base of mechanisms. A subclass is a frozen dataclass whose fields are its options.
 
     It must define `name`, `guarantee`, `access`, `needs`, `noise_in_collect`, `voters`, `requests`,
-    `collect`, `release` and `output_distribution`: for these no value is right for most mechanisms,
-    and a wrong one gives wrong numbers. An answer is taken to be one release (`cost`) of one of the
-    query's answers (`decode`).
+    `collect`, `release` and `output_distribution`. These have no default, because no value suits
+    most mechanisms and a wrong value gives wrong numbers. By default, an answer costs one output
+    (`cost`), and it is one of the query's answers (`decode`).
     """
 
     __slots__ = ()
@@ -61,11 +61,11 @@ class MechanismBase(Mechanism):
 
     @property
     def vote_sigma(self) -> float | None:
-        """None: no noisy votes are released."""
+        """None: the output contains no noisy votes."""
         return None
 
     def disjoint_parts(self, shots: int) -> tuple[tuple[int, ...], ...]:
-        """Empty: no voters are known that share no example.
+        """Empty: no voters are known to have disjoint examples.
 
         Args:
             shots: Number of examples in the context.
@@ -77,12 +77,12 @@ class MechanismBase(Mechanism):
 
     @property
     def source(self) -> str:
-        """Fingerprint of the files of the class and its bases; "" for those of this package."""
+        """Fingerprint of the files of the class and its bases; "" for classes of this package."""
         return code_fingerprint(type(self))
 
     @classmethod
     def option_types(cls) -> dict[str, Any]:
-        """Options that a specification may give beside a claim.
+        """Options that a specification may set in addition to a claim.
 
         Returns:
             Type of each option by name, in order.
@@ -92,11 +92,11 @@ class MechanismBase(Mechanism):
 
     @classmethod
     def group_options(cls, facts: PublicFacts, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Options that say how a service groups its examples, where its operator does not.
+        """Default options for how a service groups its examples.
 
         Args:
             facts: Public facts.
-            given: Options that the operator gave; they win over what is returned.
+            given: Options that the operator set. They override the returned options.
 
         Returns:
             Option values by name; none for a mechanism that does not group examples.
@@ -105,11 +105,11 @@ class MechanismBase(Mechanism):
 
     @classmethod
     def for_claim(cls, epsilon: float, delta: float, **options: Any) -> Self:
-        """The mechanism that should keep a claim.
+        """The mechanism that should satisfy a claim.
 
         Args:
-            epsilon: epsilon of the claim, above 0; ignored where there is no noise.
-            delta: delta of the claim in [0, 1); ignored where there is no noise.
+            epsilon: epsilon of the claim, above 0; ignored if there is no noise.
+            delta: delta of the claim in [0, 1); ignored if there is no noise.
             **options: Values of `option_types`.
 
         Returns:
@@ -125,7 +125,7 @@ class MechanismBase(Mechanism):
 
     @classmethod
     def _constructor(cls) -> Callable[..., Self]:
-        """What `for_claim` calls: here the class itself."""
+        """The callable that `for_claim` uses; here the class itself."""
         return cls
 
     @classmethod
@@ -137,10 +137,10 @@ class MechanismBase(Mechanism):
         """Kind and fields as plain values.
 
         Returns:
-            `kind` and every field that stands in the repr.
+            `kind` and every field that is shown in the repr.
 
         Raises:
-            UsageError: If the class is no dataclass, or a field is no plain value.
+            UsageError: If the class is not a dataclass, or a field is not a plain value.
 
         Examples:
             >>> from leakbound.mechanisms import ReportNoisyMax
@@ -151,18 +151,18 @@ class MechanismBase(Mechanism):
         return {"kind": self.name, **{name: _plain(self, name) for name in shown}}
 
     def recalibrated(self, epsilon: float, delta: float) -> Self:
-        """The same options with the noise of another claim.
+        """The mechanism with the same options and the noise for another claim.
 
         Args:
             epsilon: epsilon of the claim, above 0.
             delta: delta of the claim in [0, 1).
 
         Returns:
-            What `for_claim` makes of this mechanism's options. The Gaussian noise is analytic,
-            whatever the noise in force was calibrated with.
+            The mechanism that `for_claim` makes from these options. Gaussian noise is calibrated
+            analytically, however the present noise was calibrated.
 
         Raises:
-            UsageError: If the class is no dataclass.
+            UsageError: If the class is not a dataclass.
         """
         known = option_types(self._constructor())
         names = [field.name for field in _fields(self) if field.name in known]
@@ -171,7 +171,7 @@ class MechanismBase(Mechanism):
         return self._constructor()(**options, **claim)
 
     def cost(self, task: Task, query: Query) -> Guarantee:
-        """The guarantee of one release.
+        """The guarantee of one output.
 
         Args:
             task: The task of the context.
@@ -188,25 +188,25 @@ class MechanismBase(Mechanism):
         Args:
             task: The task of the context.
             query: The query that was answered.
-            outputs: What `release` returned.
-            model: Not asked.
+            outputs: Outputs that `release` returned.
+            model: Not used.
 
         Returns:
-            One text for each draw; "(no answer)" where none was chosen.
+            One text for each draw; "(no answer)" if none was chosen.
         """
         choices = (*(outputs.choices or task.answers(query)), NO_ANSWER)
         return [choices[i] for i in outputs.answers]
 
 
 class CalibratedMechanism(MechanismBase):
-    """Base of mechanisms whose noise is a field that `calibrated` computes from a claim."""
+    """Base of mechanisms whose noise is a field, which `calibrated` computes from a claim."""
 
     __slots__ = ()
 
     @classmethod
     @abstractmethod
     def calibrated(cls, epsilon: float, delta: float, *args: Any, **options: Any) -> Self:
-        """The mechanism with the noise that a claim needs.
+        """The mechanism with the noise that a claim requires.
 
         Args:
             epsilon: epsilon of the claim, above 0.
@@ -231,11 +231,11 @@ class PartitionedMechanism(CalibratedMechanism):
 
     @classmethod
     def group_options(cls, facts: PublicFacts, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Partitions of at least four examples, and one for each label.
+        """Partitions of at least four examples, and at least one example for each label.
 
         Args:
             facts: Public facts.
-            given: Options that the operator gave.
+            given: Options that the operator set.
 
         Returns:
             `partitions`; nothing under add_remove, where the number of examples is private.
@@ -256,13 +256,13 @@ class PartitionedMechanism(CalibratedMechanism):
         return self.partitions
 
     def disjoint_parts(self, shots: int) -> tuple[tuple[int, ...], ...]:
-        """The partitions, where they do not depend on coins.
+        """The partitions, unless they are sampled.
 
         Args:
             shots: Number of examples in the context.
 
         Returns:
-            Places of the examples of each partition; () where they are drawn.
+            Positions of the examples of each partition; () if the partitions are sampled.
         """
         return places_by_position(shots, self.partitions) if self._sampled == "position" else ()
 
@@ -275,14 +275,14 @@ class PartitionedMechanism(CalibratedMechanism):
 def _fields(mechanism: object) -> tuple[dataclasses.Field[Any], ...]:
     if not dataclasses.is_dataclass(mechanism):
         raise UsageError(
-            f"{type(mechanism).__name__} is no dataclass, so its options are not known; make it a "
-            "frozen dataclass, or define to_config and recalibrated."
+            f"{type(mechanism).__name__} is not a dataclass, so its options are not known; make it "
+            "a frozen dataclass, or define to_config and recalibrated."
         )
     return dataclasses.fields(mechanism)
 
 
 def _plain(mechanism: object, name: str) -> object:
-    """A field as what a JSON file can hold; a frozen value within it as its kind and fields."""
+    """A field as a JSON value; a nested dataclass becomes its kind and fields."""
     value = getattr(mechanism, name)
     if value is None or isinstance(value, str | int | float):
         return value
@@ -298,9 +298,10 @@ def _plain(mechanism: object, name: str) -> object:
 
 
 def answer_each(model: Model, groups: Sequence[Sequence[Request[R]]]) -> list[list[R]]:
-    """Replies to several groups of requests, sent as one batch; a failure of one is raised.
+    """Replies to several groups of requests, sent as one batch. A failed request raises.
 
-    A mechanism with a guarantee uses `total_calls.answer_total`, which gives a value for each.
+    A mechanism with a guarantee uses `total_calls.answer_total` instead, which gives a value for
+    each failed request.
 
     Args:
         model: Answers the requests.
@@ -339,9 +340,9 @@ def code_fingerprint(kind: type) -> str:
         kind: Any class.
 
     Returns:
-        16 hexadecimal digits of the files that define the class and those of its bases that do not
-        belong to this package (of the compiled methods where there is no file, as in a notebook);
-        "" if all belong to it, because its version stands in every record.
+        16 hexadecimal digits, from the files that define the class and its bases outside of this
+        package. Without a file, as in a notebook, they are from the compiled methods. "" if all
+        classes belong to this package, because its version is in every record.
     """
     own = [one for one in kind.__mro__ if _is_foreign(one)]
     digest = hashlib.sha256(b"".join(map(_code, own))).hexdigest()

@@ -1,4 +1,4 @@
-"""Mechanisms by name, and how one is built from a specification."""
+"""Mechanisms by name, and how to build one from a specification."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ MECHANISMS: Catalogue[Any] = Catalogue(
 
 
 def option_names(kind: type[Any]) -> tuple[str, ...]:
-    """Options that a specification may give beside epsilon and delta.
+    """Options that a specification may set in addition to epsilon and delta.
 
     Args:
         kind: A class of `MECHANISMS`.
 
     Returns:
-        Names in order: the parameters of `calibrated` where the noise is calibrated to the claim,
+        Names in order: the parameters of `calibrated` if the noise is calibrated to the claim,
         else the fields.
 
     Examples:
@@ -63,8 +63,8 @@ def build_mechanism(
 
     Args:
         name: Name in `MECHANISMS`.
-        options: Values of `option_names`, which calibrate the noise to the claim; or the fields of
-            the class with the noise among them, as `to_config` gives them.
+        options: Values of `option_names`, with which the noise is calibrated to the claim. Or the
+            fields of the class, including the noise, as `to_config` returns them.
         epsilon: epsilon of the claim, above 0.
         delta: delta of the claim in [0, 1).
 
@@ -73,7 +73,7 @@ def build_mechanism(
 
     Raises:
         UsageError: If the name or an option is unknown, a value has the wrong type, or the noise is
-            given and calibrated at once.
+            both given and calibrated.
 
     Examples:
         >>> build_mechanism("report_noisy_max", {"sigma": 2.0, "partitions": 4}, 1.0, 1e-5)
@@ -94,18 +94,18 @@ def build_mechanism(
         return require_mechanism(_for_claim(kind, name, options, epsilon, delta))
     if calibrating := [option for option in options if option not in fields]:
         raise UsageError(
-            f"{name} is given {' and '.join(o for o in options if o in own)}, and {calibrating[0]} "
-            "for noise that follows the claim; leave one of them out."
+            f"{name} got {' and '.join(o for o in options if o in own)}, and {calibrating[0]}, "
+            "which is for noise calibrated to the claim; leave one of them out."
         )
     return require_mechanism(construct(kind, options, name))
 
 
 def served_options(name: str, options: Mapping[str, Any], facts: PublicFacts) -> dict[str, Any]:
-    """Options of a service: what its operator gave, and for the rest the public rule for groups.
+    """Options of a service: those that its operator set, else those of the public grouping rule.
 
     Args:
         name: Name in `MECHANISMS`.
-        options: What the operator gave.
+        options: Options that the operator set.
         facts: Public facts; never rows.
 
     Returns:
@@ -126,7 +126,7 @@ def served_options(name: str, options: Mapping[str, Any], facts: PublicFacts) ->
 def _for_claim(
     kind: type[Any], name: str, options: Mapping[str, Any], epsilon: float, delta: float
 ) -> object:
-    """A class without our base gets the claim in its fields epsilon and delta, if it has them."""
+    """A class without our base gets the claim in its fields epsilon and delta, if present."""
     if issubclass(kind, MechanismBase):
         return kind.for_claim(epsilon, delta, **options)
     fields = option_types(kind)
@@ -138,5 +138,12 @@ def _unknown(name: str, option: str, known: tuple[str, ...], own: list[str]) -> 
     near = difflib.get_close_matches(option, (*known, *own), n=1)
     noise = f", or {' and '.join(own)} for noise of your own" if own else ""
     hint = f" Did you mean {near[0]!r}?" if near else ""
-    listed = ", ".join(known) or "none"
-    return UsageError(f"{name} has no option {option!r}; its options are {listed}{noise}.{hint}")
+    listed = f"its options are {', '.join(known)}{noise}" if known else "it has none"
+    return UsageError(f"{name} has no option {option!r}; {listed}.{hint or _owners(option)}")
+
+
+def _owners(option: str) -> str:
+    """Hint that names the mechanisms that have an option."""
+    kinds = MECHANISMS.usable.items()
+    found = [name for name, kind in kinds if option in (*option_names(kind), *option_types(kind))]
+    return f" It is an option of {', '.join(found)} (--mechanism)." if found else ""

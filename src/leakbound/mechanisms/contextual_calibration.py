@@ -1,7 +1,7 @@
-"""Contextual calibration: scores of answers, less what a prompt says without any question.
+"""Contextual calibration: scores of answers minus those for a query without content.
 
-A model that saw few examples tends to repeat the label that they show, whatever is asked. The same
-prompt around a query without content shows that tendency, which is then taken off.
+A model that sees few examples tends to repeat the label that they show, whatever the query. The
+same prompt with a content-free query measures that tendency, which is then subtracted.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CONTENT_FREE = "N/A"  # the first of the content-free inputs of Zhao et al.; pub
 
 
 def calibrated_requests(task: Task, parts: Sequence[Context], query: Query) -> list[ScoreLabels]:
-    """Scores of the answers for each part, then for each part those of a content-free query.
+    """Requests for the scores of each part, then for each part those of a content-free query.
 
     Args:
         task: Renders the prompts.
@@ -32,11 +32,11 @@ def calibrated_requests(task: Task, parts: Sequence[Context], query: Query) -> l
         query: A query with given answers.
 
     Returns:
-        Two requests for each part: all of the query, then all without content.
+        Two requests for each part: first all requests for the query, then all content-free ones.
 
     Guarantee:
-        Both requests of a part depend on that part and on public things only, so whatever is made
-        of their replies, replacing an example changes the result of one part.
+        Both requests of a part depend only on that part and on public information. However their
+        replies are combined, replacing an example changes the result of one part.
     """
     answers = task.answers(query)
     asked = (query, Query(CONTENT_FREE))
@@ -46,14 +46,14 @@ def calibrated_requests(task: Task, parts: Sequence[Context], query: Query) -> l
 
 
 def less_prior(replies: Sequence[npt.ArrayLike]) -> Floats:
-    """Scores less those of the content-free query.
+    """Scores minus those of the content-free query.
 
     Args:
-        replies: To `calibrated_requests`.
+        replies: Replies to `calibrated_requests`.
 
     Returns:
-        (parts, answers) differences of log-probabilities; NaN where the model shows one of the two
-        not, and so in a whole row where a call failed.
+        (parts, answers) differences of log-probabilities. They are NaN where the model does not
+        show both scores, hence in the whole row if a call failed.
 
     Reference:
         Zhao et al., "Calibrate before use: improving few-shot performance of language models" (ICML

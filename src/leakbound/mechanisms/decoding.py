@@ -1,7 +1,8 @@
-"""One choice among given answers, or a free answer token by token: what such mechanisms share.
+"""Base classes of mechanisms that choose a given answer, or generate a free one token by token.
 
-A mechanism says which contexts stand in its prompts, what it keeps of the scores of answers, and
-how it weighs answers and draws a token. Requests, generation, release and distribution follow.
+A mechanism defines which contexts its prompts contain, what it keeps of the scores of answers, and
+how it weighs answers and draws a token. Requests, generation, release and output distribution
+follow from that.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ Floats = npt.NDArray[np.float64]
 
 
 class Decoding(MechanismBase):
-    """Base of mechanisms that choose one of the query's answers, or else draw token after token.
+    """Base of mechanisms that choose one of the query's answers, or draw a free answer by tokens.
 
     Attributes:
         tokens: Largest number of tokens of a free answer.
@@ -50,7 +51,7 @@ class Decoding(MechanismBase):
     __slots__ = ()
     access: ClassVar[frozenset[Access]] = frozenset({"black_box"})
     needs: ClassVar[RequestKinds] = frozenset({ScoreLabels})
-    scores_prior: ClassVar[bool] = True  # whether answers are also scored without an example
+    scores_prior: ClassVar[bool] = True  # whether answers are also scored without examples
     tokens: int
 
     # --- what a mechanism defines
@@ -58,7 +59,7 @@ class Decoding(MechanismBase):
     @property
     @abstractmethod
     def _token_guarantee(self) -> Guarantee:
-        """Of one token of a free answer."""
+        """Guarantee of one token of a free answer."""
 
     @abstractmethod
     def _parts(self, context: Context) -> list[Context]:
@@ -66,20 +67,20 @@ class Decoding(MechanismBase):
 
     @abstractmethod
     def _kept(self, scores: Sequence[npt.ArrayLike], size: int) -> Floats:
-        """What is kept of the replies to `requests` for `size` answers."""
+        """The values that are kept of the replies to `requests`, for `size` answers."""
 
     @abstractmethod
     def _exponents(self, values: Floats) -> Floats:
-        """(answers,) ln of their weights, from what was kept."""
+        """(answers,) ln of the weights of the answers, from the values that were kept."""
 
     @abstractmethod
     def _token(self, rows: list[Floats], rng: np.random.Generator) -> int:
-        """The next token, from the logits without an example and those of each part."""
+        """The next token, from the logits without examples and those of each part."""
 
     # --- what follows
 
     def cost(self, task: Task, query: Query) -> Guarantee:
-        """One choice among answers, or the composition over the tokens of a free answer.
+        """Guarantee of one choice among answers, or the composition over a free answer's tokens.
 
         Args:
             task: The task of the context.
@@ -93,7 +94,7 @@ class Decoding(MechanismBase):
         return compose([self._token_guarantee] * self.tokens)
 
     def noise_in_collect(self, task: Task, query: Query) -> bool:
-        """The tokens of a free answer are drawn while collecting.
+        """Whether the answer is free: its tokens are drawn while collecting.
 
         Args:
             task: The task of the context.
@@ -105,7 +106,7 @@ class Decoding(MechanismBase):
         return not task.answers(query)
 
     def requests(self, task: Task, job: Job, draw: int) -> list[AnyRequest]:
-        """A scoring of all answers for each prompt; for a free answer, the first tokens.
+        """Requests that score all answers for each prompt, or the first token of a free answer.
 
         Args:
             task: Renders the prompts.
@@ -113,8 +114,8 @@ class Decoding(MechanismBase):
             draw: Not used.
 
         Returns:
-            One request for each part; before them that of the prompt without an example, where
-            answers are also scored without one.
+            One request for each part. If answers are also scored without examples, the request of
+            that prompt comes first.
 
         Raises:
             UsageError: If the context cannot be divided as the mechanism needs.
@@ -129,7 +130,7 @@ class Decoding(MechanismBase):
     def collect(
         self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model
     ) -> list[Aggregate]:
-        """The scores of each job in one batch; a free answer is generated token by token.
+        """Collect the scores of each job in one batch; generate free answers token by token.
 
         Args:
             task: Renders the prompts.
@@ -138,7 +139,7 @@ class Decoding(MechanismBase):
             model: Answers the requests.
 
         Returns:
-            What is kept of the scores of each job, or the generated text.
+            The kept values of the scores of each job, or the generated text.
         """
         replies = iter(self._scores(task, [j for j in jobs if task.answers(j.query)], model))
         found: list[Aggregate] = []
@@ -153,7 +154,7 @@ class Decoding(MechanismBase):
     def _scores(
         self, task: Task, jobs: Sequence[Job], model: Model
     ) -> list[list[npt.NDArray[np.float32]]]:
-        """Replies to the requests of each job; what is public is asked in a call of its own."""
+        """Replies to the requests of each job. Public requests are sent in a separate call."""
         each = [self.requests(task, job, 0) for job in jobs]
         if isinstance(self.guarantee, NonPrivate):
             return answer_each(model, each)
@@ -175,10 +176,10 @@ class Decoding(MechanismBase):
     def release(
         self, aggregate: Vector | GeneratedText, draws: int, rng: np.random.Generator
     ) -> Outputs:
-        """Answers drawn by their weights; a generated answer as it is.
+        """Draw answers by their weights; return a generated answer unchanged.
 
         Args:
-            aggregate: What was kept, or a generated text, of one job (PRIVATE).
+            aggregate: The kept values or the generated text of one job (PRIVATE).
             draws: Number of outputs.
             rng: Source of the choices; not used for a generated answer.
 
@@ -194,7 +195,7 @@ class Decoding(MechanismBase):
         """Probabilities of the answers.
 
         Args:
-            aggregate: What was kept, or a generated text, of one job (PRIVATE).
+            aggregate: The kept values or the generated text of one job (PRIVATE).
 
         Returns:
             The distribution; None for a generated answer.
@@ -205,9 +206,9 @@ class Decoding(MechanismBase):
 
 
 class PairDecoding(Decoding):
-    """Base of mechanisms that weigh the model's distribution with the context against that without.
+    """Base of mechanisms that combine the model's distributions with and without the context.
 
-    Where the call with the context failed, the context says nothing.
+    If the call with the context fails, the distribution without it is used for both.
     """
 
     __slots__ = ()

@@ -1,8 +1,8 @@
-"""Exact samples of the discrete Gaussian, from random bits and integers alone.
+"""Exact samples of the discrete Gaussian, from random bits and integers only.
 
-Floating-point Gaussian noise has holes and repeated last bits, which tell counts apart. Here a
-sample is the outcome whose interval of cumulative probabilities holds a uniform number of
-unlimited length, of which only as many bits are drawn as decide: 64, and more in one of 10^15
+Floating-point Gaussian noise has gaps and repeated last bits, which can tell counts apart. Here a
+sample is the outcome whose interval of cumulative probabilities contains a uniform number of
+unlimited precision. Only as many of its bits are drawn as are needed: 64, and more in one of 10^15
 draws.
 """
 
@@ -24,24 +24,25 @@ from leakbound.errors import UsageError
 __all__ = ["discrete_gaussian", "require_analytic"]
 
 Integers = npt.NDArray[np.int64]
-WORD = 64  # bits of a uniform number to begin with, and that are added while they do not decide
-KEY = 32  # bytes of the generator that key the stream of bits
-# Digits beyond those of the uniform number, so that a boundary is known to 1e-20 of its last bit.
+WORD = 64  # bits of a uniform number at first, and that are added as long as they do not decide
+KEY = 32  # bytes from the generator that are the key of the stream of bits
+# Digits in addition to those of the uniform number. A boundary is then known to 1e-20 of its last
+# bit.
 GUARD = 25
-UNSURE = Decimal("1e-10")  # a boundary this near to a cell's edge may lie in either cell
+UNSURE = Decimal("1e-10")  # a boundary this close to the edge of a cell may lie in either cell
 
 
 def require_analytic(calibration: str) -> None:
-    """Refuse to calibrate discrete noise by a formula for continuous noise.
+    """Refuse to calibrate discrete noise with a formula for continuous noise.
 
     Args:
-        calibration: What was asked for.
+        calibration: The requested calibration.
 
     Raises:
         UsageError: If it is not "analytic".
 
     Guarantee:
-        None of its own: discrete noise is calibrated to its exact loss.
+        None. Discrete noise is calibrated to its exact privacy loss.
 
     Reference:
         See `discrete_gaussian`.
@@ -55,25 +56,24 @@ def require_analytic(calibration: str) -> None:
 def discrete_gaussian(sigma: float, shape: tuple[int, ...], rng: np.random.Generator) -> Integers:
     """Independent samples of P(x) proportional to exp(-x^2/(2 sigma^2)) over the integers.
 
-    The generator keys a stream of SHAKE-256, from which all bits come. So equal generators give
-    equal samples, and whoever serves answers with a generator from the operating system's
-    randomness releases noise that nobody can predict or reconstruct.
+    The generator provides the key of a SHAKE-256 stream, from which all bits come. Equal generators
+    therefore give equal samples. With a generator that is seeded from the operating system's
+    randomness, nobody can predict or reconstruct the noise.
 
     Args:
-        sigma: Parameter of the distribution, above 0; its binary value is taken as exact.
+        sigma: Parameter of the distribution, above 0. Its binary value is taken as exact.
         shape: Shape of the samples.
-        rng: Gives the key.
+        rng: Source of the key.
 
     Returns:
-        Integers of that shape.
+        Integers of the given shape.
 
     Raises:
         UsageError: If sigma is not positive.
 
     Guarantee:
-        The distribution is exact for ideal random bits: no probability is rounded. With it, counts
-        that move by Delta in L2 satisfy Delta^2/(2 sigma^2)-zCDP, to the last bit of what is
-        released.
+        The distribution is exact for ideal random bits: no probability is rounded. Counts that
+        change by Delta in L2 then satisfy Delta^2/(2 sigma^2)-zCDP, to the last bit of the output.
 
     Reference:
         Canonne, Kamath and Steinke, "The discrete Gaussian for differential privacy" (NeurIPS
@@ -89,7 +89,7 @@ def discrete_gaussian(sigma: float, shape: tuple[int, ...], rng: np.random.Gener
     words = np.frombuffer(hashlib.shake_256(key).digest(count * WORD // 8), "<u8")
 
     def more(at: int, word: int) -> int:
-        """Further bits of one uniform number."""
+        """More bits of one uniform number."""
         name = key + b"%d/%d" % (at, word)
         return int.from_bytes(hashlib.shake_256(name).digest(WORD // 8), "little")
 
@@ -99,7 +99,7 @@ def discrete_gaussian(sigma: float, shape: tuple[int, ...], rng: np.random.Gener
 def _invert(
     sigma: float, words: npt.NDArray[np.uint64], bits: int, more: Callable[[int, int], int]
 ) -> Integers:
-    """Outcomes of uniform numbers, given by their first bits; `more` gives further words."""
+    """Outcomes of uniform numbers, given by their first bits; `more` returns more words."""
     edges, unsure = (np.asarray(found, np.uint64) for found in _edges(sigma, bits))
     ranks = np.searchsorted(edges, words).astype(np.int64)
     for at in np.flatnonzero(np.isin(words, unsure)).tolist():
@@ -108,7 +108,7 @@ def _invert(
 
 
 def _refined(sigma: float, start: int, bits: int, more: Callable[[int], int]) -> int:
-    """The rank that a uniform number decides once enough bits are known."""
+    """The rank of a uniform number, with as many bits as it takes to decide it."""
     value, word = start, 0
     while True:
         value, bits, word = value << WORD | more(word), bits + WORD, word + 1
@@ -117,10 +117,10 @@ def _refined(sigma: float, start: int, bits: int, more: Callable[[int], int]) ->
             return bisect_left(edges, value)
 
 
-@lru_cache(maxsize=32)  # a mechanism draws with one sigma, again and again
+@lru_cache(maxsize=32)  # a mechanism always draws with the same sigma
 def _edges(sigma: float, bits: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The cell of 2^-bits that holds each cumulative probability of 0, 1, -1, 2, -2, ...;
-    all cells that may hold one.
+    """The cell of width 2^-bits that contains each cumulative probability of 0, 1, -1, 2, -2, ...;
+    and all cells that may contain one.
     """
     whole = 1 << bits
     with localcontext() as context:
@@ -134,7 +134,7 @@ def _edges(sigma: float, bits: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def _cumulative(sigma: Decimal, bits: int) -> list[Decimal]:
-    """Cumulative probabilities, until less than 2^-bits is left; the last one is 1 so far."""
+    """Cumulative probabilities until less than 2^-bits is left; the last one is 1 up to that."""
     weights, least = [Decimal(1)], Decimal(2) ** (-bits - 8 * GUARD // 2)
     while weights[-1] > least:
         weights.append((-(Decimal(len(weights)) ** 2) / (2 * sigma * sigma)).exp())

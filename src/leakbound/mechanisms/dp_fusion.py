@@ -24,20 +24,21 @@ from leakbound.privacy import (
 __all__ = ["DPFusion", "fused", "fusion_lambda"]
 
 Floats = npt.NDArray[np.float64]
-STEPS = 50  # halvings of [0, 1] for lambda: to 1e-15, about the rounding of a float near 1
-ORDERS = 1 + np.geomspace(0.1, 2000.0, 96)  # that are tried for a claim; neighbours are 11 % apart
+STEPS = 50  # halvings of [0, 1] for lambda; reach 1e-15, about the rounding of a float near 1
+ORDERS = 1 + np.geomspace(0.1, 2000.0, 96)  # orders tried for a claim; neighbours are 11 % apart
 
 
 @dataclass(frozen=True, slots=True)
 class DPFusion(PairDecoding, CalibratedMechanism):
-    """p = lambda p_private + (1 - lambda) p_public, for each choice with the largest lambda.
+    """Draws from lambda p_private + (1 - lambda) p_public, with the largest lambda that is allowed.
 
-    p_private is the model's distribution with the context, p_public the one without it, from a pass
-    of its own. lambda is the largest in [0, 1] with D_a(p||p_public) <= a beta and
-    D_a(p_public||p) <= a beta, the Renyi divergences of order a over the whole vocabulary; no
-    probability is clamped, and the first token counts like any other. One direction would not do:
-    D_2((1, 0)||(.5, .5)) is ln 2, and infinite the other way round. A free answer makes up to
-    `tokens` choices. Private: context, p_private, lambda. Public: query, p_public, a, beta.
+    p_private is the model's distribution with the context. p_public is the one without it, from a
+    separate pass. p is their mixture. For each choice, lambda is the largest value in [0, 1] with
+    D_a(p||p_public) <= a beta and D_a(p_public||p) <= a beta. These are the Renyi divergences of
+    order a over the whole vocabulary. No probability is clamped, and the first token counts like
+    any other. Both directions are needed: D_2((1, 0)||(.5, .5)) is ln 2, but the reverse is
+    infinite. A free answer makes up to `tokens` choices. Private: context, p_private, lambda.
+    Public: query, p_public, a, beta.
 
     Attributes:
         beta: beta of one choice among the query's answers, in nats.
@@ -50,15 +51,15 @@ class DPFusion(PairDecoding, CalibratedMechanism):
         UsageError: If a number is not positive, or the order is not above 1.
 
     Guarantee:
-        (a, a beta)-RDP of one choice where the neighbour lacks the whole private part, and so gives
+        One choice is (a, a beta)-RDP if the neighbour lacks the whole private part and so gives
         p_public (`presence`). Under replace_one this does not hold: the distributions P and Q of
-        two contexts both lie near p_public, and not that near each other. Hoelder's inequality (the
-        weak triangle inequality of Renyi divergences) bounds D_b(P||Q) by
+        two contexts are both close to p_public, but not as close to each other. Hoelder's
+        inequality (the weak triangle inequality of Renyi divergences) bounds D_b(P||Q) by
         (b - 1/s)/(b - 1) D_sb(P||p_public) + D_c(p_public||Q) with c = (b - 1/s) s/(s - 1). At
-        b = a^2/(2a - 1) and s = a/b both orders are a, so one choice is
-        (a^2/(2a - 1), a beta (2a - 1)/(a - 1))-RDP for any change of the context: `guarantee`. Two
-        contexts that push a rare answer to opposite ends come as near to it as one likes. Tokens
-        add.
+        b = a^2/(2a - 1) and s = a/b both orders equal a, so one choice is
+        (a^2/(2a - 1), a beta (2a - 1)/(a - 1))-RDP for any change of the context (`guarantee`). Two
+        contexts that push a rare answer to opposite ends come arbitrarily close to this bound. The
+        losses of tokens add.
 
     Reference:
         Thareja et al., "DP-Fusion: Token-level differentially private inference for large language
@@ -95,7 +96,7 @@ class DPFusion(PairDecoding, CalibratedMechanism):
         temperature: float = 1.0,
         tokens: int = 24,
     ) -> Self:
-        """With the beta that a claim allows for one answer, one choice or many tokens.
+        """The mechanism with the beta that a claim allows for one answer, of one or many choices.
 
         Args:
             epsilon: epsilon of the claim, above 0.
@@ -108,7 +109,7 @@ class DPFusion(PairDecoding, CalibratedMechanism):
             A mechanism.
 
         Raises:
-            UsageError: If delta is 0, at which a bounded divergence guarantees nothing.
+            UsageError: If delta is 0, where a bounded divergence guarantees nothing.
 
         Examples:
             >>> made = DPFusion.calibrated(2.0, 1e-5, tokens=8)
@@ -117,8 +118,8 @@ class DPFusion(PairDecoding, CalibratedMechanism):
         """
         if delta == 0:
             raise UsageError(
-                "dp_fusion needs a delta above 0: a Renyi divergence of one order bounds no pure "
-                "epsilon. State a delta, or use bounded_cid."
+                "dp_fusion needs a delta above 0: a Renyi divergence of one order does not bound "
+                "pure epsilon. State a delta, or use bounded_cid."
             )
         best = _best_order(epsilon, delta) if order is None else order
         beta = _beta(best, epsilon, delta)
@@ -126,12 +127,12 @@ class DPFusion(PairDecoding, CalibratedMechanism):
 
     @property
     def guarantee(self) -> RDP:
-        """Of one choice among answers, for any change of the context."""
+        """Guarantee of one choice among answers, for any change of the context."""
         return self._choice(self.beta)
 
     @property
     def presence(self) -> RDP:
-        """Of one choice among answers, where the private part is one record, present or absent."""
+        """Guarantee of one choice, where the private part is one record, present or absent."""
         return RDP(self.order, self.order * self.beta, "add_remove")
 
     def _choice(self, beta: float) -> RDP:
@@ -182,8 +183,8 @@ def fused(context: Floats, prior: Floats, lam: float) -> Floats:
 def fusion_lambda(context: Floats, prior: Floats, order: float, bound: float) -> float:
     """The largest weight of p_private within a Renyi divergence of p_public, in both directions.
 
-    Both divergences rise with the weight: sum p_public (1 + lambda (r - 1))^a is convex in lambda
-    and level at 0.
+    Both divergences increase with the weight: sum p_public (1 + lambda (r - 1))^a is convex in
+    lambda, with slope 0 at 0.
 
     Args:
         context: (vocabulary,) ln p_private (PRIVATE).
@@ -192,7 +193,7 @@ def fusion_lambda(context: Floats, prior: Floats, order: float, bound: float) ->
         bound: Largest divergence in nats.
 
     Returns:
-        lambda in [0, 1] that bisection finds; it ends on the safe side.
+        lambda in [0, 1], found by bisection and rounded down.
 
     Examples:
         >>> fusion_lambda(np.array([0.0, -np.inf]), np.log([0.5, 0.5]), 2.0, 1.0) < 1

@@ -1,4 +1,4 @@
-"""EmbeddingMean (ESA): the noisy mean of answer embeddings picks one of the public candidates."""
+"""EmbeddingMean (ESA): the noisy mean of answer embeddings selects a public candidate."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingMean(PartitionedMechanism):
-    """Each of T partitions answers; the candidate nearest to the noisy mean embedding is released.
+    """Each of T partitions answers; the candidate nearest to the noisy mean embedding is returned.
 
     Embeddings are clipped to norm B before they are averaged. The candidates are the query's
-    answers, or zero-shot answers of the model, which sees no example for them. Private: context,
+    answers, or zero-shot answers of the model, which sees no examples for them. Private: context,
     answers, mean. Public: query, candidates, T, B, sigma.
 
     Attributes:
@@ -47,15 +47,16 @@ class EmbeddingMean(PartitionedMechanism):
         partitions: T, the number of disjoint parts of the context.
         clip: B, the largest L2 norm of an embedding.
         candidates: Number of zero-shot answers that are sampled for a free query.
-        sampling: "position" or "poisson", as of `ReportNoisyMax`.
+        sampling: "position" or "poisson", as for `ReportNoisyMax`.
 
     Raises:
-        UsageError: If one of them is not positive, or the sampling is another.
+        UsageError: If a number is not positive, or the sampling is unknown.
 
     Guarantee:
-        (2B/T)/sigma-GDP under replace_one, for the noisy mean (white box) and so for the choice:
-        one answer moves the mean by at most 2B/T in L2. It is reached only if an answer can move to
-        the antipode; answers closer together leak less (`output_distribution`).
+        (2B/T)/sigma-GDP under replace_one, for the noisy mean (white box) and hence for the choice.
+        One answer changes the mean by at most 2B/T in L2. The guarantee is tight only if an answer
+        can move to its antipode; answers that are closer together leak less
+        (`output_distribution`).
 
     Reference:
         Wu et al. (ICLR 2024), embedding space aggregation; CL Algorithms 2 and 3; XL Algorithm 3.
@@ -89,13 +90,14 @@ class EmbeddingMean(PartitionedMechanism):
         candidates: int = 10,
         sampling: Sampling = "position",
     ) -> Self:
-        """With the noise that a claim needs.
+        """The mechanism with the noise that a claim requires.
 
         Args:
             epsilon: epsilon of the claim, above 0.
             delta: delta of the claim in (0, 1).
             partitions: Number of disjoint parts of the context.
-            calibration: "analytic" is exact; "classical" does not keep every claim above epsilon 1.
+            calibration: "analytic" is exact; "classical" does not satisfy every claim above
+                epsilon 1.
             clip: Largest L2 norm of an embedding.
             candidates: Number of zero-shot answers that are sampled for a free query.
             sampling: "position" or "poisson".
@@ -125,14 +127,14 @@ class EmbeddingMean(PartitionedMechanism):
         """Kind and fields as plain values.
 
         Returns:
-            `kind`, and every field; `sampling` only where it is not the default, so that records of
-            the default keep their names.
+            `kind` and every field. `sampling` is left out if it is the default, so that records
+            with the default keep their names.
         """
         found = PartitionedMechanism.to_config(self)
         return {name: value for name, value in found.items() if value != "position"}
 
     def noise_in_collect(self, task: Task, query: Query) -> bool:
-        """Noise is drawn in `release` only.
+        """False: noise is drawn in `release` only.
 
         Args:
             task: The task of the context.
@@ -149,7 +151,7 @@ class EmbeddingMean(PartitionedMechanism):
         Args:
             task: Renders the prompts.
             job: Context (PRIVATE) and query.
-            draw: Names the random draw of a completion and of sampled partitions.
+            draw: Identifies the random draw of a completion and of sampled partitions.
 
         Returns:
             `partitions` requests.
@@ -162,7 +164,7 @@ class EmbeddingMean(PartitionedMechanism):
     def collect(
         self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model
     ) -> list[Aggregate]:
-        """T completions for each job, the public candidates, and an embedding of every text.
+        """Collect T completions for each job, the public candidates, and embeddings of all texts.
 
         Args:
             task: Renders the prompts.
@@ -171,20 +173,20 @@ class EmbeddingMean(PartitionedMechanism):
             model: Answers the requests.
 
         Returns:
-            The mean embedding of each job, with candidates and their embeddings. An answer that
-            cannot be embedded counts as zero.
+            The mean embedding of each job, with the candidates and their embeddings. An answer that
+            cannot be embedded counts as the zero vector.
         """
         each = [self.requests(task, job, draw) for job, draw in zip(jobs, draws, strict=True)]
         replies = answer_total(model, task, jobs, each)
         texts = [text.strip() for group in replies for text in group]
         choices = [public_candidates(task, job.query, self.candidates, model) for job in jobs]
         public = list(dict.fromkeys(text for names in choices for text in names))
-        # Every private answer is embedded, equal ones too: the number of requests must not depend
-        # on how many differ.
+        # Every private answer is embedded, even if equal ones repeat: the number of requests must
+        # not depend on how many differ.
         (found,) = answer_total(
             model, task, jobs, [[Embed(t, alone=True) for t in (*texts, *public)]]
         )
-        size = max(1, *(len(e) for e in found[len(texts) :]))  # that of the public ones
+        size = max(1, *(len(e) for e in found[len(texts) :]))  # the size of public embeddings
         points = [self._clipped(e) if len(e) == size else np.zeros(size) for e in found]
         known = dict(zip(public, points[len(texts) :], strict=True))
         private = np.stack(points[: len(texts)]).reshape(len(jobs), self.partitions, -1)
@@ -194,7 +196,7 @@ class EmbeddingMean(PartitionedMechanism):
         ]
 
     def _clipped(self, embedding: npt.ArrayLike) -> Floats:
-        """Scaled down to norm B; a coordinate that is not finite becomes 0."""
+        """Scale down to norm B; coordinates that are not finite become 0."""
         e = np.nan_to_num(np.asarray(embedding, float), nan=0.0, posinf=0.0, neginf=0.0)
         return np.asarray(e * min(1.0, self.clip / max(float(np.linalg.norm(e)), 1e-12)))
 
@@ -213,7 +215,7 @@ class EmbeddingMean(PartitionedMechanism):
             0.0, self.sigma, (draws, len(aggregate.values))
         )
         points = np.asarray(aggregate.points)
-        # squared distance, less what is the same for all candidates
+        # squared distance, without the terms that are the same for all candidates
         distance = (points**2).sum(1) - 2 * noisy @ points.T
         return Outputs(distance.argmin(1), noisy, aggregate.choices, points, float(self.partitions))
 
@@ -230,7 +232,7 @@ class EmbeddingMean(PartitionedMechanism):
 
 
 def public_candidates(task: Task, query: Query, count: int, model: Model) -> tuple[str, ...]:
-    """Candidate answers that depend on no example.
+    """Candidate answers that do not depend on any example.
 
     Args:
         task: Renders the prompt.
@@ -239,7 +241,7 @@ def public_candidates(task: Task, query: Query, count: int, model: Model) -> tup
         model: Answers the query without any example.
 
     Returns:
-        The query's answers where it has some, else the distinct zero-shot answers.
+        The query's answers if it has any, else the distinct zero-shot answers.
     """
     if task.answers(query):
         return task.answers(query)

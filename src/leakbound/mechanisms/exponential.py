@@ -1,4 +1,4 @@
-"""The exponential mechanism: its distribution, its samples, and the budget of one choice."""
+"""The exponential mechanism: its distribution, samples, and the budget of one choice."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Floats = npt.NDArray[np.float64]
 
 
 def softmax_distribution(logits: Floats) -> CategoricalLaw:
-    """The exponential mechanism with given exponents.
+    """Output distribution of the exponential mechanism with given exponents.
 
     Args:
         logits: (choices,) rate times utility.
@@ -35,7 +35,7 @@ def softmax_distribution(logits: Floats) -> CategoricalLaw:
 
 
 def gumbel_choices(logits: Floats, draws: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
-    """Samples of the exponential mechanism, by Gumbel maxima.
+    """Samples of the exponential mechanism, drawn with the Gumbel-max trick.
 
     Args:
         logits: (choices,) rate times utility.
@@ -49,19 +49,18 @@ def gumbel_choices(logits: Floats, draws: int, rng: np.random.Generator) -> npt.
 
 
 def clipped_log_probabilities(scores: npt.ArrayLike, clip: float) -> Floats:
-    """ln p, clamped.
+    """Normalised log-probabilities, clamped.
 
     Args:
-        scores: (..., candidates) log-probabilities or logits; what is not a number counts as
-            impossible.
+        scores: (..., candidates) log-probabilities or logits. NaN counts as impossible.
         clip: C, above 0.
 
     Returns:
-        ln of the probabilities over the last axis, clamped to [-C, 0]; -C throughout where every
-        candidate is impossible, as in a call that failed.
+        ln of the probabilities over the last axis, clamped to [-C, 0]. All entries are -C if every
+        candidate is impossible, as after a failed call.
 
     Guarantee:
-        Whatever the scores are, two rows differ by at most C in each entry.
+        For any scores, two rows differ by at most C in each entry.
 
     Examples:
         >>> clipped_log_probabilities([0.0, float("nan")], 2.0).tolist()
@@ -74,20 +73,20 @@ def clipped_log_probabilities(scores: npt.ArrayLike, clip: float) -> Floats:
 
 
 def epsilon_per_choice(epsilon: float, delta: float, count: int) -> float:
-    """Largest epsilon of each of `count` adaptively chosen exponential mechanisms in a budget.
+    """Largest epsilon for each of `count` adaptively chosen exponential mechanisms in a budget.
 
     Args:
-        epsilon: epsilon of all of them together, above 0.
-        delta: delta of all of them together, in [0, 1).
+        epsilon: epsilon of all choices together, above 0.
+        delta: delta of all choices together, in [0, 1).
         count: Number of choices, at least 1.
 
     Returns:
-        The larger of epsilon/count (basic composition) and what zCDP allows: count e^2/8 = rho with
-        rho of `zcdp_rho`; rounded down.
+        The larger of epsilon/count (basic composition) and the e that zCDP allows, where
+        count e^2/8 = rho with rho from `zcdp_rho`. Rounded down.
 
     Guarantee:
-        `count` mechanisms of that bounded range compose to (epsilon, delta)-DP under the relation
-        of each.
+        `count` mechanisms with that bounded range compose to (epsilon, delta)-DP under their common
+        relation.
 
     Reference:
         Cesar and Rogers, "Bounding, concentrating, and truncating" (ALT 2021); Canonne, Kamath and
@@ -99,6 +98,6 @@ def epsilon_per_choice(epsilon: float, delta: float, count: int) -> float:
         >>> round(epsilon_per_choice(2.0, 1e-5, 8), 4)
         0.329
     """
-    # the last factor outweighs rounding, so that the composition never exceeds epsilon
+    # the last factor covers rounding errors: the composition never exceeds epsilon
     concentrated = math.sqrt(8 * zcdp_rho(epsilon, delta) / count) * (1 - 1e-12)
     return max(share_down(epsilon, count), concentrated)

@@ -1,4 +1,4 @@
-"""FewShot and ZeroShot: the whole private context in one prompt, or none of it."""
+"""FewShot and ZeroShot: the whole private context in one prompt, or nothing of it."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ __all__ = ["FewShot", "ZeroShot"]
 
 @dataclass(frozen=True, slots=True)
 class FewShot(Undefended):
-    """All examples, then the query; the model's answer is released as it is.
+    """Prompts with all examples, then the query, and returns the model's answer unchanged.
 
-    The non-private upper bound of every trade-off.
+    This is the non-private upper bound of every trade-off.
 
     Guarantee:
         None.
@@ -27,10 +27,10 @@ class FewShot(Undefended):
 
 @dataclass(frozen=True, slots=True)
 class ZeroShot(Undefended):
-    """No example at all: the zero-shot baseline of every trade-off.
+    """Prompts without examples: the zero-shot baseline of every trade-off.
 
     Guarantee:
-        0-DP under any relation: the answer does not depend on the context.
+        0-DP under any relation, because the answer does not depend on the context.
     """
 
     name: ClassVar[str] = "zero_shot"
@@ -41,7 +41,7 @@ class ZeroShot(Undefended):
         return PureDP(0.0)
 
     def shown(self, job: Job) -> Job:
-        """The query alone.
+        """The query without the context.
 
         Args:
             job: Context (PRIVATE) and query.

@@ -1,7 +1,7 @@
-"""How many examples each partition or expert of a service gets: a rule over public facts alone.
+"""How many examples each partition or expert of a service gets: a rule over public facts only.
 
-One row must not decide it, so nothing here sees a row. What the rule gives stands in the options of
-the mechanism, and so in the manifest.
+The grouping must not depend on any row, so this module sees no rows. Its result becomes part of the
+mechanism's options, and hence of the manifest.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from leakbound.privacy import calibrate_gaussian
 
 __all__ = ["PublicFacts"]
 
-# of a partition, as in DP-ICL: with fewer it repeats the label that it was shown
+# smallest number in a partition, as in DP-ICL; with fewer, the model repeats the label it was shown
 LEAST_EXAMPLES = 4
-NOISE_WIDTHS = 6  # a lead of half of so many sigma is two standard deviations of two noisy counts
+NOISE_WIDTHS = 6  # a lead of half of 6 sigma is two standard deviations of two noisy counts
 
 
 @dataclass(frozen=True, slots=True)
 class PublicFacts:
-    """What may decide how the examples of a service are grouped.
+    """Public facts that may decide how the examples of a service are grouped.
 
     Attributes:
-        shots: J, the number of examples of the context; public under replace_one.
-        labels: Number of labels of the task; 0 where answers are free.
-        epsilon: epsilon of the claim of one answer, above 0.
-        delta: delta of the claim, in (0, 1) for what votes with Gaussian noise.
+        shots: J, the number of examples in the context; public under replace_one.
+        labels: Number of labels of the task; 0 if answers are free.
+        epsilon: epsilon of the claim for one answer, above 0.
+        delta: delta of the claim; in (0, 1) for votes with Gaussian noise.
     """
 
     shots: int
@@ -36,26 +36,26 @@ class PublicFacts:
 
     @property
     def least(self) -> int:
-        """Examples that a vote should see: one of each label, and at least 4."""
+        """Number of examples that a vote should see: one for each label, and at least 4."""
         return max(LEAST_EXAMPLES, self.labels)
 
     @property
     def per_expert(self) -> int:
-        """Examples behind one vector of scores: two where there are labels, which tell a label that
-        fits from one that is merely shown; one where answers are free.
+        """Number of examples behind one score vector. With labels it is two, to distinguish a label
+        that fits from one that is merely shown. It is one if answers are free.
         """
         return 2 if self.labels else 1
 
     def partitions(self, examples: int) -> int:
-        """As many partitions as the noise needs, as long as each sees enough examples.
+        """As many partitions as the noise requires, as long as each sees enough examples.
 
         Args:
-            examples: Number of examples that a partition sees at least, where there are so many.
+            examples: Smallest number of examples in a partition, if there are enough.
 
         Returns:
-            J/examples, rounded down; at most 6 sigma, rounded up, with the sigma of votes at the
-            claim, because beyond it larger partitions help more than further votes, and without
-            that limit at delta = 0, where no noise is Gaussian; at least 1.
+            J/examples, rounded down. At most 6 sigma, rounded up, where sigma is the noise of votes
+            at the claim: beyond that, larger partitions help more than additional votes. This limit
+            does not apply at delta = 0, where no noise is Gaussian. At least 1.
 
         Examples:
             >>> PublicFacts(20, 4, 4.0, 1e-5).partitions(4)

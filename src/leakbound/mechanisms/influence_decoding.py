@@ -1,4 +1,4 @@
-"""ContextInfluenceDecoding and BoundedCID: how strongly the context may speak (CI, 3.4)."""
+"""ContextInfluenceDecoding and BoundedCID: decoding with limited context influence (CI, 3.4)."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class _Decoding(PairDecoding):
-    """What both share: one choice among answers, or tokens sampled one after the other."""
+    """Base of both: one choice among answers, or tokens sampled one after another."""
 
     temperature: float = 1.0
     tokens: int = 24
 
     @abstractmethod
     def log_p(self, context: Floats, prior: Floats, choices: int = 1) -> Floats:
-        """ln of the distribution of the next of so many choices.
+        """ln of the distribution of the next choice.
 
         Args:
             context: (vocabulary,) logits with the context (PRIVATE).
@@ -60,7 +60,7 @@ class ContextInfluenceDecoding(_Decoding):
         UsageError: If lam is negative, or temperature or tokens is not positive.
 
     Guarantee:
-        0-DP under any relation at lam = 0, where the context is not read; none otherwise.
+        0-DP under any relation at lam = 0, where the context is not used. None otherwise.
 
     Reference:
         CI Definition 3.4.
@@ -84,7 +84,7 @@ class ContextInfluenceDecoding(_Decoding):
         return self.guarantee
 
     def cost(self, task: Task, query: Query) -> Guarantee:
-        """That of one choice: many of no cost, or without a guarantee, are no other.
+        """Guarantee of one choice. A free answer has the same: 0-DP at lam = 0, else none.
 
         Args:
             task: The task of the context.
@@ -111,9 +111,10 @@ class ContextInfluenceDecoding(_Decoding):
 
 @dataclass(frozen=True, slots=True)
 class BoundedCID(_Decoding):
-    """For each choice the largest lam in [0, largest] with |ln(p/p_prior)| <= epsilon/2 everywhere.
+    """Uses the largest lam in [0, largest] with |ln(p/p_prior)| <= epsilon/2 everywhere.
 
-    A free answer makes up to `tokens` choices of epsilon/tokens each.
+    lam is chosen anew for each choice. A free answer makes up to `tokens` choices of epsilon/tokens
+    each.
 
     Attributes:
         temperature: T, above 0.
@@ -122,12 +123,12 @@ class BoundedCID(_Decoding):
         largest: Largest weight of the context.
 
     Raises:
-        UsageError: If one of them is not positive.
+        UsageError: If a number is not positive.
 
     Guarantee:
-        epsilon-DP for any change of the context, stated under replace_one: neighbouring contexts
-        stay within epsilon/2 of the same prior. The loss of a pair reaches epsilon only where two
-        contexts pull to opposite ends.
+        epsilon-DP for any change of the context, stated under replace_one. Neighbouring contexts
+        stay within epsilon/2 of the same prior. The loss of a pair reaches epsilon only if the two
+        contexts push in opposite directions.
 
     Reference:
         CI Algorithm 1.
@@ -151,7 +152,7 @@ class BoundedCID(_Decoding):
         temperature: float = 1.0,
         tokens: int = 24,
     ) -> Self:
-        """With a claim for one answer, whether it is one choice or many tokens.
+        """The mechanism for a claim about one answer, of one choice or of many tokens.
 
         Args:
             epsilon: epsilon of the claim, above 0.

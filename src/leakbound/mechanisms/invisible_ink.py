@@ -32,14 +32,14 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class InvisibleInk(Decoding, PartitionedMechanism):
-    """A choice from softmax(phi/tau), phi = phi_pub + mean_i clip(phi_i - phi_pub, -C, C).
+    """Draws from softmax(phi/tau), where phi = phi_pub + mean_i clip(phi_i - phi_pub, -C, C).
 
-    phi_pub are the scores of a prompt without examples, phi_i those of the i-th of B prompts with
-    disjoint parts of the context. Scores have no zero of their own, so each difference is taken
-    from its median over the choices before it is clipped; that of a failed call is 0. The choices
-    are the query's answers; for a free answer, token after token, all tokens whose public logit
-    lies at most 2C/B below the k-th largest one. The public prompt is asked in a pass of its own.
-    Private: context, phi_i. Public: query, phi_pub, choices, B, C, tau.
+    phi_pub are the scores of a prompt without examples. phi_i are those of the i-th of B prompts
+    with disjoint parts of the context. Scores are defined up to a constant, so the median over the
+    choices is subtracted from each difference before it is clipped. The difference of a failed call
+    is 0. The choices are the query's answers. A free answer is drawn token by token, from all
+    tokens whose public logit is at most 2C/B below the k-th largest. The public prompt is run in a
+    separate pass. Private: context, phi_i. Public: query, phi_pub, choices, B, C, tau.
 
     Attributes:
         clip: C of one choice among the query's answers, in nats.
@@ -47,19 +47,19 @@ class InvisibleInk(Decoding, PartitionedMechanism):
         temperature: tau, above 0.
         tokens: T, the largest number of tokens of a free answer.
         candidates: k, the number of public tokens that are always among the choices.
-        relation: "replace_one"; or "add_remove", where each part is one example or none.
+        relation: "replace_one"; or "add_remove", where each part is one example or empty.
         token_clip: C of each token; `clip` if None.
 
     Raises:
-        UsageError: If a number is not positive, or the relation is another.
+        UsageError: If a number is not positive, or the relation is unknown.
 
     Guarantee:
         One choice is an exponential mechanism. Replacing an example replaces one clipped
-        difference, which moves each entry of phi/tau by at most 2C/(B tau) either way: a bounded
-        range of 4C/(B tau), so rho = 2 (C/(B tau))^2 of zCDP. Under "add_remove" a missing
-        example leaves its slot to the public scores and its difference is 0 (zero-out), so the
-        range is 2C/(B tau) and rho = (C/(B tau))^2/2, a quarter. A free answer is the composition
-        of T choices, rho = T/2 (C/(B tau))^2 under zero-out.
+        difference, which changes each entry of phi/tau by at most 2C/(B tau) in either direction.
+        The bounded range is therefore 4C/(B tau), and rho of zCDP is 2 (C/(B tau))^2. Under
+        "add_remove", a missing example leaves its slot to the public scores, and its difference is
+        0 (zero-out). The range is then 2C/(B tau), and rho = (C/(B tau))^2/2, a quarter. A free
+        answer is the composition of T choices: rho = T/2 (C/(B tau))^2 under zero-out.
 
     Reference:
         Vinod, Pillutla and Thakurta, "InvisibleInk: High-utility and low-cost text generation with
@@ -105,7 +105,7 @@ class InvisibleInk(Decoding, PartitionedMechanism):
         candidates: int = 100,
         relation: Relation = "replace_one",
     ) -> Self:
-        """With the clips that a claim allows for one answer, one choice or many tokens.
+        """The mechanism with the clips that a claim allows for one answer, of one or many choices.
 
         Args:
             epsilon: epsilon of the claim, above 0.
@@ -132,11 +132,11 @@ class InvisibleInk(Decoding, PartitionedMechanism):
 
     @classmethod
     def group_options(cls, facts: PublicFacts, given: Mapping[str, Any]) -> dict[str, Any]:
-        """A partition for every two examples; for each one where answers are free.
+        """One partition for every two examples, or for every example if answers are free.
 
         Args:
             facts: Public facts.
-            given: Options that the operator gave.
+            given: Options that the operator set.
 
         Returns:
             `partitions`; nothing under add_remove, where the number of examples is not public.
@@ -147,7 +147,7 @@ class InvisibleInk(Decoding, PartitionedMechanism):
 
     @property
     def guarantee(self) -> BoundedRange:
-        """Of one choice among answers: 4C/(B tau), or 2C/(B tau) under add_remove."""
+        """Bounded range of one choice among answers: 4C/(B tau), or 2C/(B tau) under add_remove."""
         return self._choice(self.clip)
 
     def _choice(self, clip: float) -> BoundedRange:
@@ -161,22 +161,22 @@ class InvisibleInk(Decoding, PartitionedMechanism):
             shots: Number of examples in the context.
 
         Returns:
-            Places of the examples of each part; empty under add_remove for more examples than
-            parts, which are refused.
+            Positions of the examples of each part. Empty under add_remove if there are more
+            examples than parts, which is refused.
         """
         if self.relation == "add_remove" and shots > self.partitions:
             return ()
         return places_by_position(shots, self.partitions)
 
     def _parts(self, context: Context) -> list[Context]:
-        """By position; under add_remove one example each, and empty ones for those that lack."""
+        """Parts by position. Under add_remove, each holds one example, and the others are empty."""
         if self.relation == "replace_one":
             return split_by_position(context, self.partitions)
         if len(context) > self.partitions:
             raise UsageError(
                 f"{len(context)} examples are more than {self.partitions} partitions; under "
-                "add_remove each example needs a partition of its own. Use more partitions, or "
-                "the relation replace_one."
+                "add_remove each example needs a separate partition. Use more partitions, or the "
+                "relation replace_one."
             )
         return [(row,) for row in context] + [()] * (self.partitions - len(context))
 
@@ -202,7 +202,7 @@ class InvisibleInk(Decoding, PartitionedMechanism):
         return int(tokens[gumbel_choices(utility, 1, rng)[0]])
 
     def _utility(self, rows: Floats, clip: float) -> Floats:
-        """phi/tau of (B + 1, choices) scores, the public ones first."""
+        """phi/tau of (B + 1, choices) scores, with the public scores first."""
         moved = rows[1:] - rows[0]
         moved = np.clip(moved - np.median(moved, axis=1, keepdims=True), -clip, clip)
         return np.asarray((log_softmax(rows[0]) + moved.sum(0) / self.partitions)
@@ -210,15 +210,15 @@ class InvisibleInk(Decoding, PartitionedMechanism):
 
 
 def near_top(logits: Floats, count: int, below: float) -> npt.NDArray[np.int64]:
-    """The likeliest tokens of a model that sees no example, and those that lie little below them.
+    """The most likely tokens of a model that sees no examples, and those slightly less likely.
 
     Args:
-        logits: (vocabulary,) of a prompt without examples (public).
+        logits: (vocabulary,) logits of a prompt without examples (public).
         count: k, at least 1.
-        below: How far below the k-th largest logit a token may lie.
+        below: Largest distance of a token below the k-th largest logit.
 
     Returns:
-        (tokens,) token ids, rising; at least min(k, vocabulary).
+        (tokens,) token ids in ascending order; at least min(k, vocabulary) of them.
 
     Examples:
         >>> near_top(np.array([0.0, 3.0, 2.5, -1.0]), 1, 0.5).tolist()

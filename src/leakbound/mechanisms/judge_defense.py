@@ -1,4 +1,4 @@
-"""JudgeDefense: a judge sees the prompt and the answer before anyone else does (CL, level L3)."""
+"""JudgeDefense: a judge checks each answer before it is returned (CL, level L3)."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ from leakbound.tasks import Aggregate, Job, Query, Task
 
 __all__ = ["JudgeDefense"]
 
-# Tokens of a verdict: "leak" or "safe" behind a quote or a space. What is cut is no clear "safe",
-# so a longer verdict refuses the answer.
+# Tokens of a verdict: "leak" or "safe" after a quote or a space. A truncated verdict is not a clear
+# "safe", so the answer is refused.
 VERDICT_TOKENS = 4
 REFUSED = "refusal"  # a finish reason that records may keep
 
 
 @dataclass(frozen=True, slots=True)
 class JudgeDefense(Undefended):
-    """FewShot, and a second look: a judge is shown examples and answer and says leak or safe.
+    """FewShot with a judge that sees the examples and the answer, and says leak or safe.
 
-    Every answer is judged, one of the query's own too. It is released if the verdict clearly begins
-    with "safe", else `refusal`. The judge is the same model unless another stands beside it
-    (`--judge-model`, `leakbound.models.WithJudge`). An answer costs two model calls. A judge that
-    refuses whatever it is shown cannot judge, and then an audit says nothing of the defence; its
-    result counts what was withheld in both contexts.
+    Every answer is judged, even if it is one of the query's given answers. It is returned if the
+    verdict clearly begins with "safe"; otherwise `refusal` is returned. The judge is the same model
+    unless another one is configured (`--judge-model`, `leakbound.models.WithJudge`). An answer
+    costs two model calls. If the judge refuses everything, an audit says nothing about the defence.
+    The audit result counts how many answers were withheld in both contexts.
 
     Attributes:
-        question: What the judge is asked; it must hold "{output}".
-        refusal: Public text that takes the place of a refused answer.
+        question: Question to the judge. It must contain "{output}".
+        refusal: Public text that replaces a refused answer.
 
     Raises:
-        UsageError: If the question does not hold "{output}".
+        UsageError: If the question does not contain "{output}".
 
     Guarantee:
-        None; a judge is no proof.
+        None. A judge provides no proof.
 
     Reference:
         CL, defence level L3.
@@ -54,13 +54,13 @@ class JudgeDefense(Undefended):
         if "{output}" not in self.question:
             raise UsageError(
                 f"the question of judge_defense is {self.question!r}; it must hold {{output}}, "
-                "where the answer that is judged stands."
+                "which is replaced by the judged answer."
             )
 
     def collect(
         self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model
     ) -> list[Aggregate]:
-        """Answers, then verdicts on them, each in one batch.
+        """Collect the answers, then the verdicts on them, each in one batch.
 
         Args:
             task: Renders the prompts.
@@ -83,7 +83,7 @@ class JudgeDefense(Undefended):
         ]
 
     def _refused(self, task: Task, job: Job) -> Aggregate:
-        """The refusal, marked as one: whoever reads the answer sees that it is."""
+        """The refusal, marked as such: everyone who sees the answer can see that it is one."""
         reply = ReplyFacts(self.refusal, finish_reason=REFUSED)
         return replace(as_aggregate(task, job.query, self.refusal), reply=reply)
 
@@ -91,7 +91,7 @@ class JudgeDefense(Undefended):
         """Whether the judge refused an answer.
 
         Args:
-            aggregate: What was collected for one job (PRIVATE), or what was kept of it.
+            aggregate: Aggregate of one job (PRIVATE), or the parts of it that were stored.
 
         Returns:
             True for a refusal.
@@ -108,5 +108,5 @@ class JudgeDefense(Undefended):
 
 
 def _is_safe(verdict: str) -> bool:
-    """Only a clear word lets an answer through."""
+    """Whether the verdict clearly says that the answer is safe."""
     return verdict.strip().casefold().startswith("safe")

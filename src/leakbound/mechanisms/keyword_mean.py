@@ -1,4 +1,4 @@
-"""KeywordMean (KSA): noisy counts of public keywords, and an answer that is shown the best."""
+"""KeywordMean (KSA): noisy counts of public keywords, and an answer prompted with the best ones."""
 
 from __future__ import annotations
 
@@ -54,33 +54,34 @@ Selection = Literal["gaussian", "discrete_gaussian", "joint_exponential"]
 
 @dataclass(frozen=True, slots=True)
 class KeywordMean(PartitionedMechanism):
-    """Each of T partitions answers; the k public words with the largest noisy counts are released.
+    """Each of T partitions answers. The output is the k public words with the largest noisy counts.
 
-    An answer counts its first m distinct keywords once. The domain of keywords is the words of the
-    query's answers, or of zero-shot answers and the query, never of private answers. A free query
-    is answered by a zero-shot answer that is shown the released words. Private: context, answers,
-    counts. Public: query, domain, T, m, k, noise.
+    The first m distinct keywords of each answer are counted once. The domain of keywords consists
+    of the words of the query's answers, or of zero-shot answers and the query, but never of private
+    answers. A free query gets a zero-shot answer whose prompt contains the chosen words. Private:
+    context, answers, counts. Public: query, domain, T, m, k, noise.
 
     Attributes:
         noise: Standard deviation on each mean count ("gaussian"); parameter of the noise on each
             count ("discrete_gaussian"); or epsilon ("joint_exponential").
         partitions: T, the number of disjoint parts of the context.
-        per_answer: m, the number of keywords that one answer counts.
-        top: k, the number of words that are released together.
+        per_answer: m, the number of keywords that are counted for one answer.
+        top: k, the number of words in one output.
         candidates: Number of zero-shot answers that are sampled for a free query.
-        selection: "gaussian" releases noisy counts; "discrete_gaussian" whole ones, with noise
-            that is sampled exactly from random bits, and breaks ties at random; "joint_exponential"
-            draws the ordered top k through one exponential mechanism with utility -max_i (count of
-            rank i less count of the i-th chosen), of range 2/T at k = 1 and 4/T beyond.
+        selection: "gaussian": the output contains noisy counts. "discrete_gaussian": it contains
+            integer counts, whose noise is sampled exactly from random bits; ties are broken at
+            random. "joint_exponential": the ordered top k are drawn by one exponential mechanism
+            with utility -max_i (count of rank i minus count of the i-th chosen word), of range 2/T
+            for k = 1 and 4/T otherwise.
 
     Raises:
-        UsageError: If a number is not positive, or the selection is another.
+        UsageError: If a number is not positive, or the selection is unknown.
 
     Guarantee:
         Under replace_one. "gaussian": (sqrt(2m)/T)/sigma-GDP for the whole noisy vector, because an
-        answer moves 2m counts by 1/T each. "discrete_gaussian": m/sigma^2-zCDP for the whole
-        counts, 2m of which move by one. "joint_exponential": epsilon-bounded range, so epsilon-DP,
-        for the ordered words.
+        answer changes 2m counts by 1/T each. "discrete_gaussian": m/sigma^2-zCDP for the integer
+        counts, 2m of which change by one. "joint_exponential": epsilon-bounded range, hence
+        epsilon-DP, for the ordered words.
 
     Reference:
         Wu et al. (ICLR 2024), keyword space aggregation; CL Algorithm 2; Gillenwater, Joseph, Munoz
@@ -122,16 +123,16 @@ class KeywordMean(PartitionedMechanism):
         candidates: int = 10,
         selection: Selection = "gaussian",
     ) -> Self:
-        """With the noise that a claim needs.
+        """The mechanism with the noise that a claim requires.
 
         Args:
             epsilon: epsilon of the claim, above 0.
             delta: delta of the claim in (0, 1).
             partitions: Number of disjoint parts of the context.
-            calibration: Of Gaussian noise: "analytic" is exact; "classical" does not keep every
-                claim above epsilon 1.
-            per_answer: Number of keywords that one answer counts.
-            top: Number of words that are released together.
+            calibration: Calibration of Gaussian noise. "analytic" is exact; "classical" does not
+                satisfy every claim above epsilon 1.
+            per_answer: Number of keywords that are counted for one answer.
+            top: Number of words in one output.
             candidates: Number of zero-shot answers that are sampled for a free query.
             selection: "gaussian", "discrete_gaussian" or "joint_exponential".
 
@@ -139,7 +140,7 @@ class KeywordMean(PartitionedMechanism):
             A mechanism.
 
         Raises:
-            UsageError: If discrete noise is to be calibrated by the classical formula.
+            UsageError: If discrete noise is to be calibrated with the classical formula.
         """
         made = cls(epsilon, partitions, per_answer, top, candidates, selection)
         if selection == "joint_exponential":
@@ -152,15 +153,15 @@ class KeywordMean(PartitionedMechanism):
 
     @property
     def access(self) -> frozenset[Access]:
-        """White box where noisy counts are released; "joint_exponential" covers the words alone."""
+        """White box too if noisy counts are output; "joint_exponential" covers only the words."""
         return frozenset(
             {"black_box"} if self.selection == "joint_exponential" else {"black_box", "white_box"}
         )
 
     @property
     def guarantee(self) -> Gaussian | DiscreteGaussian | BoundedRange:
-        """mu-GDP with mu = sqrt(2m)/(T sigma), 2m counts with discrete noise, or the range of the
-        exponential mechanism.
+        """mu-GDP with mu = sqrt(2m)/(T sigma), discrete noise on 2m counts, or the bounded range of
+        the exponential mechanism.
         """
         if self.selection == "gaussian":
             return Gaussian(self._sensitivity, self.noise)
@@ -170,7 +171,7 @@ class KeywordMean(PartitionedMechanism):
 
     @property
     def _moves(self) -> int:
-        """Counts that one answer moves by one."""
+        """Number of counts that one answer changes by one."""
         return 2 * self.per_answer
 
     @property
@@ -183,7 +184,7 @@ class KeywordMean(PartitionedMechanism):
         return self.candidates
 
     def noise_in_collect(self, task: Task, query: Query) -> bool:
-        """Noise is drawn in `release` only.
+        """False: noise is drawn in `release` only.
 
         Args:
             task: The task of the context.
@@ -200,7 +201,7 @@ class KeywordMean(PartitionedMechanism):
         Args:
             task: Renders the prompts.
             job: Context (PRIVATE) and query.
-            draw: Names the random draw.
+            draw: Identifies the random draw.
 
         Returns:
             `partitions` requests.
@@ -213,7 +214,7 @@ class KeywordMean(PartitionedMechanism):
     def collect(
         self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model
     ) -> list[Aggregate]:
-        """T completions for each job, and the public candidates of each query.
+        """Collect T completions for each job, and the public candidates of each query.
 
         Args:
             task: Renders the prompts.
@@ -222,7 +223,7 @@ class KeywordMean(PartitionedMechanism):
             model: Answers the requests.
 
         Returns:
-            The mean counts of each job, with the domain or the answers. A call that fails counts no
+            The mean counts of each job, with the domain or the answers. A failed call counts no
             keyword.
         """
         each = [self.requests(task, job, draw) for job, draw in zip(jobs, draws, strict=True)]
@@ -236,7 +237,7 @@ class KeywordMean(PartitionedMechanism):
         public = public_candidates(task, query, self.candidates, model)
         extra = () if task.answers(query) else (text_only(query.text, self.name),)
         words = dict.fromkeys(word for text in (*public, *extra) for word in words_of(text))
-        domain = tuple(words) or ("",)  # queries and answers may be made of signs alone
+        domain = tuple(words) or ("",)  # queries and answers may contain no words
         counts = tuple(mean_counts(texts, domain, self.per_answer).tolist())
         if extra:
             return Vector(counts, domain)
@@ -251,9 +252,9 @@ class KeywordMean(PartitionedMechanism):
             rng: Source of the noise.
 
         Returns:
-            `picked` of shape (draws, k); `answers`: the best word, or the answer that the words
-            speak for most; `noisy` means for "gaussian", and whole counts for "discrete_gaussian",
-            where `points` are those of counts.
+            `picked` has shape (draws, k). `answers` is the best word, or the answer that the words
+            support most. `noisy` holds means for "gaussian", and integer counts for
+            "discrete_gaussian", where `points` are also in units of counts.
         """
         counts = self._noised(aggregate)
         points = np.asarray(aggregate.points) if aggregate.points else None
@@ -265,14 +266,14 @@ class KeywordMean(PartitionedMechanism):
         return Outputs(answers, noisy, aggregate.choices, points, float(self.partitions), picked)
 
     def _noised(self, aggregate: Vector) -> Floats:
-        """What the noise is added to: means, or whole counts."""
+        """The values that the noise is added to: means or integer counts."""
         means = np.asarray(aggregate.values)
         return means if self.selection != "discrete_gaussian" else np.rint(means * self.partitions)
 
     def _select(
         self, counts: Floats, draws: int, rng: np.random.Generator
     ) -> tuple[Floats | None, Integers]:
-        """(noisy counts, where they may be released; indices of the k best of each draw)."""
+        """(noisy counts, if they may be output; indices of the k best words of each draw)."""
         k = min(self.top, len(counts))
         if self.selection == "joint_exponential":
             scale = self.noise / (joint_range(k) / self.partitions)
@@ -294,8 +295,8 @@ class KeywordMean(PartitionedMechanism):
             aggregate: Mean counts of one job (PRIVATE).
 
         Returns:
-            N(counts, sigma^2 I), whole counts with discrete noise, or the probabilities of the
-            exponential mechanism for one word; None for several words.
+            N(counts, sigma^2 I), integer counts with discrete noise, or the probabilities of the
+            exponential mechanism for one word. None for several words.
         """
         counts = self._noised(aggregate)
         if self.selection == "gaussian":
@@ -307,13 +308,13 @@ class KeywordMean(PartitionedMechanism):
         return softmax_distribution(self.noise / (joint_range(1) / self.partitions) * counts)
 
     def decode(self, task: Task, query: Query, outputs: Outputs, model: Model) -> list[str]:
-        """The chosen answer; for a free query a zero-shot answer that is shown the words.
+        """The chosen answer, or for a free query a zero-shot answer prompted with the words.
 
         Args:
             task: Renders the prompts.
             query: The query that was answered.
-            outputs: What `release` returned.
-            model: Asked about a free query and the released words.
+            outputs: Outputs that `release` returned.
+            model: Answers a free query, given the chosen words.
 
         Returns:
             One text for each draw.
@@ -325,7 +326,7 @@ class KeywordMean(PartitionedMechanism):
             return PartitionedMechanism.decode(self, task, query, outputs, model)
         if outputs.picked is None:
             raise UsageError(
-                "the outputs hold no keywords; decode must be given what release returned."
+                "the outputs contain no keywords; call decode with the outputs of release."
             )
         rows = [", ".join(outputs.choices[i] for i in row) for row in outputs.picked]
         text = text_only(query.text, self.name)

@@ -1,4 +1,4 @@
-"""Keywords of a public domain: the words of a text, and how often answers hold them."""
+"""Keywords of a public domain: the words of a text, and how many answers contain them."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ def words_of(text: str) -> list[str]:
 def mean_counts(
     texts: Sequence[str], domain: Sequence[str], per_answer: int
 ) -> npt.NDArray[np.float64]:
-    """Mean over answers of 0/1 for each keyword.
+    """Share of answers in which each keyword is counted.
 
     Args:
         texts: Answers (PRIVATE).
         domain: Public keywords.
-        per_answer: Number of distinct keywords, the first ones, that an answer counts.
+        per_answer: Number of distinct keywords that are counted for an answer: its first ones.
 
     Returns:
         (domain,) means.
 
     Guarantee:
-        Replacing one answer moves at most 2 per_answer means by 1/len(texts) each.
+        Replacing one answer changes at most 2 per_answer means by 1/len(texts) each.
 
     Examples:
         >>> mean_counts(["late late parcel", "late"], ["late", "parcel"], per_answer=1).tolist()
@@ -56,7 +56,7 @@ def mean_counts(
 
 
 def word_shares(answers: Sequence[str], domain: Sequence[str]) -> tuple[tuple[float, ...], ...]:
-    """Which words of a domain speak for which answer.
+    """Weights of the words of a domain for each answer.
 
     Args:
         answers: Public answers.

@@ -1,4 +1,4 @@
-"""Mixtures of logits with a context and without it, and how much weight a bound allows."""
+"""Mixtures of logits with and without a context, and the largest weight that a bound allows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from leakbound.mechanisms.tokens import log_softmax
 __all__ = ["bounded_lambda", "mixed"]
 
 Floats = npt.NDArray[np.float64]
-# Bisection steps for the largest lambda: 2^-40 of the interval, far below what a bound can resolve.
+# Bisection steps for the largest lambda: 2^-40 of the interval, far finer than a bound can resolve.
 STEPS = 40
 
 
@@ -42,7 +42,7 @@ def bounded_lambda(
         temperature: T, above 0.
 
     Returns:
-        The largest such lambda that bisection finds; it ends on the safe side.
+        The largest such lambda, found by bisection and rounded down.
     """
     p0 = mixed(context, prior, 0.0, temperature)
 

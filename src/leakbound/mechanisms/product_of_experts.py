@@ -35,12 +35,13 @@ ExpertCalibration = Literal["replace_one", "add_remove", "paper"]
 class ProductOfExperts(Decoding, CalibratedMechanism):
     """P(y) proportional to exp(lambda U(y)), U(y) = sum over experts of clip(ln p_j(y), -C, 0).
 
-    An expert is a group of examples. Candidates y are the query's answers, with p_j normalised over
-    them; for a free answer, token after token, the likeliest tokens of the model without examples.
-    The clip is a clamp: what lies below -C counts -C, and so does a label that the model does not
-    show, and every candidate of an expert whose call failed. An expert of one example leans towards
-    its label, whatever is asked: with `prior` "content_free" that tendency is taken off before the
-    clip. Private: context, U. Public: query, candidates, group size, C, epsilon, prior.
+    An expert is a group of examples. The candidates y are the query's answers, with p_j normalised
+    over them. A free answer is drawn token by token, and its candidates are the most likely tokens
+    of the model without examples. The clip is a clamp: values below -C count as -C. So do labels
+    that the model does not show, and all candidates of an expert whose call failed. An expert with
+    one example favours the label of that example, whatever the query. With `prior` "content_free",
+    that tendency is subtracted before the clip. Private: context, U. Public: query, candidates,
+    group size, C, epsilon, prior.
 
     Attributes:
         epsilon: epsilon of one choice among the query's answers.
@@ -52,24 +53,24 @@ class ProductOfExperts(Decoding, CalibratedMechanism):
         tokens: Largest number of tokens of a free answer.
         candidates: Number of public candidate tokens.
         token_epsilon: epsilon of each token; epsilon/tokens if None.
-        prior: "none"; or "content_free": the scores of an expert's answers less those for the query
-            "N/A" stand in the place of its log-probabilities, at twice the calls. Not used for free
+        prior: "none"; or "content_free": the scores of an expert's answers minus those for the
+            query "N/A" replace its log-probabilities, at twice the calls. Not used for free
             answers.
 
     Raises:
-        UsageError: If a number is not positive, the calibration or prior is another, or groups of
+        UsageError: If a number is not positive, the calibration or prior is unknown, or groups of
             several examples are calibrated for add_remove.
 
     Guarantee:
-        One choice is epsilon-bounded range, so epsilon-DP, under replace_one or add_remove as the
-        calibration says: replacing an example replaces one expert and moves U by a range of 2C,
-        adding or removing an expert by C; so under add_remove the empty slot of a record whose
-        budget is spent has no expert. "paper" is 2 epsilon-bounded range under replace_one,
-        since replacing is not monotone. A calibrated expert still sees its own examples and public
-        things only, and the clip bounds it in the same way. A free answer is the composition of
-        `tokens` choices of `token_epsilon`: with `calibrated` the claim at its delta, and tokens
-        token_epsilon, which may be more, at delta = 0. Noisy scores are not covered: black box
-        only.
+        One choice is epsilon-bounded range, hence epsilon-DP, under replace_one or add_remove,
+        depending on the calibration. Replacing an example replaces one expert and changes U by a
+        range of 2C. Adding or removing an expert changes it by C, so under add_remove the empty
+        slot of a record whose budget is spent has no expert. "paper" is 2 epsilon-bounded range
+        under replace_one, because replacing is not monotone. A calibrated expert still sees only
+        its own examples and public information, and the clip bounds it in the same way. A free
+        answer is the composition of `tokens` choices of `token_epsilon`. With `calibrated` it
+        satisfies the claim at its delta, and tokens token_epsilon, which may be more, at delta = 0.
+        Noisy scores are not covered: black box only.
 
     Reference:
         PoE Algorithm 1; Durfee and Rogers, "Practical differentially private top-k selection"
@@ -100,9 +101,9 @@ class ProductOfExperts(Decoding, CalibratedMechanism):
             raise UsageError(f"prior is {self.prior!r}; it must be none or content_free.")
         if self.calibration == "add_remove" and self.group_size > 1:
             raise UsageError(
-                "add_remove needs a group_size of 1: an example less re-deals the others among "
-                "larger groups, and a group that loses one of several is replaced, not removed. "
-                "Use group_size 1, or the calibration replace_one."
+                "add_remove needs a group_size of 1: with larger groups, removing an example "
+                "regroups the others, and a group that loses one of several examples is replaced, "
+                "not removed. Use group_size 1, or the calibration replace_one."
             )
 
     @classmethod
@@ -117,31 +118,31 @@ class ProductOfExperts(Decoding, CalibratedMechanism):
         candidates: int = 50,
         prior: Prior = "none",
     ) -> Self:
-        """With a claim for one answer, whether it is one choice or many tokens.
+        """The mechanism for a claim about one answer, of one choice or of many tokens.
 
         Args:
             epsilon: epsilon of the claim, above 0.
             delta: delta of the claim in [0, 1); used for the tokens of free answers.
             group_size: Number of examples of an expert.
             clip: C, above 0.
-            calibration: "replace_one", "add_remove" or "paper"; "paper" does not keep the claim.
+            calibration: "replace_one", "add_remove" or "paper". "paper" does not satisfy the claim.
             tokens: Largest number of tokens of a free answer.
             candidates: Number of public candidate tokens.
             prior: "none" or "content_free".
 
         Returns:
-            A mechanism whose tokens take the most that composes to the claim.
+            A mechanism whose tokens have the largest epsilon that composes to the claim.
         """
         each = None if calibration == "paper" else epsilon_per_choice(epsilon, delta, tokens)
         return cls(epsilon, group_size, clip, calibration, tokens, candidates, each, prior)
 
     @classmethod
     def group_options(cls, facts: PublicFacts, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Two examples for each expert; one where answers are free, or under add_remove.
+        """Two examples for each expert; one if answers are free, or under add_remove.
 
         Args:
             facts: Public facts.
-            given: Options that the operator gave.
+            given: Options that the operator set.
 
         Returns:
             `group_size`.
@@ -153,7 +154,7 @@ class ProductOfExperts(Decoding, CalibratedMechanism):
         """Kind and fields as plain values.
 
         Returns:
-            `kind`, and every field; `prior` only where it is not the default, so that records of
+            `kind` and every field. `prior` is left out if it is the default, so that records with
             the default keep their names.
         """
         found = CalibratedMechanism.to_config(self)
@@ -161,7 +162,7 @@ class ProductOfExperts(Decoding, CalibratedMechanism):
 
     @property
     def rate(self) -> float:
-        """lambda of one choice among answers: how much a unit of U counts in the exponent."""
+        """lambda of one choice among answers: the factor of U in the exponent."""
         return self._rate(self.epsilon)
 
     def _rate(self, epsilon: float) -> float:
@@ -175,7 +176,7 @@ class ProductOfExperts(Decoding, CalibratedMechanism):
 
     @property
     def guarantee(self) -> BoundedRange:
-        """Of one choice among answers: lambda times the range of U under the stated relation."""
+        """Guarantee of one choice among answers: lambda times the range of U under the relation."""
         return self._choice(self.epsilon)
 
     def _choice(self, epsilon: float) -> BoundedRange:
@@ -200,18 +201,18 @@ class ProductOfExperts(Decoding, CalibratedMechanism):
             shots: Number of examples in the context.
 
         Returns:
-            Places of the examples of each group.
+            Positions of the examples of each group.
         """
         return places_by_position(shots, self.voters(shots))
 
     def _parts(self, context: Context) -> list[Context]:
-        """Groups by position: an example's group does not depend on the other examples."""
+        """Groups by position. The group of an example does not depend on the other examples."""
         if self.calibration == "add_remove":  # an empty slot has no expert, like a missing example
             return [(row,) for row in present(context)]
         return split_by_position(context, self.voters(len(context)))
 
     def requests(self, task: Task, job: Job, draw: int) -> list[AnyRequest]:
-        """A scoring of all answers for each expert; for a free answer, the first tokens.
+        """Requests that score all answers for each expert, or the first token of a free answer.
 
         Args:
             task: Renders the prompts.
@@ -219,7 +220,7 @@ class ProductOfExperts(Decoding, CalibratedMechanism):
             draw: Not used.
 
         Returns:
-            One request for each expert; with a prior, another for each behind them.
+            One request for each expert. With a prior, a second one for each follows.
         """
         if self.prior == "none" or not task.answers(job.query):
             return Decoding.requests(self, task, job, draw)

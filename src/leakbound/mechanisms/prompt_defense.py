@@ -14,14 +14,14 @@ __all__ = ["PromptDefense"]
 
 @dataclass(frozen=True, slots=True)
 class PromptDefense(Undefended):
-    """A preamble before the examples that forbids the model to reveal them.
+    """Adds a preamble before the examples that forbids the model to reveal them.
 
     Attributes:
         level: Strength of the preamble, 1 or 2.
-        text: Replaces the wording of this package where it is not empty.
+        text: Text of the preamble. If empty, the wording of this package is used.
 
     Raises:
-        UsageError: If the level is another.
+        UsageError: If the level is not 1 or 2.
 
     Guarantee:
         None.
@@ -39,5 +39,5 @@ class PromptDefense(Undefended):
             raise UsageError(f"the level of a prompt defence is {self.level!r}; it must be 1 or 2.")
 
     def preamble(self) -> str:
-        """The instruction in force."""
+        """The instruction that is used."""
         return self.text or (L1, L2)[self.level - 1]

@@ -49,7 +49,7 @@ SENSITIVITY = math.sqrt(2)  # one partition's vote moves: one count falls by 1, 
 
 
 class _Needs:
-    """What an instance asks; of the class, what it asks unless options say otherwise."""
+    """Kinds of requests of an instance; for the class, those with the default options."""
 
     def __get__(self, mechanism: ReportNoisyMax | None, kind: type | None = None) -> RequestKinds:
         scored = mechanism is not None and mechanism.prior != "none"
@@ -58,38 +58,40 @@ class _Needs:
 
 @dataclass(frozen=True, slots=True)
 class ReportNoisyMax(PartitionedMechanism):
-    """Each of T partitions votes once; the answer with the largest noisy count is released.
+    """Each of T partitions votes once; the output is the answer with the largest noisy count.
 
-    The classes are the query's answers and one for "none of them", so an unparsable reply and a
-    failed call stay votes. Every count gets noise, that of the last class too: where it is
-    the largest, "(no answer)" is released, a public outcome at the price of any other. A partition
-    of one or two examples tends to vote for a label that they show, whatever is asked, and less
-    noise then makes answers worse: give each partition several examples, or calibrate its vote
-    (`prior`). Private: context, votes. Public: query, answers, T, sigma, prior.
+    The classes are the query's answers and one for "none of them", so an unparsable reply or a
+    failed call is still a vote. Noise is added to every count, including that of the last class. If
+    the last class has the largest count, the output is "(no answer)", a public outcome that costs
+    as much as any other. A partition with one or two examples tends to vote for the label that they
+    show, whatever the query, and less noise then makes answers worse. Give each partition several
+    examples, or calibrate its vote (`prior`). Private: context, votes. Public: query, answers, T,
+    sigma, prior.
 
     Attributes:
         sigma: Standard deviation of the noise on each count, in votes.
         partitions: T, the number of disjoint parts of the context.
-        noise: "gaussian" in floating point; "discrete_gaussian" in whole votes, sampled exactly
-            from random bits, so that no last bit tells anything. Ties are broken at random.
-        prior: "none": a partition votes for the answer that it writes. "content_free": for the
-            answer whose log-probability rises most over that for the query "N/A", with the same
-            partition (contextual calibration); 2T scorings in place of T replies.
-
-        sampling: "position": each example stands in a partition. "poisson": partitions are drawn
-            by coins, afresh for each answer, may be empty, and leave some examples out; the
-            guarantee is the same, for a given outcome of the coins and so on average.
+        noise: "gaussian": floating-point noise. "discrete_gaussian": noise in whole votes, sampled
+            exactly from random bits, so the last bits reveal nothing. Ties are broken at random.
+        prior: "none": a partition votes for the answer that it writes. "content_free": it votes for
+            the answer whose log-probability increases most over that for the query "N/A", with the
+            same partition (contextual calibration). This takes 2T scorings instead of T replies.
+        sampling: "position": each example is in one partition. "poisson": coin flips assign
+            examples to partitions anew for each answer; partitions may be empty, and some examples
+            are in none. The guarantee is the same for every outcome of the coins, and hence on
+            average.
 
     Raises:
         UsageError: If sigma is not positive, there is no partition, or noise, prior or sampling is
-            another.
+            unknown.
 
     Guarantee:
-        sqrt(2)/sigma-GDP under replace_one, for the whole noisy histogram (white box) and so for
-        its argmax: replacing one example replaces one partition's vote, sqrt(2) in L2. Calibrated
-        or not, a vote is decided by one partition and public things. Derived from the sigma in
-        force, never from the epsilon asked for. Discrete noise: 1/sigma^2-zCDP, that is
-        Delta^2/(2 sigma^2), and epsilon(delta) exactly from the loss of two moved counts.
+        sqrt(2)/sigma-GDP under replace_one, for the whole noisy histogram (white box) and hence for
+        its argmax. Replacing one example replaces one partition's vote, a change of sqrt(2) in L2.
+        Calibrated or not, a vote depends only on one partition and public information. The
+        guarantee is derived from the sigma that is used, never from the requested epsilon. Discrete
+        noise: 1/sigma^2-zCDP, that is Delta^2/(2 sigma^2), and epsilon(delta) exactly from the loss
+        of two changed counts.
 
     Reference:
         Wu et al., "Privacy-preserving in-context learning for large language models" (ICLR 2024);
@@ -132,14 +134,14 @@ class ReportNoisyMax(PartitionedMechanism):
         prior: Prior = "none",
         sampling: Sampling = "position",
     ) -> Self:
-        """With the noise that a claim needs.
+        """The mechanism with the noise that a claim requires.
 
         Args:
             epsilon: epsilon of the claim, above 0.
             delta: delta of the claim in (0, 1).
             partitions: Number of disjoint parts of the context.
             calibration: "analytic" is exact; "classical" is the formula of XL and CL, which does
-                not keep every claim above epsilon 1.
+                not satisfy every claim above epsilon 1.
             noise: "gaussian" or "discrete_gaussian".
             prior: "none" or "content_free".
             sampling: "position" or "poisson".
@@ -148,7 +150,7 @@ class ReportNoisyMax(PartitionedMechanism):
             A mechanism.
 
         Raises:
-            UsageError: If discrete noise is to be calibrated by the classical formula.
+            UsageError: If discrete noise is to be calibrated with the classical formula.
         """
         if noise == "gaussian":
             sigma = calibrate_gaussian(epsilon, delta, SENSITIVITY, calibration)
@@ -159,22 +161,22 @@ class ReportNoisyMax(PartitionedMechanism):
 
     @property
     def guarantee(self) -> Gaussian | DiscreteGaussian:
-        """mu-GDP with mu = sqrt(2)/sigma, or two counts with discrete noise."""
+        """mu-GDP with mu = sqrt(2)/sigma, or discrete noise on two counts."""
         if self.noise == "gaussian":
             return Gaussian(SENSITIVITY, self.sigma)
         return DiscreteGaussian(self.sigma, moves=2)
 
     @property
     def vote_sigma(self) -> float | None:
-        """`sigma` of Gaussian noise; None of discrete noise."""
+        """`sigma` for Gaussian noise; None for discrete noise."""
         return self.sigma if self.noise == "gaussian" else None
 
     def to_config(self) -> dict[str, object]:
         """Kind and fields as plain values.
 
         Returns:
-            `kind`, and every field; `noise`, `prior` and `sampling` only where they are not the
-            default, so that records of the default keep their names.
+            `kind` and every field. `noise`, `prior` and `sampling` are left out if they are the
+            default, so that records with the defaults keep their names.
         """
         found = PartitionedMechanism.to_config(self)
         return {name: value for name, value in found.items() if value not in DEFAULTS}
@@ -184,7 +186,7 @@ class ReportNoisyMax(PartitionedMechanism):
         return self.sampling
 
     def noise_in_collect(self, task: Task, query: Query) -> bool:
-        """Noise is drawn in `release` only.
+        """False: noise is drawn in `release` only.
 
         Args:
             task: The task of the context.
@@ -196,12 +198,12 @@ class ReportNoisyMax(PartitionedMechanism):
         return False
 
     def requests(self, task: Task, job: Job, draw: int) -> list[AnyRequest]:
-        """One greedy completion for each partition; of a calibrated vote, two scorings.
+        """One greedy completion for each partition, or two scorings for a calibrated vote.
 
         Args:
             task: Renders the prompts.
             job: Context (PRIVATE) and query.
-            draw: Names the random draw of a completion and of sampled partitions.
+            draw: Identifies the random draw of a completion and of sampled partitions.
 
         Returns:
             `partitions` requests, or twice as many.
@@ -222,7 +224,7 @@ class ReportNoisyMax(PartitionedMechanism):
     def collect(
         self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model
     ) -> list[Aggregate]:
-        """T or 2T model calls for each job, all jobs in one batch.
+        """Make T or 2T model calls for each job, with all jobs in one batch.
 
         Args:
             task: Renders the prompts.
@@ -232,7 +234,7 @@ class ReportNoisyMax(PartitionedMechanism):
 
         Returns:
             The votes of each job. A call that fails, or whose reply names none of the answers,
-            votes for the last class.
+            counts as a vote for the last class.
         """
         each = [self.requests(task, job, draw) for job, draw in zip(jobs, draws, strict=True)]
         replies = answer_total(model, task, jobs, each)

@@ -1,4 +1,4 @@
-"""Mechanisms that release one answer as it is, and what other mechanisms share with them."""
+"""Mechanisms that return one answer unchanged, and helpers that other mechanisms use too."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ __all__ = [
     "release_unchanged",
 ]
 
-# Longest reply to a query with given answers: room for a chatty prefix before the longest label of
-# the named tasks (5 tokens). A reply that is cut counts as unparsable.
+# Longest reply to a query with given answers, in tokens. It leaves room for a chatty prefix before
+# the longest label of the named tasks (5 tokens). A truncated reply counts as unparsable.
 ANSWER_TOKENS = 12
 
 
@@ -49,11 +49,11 @@ def one_vote(text: str, answers: Sequence[str]) -> Votes:
     """The vote of one reply.
 
     Args:
-        text: What the model wrote.
-        answers: The answers that the query allows.
+        text: Text that the model wrote.
+        answers: Answers that the query allows.
 
     Returns:
-        A single 1, in the last class if the text cannot be read as any of the answers.
+        A single 1, in the last class if the text cannot be parsed as any of the answers.
 
     Examples:
         >>> one_vote("Yes.", ("yes", "no")).counts
@@ -69,17 +69,17 @@ def as_aggregate(task: Task, query: Query, text: str) -> Votes | GeneratedText:
     Args:
         task: The task of the context.
         query: The query that was answered.
-        text: What the model wrote.
+        text: Text that the model wrote.
 
     Returns:
-        A vote where the query has answers, else the text.
+        A vote if the query has given answers, else the text.
     """
     answers = task.answers(query)
     return one_vote(text, answers) if answers else GeneratedText(text.strip())
 
 
 def release_unchanged(aggregate: Aggregate, draws: int) -> Outputs:
-    """The answer itself, the same at every draw.
+    """The answer itself, the same for every draw.
 
     Args:
         aggregate: A single vote or a text.
@@ -96,19 +96,19 @@ def release_unchanged(aggregate: Aggregate, draws: int) -> Outputs:
     if isinstance(aggregate, Votes):
         return Outputs(np.full(draws, int(np.argmax(aggregate.counts)), np.int64))
     raise UsageError(
-        f"the aggregate is a {type(aggregate).__name__}; only a vote or a text can be released "
-        "unchanged. Release a Vector with noise."
+        f"the aggregate is a {type(aggregate).__name__}; only a vote or a text can be returned "
+        "unchanged. Add noise to a Vector."
     )
 
 
 def certain_distribution(aggregate: Aggregate) -> CategoricalLaw | None:
-    """Output distribution of an answer that is released unchanged.
+    """Output distribution of an answer that is returned unchanged.
 
     Args:
         aggregate: A single vote or a text.
 
     Returns:
-        All mass on the one answer; None for a text.
+        A point mass on the answer; None for a text.
     """
     if not isinstance(aggregate, Votes):
         return None
@@ -116,14 +116,14 @@ def certain_distribution(aggregate: Aggregate) -> CategoricalLaw | None:
 
 
 def answer_tokens(task: Task, query: Query) -> int:
-    """Longest reply to a query.
+    """Largest number of tokens in a reply to a query.
 
     Args:
         task: The task of the context.
         query: The query.
 
     Returns:
-        A number of tokens.
+        The number of tokens.
     """
     if not task.answers(query):
         return task.max_answer_tokens
@@ -139,14 +139,14 @@ def partition_requests(
         task: Renders the prompts.
         job: Context (PRIVATE) and query.
         partitions: Number of disjoint parts.
-        draw: Names the random draw.
+        draw: Identifies the random draw.
         sampling: How the partitions are made, as in `split`.
 
     Returns:
         `partitions` requests.
 
     Raises:
-        UsageError: If a partition would be empty that may not.
+        UsageError: If a partition would be empty although it must not be.
     """
     length = answer_tokens(task, job.query)
     parts = split(job.context, partitions, draw, sampling)
@@ -158,7 +158,7 @@ def partition_requests(
 
 @dataclass(frozen=True, slots=True)
 class Undefended(MechanismBase):
-    """Base of systems that show the whole context to the model and release what it says.
+    """Base of systems that show the whole context to the model and return its reply.
 
     Guarantee:
         None.
@@ -184,7 +184,7 @@ class Undefended(MechanismBase):
         return 1
 
     def noise_in_collect(self, task: Task, query: Query) -> bool:
-        """No noise is drawn.
+        """False: no noise is drawn.
 
         Args:
             task: The task of the context.
@@ -196,7 +196,7 @@ class Undefended(MechanismBase):
         return False
 
     def preamble(self) -> str:
-        """What the operator says to the model first; nothing here."""
+        """Instruction of the operator that precedes the examples; empty here."""
         return ""
 
     def shown(self, job: Job) -> Job:
@@ -216,7 +216,7 @@ class Undefended(MechanismBase):
         Args:
             task: Renders the prompt.
             job: Context (PRIVATE) and query.
-            draw: Names the random draw.
+            draw: Identifies the random draw.
 
         Returns:
             One request.
@@ -228,8 +228,8 @@ class Undefended(MechanismBase):
     def collect(
         self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model
     ) -> list[Aggregate]:
-        """One model call for each job; a failed one is an empty reply where a subclass guarantees
-        something, and raised elsewhere.
+        """Make one model call for each job. A failed call counts as an empty reply if the subclass
+        has a guarantee, and raises otherwise.
 
         Args:
             task: Renders the prompts.
@@ -250,7 +250,7 @@ class Undefended(MechanismBase):
         ]
 
     def release(self, aggregate: Aggregate, draws: int, rng: np.random.Generator) -> Outputs:
-        """The answer itself, the same at every draw.
+        """The answer itself, the same for every draw.
 
         Args:
             aggregate: A vote or a text (PRIVATE).
@@ -263,7 +263,7 @@ class Undefended(MechanismBase):
         return release_unchanged(aggregate, draws)
 
     def output_distribution(self, aggregate: Aggregate) -> CategoricalLaw | None:
-        """All mass on the one answer.
+        """A point mass on the answer.
 
         Args:
             aggregate: A vote or a text (PRIVATE).

@@ -33,19 +33,17 @@ from leakbound.tasks import (
 
 __all__ = ["SubsampleAverage"]
 
-SENSITIVITY = math.sqrt(2)  # of a probability vector in L2: all mass moves to another answer
-ACCURACY = 1.005  # ratio to which sigma is searched, from above; the rest of 1 % is for the grid
-PER_DEVIATION = (
-    10  # steps of the grid in a standard deviation of the loss: 0.2 % more noise at most
-)
+SENSITIVITY = math.sqrt(2)  # L2, of a probability vector: all mass moves to another answer
+ACCURACY = 1.005  # sigma is found to this ratio, from above; the rest of 1 % is for the grid
+PER_DEVIATION = 10  # grid steps per standard deviation of the loss; costs at most 0.2 % more noise
 
 
 @dataclass(frozen=True, slots=True)
 class SubsampleAverage(CalibratedMechanism):
-    """M Poisson subsamples give noisy probabilities of the answers; the largest mean is released.
+    """Averages noisy probabilities over M Poisson subsamples; returns the most probable answer.
 
     Every example enters each subsample with probability q. Private: context, coins, probabilities.
-    Public: query, answers, M, q, sigma. Queries need given answers.
+    Public: query, answers, M, q, sigma. Queries must have given answers.
 
     Attributes:
         sigma: Standard deviation of the noise on each probability of each subsample.
@@ -57,10 +55,10 @@ class SubsampleAverage(CalibratedMechanism):
 
     Guarantee:
         M Poisson-subsampled Gaussians under add_remove, by PLD, for the mean of the noisy vectors
-        (white box) and so for the answer: a probability vector moves by at most sqrt(2) in L2 when
-        its subsample gains or loses an example. It holds because every example tosses its own
-        secret coins, afresh for each answer; it is claimed neither for replace_one nor for a sample
-        that is used twice.
+        (white box) and hence for the answer. A probability vector changes by at most sqrt(2) in L2
+        if its subsample gains or loses an example. The guarantee relies on separate, secret coins
+        for every example, drawn anew for each answer. It is claimed neither for replace_one nor for
+        a sample that is used twice.
 
     Reference:
         Wu et al. (ICLR 2024), as run in PoE.
@@ -83,7 +81,7 @@ class SubsampleAverage(CalibratedMechanism):
     def calibrated(
         cls, epsilon: float, delta: float, subsamples: int = 20, rate: float = 0.5
     ) -> Self:
-        """With the least noise, to a part in 100, that keeps a claim.
+        """The mechanism with the least noise, to within 1 %, that satisfies a claim.
 
         Args:
             epsilon: epsilon of the claim, above 0.
@@ -105,7 +103,7 @@ class SubsampleAverage(CalibratedMechanism):
 
     @property
     def guarantee(self) -> Subsampled:
-        """M subsampled Gaussians of noise sigma on sensitivity sqrt(2)."""
+        """M subsampled Gaussians with noise sigma on sensitivity sqrt(2)."""
         return Subsampled(self.sigma / SENSITIVITY, self.rate, self.subsamples)
 
     def voters(self, shots: int) -> int:
@@ -120,7 +118,7 @@ class SubsampleAverage(CalibratedMechanism):
         return self.subsamples
 
     def noise_in_collect(self, task: Task, query: Query) -> bool:
-        """Samples are drawn while collecting, noise is not, and they do not depend on its size.
+        """False: subsamples are drawn while collecting, but noise is not, and they ignore its size.
 
         Args:
             task: The task of the context.
@@ -132,12 +130,12 @@ class SubsampleAverage(CalibratedMechanism):
         return False
 
     def requests(self, task: Task, job: Job, draw: int) -> list[AnyRequest]:
-        """One scoring for each subsample; an empty one is asked without examples.
+        """One scoring for each subsample; an empty subsample gets a prompt without examples.
 
         Args:
             task: Renders the prompts.
             job: Context (PRIVATE) and query.
-            draw: Names the subsamples.
+            draw: Identifies the subsamples.
 
         Returns:
             `subsamples` requests.
@@ -157,7 +155,7 @@ class SubsampleAverage(CalibratedMechanism):
         ]
 
     def _samples(self, context: Context, draw: int) -> list[Context]:
-        """An example's coins come from (draw, its place): one more example changes no other's."""
+        """Coins are seeded by draw and position: adding an example leaves those of others as is."""
         coins = [
             np.random.default_rng([draw, i]).random(self.subsamples) < self.rate
             for i in range(len(context))
@@ -170,17 +168,17 @@ class SubsampleAverage(CalibratedMechanism):
     def collect(
         self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model
     ) -> list[Aggregate]:
-        """M scorings for each job, all in one batch.
+        """Collect M scorings for each job, all in one batch.
 
         Args:
             task: Renders the prompts.
             jobs: Contexts (PRIVATE) and queries.
-            draws: One number for each job; the subsamples come from it.
+            draws: One number for each job, which seeds the subsamples.
             model: Answers the requests.
 
         Returns:
-            The mean probabilities of each job. A subsample whose call fails counts every answer
-            alike, and a label that the model does not show counts 0.
+            The mean probabilities of each job. If the call of a subsample fails, all its answers
+            have equal probability. A label that the model does not show has probability 0.
         """
         each = [self.requests(task, job, draw) for job, draw in zip(jobs, draws, strict=True)]
         replies = answer_total(model, task, jobs, each)
@@ -205,7 +203,7 @@ class SubsampleAverage(CalibratedMechanism):
         return Outputs(noisy.argmax(1), noisy, scale=float(self.subsamples))
 
     def output_distribution(self, aggregate: Vector) -> None:
-        """Not known: it is a mixture over the secret subsamples, and one mean knows only its own.
+        """None: it is a mixture over the secret subsamples, and a mean shows only those drawn.
 
         Args:
             aggregate: Mean probabilities of one job (PRIVATE).
@@ -214,7 +212,7 @@ class SubsampleAverage(CalibratedMechanism):
 
 
 def _least(keeps: Callable[[float], bool]) -> float:
-    """The least noise that keeps a claim, which more noise keeps as well."""
+    """The least noise for which a property holds that also holds for all larger noise."""
     low, high = 0.01, 1.0
     while not keeps(high):
         low, high = high, 2 * high
@@ -225,7 +223,7 @@ def _least(keeps: Callable[[float], bool]) -> float:
 
 
 def _quick_epsilon(mechanism: SubsampleAverage, delta: float) -> float:
-    """An upper bound from a coarser grid, a hundredth of the work of the guarantee's."""
+    """An upper bound on epsilon from a coarser grid, at a hundredth of the work."""
     of = mechanism.guarantee
     interval = max(INTERVAL, of.rate / of.sigma / PER_DEVIATION)
     return subsampled_gaussian_epsilon(of.sigma, of.rate, of.steps, delta, interval)

@@ -1,4 +1,4 @@
-"""SyntheticShots: private synthetic examples, written token by token, then an ordinary answer."""
+"""SyntheticShots: private synthetic examples, generated token by token, then an ordinary answer."""
 
 from __future__ import annotations
 
@@ -39,14 +39,15 @@ __all__ = ["SyntheticShots"]
 
 @dataclass(frozen=True, slots=True)
 class SyntheticShots(CalibratedMechanism):
-    """For each label `shots` synthetic inputs, each token by a noisy vote of M disjoint prompts.
+    """Generates `shots` synthetic inputs for each label, by noisy votes of M disjoint prompts.
 
-    A prompt shows the examples of one label in one partition (by place in the context; none is as
-    good as any) and asks for another. The mean of the M probability vectors over the likeliest
-    tokens of a prompt without examples gets Gaussian noise, and the largest token is written. The
-    query is then answered from the synthetic examples. In a partition whose call fails, all
-    candidates are alike. Every answer writes its own and pays for
-    them. Private: context, votes. Public: labels, query, candidate tokens, M, sigma.
+    A prompt shows the examples of one label in one partition (by position in the context; there may
+    be none) and asks for another example. The M probability vectors over the most likely tokens of
+    a prompt without examples are averaged, and Gaussian noise is added. The token with the largest
+    value is written. The query is then answered from the synthetic examples. If the call of a
+    partition fails, all its candidates are equally likely. Every answer generates its own synthetic
+    examples and pays for them. Private: context, votes. Public: labels, query, candidate tokens, M,
+    sigma.
 
     Attributes:
         sigma: Standard deviation of the noise on each mean probability.
@@ -56,13 +57,13 @@ class SyntheticShots(CalibratedMechanism):
         candidates: Number of public candidate tokens.
 
     Raises:
-        UsageError: If one of them is not positive.
+        UsageError: If a number is not positive.
 
     Guarantee:
         sqrt(2 shots tokens) sqrt(2)/(M sigma)-GDP under replace_one, for any number of answers from
-        one set of synthetic examples. A vote moves by sqrt(2)/M in L2; replacing an example, label
-        and all, changes one prompt of two labels, so 2 shots tokens votes count. A task without
-        labels touches half of them.
+        one set of synthetic examples. A vote changes by sqrt(2)/M in L2. Replacing an example,
+        including its label, changes one prompt for each of two labels, so 2 shots tokens votes
+        count. In a task without labels, half as many votes change.
 
     Reference:
         Tang et al., "Privacy-preserving in-context learning with differentially private few-shot
@@ -94,13 +95,14 @@ class SyntheticShots(CalibratedMechanism):
         tokens: int = 8,
         candidates: int = 50,
     ) -> Self:
-        """With the noise that a claim needs for a whole set of synthetic examples.
+        """The mechanism with the noise that a claim requires for a whole set of synthetic examples.
 
         Args:
             epsilon: epsilon of the claim, above 0.
             delta: delta of the claim in (0, 1).
             partitions: Number of disjoint parts of the context.
-            calibration: "analytic" is exact; "classical" does not keep every claim above epsilon 1.
+            calibration: "analytic" is exact; "classical" does not satisfy every claim above
+                epsilon 1.
             shots: Number of synthetic examples for each label.
             tokens: Largest number of tokens of a synthetic input.
             candidates: Number of public candidate tokens.
@@ -127,7 +129,7 @@ class SyntheticShots(CalibratedMechanism):
 
     @property
     def guarantee(self) -> Gaussian:
-        """All votes that one example can touch, composed."""
+        """Composition of all votes that one example can change."""
         return Gaussian(math.sqrt(self._votes) * math.sqrt(2) / self.partitions, self.sigma)
 
     @property
@@ -135,7 +137,7 @@ class SyntheticShots(CalibratedMechanism):
         return 2 * self.shots * self.tokens
 
     def cost(self, task: Task, query: Query) -> Guarantee:
-        """The same as a composition of one part for each vote.
+        """`guarantee` as a composition, with one part for each vote.
 
         Args:
             task: The task of the context.
@@ -158,7 +160,7 @@ class SyntheticShots(CalibratedMechanism):
         return self.partitions
 
     def noise_in_collect(self, task: Task, query: Query) -> bool:
-        """Synthetic examples are written while collecting.
+        """True: synthetic examples are generated while collecting.
 
         Args:
             task: The task of the context.
@@ -170,9 +172,9 @@ class SyntheticShots(CalibratedMechanism):
         return True
 
     def requests(self, task: Task, job: Job, draw: int) -> list[AnyRequest]:
-        """The first tokens of every label, with room for a whole synthetic input.
+        """Requests for the first token of every label, with room for a whole synthetic input.
 
-        Behind the prompts without examples there is room for the prompt of the answer too.
+        The requests without examples also leave room for the prompt of the answer.
 
         Args:
             task: Renders the prompts.
@@ -180,7 +182,7 @@ class SyntheticShots(CalibratedMechanism):
             draw: Not used.
 
         Returns:
-            For each label one request without examples, and one for each partition.
+            For each label, one request without examples and one for each partition.
 
         Raises:
             UsageError: If a partition would be empty.
@@ -194,7 +196,7 @@ class SyntheticShots(CalibratedMechanism):
         return found
 
     def _room(self, task: Task, query: Query) -> int:
-        """Tokens of synthetic examples, query and answer; a byte of public text is one at most."""
+        """Bound on the tokens of synthetic examples, query and answer: one for each public byte."""
         frames = [_bytes(task.block(Example("", label))) for label in task.labels or ("",)]
         examples = self.shots * sum(size + self.tokens for size in frames)
         return examples + _bytes(task.open_block(query.text)) + answer_tokens(task, query)
@@ -202,13 +204,13 @@ class SyntheticShots(CalibratedMechanism):
     def collect(
         self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model
     ) -> list[Aggregate]:
-        """Write the synthetic examples of each job, then answer from them in one batch.
+        """Generate the synthetic examples of each job, then answer from them in one batch.
 
         Args:
             task: Renders the prompts.
             jobs: Contexts (PRIVATE) and queries.
-            draws: One number for each job; the noise comes from it.
-            model: Writes and answers.
+            draws: One number for each job, which seeds the noise.
+            model: Generates the examples and answers the queries.
 
         Returns:
             The answer of each job.
@@ -241,7 +243,7 @@ class SyntheticShots(CalibratedMechanism):
         )
 
     def _prompts(self, task: Task, context: Context, label: str) -> list[str]:
-        """Without examples, then of each partition."""
+        """The prompt without examples, then that of each partition."""
         parts = split_by_position(context, self.partitions)
         return [_prompt(task, part, label) for part in ((), *parts)]
 
@@ -258,7 +260,7 @@ class SyntheticShots(CalibratedMechanism):
         return decoder.text
 
     def release(self, aggregate: Aggregate, draws: int, rng: np.random.Generator) -> Outputs:
-        """The answer that was given from the synthetic examples.
+        """The answer that was made from the synthetic examples.
 
         Args:
             aggregate: A vote or a text (PRIVATE).
@@ -271,7 +273,7 @@ class SyntheticShots(CalibratedMechanism):
         return release_unchanged(aggregate, draws)
 
     def output_distribution(self, aggregate: Aggregate) -> CategoricalLaw | None:
-        """Not known: the noise was drawn while collecting.
+        """None: the noise was drawn while collecting.
 
         Args:
             aggregate: A vote or a text (PRIVATE).

@@ -1,4 +1,4 @@
-"""One answer, token by token, by several prompts at once: what private decoding shares."""
+"""One answer, generated token by token from several prompts at once: shared by private decoding."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from leakbound.models.request import Prompt
 __all__ = ["TokenDecoder", "finite", "find_tokenizer", "is_failed", "log_softmax", "public_tokens"]
 
 Floats = npt.NDArray[np.float64]
-IMPOSSIBLE = 1e30  # largest magnitude of a score: its sums are finite, and beyond any clip or noise
+IMPOSSIBLE = 1e30  # largest magnitude of a score; sums stay finite, and it exceeds clips and noise
 
 
 class ShowsTokens(Protocol):
-    """What a model that shows its tokens offers beside answers."""
+    """Interface of a model that gives access to its tokens."""
 
     def encode(self, text: Prompt, /) -> Sequence[int]:
         """Token ids of a prompt.
@@ -47,14 +47,14 @@ class ShowsTokens(Protocol):
 
 
 class TokenDecoder:
-    """Grows one response behind many prompts: one batch of requests for each token.
+    """Extends one response after many prompts, with one batch of requests for each token.
 
     Args:
-        model: A model that shows its tokens and answers `NextLogits`.
-        prompts: What stands before the response: a public prompt first, then others (PRIVATE).
+        model: A model that gives access to its tokens and answers `NextLogits`.
+        prompts: Prompts that precede the response: a public one first, then others (PRIVATE).
 
     Raises:
-        TargetError: If the model shows no tokens.
+        TargetError: If the model gives no access to its tokens.
     """
 
     def __init__(self, model: Model, prompts: Sequence[Prompt]) -> None:
@@ -67,12 +67,12 @@ class TokenDecoder:
         return "TokenDecoder(<private>)"
 
     def logits(self) -> list[Floats]:
-        """Logits of the next token; the response ends where the public prompt gets none.
+        """Logits of the next token. The response ends if the public prompt gets none.
 
-        The public prompt is asked alone, so that nothing of it depends on the others.
+        The public prompt is sent alone, so its logits do not depend on the other prompts.
 
         Returns:
-            (vocabulary,) for each prompt; every token is impossible where a call failed.
+            (vocabulary,) for each prompt; every token is impossible if the call failed.
         """
         requests = [NextLogits(prompt + self._response, (), alone=True) for prompt in self._prompts]
         groups = [group for group in (requests[:1], requests[1:]) if group]
@@ -82,10 +82,10 @@ class TokenDecoder:
         return [_last(reply, max(size, 1)) for reply in replies]
 
     def add(self, token: int) -> None:
-        """Append a released token; an end token or a line break ends the response.
+        """Append a chosen token. An end token or a line break ends the response.
 
         Args:
-            token: Token id; not used once the response has ended.
+            token: Token id; ignored once the response has ended.
         """
         if self.ended:
             return
@@ -97,12 +97,12 @@ class TokenDecoder:
 
     @property
     def text(self) -> str:
-        """What has been released so far."""
+        """The response so far."""
         return self._tokenizer.text(self._response).strip()
 
 
 def _last(reply: npt.ArrayLike, size: int) -> Floats:
-    """Logits behind the whole prompt; a reply of another size is that of a failed call."""
+    """Logits after the whole prompt. A reply of any other size counts as a failed call."""
     table = np.asarray(reply, float)
     if table.ndim != 2 or not len(table) or table.shape[-1] != size:
         return np.full(size, -IMPOSSIBLE)
@@ -110,10 +110,10 @@ def _last(reply: npt.ArrayLike, size: int) -> Floats:
 
 
 def find_tokenizer(model: object) -> ShowsTokens:
-    """The model behind all wrappers that shows its tokens.
+    """The innermost model that gives access to its tokens.
 
     Args:
-        model: A model, or a wrapper with the wrapped one in `model`.
+        model: A model, or a wrapper with the wrapped model in `model`.
 
     Returns:
         An object with encode, text and end_ids.
@@ -126,33 +126,33 @@ def find_tokenizer(model: object) -> ShowsTokens:
         inner = inner.model
     if not hasattr(inner, "encode"):
         raise TargetError(
-            f"{cast(Model, model).name} shows no tokens, and a free answer is made token by token; "
-            "use a local model (pocket or hf/...), or a query with given answers."
+            f"{cast(Model, model).name} shows no tokens, and a free answer is generated token by "
+            "token; use a local model (pocket or hf/...), or a query with given answers."
         )
     return cast(ShowsTokens, inner)
 
 
 def public_tokens(logits: Floats, count: int) -> npt.NDArray[np.int64]:
-    """The likeliest tokens of a model that sees no example: a public candidate set.
+    """The most likely tokens of a model that sees no examples: a public candidate set.
 
     Args:
-        logits: (vocabulary,) of a prompt without examples.
+        logits: (vocabulary,) logits of a prompt without examples.
         count: Number of tokens.
 
     Returns:
-        (count,) token ids, rising.
+        (count,) token ids in ascending order.
     """
     return np.asarray(np.sort(np.argsort(-logits, kind="stable")[:count]), np.int64)
 
 
 def finite(scores: npt.ArrayLike) -> Floats:
-    """Scores as finite numbers, so that clips and noise always have something to hold on to.
+    """Scores as finite numbers, to which clips and noise can be applied.
 
     Args:
         scores: Numbers of any shape.
 
     Returns:
-        The same shape, clamped to [-1e30, 1e30], so that no difference or sum of scores overflows;
+        Scores in the same shape, clamped to [-1e30, 1e30], so that no difference or sum overflows.
         NaN becomes -1e30.
 
     Examples:
@@ -164,13 +164,13 @@ def finite(scores: npt.ArrayLike) -> Floats:
 
 
 def is_failed(scores: npt.ArrayLike) -> npt.NDArray[np.bool_]:
-    """Whether no candidate is possible: the call that should have scored them failed.
+    """Whether no candidate is possible, because the call that should have scored them failed.
 
     Args:
         scores: (..., candidates) scores.
 
     Returns:
-        (...) True where every score is minus infinity, NaN, or what `finite` makes of them.
+        (...) True where every score is minus infinity, NaN, or the value that `finite` gives them.
 
     Examples:
         >>> is_failed([[0.0, float("nan")], [float("nan"), float("nan")]]).tolist()
@@ -180,13 +180,13 @@ def is_failed(scores: npt.ArrayLike) -> npt.NDArray[np.bool_]:
 
 
 def log_softmax(logits: Floats) -> Floats:
-    """ln of the probabilities.
+    """ln of the softmax probabilities.
 
     Args:
-        logits: (..., vocabulary).
+        logits: (..., vocabulary) logits.
 
     Returns:
-        The same shape, normalised over the last axis.
+        Log-probabilities in the same shape, normalised over the last axis.
     """
     top = logits.max(-1, keepdims=True)
     return np.asarray(logits - top - np.log(np.exp(logits - top).sum(-1, keepdims=True)))

@@ -1,4 +1,4 @@
-"""The ordered top k of counts through one exponential mechanism over sequences."""
+"""The ordered top k of counts, drawn by one exponential mechanism over sequences."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ Floats = npt.NDArray[np.float64]
 
 
 def joint_range(k: int) -> float:
-    """How far utilities move apart when one answer is replaced.
+    """Range of the change in utilities when one answer is replaced.
 
     Args:
-        k: Number of words that are released, at least 1.
+        k: Number of words in the output, at least 1.
 
     Returns:
         The range of the utility, in units of one answer's largest count.
 
     Guarantee:
-        Under replace_one, one count may rise by 1 and another fall by 1. For k = 1 the utility of a
-        word moves by its own count less that of the best, so the range is 2; for more, the rank
-        that decides the maximum may change with the sequence, so it is at most 4.
+        Under replace_one, one count may increase by 1 and another decrease by 1. For k = 1 the
+        utility of a word is its own count minus that of the best, so the range is 2. For larger k,
+        the rank that decides the maximum may change with the sequence, so the range is at most 4.
 
     Examples:
         >>> joint_range(1), joint_range(3)
@@ -36,10 +36,10 @@ def joint_top_k(
 ) -> npt.NDArray[np.int64]:
     """k distinct indices, drawn with probability proportional to exp(scale u).
 
-    u = -max_i (c_(i) - c_(s_i)), with c_(i) the i-th largest count. Sequences are grouped by their
-    utility -v, v one of the k d differences. With n_i(v) words within v of rank i, there are
-    prod (n_i(v) - i) sequences of utility -v or better, so a Gumbel draw picks v and a uniform one
-    a sequence with it. Exact; O(k d log(k d)).
+    u = -max_i (c_(i) - c_(s_i)), where c_(i) is the i-th largest count. Sequences are grouped by
+    their utility -v, where v is one of the k d differences. With n_i(v) words within v of rank i,
+    there are prod (n_i(v) - i) sequences of utility -v or better. A Gumbel draw therefore chooses
+    v, and a uniform draw chooses a sequence with that utility. Exact, in O(k d log(k d)).
 
     Args:
         counts: (d,) counts (PRIVATE).
@@ -51,15 +51,15 @@ def joint_top_k(
         (k,) indices, best first.
 
     Guarantee:
-        scale * range-bounded range, where utilities of neighbours differ by `range` (`joint_range`
-        in the unit of the counts).
+        Bounded range of scale * range, where the utilities of neighbours differ by `range`
+        (`joint_range` in the units of the counts).
 
     Reference:
         Gillenwater, Joseph, Munoz and Diaz (ICML 2022), Algorithm 2.
     """
     order = np.argsort(-counts, kind="stable")
     ranked = counts[order]
-    # (k, d), rows rising; below 0 nothing is gained
+    # (k, d), each row ascending; values below 0 gain nothing
     gaps = np.maximum(ranked[:k, None] - ranked[None, :], 0.0)
     levels = np.unique(gaps)
     # counted among the same differences
@@ -73,7 +73,7 @@ def joint_top_k(
 
 
 def _log_differences(better: Floats) -> Floats:
-    """ln(n_j - n_{j-1}) from ln n_j, rising."""
+    """ln(n_j - n_{j-1}) from ln n_j in ascending order."""
     below = np.concatenate([[-np.inf], better[:-1]])
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(better > below, better + np.log1p(-np.exp(below - better)), -np.inf)
@@ -82,7 +82,7 @@ def _log_differences(better: Floats) -> Floats:
 def _sequence(
     within: npt.ArrayLike, before: npt.ArrayLike, rng: np.random.Generator
 ) -> npt.NDArray[np.int64]:
-    """A uniform distinct sequence s with s_i < within_i (ranks) that does not also fit `before`."""
+    """A uniform sequence of distinct ranks s_i < within_i that does not also fit `before`."""
     top, lower = np.asarray(within, int), np.asarray(before, int)
     while True:
         taken: list[int] = []

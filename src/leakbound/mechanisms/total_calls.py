@@ -1,8 +1,8 @@
-"""Total calls: every model call over private rows gives a value, whatever one row holds.
+"""Total calls: every model call over private rows gives a value, whatever a row contains.
 
-A provider's content filter, a prompt that is too long, logits that are not numbers: each of them
-may be the work of one row, and an error would tell. The values that stand for a failed call read as
-"none of the answers", as impossible, or as zero.
+A content filter, a prompt that is too long, or logits that are not numbers may be caused by a
+single row, and an error would reveal it. The value of a failed call is therefore read as "none of
+the answers", as impossible, or as zero.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from leakbound.tasks import Job, Task
 __all__ = ["TotalModel", "answer_total", "answered", "public_twin", "value_of_failure"]
 
 R = TypeVar("R")
-NOT_OF_A_ROW = (Interrupted, StoreError)  # what the operator or the disk does, not a row
+NOT_OF_A_ROW = (Interrupted, StoreError)  # caused by the operator or the disk, not by a row
 
 
 def answer_total(
@@ -33,19 +33,19 @@ def answer_total(
     Args:
         model: Answers the requests.
         task: Renders the prompt of the public twin.
-        jobs: The jobs; the query of the first is put to the model without examples if a request
-            fails.
+        jobs: The jobs. If a request fails, the model gets the query of the first job without
+            examples (the public twin).
         groups: Requests of each job (PRIVATE).
 
     Returns:
-        Replies in groups of the same sizes; `value_of_failure` where a request failed alone.
+        Replies in groups of the same sizes; `value_of_failure` for requests that fail alone.
 
     Raises:
-        Exception: What the model raises of the public twin: then it answers nobody, which is no
-            fact about a row.
+        Exception: The error that the public twin raises. The model then answers nobody, which is
+            not information about a row.
 
     Guarantee:
-        As long as the model answers the public twin, nothing is raised, whatever the rows hold.
+        As long as the model answers the public twin, nothing is raised, whatever the rows contain.
     """
     flat = [request for group in groups for request in group]
     if not flat:
@@ -63,7 +63,7 @@ def public_twin(request: Request[object], prompt: Prompt) -> Request[object]:
         prompt: A prompt without examples.
 
     Returns:
-        The request with this prompt; an embedding of a public text.
+        The request with this prompt. For an embedding, a request to embed a public text.
     """
     if isinstance(request, Embed):
         return Embed("-")
@@ -73,13 +73,14 @@ def public_twin(request: Request[object], prompt: Prompt) -> Request[object]:
 
 
 def value_of_failure(request: Request[R]) -> R:
-    """What stands for the reply to a request that failed.
+    """The value that replaces the reply to a failed request.
 
     Args:
         request: The request.
 
     Returns:
-        An empty text, which is none of the answers; NaN for every label; no logits; no embedding.
+        By kind of request: an empty text, which is none of the answers; NaN for every label; empty
+        logits; an empty embedding.
 
     Examples:
         >>> value_of_failure(ScoreLabels("...", ("yes", "no"))).tolist()
@@ -93,13 +94,13 @@ def value_of_failure(request: Request[R]) -> R:
 
 
 class TotalModel(Wrapper):
-    """A model that was seen to answer: from now on every request gets a value.
+    """Wraps a model that has answered before: from now on every request gets a value.
 
-    A service asks it about private rows once an answer is paid for. Where even the public twin
-    fails, the endpoint is gone, and all requests of the batch get their values.
+    A service uses it for private rows once an answer is paid for. If even the public twin fails,
+    the endpoint is gone, and all requests of the batch get their replacement values.
 
     Args:
-        model: The model that is asked.
+        model: The wrapped model.
         prompt: A prompt without examples, for public twins.
     """
 
@@ -108,10 +109,10 @@ class TotalModel(Wrapper):
         self._prompt = prompt
 
     def answer(self, requests: Sequence[Request[R]], /) -> list[R]:
-        """Answer requests; a limit on money or time that is reached is a failure like any other.
+        """Answer requests. Reaching a limit on money or time is a failure like any other.
 
         Args:
-            requests: What to answer.
+            requests: Requests to answer.
 
         Returns:
             An answer or `value_of_failure` for each request, in order.
@@ -129,7 +130,7 @@ class TotalModel(Wrapper):
 def answered(model: Model, requests: Sequence[Request[R]], twin: Request[object]) -> list[R]:
     """Replies to requests, with a value for each failure.
 
-    The twin is asked at the first failure, before any other try.
+    After the first failure, the twin is sent before anything is retried.
 
     Args:
         model: Answers the requests.
@@ -140,7 +141,7 @@ def answered(model: Model, requests: Sequence[Request[R]], twin: Request[object]
         A reply or `value_of_failure` for each request, in order.
 
     Raises:
-        Exception: What the model raises of the twin.
+        Exception: The error that the twin raises.
     """
     try:
         return _sound(requests, model.answer(requests))
@@ -152,7 +153,7 @@ def answered(model: Model, requests: Sequence[Request[R]], twin: Request[object]
 
 
 def _halves(model: Model, requests: Sequence[Request[R]]) -> list[R]:
-    """A batch that failed is asked in halves, so that a few bad requests spoil no other."""
+    """Retry a failed batch in halves, so that a few bad requests do not affect the others."""
     if len(requests) == 1:
         return [value_of_failure(requests[0])]
     middle, found = len(requests) // 2, []
@@ -167,7 +168,7 @@ def _halves(model: Model, requests: Sequence[Request[R]]) -> list[R]:
 
 
 def _sound(requests: Sequence[Request[R]], replies: Sequence[R]) -> list[R]:
-    """Replies of the right kind and shape; any other is a failure of its request."""
+    """Replies of the right kind and shape. Any other reply counts as a failure of its request."""
     return [
         reply if _fits(request, reply) else value_of_failure(request)
         for request, reply in zip(requests, replies, strict=True)

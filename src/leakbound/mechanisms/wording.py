@@ -1,4 +1,4 @@
-"""What defences say to the model (CL levels L1, L2, L3) and keyword answers ask, in our words."""
+"""Prompt texts of defences (CL levels L1, L2, L3) and of keyword answers, in our own words."""
 
 from __future__ import annotations
 

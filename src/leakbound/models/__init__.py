@@ -1,9 +1,9 @@
-"""Models answer requests. Importing this loads no torch; `open_model` does where it needs it."""
+"""Models answer requests. Importing this package loads no torch; `open_model` does if needed."""
 
 from leakbound.models.address import Local, open_embedder, open_model
 from leakbound.models.cache import Answers, Cached, Unopened
 from leakbound.models.chat import Chat, ChatMessage
-from leakbound.models.model import Limited, Model, Priced, require
+from leakbound.models.model import Limited, Model, Priced, may_change, require
 from leakbound.models.openai import Capabilities, Dialect, Endpoint
 from leakbound.models.request import Complete, Embed, NextLogits, Request, ScoreLabels, ScoreTokens
 from leakbound.models.scripted import Scripted
@@ -13,5 +13,5 @@ __all__ = [
     "Answers", "Cached", "Capabilities", "Chat", "ChatMessage", "Complete", "Counted", "Dialect",
     "Distinct", "Embed", "Endpoint", "Limited", "Local", "Model", "NextLogits", "Priced",
     "Request", "ScoreLabels", "ScoreTokens", "Scripted", "Unopened", "WithEmbedder",
-    "WithJudge", "open_embedder", "open_model", "require",
+    "WithJudge", "may_change", "open_embedder", "open_model", "require",
 ]  # fmt: skip

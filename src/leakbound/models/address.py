@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib.util
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import cast
 
 from leakbound._catalogue import opener_of, schemes
@@ -27,23 +29,24 @@ ADDRESSES = {
     "pocket-vision": "the small model that names images, shipped with this package",
     "hf/<folder or id>": "any Hugging Face causal or image-text-to-text model",
     "openai/<model>": "a model behind an OpenAI-compatible server (--base-url)",
+    "inspect/<model>": "a model of inspect_ai, such as inspect/openai/gpt-4o (extra: inspect)",
 }
 
 
-BUNDLED = ("pocket", "pocket-vision")  # models that come with this package
+BUNDLED = ("pocket", "pocket-vision")  # models shipped with this package
 
 
 @dataclass(frozen=True, slots=True)
 class Local:
-    """How a model on this machine is loaded.
+    """How to load a model on this machine.
 
     Attributes:
         memory: Bytes that the process (on a GPU: the model and what it computes) may take at its
             peak; None for half of what is free.
         dtype: "auto" (float32 on a CPU, bfloat16 on a GPU), "float32", "bfloat16" or "float16".
         device: "auto", "cpu" or "cuda".
-        label_scores: What makes one score of the log-probabilities of a label's tokens: "sum",
-            "mean" (labels of several lengths are on a par) or "first_token".
+        label_scores: How to combine the log-probabilities of a label's tokens into one score:
+            "sum", "mean" (so that labels of different lengths compare) or "first_token".
     """
 
     memory: int | None = None
@@ -63,8 +66,8 @@ def open_model(
     Args:
         address: One of the forms in `ADDRESSES`.
         trust_remote_code: Whether code that a model brings may run.
-        endpoint: How an `openai/...` model is reached; None for OpenAI's own host.
-        local: How another model is loaded; None for the defaults.
+        endpoint: How to reach an `openai/...` model; None for OpenAI's own host.
+        local: How to load another model; None for the defaults.
 
     Returns:
         The model. An endpoint is not contacted yet.
@@ -76,7 +79,7 @@ def open_model(
     if not isinstance(address, str):
         raise UsageError(
             f"the model address is {type(address).__name__}; it must be a text such as 'pocket'. "
-            "A model that is open needs no address; hand it over as it is."
+            "Pass an opened model itself, without an address."
         )
     kind, _, rest = address.partition("/")
     if kind == "openai" and rest:
@@ -86,19 +89,30 @@ def open_model(
     if address not in BUNDLED and (kind != "hf" or not rest):
         raise UsageError(
             f"the model address {address!r} is not known; it must be one of "
-            f"{', '.join(ADDRESSES)}. A local folder is written hf/./folder."
+            f"{', '.join(ADDRESSES)}. {_meant(address)}"
         )
     _require_torch()
     return _open_local(address, rest, trust_remote_code, local or Local())
 
 
+def _meant(address: str) -> str:
+    """A hint about what an unknown address may mean."""
+    near = difflib.get_close_matches(address, BUNDLED, n=1)
+    if near:
+        return f"Did you mean {near[0]!r}?"
+    if address and Path(address).is_dir():
+        return f"Did you mean 'hf/{address}'?"
+    return "A local folder is written hf/./folder."
+
+
 def is_address(text: str) -> bool:
-    """Whether `open_model` knows the form of an address.
+    """Whether `open_model` accepts the form of an address.
 
     Args:
-        text: What may be an address.
+        text: A possible address.
 
     Returns:
+        True for the forms in `ADDRESSES` and those of installed packages. Nothing is opened.
         True for the forms in `ADDRESSES` and those of installed packages; nothing is opened.
     """
     kind, _, rest = text.partition("/")
@@ -127,7 +141,7 @@ def lacks_torch(address: str) -> bool:
         address: One of the forms in `ADDRESSES`.
 
     Returns:
-        False for models that run elsewhere.
+        False for models that do not run on this machine.
     """
     return (address in BUNDLED or address.startswith("hf/")) and not _has_torch()
 
@@ -147,7 +161,7 @@ def open_embedder(address: str) -> Model:
     """Open a sentence-transformers model.
 
     Args:
-        address: Hub id or folder; all-MiniLM-L6-v2 is a good one.
+        address: Hub id or folder; all-MiniLM-L6-v2 is a good choice.
 
     Returns:
         A model that answers `Embed`.

@@ -1,4 +1,4 @@
-"""The default `Transport`, over aiohttp."""
+"""The default `Transport`, based on aiohttp."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from leakbound.models.transport import MOST_BYTES, HttpReply, TransportError
 
 __all__ = ["AiohttpTransport"]
 
-PIECE = 64 * 1024  # bytes read at once: below what a connection buffers
+PIECE = 64 * 1024  # bytes read at once: less than a connection buffers
 
 
 class AiohttpTransport:
-    """Keeps connections open, per event loop, until `close`.
+    """Keeps connections open, for each event loop, until `close`.
 
     Args:
-        connections: Most connections open at once in one event loop.
+        connections: The most connections open at once in one event loop.
         cookies: Whether cookies of replies are sent back until `close`.
-        most_bytes: Most bytes of one reply, decompressed; a longer one is not read to its end.
+        most_bytes: The most bytes of one reply, decompressed. A longer reply is not read to its
+            end.
     """
 
     def __init__(
@@ -46,7 +47,7 @@ class AiohttpTransport:
             The reply, whatever its status.
 
         Raises:
-            TransportError: If there is no whole reply.
+            TransportError: If there is no complete reply.
         """
         try:
             async with self._session().request(
@@ -68,7 +69,7 @@ class AiohttpTransport:
             raise TransportError("a connection lost") from None
 
     async def _body(self, reply: aiohttp.ClientResponse) -> bytes:
-        """The body, as long as it has a length that anybody can hold."""
+        """The body, up to the limit on its length."""
         found = bytearray()
         async for piece in reply.content.iter_chunked(PIECE):
             found += piece
@@ -77,7 +78,7 @@ class AiohttpTransport:
         return bytes(found)
 
     async def close(self) -> None:
-        """End the connections of the running event loop; the next `send` opens new ones."""
+        """Close the connections of the running event loop; the next `send` opens new ones."""
         session = self._sessions.pop(asyncio.get_running_loop(), None)
         if session is not None:
             await session.close()
@@ -90,7 +91,7 @@ class AiohttpTransport:
 
 
 def _new_session(connections: int, cookies: bool) -> aiohttp.ClientSession:
-    """Uses no proxy or netrc of the environment; hosts that are addresses may set cookies too."""
+    """Ignore proxies and netrc of the environment. Hosts given as addresses may set cookies."""
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=connections),
         cookie_jar=aiohttp.CookieJar(unsafe=True) if cookies else aiohttp.DummyCookieJar(),

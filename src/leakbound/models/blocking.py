@@ -1,4 +1,4 @@
-"""Asynchronous work for synchronous callers, also where an event loop runs already."""
+"""Run asynchronous work from synchronous code, even if an event loop already runs."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import TypeVar
 __all__ = ["LoopThread", "run_blocking"]
 
 R = TypeVar("R")
-PATIENCE = 5.0  # seconds: work that was cancelled should end at once, and an exit must not hang
+PATIENCE = 5.0  # seconds: cancelled work should end at once, and exiting must not hang
 
 
 async def _nothing() -> None:
-    """What runs at the end of a loop that has nothing to close."""
+    """The default `at_end`, for a loop that has nothing to close."""
 
 
 class LoopThread:
-    """An event loop in a thread of its own. It ends with this object at the latest.
+    """An event loop in its own thread. It ends with this object at the latest.
 
     Args:
         name: Name of the thread.
@@ -35,13 +35,13 @@ class LoopThread:
         self._end = weakref.finalize(self, _end, self.loop, self._thread, at_end, PATIENCE)
 
     def run(self, work: Coroutine[object, object, R]) -> R:
-        """Run work in the loop and wait for it. May be called from several threads.
+        """Run work in the loop and wait for it. Several threads may call this.
 
         Args:
             work: The coroutine. It is cancelled if the caller is interrupted.
 
         Returns:
-            What the coroutine returns.
+            The result of the coroutine.
         """
         future = asyncio.run_coroutine_threadsafe(work, self.loop)
         try:
@@ -51,10 +51,10 @@ class LoopThread:
             raise
 
     def close(self, patience: float | None = PATIENCE) -> None:
-        """Cancel what still runs, run `at_end`, then end the loop and its thread.
+        """Cancel running work, run `at_end`, then end the loop and its thread.
 
         Args:
-            patience: Seconds to wait for that; None waits for as long as it takes.
+            patience: Seconds to wait for the end; None to wait as long as it takes.
         """
         found = self._end.detach()
         if found is not None:
@@ -63,16 +63,16 @@ class LoopThread:
 
 
 def run_blocking(work: Coroutine[object, object, R]) -> R:
-    """Run work in an event loop of its own and wait for it.
+    """Run work in its own event loop and wait for it.
 
-    The loop runs in this thread, or in another one where this thread runs a loop already, as in a
-    notebook.
+    The loop runs in this thread. If this thread already runs a loop, as in a notebook, it runs in
+    another thread.
 
     Args:
-        work: The coroutine. It is cancelled if the caller is interrupted, and then waited for.
+        work: The coroutine. If the caller is interrupted, it is cancelled and waited for.
 
     Returns:
-        What the coroutine returns.
+        The result of the coroutine.
     """
     try:
         asyncio.get_running_loop()
@@ -97,7 +97,7 @@ def _end(
     at_end: Callable[[], Awaitable[None]],
     patience: float | None,
 ) -> None:
-    """End a loop; does not wait where its own thread is the one that lets go of it."""
+    """End a loop. If the loop's own thread drops the last reference, do not wait for it."""
     asyncio.run_coroutine_threadsafe(_finish(loop, at_end), loop)
     if threading.current_thread() is not thread:
         thread.join(patience)

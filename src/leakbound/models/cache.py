@@ -1,11 +1,12 @@
-"""Answers of models, kept in one file and found by what was asked.
+"""A cache of model answers in one file, found by request.
 
-A finished model call is never made again, and nothing in the file can be read without its request.
-A row is found by a keyed hash (HMAC-SHA256) of the model's fingerprint and the whole request
-(prompt or token ids, decoding parameters, draw). Its answer is encrypted with AES-256-GCM under a
-key made from the same, so the file shows no prompt and no answer to anybody who does not have the
-prompt, whatever a run may keep. The key of the file lies beside it; without that, not even a
-guessed prompt can be tried. The cipher is that of the package cryptography: the extra `cache`.
+A finished model call is never repeated, and nothing in the file can be read without its request. A
+row is found by a keyed hash (HMAC-SHA256) of the model's fingerprint and the whole request (prompt
+or token ids, decoding parameters, draw). Its answer is encrypted with AES-256-GCM under a key
+derived from the same data. So the file shows no prompt and no answer to anyone who does not have
+the prompt, whatever a run may keep. The key of the file is stored beside it; without the key, not
+even a guessed prompt can be tested. The cipher comes from the package cryptography: the extra
+`cache`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import json
 import os
 import secrets
 import sqlite3
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -52,16 +54,17 @@ TABLE = (
     "(request BLOB PRIMARY KEY, nonce BLOB NOT NULL, answer BLOB NOT NULL) STRICT"
 )
 OLD_TABLE = "SELECT 1 FROM sqlite_master WHERE name = 'answers'"  # of the first format
-ONCE = 64  # requests that reach the model before their answers are written: a crash repeats so many
-NONCE = 12  # bytes, as NIST SP 800-38D advises for GCM; each request has a key of its own besides
+NOTHING_KEPT = 1 << 62  # beyond every position in a file
+ONCE = 64  # requests sent to the model before their answers are stored: what a crash may repeat
+NONCE = 12  # bytes, as NIST SP 800-38D recommends for GCM; each request also has its own key
 
 
 class Answers:
-    """A file of answers. Several processes may use it at once; the first answer stays.
+    """A file of answers. Several processes may use it at once. The first answer is kept.
 
     Args:
-        file: The file. It and its key, `FILE.key`, are made where they do not exist, readable by
-            their owner only.
+        file: The file. It and its key, `FILE.key`, are created if they do not exist, readable only
+            by their owner.
 
     Raises:
         UsageError: If the extra `cache` is not installed.
@@ -83,7 +86,7 @@ class Answers:
             if db.execute(OLD_TABLE).fetchone():
                 raise StoreError(
                     f"the cache {str(file)!r} was written by an earlier version, whose encryption "
-                    "is no longer read; choose another file, or delete it."
+                    "is no longer supported; choose another file, or delete it."
                 )
             db.execute(TABLE)
 
@@ -99,38 +102,45 @@ class Answers:
                 "space, or choose another file."
             ) from None
 
-    def find(self, fingerprint: str, requests: Sequence[Request[R]]) -> dict[Request[R], R]:
+    def find(
+        self, fingerprint: str, requests: Sequence[Request[R]]
+    ) -> dict[Request[R], tuple[R, int]]:
         """Look up answers.
 
         Args:
-            fingerprint: Of the model.
-            requests: What was asked.
+            fingerprint: Fingerprint of the model.
+            requests: The requests.
 
         Returns:
-            The answers that are kept, by their requests.
+            The stored answers, with their positions in the order in which they were stored.
 
         Raises:
-            StoreError: If the file cannot be read, or was changed.
+            StoreError: If the file cannot be read or was changed.
         """
-        found: dict[Request[R], R] = {}
+        found: dict[Request[R], tuple[R, int]] = {}
         with self._database() as db:
             for request in requests:
                 content = _content(fingerprint, request)
                 row_id = self._hash(b"row", content)
                 row = db.execute(
-                    "SELECT nonce, answer FROM calls WHERE request = ?", (row_id,)
+                    "SELECT rowid, nonce, answer FROM calls WHERE request = ?", (row_id,)
                 ).fetchone()
                 if row is not None:
-                    found[request] = cast(R, self._read(content, row_id, *row))
+                    place, *hidden = row
+                    found[request] = cast(R, self._read(content, row_id, *hidden)), place
         return found
 
-    def keep(self, fingerprint: str, requests: Sequence[Request[R]], answers: Sequence[R]) -> None:
-        """Write answers down, all or none.
+    def keep(
+        self, fingerprint: str, requests: Sequence[Request[R]], answers: Sequence[R],
+        over: bool = False,
+    ) -> None:  # fmt: skip
+        """Store answers, all or none.
 
         Args:
-            fingerprint: Of the model.
-            requests: What was asked; a request that has an answer keeps it.
+            fingerprint: Fingerprint of the model.
+            requests: The requests. A request that already has an answer keeps it.
             answers: An answer for each request, in order.
+            over: Whether to replace answers that are already stored.
 
         Raises:
             StoreError: If the file cannot be written.
@@ -140,7 +150,10 @@ class Answers:
                 content = _content(fingerprint, request)
                 row_id, nonce = self._hash(b"row", content), secrets.token_bytes(NONCE)
                 hidden = self._cipher(content).encrypt(nonce, _pack(answer), row_id)
-                db.execute("INSERT OR IGNORE INTO calls VALUES (?, ?, ?)", (row_id, nonce, hidden))
+                db.execute(
+                    f"INSERT OR {'REPLACE' if over else 'IGNORE'} INTO calls VALUES (?, ?, ?)",
+                    (row_id, nonce, hidden),
+                )
 
     def _hash(self, use: bytes, content: bytes) -> bytes:
         return hmac.digest(self._key, use + content, "sha256")
@@ -163,9 +176,9 @@ class Answers:
 
 
 class Cached(Wrapper):
-    """Asks the model only what `answers` does not hold, and writes its answers as they come.
+    """Calls the model only for requests without a stored answer, and stores its answers.
 
-    A request holds its draw, so a repeated trial is never answered from another trial's draw.
+    A request includes its draw, so a repeated trial never gets the answer of another trial's draw.
 
     Args:
         model: The model.
@@ -175,6 +188,24 @@ class Cached(Wrapper):
     def __init__(self, model: Model, answers: Answers) -> None:
         super().__init__(model)
         self.answers = answers
+        self._lock, self._embedded = threading.Lock(), set[Request[object]]()
+        self._asked = False  # whether any request has reached the model
+        self._newest, self._after = 0, 0  # file positions: newest read; answers count after this
+
+    def later(self, may_read: bool) -> Cached:
+        """The same model, for questions about its current state.
+
+        Args:
+            may_read: Whether every answer so far came through this object.
+
+        Returns:
+            A model that reads only answers stored after every answer read so far, and none if the
+            model was called. It replaces the answers in the file by its own.
+        """
+        found = Cached(self.model, self.answers)
+        found._after = self._newest if may_read and not self._asked else NOTHING_KEPT
+        found._embedded = self._embedded
+        return found
 
     def answer(self, requests: Sequence[Request[R]], /) -> list[R]:
         """Answer requests, a few dozen at a time.
@@ -185,36 +216,52 @@ class Cached(Wrapper):
         Returns:
             An answer for each request, in order.
         """
-        found = self.answers.find(self.fingerprint, requests)
+        found = self._kept(requests)
+        if not self._after:
+            self._embedded |= {one for one in requests if isinstance(one, Embed)}
         missing = [request for request in dict.fromkeys(requests) if request not in found]
+        self._asked |= bool(missing)
         for first in range(0, len(missing), ONCE):
             part = missing[first : first + ONCE]
             answers = self.model.answer(part)
-            self.answers.keep(self.fingerprint, part, answers)
+            self.answers.keep(self.fingerprint, part, answers, over=bool(self._after))
             found.update(zip(part, answers, strict=True))
         return [found[request] for request in requests]
 
+    def _kept(self, requests: Sequence[Request[R]]) -> dict[Request[R], R]:
+        kept = self.answers.find(self.fingerprint, requests)
+        new = {
+            one: answer
+            for one, (answer, place) in kept.items()
+            if place > self._after or one in self._embedded
+        }
+        places = [kept[one][1] for one in new if not isinstance(one, Embed)]
+        with self._lock:
+            self._newest = max([self._newest, *places])
+        return new
+
 
 class Unopened:
-    """Stands for a model that is not opened: it has a name and a fingerprint, and no answer.
+    """Stands in for a model that is not opened. It has a name and a fingerprint, but no answers.
 
     Args:
         name: Name of the model.
         fingerprint: Its fingerprint.
+        may_change: Whether it may answer an equal request differently later.
     """
 
     supports: frozenset[type[Request[object]]] = frozenset(
         {Complete, Embed, NextLogits, ScoreLabels, ScoreTokens}
     )
 
-    def __init__(self, name: str, fingerprint: str) -> None:
-        self.name, self.fingerprint = name, fingerprint
+    def __init__(self, name: str, fingerprint: str, may_change: bool = False) -> None:
+        self.name, self.fingerprint, self.may_change = name, fingerprint, may_change
 
     def check(self, requests: Sequence[Request[object]], /) -> None:
-        """Refuse nothing: what the model could not answer is not known here.
+        """Refuse nothing: it is not known here what the model could not answer.
 
         Args:
-            requests: What is to be answered.
+            requests: The requests.
         """
 
     def answer(self, requests: Sequence[Request[R]], /) -> list[R]:
@@ -243,14 +290,14 @@ def _require_cipher() -> None:
 
 
 def _key(file: Path) -> bytes:
-    """The key of a cache; made at the first use, whole or not at all."""
+    """The key of a cache, created on first use: whole or not at all."""
     if not file.exists():
         partial = file.with_name(f".{file.name}.{os.getpid()}.partial")
         descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "wb") as out:
             out.write(secrets.token_bytes(32))
         try:
-            os.link(partial, file)  # fails where another process was first
+            os.link(partial, file)  # fails if another process was first
         except FileExistsError:
             pass
         finally:
@@ -259,9 +306,9 @@ def _key(file: Path) -> bytes:
 
 
 def _content(fingerprint: str, request: Request[object]) -> bytes:
-    """Everything that decides an answer."""
+    """Everything that determines an answer."""
     if not dataclasses.is_dataclass(request):
-        raise TypeError(f"{type(request).__name__} is no dataclass, so its answers have no key")
+        raise TypeError(f"{type(request).__name__} is not a dataclass, so its answers have no key")
     deciding = (field.name for field in dataclasses.fields(request) if field.compare)
     values = [getattr(request, name) for name in deciding if name != "judge"]
     parts = [prompt_key(value) if isinstance(value, Parts | Chat) else value for value in values]
@@ -271,7 +318,7 @@ def _content(fingerprint: str, request: Request[object]) -> bytes:
 
 
 def _pack(answer: object) -> bytes:
-    """A text, or an array in numpy's own format; the first letter says which."""
+    """A text, or an array in numpy's own format. The first byte says which."""
     if isinstance(answer, str):
         return b"t" + answer.encode()
     file = io.BytesIO()

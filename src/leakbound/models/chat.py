@@ -1,4 +1,4 @@
-"""A prompt that is a conversation: messages with roles, as instruct models take them."""
+"""A prompt that is a conversation: messages with roles, as instruct models expect them."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class ChatMessage:
 
     Attributes:
         role: `system`, `developer`, `user` or `assistant`.
-        content: Its text, not blank.
+        content: Its text, which must not be blank.
 
     Raises:
-        UsageError: If the role is another one, or the text is none.
+        UsageError: If the role is unknown or the content is not a text.
     """
 
     role: str
@@ -36,7 +36,7 @@ class ChatMessage:
             )
         if not isinstance(self.content, str) or not self.content.strip():
             raise UsageError(
-                f"the content of a message of the {self.role} is blank or no text; it must be a "
+                f"the content of a message of the {self.role} is blank or not a text; it must be a "
                 "text. Leave empty messages out."
             )
 
@@ -48,14 +48,15 @@ class ChatMessage:
 class Chat:
     """A prompt of messages (PRIVATE).
 
-    An endpoint gets them as they are; a local model reads them through its chat template. A model
-    without one, or whose template takes no message of a role, is refused.
+    An endpoint receives the messages as they are. A local model reads them through its chat
+    template. A model without a template is refused, as is one whose template does not accept a
+    role.
 
     Attributes:
-        messages: At least one, in order.
+        messages: At least one message, in order.
 
     Raises:
-        UsageError: If there is none.
+        UsageError: If there is no message.
 
     Examples:
         >>> chat = Chat.of([{"role": "system", "content": "Be brief."},
@@ -75,7 +76,7 @@ class Chat:
 
     @classmethod
     def of(cls, messages: Sequence[Mapping[str, object]]) -> Chat:
-        """Messages from the form in which APIs take them.
+        """Read messages in the form that APIs use.
 
         Args:
             messages: Objects with `role` and `content`.
@@ -84,12 +85,12 @@ class Chat:
             The conversation.
 
         Raises:
-            UsageError: If one of them is no message.
+            UsageError: If an item is not a message.
         """
         return cls(tuple(_message(number, one) for number, one in enumerate(messages, 1)))
 
     def plain(self) -> list[dict[str, str]]:
-        """The form in which APIs take messages.
+        """The messages in the form that APIs use.
 
         Returns:
             An object with `role` and `content` for each message.

@@ -1,4 +1,4 @@
-"""What a prompt or an example is made of: text, an image, or both in order.
+"""The content of a prompt or an example: text, an image, or both in order.
 
 All of it is private: no repr shows it.
 """
@@ -21,7 +21,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Image:
-    """An image (PRIVATE); images are equal where their hashes are.
+    """An image (PRIVATE). Images are equal if their hashes are.
 
     Attributes:
         sha256: SHA-256 of the file, in hexadecimal digits.
@@ -36,7 +36,7 @@ class Image:
 
     @property
     def size(self) -> tuple[int, int]:
-        """(width, height) in pixels, as the file says."""
+        """(width, height) in pixels, as stated in the file."""
         width, height = struct.unpack(">II", self.png[16:24])
         return width, height
 
@@ -46,7 +46,7 @@ class Parts:
     """Texts and at least one image (PRIVATE).
 
     Attributes:
-        parts: In order; no two texts stand side by side.
+        parts: The parts in order; no two texts are adjacent.
     """
 
     parts: tuple[str | Image, ...]
@@ -59,13 +59,13 @@ Content = str | Image | Parts
 
 
 def join(contents: Iterable[Content]) -> str | Parts:
-    """Put contents one after the other.
+    """Join contents in order.
 
     Args:
         contents: Texts, images and parts.
 
     Returns:
-        A text as long as there is no image among them.
+        A text if there is no image among them.
 
     Examples:
         >>> join(["a ", "kite"])
@@ -90,8 +90,8 @@ def fill(template: str, slot: str, content: Content) -> str | Parts:
 
     Args:
         template: A text.
-        slot: What is replaced, wherever it stands.
-        content: What replaces it.
+        slot: The text to replace, wherever it occurs.
+        content: The replacement.
 
     Returns:
         The template with the content.
@@ -105,7 +105,7 @@ def fill(template: str, slot: str, content: Content) -> str | Parts:
 
 
 def images_in(content: object) -> list[Image]:
-    """Images of a content.
+    """The images of a content.
 
     Args:
         content: A content; token ids and texts have no images.
@@ -125,7 +125,7 @@ def text_only(content: Content, who: str) -> str:
 
     Args:
         content: A content.
-        who: Needs a text; begins the message.
+        who: What needs a text; begins the message.
 
     Returns:
         The text.
@@ -139,13 +139,13 @@ def text_only(content: Content, who: str) -> str:
 
 
 def content_key(content: Content) -> str | list[str | dict[str, str]]:
-    """What JSON can hold of a content, different for any two contents.
+    """A JSON-compatible form of a content, different for any two contents.
 
     Args:
         content: A content.
 
     Returns:
-        A text as it is; of other contents texts, and hashes of images.
+        The text itself; for other contents, texts and hashes of images.
     """
     if isinstance(content, str):
         return content
@@ -157,8 +157,8 @@ def without(content: Content, part: Content, mark: str) -> str | Parts:
 
     Args:
         content: A content.
-        part: What is hidden: a text wherever it occurs, or images.
-        mark: Stands in its place.
+        part: The part to hide: a text wherever it occurs, or images.
+        mark: Its replacement.
 
     Returns:
         The content with marks.
@@ -175,12 +175,12 @@ def without(content: Content, part: Content, mark: str) -> str | Parts:
 
 
 def readable(prompt: object, whole: bool = False) -> str:
-    """A prompt for a reader.
+    """A prompt in readable form.
 
     Args:
-        prompt: Text and token ids are shown as they are, messages behind their roles, images by
-            their sizes.
-        whole: Whether the data of images are shown as well.
+        prompt: A prompt. Text and token ids are shown unchanged, messages after their roles, and
+            images by their sizes.
+        whole: Whether to show the data of images as well.
 
     Returns:
         A text (PRIVATE).
@@ -196,7 +196,7 @@ def readable(prompt: object, whole: bool = False) -> str:
 
 
 def data_url(image: Image) -> str:
-    """The address that holds the bytes of an image.
+    """A URL that contains the bytes of an image.
 
     Args:
         image: The image.
@@ -208,7 +208,7 @@ def data_url(image: Image) -> str:
 
 
 def measured(content: Content) -> str:
-    """How much a content is, without what it is.
+    """The size of a content, without the content itself.
 
     Args:
         content: A content.

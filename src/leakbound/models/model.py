@@ -1,4 +1,4 @@
-"""A model: one verb, the kinds of requests it can answer, and a check that costs nothing."""
+"""A model: one verb, the kinds of requests that it answers, and a check that costs nothing."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ from typing import Protocol, TypeVar, runtime_checkable
 from leakbound.errors import TargetError
 from leakbound.models.request import Prompt, Request
 
-__all__ = ["Computed", "Concurrent", "GivesReasons", "Limited", "Model", "Priced", "require"]
+__all__ = [
+    "Changeable", "Computed", "Concurrent", "GivesReasons", "Limited", "Model", "Priced",
+    "may_change", "require",
+]  # fmt: skip
 
 R = TypeVar("R")
 
 
 @runtime_checkable
 class Model(Protocol):
-    """Answers requests, batch first, order kept."""
+    """Answers batches of requests and keeps their order."""
 
     @property
     def name(self) -> str:
@@ -23,17 +26,17 @@ class Model(Protocol):
 
     @property
     def fingerprint(self) -> str:
-        """Changes whenever an answer could: runs and caches are found by it."""
+        """Changes whenever an answer could; identifies the model in runs and caches."""
 
     @property
     def supports(self) -> frozenset[type[Request[object]]]:
         """Kinds of requests that it answers."""
 
     def check(self, requests: Sequence[Request[object]], /) -> None:
-        """Refuse what cannot be answered, without any model call.
+        """Refuse requests that cannot be answered, without any model call.
 
         Args:
-            requests: What is to be answered.
+            requests: The requests.
 
         Raises:
             TargetError: If one of the requests cannot be answered.
@@ -52,13 +55,13 @@ class Model(Protocol):
 
 @runtime_checkable
 class GivesReasons(Protocol):
-    """A model that can say why it answers no request of some kind."""
+    """A model that can say why it does not answer a kind of request."""
 
     def why(self, kind: type[Request[object]]) -> str:
-        """Why, and what to do.
+        """The reason, and what to do.
 
         Args:
-            kind: Kind of requests that is not in `supports`.
+            kind: A kind of request that is not in `supports`.
 
         Returns:
             A clause for the end of a message, with its full stop.
@@ -67,17 +70,17 @@ class GivesReasons(Protocol):
 
 @runtime_checkable
 class Computed(Protocol):
-    """A model on this machine, which can say how its answers are computed."""
+    """A model on this machine that can say how its answers are computed."""
 
     @property
     def computation(self) -> str:
-        """The outcome of its self-check, with what is done otherwise than for most models."""
+        """The outcome of its self-check, and what it does differently from most models."""
 
     def label_ids(self, prompt: Prompt, labels: Sequence[str]) -> dict[str, tuple[int, ...]]:
-        """The tokens by which labels are scored.
+        """The tokens used to score labels.
 
         Args:
-            prompt: Whose end they stand behind.
+            prompt: The prompt before the labels.
             labels: Public labels.
 
         Returns:
@@ -90,47 +93,72 @@ class Priced(Protocol):
     """A model whose answers may cost money."""
 
     def most_cost(self, requests: Sequence[Request[object]]) -> float | None:
-        """What requests cost at most.
+        """The most that requests can cost.
 
         Args:
-            requests: What is to be answered.
+            requests: The requests.
 
         Returns:
-            US dollars, without retries; None where no price is known.
+            US dollars, without retries; None if the price is unknown.
         """
 
 
 @runtime_checkable
 class Concurrent(Protocol):
-    """A model that is asked over connections, by several threads at once."""
+    """A model that is called over connections, by several threads at once."""
 
     @property
     def connections(self) -> int:
-        """Most requests in flight."""
+        """The most requests in flight."""
 
     def close(self) -> None:
-        """Give up what is in flight; the next answer opens new connections."""
+        """Drop what is in flight; the next answer opens new connections."""
 
 
 @runtime_checkable
 class Limited(Protocol):
-    """A model that stops answering once so much money or time is spent."""
+    """A model that stops answering after a limit on money or time."""
 
     @property
     def limits(self) -> tuple[str, ...]:
-        """Options that set such a limit; none where there is no limit."""
+        """Options that set such a limit; empty if there is no limit."""
+
+
+@runtime_checkable
+class Changeable(Protocol):
+    """A model that knows whether it may change during an audit."""
+
+    @property
+    def may_change(self) -> bool:
+        """Whether it may answer an equal request differently later."""
+
+
+def may_change(model: Model) -> bool:
+    """Whether a model may answer an equal request differently later.
+
+    Behind an endpoint there may be a quota, a guard that learns, or a new version. The answers of a
+    model in this process depend only on its weights and the request.
+
+    Args:
+        model: A model.
+
+    Returns:
+        What the model says; True if it does not say. If a model may change, an audit repeats
+        control contexts at its end.
+    """
+    return model.may_change if isinstance(model, Changeable) else True
 
 
 def require(model: Model, needs: Iterable[type[Request[object]]], who: str) -> None:
-    """Refuse a model that cannot answer what somebody needs.
+    """Refuse a model that cannot answer the necessary kinds of requests.
 
     Args:
         model: The model.
         needs: Kinds of requests.
-        who: Needs them; begins the message.
+        who: What needs them; begins the message.
 
     Raises:
-        TargetError: If a kind is missing; with the reason of a model that `GivesReasons`.
+        TargetError: If a kind is missing, with the reason if the model `GivesReasons`.
     """
     missing = sorted(set(needs) - model.supports, key=lambda kind: kind.__name__)
     if missing:

@@ -1,7 +1,7 @@
-"""What a model can be asked.
+"""The requests that a model can answer.
 
-A request is a frozen value: equal requests may be answered once. Prompts are private: no repr shows
-them.
+A request is a frozen value, and equal requests may be answered once. Prompts are private: no repr
+shows them.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ Floats = npt.NDArray[np.float32]
 class Request(Generic[R]):
     """Base of all requests to a model (PRIVATE); R is the type of the answer.
 
-    In low precision the last bits of an answer depend on what else is in the batch, and near a tie
-    one row flips the answers over others. Mechanisms with a guarantee ask with `alone`: a local
-    model answers such a request in passes of its own, from its own tokens. For an endpoint it is an
-    assumption, which some servers keep in a batch-invariant mode.
+    In low precision, the last bits of an answer depend on the other requests in the batch. Near a
+    tie, one row can therefore flip the answers for other rows. Mechanisms with a guarantee set
+    `alone`: a local model answers such a request in separate passes, from its own tokens. For an
+    endpoint this is an assumption, which some servers satisfy in a batch-invariant mode.
     """
 
     __slots__ = ()
@@ -55,12 +55,12 @@ class Complete(Request[str]):
 
     Attributes:
         prompt: The prompt.
-        max_tokens: Most tokens to generate.
-        temperature: 0 is greedy; above it, answers are sampled.
-        stop: Texts before which the answer ends.
-        draw: Names the random draw of a sampled answer.
+        max_tokens: The most tokens to generate.
+        temperature: 0 is greedy; above 0, answers are sampled.
+        stop: Texts that end the answer; the answer does not include them.
+        draw: Identifies the random draw of a sampled answer.
         alone: Whether the answer must depend on this request only; see `Request`.
-        judge: Whether a judge is asked, which may be another model; see `WithJudge`.
+        judge: Whether this is a request to a judge, which may be another model; see `WithJudge`.
     """
 
     prompt: Prompt
@@ -76,7 +76,7 @@ class Complete(Request[str]):
 class ScoreLabels(Request[Floats]):
     """(labels,) natural log-probability of each label as continuation of a prompt.
 
-    NaN for a label that the model does not show: an endpoint shows a few next tokens only.
+    NaN for a label that the model does not report: an endpoint reports only a few next tokens.
 
     Attributes:
         prompt: The prompt.
@@ -93,11 +93,11 @@ class ScoreLabels(Request[Floats]):
 class ScoreTokens(Request[Floats]):
     """(tokens,) natural log-probabilities of the tokens of a response, teacher-forced.
 
-    One pass; full-vocabulary softmax in float32.
+    One pass, with a softmax over the whole vocabulary in float32.
 
     Attributes:
         prompt: The prompt.
-        response: What is scored.
+        response: The response to score.
     """
 
     prompt: Prompt
@@ -106,13 +106,13 @@ class ScoreTokens(Request[Floats]):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class NextLogits(Request[Floats]):
-    """(tokens + 1, vocabulary) logits before each token of a response, and after the last.
+    """(tokens + 1, vocabulary) logits before each token of a response, and after the last one.
 
     Attributes:
         prompt: The prompt.
-        response: What follows it.
-        reserve: Number of tokens that later requests will put behind both. `Model.check` refuses
-            what leaves no room for them; it changes no answer.
+        response: The tokens after the prompt.
+        reserve: Number of tokens that later requests will append. `Model.check` refuses a request
+            that leaves no room for them. Answers do not depend on it.
         alone: Whether the answer must depend on this request only; see `Request`.
     """
 
@@ -136,13 +136,13 @@ class Embed(Request[Floats]):
 
 
 def prompt_key(prompt: Prompt) -> object:
-    """What JSON can hold of a prompt, different for any two prompts.
+    """A JSON-compatible form of a prompt, different for any two prompts.
 
     Args:
         prompt: Text, token ids, text with images, or messages.
 
     Returns:
-        Texts and token ids as they are; of images their hashes; of messages roles and texts.
+        Texts and token ids unchanged; hashes for images; roles and texts for messages.
     """
     if isinstance(prompt, Chat):
         return prompt.plain()
@@ -150,12 +150,12 @@ def prompt_key(prompt: Prompt) -> object:
 
 
 def prompt_seed(prompt: Prompt) -> int:
-    """A seed for the random draws over a prompt: prompts do not share theirs.
+    """A seed for random draws over a prompt; different prompts have different seeds.
 
     Args:
         prompt: Text, token ids, text with images, or messages.
 
     Returns:
-        A number of 32 bits.
+        A 32-bit number.
     """
     return zlib.crc32(repr(prompt_key(prompt)).encode())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from typing import TypeVar, cast
+from typing import ClassVar, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -35,10 +35,12 @@ class Scripted:
         token_scores: (prompt, response) to a natural log-probability for each token.
         next_logits: (prompt, response) to (tokens + 1, vocabulary) logits.
         embed: (text) to a vector.
-        name: Name, and all that the fingerprint depends on.
-        window: Most words of a prompt, with the tokens that `NextLogits` reserves; None for no
-            limit.
+        name: Name of the model. The fingerprint depends on it alone.
+        window: The most words of a prompt, including the tokens that `NextLogits` reserves; None
+            for no limit.
     """
+
+    may_change: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -61,7 +63,7 @@ class Scripted:
 
     @property
     def fingerprint(self) -> str:
-        """Hash of the name alone: give different scripts different names."""
+        """Hash of the name alone, so give different scripts different names."""
         return hashlib.sha256(self.name.encode()).hexdigest()[:16]
 
     @property
@@ -70,10 +72,10 @@ class Scripted:
         return frozenset(kind for kind, script in self._scripts.items() if script)
 
     def check(self, requests: Sequence[Request[object]], /) -> None:
-        """Refuse prompts of more words than the window.
+        """Refuse prompts with more words than the window.
 
         Args:
-            requests: What is to be answered.
+            requests: The requests.
 
         Raises:
             TargetError: If a prompt is too long.
@@ -115,7 +117,7 @@ class Scripted:
 
 
 def _arguments(request: Request[object]) -> tuple[Prompt | tuple[str, ...], ...]:
-    """What a script is called with: the prompt first."""
+    """The arguments of a script, the prompt first."""
     if isinstance(request, Complete):
         return (request.prompt,)
     if isinstance(request, ScoreLabels):

@@ -1,7 +1,7 @@
-"""The one boundary to HTTP: a request goes out, a reply or a `TransportError` comes back.
+"""The only boundary to HTTP: a request goes out, a reply or a `TransportError` comes back.
 
-Endpoints of models, `probe` and systems behind HTTP send everything through a `Transport`. The
-default is `AiohttpTransport`; a test or a user hands in another object with the same two methods.
+Model endpoints, `probe` and systems behind HTTP send everything through a `Transport`. The default
+is `AiohttpTransport`. A test or a user can pass another object with the same two methods.
 
 Examples:
     A transport that answers from memory:
@@ -28,7 +28,7 @@ __all__ = ["MOST_BYTES", "Failure", "HttpReply", "Transport", "TransportError", 
 Failure = Literal[
     "timeout", "no connection", "a reply cut off", "a connection lost", "a reply too long"
 ]
-# bytes of one reply that are read: log-probabilities of 100,000 tokens fit into so many
+# bytes to read of one reply: enough for log-probabilities of 100,000 tokens
 MOST_BYTES = 16 * 2**20
 
 
@@ -38,7 +38,7 @@ class HttpReply:
 
     Attributes:
         status: HTTP status; a redirect is a reply like any other.
-        headers: Header fields; names in any case.
+        headers: Header fields, with names in any case.
         body: The whole body, decompressed.
     """
 
@@ -62,7 +62,7 @@ class HttpReply:
 
 
 class TransportError(Exception):
-    """No whole reply came back.
+    """No complete reply came back.
 
     Args:
         kind: What happened. Only after "no connection" is it certain that nothing was sent.
@@ -76,16 +76,16 @@ class TransportError(Exception):
 class Transport(Protocol):
     """Sends HTTP requests.
 
-    A transport contacts the host and port of the URL and nothing else: it follows no redirect, uses
-    no proxy and reads no credentials of the environment. It keeps no more than `MOST_BYTES` of a
-    reply, whatever a server sends. It may be called from several event loops, and for several
-    requests at once in each.
+    A transport contacts only the host and port of the URL: it follows no redirect, uses no proxy
+    and reads no credentials from the environment. It keeps at most `MOST_BYTES` of a reply,
+    whatever a server sends. It may be called from several event loops, and for several requests at
+    once in each.
     """
 
     async def send(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, timeout: float
     ) -> HttpReply:
-        """Send one request and read the whole reply.
+        """Send one request and read the complete reply.
 
         Args:
             method: HTTP method, such as "POST".
@@ -98,18 +98,18 @@ class Transport(Protocol):
             The reply, whatever its status.
 
         Raises:
-            TransportError: If there is no whole reply.
+            TransportError: If there is no complete reply.
         """
 
     async def close(self) -> None:
-        """End the connections of the running event loop; the next `send` opens new ones."""
+        """Close the connections of the running event loop; the next `send` opens new ones."""
 
 
 def default_transport(connections: int, cookies: bool = False) -> Transport:
-    """A transport over aiohttp, which is imported here and not before.
+    """A transport based on aiohttp, which is imported only here.
 
     Args:
-        connections: Most connections open at once.
+        connections: The most connections open at once.
         cookies: Whether cookies of replies are sent back until `close`.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Models around a model: answer equal requests once, count model calls, embed elsewhere."""
+"""Models that wrap a model: answer equal requests once, count model calls, embed elsewhere."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import TypeVar
 
-from leakbound.models.model import Computed, Concurrent, Limited, Model, Priced
+from leakbound.models.model import Computed, Concurrent, Limited, Model, Priced, may_change
 from leakbound.models.request import Complete, Embed, Prompt, Request
 
 __all__ = [
@@ -18,10 +18,10 @@ R = TypeVar("R")
 
 
 class Wrapper:
-    """Base of models around a model: passes on everything but the answers.
+    """Base of models that wrap a model. Forwards everything but `answer`.
 
     Args:
-        model: The model that is asked.
+        model: The wrapped model.
     """
 
     def __init__(self, model: Model) -> None:
@@ -47,22 +47,27 @@ class Wrapper:
         """Options that limit what the model may spend."""
         return self.model.limits if isinstance(self.model, Limited) else ()
 
+    @property
+    def may_change(self) -> bool:
+        """Whether the model may answer differently later."""
+        return may_change(self.model)
+
     def check(self, requests: Sequence[Request[object]], /) -> None:
         """Let the model check requests.
 
         Args:
-            requests: What is to be answered.
+            requests: The requests.
         """
         self.model.check(requests)
 
     def most_cost(self, requests: Sequence[Request[object]]) -> float | None:
-        """What requests cost at most, however the wrapper saves some of them.
+        """The most that requests can cost, even if the wrapper avoids some of them.
 
         Args:
-            requests: What is to be answered.
+            requests: The requests.
 
         Returns:
-            US dollars, without retries; None where no price is known.
+            US dollars, without retries; None if the price is unknown.
         """
         return self.model.most_cost(requests) if isinstance(self.model, Priced) else None
 
@@ -74,7 +79,7 @@ def innermost(model: Model) -> Model:
         model: A model, or a wrapper of this module around one.
 
     Returns:
-        The model that is no wrapper.
+        The model that is not a wrapper.
     """
     while isinstance(model, Wrapper):
         model = model.model
@@ -82,13 +87,13 @@ def innermost(model: Model) -> Model:
 
 
 def concurrent_model(model: Model) -> Concurrent | None:
-    """The model that several threads may ask at once.
+    """The model that several threads may call at once.
 
     Args:
         model: A model, or a wrapper of this module around one.
 
     Returns:
-        The innermost model; None where it is on this machine, or another model stands beside it.
+        The innermost model; None if it runs on this machine or is combined with another model.
     """
     while isinstance(model, Wrapper) and not isinstance(model, TwoModels):
         model = model.model
@@ -100,12 +105,12 @@ def computation_of(model: Model, prompt: Prompt = "", labels: Sequence[str] = ()
 
     Args:
         model: A model, or a wrapper of this module around one.
-        prompt: A public prompt, behind whose end labels are scored.
+        prompt: A public prompt, after which labels are scored.
         labels: Public labels.
 
     Returns:
-        The outcome of the self-check, and as JSON the token ids of each label; nothing where the
-        model does not say.
+        The outcome of the self-check, and the token ids of each label as JSON; empty if the model
+        does not say.
     """
     inner = innermost(model)
     if not isinstance(inner, Computed):
@@ -115,11 +120,11 @@ def computation_of(model: Model, prompt: Prompt = "", labels: Sequence[str] = ()
 
 
 class TwoModels(Wrapper):
-    """Base of models that leave some requests to another one.
+    """Base of models that send some requests to another model.
 
     Args:
         model: Answers all other requests.
-        beside: Answers those that `is_beside` names.
+        beside: Answers the requests for which `is_beside` is true.
     """
 
     def __init__(self, model: Model, beside: Model) -> None:
@@ -130,10 +135,10 @@ class TwoModels(Wrapper):
         """Whether the other model answers a request.
 
         Args:
-            request: What is to be answered.
+            request: The request.
 
         Returns:
-            True for those of the other model.
+            True for requests to the other model.
         """
         raise NotImplementedError
 
@@ -148,23 +153,28 @@ class TwoModels(Wrapper):
         more = self.beside.limits if isinstance(self.beside, Limited) else ()
         return tuple(dict.fromkeys(super().limits + more))
 
+    @property
+    def may_change(self) -> bool:
+        """Whether either model may answer differently later."""
+        return super().may_change or may_change(self.beside)
+
     def check(self, requests: Sequence[Request[object]], /) -> None:
         """Let each model check its requests.
 
         Args:
-            requests: What is to be answered.
+            requests: The requests.
         """
         self.model.check([request for request in requests if not self.is_beside(request)])
         self.beside.check([request for request in requests if self.is_beside(request)])
 
     def most_cost(self, requests: Sequence[Request[object]]) -> float | None:
-        """What the requests of both models cost at most; a local model beside costs nothing.
+        """The most that the requests of both models can cost; a local model costs nothing.
 
         Args:
-            requests: What is to be answered.
+            requests: The requests.
 
         Returns:
-            US dollars, without retries; None where no price is known.
+            US dollars, without retries; None if the price is unknown.
         """
         others = [request for request in requests if self.is_beside(request)]
         most = super().most_cost([one for one in requests if not self.is_beside(one)])
@@ -174,7 +184,7 @@ class TwoModels(Wrapper):
         return None if more is None else most + more
 
     def answer(self, requests: Sequence[Request[R]], /) -> list[R]:
-        """Answer requests, each by its model.
+        """Answer each request with its model.
 
         Args:
             requests: What to answer.
@@ -191,7 +201,7 @@ class TwoModels(Wrapper):
 
 
 class WithEmbedder(TwoModels):
-    """A model whose `Embed` requests go to another one.
+    """A model with another model for `Embed` requests.
 
     Args:
         model: Answers all other requests.
@@ -204,10 +214,10 @@ class WithEmbedder(TwoModels):
         return self.model.supports | {Embed}
 
     def is_beside(self, request: Request[object]) -> bool:
-        """Whether an embedding is asked for.
+        """Whether a request is for an embedding.
 
         Args:
-            request: What is to be answered.
+            request: The request.
 
         Returns:
             True for `Embed`.
@@ -216,11 +226,11 @@ class WithEmbedder(TwoModels):
 
 
 class WithJudge(TwoModels):
-    """A model whose answers another one judges.
+    """A model with another model as judge of its answers.
 
     Args:
         model: Answers all other requests.
-        beside: Answers every `Complete` that asks a judge.
+        beside: Answers every `Complete` with `judge`.
 
     Examples:
         >>> from leakbound.models.scripted import Scripted
@@ -230,10 +240,10 @@ class WithJudge(TwoModels):
     """
 
     def is_beside(self, request: Request[object]) -> bool:
-        """Whether a judge is asked.
+        """Whether a request is for the judge.
 
         Args:
-            request: What is to be answered.
+            request: The request.
 
         Returns:
             True for a `Complete` with `judge`.
@@ -242,7 +252,7 @@ class WithJudge(TwoModels):
 
 
 class Distinct(Wrapper):
-    """Asks the model each distinct request of a batch once.
+    """Sends each distinct request of a batch to the model once.
 
     The two contexts of a paired trial share most of theirs.
     """
@@ -254,7 +264,7 @@ class Distinct(Wrapper):
             requests: What to answer.
 
         Returns:
-            An answer for each request, in order; equal requests share theirs.
+            An answer for each request, in order. Equal requests share an answer.
         """
         order = list(dict.fromkeys(requests))
         answers = dict(zip(order, self.model.answer(order), strict=True))

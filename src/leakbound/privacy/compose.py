@@ -25,16 +25,16 @@ __all__ = [
     "subsampled_gaussian_epsilon",
 ]
 
-INTERVAL = 1e-4  # of a grid of privacy losses: the default of dp-accounting
+INTERVAL = 1e-4  # step of the grid of privacy losses: the default of dp-accounting
 HALVINGS = 100  # a bisection over n * epsilon below 1e15 is exact to the last bit after 100
 
 
 def pure_composition_epsilon(epsilon: float, count: int, delta: float) -> float:
     """Smallest epsilon(delta) of `count` adaptively chosen epsilon-DP mechanisms.
 
-    The worst case is randomised response, `count` times: its privacy loss is
+    The worst case is randomised response, applied `count` times. Its privacy loss is
     epsilon (2 B - count) with B binomial, and delta(e) is the sum over losses above e of
-    P(loss) (1 - e^(e - loss)). The bisection returns its upper end.
+    P(loss) (1 - e^(e - loss)). The bisection returns the upper end of its bracket.
 
     Args:
         epsilon: Pure privacy parameter of each mechanism, at least 0; infinity is allowed.
@@ -71,7 +71,7 @@ def pure_composition_epsilon(epsilon: float, count: int, delta: float) -> float:
 
 
 def _response_profile(epsilon: float, n: int) -> Callable[[float], float]:
-    """delta(e) of randomised response, n times, and what rounding may have lost."""
+    """delta(e) of randomised response, n times, plus a bound on the rounding error."""
     k = np.arange(n + 1)
     loss = epsilon * (2 * k - n)
     choose = gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
@@ -130,7 +130,7 @@ def exponential_composition_epsilon(epsilon: float, count: int, delta: float) ->
     return min(n * epsilon, zcdp_epsilon(n * epsilon**2 / 8, delta))
 
 
-@lru_cache(maxsize=512)  # a search over noise scales asks for the same few settings again
+@lru_cache(maxsize=512)  # a search over noise scales repeats the same few settings
 def subsampled_gaussian_epsilon(
     sigma: float, rate: float, steps: int, delta: float, interval: float = INTERVAL
 ) -> float:
@@ -169,7 +169,7 @@ def subsampled_gaussian_epsilon(
     return _subsampled_epsilon(sigma, rate, steps, delta, interval)
 
 
-@lru_cache(1024)  # a PLD takes a third of a second, and a ledger asks for the same one each time
+@lru_cache(1024)  # a PLD takes a third of a second, and a ledger needs the same one each time
 def _subsampled_epsilon(
     sigma: float, rate: float, steps: int, delta: float, interval: float
 ) -> float:
@@ -197,7 +197,7 @@ class Subsampled:
         relation: Always `add_remove`; amplification holds under no other relation.
 
     Raises:
-        UsageError: If sigma or rate lies outside its range, or the relation is another.
+        UsageError: If sigma or rate lies outside its range, or the relation is not `add_remove`.
     """
 
     sigma: float
@@ -210,8 +210,8 @@ class Subsampled:
         within("rate", self.rate, 0.0, 1.0)
         if self.relation != "add_remove":
             raise UsageError(
-                f"the relation of a subsampled guarantee is {self.relation!r}; amplification "
-                "holds under add_remove."
+                f"the relation of a subsampled guarantee is {self.relation!r}; it must be "
+                "add_remove, because amplification holds under no other relation."
             )
 
     def epsilon(self, delta: float) -> float:

@@ -9,21 +9,21 @@ from leakbound.privacy.rounding import ROUNDING
 
 __all__ = ["zcdp_epsilon", "zcdp_rho"]
 
-HALVINGS = 200  # reach the last bit of a float from any bracket in use
+HALVINGS = 200  # enough to reach the last bit of a float from any bracket used here
 
 
 def zcdp_epsilon(rho: float, delta: float) -> float:
     """epsilon(delta) of rho-zCDP, by the tight conversion.
 
     The smallest value over orders a > 1 of a rho + ln(1 - 1/a) + (ln(1/delta) - ln a)/(a - 1). The
-    best order solves rho (a - 1)^2 + ln a = ln(1/delta), and any other one is valid, too.
+    best order solves rho (a - 1)^2 + ln a = ln(1/delta). Any other order is also valid.
 
     Args:
         rho: Parameter of zero-concentrated DP, at least 0.
         delta: Failure probability in [0, 1).
 
     Returns:
-        epsilon, rounded up; 0 where rho = 0, infinity where delta = 0 < rho.
+        epsilon, rounded up; 0 if rho = 0, infinity if delta = 0 < rho.
 
     Raises:
         UsageError: If rho is negative or delta lies outside [0, 1).
@@ -33,8 +33,8 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
 
     Reference:
         Canonne, Kamath and Steinke, "The discrete Gaussian for differential privacy" (NeurIPS
-        2020), Proposition 12. It is 10 to 23 % below rho + 2 sqrt(rho ln(1/delta)) of Bun and
-        Steinke (TCC 2016) at budgets in use.
+        2020), Proposition 12. At typical budgets the result is 10 to 23 % below
+        rho + 2 sqrt(rho ln(1/delta)), the conversion of Bun and Steinke (TCC 2016).
 
     Examples:
         >>> round(zcdp_epsilon(0.1, 1e-5), 3)
@@ -53,7 +53,7 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
 
 
 def _best_order(rho: float, log: float) -> float:
-    """The best order less 1."""
+    """The best order minus 1."""
     low, high = 0.0, math.sqrt(log / rho)
     for _ in range(HALVINGS):
         middle = (low + high) / 2
@@ -65,14 +65,14 @@ def _best_order(rho: float, log: float) -> float:
 
 
 def zcdp_rho(epsilon: float, delta: float) -> float:
-    """The largest rho whose zCDP stays within (epsilon, delta): the inverse of `zcdp_epsilon`.
+    """The largest rho for which rho-zCDP implies (epsilon, delta)-DP; inverts `zcdp_epsilon`.
 
     Args:
         epsilon: Privacy parameter, above 0.
         delta: Failure probability in [0, 1).
 
     Returns:
-        rho, rounded down; 0 where delta = 0.
+        rho, rounded down; 0 if delta = 0.
 
     Raises:
         UsageError: If epsilon is not a finite number above 0, or delta lies outside [0, 1).

@@ -1,4 +1,4 @@
-"""Discrete Gaussian noise on counts: its distribution, its exact privacy loss, its calibration."""
+"""Discrete Gaussian noise on counts: distribution, exact privacy loss and calibration."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ __all__ = [
 ]
 
 Floats = npt.NDArray[np.float64]
-REACH = 13.0  # standard deviations of the support, beyond which less than 2 exp(-84) = 7e-37 lies
-TAIL = 1e-30  # bound on what is cut off by a million sums
-MARGIN = 1e-9  # added to each delta and epsilon, relative to it: far more than rounding takes off
+REACH = 13.0  # half the support, in standard deviations: less than 2 exp(-84) = 7e-37 lies beyond
+TAIL = 1e-30  # bound on the probability that a million sums cut off
+MARGIN = 1e-9  # relative margin added to each delta and epsilon: far above the rounding error
 HALVINGS = 100
-# Largest support of a sum of noise that is computed exactly, in a tenth of a second; beyond it the
-# bound of zCDP is used, which is up to a tenth larger.
+# Largest support of a sum of noise for which the exact loss is computed; that takes a tenth of a
+# second. Above it, the bound of zCDP is used, which is up to a tenth larger.
 LARGEST = 1 << 14
 
 
@@ -39,7 +39,8 @@ def discrete_gaussian_pmf(sigma: float) -> Floats:
     """Probabilities of the discrete Gaussian: P(x) proportional to exp(-x^2/(2 sigma^2)).
 
     Args:
-        sigma: Its parameter, above 0; a little above the standard deviation where it is small.
+        sigma: Parameter of the noise, above 0. Small values are slightly above the standard
+            deviation.
 
     Returns:
         (2 m + 1,) probabilities of -m to m; less than 1e-30 lies beyond.
@@ -68,14 +69,14 @@ def discrete_gaussian_delta(epsilon: float, sigma: float, shift: Sequence[int]) 
     Args:
         epsilon: Privacy parameter, at least 0.
         sigma: Parameter of the noise on each count, above 0.
-        shift: By how much each count differs between the neighbours.
+        shift: Difference of each count between the neighbours.
 
     Returns:
         delta, rounded up.
 
     Reference:
-        Canonne, Kamath and Steinke (2020), Theorem 7 for one count; the loss of several is a sum
-        of independent ones.
+        Canonne, Kamath and Steinke (2020), Theorem 7 for one count. The loss of several counts is
+        a sum of independent losses.
 
     Examples:
         >>> round(discrete_gaussian_delta(1.0, 3.0, (1, -1)), 6)
@@ -90,12 +91,12 @@ def discrete_gaussian_epsilon(sigma: float, shift: Sequence[int], delta: float) 
 
     Args:
         sigma: Parameter of the noise on each count, above 0.
-        shift: By how much each count differs between the neighbours.
+        shift: Difference of each count between the neighbours.
         delta: Failure probability in [0, 1).
 
     Returns:
-        epsilon, rounded up; infinity at delta = 0. Where the sum of the noise has a large support,
-        the bound of zCDP.
+        epsilon, rounded up; infinity at delta = 0. If the sum of the noise has a large support,
+        the result is the bound of zCDP.
 
     Examples:
         >>> round(discrete_gaussian_epsilon(3.0, (1, -1), 1e-5), 4)
@@ -112,16 +113,16 @@ def discrete_gaussian_epsilon(sigma: float, shift: Sequence[int], delta: float) 
 
 
 def _moved(shift: Sequence[int]) -> tuple[int, ...]:
-    """Sizes of the steps: their signs and order change no loss."""
+    """Sizes of the steps. Their signs and their order do not affect the loss."""
     return tuple(sorted(abs(int(step)) for step in shift if step))
 
 
-Sum = tuple[Floats, int]  # probabilities of a sum of steps times noise; the sum of their squares
+Sum = tuple[Floats, int]  # probabilities of the sum of step times noise; sum of squared steps
 
 
-@lru_cache(maxsize=64)  # a bisection over epsilon reads one of them many times
+@lru_cache(maxsize=64)  # a bisection over epsilon reads the same entry many times
 def _losses(sigma: float, moved: tuple[int, ...]) -> tuple[Floats, Floats]:
-    """Privacy losses, rising, and their probabilities."""
+    """Privacy losses in ascending order, and their probabilities."""
     found: Sum = np.ones(1), 0
     for step, times in Counter(moved).items():
         found = _added(sigma, found, _repeated(sigma, (_spread(sigma, step), step**2), times))
@@ -139,14 +140,14 @@ def _spread(sigma: float, step: int) -> Floats:
 
 
 def _added(sigma: float, one: Sum, other: Sum) -> Sum:
-    """A sum of two independent ones, cut off where it is as unlikely as the support of one."""
+    """The sum of two independent sums, cut off at `REACH` standard deviations."""
     mass, square = np.convolve(one[0], other[0]), one[1] + other[1]
     beyond = mass.size // 2 - max(1, math.ceil(REACH * sigma * math.sqrt(square)))
     return (mass[beyond:-beyond] if beyond > 0 else mass), square
 
 
 def _repeated(sigma: float, base: Sum, times: int) -> Sum:
-    """A sum of several independent ones of one kind."""
+    """The sum of `times` independent copies of a sum."""
     found: Sum = np.ones(1), 0
     while times:
         if times % 2:
@@ -163,7 +164,7 @@ def _delta(epsilon: float, loss: Floats, mass: Floats) -> float:
 
 
 def _exact_epsilon(sigma: float, moved: tuple[int, ...], delta: float) -> float:
-    """Infinity where it takes too long."""
+    """Exact epsilon, or infinity if it would take too long to compute."""
     spread = math.sqrt(sum(step**2 for step in moved))
     if 2 * REACH * sigma * spread > LARGEST or delta <= TAIL:
         return math.inf
@@ -179,15 +180,15 @@ def _exact_epsilon(sigma: float, moved: tuple[int, ...], delta: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class DiscreteGaussian:
-    """Guarantee of discrete Gaussian noise on counts, some of which move by one.
+    """Guarantee of discrete Gaussian noise on counts, some of which change by one.
 
     Attributes:
         sigma: Parameter of the noise on each count, above 0.
-        moves: Number of counts that one example moves by one; 2 where it moves a vote.
+        moves: Number of counts that one example changes by one; 2 if it moves a vote.
         relation: Neighbouring relation.
 
     Raises:
-        UsageError: If sigma is not positive, or moves is no whole number of at least 1.
+        UsageError: If sigma is not positive, or moves is not a whole number of at least 1.
 
     Reference:
         Canonne, Kamath and Steinke, "The discrete Gaussian for differential privacy" (NeurIPS
@@ -210,7 +211,7 @@ class DiscreteGaussian:
 
     @property
     def sensitivity(self) -> float:
-        """In L2, in counts."""
+        """L2 sensitivity, in counts."""
         return math.sqrt(self.moves)
 
     @property
@@ -238,18 +239,18 @@ class DiscreteGaussian:
 
 
 def calibrate_discrete_gaussian(epsilon: float, delta: float, moves: int = 2) -> float:
-    """The least noise on counts for a claim.
+    """The smallest noise on counts that is enough for a claim.
 
     Args:
         epsilon: epsilon of the claim, above 0.
         delta: delta of the claim in (0, 1).
-        moves: Number of counts that one example moves by one.
+        moves: Number of counts that one example changes by one.
 
     Returns:
         sigma, rounded towards privacy.
 
     Raises:
-        UsageError: If an argument lies outside its range; at delta = 0 no such noise is enough.
+        UsageError: If an argument lies outside its range. At delta = 0 no such noise is enough.
 
     Guarantee:
         `DiscreteGaussian(sigma, moves).epsilon(delta)` is at most epsilon.

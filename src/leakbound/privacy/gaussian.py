@@ -24,22 +24,22 @@ from leakbound.privacy.rounding import ROUNDING
 __all__ = ["calibrate_gaussian", "gaussian_epsilon", "gdp_delta", "gdp_epsilon", "gdp_trade_off"]
 
 Floats = npt.NDArray[np.float64]
-LARGEST_MU = 1e8  # beyond it delta is 1 to the last bit, and mu**2 would lose all of epsilon
+LARGEST_MU = 1e8  # above it, delta is 1 to the last bit, and epsilon would be lost next to mu**2
 TOLERANCE = 1e-12  # relative width of a bisection: 10,000 times the rounding error of a float
 
 
 def gdp_delta(epsilon: npt.ArrayLike, mu: npt.ArrayLike) -> float | Floats:
     """Smallest delta at which mu-GDP implies (epsilon, delta)-DP: the privacy profile.
 
-    Phi(-epsilon/mu + mu/2) - e^epsilon Phi(-epsilon/mu - mu/2), computed in logarithms so that it
-    neither overflows nor cancels; 0 where mu = 0.
+    Phi(-epsilon/mu + mu/2) - e^epsilon Phi(-epsilon/mu - mu/2), computed in logarithms to avoid
+    overflow and cancellation; 0 where mu = 0.
 
     Args:
         epsilon: Privacy parameter, at least 0; any shape.
         mu: Parameter of Gaussian DP, at least 0; any shape that broadcasts with `epsilon`.
 
     Returns:
-        delta in [0, 1], in the broadcast shape; a float where both arguments are scalars.
+        delta in [0, 1], in the broadcast shape; a float if both arguments are scalars.
 
     Raises:
         UsageError: If an epsilon or a mu is negative or NaN.
@@ -78,8 +78,7 @@ def gdp_epsilon(mu: float, delta: float) -> float:
         delta: Failure probability in [0, 1).
 
     Returns:
-        epsilon, at least 0; 0 where mu = 0 or gdp_delta(0, mu) <= delta, infinity where
-        delta = 0 < mu.
+        epsilon, at least 0; 0 if mu = 0 or gdp_delta(0, mu) <= delta, infinity if delta = 0 < mu.
 
     Raises:
         UsageError: If mu is negative or delta lies outside [0, 1).
@@ -112,7 +111,7 @@ def gaussian_epsilon(sigma: float, sensitivity: float, delta: float) -> float:
         delta: Failure probability in [0, 1).
 
     Returns:
-        epsilon, rounded up; 0 where the sensitivity is 0.
+        epsilon, rounded up; 0 if the sensitivity is 0.
 
     Raises:
         UsageError: If sigma or sensitivity is negative, or delta lies outside [0, 1).
@@ -147,8 +146,8 @@ def calibrate_gaussian(
         delta: Failure probability in (0, 1).
         sensitivity: L2 sensitivity of the statistic, above 0.
         method: "analytic" is the smallest sigma with gdp_delta(epsilon, sensitivity/sigma) <=
-            delta, rounded up. "classical" is sensitivity * sqrt(2 ln(1.25/delta)) / epsilon, as
-            XL and CL use it; it is kept for reproduction.
+            delta, rounded up. "classical" is sensitivity * sqrt(2 ln(1.25/delta)) / epsilon. XL
+            and CL use it, and it is kept to reproduce them.
 
     Returns:
         sigma, in the units of the sensitivity.
@@ -160,7 +159,7 @@ def calibrate_gaussian(
     Guarantee:
         (epsilon, delta)-DP with "analytic", under the relation for which the sensitivity holds.
         "classical" does not give it for every epsilon > 1 (at (10, 1e-5) the exact epsilon is
-        10.39): derive the guarantee from the sigma in force.
+        10.39). Derive the guarantee from the sigma that is used.
 
     Reference:
         Balle and Wang (2018), Algorithm 1; Dwork and Roth (2014), Theorem A.1.
@@ -185,7 +184,7 @@ def calibrate_gaussian(
 
 
 def _delta_above(epsilon: float, mu: float) -> float:
-    """`gdp_delta` and what rounding may have lost, so that bisections end on the safe side."""
+    """`gdp_delta` plus a bound on its rounding error, to keep bisections conservative."""
     m = min(mu, LARGEST_MU)
     first, second = log_ndtr(m / 2 - epsilon / m), epsilon + log_ndtr(-m / 2 - epsilon / m)
     lost = ROUNDING * (1 + abs(first) + abs(second) + epsilon)
@@ -205,7 +204,7 @@ def gdp_trade_off(fpr: npt.ArrayLike, mu: float) -> Floats:
         True-positive rates in [0, 1], in the shape of `fpr`.
 
     Guarantee:
-        No test between neighbours has a larger rate, and one test of Gaussian noise reaches it.
+        No test between neighbours has a larger rate. For Gaussian noise, one test attains it.
 
     Reference:
         Dong, Roth and Su (2022), Definition 2.6.
@@ -222,7 +221,7 @@ def _smallest(holds: Callable[[float], bool]) -> float:
     low, high = 0.0, 1.0
     while not holds(high):
         low, high = high, 2 * high
-        if high > 1e12:  # no budget or noise scale in use comes near it
+        if high > 1e12:  # far above any practical budget or noise scale
             return math.inf
     for _ in range(200):  # 200 halvings reach the tolerance from any bracket
         middle = (low + high) / 2

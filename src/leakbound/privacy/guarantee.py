@@ -35,14 +35,15 @@ __all__ = [
     "trade_off",
 ]
 
-# Where a trade-off curve is evaluated if the guarantee has no closed form: pure DP, and the orders
-# of magnitude of delta that matter for error rates that some hundred to a million trials resolve.
+# Values of delta at which a trade-off curve is evaluated if the guarantee has no closed form: 0 for
+# pure DP, and the orders of magnitude that matter for error rates that a few hundred to a million
+# trials can resolve.
 DELTAS = (0.0, 1e-9, 1e-5, 1e-3, 0.01, 0.1)
 
 
 @runtime_checkable
 class Guarantee(Protocol):
-    """What a mechanism is proven to satisfy, under a neighbouring relation."""
+    """A guarantee that a mechanism is proven to satisfy, under a neighbouring relation."""
 
     @property
     def relation(self) -> Relation:
@@ -55,7 +56,7 @@ class Guarantee(Protocol):
             delta: Failure probability in [0, 1).
 
         Returns:
-            epsilon, at least 0; infinity where nothing is guaranteed.
+            epsilon, at least 0; infinity if nothing is guaranteed.
         """
 
     def describe(self) -> str:
@@ -152,7 +153,7 @@ class BoundedRange:
     """Guarantee of an exponential mechanism: value-DP and value^2/8-zCDP.
 
     Attributes:
-        value: Largest range by which its log-probabilities move, at least 0.
+        value: Largest range of the change in its log-probabilities, at least 0.
         relation: Neighbouring relation.
 
     Raises:
@@ -178,7 +179,7 @@ class BoundedRange:
         return self.value**2 / 8
 
     def epsilon(self, delta: float) -> float:
-        """The better of both statements.
+        """The smaller of the epsilons of pure DP and of zCDP.
 
         Args:
             delta: Failure probability in [0, 1).
@@ -199,7 +200,7 @@ class BoundedRange:
 
 @dataclass(frozen=True, slots=True)
 class ApproxDP:
-    """(epsilon, delta)-DP; below its own delta it guarantees nothing.
+    """(epsilon, delta)-DP. Nothing is guaranteed below the stated delta.
 
     Attributes:
         value: epsilon, at least 0; infinity is allowed.
@@ -224,7 +225,7 @@ class ApproxDP:
         delta_value(self.delta)
 
     def epsilon(self, delta: float) -> float:
-        """The stated epsilon where delta is at least the stated one, else infinity.
+        """The stated epsilon if `delta` is at least the stated delta, else infinity.
 
         Args:
             delta: Failure probability in [0, 1).
@@ -304,7 +305,7 @@ class NonPrivate:
 
 
 Kinds = tuple[type, ...]
-# Which parts add in mu^2 and which in rho; the others add in epsilon.
+# Each entry: the parts that add in mu^2, and those that add in rho. All others add in epsilon.
 SUMS: tuple[tuple[Kinds, Kinds], ...] = (
     ((Gaussian,), (ZCDP,)),
     ((Gaussian,), (ZCDP, DiscreteGaussian)),
@@ -320,7 +321,7 @@ def _rho(part: Guarantee) -> float:
 
 
 def _merged(parts: list[Guarantee]) -> list[Guarantee]:
-    """RDP parts as one, discrete noise of each sigma as one, and the others."""
+    """Merge RDP parts into one and discrete noise of equal sigma into one; keep the others."""
     renyi = [part for part in parts if isinstance(part, RDP)]
     moves: dict[float, DiscreteGaussian] = {}
     for part in parts:
@@ -335,13 +336,13 @@ def _merged(parts: list[Guarantee]) -> list[Guarantee]:
 
 @dataclass(frozen=True, slots=True)
 class Composed:
-    """Guarantee of several adaptively chosen releases over one context.
+    """Guarantee of several adaptively chosen outputs over one context.
 
-    Gaussian parts add in mu^2, zCDP parts in rho, RDP parts in their divergence, discrete noise of
-    one sigma in moved counts, the rest by basic composition.
+    Gaussian parts add in mu^2, zCDP parts in rho, and RDP parts in their divergence. Discrete noise
+    of equal sigma adds in moved counts. The rest adds by basic composition.
 
     Attributes:
-        parts: Guarantees of the releases, at least one, all under one relation.
+        parts: Guarantees of the outputs, at least one, all under one relation.
 
     Raises:
         UsageError: If the parts state different relations.
@@ -368,16 +369,16 @@ class Composed:
     def epsilon(self, delta: float) -> float:
         """epsilon of the composition.
 
-        Exact for Gaussian parts alone; otherwise the parts share delta evenly. The least of several
-        sums is taken, each of which holds for parts that are chosen adaptively: discrete noise
-        counted by moved counts or as zCDP, exponential mechanisms counted as pure or as zCDP, and
-        Gaussian ones counted as zCDP, too.
+        Exact if all parts are Gaussian. Otherwise the parts share delta evenly, and the result is
+        the smallest of several sums, each of them valid for adaptively chosen parts. The sums count
+        discrete noise by moved counts or as zCDP, exponential mechanisms as pure DP or as zCDP, and
+        Gaussian mechanisms as GDP or as zCDP.
 
         Args:
             delta: Failure probability in [0, 1).
 
         Returns:
-            epsilon of all releases together.
+            epsilon of all outputs together.
         """
         delta_value(delta)
         return min(self._epsilon(delta, gdp, zcdp) for gdp, zcdp in SUMS)
@@ -400,14 +401,14 @@ class Composed:
 
 
 def compose(parts: Sequence[Guarantee]) -> Guarantee:
-    """Guarantee of several adaptively chosen releases over one context.
+    """Guarantee of several adaptively chosen outputs over one context.
 
     Args:
-        parts: Guarantees of the releases, at least one; nested compositions are flattened, so
-            every leaf pays its share of delta.
+        parts: Guarantees of the outputs, at least one. Nested compositions are flattened, and
+            delta is shared among all leaves.
 
     Returns:
-        The only part where there is one, else a `Composed`.
+        The part itself if there is only one, else a `Composed`.
 
     Raises:
         UsageError: If there is no part, or the parts state different relations.
@@ -438,11 +439,11 @@ def self_compose(guarantee: Guarantee, count: int) -> Guarantee:
         count: Number of answers, at least 1.
 
     Returns:
-        A `Gaussian` with sqrt(count) times the mu for a `Gaussian`, and for a composition of equal
-        ones; a `DiscreteGaussian` with `count` times the moves for one; else a `Composed`.
+        For a `Gaussian` or a composition of equal Gaussians, a `Gaussian` with sqrt(count) times
+        the mu. For a `DiscreteGaussian`, one with `count` times the moves. Otherwise a `Composed`.
 
     Raises:
-        UsageError: If there is no answer.
+        UsageError: If `count` is 0.
 
     Guarantee:
         Holds under the relation of `guarantee`.
@@ -464,13 +465,13 @@ def self_compose(guarantee: Guarantee, count: int) -> Guarantee:
 
 
 def leaves(guarantee: Guarantee) -> tuple[Guarantee, ...]:
-    """Leaves of a composition, however deep.
+    """Leaves of a composition, at any depth.
 
     Args:
         guarantee: Any guarantee.
 
     Returns:
-        The guarantees without compositions among them; a single guarantee is its own leaf.
+        The guarantees that are not compositions. A single guarantee is its own leaf.
     """
     if isinstance(guarantee, Composed):
         return tuple(leaf for part in guarantee.parts for leaf in leaves(part))
@@ -480,13 +481,14 @@ def leaves(guarantee: Guarantee) -> tuple[Guarantee, ...]:
 def trade_off(guarantee: Guarantee, fpr: npt.ArrayLike, deltas: Sequence[float] = DELTAS) -> Floats:
     """Largest true-positive rate that a guarantee allows any attack.
 
-    Exact for `Gaussian`. For others the tightest of min(1, e^eps fpr + delta) and
+    Exact for `Gaussian`. For other guarantees, the minimum of 1, e^eps fpr + delta and
     1 - e^-eps (1 - delta - fpr) over the points (epsilon(delta), delta).
 
     Args:
         guarantee: The guarantee.
         fpr: False-positive rates in [0, 1]; any shape.
-        deltas: Values of delta at which the guarantee is read; more make the curve tighter.
+        deltas: Values of delta at which the guarantee is evaluated. More values make the curve
+            tighter.
 
     Returns:
         True-positive rates in [0, 1], in the shape of `fpr`.
@@ -495,7 +497,7 @@ def trade_off(guarantee: Guarantee, fpr: npt.ArrayLike, deltas: Sequence[float] 
         UsageError: If a rate lies outside [0, 1].
 
     Guarantee:
-        No attack on a mechanism that keeps the guarantee has a larger rate.
+        No attack on a mechanism that satisfies the guarantee has a larger true-positive rate.
 
     Reference:
         Kairouz, Oh and Viswanath (ICML 2015), Theorem 2.1; Dong, Roth and Su (JRSS B 2022).

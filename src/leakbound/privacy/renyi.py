@@ -1,4 +1,4 @@
-"""Renyi differential privacy of one order: divergences, its conversion, and two steps at once."""
+"""Renyi differential privacy (RDP) of one order: divergences, conversions and composition."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ __all__ = [
     "renyi_value",
 ]
 
-HALVINGS = 80  # of a bracket whose width is about epsilon: to the last bit of a float
-SECTIONS = 80  # golden sections of a range of logarithms below 1000 wide: to 1e-13
+HALVINGS = 80  # enough for the last bit of a float, from a bracket about epsilon wide
+SECTIONS = 80  # golden sections: enough for 1e-13 in a range of logarithms less than 1000 wide
 GOLDEN = (math.sqrt(5) - 1) / 2
-# Added to each epsilon, relative to it: a thousand times what rounding takes off.
+# Relative margin that is added to each epsilon: a thousand times the rounding error.
 MARGIN = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
 class RDP:
-    """Renyi differential privacy of one order: D_a of the outputs of neighbours is bounded.
+    """Renyi differential privacy of one order: a bound on D_a between outputs of neighbours.
 
     Attributes:
         order: a, above 1.
@@ -76,14 +76,14 @@ class RDP:
 
 
 def compose_rdp(parts: Iterable[RDP]) -> RDP:
-    """Several adaptively chosen releases over one context.
+    """Guarantee of several adaptively chosen outputs over one context, as RDP of one order.
 
     Args:
         parts: At least one guarantee, all under one relation.
 
     Returns:
-        The sum of their values at the smallest of their orders, since a divergence never falls with
-        its order.
+        The sum of the values, at the smallest order. A Renyi divergence never decreases with its
+        order, so each value also holds at the smallest one.
 
     Raises:
         UsageError: If there is no part, or the parts state different relations.
@@ -108,13 +108,13 @@ def compose_rdp(parts: Iterable[RDP]) -> RDP:
 
 
 def renyi_divergence(p: npt.ArrayLike, q: npt.ArrayLike, order: float) -> float:
-    """D_a(p||q) = ln(sum p^a q^(1 - a))/(a - 1) of two distributions, given by logarithms.
+    """D_a(p||q) = ln(sum p^a q^(1 - a))/(a - 1) of two distributions, given as logarithms.
 
-    Nothing is clamped: an outcome that p has and q lacks makes it infinite.
+    Nothing is clamped: the divergence is infinite if p can produce an outcome that q cannot.
 
     Args:
         p: (outcomes,) natural logarithms of probabilities; minus infinity is allowed.
-        q: (outcomes,) the same of the other distribution.
+        q: (outcomes,) the same for the other distribution.
         order: a, above 1.
 
     Returns:
@@ -145,7 +145,7 @@ def renyi_divergence(p: npt.ArrayLike, q: npt.ArrayLike, order: float) -> float:
 
 
 def renyi_epsilon(order: float, value: float, delta: float) -> float:
-    """epsilon(delta) of one order of Renyi differential privacy; no smaller one holds for all.
+    """The smallest epsilon(delta) that Renyi differential privacy of one order implies.
 
     Args:
         order: a, above 1.
@@ -153,13 +153,13 @@ def renyi_epsilon(order: float, value: float, delta: float) -> float:
         delta: Failure probability in [0, 1).
 
     Returns:
-        epsilon, rounded up; infinity where delta = 0 < value.
+        epsilon, rounded up; infinity if delta = 0 < value.
 
     Raises:
         UsageError: If an argument lies outside its range.
 
     Guarantee:
-        A mechanism whose outputs of neighbours have D_a <= value, in both directions, is
+        A mechanism whose outputs for neighbours satisfy D_a <= value in both directions is
         (epsilon, delta)-DP under the same relation.
 
     Reference:
@@ -178,7 +178,7 @@ def renyi_epsilon(order: float, value: float, delta: float) -> float:
         return 0.0
     if delta == 0 or math.isinf(value):
         return math.inf
-    low, high = 0.0, value - math.log(delta) / (order - 1)  # Mironov's conversion: valid and loose
+    low, high = 0.0, value - math.log(delta) / (order - 1)  # Mironov's conversion: valid but loose
     if _largest_value(order, low, delta) >= value:
         return 0.0
     for _ in range(HALVINGS):
@@ -197,7 +197,7 @@ def renyi_value(order: float, epsilon: float, delta: float) -> float:
         delta: delta of the claim in [0, 1).
 
     Returns:
-        A divergence in nats, rounded down; 0 where delta = 0.
+        A divergence in nats, rounded down; 0 if delta = 0.
 
     Raises:
         UsageError: If an argument lies outside its range.
@@ -221,14 +221,14 @@ def renyi_value(order: float, epsilon: float, delta: float) -> float:
     return max(0.0, found - 2 * _slip(order, epsilon, delta))
 
 
-@lru_cache(maxsize=4096)  # a bisection and a search over orders ask for the same few settings
+@lru_cache(maxsize=4096)  # a bisection and a search over orders repeat the same few settings
 def _largest_value(order: float, epsilon: float, delta: float) -> float:
-    """Smallest D_a over pairs of two outcomes that have this delta at epsilon."""
+    """Smallest D_a over pairs of two-outcome distributions with this delta at epsilon."""
     above = order - 1
 
     def power(x: float) -> float:
         """ln(p^a q^(1 - a) + (1 - p)^a (1 - q)^(1 - a)) at p - delta = e^x, q = (p - delta)/e^eps,
-        less (a - 1) epsilon.
+        minus (a - 1) epsilon.
         """
         excess = math.exp(x)
         p = delta + excess
@@ -243,7 +243,7 @@ def _largest_value(order: float, epsilon: float, delta: float) -> float:
 
 
 def _slip(order: float, epsilon: float, delta: float) -> float:
-    """Bound on what rounding does to a divergence: the terms cancel where it is small."""
+    """Bound on the rounding error of a divergence: its terms cancel if it is small."""
     return ROUNDING * (1 + epsilon - order * math.log(delta) / (order - 1))
 
 
@@ -258,7 +258,7 @@ def _log_sum(a: float, b: float) -> float:
 
 
 def _least(f: Callable[[float], float], low: float, high: float) -> float:
-    """Smallest value of a function that falls and then rises."""
+    """Smallest value of a function that decreases and then increases."""
     one, other = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
     left, right = f(one), f(other)
     for _ in range(SECTIONS):
@@ -274,12 +274,12 @@ def _least(f: Callable[[float], float], low: float, high: float) -> float:
 
 
 def renyi_of_two_steps(order: float, value: float) -> tuple[float, float]:
-    """What holds between P and Q that both lie near a third distribution M.
+    """Order and bound of the divergence between P and Q that are both close to a third, M.
 
-    For 1/s + 1/t = 1, Hoelder's inequality splits sum P^b Q^(1 - b) into
-    (sum P^(sb) M^(1 - sb))^(1/s) (sum M^c Q^(1 - c))^(1/t) with c = t (b - 1/s), the weak triangle
-    inequality D_b(P||Q) <= (b - 1/s)/(b - 1) D_sb(P||M) + D_c(M||Q). With b = a^2/(2a - 1) and
-    s = a/b, both orders sb and c are a, the largest order that is bounded.
+    For 1/s + 1/t = 1, Hoelder's inequality bounds sum P^b Q^(1 - b) by
+    (sum P^(sb) M^(1 - sb))^(1/s) (sum M^c Q^(1 - c))^(1/t) with c = t (b - 1/s). This is the weak
+    triangle inequality D_b(P||Q) <= (b - 1/s)/(b - 1) D_sb(P||M) + D_c(M||Q). With
+    b = a^2/(2a - 1) and s = a/b, both orders sb and c equal a, the largest order with a bound.
 
     Args:
         order: a, above 1.
@@ -292,8 +292,8 @@ def renyi_of_two_steps(order: float, value: float) -> tuple[float, float]:
         UsageError: If the order is not above 1, or the value is negative.
 
     Guarantee:
-        D_b(P||Q) <= bound. Distributions over two outcomes, one of them rare, come as near to it
-        as one likes; two Gaussians on either side of M reach 1 - 1/(2a - 1)^2 of it.
+        D_b(P||Q) <= bound. Distributions over two outcomes, one of them rare, come arbitrarily
+        close to the bound. Two Gaussians on either side of M reach 1 - 1/(2a - 1)^2 of it.
 
     Reference:
         Mironov (CSF 2017), Proposition 11 (weak triangle inequality).

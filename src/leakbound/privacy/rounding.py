@@ -1,4 +1,4 @@
-"""Sums and shares of a budget whose rounding never promises more privacy than there is."""
+"""Sums and shares of a privacy budget, rounded so that they never overstate the privacy."""
 
 from __future__ import annotations
 
@@ -8,22 +8,23 @@ from fractions import Fraction
 
 __all__ = ["ROUNDING", "share_down", "sum_up"]
 
-# What a logarithm of Phi, or a sum of a few floats, may lose, relative to its largest term: 16
-# units in the last place, several times what was ever seen against 50 digits.
+# Allowance for the rounding error of a logarithm of Phi or of a sum of a few floats, relative to
+# the largest term. It is 16 units in the last place, several times the largest error that was seen
+# against 50-digit arithmetic.
 ROUNDING = 16 * 2.0**-53
 
 
 def sum_up(values: Iterable[float]) -> float:
-    """The smallest float that is no less than the exact sum.
+    """The smallest float that is at least the exact sum.
 
     Args:
-        values: Numbers of at least 0, such as the epsilons of releases; infinity is allowed.
+        values: Numbers of at least 0, such as the epsilons of outputs; infinity is allowed.
 
     Returns:
         Their sum, rounded up.
 
     Guarantee:
-        A budget that this sum fits into is never exceeded by rounding.
+        If the result fits a budget, so does the exact sum.
 
     Examples:
         >>> sum([0.1] * 10), sum_up([0.1] * 10)
@@ -37,10 +38,10 @@ def sum_up(values: Iterable[float]) -> float:
 
 
 def share_down(total: float, count: int) -> float:
-    """The largest float whose `count`-fold does not exceed a total.
+    """The largest float that does not exceed a total when it is multiplied by `count`.
 
     Args:
-        total: What is shared, at least 0.
+        total: Number to divide, at least 0.
         count: Number of shares, at least 1.
 
     Returns:

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from leakbound.gating.compare import RATES
+from leakbound.privacy import gdp_epsilon
+from leakbound.report.bounds_figure import SYSTEMS, SystemBounds, bounds_figure
+from leakbound.report.cells import TableCell
+from leakbound.report.frame import counted, facts
 from leakbound.report.pages import render
 from leakbound.report.text import aligned
-from leakbound.report.words import rate_text, sentence, verdict_text
+from leakbound.report.words import VERDICTS, rate_text, sentence, verdict_text
 from leakbound.stats import cut
 
 if TYPE_CHECKING:
     from leakbound.gating.compare import ComparedRun, Comparison, Contrast
 
-__all__ = ["comparison_page", "comparison_text"]
+__all__ = ["comparison_page", "comparison_text", "contrast_sentence"]
 
 HEAD = (
     "", "system", "verdict", "claim ε", "ε ≥", "μ ≥", "by", *map(str.upper, RATES), "pairs",
     "model calls",
 )  # fmt: skip
+SOURCES = {"model": "models", "model_fingerprint": "weights", "data_fingerprint": "rows"}
+MOST = 3  # differences in the answer; all stand below
 
 
 def comparison_text(found: Comparison) -> str:
@@ -32,7 +39,7 @@ def comparison_text(found: Comparison) -> str:
     """
     parts = [
         aligned(HEAD, *map(_cells, found.runs)), _settings(found),
-        *map(_contrast_sentence, found.contrasts),
+        *map(contrast_sentence, found.contrasts),
     ]  # fmt: skip
     parts += [f"Not compared: {reason}" for reason in found.not_compared]
     return "\n".join([*parts, *(f"Note: {caveat}" for caveat in found.caveats)])
@@ -58,8 +65,15 @@ def _value(value: object) -> str:
     return "–" if value in (None, "", {}) else str(value)
 
 
-def _contrast_sentence(one: Contrast) -> str:
-    """What a contrast shows; its limits are rounded outwards."""
+def contrast_sentence(one: Contrast) -> str:
+    """What a contrast shows.
+
+    Args:
+        one: A difference of rates between two runs.
+
+    Returns:
+        A sentence; limits are rounded outwards.
+    """
     limits = f"[{cut(one.low, 3)}, {cut(one.high + 1e-3, 3)}]"
     shown = "significant" if one.significant else "not significant"
     what = f"{RATES[one.rate]}, {one.second} minus {one.first}"
@@ -78,9 +92,54 @@ def comparison_page(found: Comparison) -> str:
     return render(
         "comparison.html.j2",
         title=f"{len(found.runs)} runs compared",
-        found=found,
-        head=HEAD,
-        runs=[(run, _cells(run)) for run in found.runs],
-        settings={key: tuple(map(_value, row)) for key, row in found.differing_settings.items()},
-        contrasts=[sentence(_contrast_sentence(one)) for one in found.contrasts],
+        tone=next((v for v in VERDICTS if any(run.verdict == v for run in found.runs)), ""),
+        facts=_facts(found), verdicts=_verdicts(found), answer=_answer(found),
+        svg=bounds_figure(list(map(_bounds, found.runs))), caption=SYSTEMS,
+        confidence=f"{found.confidence:.0%}",
+        head=("run", *HEAD[1:], "folder"), rows=list(map(_row, found.runs)),
+        setting_head=("setting", *(run.letter for run in found.runs)),
+        settings=[(key, *map(_value, row)) for key, row in found.differing_settings.items()],
+        contrasts=[sentence(contrast_sentence(one)) for one in found.contrasts],
+        not_compared=found.not_compared, limits=found.caveats,
+    )  # fmt: skip
+
+
+def _facts(found: Comparison) -> dict[str, str]:
+    differs = [name for name in SOURCES if name in found.differing_settings]
+    other = " and ".join(SOURCES[name] for name in differs)
+    runs = found.runs
+    return facts(
+        system=", ".join(f"{run.letter}: {run.system}" for run in runs),
+        data=f"{other} differ, see the settings" if other else "the same model and rows in all",
+        claim=", ".join(f"{run.letter}: ε = {run.claim:g} at δ = {run.delta:g}" for run in runs),
+        cost=counted(sum(run.model_calls for run in runs), "model call"),
     )
+
+
+def _verdicts(found: Comparison) -> list[tuple[str, str]]:
+    return [
+        (run.verdict, f"{run.letter}: {verdict_text(run.verdict)}, ε ≥ {cut(run.epsilon)}")
+        for run in found.runs
+    ]
+
+
+def _answer(found: Comparison) -> str:
+    """What is known of differences, in a sentence."""
+    shown = [one for one in found.contrasts if one.significant]
+    if not found.contrasts:
+        return "Their success rates cannot be compared; the reasons stand below."
+    if not shown:
+        return "No difference of their success rates is significant."
+    return " ".join(sentence(contrast_sentence(one)) for one in shown[:MOST])
+
+
+def _bounds(run: ComparedRun) -> SystemBounds:
+    mu = run.guarantee_mu
+    guarantee = math.inf if mu is None else gdp_epsilon(mu, run.delta)
+    return SystemBounds(f"{run.letter}: {run.system}", run.epsilon or 0.0, run.claim, guarantee)
+
+
+def _row(run: ComparedRun) -> list[TableCell | str]:
+    cells = _cells(run)
+    verdict = TableCell(cells[2], kind=f"{run.verdict} nowrap")
+    return [*cells[:2], verdict, *cells[3:], TableCell(run.run, kind="break")]

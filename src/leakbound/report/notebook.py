@@ -25,7 +25,7 @@ from leakbound.report.influence.spans import decoding_name, readings_by_context,
 from leakbound.report.pages import render
 from leakbound.report.words import sentence
 
-__all__ = ["audit_card", "influence_card"]
+__all__ = ["audit_card", "framed", "influence_card"]
 
 SHOWN = 5  # contexts in a cell; to_pandas has all
 HEAD = (
@@ -49,7 +49,7 @@ def audit_card(result: AuditResult) -> str:
     tried = f"Tried: {setup_sentence(result)} {check_sentence(result)}"
     lines = (bound_sentence(result), *reason_sentences(result), *result.warnings, tried)
     title = f"{verdict_words(result)}: {system_name(result)}"
-    return _card(title, lines, (), figures)
+    return framed(title, lines, figures=figures)
 
 
 def influence_card(record: InfluenceRecord) -> str:
@@ -65,9 +65,10 @@ def influence_card(record: InfluenceRecord) -> str:
     contexts = len(record.attributions)
     shown = f"; the first {SHOWN} are shown" if contexts > SHOWN else ""
     plural = "" if contexts == 1 else "s"
-    return _card(
+    return framed(
         f"Influence of {contexts} context{plural} on the responses of {record.model}",
         (f"Numbers are computed from private contexts{shown}. {record.notes[1]}",),
+        HEAD,
         [row for at, one in enumerate(record.attributions[:SHOWN]) for row in _rows(at, one)],
         position_figures(readings_by_context([record])[0]) if contexts else (),
     )
@@ -86,12 +87,27 @@ def _rows(at: int, one: Attribution) -> list[tuple[str, ...]]:
     return rows
 
 
-def _card(
-    title: str, lines: Sequence[str], table: Sequence[Sequence[str]], figures: Sequence[str]
+def framed(
+    title: str,
+    lines: Sequence[str],
+    head: Sequence[str] = (),
+    table: Sequence[Sequence[str]] = (),
+    figures: Sequence[str] = (),
 ) -> str:
-    """Styles stand at their elements, so that a card changes nothing else of the notebook."""
+    """A card. Styles stand at their elements, so that it changes nothing else of the notebook.
+
+    Args:
+        title: Its first line, in bold.
+        lines: Sentences, each a line.
+        head: Names of the columns of the table.
+        table: Rows of cells; without one there is no table.
+        figures: SVG.
+
+    Returns:
+        HTML for a cell, whose texts are escaped.
+    """
     return render(
-        "notebook.html.j2", head=HEAD, title=title, lines=list(map(sentence, lines)),
+        "notebook.html.j2", head=head, title=title, lines=list(map(sentence, lines)),
         table=table, figures=figures,
     )  # fmt: skip
 

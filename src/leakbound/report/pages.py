@@ -8,10 +8,14 @@ import hashlib
 import importlib.resources
 from typing import TYPE_CHECKING
 
+from leakbound.report.glossary import terms_on
+
 if TYPE_CHECKING:
     from jinja2 import Environment
 
 __all__ = ["render", "script_file"]
+
+WORDS = "<!-- words -->"  # where a page lists the words of the glossary that stand on it
 
 
 def render(template: str, *, script: str = "", **values: object) -> str:
@@ -27,7 +31,8 @@ def render(template: str, *, script: str = "", **values: object) -> str:
     """
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     found = _environment().get_template(template)
-    return found.render(script=script, digest=digest, **values)
+    page = found.render(script=script, digest=digest, **values)
+    return page.replace(WORDS, _words(page), 1) if WORDS in page else page
 
 
 def script_file(path: str) -> str:
@@ -40,6 +45,10 @@ def script_file(path: str) -> str:
         JavaScript.
     """
     return (importlib.resources.files("leakbound.report") / path).read_text(encoding="utf-8")
+
+
+def _words(page: str) -> str:
+    return _environment().get_template("words.html.j2").render(terms=terms_on(page))
 
 
 @functools.cache

@@ -51,9 +51,13 @@ def sentence(text: str) -> str:
         text: A sentence.
 
     Returns:
-        The same, its first letter large.
+        The same, its first letter large. Symbols such as ε stay as they are.
+
+    Examples:
+        >>> sentence("bounds decide"), sentence("ε is bounded")
+        ('Bounds decide', 'ε is bounded')
     """
-    return text[:1].upper() + text[1:]
+    return text[:1].upper() + text[1:] if text[:1].isascii() else text
 
 
 def decimal(value: float | None, digits: int = 3) -> str:

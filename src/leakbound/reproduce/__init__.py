@@ -9,6 +9,7 @@ from leakbound.reproduce.every import (
     exit_code,
     run_every,
 )
+from leakbound.reproduce.kept import kept_file, load_measured, save_measured, what_decides
 from leakbound.reproduce.outcomes import ClaimOutcome, judge
 from leakbound.reproduce.recipe import Recipe
 from leakbound.reproduce.recipe_files import load_recipes
@@ -18,6 +19,6 @@ from leakbound.reproduce.values import MeasuredValue, PrintedValue, Quantity, Sa
 __all__ = [
     "FORMATS", "QUICK", "ClaimOutcome", "FailedRecipe", "MeasuredValue", "PaperClaim",
     "PrintedValue", "Quantity", "Recipe", "RecipeContext", "Reproduction", "Sample", "Scale",
-    "every_json", "every_page", "exit_code", "judge", "load_recipes", "print_table", "run_every",
-    "run_names",
+    "every_json", "every_page", "exit_code", "judge", "kept_file", "load_measured", "load_recipes",
+    "print_table", "run_every", "run_names", "save_measured", "what_decides",
 ]  # fmt: skip

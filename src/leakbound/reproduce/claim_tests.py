@@ -1,4 +1,4 @@
-"""Tests of one inequality: exact ones, which assume no normal distribution."""
+"""Tests of a single inequality. They assume no normal distribution."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ __all__ = ["EXACT", "PValues", "compare", "compare_with_number"]
 
 Floats = npt.NDArray[np.float64]
 EXACT = "exact comparison"
-ENUMERATED = 14  # units up to which every choice of signs is tried
-DRAWS = 9_999  # else so many random ones: the least p-value is 0.0001
-CLOSE = 1e-9  # sums that differ by less are the same
+ENUMERATED = 14  # up to this many units, every choice of signs is enumerated
+DRAWS = 9_999  # for more units, random choices: the smallest p-value is 0.0001
+CLOSE = 1e-9  # sums that differ by less are equal
 
 
 class PValues(NamedTuple):
-    """Of an inequality and of its negation, one-sided.
+    """One-sided p-values of an inequality and of its negation.
 
     Attributes:
         claimed: Probability of a difference this large if the inequality does not hold.
-        opposite: Probability of one this small if it does.
+        opposite: Probability of a difference this small if it holds.
         test: Name of the test.
-        units: What was compared, with its number.
-        difference: Larger side less smaller side less margin.
-        equal: Whether nothing differs in any unit.
+        units: What was compared, with the number of units.
+        difference: Larger side minus smaller side minus margin.
+        equal: Whether the sides are equal in every unit.
     """
 
     claimed: float
@@ -42,14 +42,14 @@ class PValues(NamedTuple):
 
 
 def compare(larger: Sample, smaller: Sample, by: float) -> PValues:
-    """Whether the mean of one sample is larger than that of another by more than a margin.
+    """Test whether the mean of one sample exceeds that of another by more than a margin.
 
-    Samples of the same units are compared unit by unit, with random signs; others by exchanging
-    units, which is Fisher's exact test where they hold ones and zeros.
+    Samples over the same units are compared unit by unit, with random signs. Other samples are
+    compared by exchanging units; for ones and zeros, this is Fisher's exact test.
 
     Args:
-        larger: What should be larger.
-        smaller: What should be smaller.
+        larger: The sample that should be larger.
+        smaller: The sample that should be smaller.
         by: The margin.
 
     Returns:
@@ -75,11 +75,11 @@ def compare(larger: Sample, smaller: Sample, by: float) -> PValues:
 
 
 def compare_with_number(sample: Sample, number: float) -> PValues:
-    """Whether the mean of a sample is larger than a number.
+    """Test whether the mean of a sample exceeds a number.
 
     Args:
-        sample: Numbers; of ones and zeros, or of percents 100 and 0, the test is binomial.
-        number: What it is compared with.
+        sample: Numbers. If they are ones and zeros, or 100 and 0 percent, the test is binomial.
+        number: The number to compare with.
 
     Returns:
         Both p-values.
@@ -95,7 +95,7 @@ def compare_with_number(sample: Sample, number: float) -> PValues:
 
 
 def _common(one: Sample, other: Sample) -> list[int]:
-    """Units of both, if at least half of the larger sample is among them."""
+    """Units of both samples, if they are at least half of the larger sample."""
     if one.drawn != other.drawn or one.unit != other.unit:
         return []
     common = sorted(_by_id(one).keys() & _by_id(other).keys())
@@ -107,7 +107,7 @@ def _by_id(sample: Sample) -> dict[int, float]:
 
 
 def _signs(differences: Floats, unit: str, equal: bool = False) -> PValues:
-    """The sum of differences against that under random signs."""
+    """Compare the sum of differences with its distribution under random signs."""
     n = len(differences)
     if n <= ENUMERATED:
         bits = np.arange(2**n)[:, None] >> np.arange(n) & 1
@@ -125,20 +125,20 @@ def _signs(differences: Floats, unit: str, equal: bool = False) -> PValues:
 
 
 def _portions(n: int) -> list[int]:
-    """DRAWS in portions of at most some millions of signs."""
+    """DRAWS, in portions of at most a few million signs."""
     most = max(1, 4_000_000 // n)
     return [min(most, DRAWS - at) for at in range(0, DRAWS, most)]
 
 
 def _exchanged(high: Floats, low: Floats) -> float:
-    """Share of random exchanges with a difference of means as large."""
+    """Share of random exchanges that give a difference of means at least as large."""
     every, rng, n = np.concatenate([high, low]), np.random.default_rng(0), len(high)
     found = [float(rng.permutation(every)[:n].sum()) for _ in range(DRAWS // 5)]
     return _share(np.array(found), float(high.sum()))
 
 
 def _share(sums: Floats | Sequence[float], found: float) -> float:
-    """A p-value of random draws: what was found counts as one of them."""
+    """A p-value from random draws, which counts the observed value as one of them."""
     values = np.asarray(sums)
     return float((1 + np.count_nonzero(values >= found - CLOSE)) / (1 + values.size))
 

@@ -1,4 +1,4 @@
-"""What a paper claims, as data: inequalities between cells of the table that a recipe measures."""
+"""A paper's claims as data: inequalities between cells of the table that a recipe measures."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = [
 
 SideKind = Literal["measured", "ceiling", "printed", "number"]
 PREFIXES: Mapping[str, SideKind] = {"ceiling of ": "ceiling", "printed ": "printed"}
-RUN_NAMES = ("pairs", "pairs/2", "pairs/4", "pairs/8", "model", "model 2")  # known when it is run
+RUN_NAMES = ("pairs", "pairs/2", "pairs/4", "pairs/8", "model", "model 2")  # known only in a run
 GAP = re.compile(r"\{([^{}|]+)\}")
 CHOICE = re.compile(r"\{([^{}]*\|[^{}]*)\}")
 CellPatterns = Mapping[str, Sequence[str]]
@@ -33,9 +33,9 @@ class Side:
 
     Attributes:
         setting: The row of the table; empty for a number.
-        quantity: What is measured there.
-        kind: The measured value, its ceiling, what the paper prints for it, or a number.
-        number: The number of such a side.
+        quantity: The measured quantity.
+        kind: The measured value, its ceiling, the paper's printed value, or a number.
+        number: The number, if the side is one.
     """
 
     setting: str
@@ -52,13 +52,13 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Inequality:
-    """That one side is larger than another by more than a margin.
+    """One side is larger than another by more than a margin.
 
     Attributes:
         larger: The larger side.
         smaller: The smaller side.
-        by: The margin; below 0, the larger side may fall behind by less than that.
-        because: Why nothing can be shown without it, where a claim needs it.
+        by: The margin. If it is negative, the larger side may be smaller by less than its size.
+        because: Why nothing can be shown without it, if a claim needs it.
     """
 
     larger: Side
@@ -74,14 +74,14 @@ class Inequality:
 
 @dataclass(frozen=True, slots=True)
 class PaperClaim:
-    """What a paper reads out of a table or figure.
+    """A statement that a paper derives from a table or figure.
 
     Attributes:
         says: The statement, in a sentence.
-        holds: All that has to hold for it.
-        needs: What must hold before the statement can be tested, such as a model that learns from
-            examples at all.
-        explained: Why this run finds the opposite, where it does.
+        holds: The inequalities that must hold for it.
+        needs: The inequalities that must hold before the statement can be tested, such as a model
+            that learns from examples at all.
+        explained: Why this run finds the opposite, if it does.
     """
 
     says: str
@@ -95,19 +95,20 @@ class _Entry(BaseModel):
 
 
 class InequalityEntry(_Entry):
-    """Inequalities as a file of recipes writes them.
+    """Inequalities as written in a recipe file.
 
-    A setting may name several with `{a|b}`; sides with several are compared one by one.
+    A setting may name several settings with `{a|b}`. Sides with several settings are compared pair
+    by pair.
 
     Attributes:
-        larger: The larger side: a setting, `ceiling of` or `printed` with one, or a number.
-        smaller: The smaller side, likewise.
+        larger: The larger side: a setting, optionally after `ceiling of` or `printed`, or a number.
+        smaller: The smaller side, in the same form.
         increasing: Settings, each larger than the one before it.
         near: Two sides that differ by less than `within`.
-        within: That limit.
+        within: The limit for `near`.
         by: By how much the larger side is larger.
         quantity: Name of a Quantity, in lower case.
-        than: That of the other side, where it is another.
+        than: Quantity of the other side, if it is a different one.
         because: Why a claim needs it.
     """
 
@@ -123,13 +124,13 @@ class InequalityEntry(_Entry):
 
 
 class ClaimEntry(_Entry):
-    """A claim as a file of recipes writes it.
+    """A claim as written in a recipe file.
 
     Attributes:
-        says: The statement; the finding of the recipe where it is empty.
-        holds: What has to hold for it.
-        needs: What must hold before it can be tested.
-        explained: Why this run finds the opposite, where it does.
+        says: The statement; if empty, the finding of the recipe.
+        holds: The inequalities that must hold for it.
+        needs: The inequalities that must hold before it can be tested.
+        explained: Why this run finds the opposite, if it does.
     """
 
     says: str = ""
@@ -139,10 +140,10 @@ class ClaimEntry(_Entry):
 
 
 def expand_settings(pattern: str) -> list[str]:
-    """Every text that a pattern with `{a|b}` stands for.
+    """Expand a pattern with `{a|b}` into all texts that it stands for.
 
     Args:
-        pattern: A text, with alternatives in braces.
+        pattern: A text with alternatives in braces.
 
     Returns:
         The texts; the last alternatives change first.
@@ -163,10 +164,10 @@ def cell_names(cells: CellPatterns) -> set[tuple[str, str]]:
         cells: Names of quantities, in lower case, by patterns of settings.
 
     Returns:
-        (setting, quantity) of each; a setting may hold a name that is known when it is run.
+        (setting, quantity) of each cell. A setting may contain a name that is known only in a run.
 
     Raises:
-        DataError: If a quantity is not known.
+        DataError: If a quantity is unknown.
     """
     return {
         (setting, _quantity(name))
@@ -177,12 +178,12 @@ def cell_names(cells: CellPatterns) -> set[tuple[str, str]]:
 
 
 def claim_of(recipe: str, finding: str, entry: ClaimEntry, cells: CellPatterns) -> PaperClaim:
-    """The claim of a recipe, checked.
+    """The claim of a recipe, after checks.
 
     Args:
         recipe: Name of the recipe.
-        finding: Its finding, which the claim says unless it has words of its own.
-        entry: What the file says.
+        finding: Its finding, which is the statement if the entry has none.
+        entry: The claim in the file.
         cells: The cells of the recipe.
 
     Returns:
@@ -237,7 +238,7 @@ def _inequalities(entry: InequalityEntry) -> Iterator[Inequality]:
 def _matched(
     one: str | float, other: str | float, entry: InequalityEntry
 ) -> Iterator[tuple[Side, Side]]:
-    """The sides one by one; a single one stands beside each of several."""
+    """Pair up both sides. A single setting is paired with each of several."""
     first, second = _sides(one, entry.quantity), _sides(other, entry.than or entry.quantity)
     many = max(len(first), len(second))
     if {len(first), len(second)} - {1, many}:
@@ -256,19 +257,19 @@ def _sides(text: str | float, quantity: str) -> list[Side]:
 
 
 def _quantity(name: str) -> str:
-    """A quantity by its name; other texts are quantities themselves."""
+    """The quantity with this name; any other text is itself a quantity."""
     known = Quantity.__members__.get(name.upper())
     return name if known is None else str(known)
 
 
 def run_names(context: RecipeContext) -> dict[str, str]:
-    """What names in settings stand for in a run.
+    """The values of names in settings, for one run.
 
     Args:
         context: Models and scale.
 
     Returns:
-        Texts by name; "model 2" is missing where there is one model.
+        Texts by name; "model 2" is missing if there is only one model.
     """
     pairs = {f"pairs/{part}": max(2, context.scale.pairs // part) for part in (2, 4, 8)}
     found = {"pairs": str(context.scale.pairs), **{name: str(n) for name, n in pairs.items()}}
@@ -283,6 +284,6 @@ def filled(setting: str, names: Mapping[str, str]) -> str:
         names: Texts by name.
 
     Returns:
-        The setting as measured values have it; a name that stands for nothing stays.
+        The setting as in measured values. Unknown names stay unchanged.
     """
     return GAP.sub(lambda found: names.get(found[1], found[0]), setting)

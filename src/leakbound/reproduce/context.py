@@ -1,4 +1,4 @@
-"""What every recipe runs with: models, rows, scale, and the folder where outputs are kept."""
+"""What every recipe runs with: models, rows, scale, and the folder for outputs."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ AuditKeys = Mapping[str, object]  # keys of an AuditSpec, as in a configuration 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """How much a recipe runs.
+    """The size of a recipe run.
 
     Attributes:
         pairs: Paired trials of an audit.
-        repeats: Contexts of a utility.
-        queries: Queries of each of these contexts.
+        repeats: Contexts of a utility measurement.
+        queries: Queries for each of these contexts.
         contexts: Contexts of an influence study.
-        tokens: Longest response whose influence is measured, in tokens.
+        tokens: Maximum length of a response whose influence is measured, in tokens.
         simulations: Simulated outputs of an audit.
     """
 
@@ -48,16 +48,16 @@ QUICK = Scale(pairs=6, repeats=2, queries=4, contexts=5, tokens=6, simulations=2
 class RecipeContext:
     """Models, rows and scale of a recipe.
 
-    Outputs are collected once: audits that ask the same under `out` share them, and an interrupted
-    recipe resumes.
+    Outputs are collected once: audits under `out` share them if they ask the same, and an
+    interrupted recipe resumes.
 
     Attributes:
         out: Folder of tables and runs.
-        models: Model addresses; the first one is used by all but comparisons of models.
-        source: Keys of an AuditSpec that say where rows are; empty for the bundled ones.
+        models: Model addresses. All measures but comparisons of models use the first one.
+        source: Keys of an AuditSpec that say where rows are; empty for the bundled rows.
         embedder: sentence-transformers id or folder; None for the model's own embeddings.
         judge_model: Address of the model that judges answers; None for the model itself.
-        scale: How much is run.
+        scale: The size of the run.
         opener: Opens the model that a spec names.
         report: Called with a line about each step.
     """
@@ -93,15 +93,15 @@ class RecipeContext:
             address: A model address.
 
         Returns:
-            A context; opened models are shared.
+            A context that shares the opened models.
         """
         return replace(self, models=(address,))
 
     def wrapped(self, wrap: Callable[[Model], Model]) -> RecipeContext:
-        """The same context with its first model behind a wrapper.
+        """The same context with its first model inside a wrapper.
 
         Args:
-            wrap: Makes the wrapper of a model.
+            wrap: Wraps a model.
 
         Returns:
             A context that opens no other model.
@@ -112,11 +112,11 @@ class RecipeContext:
         """The same context with a smaller utility measurement.
 
         Args:
-            queries: Most queries of a context.
-            repeats: Most contexts.
+            queries: The most queries of a context.
+            repeats: The most contexts.
 
         Returns:
-            A context with at most so many.
+            A context with at most these numbers.
         """
         least = min(queries, self.scale.queries), min(repeats, self.scale.repeats)
         return replace(self, scale=replace(self.scale, queries=least[0], repeats=least[1]))
@@ -133,7 +133,7 @@ class RecipeContext:
         return load_data(self.spec(*keys).design)
 
     def mechanism(self, *keys: AuditKeys) -> Mechanism:
-        """The mechanism that an audit with these keys would audit.
+        """The mechanism that an audit with these keys would test.
 
         Args:
             *keys: Keys of an AuditSpec; later ones win.
@@ -144,7 +144,7 @@ class RecipeContext:
         return build_mechanism(self.spec(*keys))
 
     def audit(self, *keys: AuditKeys) -> AuditResult:
-        """Run an audit, or load it if it has been run.
+        """Run an audit, or load its result if it was run before.
 
         Args:
             *keys: Keys of an AuditSpec; later ones win.
@@ -162,7 +162,7 @@ class RecipeContext:
         return run_audit(prepared, self.out / "runs", own_test=True, by_pair=True)[0]
 
     def prepared(self, spec: AuditSpec) -> Prepared:
-        """An audit with opened models.
+        """Prepare an audit, with opened models.
 
         Args:
             spec: Its parameters.
@@ -174,13 +174,13 @@ class RecipeContext:
         return prepare(spec, WithJudge(model, self.model(judge)) if judge else model)
 
     def evidence(self, *keys: AuditKeys) -> tuple[Prepared, list[EvidenceRow]]:
-        """What an audit collected; it is run if it has not been.
+        """The evidence of an audit, which is run if necessary.
 
         Args:
             *keys: Keys of an AuditSpec; later ones win.
 
         Returns:
-            The audit, and the stored aggregates of its pairs (PRIVATE).
+            The prepared audit, and the stored aggregates of its pairs (PRIVATE).
         """
         self.audit(*keys)
         prepared = self.prepared(self.spec(*keys))
@@ -188,16 +188,16 @@ class RecipeContext:
         return prepared, store.without_gap(0, len(prepared.pairs))
 
     def spec(self, *keys: AuditKeys) -> AuditSpec:
-        """The spec of such an audit.
+        """The spec of an audit of this context.
 
-        A recipe takes the best threshold over all outputs, so that no pairs are spent on one, and
-        typical contexts, without copies of the canary, as the papers do.
+        Like the papers, recipes choose the best threshold over all outputs, so they spend no pairs
+        on choosing one, and use typical contexts without copies of the canary.
 
         Args:
             *keys: Keys of an AuditSpec; later ones win.
 
         Returns:
-            The spec, with this context's model, rows and scale where no key says otherwise.
+            The spec, with this context's model, rows and scale unless a key says otherwise.
         """
         flat = flat_keys({
             "model": self.models[0], "embedder": self.embedder, "threshold": "best",

@@ -1,4 +1,4 @@
-"""Every recipe, one after the other: one page and one record of all."""
+"""Run all recipes, one after the other, into one page and one record."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ __all__ = ["FailedRecipe", "every_json", "every_page", "exit_code", "run_every"]
 CRASHED = 70
 LEAD = (
     "What four papers claim in their tables and figures, tested on what was measured here. A claim "
-    "is shown if each of its inequalities is significant at 5 %, and reversed if the negation of "
-    "one is, at 5 % divided by their number. It cannot be shown here where a ceiling or another "
-    "measured fact stands against it, whatever the number of trials."
+    "is shown if each of its inequalities is significant at 5 %. It is reversed if the negation of "
+    "one is significant at 5 % divided by their number. It cannot be shown here if a ceiling or "
+    "another measured fact contradicts it, whatever the number of trials."
 )
 SCHEMA_VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
 class FailedRecipe:
-    """A recipe that did not run to its end. That is no outcome of its claim.
+    """A recipe that did not run to its end. This says nothing about its claim.
 
     Attributes:
         recipe: The recipe.
-        why: What ended it, without private text.
-        exit_code: 70 for a crash, else that of the refusal.
+        why: What stopped it, without private text.
+        exit_code: 70 for a crash, otherwise the code of the refusal.
     """
 
     recipe: Recipe
@@ -46,19 +46,21 @@ def run_every(
     recipes: Iterable[Recipe],
     run: Callable[[Recipe], Reproduction],
     report: Callable[[str], None] = lambda line: None,
+    after_each: Callable[[Sequence[Reproduction | FailedRecipe]], None] = lambda found: None,
 ) -> list[Reproduction | FailedRecipe]:
-    """Run recipes; one that fails does not end the others.
+    """Run recipes. If one fails, the others still run.
 
     Args:
         recipes: The recipes.
-        run: Runs one.
-        report: Called with a line about each.
+        run: Runs one recipe.
+        report: Called with a line about each recipe.
+        after_each: Called after each recipe with all results so far, for example to write a page.
 
     Returns:
-        What each gave, in their order.
+        The result of each recipe, in order.
 
     Raises:
-        Interrupted: If a limit that the user has set stopped a recipe.
+        Interrupted: If a limit set by the user stopped a recipe.
     """
     found: list[Reproduction | FailedRecipe] = []
     for recipe in recipes:
@@ -71,12 +73,13 @@ def run_every(
         except Exception as error:
             one = FailedRecipe(recipe, _where(error), CRASHED)
         found.append(one)
+        after_each(found)
         report(f"{recipe.name}: {_said(one)}")
     return found
 
 
 def _where(error: Exception) -> str:
-    """Kind and place of a crash; the message stays out, it may hold private text."""
+    """Type and place of a crash. The message is left out because it may hold private text."""
     if os.environ.get("LEAKBOUND_DEBUG"):
         traceback.print_exception(error)
     frame = traceback.extract_tb(error.__traceback__)[-1]
@@ -93,16 +96,22 @@ def _said(one: Reproduction | FailedRecipe) -> str:
     return "no claim" if one.outcome is None else one.outcome.words
 
 
-def every_page(found: Sequence[Reproduction | FailedRecipe]) -> str:
-    """One page of all.
+def every_page(found: Sequence[Reproduction | FailedRecipe], of: int | None = None) -> str:
+    """One page with all recipes.
 
     Args:
-        found: What the recipes gave.
+        found: The results of the recipes.
+        of: How many recipes there will be; None for the number of results.
 
     Returns:
         HTML that opens from disk and makes no request.
     """
-    return recipes_page("The papers' tables and figures", [_section(one) for one in found], LEAD)
+    lead = LEAD if of is None or of == len(found) else f"{LEAD} {_unfinished(len(found), of)}"
+    return recipes_page("The papers' tables and figures", [_section(one) for one in found], lead)
+
+
+def _unfinished(ran: int, of: int) -> str:
+    return f"So far {ran} of {of} recipes have run; the same command resumes with the others."
 
 
 def _section(one: Reproduction | FailedRecipe) -> RecipeSection:
@@ -111,25 +120,29 @@ def _section(one: Reproduction | FailedRecipe) -> RecipeSection:
     return section_of(one.recipe, one.measured, one.made_with, one.outcome, one.lines())
 
 
-def every_json(found: Sequence[Reproduction | FailedRecipe]) -> str:
+def every_json(found: Sequence[Reproduction | FailedRecipe], of: int | None = None) -> str:
     """Outcomes by recipe.
 
     Args:
-        found: What the recipes gave.
+        found: The results of the recipes.
+        of: How many recipes there will be; None for the number of results.
 
     Returns:
-        JSON: counts of outcomes, then each recipe with its claim, outcome and reason.
+        JSON: counts of outcomes, the number of recipes in all, then each recipe that ran with its
+        claim, outcome, reason, model and scale.
     """
     rows = [_row(one) for one in found]
     statuses = sorted({row["outcome"] for row in rows})
     counts = {status: sum(row["outcome"] == status for row in rows) for status in statuses}
-    whole = {"schema_version": SCHEMA_VERSION, "counts": counts, "recipes": rows}
+    of = len(rows) if of is None else of
+    whole = {"schema_version": SCHEMA_VERSION, "counts": counts, "of": of, "recipes": rows}
     return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
 
 
 def _row(one: Reproduction | FailedRecipe) -> dict[str, str]:
     claim, name = one.recipe.claim, one.recipe.name
     row = {"recipe": name, "says": one.recipe.finding if claim is None else claim.says}
+    row["made_with"] = "" if isinstance(one, FailedRecipe) else one.made_with
     if isinstance(one, FailedRecipe):
         return row | {"outcome": "failed", "reason": one.why}
     if one.outcome is None:
@@ -139,13 +152,13 @@ def _row(one: Reproduction | FailedRecipe) -> dict[str, str]:
 
 
 def exit_code(found: Sequence[Reproduction | FailedRecipe]) -> int:
-    """What the command ends with.
+    """The exit code of the command.
 
     Args:
-        found: What the recipes gave.
+        found: The results of the recipes.
 
     Returns:
-        0 if every recipe ran to its end, whatever its outcome; 70 if one crashed; else the largest
-        code of a refusal.
+        0 if every recipe ran to its end, whatever its outcome; 70 if one crashed; otherwise the
+        largest code of a refusal.
     """
     return max((one.exit_code for one in found if isinstance(one, FailedRecipe)), default=0)

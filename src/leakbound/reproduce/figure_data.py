@@ -1,4 +1,4 @@
-"""What the figures of a recipe show, read from the settings of its table."""
+"""The data of a recipe's figures, read from the settings of its table."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from leakbound.reproduce.values import MeasuredValue, PrintedValue, Quantity, Sa
 __all__ = ["figures_of_recipe"]
 
 NUMBER = re.compile(r"^(\D*?)(\d+(?:\.\d+)?(?:e-?\d+)?|∞)(\D*)$")
+PARTS = re.compile(r", (?![^\[]*\])")  # not within [votes, of, labels]
 MOST_PANELS, MOST_PRINTED = 4, 5
 ALWAYS = (Quantity.AUDITING_ACCURACY, Quantity.RESAMPLED, Quantity.AUROC)
 ENDS = " Bars are 95 % t intervals over what was drawn."
@@ -25,7 +26,7 @@ CEILING = " The dashed line is the largest value that is possible."
 
 @dataclass(frozen=True, slots=True)
 class _Spot:
-    """Where a setting stands: numbers by name, and the rest of its words."""
+    """The parts of a setting: numbers by name, and the other words."""
 
     numbers: Mapping[str, float]
     parts: tuple[tuple[str, str], ...]  # (name of the number or "", text)
@@ -35,11 +36,11 @@ class _Spot:
 
 
 def figures_of_recipe(recipe: Recipe, measured: Sequence[MeasuredValue]) -> list[RecipeFigure]:
-    """The figures of a recipe: one for each quantity that the paper or its claim speaks of.
+    """The figures of a recipe: one for each quantity in the paper's values or its claim.
 
     Args:
-        recipe: What was run.
-        measured: Its values.
+        recipe: The recipe.
+        measured: Its measured values.
 
     Returns:
         The figures.
@@ -65,7 +66,7 @@ def figures_of_recipe(recipe: Recipe, measured: Sequence[MeasuredValue]) -> list
 def _figures(
     recipe: Recipe, quantity: str, measured: list[MeasuredValue], printed: list[PrintedValue]
 ) -> Iterable[RecipeFigure]:
-    """Settings that share a number that varies are one figure; what is left is drawn by name."""
+    """Group settings that share a varying number into figures; draw the others by name."""
     finite = [m for m in measured if math.isfinite(m.value)]
     lost, groups = len(measured) - len(finite), list[tuple[str, list[MeasuredValue]]]()
     left = finite
@@ -83,7 +84,7 @@ def _figures(
 
 def _spot(setting: str) -> _Spot:
     numbers, parts = dict[str, float](), []
-    for text in setting.split(", "):
+    for text in PARTS.split(setting):
         match = NUMBER.match(text)
         name = ""
         if match:
@@ -94,7 +95,7 @@ def _spot(setting: str) -> _Spot:
 
 
 def _varying(settings: Sequence[str]) -> str:
-    """Name of the number that takes most values, the first of equals; "" if none takes two."""
+    """The number with the most values, or the first of several; "" if none has two values."""
     values: dict[str, set[float]] = {}
     for setting in settings:
         for name, number in _spot(setting).numbers.items():
@@ -174,7 +175,7 @@ def _figure(
 
 
 def _printed_lines(marks: Sequence[tuple[PrintedValue, float]]) -> list[RecipeLine]:
-    """A line for each place in the paper, or one for all where there are many."""
+    """A line for each place in the paper, or one line for all if there are many places."""
     by_place: dict[str, list[RecipePoint]] = {}
     for p, x in marks:
         y = float(p.value)
@@ -207,7 +208,7 @@ def _point(x: float, m: MeasuredValue) -> RecipePoint:
 
 
 def _half(sample: Sample) -> float:
-    """Half of the 95 % t interval of a mean; 0 for one unit alone."""
+    """Half the width of the 95 % t interval of a mean; 0 for a single unit."""
     if sample.deviation is None:
         return 0.0
     return float(stdtrit(sample.n - 1, 0.975)) * sample.deviation / math.sqrt(sample.n)

@@ -1,4 +1,4 @@
-"""What the papers read out of an audit, beside the bound that this package certifies."""
+"""What the papers compute from an audit, beside the bound that this package certifies."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def percent(
 
     Args:
         setting: The row of the table.
-        quantity: What is measured.
-        share: From 0 to 1.
-        sample: What it rests on, in percent.
+        quantity: The measured quantity.
+        share: A share from 0 to 1.
+        sample: The values behind it, in percent.
         ceiling: Largest possible value, in percent.
-        exact: Whether it is computed and has no spread.
+        exact: Whether it is computed exactly and has no spread.
 
     Returns:
         The value.
@@ -49,7 +49,7 @@ def percent(
 
 
 def accuracy_ceiling(result: AuditResult) -> float:
-    """Largest accuracy that any attack on this mechanism can have, by its guarantee.
+    """Largest accuracy of any attack on this mechanism, according to its guarantee.
 
     Args:
         result: An audit of the mechanism.
@@ -67,13 +67,13 @@ def accuracy_ceiling(result: AuditResult) -> float:
 
 
 def pair_sample(result: AuditResult) -> Sample | None:
-    """How well simulated outputs tell each pair of an audit apart, as what its values rest on.
+    """How well simulated outputs tell the contexts of each pair apart, as a sample.
 
     Args:
-        result: An audit that knows its pairs.
+        result: An audit with values by pair.
 
     Returns:
-        Right guesses about each pair in percent, at the threshold that is best for the others.
+        Correct guesses about each pair in percent, at the threshold that is best for the others.
     """
     if not result.by_pair:
         return None
@@ -87,7 +87,7 @@ def pair_sample(result: AuditResult) -> Sample | None:
 
 
 def accuracy_leak(setting: str, result: AuditResult) -> Iterator[MeasuredValue]:
-    """As ContextLeak reads an audit: the accuracy at the best threshold, and its log odds.
+    """The leakage as ContextLeak computes it: accuracy at the best threshold, and its log odds.
 
     Args:
         setting: The row of the table.
@@ -107,14 +107,14 @@ def accuracy_leak(setting: str, result: AuditResult) -> Iterator[MeasuredValue]:
 
 
 def gaussian_leak(setting: str, result: AuditResult) -> Iterator[MeasuredValue]:
-    """As XL reads an audit: resampled outputs as if each were a trial, through μ.
+    """The leakage as XL computes it: resampled outputs as independent trials, through μ.
 
     Args:
         setting: The row of the table.
         result: The audit.
 
     Yields:
-        That point estimate, the accuracy at the best threshold, the ε of the bound on μ, and the
+        This point estimate, the accuracy at the best threshold, the ε of the bound on μ, and the
         lower bound of this package.
     """
     resampled, (tpr, fpr) = resampled_epsilon(result), _best_rates(result)
@@ -134,13 +134,13 @@ def _bound(setting: str, result: AuditResult) -> MeasuredValue:
 
 
 def resampled_epsilon(result: AuditResult) -> float:
-    """XL, Algorithm 1: simulated outputs of the collected aggregates count as independent trials.
+    """XL, Algorithm 1: simulated outputs of the collected aggregates as independent trials.
 
     Args:
         result: The audit.
 
     Returns:
-        An epsilon without a confidence.
+        An epsilon without a confidence level.
     """
     (tpr, fpr), n = _best_rates(result), result.curves.outputs // 2
     tp, fp = round(tpr * n), round(fpr * n)
@@ -148,13 +148,13 @@ def resampled_epsilon(result: AuditResult) -> float:
 
 
 def exact_epsilon(mechanism: Mechanism, one: Aggregate, other: Aggregate, delta: float) -> float:
-    """The exact loss between two aggregates.
+    """The exact privacy loss between two aggregates.
 
     Args:
-        mechanism: What releases them.
+        mechanism: The mechanism that releases them.
         one: The aggregate of one context.
-        other: That of its neighbour.
-        delta: At which epsilon is stated.
+        other: The aggregate of the neighbouring context.
+        delta: The delta at which epsilon is stated.
 
     Returns:
         epsilon(delta).
@@ -169,7 +169,7 @@ def exact_epsilon(mechanism: Mechanism, one: Aggregate, other: Aggregate, delta:
 
 
 def _best_rates(result: AuditResult) -> tuple[float, float]:
-    """(TPR, FPR) where their difference is largest."""
+    """(TPR, FPR) at the largest difference."""
     tpr, fpr = np.array(result.curves.tpr), np.array(result.curves.fpr)
     at = int((tpr - fpr).argmax())
     return float(tpr[at]), float(fpr[at])

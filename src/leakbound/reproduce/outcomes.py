@@ -1,4 +1,4 @@
-"""The outcome of a paper's claim on what a recipe measured."""
+"""The outcome of a paper's claim, given what a recipe measured."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ OUTCOMES: Mapping[ClaimStatus, str] = {
 
 @dataclass(frozen=True, slots=True)
 class TestedInequality:
-    """An inequality and what became of it.
+    """An inequality and its outcome.
 
     Attributes:
         text: The inequality.
-        quantity: What is compared.
+        quantity: The compared quantity.
         values: Both sides, as numbers.
-        difference: Larger side less smaller side less margin; None if a side is missing.
-        claimed: p-value of the inequality; None where nothing could be tested.
+        difference: Larger side minus smaller side minus margin; None if a side is missing.
+        claimed: p-value of the inequality; None if nothing could be tested.
         opposite: p-value of its negation.
         test: Name of the test.
-        units: What was compared, with its number.
-        obstacle: Why it cannot be shown here; "" if it might.
-        status: What became of it by itself.
+        units: What was compared, with the number of units.
+        obstacle: Why it cannot be shown here; "" if it can be.
+        status: Its own outcome.
     """
 
     text: str
@@ -54,19 +54,20 @@ class TestedInequality:
 
 @dataclass(frozen=True, slots=True)
 class ClaimOutcome:
-    """What became of a claim.
+    """The outcome of a claim.
 
-    A claim is shown if the tests of all its inequalities are significant, each at the level: then a
-    claim of which one does not hold is shown with at most that probability. It is reversed if the
-    negation of one is significant at the level divided by their number. So each of both mistakes
-    has at most the probability of the level, over all inequalities of the recipe together.
+    A claim is shown if the tests of all its inequalities are significant at the level. A claim with
+    an inequality that does not hold is therefore shown with at most that probability. A claim is
+    reversed if the negation of one inequality is significant at the level divided by their number.
+    So each of the two errors has at most the probability of the level, over all inequalities of the
+    recipe together.
 
     Attributes:
         status: The outcome.
-        reason: Why, in a sentence.
+        reason: The reason, in a sentence.
         tested: The inequalities.
-        level: Of the tests.
-        explained: Why the opposite was found, if it was and is known.
+        level: Significance level of the tests.
+        explained: Why the opposite was found, if it was and the reason is known.
     """
 
     status: ClaimStatus
@@ -77,13 +78,13 @@ class ClaimOutcome:
 
     @property
     def words(self) -> str:
-        """The outcome as it is shown."""
+        """The outcome in words."""
         return OUTCOMES[self.status]
 
 
 @dataclass(frozen=True, slots=True)
 class _Evidence:
-    """A side as numbers: exact without a sample."""
+    """The numbers of one side; exact if there is no sample."""
 
     value: float
     sample: Sample | None = None
@@ -150,11 +151,11 @@ def judge(
     """Test a claim.
 
     Args:
-        claim: What a paper says.
-        measured: What a recipe measured.
-        printed: What the paper prints.
-        names: What names in settings stand for in this run.
-        exact: Whether every value is computed, without a spread.
+        claim: The paper's claim.
+        measured: The values that a recipe measured.
+        printed: The values that the paper prints.
+        names: Values of names in settings, for this run.
+        exact: Whether every value is computed exactly and has no spread.
 
     Returns:
         Its outcome.
@@ -217,7 +218,7 @@ def _p_values(larger: _Evidence, smaller: _Evidence, by: float) -> PValues:
 
 
 def _obstacle(one: Inequality, larger: _Evidence, smaller: _Evidence, found: PValues) -> str:
-    """Why no number of trials would show it; "" if some might."""
+    """Why no number of trials could show the inequality; "" if some number could."""
     needed = smaller.value + one.by
     if larger.ceiling is not None and larger.ceiling <= needed + CLOSE:
         most = f"{one.larger} is at most {larger.ceiling:.4g}"
@@ -229,7 +230,7 @@ def _obstacle(one: Inequality, larger: _Evidence, smaller: _Evidence, found: PVa
 
 
 def _unmet(needs: Sequence[Inequality], cells: _Cells) -> Iterator[str]:
-    """What a claim needs and the tests refute."""
+    """The needs of a claim that the tests refute."""
     for need in needs:
         found = _tested(need, cells, LEVEL / len(needs))
         if found.status in ("reversed", "cannot_show"):
@@ -252,7 +253,7 @@ def _opposite(one: TestedInequality) -> str:
 
 
 def _reason_of_few(tested: Sequence[TestedInequality]) -> str:
-    """Which tests were not significant."""
+    """The tests that were not significant."""
     few = [one for one in tested if one.status == "too_few_trials"]
     shown = [
         f"{one.quantity}: {one.text}: {one.values}, p = {one.claimed:.2g} ({one.units})."

@@ -1,4 +1,4 @@
-"""Recipes from the YAML files of this package, a file for each paper."""
+"""Recipes from the YAML files of this package, one file per paper."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ class _Strict(BaseModel):
 
 
 class _Printed(_Strict):
-    """One value for one setting or several, or the cells of a table of the file.
+    """One printed value for one or more settings, or the cells of a table in the file.
 
     Attributes:
-        setting: The setting; for a table a format over row and column.
+        setting: The setting; for a table, a format string over row and column.
         settings: Several settings with the same value.
         quantity: Name of a Quantity, in lower case.
-        value: What the paper prints.
-        expected: The shape in words, where the text prints no number.
-        where: Place in the paper; for a table a format over row, column and fields.
-        table: Name of a table of the file.
+        value: The value that the paper prints.
+        expected: The expected shape in words, if the text prints no number.
+        where: Place in the paper; for a table, a format string over row, column and fields.
+        table: Name of a table in the file.
         rows: Rows of the table; empty for all.
         quantities: Quantity of each field of the table.
     """
@@ -58,6 +58,16 @@ class _Printed(_Strict):
     quantities: dict[str, str] = {}
 
 
+class _Sizes(_Strict):
+    """Sizes of a Scale; None keeps the default."""
+
+    pairs: int | None = None
+    repeats: int | None = None
+    queries: int | None = None
+    contexts: int | None = None
+    tokens: int | None = None
+
+
 class _Recipe(_Strict):
     name: str
     title: str
@@ -71,15 +81,16 @@ class _Recipe(_Strict):
     differences: str
     cells: dict[str, tuple[str, ...]] = {}
     claims: ClaimEntry | None = None
+    usual: _Sizes = _Sizes()
 
 
 class RecipeFile(_Strict):
     """A file of recipes.
 
     Attributes:
-        notes: Texts that several recipes share; `{name}` stands for them in `differences`.
+        notes: Texts that several recipes share; `{name}` inserts them in `differences`.
         tables: The paper's tables by name.
-        audits: Keys of audits that recipes refer to with YAML aliases.
+        audits: Keys of audits, which recipes refer to with YAML aliases.
         recipes: The recipes.
     """
 
@@ -91,19 +102,19 @@ class RecipeFile(_Strict):
 
 @functools.cache
 def load_recipes() -> Mapping[str, Recipe]:
-    """Every recipe of every paper.
+    """Load all recipes of all papers.
 
     Returns:
         Recipes by name, in the order of the papers and their files.
 
     Raises:
-        DataError: If a file is not as it must be.
+        DataError: If a file is invalid.
     """
     return {one.name: one for paper in PAPERS for one in recipes_of(_read(paper))}
 
 
 def recipes_of(file: RecipeFile) -> Iterator[Recipe]:
-    """The recipes of a file, with claims about cells that they have.
+    """The recipes of a file. Claims may only name cells that the recipe has.
 
     Args:
         file: Its content.
@@ -112,7 +123,7 @@ def recipes_of(file: RecipeFile) -> Iterator[Recipe]:
         Each recipe.
 
     Raises:
-        DataError: If a recipe is not as it must be.
+        DataError: If a recipe is invalid.
     """
     for one in file.recipes:
         yield _recipe(one, file)
@@ -137,7 +148,7 @@ def _read(paper: str) -> RecipeFile:
 
 
 def read_file(file: Traversable) -> RecipeFile:
-    """The content of a file of recipes, checked.
+    """Read and check a recipe file.
 
     Args:
         file: A YAML file.
@@ -146,7 +157,7 @@ def read_file(file: Traversable) -> RecipeFile:
         Notes, tables and recipes.
 
     Raises:
-        DataError: If it is not as it must be.
+        DataError: If it is invalid.
     """
     try:
         return RecipeFile.model_validate(Loader(file.read_text(encoding="utf-8")).get_single_data())
@@ -163,7 +174,7 @@ def _recipe(one: _Recipe, file: RecipeFile) -> Recipe:
         task=one.task, measure=one.measure, options=options,
         printed=tuple(row for entry in one.printed for row in _printed(entry, file)),
         differences=one.differences.format_map(file.notes), cells=one.cells,
-        claim=_claim(one),
+        claim=_claim(one), usual=one.usual.model_dump(exclude_none=True),
     )  # fmt: skip
 
 
@@ -174,7 +185,7 @@ def _claim(one: _Recipe) -> PaperClaim | None:
 
 
 def _option(key: str, value: object, file: RecipeFile) -> object:
-    """The option `table` names a table of the file; any other one is a plain value."""
+    """The option `table` names a table in the file; other options are plain values."""
     return file.tables[str(value)] if key == "table" else value
 
 

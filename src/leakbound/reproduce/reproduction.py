@@ -1,4 +1,4 @@
-"""A recipe with its results as a table: for a terminal, as Markdown, CSV, JSON or HTML."""
+"""The results of a recipe as a table: for a terminal, as Markdown, CSV, JSON or HTML."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from leakbound.reproduce.values import MeasuredValue, PrintedValue
 
 __all__ = ["FORMATS", "Reproduction", "print_table"]
 
-SCHEMA_VERSION = 3  # 2: without claims, samples and ceilings
+SCHEMA_VERSION = 3  # 2 had no claims, samples and ceilings
 
 
 @dataclass(frozen=True)
@@ -26,10 +26,10 @@ class Reproduction:
     """A recipe that was run.
 
     Attributes:
-        recipe: What was reproduced.
+        recipe: The recipe.
         measured: The values of this run.
-        made_with: The model, the rows and the scale; no private text.
-        names: What names in settings of its claim stand for in this run.
+        made_with: The model, the rows and the scale, without private text.
+        names: Values of names in the settings of its claim, for this run.
     """
 
     recipe: Recipe
@@ -39,7 +39,7 @@ class Reproduction:
 
     @cached_property
     def outcome(self) -> ClaimOutcome | None:
-        """What became of the paper's claim; None where the recipe has none."""
+        """The outcome of the paper's claim; None if the recipe has no claim."""
         recipe = self.recipe
         if recipe.claim is None:
             return None
@@ -48,7 +48,7 @@ class Reproduction:
 
     @property
     def claim_sentence(self) -> str:
-        """The claim, its outcome and why, in a line; "" where the recipe has none."""
+        """The claim, its outcome and the reason, in a line; "" if the recipe has no claim."""
         found, claim = self.outcome, self.recipe.claim
         if found is None or claim is None:
             return ""
@@ -59,8 +59,8 @@ class Reproduction:
         """The table: setting, quantity, printed, measured.
 
         Returns:
-            A line for every setting and quantity, in the order of measured values; "" where one of
-            the two is missing.
+            A line for each setting and quantity, in the order of measured values; "" if one of the
+            two is missing.
         """
         every: Sequence[PrintedValue | MeasuredValue] = (*self.measured, *self.recipe.printed)
         keys = dict.fromkeys((row.setting, str(row.quantity)) for row in every)
@@ -77,7 +77,7 @@ class Reproduction:
         return "; ".join(row.shown for row in found)
 
     def markdown(self) -> str:
-        """Title, table, and what differs.
+        """Title, table, and differences from the paper.
 
         Returns:
             A section of Markdown.
@@ -92,7 +92,7 @@ class Reproduction:
         ])  # fmt: skip
 
     def html(self) -> str:
-        """The same as a page.
+        """The results as a page.
 
         Returns:
             HTML that opens from disk and makes no request.
@@ -101,10 +101,10 @@ class Reproduction:
         return recipes_page(f"{self.recipe.name}: {self.recipe.title}", (section,))
 
     def csv(self) -> str:
-        """One line for every number, the paper's and ours.
+        """One line for each number, both the paper's and ours.
 
         Returns:
-            CSV with a head.
+            CSV with a header.
         """
         name, buffer = self.recipe.name, io.StringIO()
         writer = csv.writer(buffer, lineterminator="\n")
@@ -116,7 +116,7 @@ class Reproduction:
         return buffer.getvalue()
 
     def json(self) -> str:
-        """The same with title and notes.
+        """The results with title and notes.
 
         Returns:
             JSON; infinities are written as text.
@@ -184,10 +184,10 @@ def _finite(value: float) -> float | str:
 
 
 def print_table(found: Reproduction) -> None:
-    """Print the table as wide as the terminal allows, then what differs and what made the numbers.
+    """Print the table in the width of the terminal, then the differences and what it was made with.
 
     Args:
-        found: A recipe that was run.
+        found: The results of a recipe.
     """
     from rich.console import Console
     from rich.table import Table

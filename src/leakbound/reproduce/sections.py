@@ -1,4 +1,4 @@
-"""A recipe that was run as a section of a page: words of its claim, figures, and its table."""
+"""A section of a page for one recipe: the words of its claim, its figures and its table."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def section_of(
     outcome: ClaimOutcome | None,
     rows: Sequence[Sequence[str]],
 ) -> RecipeSection:
-    """A recipe on a page.
+    """The section of a recipe.
 
     Args:
         recipe: The recipe.
-        measured: What was measured.
+        measured: The measured values.
         made_with: Model, rows and scale.
-        outcome: Of its claim; None without one.
+        outcome: The outcome of its claim; None without a claim.
         rows: Its table.
 
     Returns:
@@ -55,11 +55,11 @@ def section_of(
 
 
 def failed_section(recipe: Recipe, why: str) -> RecipeSection:
-    """A recipe that did not run to its end, which is no outcome of its claim.
+    """The section of a recipe that did not run to its end. This says nothing about its claim.
 
     Args:
         recipe: The recipe.
-        why: What ended it, in a sentence without private text.
+        why: What stopped it, in a sentence without private text.
 
     Returns:
         The section.
@@ -69,7 +69,7 @@ def failed_section(recipe: Recipe, why: str) -> RecipeSection:
 
 
 def _rows(tested: Sequence[TestedInequality]) -> list[tuple[str, ...]]:
-    """All, or where they are many those that are not shown, with the number of the others."""
+    """All inequalities, or, if there are many, those not shown and the number of the others."""
     if len(tested) <= MOST_ROWS:
         return [_row(one) for one in tested]
     rows = [_row(one) for one in tested if one.status != "shown"][:MOST_ROWS]

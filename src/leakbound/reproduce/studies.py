@@ -1,4 +1,4 @@
-"""The influence studies of Context Influence as measured values: means over contexts, intervals."""
+"""The studies of Context Influence as measured values: means over contexts, with intervals."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from leakbound.reproduce.values import MeasuredValue, Quantity, Sample
 __all__ = ["ResponseLimits", "cases_of", "influence_settings", "run_factor_study", "study_values"]
 
 TEMPERATURE = 0.8  # the paper's
-REPEATED_WORDS = 25  # a response that repeats its context shares more, for the authors' program
+REPEATED_WORDS = 25  # the authors' program counts a response as repeated above this many words
 
 
 @dataclass(frozen=True, slots=True)
 class ResponseLimits:
-    """What responses can show at most, whatever the context did to them.
+    """The largest values that responses allow, whatever the context did to them.
 
     Attributes:
-        influence: Mean influence if the context made every one of their tokens certain, in nats.
-        long: How many have so many different words that the authors' program can count them.
+        influence: Mean influence if the context made each of their tokens certain, in nats.
+        long: Number of responses with enough different words for the authors' program to count.
     """
 
     influence: float
@@ -36,7 +36,7 @@ class ResponseLimits:
 
     @classmethod
     def of(cls, record: InfluenceRecord) -> ResponseLimits:
-        """The limits of the responses of a run.
+        """The limits from the responses of a run.
 
         Args:
             record: The run.
@@ -56,7 +56,7 @@ def influence_settings(context: RecipeContext) -> InfluenceSettings:
     """The paper's temperature, with responses as long as the scale allows.
 
     Args:
-        context: Its scale has the number of tokens.
+        context: The context, whose scale sets the number of tokens.
 
     Returns:
         InfluenceSettings without span sizes.
@@ -68,13 +68,13 @@ def cases_of(context: RecipeContext) -> list[Case]:
     """The first contexts of the data, or of the bundled notes.
 
     Args:
-        context: Its source names a file, or nothing.
+        context: The context, whose source names a file or nothing.
 
     Returns:
-        As many contexts as the scale says, or fewer (PRIVATE).
+        As many contexts as the scale asks for, or fewer (PRIVATE).
 
     Raises:
-        UsageError: If the source is no file of contexts.
+        UsageError: If the source is not a file of contexts.
     """
     if set(context.source) - {"data"}:
         raise UsageError(
@@ -96,11 +96,11 @@ def run_factor_study(
     """Run a study.
 
     Args:
-        context: Its contexts are studied.
+        context: The context with the data to study.
         study: Name of the study, as in `leakbound influence-study`.
-        values: What the study tries; empty for the paper's values.
-        models: Model addresses; empty for the first of the context.
-        responses: Gets, for each run by name, what its responses can show at most.
+        values: Values of the factor; empty for the paper's values.
+        models: Model addresses; empty for the first model of the context.
+        responses: Filled with the limits of each run's responses, by the name of the run.
 
     Returns:
         The record of the study.
@@ -125,15 +125,15 @@ def study_values(
     prefix: str = "",
     responses: Mapping[str, ResponseLimits] | None = None,
 ) -> Iterator[MeasuredValue]:
-    """Influence of every row, and utility beside settings.
+    """Influence of each row, and utility for settings.
 
     Args:
         rows: Rows of a study.
         prefix: Text before the name of each setting.
-        responses: For each setting what its responses can show at most.
+        responses: The limits of the responses for each setting.
 
     Yields:
-        Influence, then ROUGE-L where it is measured, then counts of repeated text by both
+        Influence, then ROUGE-L if it was measured, then counts of repeated text by both
         definitions.
     """
     for row in rows:
@@ -174,7 +174,7 @@ def _utility_values(
 
 
 def _counted(setting: str, count: int, contexts: int, most: int) -> Sample:
-    """A count of responses, as ones and zeros that belong to no context."""
+    """A count of responses as ones and zeros that belong to no particular context."""
     values = (1.0,) * count + (0.0,) * (contexts - count)
     drawn = f"responses at {setting}"
     return Sample(values, "response", drawn, "share of responses", most / contexts)

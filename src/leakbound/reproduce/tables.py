@@ -14,7 +14,7 @@ TableNumber = int | float
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One cell: its row, its column, and its numbers by field."""
+    """One cell: row, column, and numbers by field."""
 
     row: str
     column: str
@@ -25,10 +25,10 @@ class PaperTable(BaseModel):
     """A table of a paper.
 
     Attributes:
-        fields: What each number of a cell is.
+        fields: The meaning of each number in a cell.
         columns: Headings.
-        rows: For each row its cells in the order of `columns`: numbers in the order of `fields`,
-            one number alone where there is one field, None where the paper prints nothing.
+        rows: For each row, its cells in the order of `columns`: numbers in the order of `fields`,
+            a single number if there is one field, or None if the paper prints nothing.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -37,10 +37,10 @@ class PaperTable(BaseModel):
     rows: dict[str, tuple[tuple[TableNumber, ...] | TableNumber | None, ...]]
 
     def cells(self, rows: Sequence[str] = ()) -> Iterator[Cell]:
-        """Cells with numbers, row by row.
+        """The cells with numbers, row by row.
 
         Args:
-            rows: Which rows, in this order; empty for all.
+            rows: The rows to return, in this order; empty for all.
 
         Yields:
             Each cell.

@@ -1,4 +1,4 @@
-"""Utility of mechanisms over contexts drawn anew: accuracy, or ROUGE of free answers."""
+"""Utility of mechanisms over freshly drawn contexts: accuracy, or ROUGE of free answers."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ Metric = Literal["accuracy", "rouge1", "rougeL"]
 QUANTITIES: Mapping[Metric, Quantity] = {
     "accuracy": Quantity.ACCURACY, "rouge1": Quantity.ROUGE_1, "rougeL": Quantity.ROUGE_L,
 }  # fmt: skip
-DRAWS = 400  # outputs per query for an expected accuracy: a standard error of 2.5 points at most
+DRAWS = 400  # outputs per query for an expected accuracy: a standard error of at most 2.5 points
 BUNDLED_ROWS = 300
 
 
 @dataclass(frozen=True, slots=True)
 class NoiseGroup:
-    """Mechanisms that differ in noise only.
+    """Mechanisms that differ only in their noise.
 
     Attributes:
-        collector: The one that asks the model.
-        settings: Mechanisms that release what it collected, by their setting in the table.
+        collector: The mechanism that calls the model.
+        settings: Mechanisms that release what it collected, by setting in the table.
     """
 
     collector: Mechanism
@@ -40,7 +40,7 @@ class NoiseGroup:
 
     @classmethod
     def of(cls, setting: str, mechanism: Mechanism) -> NoiseGroup:
-        """A mechanism by itself.
+        """A group of one mechanism.
 
         Args:
             setting: Its setting in the table.
@@ -54,13 +54,13 @@ class NoiseGroup:
 
 @dataclass(frozen=True, slots=True)
 class Repetition:
-    """A context (PRIVATE) with queries and their right answers.
+    """A context (PRIVATE) with queries and their correct answers.
 
     Attributes:
         task: How contexts and queries become prompts.
         jobs: The context with each query.
-        truth: The right answer of each.
-        seed: Of every draw.
+        truth: The correct answer to each query.
+        seed: Seed of all draws.
     """
 
     task: Task
@@ -69,11 +69,11 @@ class Repetition:
     seed: int
 
     def collect(self, mechanism: Mechanism, context: RecipeContext) -> list[Aggregate]:
-        """Ask the model.
+        """Call the model.
 
         Args:
-            mechanism: What answers.
-            context: Whose first model is asked.
+            mechanism: The mechanism that answers.
+            context: The context whose first model is called.
 
         Returns:
             An aggregate for each query (PRIVATE).
@@ -91,9 +91,9 @@ class Repetition:
         """The utility of a mechanism, query by query.
 
         Args:
-            mechanism: What releases and decodes.
+            mechanism: The mechanism that releases and decodes.
             aggregates: One for each query.
-            context: Whose first model decodes free answers.
+            context: The context whose first model decodes free answers.
             metric: Accuracy, or a kind of ROUGE.
 
         Returns:
@@ -128,19 +128,19 @@ class Repetition:
 def repeats_of(context: RecipeContext, shots: int, free: bool = False) -> Iterator[Repetition]:
     """Contexts with queries about other rows.
 
-    The bundled help desk draws its own routing of topics to queues for each repeat, so that only
-    the context knows it. Its free task is to end a sentence that every example shares.
+    For each repeat, the bundled help desk draws a new routing of topics to queues, so only the
+    context knows it. Its free-text task is to complete a sentence that all examples share.
 
     Args:
         context: Rows and scale.
-        shots: Examples of a context.
-        free: Answers are texts, not labels.
+        shots: Examples in a context.
+        free: Whether answers are texts instead of labels.
 
     Yields:
-        One repeat after the other.
+        One repeat at a time.
 
     Raises:
-        DataError: If the rows are of the other kind, or too few.
+        DataError: If the rows are of the wrong kind, or too few.
     """
     for seed in range(context.scale.repeats):
         if not context.source:
@@ -181,7 +181,7 @@ def _check_rows(rows: int, task: Task, shots: int, queries: int, free: bool) -> 
 
 
 def _sentences(seed: int, shots: int, queries: int) -> Repetition:
-    """Contexts whose examples share a sentence; the query is its first half."""
+    """Contexts whose examples share a sentence. The query is its first half."""
     rng, jobs, truth = np.random.default_rng([seed, 11]), [], []
     for _ in range(queries):
         words = message(str(rng.choice(list(TOPICS))), rng).split()
@@ -202,18 +202,18 @@ def utility(
 
     Args:
         context: Model, rows and scale.
-        shots: Examples of a context.
-        groups: Mechanisms; those of one group share what is collected.
+        shots: Examples in a context.
+        groups: Mechanisms; those in one group share what is collected.
         metric: Accuracy, or a kind of ROUGE.
 
     Returns:
         A value for each setting, in percent.
 
     Raises:
-        UsageError: If ROUGE is asked for and its package is missing; before any model call.
+        UsageError: If ROUGE is requested and its package is missing; before any model call.
     """
     if metric != "accuracy":
-        rouge("", "")  # raises where its package is missing
+        rouge("", "")  # raises if its package is missing
     found: dict[str, list[list[float]]] = {}
     ceilings: dict[str, float] = {}
     for repeat in repeats_of(context, shots, metric != "accuracy"):
@@ -234,7 +234,7 @@ def utility(
 
 
 def _unanimous(mechanism: Mechanism, aggregate: Aggregate) -> float:
-    """Percent of outputs that are right where all votes are: no accuracy is higher."""
+    """Percent of correct outputs if all votes are correct, which bounds every accuracy."""
     if not isinstance(aggregate, Votes):
         return 100.0
     counts = (sum(aggregate.counts), *(0 for _ in aggregate.counts[1:]))
@@ -245,7 +245,7 @@ def _unanimous(mechanism: Mechanism, aggregate: Aggregate) -> float:
 def _utility(
     setting: str, quantity: str, values: Sequence[Sequence[float]], shots: int, ceiling: float
 ) -> MeasuredValue:
-    """The mean of some repeats, which rests on their queries."""
+    """The mean over repeats, with the queries as its sample."""
     every = tuple(value for repeat in values for value in repeat)
     drawn = f"queries of {len(values)} contexts of {shots} examples"
     shown = mean_with_error(setting, quantity, [float(np.mean(repeat)) for repeat in values])
@@ -259,7 +259,7 @@ def mean_with_error(setting: str, quantity: str, values: Sequence[float]) -> Mea
     Args:
         setting: The row of the table.
         quantity: What is measured.
-        values: One for each repeat; a single one has no error.
+        values: One for each repeat; a single value has no error.
 
     Returns:
         The mean.

@@ -1,4 +1,4 @@
-"""What a recipe compares: quantities, values that a paper prints, and measured values."""
+"""What a recipe compares: quantities, printed values and measured values."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ class Quantity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PrintedValue:
-    """What a paper says of one setting.
+    """What a paper prints for one setting.
 
     Attributes:
-        setting: The row of the table, as measured values name it.
-        quantity: What is measured, as measured values name it.
-        value: A number as it is printed, or the expected shape in words.
+        setting: The row of the table, with the name used by measured values.
+        quantity: The quantity, with the name used by measured values.
+        value: A printed number, or the expected shape in words.
         where: Model, data and place in the paper.
     """
 
@@ -79,16 +79,16 @@ class PrintedValue:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What a measured value rests on: one number for each unit that was drawn.
+    """The numbers behind a measured value: one for each unit that was drawn.
 
     Attributes:
-        values: (n,) numbers, one a unit: their mean is the measured value, or moves with it.
+        values: (n,) numbers, one per unit. Their mean is the measured value, or changes with it.
         unit: What a unit is, such as "paired trial" or "query".
-        drawn: How the units were drawn. Units of equal `drawn` and equal number are the same, so
-            that two samples are compared unit by unit.
-        what: What the numbers are, where they are not on the scale of the measured value.
-        ceiling: Largest mean that is possible, on the scale of the numbers; None if none is known.
-        ids: (n,) number of each unit among those that were drawn; empty for 0 to n - 1.
+        drawn: How the units were drawn. Units with equal `drawn` and equal number are the same, so
+            two samples can be compared unit by unit.
+        what: What the numbers are, if they are not on the scale of the measured value.
+        ceiling: Largest possible mean, on the scale of the numbers; None if none is known.
+        ids: (n,) number of each unit among those drawn; empty for 0 to n - 1.
     """
 
     values: tuple[float, ...]
@@ -110,23 +110,23 @@ class Sample:
 
     @property
     def deviation(self) -> float | None:
-        """Standard deviation between units; None for one unit alone."""
+        """Standard deviation between units; None for a single unit."""
         return statistics.stdev(self.values) if len(self.values) > 1 else None
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredValue:
-    """A number of this run for one setting.
+    """A number measured in this run for one setting.
 
     Attributes:
         setting: The row of the table.
-        quantity: What is measured.
-        value: The number; infinite where nothing finite was found.
-        shown: The number as people read it, with its interval or its kind.
-        sample: What it rests on, so that a claim about it can be tested; None for a number alone.
-        ceiling: Largest value that is possible here, such as the accuracy of a perfect attack; None
-            if none is known.
-        exact: Whether it is computed, so that it has no spread.
+        quantity: The measured quantity.
+        value: The number; infinite if nothing finite was found.
+        shown: The number for readers, with its interval or its kind.
+        sample: The numbers behind it, with which a claim can be tested; None for a single number.
+        ceiling: Largest possible value here, such as the accuracy of a perfect attack; None if none
+            is known.
+        exact: Whether it is computed exactly and has no spread.
     """
 
     setting: str

@@ -1,4 +1,4 @@
-"""PrivateICL: answers over one private context, each paid for in the ledger before it is made."""
+"""PrivateICL: answers over one private context, each charged to the ledger before it is made."""
 
 from __future__ import annotations
 
@@ -40,23 +40,23 @@ from leakbound.tasks import (
 __all__ = ["Answer", "AnswerLost", "PrivateICL", "require_unlimited"]
 
 LONGEST = 1000  # bytes of a query: a long paragraph, and little of any model's window
-# texts that tokenizers cut into few or into many tokens a byte
+# texts that tokenizers split into few or into many tokens per byte
 FILLERS = ("word ", "a.", "7", "Ω", "鿦", "𝔘")
-DRAW_BITS = 128  # of the number that names the random draws of a call: the noise of its tokens, too
-SEED_BITS = 128  # of the noise: no second answer ever shares it
+DRAW_BITS = 128  # of the number that identifies the random draws of a call, token noise included
+SEED_BITS = 128  # of the seed of the noise: no two answers ever share it
 
 
 class AnswerLost(TargetError):
-    """An answer that was paid for and could not be made; what was spent stays spent.
+    """An answer was paid for but could not be made. What was spent stays spent.
 
-    A client that tries again pays again, so a server should say that it must not do so by itself
-    (`x-should-retry: false`). The message names the type of the failure only. Errors of any other
-    type that `PrivateICL.answer` raises were raised before the spend, and cost nothing.
+    A client that tries again pays again, so a server should tell it not to retry automatically
+    (`x-should-retry: false`). The message names only the type of the failure. If
+    `PrivateICL.answer` raises any other error, it did so before the spend, and nothing was spent.
     """
 
 
 class AnswerInterrupted(AnswerLost, Interrupted):
-    """An answer that was paid for, and was interrupted while it was made."""
+    """An answer was paid for, and an interruption stopped it before it was made."""
 
     exit_code = Interrupted.exit_code
 
@@ -66,13 +66,13 @@ class Answer:
     """What a user gets (PUBLIC).
 
     Attributes:
-        text: The released answer; "(no answer)", or no text at all, where `answered` is False.
+        text: The released answer. Where `answered` is False: "(no answer)" or an empty text.
         spent: epsilon spent so far at `delta`, over all answers.
         remaining: epsilon that remains of the budget, never overstated.
         delta: Failure probability of the budget.
-        answered: Whether the output is an answer. The other output, that there is none, is
-            released by the same noisy choice and costs the same.
-        manifest: Digest of the public facts that were fixed before a row was read, for the
+        answered: Whether the output is an answer. "No answer" is also an output: the same noisy
+            choice releases it, and it costs the same.
+        manifest: Digest of the public facts that were fixed before any row was read, for the
             operator.
     """
 
@@ -85,16 +85,16 @@ class Answer:
 
 
 def require_unlimited(mechanism: Mechanism, limits: Sequence[str]) -> None:
-    """Refuse limits on money or time of a model where something is guaranteed.
+    """Refuse limits on money or time where the mechanism has a guarantee.
 
-    Such a limit counts the tokens of private rows, so one longer row could make it stop an answer.
+    Such a limit counts the tokens of private rows, so one longer row could stop an answer.
 
     Args:
-        mechanism: What answers.
+        mechanism: The mechanism that answers.
         limits: Options that limit the model; see `Limited`.
 
     Raises:
-        UsageError: If there is one and the mechanism has a guarantee.
+        UsageError: If there is a limit and the mechanism has a guarantee.
     """
     if limits and not isinstance(mechanism.guarantee, NonPrivate):
         raise UsageError(
@@ -109,43 +109,44 @@ def _bytes(text: str) -> int:
         return len(text.encode())
     except UnicodeEncodeError:
         raise UsageError(
-            "the query holds half a character (a lone surrogate); it must be whole Unicode text."
+            "the query holds half a character (a lone surrogate); it must be valid Unicode text."
         ) from None
 
 
 class PrivateICL:
-    """Answers queries over a private context through a mechanism, within the budget of a ledger.
+    """Answers queries over a private context with a mechanism, within the budget of a ledger.
 
-    What is served is what is audited: the same `collect`, `release` and `decode`. Whether a query
-    is refused depends on public facts only (its length, the number of examples, whether the model
-    answers it without private rows), so a refusal costs nothing and reveals nothing. That the
-    private rows fit the model beside the longest query and all new tokens is checked here, once.
-    Once an answer is paid for, a model call that fails counts as a value that the mechanism
-    declares (`TotalModel`), so that no row decides whether there is an answer.
+    Serving uses the same `collect`, `release` and `decode` that an audit tests. Whether a query is
+    refused depends only on public facts: its length, the number of examples, and whether the model
+    answers it without private rows. A refusal therefore costs nothing and reveals nothing. The
+    constructor checks once that the private rows fit the model together with the longest query and
+    all new tokens. After an answer is paid for, a model call that fails counts as a value that the
+    mechanism declares (`TotalModel`), so no row decides whether there is an answer.
 
     Args:
-        mechanism: What answers; its parameters are public.
+        mechanism: The mechanism that answers; its parameters are public.
         context: Examples, or (input, label) pairs (PRIVATE).
         task: The task (public).
         model: An opened model.
-        ledger: Where every answer is paid for.
+        ledger: The ledger that every answer is charged to.
         name: The name of the service.
         longest: The most bytes (UTF-8) of a query.
-        randbits: Gives an integer of so many random bits, by default of the operating system. Give
-            another source in tests only: whoever can predict it can subtract the noise.
-        dataset: Name of the data set (public): the budget refuses by the number of its answers.
-        record_ids: An id for each example (PRIVATE), which its account in the ledger belongs to;
-            None where accounts belong to contents.
-        fields: Template of the input and label field of the rows, for the manifest; None for what
-            was not named.
+        randbits: Returns an integer with the given number of random bits; by default from the
+            operating system. Pass another source in tests only: anyone who can predict it can
+            subtract the noise.
+        dataset: Name of the data set (public). The budget refuses by the number of its answers.
+        record_ids: An id for each example (PRIVATE), which identifies its account in the ledger;
+            None to identify accounts by the content of the examples.
+        fields: Template of the input and label field of the rows, for the manifest; None for each
+            that was not named.
 
     Attributes:
-        manifest: The public facts, fixed before a row was read.
+        manifest: The public facts, fixed before any row was read.
 
     Raises:
         TargetError: If the model lacks what the mechanism needs, or the rows do not fit it.
-        UsageError: If the ledger could never take what an answer costs, or the model's endpoint
-            has a limit on money or time and the mechanism a guarantee.
+        UsageError: If the ledger could never pay for an answer, or if the model's endpoint has a
+            limit on money or time and the mechanism has a guarantee.
 
     Guarantee:
         All answers together satisfy the budget of the ledger, under the neighbouring relation of
@@ -186,11 +187,11 @@ class PrivateICL:
 
     @property
     def state(self) -> BudgetState:
-        """What was answered from this data set, and what remains."""
+        """The answers given from this data set, and what remains of its budget."""
         return self.ledger.state(self.dataset)
 
     def check(self, query: str | Query) -> Query:
-        """The query, if it can be answered; free, and decided without the private rows.
+        """Return the query if it can be answered. This is free and uses no private row.
 
         Args:
             query: A text, or a query with its own answers.
@@ -200,8 +201,8 @@ class PrivateICL:
 
         Raises:
             UsageError: If it is empty or too long.
-            LeakboundError: Whatever the mechanism or model refuse of it where every example is a
-                blank one.
+            LeakboundError: If the mechanism or the model refuses the query over a context of blank
+                examples.
         """
         checked = query if isinstance(query, Query) else Query(query)
         text = text_only(checked.text, "a service of private answers")
@@ -215,13 +216,13 @@ class PrivateICL:
         return checked
 
     def _public_requests(self, query: Query) -> list[AnyRequest]:
-        """Those of a context in which every example is a blank one."""
+        """The requests for a context of blank examples."""
         blank = Example("-", self.task.labels[0] if self.task.labels else "-")
         job = Job((blank,) * len(self._context), query)
         return self.mechanism.requests(self.task, job, 0)
 
     def answer(self, query: str | Query) -> Answer:
-        """One answer: check (free), spend (durable), collect, release once, decode.
+        """Give one answer: check (free), spend (durable), collect, release once, decode.
 
         Args:
             query: A text, or a query with its own answers.
@@ -231,13 +232,14 @@ class PrivateICL:
 
         Raises:
             BudgetExhausted: If the budget does not allow another answer.
-            LeakboundError: What `check` raises, and what the model raises of the query without
-                private rows; nothing is spent then.
-            AnswerLost: If the mechanism fails after the spend, or is interrupted there, or the
-                ledger fails while it commits; what was spent stays spent.
+            LeakboundError: If `check` refuses the query, or the model fails on it without private
+                rows. Nothing is spent.
+            AnswerLost: If the mechanism fails or is interrupted after the spend, or the ledger
+                fails while it commits. What was spent stays spent.
 
         Guarantee:
-            The mechanism's `cost` of the query, spent before the model sees a private row.
+            The answer costs what the mechanism's `cost` says for this query, and the ledger is
+            charged before the model sees a private row.
         """
         checked = self.check(query)
         cost = self.mechanism.cost(self.task, checked)
@@ -262,8 +264,8 @@ class PrivateICL:
         return Answer(text, paid.epsilon, paid.remaining, paid.delta, answered, digest)
 
     def _require_answers(self, query: Query) -> None:
-        """One public request of each kind: an endpoint that is down, or refuses the query, costs
-        nothing.
+        """Send one public request of each kind, so that an endpoint that is down or refuses the
+        query costs nothing.
         """
         kinds = {type(request): request for request in reversed(self._public_requests(query))}
         if Embed in self.mechanism.needs:
@@ -272,23 +274,23 @@ class PrivateICL:
             self.model.answer([request])
 
     def _spend(self, cost: Guarantee) -> Spend:
-        """Pay for one answer at this price."""
+        """Charge the ledger for one answer at this price."""
         try:
             return self.ledger.spend(self._records, cost, self.dataset)
         except BudgetExhausted:
-            if cost not in self._refused:  # from now on, nobody makes the model work by asking
+            if cost not in self._refused:  # later requests are refused without a model call
                 self._refused += (cost,)
             raise
         except PossiblySpent as error:
             raise AnswerLost(f"the answer counts as paid for, and was not made: {error}") from error
 
     def _taking_part(self, spend: Spend) -> Context:
-        """The context; the slot of a record whose budget is spent stays empty."""
+        """The context; the slot of a record that has spent its budget is empty."""
         each = zip(self._context, spend.takes_part, strict=True)
         return tuple(example if there else EMPTY_SLOT for example, there in each)
 
     def _made(self, query: Query, context: Context) -> str:
-        """The answer that was paid for."""
+        """Make the answer that was paid for."""
         model = TotalModel(self.model, self.task.prompt((), query))
         draw, seed = self._randbits(DRAW_BITS), self._randbits(SEED_BITS)
         rng = np.random.default_rng(seed)
@@ -298,7 +300,7 @@ class PrivateICL:
         return text
 
     def _ready(self) -> None:
-        """Everything that can be refused before the first query."""
+        """Run every check that can refuse the service before the first query."""
         require(self.model, self.mechanism.needs, self.mechanism.name)
         self.ledger.check(self.mechanism.cost(self.task, Query("-")))
         free = {False, self._answers_freely()}
@@ -319,7 +321,7 @@ class PrivateICL:
         return True
 
     def _too_long(self, query: Query) -> str:
-        """Of public facts alone: how long the private rows are is none of them."""
+        """The reason, from public facts only: the length of the private rows is not public."""
         reason = ""
         advice = (
             "leave long rows out, show fewer examples (--shots) or more and so smaller groups of "

@@ -1,4 +1,4 @@
-"""From scores to bounds: arrays in, result records out, no I/O; numpy and scipy only."""
+"""From scores to bounds. Arrays go in, result records come out. No I/O; numpy and scipy only."""
 
 from leakbound.stats.bounds import accuracy_bound, accuracy_log_odds, clopper_pearson, gdp
 from leakbound.stats.curves import auroc, auroc_standard_error, roc, tpr_at_fpr
@@ -29,6 +29,14 @@ from leakbound.stats.power import (
     pairs_to_reject,
 )
 from leakbound.stats.rank_test import rank_test, sign_test
+from leakbound.stats.rates import (
+    RateBounds,
+    RatePlan,
+    RateTest,
+    e_benjamini_hochberg,
+    plan_rate,
+    rate_bounds,
+)
 from leakbound.stats.resampled import resampled
 from leakbound.stats.thresholds import (
     BestOnSameData,
@@ -55,6 +63,9 @@ __all__ = [
     "NoiseFit",
     "OutputDistribution",
     "Power",
+    "RateBounds",
+    "RatePlan",
+    "RateTest",
     "RocBand",
     "Split",
     "ThresholdRule",
@@ -71,6 +82,7 @@ __all__ = [
     "clopper_pearson",
     "clopper_pearson_power",
     "cut",
+    "e_benjamini_hochberg",
     "exact_privacy_loss",
     "gdp",
     "joint_beta",
@@ -79,8 +91,10 @@ __all__ = [
     "one_run",
     "one_run_power",
     "pairs_to_reject",
+    "plan_rate",
     "privacy_profile",
     "rank_test",
+    "rate_bounds",
     "resampled",
     "right_to_reject",
     "roc",

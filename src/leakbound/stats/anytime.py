@@ -1,7 +1,7 @@
-"""What every anytime-valid test has: an e-value after each pair, and bounds from a scan of claims.
+"""Base of anytime-valid tests: an e-value after each pair, and bounds from a scan of claims.
 
-A claim is rejected once its e-value reaches 1/alpha. The claims of a scan are nested, so a bound is
-the largest claim of a fixed grid such that it and all smaller ones are rejected.
+A claim is rejected once its e-value reaches 1/alpha. The claims of a scan are nested. The bound is
+the largest claim on a fixed grid for which it and all smaller claims are rejected.
 
 References: Ville (1939); Ramdas, Grünwald, Vovk and Shafer, "Game-theoretic statistics and safe
 anytime-valid inference" (Statistical Science 2023).
@@ -26,16 +26,16 @@ __all__ = ["GRID", "AnytimeTest", "Evidence", "Replay"]
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
-# the claims that a bound scans: 1 % apart, up to 20; no number of pairs in use certifies more
+# claims that a bound scans: 1 % apart, up to 20; no practical number of pairs certifies more
 GRID = np.concatenate([[0.0], 0.01 * 1.01 ** np.arange(765)])
-CHUNK = 64  # claims tested at once: most scans end within the first chunks
-CELLS = 4_000_000  # claims times pairs held at once: some 100 MB of gains and paths
+CHUNK = 64  # claims tested at once; most scans end within the first few chunks
+CELLS = 4_000_000  # claims times pairs held at once; about 100 MB of gains and paths
 ASSUMES = ("pairs are independent, or drawn so that the claim holds for each given the past",)
 IMPLIED = "the implied epsilon holds only if the mechanism is Gaussian"
 
 
 class Evidence(Protocol):
-    """E-values against claims, pair by pair: what a mixture is made of."""
+    """E-values against claims, pair by pair: one part of a mixture."""
 
     @property
     def log_e_values(self) -> Floats:
@@ -46,11 +46,11 @@ class Evidence(Protocol):
 
         Args:
             epsilons: (C,) claimed values, at least 0.
-            delta: Failure probability of all of them, in [0, 1).
+            delta: Failure probability of all claims, in [0, 1).
 
         Returns:
-            (C, pairs) logarithms of the e-value of each claim after each pair; 0 throughout where
-            nothing is known.
+            (C, pairs) logarithms of the e-value of each claim after each pair; all 0 if nothing is
+            known.
         """
 
     def mu_paths(self, mus: Floats) -> Floats:
@@ -60,8 +60,8 @@ class Evidence(Protocol):
             mus: (C,) claimed values, at least 0.
 
         Returns:
-            (C, pairs) logarithms of the e-value of each claim after each pair; 0 throughout where
-            nothing is known.
+            (C, pairs) logarithms of the e-value of each claim after each pair; all 0 if nothing is
+            known.
         """
 
 
@@ -69,7 +69,7 @@ Replay = Callable[[Evidence, Floats], Floats]
 
 
 class AnytimeTest(ABC):
-    """A test of one claim by an e-value; may be read and stopped after any pair.
+    """A test of one claim by an e-value. It can be read and stopped after any pair.
 
     Attributes:
         claim: Guarantee that is tested.
@@ -95,7 +95,7 @@ class AnytimeTest(ABC):
 
         Args:
             epsilons: (C,) claimed values, at least 0.
-            delta: Failure probability of all of them, in [0, 1).
+            delta: Failure probability of all claims, in [0, 1).
 
         Returns:
             (C, pairs) logarithms of the e-value of each claim after each pair.
@@ -114,13 +114,13 @@ class AnytimeTest(ABC):
 
     @property
     def e_value(self) -> float:
-        """Evidence against the claim now; under the claim its expectation is at most 1."""
+        """Current evidence against the claim. Under the claim its expectation is at most 1."""
         path = self.log_e_values
         return math.exp(min(float(path[-1]), 700.0)) if path.size else 1.0  # e^700: largest float
 
     @property
     def rejected(self) -> bool:
-        """Has the e-value ever reached 1/alpha?"""
+        """Whether the e-value has ever reached 1/alpha."""
         path = self.log_e_values
         if not path.size:
             return False
@@ -128,7 +128,7 @@ class AnytimeTest(ABC):
 
     @property
     def rejected_at(self) -> int | None:
-        """Number of pairs after which the claim was first rejected; None if it never was."""
+        """Number of pairs after which the claim was first rejected; None if it was not."""
         over = np.flatnonzero(self.log_e_values >= self.log_threshold)
         if over.size:
             return int(over[0]) + 1
@@ -136,16 +136,16 @@ class AnytimeTest(ABC):
 
     @property
     def log_threshold(self) -> float:
-        """ln(1/alpha): the logarithm of the e-value that rejects."""
+        """ln(1/alpha), the logarithm of the e-value at which the claim is rejected."""
         return -math.log(1 - self.confidence)
 
     @property
     def _last(self) -> float:
-        """What is added to the logarithm after the last pair."""
+        """Amount that is added to the logarithm after the last pair."""
         return 0.0
 
     def epsilon_lower_bound(self, delta: float) -> Estimate:
-        """Largest epsilon such that it and all smaller ones are rejected at `delta`.
+        """Largest epsilon for which it and all smaller values are rejected at `delta`.
 
         Args:
             delta: Failure probability in [0, 1).
@@ -165,18 +165,18 @@ class AnytimeTest(ABC):
         return self._estimate("e_process", value, delta, None, {}, ASSUMES)
 
     def mu_lower_bound(self, delta: float = 1e-5) -> Estimate:
-        """Largest mu such that it and all smaller mu-GDP claims are rejected.
+        """Largest mu for which its mu-GDP claim and all smaller ones are rejected.
 
         Args:
             delta: Failure probability in (0, 1) at which `details["implied_epsilon"]` is stated.
 
         Returns:
-            An estimate of kind `lower_bound` on mu. Its `epsilon` is None: what mu implies is a
-            bound only if the mechanism is Gaussian.
+            An estimate of kind `lower_bound` on mu. Its `epsilon` is None: the epsilon that mu
+            implies is a bound only if the mechanism is Gaussian.
 
         Raises:
-            UsageError: If delta is 0, where every mu > 0 implies an infinite epsilon, or lies
-                outside [0, 1).
+            UsageError: If delta lies outside [0, 1), or is 0, where every mu > 0 implies an
+                infinite epsilon.
 
         Guarantee:
             Exceeds the true mu of a mu-GDP mechanism with probability at most 1 - confidence, at
@@ -214,11 +214,11 @@ class AnytimeTest(ABC):
         )
 
     def _scan(self, paths: Replay) -> float:
-        """The last rejected claim of a fixed grid before the first that stands.
+        """The last rejected claim on the grid before the first one that is not rejected.
 
-        It errs only if a true claim is rejected: the claims are nested, so the truth's upper
-        neighbour on the grid is a true claim, and to report more than the truth the scan would
-        have to pass it.
+        The scan errs only if it rejects a true claim. The claims are nested, so the smallest claim
+        on the grid above the truth is true. To report more than the truth, the scan would have to
+        reject that claim.
         """
         low = 0.0
         for claims, rejected in self._chunks(paths):
@@ -229,7 +229,7 @@ class AnytimeTest(ABC):
         return low
 
     def _chunks(self, paths: Replay) -> Iterator[tuple[Floats, Bools]]:
-        """Chunks of the grid of claims, and which of each the pairs so far reject."""
+        """Chunks of the grid, and which claims of each the pairs so far reject."""
         if not self.pairs:
             return
         yield GRID[:1], self._rejects(paths, GRID[:1])  # neighbours share stakes; 0 has none

@@ -1,4 +1,4 @@
-"""Exact chances that one noisy vote count beats all others, and what a moved vote can change."""
+"""Exact probabilities that one noisy vote count beats all others, and how one vote changes them."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ Ints = npt.NDArray[np.int64]
 NOISE = np.linspace(-9.0, 9.0, 181)
 DENSITY = np.exp(-(NOISE**2) / 2) / np.sqrt(2 * np.pi) * (NOISE[1] - NOISE[0])
 MOST_STATES = (
-    20_000  # pairs of histograms that are listed; beyond it any pair of chances is allowed
+    20_000  # pairs of histograms that are listed; beyond it any pair of probabilities is allowed
 )
 BLOCK = 256  # histograms whose integrals are computed at once
 
 
 def best_chance(one: Floats, others: Floats, sigma: float, thresholds: Floats) -> Floats:
-    """P(one noisy count less the largest other >= threshold).
+    """P(one noisy count minus the largest other one >= threshold).
 
     Args:
         one: (n,) counts before noise.
-        others: (n, m) other counts of each, m at least 1.
+        others: (n, m) the other counts of each row, m at least 1.
         sigma: Standard deviation of the Gaussian noise on each count, above 0.
         thresholds: (K,) thresholds.
 
@@ -56,17 +56,17 @@ def best_chance(one: Floats, others: Floats, sigma: float, thresholds: Floats) -
 
 @dataclass(frozen=True, slots=True)
 class BestVotes:
-    """Chances that the noisy votes of one class beat those of all others by a threshold.
+    """Probabilities that the noisy votes of one class exceed those of all others by a threshold.
 
     Attributes:
-        partitions: Votes in all, at least 1.
-        classes: Classes that a vote may be for, at least 2.
+        partitions: Total number of votes, at least 1.
+        classes: Number of classes that can be voted for, at least 2.
         sigma: Standard deviation of the noise on each count, in votes, above 0.
-        levels: Thresholds of the difference to the best other class; 0 asks who wins.
-        shared: Whether both contexts of a pair share the votes that the canary does not touch, so
-            that one vote moves at most.
-        wins: Whether the score is 1 where the class wins, and 0 elsewhere: its threshold is then
-            one half.
+        levels: Thresholds of the difference to the best other class; 0 means that the class wins.
+        shared: Whether both contexts of a pair share the votes that the canary does not touch. Then
+            at most one vote moves.
+        wins: Whether the score is 1 if the class wins, and 0 otherwise. Its threshold is then one
+            half.
 
     Raises:
         UsageError: If an argument lies outside its range.
@@ -98,10 +98,10 @@ class BestVotes:
         return np.full(1, 0.5) if self.wins else np.asarray(self.levels, float)
 
     def chances(self, histograms: npt.ArrayLike) -> Floats:
-        """Chances of some vote counts.
+        """Probabilities for given vote counts.
 
         Args:
-            histograms: (n, classes) votes, those of the class in question first.
+            histograms: (n, classes) votes, with the class of interest first.
 
         Returns:
             (n, K) probabilities.
@@ -114,16 +114,16 @@ class BestVotes:
         return np.zeros(1) if self.wins else self.thresholds
 
     def expected(self) -> tuple[Floats, Floats]:
-        """(x, y), each (K,): one vote for the class while all others agree on another, and none."""
+        """(x, y), each (K,): one vote for the class and none, if all others agree on another."""
         others = [0] * (self.classes - 2)
         found = self.chances([[1, self.partitions - 1, *others], [0, self.partitions, *others]])
         return found[0], found[1]
 
     def support(self) -> tuple[Floats, Floats] | None:
-        """(xs, ys), each (states, K): the chances of every pair of vote counts.
+        """(xs, ys), each (states, K): the probabilities of every pair of vote counts.
 
-        Where votes move freely, these are the four corners. None where there are too many pairs to
-        list: any pair of chances is then allowed for.
+        If votes move freely, these are the four corners. None if there are too many pairs to list;
+        any pair of probabilities is then allowed for.
         """
         if not self.shared:
             return self._corners()
@@ -142,8 +142,8 @@ class BestVotes:
 
 @lru_cache(maxsize=8)
 def _moves(partitions: int, classes: int) -> tuple[Ints, Ints, Ints] | None:
-    """Histograms, other classes sorted, and the indices of all pairs that one vote turns into each
-    other; None if there are too many.
+    """Histograms, with the other classes sorted, and the indices of all pairs that differ by one
+    moved vote; None if there are too many.
     """
     states: list[tuple[int, ...]] = []
     for state in _histograms(partitions, classes):
@@ -163,7 +163,7 @@ def _histograms(partitions: int, classes: int) -> Iterator[tuple[int, ...]]:
 
 
 def _parts(total: int, parts: int, most: int) -> Iterator[tuple[int, ...]]:
-    """Falling whole numbers that sum to `total`, none above `most`."""
+    """Non-increasing whole numbers that sum to `total`, none of them above `most`."""
     if parts == 1:
         if total <= most:
             yield (total,)
@@ -174,7 +174,7 @@ def _parts(total: int, parts: int, most: int) -> Iterator[tuple[int, ...]]:
 
 
 def _moved(state: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-    """The histogram itself, and those that one moved vote makes of it."""
+    """The histogram itself, and those that differ from it by one moved vote."""
     yield state
     for source in range(len(state)):
         for target in range(len(state)):
@@ -190,7 +190,7 @@ def _sorted(state: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _hull(xs: Floats, ys: Floats) -> tuple[Floats, Floats]:
-    """Of each threshold only the corners of the hull, which is all that payoffs can reach."""
+    """For each threshold only the corners of the convex hull: the extremes of linear payoffs."""
     kept = [_corners_of(x, y) for x, y in zip(xs.T, ys.T, strict=True)]
     longest = max(map(len, kept))
     at = np.array([corners + corners[:1] * (longest - len(corners)) for corners in kept]).T

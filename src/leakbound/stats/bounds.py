@@ -1,7 +1,7 @@
 """Lower bounds and point estimates from counts of right and wrong guesses.
 
 tp and fn count trials of the canary-in context that were called member and non-member; fp and tn
-count those of the canary-out context. All trials are taken as independent, and the threshold must
+count those of the canary-out context. Trials are assumed to be independent, and the threshold must
 not have been chosen on them (see thresholds.py).
 """
 
@@ -36,9 +36,9 @@ def clopper_pearson(
 ) -> Estimate:
     """Lower bound on epsilon from Clopper-Pearson limits on both error rates.
 
-    The larger of ln((TPR_lo - delta)/FPR_hi) and ln((TNR_lo - delta)/FNR_hi), never below 0, each
-    error rate at (1 - confidence)/2, so both hold together. Always finite: a perfect attack on n
-    trials certifies what n can.
+    The larger of ln((TPR_lo - delta)/FPR_hi) and ln((TNR_lo - delta)/FNR_hi), but at least 0. Each
+    error rate gets an error of (1 - confidence)/2, so both limits hold together. The bound is
+    always finite: a perfect attack on n trials certifies the most that n trials can show.
 
     Args:
         tp: Canary-in trials called member.
@@ -87,7 +87,7 @@ def gdp(
     confidence: float = 0.95,
     threshold: str = "given",
 ) -> Estimate:
-    """Lower bound on mu of Gaussian DP: Phi^-1(1 - FNR_hi) - Phi^-1(FPR_hi), never below 0.
+    """Lower bound on mu of Gaussian DP: Phi^-1(1 - FNR_hi) - Phi^-1(FPR_hi), but at least 0.
 
     Args:
         tp: Canary-in trials called member.
@@ -99,8 +99,8 @@ def gdp(
         threshold: How the threshold was chosen, for the record.
 
     Returns:
-        An estimate of kind `lower_bound` on mu. Its `epsilon` is None: the epsilon that mu implies
-        is a bound only if the mechanism is Gaussian, and rejects no (epsilon, delta) claim.
+        An estimate of kind `lower_bound` on mu. Its `epsilon` is None. The epsilon that mu implies
+        is a bound only if the mechanism is Gaussian, and it rejects no (epsilon, delta) claim.
 
     Raises:
         UsageError: If a count is negative, a context has no trial, or delta or confidence lies
@@ -134,7 +134,7 @@ def accuracy_log_odds(
 ) -> Estimate:
     """Point estimate ln((a - delta)/(1 - a)) from the accuracy a = correct/n.
 
-    Infinite for a perfect attack, however few the trials: never compare it with a claim.
+    It is infinite for a perfect attack, even with few trials. Never compare it with a claim.
 
     Args:
         correct: Right guesses, at most n.
@@ -146,7 +146,7 @@ def accuracy_log_odds(
         An estimate of kind `point_estimate`, without confidence.
 
     Raises:
-        UsageError: If the counts do not fit together or delta lies outside its range.
+        UsageError: If the counts are inconsistent or delta lies outside its range.
 
     Reference:
         CL.
@@ -161,7 +161,7 @@ def accuracy_log_odds(
     value = math.inf if correct == n else max(0.0, _log_ratio(a - delta, 1 - a))
     return Estimate(
         "accuracy_log_odds", "point_estimate", value, delta, None, {"correct": correct, "n": n},
-        ("the accuracy of these trials is taken for the true one",), threshold=threshold,
+        ("the accuracy on these trials is taken as the true accuracy",), threshold=threshold,
     )  # fmt: skip
 
 
@@ -171,24 +171,23 @@ def accuracy_bound(
     """Lower bound on epsilon from the number of right guesses, half of them about members.
 
     Under (epsilon, delta)-DP a guess is right with probability at most
-    (e^epsilon + delta)/(1 + e^epsilon). So with a the one-sided Clopper-Pearson lower limit of the
-    accuracy, epsilon >= ln((a - delta)/(1 - a)). At delta = 0 this is the largest epsilon with
-    P[Bin(n, e^eps/(1 + e^eps)) >= correct] <= 1 - confidence. Unequal rates of the two contexts
-    only thin the tail (Hoeffding 1956).
+    (e^epsilon + delta)/(1 + e^epsilon). Hence epsilon >= ln((a - delta)/(1 - a)), where a is the
+    one-sided Clopper-Pearson lower limit of the accuracy. At delta = 0 this is the largest epsilon
+    with P[Bin(n, e^eps/(1 + e^eps)) >= correct] <= 1 - confidence. Unequal rates in the two
+    contexts only make the tail lighter (Hoeffding 1956).
 
     Args:
         correct: Right guesses, at most n.
-        n: Guesses, at least 1, as many of each context.
+        n: Guesses, at least 1, the same number for each context.
         delta: Failure probability at which epsilon is stated, in [0, 1).
         confidence: Confidence of the bound, in (0, 1).
         threshold: How the threshold was chosen, for the record.
 
     Returns:
-        An estimate of kind `lower_bound`, never below 0.
+        An estimate of kind `lower_bound`, at least 0.
 
     Raises:
-        UsageError: If the counts do not fit together, or delta or confidence lies outside its
-            range.
+        UsageError: If the counts are inconsistent, or delta or confidence lies outside its range.
 
     Guarantee:
         Exceeds the true epsilon(delta) with probability at most 1 - confidence.
@@ -205,7 +204,7 @@ def accuracy_bound(
     a = float(binomial_lower(correct, n, 1 - confidence_level(confidence)))
     return Estimate(
         "accuracy_bound", "lower_bound", max(0.0, _log_ratio(a - delta, 1 - a)), delta, confidence,
-        {"correct": correct, "n": n}, (IID, FRESH, "as many member as non-member trials"),
+        {"correct": correct, "n": n}, (IID, FRESH, "equal numbers of member and non-member trials"),
         threshold=threshold,
     )  # fmt: skip
 
@@ -238,7 +237,7 @@ def error_counts(tp: int, fn: int, fp: int, tn: int) -> dict[str, int]:
 
 
 def _rate_limits(counts: dict[str, int], confidence: float) -> tuple[float, float]:
-    """Upper limits of FPR and FNR that hold together."""
+    """Simultaneous upper limits of FPR and FNR."""
     alpha = (1 - confidence_level(confidence)) / 2
     fpr = binomial_upper(counts["fp"], counts["fp"] + counts["tn"], alpha)
     fnr = binomial_upper(counts["fn"], counts["tp"] + counts["fn"], alpha)

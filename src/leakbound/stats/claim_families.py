@@ -18,30 +18,30 @@ __all__ = [
 
 Floats = npt.NDArray[np.float64]
 OUTWARDS = 1e-9  # margin of likelihood ratios and probabilities: 1,000 times their rounding error
-LARGEST = 40.0  # epsilon, mu or logit of a rate that no number of trials in use tells from more
-HALVINGS = 30  # of an interval with a maximum: to 1e-9 of its length, which is enough for its value
+LARGEST = 40.0  # epsilon, mu or logit of a rate; no practical number of trials resolves larger ones
+HALVINGS = 30  # find a maximum to 1e-9 of an interval's length, which is enough for its value
 
 
 @dataclass(frozen=True, slots=True)
 class Trials:
-    """Numbers of trials; rates of "member" are p of the n canary-in and q of the m others."""
+    """Numbers of trials: n canary-in with rate p of "member", and m canary-out with rate q."""
 
     n: int
     m: int
 
 
 class Claims(Protocol):
-    """A family of claims, each weaker than those before; all curves are non-decreasing."""
+    """A family of claims, ordered from strong to weak; all curves are non-decreasing."""
 
     def smallest(self, p: Floats, q: Floats) -> Floats:
         """The strongest claim that allows two rates.
 
         Args:
             p: Rate of "member" in canary-in trials, as a logit.
-            q: Rate in canary-out trials, as a logit; of the shape of p.
+            q: Rate in canary-out trials, as a logit; same shape as p.
 
         Returns:
-            Parameter of the claim, such as epsilon or mu, of the shape of p.
+            Parameter of the claim, such as epsilon or mu; same shape as p.
         """
 
     def log_likelihood(self, x: Floats, y: Floats, trials: Trials, claim: Floats) -> Floats:
@@ -54,7 +54,7 @@ class Claims(Protocol):
             claim: Parameter of the claim; it broadcasts with x and y.
 
         Returns:
-            Log likelihood in nats, of the common shape of x, y and the claim.
+            Log likelihood in nats, in the broadcast shape of x, y and the claim.
         """
 
 
@@ -69,10 +69,10 @@ class ApproxClaims:
 
         Args:
             p: Rate of "member" in canary-in trials, as a logit.
-            q: Rate in canary-out trials, as a logit; of the shape of p.
+            q: Rate in canary-out trials, as a logit; same shape as p.
 
         Returns:
-            epsilon, of the shape of p; -inf where neither direction asks for any.
+            epsilon, same shape as p; -inf where neither direction requires any epsilon.
         """
         return np.maximum(self._direction(p, q), self._direction(-q, -p))
 
@@ -84,7 +84,7 @@ class ApproxClaims:
     def log_likelihood(self, x: Floats, y: Floats, trials: Trials, claim: Floats) -> Floats:
         """Largest log likelihood on the edge of (epsilon, delta)-DP.
 
-        The edge has two straight parts; each is the other with the two errors exchanged.
+        The edge consists of two line segments. Exchanging the two errors maps one to the other.
 
         Args:
             x: Canary-in trials in which the attacker says "member", at most `trials.n`.
@@ -93,7 +93,7 @@ class ApproxClaims:
             claim: epsilon, at least 0; it broadcasts with x and y.
 
         Returns:
-            Log likelihood in nats, of the common shape of x, y and the claim.
+            Log likelihood in nats, in the broadcast shape of x, y and the claim.
         """
         n, m = trials.n, trials.m
         return np.maximum(
@@ -112,14 +112,14 @@ class ApproxClaims:
         return epsilon + math.log1p(self.delta * math.exp(-epsilon)) - math.log1p(-self.delta)
 
     def edge(self, p: Floats, epsilon: float) -> Floats:
-        """The smallest q that a claim allows beside p.
+        """The smallest q that a claim allows for a given p.
 
         Args:
             p: Rates of "member" in canary-in trials, as logits.
             epsilon: epsilon of the claim, at least 0.
 
         Returns:
-            q as logits, of the shape of p.
+            q as logits, same shape as p.
         """
         first = math.exp(-epsilon) * (expit(p) - self.delta)
         second_not = math.exp(epsilon) * expit(-p) + self.delta
@@ -151,10 +151,10 @@ class GaussianClaims:
 
         Args:
             p: Rate of "member" in canary-in trials, as a logit.
-            q: Rate in canary-out trials, as a logit; of the shape of p.
+            q: Rate in canary-out trials, as a logit; same shape as p.
 
         Returns:
-            mu, of the shape of p.
+            mu, same shape as p.
         """
         return _normal_quantile(p) - _normal_quantile(q)
 
@@ -168,7 +168,7 @@ class GaussianClaims:
             claim: mu, at least 0; it broadcasts with x and y.
 
         Returns:
-            Log likelihood in nats, of the common shape of x, y and the claim.
+            Log likelihood in nats, in the broadcast shape of x, y and the claim.
         """
         x_not, y_not = trials.n - x, trials.m - y
 
@@ -185,7 +185,7 @@ class GaussianClaims:
 
 
 def _normal_quantile(rate: Floats) -> Floats:
-    """Of a rate given as a logit, from its smaller tail."""
+    """Normal quantile of a rate that is given as a logit, computed from its smaller tail."""
     return np.asarray(np.copysign(ndtri(expit(-np.abs(rate))), rate))
 
 
@@ -195,7 +195,7 @@ def _mills(a: Floats) -> Floats:
 
 
 def _peak(rise: Callable[[Floats], Floats], low: Floats, high: npt.ArrayLike) -> Floats:
-    """Where a decreasing derivative changes its sign, else the end that it points to."""
+    """Where a decreasing derivative changes sign; the nearer end if it does not."""
     high = np.broadcast_to(np.asarray(high, float), low.shape)
     for _ in range(HALVINGS):
         middle = (low + high) / 2
@@ -207,14 +207,14 @@ def _peak(rise: Callable[[Floats], Floats], low: Floats, high: npt.ArrayLike) ->
 def log_likelihood_ratio(
     x: Floats, y: Floats, trials: Trials, claims: Claims, claim: Floats
 ) -> Floats:
-    """Twice the log likelihood ratio of all rates to those that a claim allows.
+    """Twice the log likelihood ratio of unrestricted rates to the rates that a claim allows.
 
     Args:
         x: Canary-in trials that were called member.
         y: Canary-out trials that were called member.
         trials: Numbers of trials.
         claims: The family of claims.
-        claim: Claims of it.
+        claim: Parameters of claims in the family.
 
     Returns:
         Ratios; 0 where a claim allows the observed rates.
@@ -228,15 +228,15 @@ def log_likelihood_ratio(
 
 
 def _log_binomial(x: Floats, n: int) -> Floats:
-    """Largest log likelihood of x of n, without the binomial coefficient."""
+    """Largest log likelihood of x successes in n trials, without the binomial coefficient."""
     return np.asarray(xlogy(x, x / n) + xlogy(n - x, 1 - x / n))
 
 
 def critical(confidence: float) -> float:
-    """The ratio at which a claim is rejected; no value of it can make a bound invalid.
+    """The ratio at which a claim is rejected. Its value cannot make a bound invalid.
 
     Args:
-        confidence: Of the bound.
+        confidence: Confidence of the bound, in (0, 1).
 
     Returns:
         A ratio.
@@ -245,20 +245,20 @@ def critical(confidence: float) -> float:
 
 
 def approximate_limit(x: int, y: int, trials: Trials, claims: Claims, confidence: float) -> float:
-    """The largest claim that the likelihood ratio rejects; it orders the outcomes.
+    """The largest claim that the likelihood ratio rejects. It orders the outcomes.
 
     Args:
         x: Canary-in trials that were called member.
         y: Canary-out trials that were called member.
         trials: Numbers of trials.
         claims: The family of claims.
-        confidence: Of the bound.
+        confidence: Confidence of the bound, in (0, 1).
 
     Returns:
         A claim, rounded down; 0 if none is rejected.
     """
     low, high = 0.0, LARGEST
-    for _ in range(5):  # 64^5: to 1e-7 of the range
+    for _ in range(5):  # a resolution of 64^-5, below 1e-7 of the range
         grid = np.linspace(low, high, 65)
         ratio = log_likelihood_ratio(
             np.asarray(float(x)), np.asarray(float(y)), trials, claims, grid

@@ -1,4 +1,4 @@
-"""ROC curves and what is read off them. Higher scores mean member; ties count half in the AUROC."""
+"""ROC curves and their summaries. Higher scores mean member; ties count half in the AUROC."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ __all__ = [
 ]  # fmt: skip
 
 Floats = npt.NDArray[np.float64]
-LEVELS = 400  # thresholds that are tried for a pair: the best of them is within 0.3 points
+LEVELS = 400  # thresholds tried for a pair: the best one is within 0.3 points of the optimum
 
 
 def clean_scores(name: str, scores: npt.ArrayLike) -> Floats:
-    """Check scores and make them flat.
+    """Check scores and flatten them.
 
     Args:
-        name: What the scores are called in an error.
+        name: Name of the scores in error messages.
         scores: Numbers; any shape.
 
     Returns:
@@ -50,8 +50,8 @@ def roc(member: npt.ArrayLike, nonmember: npt.ArrayLike) -> tuple[Floats, Floats
         nonmember: Scores of the canary-out context; any shape.
 
     Returns:
-        (fpr, tpr, threshold), each (points,), from (0, 0) to (1, 1), thresholds falling from
-        infinity.
+        (fpr, tpr, threshold), each (points,), from (0, 0) to (1, 1), with thresholds in descending
+        order from infinity.
 
     Raises:
         UsageError: If a context has no score, or one is NaN.
@@ -138,8 +138,8 @@ def tpr_at_fpr(member: npt.ArrayLike, nonmember: npt.ArrayLike, fpr: float) -> f
 def pair_accuracies(member: npt.ArrayLike, nonmember: npt.ArrayLike) -> Floats:
     """Share of right guesses about each pair, at the threshold that is best for the other pairs.
 
-    A threshold that is chosen on the very scores that it is tried on makes an accuracy too large;
-    this one is chosen without the pair. The shares can be compared from one setting to another,
+    A threshold that is chosen and evaluated on the same scores overestimates the accuracy. Here the
+    threshold for a pair is chosen without that pair. The shares can be compared between settings,
     pair by pair.
 
     Args:
@@ -147,7 +147,7 @@ def pair_accuracies(member: npt.ArrayLike, nonmember: npt.ArrayLike) -> Floats:
         nonmember: (pairs, draws) scores of the canary-out contexts.
 
     Returns:
-        (pairs,) shares in [0, 1]; of one pair alone, at its own best threshold.
+        (pairs,) shares in [0, 1]. If there is only one pair, its own best threshold is used.
 
     Examples:
         >>> pair_accuracies([[1.0, 1.0], [1.0, 0.0]], [[0.0, 0.0], [0.0, 0.0]])

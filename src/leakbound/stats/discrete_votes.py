@@ -1,4 +1,4 @@
-"""Exact chances of scores of votes with discrete Gaussian noise."""
+"""Exact probabilities of scores of votes with discrete Gaussian noise."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Floats = npt.NDArray[np.float64]
 class DiscreteMargins(VoteScores):
     """Exact scores of the difference of two counts of votes with discrete noise.
 
-    Made by `margin`; `sigma` is that of the difference, sqrt(2) times that of one count.
+    Construct it with `margin`. `sigma` belongs to the difference: sqrt(2) times that of one count.
 
     Examples:
         >>> scores = DiscreteMargins.margin(partitions=4, sigma=1.0)
@@ -38,7 +38,7 @@ class DiscreteMargins(VoteScores):
 
     @property
     def thresholds(self) -> Floats:
-        """(K,) thresholds: half-way between whole numbers, near those of Gaussian noise."""
+        """(K,) thresholds halfway between whole numbers, near those for Gaussian noise."""
         return np.unique(np.floor(VoteScores.thresholds.__get__(self)) + 0.5)
 
     def exceedance(self, values: npt.ArrayLike) -> Floats:
@@ -53,13 +53,13 @@ class DiscreteMargins(VoteScores):
         noise = discrete_gaussian_pmf(self.sigma / math.sqrt(2))
         mass = np.convolve(noise, noise)
         gap = np.asarray(values, float)[..., None] - self.thresholds
-        # noise > -gap, that is at most the whole number below gap, by symmetry
+        # noise > -gap; by symmetry, the noise is at most the largest whole number below gap
         return _at_most(mass, np.ceil(gap) - 1)
 
 
 @dataclass(frozen=True, slots=True)
 class DiscreteBestVotes(BestVotes):
-    """Chances that the votes of one class with discrete noise beat those of all others.
+    """Probabilities that the votes of one class with discrete noise exceed those of all others.
 
     Examples:
         >>> scores = DiscreteBestVotes(4, 3, 1.0, wins=True)
@@ -68,10 +68,10 @@ class DiscreteBestVotes(BestVotes):
     """
 
     def chances(self, histograms: npt.ArrayLike) -> Floats:
-        """Chances of some vote counts.
+        """Probabilities for given vote counts.
 
         Args:
-            histograms: (n, classes) votes, those of the class in question first.
+            histograms: (n, classes) votes, with the class of interest first.
 
         Returns:
             (n, K) probabilities.
@@ -86,17 +86,17 @@ class DiscreteBestVotes(BestVotes):
 def discrete_difference_chances(
     law: DiscreteGaussianLaw, one: int, other: int, scale: float, levels: Floats
 ) -> Floats:
-    """Chances of the difference of two noisy counts.
+    """Exceedance probabilities of the difference of two noisy counts.
 
     Args:
         law: Distribution of the noisy counts.
         one: Index of the first count.
-        other: Index of the one that is taken off.
-        scale: What counts are multiplied by, above 0.
+        other: Index of the count that is subtracted.
+        scale: Factor by which counts are multiplied, above 0.
         levels: (K,) thresholds of the difference.
 
     Returns:
-        (K,) probabilities that it is at or above each.
+        (K,) probabilities that the difference is at or above each threshold.
 
     Examples:
         >>> law = DiscreteGaussianLaw(np.array([3.0, 3.0]), 1.0)
@@ -112,16 +112,16 @@ def discrete_difference_chances(
 def discrete_margin_chances(
     law: DiscreteGaussianLaw, one: int, scale: float, levels: Floats
 ) -> Floats:
-    """Chances of a noisy count less the largest other one.
+    """Exceedance probabilities of a noisy count minus the largest other one.
 
     Args:
         law: Distribution of the noisy counts, at least two.
         one: Index of the count.
-        scale: What counts are multiplied by, above 0.
+        scale: Factor by which counts are multiplied, above 0.
         levels: (K,) thresholds of the difference.
 
     Returns:
-        (K,) probabilities that it is at or above each.
+        (K,) probabilities that the difference is at or above each threshold.
     """
     noise, steps = _noise(law)
     others = np.delete(law.mean, one)
@@ -131,10 +131,11 @@ def discrete_margin_chances(
 
 
 def discrete_win_chance(law: DiscreteGaussianLaw, one: int) -> float:
-    """Chance that a noisy count is the largest, ties broken at random.
+    """Probability that a noisy count is the largest, with ties broken at random.
 
-    With a uniform priority t of the count and independent ones of the others, another count loses
-    if it is smaller, or equal with a smaller priority: a polynomial in t, integrated exactly.
+    Every count gets an independent uniform priority; that of this count is t. Another count loses
+    if it is smaller, or equal with a smaller priority. The resulting polynomial in t is integrated
+    exactly.
 
     Args:
         law: Distribution of the noisy counts, at least two.
@@ -159,13 +160,13 @@ def discrete_win_chance(law: DiscreteGaussianLaw, one: int) -> float:
 
 
 def _noise(law: DiscreteGaussianLaw) -> tuple[Floats, Floats]:
-    """Probabilities, and the whole numbers that have them."""
+    """Probabilities of the noise, and the whole numbers they belong to."""
     noise = discrete_gaussian_pmf(law.sigma)
     return noise, np.arange(noise.size, dtype=np.float64) - noise.size // 2
 
 
 def _at_most(noise: Floats, limits: Floats) -> Floats:
-    """P(noise <= limit) of whole limits."""
+    """P(noise <= limit) for whole limits."""
     sums = np.concatenate([[0.0], np.cumsum(noise)])
     places = np.clip(np.rint(limits) + noise.size // 2 + 1, 0, noise.size)
     return np.asarray(np.minimum(sums[places.astype(np.int64)], 1.0))

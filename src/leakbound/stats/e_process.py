@@ -1,14 +1,16 @@
 """The e-process: an anytime-valid test of a privacy claim, pair by pair.
 
-Per pair t and threshold tau, x and y in [0, 1] are the probabilities of "member" in the canary-in
-and the canary-out context: the 0/1 outcome of one output, the mean over outputs, or the exact
-probability from the output distribution. A claim says E[x] <= e^eps E[y] + delta, and the same of
-1 - y and 1 - x: one line each. So prod(1 + lambda_t z_t), with z_t = x_t - e^eps y_t - delta of a
-line and a threshold that are chosen, like lambda_t, before pair t, and lambda_t so small that no
-factor is negative, is a test martingale: non-negative, with an expectation of at most 1 under the
-claim. By Ville's inequality this e-value ever reaches 1/alpha with probability at most alpha.
-Choosing one line and threshold from the past costs no factor, as averaging over all of them would;
-nothing is ever chosen in hindsight.
+For each pair t and threshold tau, x and y in [0, 1] are the probabilities of "member" in the
+canary-in and the canary-out context. Each is the 0/1 outcome of one output, the mean over outputs,
+or the exact probability from the output distribution. A claim says E[x] <= e^eps E[y] + delta, and
+the same for 1 - y and 1 - x. Each of the two inequalities is a line. The e-value is
+prod(1 + lambda_t z_t) with z_t = x_t - e^eps y_t - delta. The line, the threshold and lambda_t are
+chosen before pair t, and lambda_t is small enough that no factor is negative. The product is a test
+martingale: it is non-negative, and its expectation under the claim is at most 1. By Ville's
+inequality it ever reaches 1/alpha with probability at most alpha.
+
+Choosing one line and one threshold from past pairs loses no factor, unlike averaging over all of
+them. Nothing is chosen in hindsight.
 
 References: Ville (1939); Ramdas, Grünwald, Vovk and Shafer, "Game-theoretic statistics and safe
 anytime-valid inference" (Statistical Science 2023).
@@ -30,39 +32,40 @@ from leakbound.stats.stakes import Lines, Moments, StakeRule, restake_points
 __all__ = ["EProcess"]
 
 Floats = npt.NDArray[np.float64]
-# epsilon of the tangent lines of a mu-GDP claim, in units of mu: from total variation to the tail
+# epsilon of the tangent lines of a mu-GDP claim, in units of mu, from total variation to the tail
 TANGENTS = np.array([0.0, 0.2, 0.5, 1.0, 2.0])
-# A smaller draw would reject without evidence, and all claims at once: at an e-value of 1 in 5 % of
+# A smaller draw would reject all claims at once without evidence: at an e-value of 1, in 5 % of
 # audits. Raising a draw only raises the threshold, so results stay valid.
 LEAST_DRAW = 0.25
-PRIOR_PAIRS = 2.0  # weight of the expected pair: two observations outweigh it
+PRIOR_PAIRS = 2.0  # weight of the expected pair; two observations outweigh it
 
 
 class EProcess(AnytimeTest):
-    """Anytime-valid test of `claim`; may be read and stopped after any pair.
+    """Anytime-valid test of `claim`. It can be read and stopped after any pair.
 
     Args:
         claim: Guarantee to be tested.
         confidence: 1 - alpha, in (0, 1).
         support: (xs, ys), each (states, thresholds): every value that a pair can take, if known,
             such as vote counts that differ by at most one within a pair. It allows larger stakes.
-            Without it every (x, y) in [0, 1]^2 is allowed for.
+            Without it, every (x, y) in [0, 1]^2 is allowed for.
         weights: (thresholds,) prior weights of the thresholds; all equal by default. They cannot
             make a result invalid.
-        deltas: Values of delta at which a claim that is not Gaussian is read, beside its own.
-        expected: The (x, y) of a typical pair, each (thresholds,), believed before the data. It
+        deltas: Values of delta at which a claim that is not Gaussian is read, in addition to its
+            own.
+        expected: The (x, y) of a typical pair, each (thresholds,), assumed before any data. It
             guides the first stakes and cannot make a result invalid.
-        horizon: Planned number of pairs. Stakes then aim at the tightest bound there; it cannot
-            make a result invalid.
+        horizon: Planned number of pairs. Stakes then aim at the tightest bound at that number. It
+            cannot make a result invalid.
         uniform: A draw from (0, 1], independent of all pairs and fixed before the first one. At the
-            horizon, and only there, the e-value then needs to reach uniform/alpha instead of
-            1/alpha; draws below 0.25 count as 0.25. One draw serves all claims of a scan, of which
-            only one could err. The error is alpha on average over draws, so no draw may serve two
-            audits.
+            horizon, and only there, the e-value then has to reach only uniform/alpha instead of
+            1/alpha. Draws below 0.25 count as 0.25. One draw serves all claims of a scan, because
+            only one of them could err. The error is alpha on average over draws, so every audit
+            needs its own draw.
 
     Raises:
-        UsageError: If an argument lies outside its range, the claim guarantees nothing, or there is
-            a `uniform` without a horizon.
+        UsageError: If an argument lies outside its range, the claim guarantees nothing, or
+            `uniform` is given without a horizon.
 
     Guarantee:
         If the claim holds for every pair given the past, it is rejected with probability at most
@@ -118,7 +121,7 @@ class EProcess(AnytimeTest):
         )
 
     def extend(self, x: npt.ArrayLike, y: npt.ArrayLike) -> None:
-        """Observe many pairs in their order; the same as one `update` each.
+        """Observe many pairs in order. Equivalent to one `update` for each pair.
 
         Args:
             x: (pairs, thresholds) scores of the canary-in context in [0, 1].
@@ -159,7 +162,7 @@ class EProcess(AnytimeTest):
 
     @property
     def _last(self) -> float:
-        """What a randomised test adds to the logarithm now: nothing before the horizon."""
+        """What a randomised test adds to the logarithm now: 0 before the horizon."""
         return self._credit if self.pairs == self.horizon else 0.0
 
     def epsilon_paths(self, epsilons: Floats, delta: float) -> Floats:
@@ -167,7 +170,7 @@ class EProcess(AnytimeTest):
 
         Args:
             epsilons: (C,) claimed values, at least 0.
-            delta: Failure probability of all of them, in [0, 1).
+            delta: Failure probability of all claims, in [0, 1).
 
         Returns:
             (C, pairs) logarithms of the e-value of each claim after each pair.
@@ -223,7 +226,7 @@ class _Running:
         self._change = next(self._points)
 
     def extend(self, x: Floats, y: Floats) -> None:
-        """Stake first, then look; as many pairs at once as share the same stakes."""
+        """Fix the stakes, then read the pairs that share them."""
         while len(x):
             if self.seen == self._change:
                 self.stakes = self.rule.choose(self.past, np.array([self.seen]))
@@ -253,7 +256,7 @@ def _scores(name: str, values: npt.ArrayLike) -> Floats:
 
 
 def _credit(uniform: float | None, horizon: int | None) -> float:
-    """-ln(uniform): what the e-value at the horizon gains."""
+    """-ln(uniform): what the log e-value gains at the horizon."""
     if uniform is None:
         return 0.0
     if not 0 < uniform <= 1:

@@ -1,4 +1,4 @@
-"""The result type of every estimator: a number with everything that it takes to read it."""
+"""The result type of every estimator: a number and everything needed to interpret it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ Kind = Literal["lower_bound", "point_estimate", "credible"]
 
 
 def cut(value: float | None, digits: int = 2) -> str:
-    """A bound for people: cut to some digits, never rounded up.
+    """Format a bound for display. Digits are truncated, never rounded up.
 
     Args:
-        value: The bound; None where there is none.
-        digits: Digits behind the point.
+        value: The bound, or None.
+        digits: Number of decimal places.
 
     Returns:
         The text; a dash for None, an infinity sign for infinity.
@@ -39,14 +39,14 @@ class Estimate:
 
     Attributes:
         method: Name of the estimator.
-        kind: What `epsilon` and `mu` are: `lower_bound`, `point_estimate` or `credible`.
-        epsilon: The bound or estimate at `delta`; None where the method speaks of mu alone. An
-            epsilon that a bound on mu implies is `details["implied_epsilon"]`, never this field.
+        kind: Kind of `epsilon` and `mu`: `lower_bound`, `point_estimate` or `credible`.
+        epsilon: The bound or estimate at `delta`; None if the method gives only mu. The epsilon
+            that a bound on mu implies is `details["implied_epsilon"]`, never this field.
         delta: Failure probability at which epsilon is stated.
         confidence: Confidence of a bound; None for a point estimate.
-        counts: What it was computed from, such as {"pairs": 100}.
-        assumptions: What must be true for the number to mean what it says.
-        mu: The bound or estimate in Gaussian DP; None where the method does not speak of it.
+        counts: Sample sizes it was computed from, such as {"pairs": 100}.
+        assumptions: Assumptions under which the number is valid.
+        mu: The bound or estimate in Gaussian DP; None if the method does not give it.
         threshold: How the decision threshold was chosen.
         details: Further numbers, by name.
 
@@ -67,7 +67,7 @@ class Estimate:
     details: Mapping[str, float] = field(default_factory=dict)
 
     def __float__(self) -> float:
-        """Refuse to travel without kind and confidence.
+        """Refuse conversion to a number, which would drop kind and confidence.
 
         Raises:
             TypeError: Always.

@@ -13,7 +13,7 @@ from scipy.special import betaincinv
 __all__ = ["binomial_lower", "binomial_upper"]
 
 Floats = npt.NDArray[np.float64]
-OUTWARDS = 1e-9  # relative margin: a thousand times the error of the inverse beta function
+OUTWARDS = 1e-9  # relative margin, a thousand times the error of the inverse beta function
 
 
 def binomial_upper(successes: npt.ArrayLike, trials: npt.ArrayLike, alpha: float) -> Floats:

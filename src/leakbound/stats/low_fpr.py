@@ -1,4 +1,4 @@
-"""True-positive rates at low false-positive rates, with the spread between paired trials."""
+"""True-positive rates at low false-positive rates, with intervals over paired trials."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from leakbound._check import within
 __all__ = ["RateAtFpr", "rate_at_fpr"]
 
 Floats = npt.NDArray[np.float64]
-BLOCKS = 400  # of pairs that are drawn together where there are more
-RESAMPLES = 1000  # ends of a 95 % interval to about a tenth of its width
-RATES = np.geomspace(1e-4, 1.0, 200)  # of canary-out scores that the tried thresholds let through
+BLOCKS = 400  # largest number of blocks of pairs that are resampled
+RESAMPLES = 1000  # gives the ends of a 95 % interval to about a tenth of its width
+RATES = np.geomspace(1e-4, 1.0, 200)  # shares of canary-out scores above the thresholds tried
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,17 +40,17 @@ def rate_at_fpr(
 ) -> RateAtFpr:
     """The true-positive rate at a low false-positive rate, from scores of paired trials.
 
-    The interval is that of paired trials drawn again, each time with the threshold that is best
-    for them (percentiles of 1,000 resamples). It is approximate, and knows no canary-out scores
-    that are rarer than one in the number of pairs: at an `fpr` below 1 / pairs it says what the
-    noise of the outputs shows of the pairs that there are, and goes from 0 to 1 where each pair
-    has one output.
+    The ends of the interval are percentiles of 1,000 bootstrap resamples of the paired trials. Each
+    resample uses the threshold that is best for it. The interval is approximate. It cannot account
+    for canary-out scores rarer than one in the number of pairs. At an `fpr` below 1 / pairs it
+    reflects only the noise of the outputs of the pairs at hand. If each pair has one output, it is
+    then [0, 1].
 
     Args:
         member: (pairs, draws) scores of the canary-in contexts, higher for members.
         nonmember: (pairs, draws) scores of the canary-out contexts.
         fpr: False-positive rate in [0, 1].
-        confidence: Of the interval, in (0, 1).
+        confidence: Confidence of the interval, in (0, 1).
 
     Returns:
         Rate and interval.
@@ -59,7 +59,7 @@ def rate_at_fpr(
         UsageError: If the rate or the confidence lies outside its range.
 
     Guarantee:
-        None; a threshold that is chosen on the same trials makes the rate optimistic.
+        None. The threshold is chosen on the same trials, which makes the rate optimistic.
 
     Reference:
         Carlini et al., "Membership inference attacks from first principles" (IEEE S&P 2022).
@@ -77,13 +77,13 @@ def rate_at_fpr(
     (tpr,) = _best(above.mean(0)[None], over.mean(0)[None], fpr)
     low, high = np.quantile(found, [tail, 1 - tail])
     others = np.asarray(nonmember)
-    if others.size == len(others) and fpr * others.size < 1:  # one output a pair: none so rare
+    if others.size == len(others) and fpr * others.size < 1:  # too few outputs for such a rate
         low, high = 0.0, 1.0
     return RateAtFpr(fpr, *(round(float(one), 6) for one in (tpr, min(low, tpr), max(high, tpr))))
 
 
 def _shares(member: Floats, nonmember: Floats) -> tuple[Floats, Floats]:
-    """(blocks, thresholds) shares of scores above each threshold, of both contexts."""
+    """(blocks, thresholds) shares of scores above each threshold, for both contexts."""
     every = np.sort(nonmember.ravel())
     at = np.clip(np.ceil(every.size * (1 - RATES)) - 1, 0, every.size - 1).astype(int)
     levels = np.r_[-math.inf, np.unique(np.r_[every[at], every[-1]])]
@@ -99,5 +99,5 @@ def _shares(member: Floats, nonmember: Floats) -> tuple[Floats, Floats]:
 
 
 def _best(above: Floats, over: Floats, fpr: float) -> Floats:
-    """(rows,) largest share of members where that of the others is at most `fpr`."""
+    """(rows,) largest share of members where that of non-members is at most `fpr`."""
     return np.asarray(np.where(over <= fpr + 1e-12, above, 0.0).max(1))

@@ -1,4 +1,4 @@
-"""A weighted mean of e-processes: one test that is nearly as strong as the best of its parts."""
+"""A weighted mean of e-processes: a single test that is nearly as strong as its best part."""
 
 from __future__ import annotations
 
@@ -16,25 +16,26 @@ from leakbound.stats.anytime import AnytimeTest, Evidence, Replay
 __all__ = ["MixedEProcess"]
 
 Floats = npt.NDArray[np.float64]
-ROUNDING = 1e-12  # of the sum of the weights
+ROUNDING = 1e-12  # tolerance for the sum of the weights
 
 
 class MixedEProcess(AnytimeTest):
-    """Anytime-valid test of a claim by the weighted mean of e-values that see the same pairs.
+    """Anytime-valid test of a claim by the weighted mean of e-values over the same pairs.
 
-    Each part may look at another side of a pair. The mean is taken after each pair, of each claim
-    apart, and only then stopped or maximised: it is an e-process because its parts are, and a sum
-    of their maxima would be none. A part of weight w needs an e-value 1/w times as large as alone.
+    Each part may look at a different aspect of a pair. The mean is taken after each pair and for
+    each claim separately. Only then is it stopped or maximised. The mean is an e-process because
+    its parts are; a sum of the parts' maxima would not be. A part of weight w needs an e-value 1/w
+    times as large as it would need alone.
 
     Args:
         claim: Guarantee to be tested, the same as that of all parts.
-        parts: Evidence by name, each with its weight, above 0; together at most 1. Weights are
-            fixed before the first pair. The parts are fed by the caller and must have seen the same
-            number of pairs whenever the mixture is read.
+        parts: Evidence by name, each with its weight. Weights are above 0, sum to at most 1, and
+            are fixed before the first pair. The caller feeds the parts. They must have seen the
+            same number of pairs whenever the mixture is read.
         confidence: 1 - alpha, in (0, 1).
 
     Raises:
-        UsageError: If there is no part, or the weights are no weights.
+        UsageError: If there is no part, a weight is not above 0, or the weights sum to more than 1.
 
     Guarantee:
         If the claim holds for every pair given the past, it is rejected with probability at most
@@ -85,7 +86,7 @@ class MixedEProcess(AnytimeTest):
 
         Args:
             epsilons: (C,) claimed values, at least 0.
-            delta: Failure probability of all of them, in [0, 1).
+            delta: Failure probability of all claims, in [0, 1).
 
         Returns:
             (C, pairs) logarithms of the mean e-value of each claim after each pair.
@@ -104,7 +105,7 @@ class MixedEProcess(AnytimeTest):
         return self._mean(lambda part: part.mu_paths(mus))
 
     def _rejects(self, paths: Replay, claims: Floats) -> npt.NDArray[np.bool_]:
-        """The mean is at least each part's share, so parts are left out once all is rejected."""
+        """Heaviest parts first. The sum only grows, so stop once every claim is rejected."""
         heaviest = sorted(self.parts.values(), key=lambda part: -part[0])
         mean = np.full((claims.size, self.pairs), -np.inf)
         for weight, part in heaviest:
@@ -118,7 +119,9 @@ class MixedEProcess(AnytimeTest):
         found = [(np.log(weight), paths(part)) for weight, part in self.parts.values()]
         if len({path.shape for _, path in found}) > 1:
             seen = {name: part.log_e_values.size for name, (_, part) in self.parts.items()}
-            raise UsageError(f"the parts of a mixture have seen {seen} pairs; give all to each.")
+            raise UsageError(
+                f"the parts of a mixture have seen {seen} pairs; give every pair to every part."
+            )
         if len(found) == 1:
             return np.asarray(found[0][0] + found[0][1])
         return np.asarray(logsumexp([log + path for log, path in found], axis=0))

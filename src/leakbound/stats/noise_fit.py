@@ -1,9 +1,9 @@
-"""Does the noise that a mechanism really adds follow the declared distribution?
+"""Test whether the noise that a mechanism adds follows the declared distribution.
 
-A test of the implementation, apart from leakage. Noise on a grid, such as a discrete Gaussian or
-outputs that are rounded, is made continuous first: a value with the probability mass p above the
-mass F below it becomes the normal quantile of F + V p, V uniform, which is standard normal exactly
-if the values follow the declared noise on the grid.
+This tests the implementation and is separate from leakage. Noise on a grid, such as a discrete
+Gaussian or rounded outputs, is made continuous first. A value with probability p, and probability F
+of all smaller values, becomes the normal quantile of F + V p with V uniform. The result is standard
+normal exactly if the values follow the declared noise on the grid.
 """
 
 from __future__ import annotations
@@ -22,27 +22,28 @@ __all__ = ["NoiseFit", "noise_goodness_of_fit"]
 
 Floats = npt.NDArray[np.float64]
 TESTS = 5  # shape, scale, centre, independence, repeats: the Bonferroni factor
-FEWEST = 8  # draws: below it no test of five at 1 % could reject
-ROUNDING = 1000  # one equal value in so many is put down to rounding of the outputs
-ON_GRID = 1e-9  # share of a value by which it may miss the grid
-TAILS = 10.0  # noise scales beyond which a grid has no mass: 1e-23 of the noise lies there
-MOST_STEPS = 100_000  # values of a finer grid do not repeat
+FEWEST = 8  # smallest number of draws with which one of five tests can reject at 1 %
+ROUNDING = 1000  # one equal value in this many is attributed to rounding of the outputs
+ON_GRID = 1e-9  # relative distance from the grid that still counts as on the grid
+TAILS = 10.0  # noise scales at which a grid is cut off; 1e-23 of the noise lies beyond
+MOST_STEPS = 100_000  # largest number of grid steps; values on a finer grid do not repeat
 
 
 @dataclass(frozen=True, slots=True)
 class NoiseFit:
-    """p-values of five tests of one declared Gaussian noise, each valid at any sample size.
+    """p-values of five tests of declared Gaussian noise, each valid at any sample size.
 
     Attributes:
-        shape: p-value of Kolmogorov-Smirnov, by the bound that holds for every n.
+        shape: p-value of the Kolmogorov-Smirnov test, by a bound that holds for every n.
         scale: p-value of the sum of squares (chi-square).
         centre: p-value of the mean (z).
         independence: p-value of the signs of neighbouring draws.
-        repeats: 0 where more than one value in 1,000 repeats another off a grid, else 1.
-        sigma_ratio: Measured over declared standard deviation.
+        repeats: 0 if the values are not on a grid and more than one in 1,000 repeats another;
+            else 1.
+        sigma_ratio: Ratio of measured to declared standard deviation.
         draws: Number of draws.
         level: Error probability of `fits` over all five tests (Bonferroni).
-        step: Distance of neighbouring values, in the units of sigma, where they lie on a grid.
+        step: Step of the grid in the units of sigma; None if the values are not on a grid.
     """
 
     shape: float
@@ -57,14 +58,14 @@ class NoiseFit:
 
     @property
     def p_value(self) -> float:
-        """Of all tests together."""
+        """p-value of all tests together."""
         return min(
             1.0, TESTS * min(self.shape, self.scale, self.centre, self.independence, self.repeats)
         )
 
     @property
     def fits(self) -> bool:
-        """False rejects the declared noise; wrongly with probability at most `level`."""
+        """False if the declared noise is rejected, wrongly with probability at most `level`."""
         return self.p_value > self.level
 
     def __str__(self) -> str:
@@ -81,13 +82,14 @@ class NoiseFit:
 
 
 def noise_goodness_of_fit(residuals: npt.ArrayLike, sigma: float, level: float = 0.01) -> NoiseFit:
-    """Test that residuals are independent draws of N(0, sigma^2), or of its like on a grid.
+    """Test that residuals are independent draws of N(0, sigma^2), or of its analogue on a grid.
 
-    Values on a grid are held against the rounded and the discrete Gaussian; they fit if one does.
+    Values on a grid are compared with the rounded and with the discrete Gaussian. They fit if they
+    fit either.
 
     Args:
-        residuals: (R,) or (R, d) noisy outputs less their aggregate, in the units of sigma; R >= 8
-            draws in order through the mechanism's own release code.
+        residuals: (R,) or (R, d) noisy outputs minus their aggregate, in the units of sigma. These
+            are R >= 8 draws, in order, from the mechanism's own `release`.
         sigma: Declared standard deviation, above 0.
         level: Error probability of the test, in [0, 1].
 
@@ -99,7 +101,7 @@ def noise_goodness_of_fit(residuals: npt.ArrayLike, sigma: float, level: float =
 
     Guarantee:
         Noise as declared, or rounded to a grid, is rejected with probability at most `level`, for
-        every R. Residuals that are all 0 are taken for no noise, not for a grid coarser than it.
+        every R. Residuals that are all 0 count as no noise, not as a grid coarser than the noise.
 
     Reference:
         Massart, "The tight constant in the Dvoretzky-Kiefer-Wolfowitz inequality" (Annals of
@@ -132,7 +134,7 @@ def _tested(z: Floats, smooth: Floats, level: float, step: float | None) -> Nois
 
 
 def _step(z: Floats) -> float | None:
-    """The step of the grid that all values lie on, one of them being 0; None without a grid."""
+    """The step of the grid, which contains 0, that all values lie on; None without a grid."""
     values = np.unique(np.abs(z).round(12))
     if z.size - np.unique(z).size <= z.size // ROUNDING:
         return None
@@ -145,7 +147,7 @@ def _step(z: Floats) -> float | None:
 
 
 def _divisor(one: float, other: float) -> float:
-    """The largest number that both are multiples of, but for rounding (Euclid)."""
+    """The greatest common divisor, up to rounding (Euclid's algorithm)."""
     tolerance = ON_GRID * max(one, other)
     while other > tolerance:
         one, other = other, math.fmod(one, other)
@@ -154,20 +156,20 @@ def _divisor(one: float, other: float) -> float:
 
 
 def _smoothed(z: Floats, step: float, rounded: bool) -> Floats:
-    """Standard normal values if z follows the rounded, or else the discrete, Gaussian."""
+    """Values that are standard normal if z follows the rounded or the discrete Gaussian."""
     half = int(TAILS / step) + 1
     at = np.arange(-half, half + 1)
     mass = _rounded(at, step) if rounded else np.exp(-((at * step) ** 2) / 2)
     mass /= mass.sum()
     below = np.concatenate([[0.0], mass.cumsum()])
     index = np.clip(np.round(z / step).astype(int) + half, 0, 2 * half)
-    uniform = np.random.default_rng(0).random(z.shape)  # of the test, independent of the values
+    uniform = np.random.default_rng(0).random(z.shape)  # drawn by the test, not from the values
     quantile = below[index] + uniform * mass[index]
     return np.asarray(ndtri(np.clip(quantile, 1e-16, 1 - 1e-16)))
 
 
 def _rounded(at: npt.NDArray[np.int64], step: float) -> Floats:
-    """P(the nearest multiple of the step is `at`), without loss in the upper tail."""
+    """P(the nearest multiple of the step is `at`), without cancellation in the upper tail."""
     low, high = (-np.abs(at) - 0.5) * step, (-np.abs(at) + 0.5) * step
     return np.asarray(ndtr(high) - ndtr(low))
 
@@ -182,8 +184,8 @@ def _columns(residuals: Floats) -> Floats:
         )
     if not np.isfinite(z).all():
         raise UsageError(
-            "residuals hold NaN or infinite values; an output of the mechanism is broken, or its "
-            "aggregate before noise."
+            "residuals contain NaN or infinite values; an output of the mechanism, or its "
+            "aggregate before noise, is broken."
         )
     return z
 
@@ -201,7 +203,7 @@ def _shape(z: Floats) -> float:
 
 
 def _independence(z: Floats) -> float:
-    """Signs of products of neighbours, along draws and along coordinates: fair coins."""
+    """Signs of products of neighbouring values, by draw and by coordinate, as fair coins."""
     signs = [np.sign(z[1:] * z[:-1]), np.sign(z[:, 1:] * z[:, :-1])]
     p = [_coins(int((s > 0).sum()), s.size) for s in signs if s.size]
     return min(1.0, len(p) * min(p))
@@ -215,5 +217,5 @@ def _coins(heads: int, n: int) -> float:
 
 
 def _repeats(z: Floats) -> float:
-    """0 where there are more equal values than rounding explains."""
+    """0 if there are more equal values than rounding explains, else 1."""
     return 1.0 if z.size - np.unique(z).size <= z.size // ROUNDING else 0.0

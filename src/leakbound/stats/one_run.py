@@ -1,4 +1,4 @@
-"""Auditing in one run: many canaries, each in or out by its own fair coin, one system."""
+"""Auditing in one run: many canaries in one system, each in or out by an independent fair coin."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from leakbound.stats.estimate import Estimate
 
 __all__ = ["canaries_to_reject", "one_run", "one_run_power", "right_to_reject"]
 
-STEP = 0.1  # of the scan: the claims are nested, so a coarse step costs nothing but halvings
-GROWTH = 1.05  # between numbers of canaries that are tried: the first one found is closed in on
-MOST_CANARIES = 1_000_000  # more questions than any store was ever asked in an audit
+STEP = 0.1  # step of the scan; the claims are nested, so a coarse step costs only halvings
+GROWTH = 1.05  # ratio of successive numbers of canaries; bisection then refines the first hit
+MOST_CANARIES = 1_000_000  # far more questions than an audit puts to a store
 HALVINGS = 40  # 0.1 / 2^40 is below the rounding error of a bound
 ASSUMES = (
-    "every canary is in or out by its own fair coin",
+    "every canary is in or out by an independent fair coin",
     "the guarantee covers each canary given all others",
     "guesses are made without knowing the coins",
 )
@@ -33,12 +33,12 @@ def one_run(
 
     Under (epsilon, delta)-DP, with W ~ Bin(guesses, e^eps/(1 + e^eps)):
     P(right guesses >= v) <= P(W >= v) + 2 canaries delta max_i P(v - i <= W < v)/i. The bound is
-    the largest epsilon such that it and all smaller ones on a scan have a value of at most
-    1 - confidence; rounded down. It is valid however the guesses depend on each other.
+    the largest epsilon for which the right side, at it and at all smaller values of a scan, is at
+    most 1 - confidence. It is rounded down. The guesses may depend on each other in any way.
 
     Args:
-        canaries: Number of canaries m, each in or out by its own fair coin.
-        guesses: Number of canaries that were guessed, fixed beforehand, from 1 to m.
+        canaries: Number of canaries m, each in or out by an independent fair coin.
+        guesses: Number of canaries that were guessed, from 1 to m. It is fixed beforehand.
         correct: Number of right guesses.
         delta: Failure probability at which epsilon is stated, in [0, 1).
         confidence: Confidence of the bound, in (0, 1).
@@ -78,7 +78,7 @@ def one_run(
 def right_to_reject(
     canaries: int, epsilon: float, delta: float = 0.0, confidence: float = 0.95
 ) -> int | None:
-    """Fewest right guesses, one about each canary, whose bound exceeds a claim.
+    """Smallest number of right guesses, one for each canary, whose bound exceeds a claim.
 
     Args:
         canaries: Number of canaries m, at least 1.
@@ -110,7 +110,7 @@ def right_to_reject(
 def one_run_power(
     canaries: int, right: float, epsilon: float, delta: float = 0.0, confidence: float = 0.95
 ) -> float:
-    """Probability that one run rejects a claim, where each guess is right by its own chance.
+    """Probability that one run rejects a claim if guesses are right independently of each other.
 
     Args:
         canaries: Number of canaries m, at least 1, each guessed.
@@ -140,13 +140,13 @@ def canaries_to_reject(
     confidence: float = 0.95,
     guesses: Callable[[int], int] = lambda canaries: canaries,
 ) -> int | None:
-    """Fewest canaries with which a perfect attack rejects a claim.
+    """Smallest number of canaries with which a perfect attack rejects a claim.
 
     Args:
-        claim: Gives (epsilon, delta) of the whole run for a number of canaries; a claim for one
-            answer grows with it.
+        claim: Maps a number of canaries to (epsilon, delta) of the whole run. A claim about one
+            answer grows with the number of canaries.
         confidence: Confidence of the bound, in (0, 1).
-        guesses: Gives how many of so many canaries are guessed; all by default.
+        guesses: Maps a number of canaries to the number of guesses; all are guessed by default.
 
     Returns:
         A number of canaries, at least 2; None if a million are too few.
@@ -175,7 +175,7 @@ def canaries_to_reject(
 
 
 def _first(holds: Callable[[int], bool], low: int, high: int) -> int:
-    """The first number above `low` from which on it holds, as it does not at `low`."""
+    """The smallest number above `low` for which a monotone property, false at `low`, holds."""
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if holds(middle) else (middle, high)
@@ -183,7 +183,7 @@ def _first(holds: Callable[[int], bool], low: int, high: int) -> int:
 
 
 def _largest(m: int, r: int, v: int, delta: float, alpha: float) -> float:
-    """Scan upwards in steps, then close in from below; never passes a claim that stands."""
+    """Scan upwards in steps, then bisect. The scan never passes a claim that is not rejected."""
     if v == 0 or _p_value(m, r, v, 0.0, delta) > alpha:
         return 0.0
     low = 0.0

@@ -1,4 +1,4 @@
-"""Output distributions in closed form, and the exact privacy loss of two of them."""
+"""Output distributions in closed form, and the exact privacy loss between two of them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class GaussianLaw:
 
 @dataclass(frozen=True, slots=True)
 class CategoricalLaw:
-    """The probabilities of the outputs of a mechanism that chooses among finitely many.
+    """Output probabilities of a mechanism that chooses among finitely many outputs.
 
     Attributes:
         probabilities: (outputs,) numbers in [0, 1] that sum to 1.
@@ -58,10 +58,10 @@ class CategoricalLaw:
 
 @dataclass(frozen=True, slots=True)
 class DiscreteGaussianLaw:
-    """Whole counts with independent discrete Gaussian noise.
+    """Integer counts with independent discrete Gaussian noise.
 
     Attributes:
-        mean: (dim,) the whole counts before noise.
+        mean: (dim,) the integer counts before noise.
         sigma: Parameter of the noise on each count, above 0.
     """
 
@@ -77,10 +77,11 @@ def exact_privacy_loss(
 ) -> Estimate:
     """Exact epsilon(delta) of one pair of neighbouring contexts, the worse of both directions.
 
-    Gaussian distributions of equal sigma: mu = |mean1 - mean0| / sigma, and epsilon from the
-    Gaussian profile. Discrete ones: from the sum of the losses of all counts. Categorical ones: the
-    smallest epsilon with max(sum (p1 - e^eps p0)_+, sum (p0 - e^eps p1)_+) <= delta, rounded up to
-    1e-12; at delta = 0 it is max |ln p1/p0|, infinite where one of them is zero.
+    For Gaussian distributions of equal sigma, mu = |mean1 - mean0| / sigma, and epsilon follows
+    from the Gaussian profile. For discrete Gaussians it follows from the sum of the losses of all
+    counts. For categorical distributions it is the smallest epsilon with
+    max(sum (p1 - e^eps p0)_+, sum (p0 - e^eps p1)_+) <= delta, rounded up to 1e-12. At delta = 0
+    that is max |ln p1/p0|, which is infinite if only one of the probabilities is zero.
 
     Args:
         law1: Output distribution of the canary-in context.
@@ -89,13 +90,13 @@ def exact_privacy_loss(
 
     Returns:
         An estimate of kind `lower_bound` on the epsilon of the mechanism, without sampling error.
-        Internal access: for analysis, never a threat model.
+        It requires internal access, so it is for analysis and never a threat model.
 
     Raises:
-        UsageError: If the distributions differ in type or shape, or are no distributions.
+        UsageError: If the distributions differ in type or shape, or are not distributions.
 
     Guarantee:
-        Exact for this pair, if the outputs follow the declared distributions.
+        Exact for this pair if the outputs follow the declared distributions.
 
     Reference:
         Balle and Wang (2018) for Gaussians; the definition of (epsilon, delta)-DP otherwise.
@@ -127,7 +128,7 @@ def privacy_profile(law1: OutputDistribution, law0: OutputDistribution, epsilon:
         delta in [0, 1].
 
     Raises:
-        UsageError: If the distributions differ in type or shape, or are no distributions.
+        UsageError: If the distributions differ in type or shape, or are not distributions.
 
     Examples:
         >>> response = [CategoricalLaw(np.array(p)) for p in ([0.75, 0.25], [0.25, 0.75])]
@@ -153,7 +154,7 @@ def _exact(epsilon: float, delta: float, mu: float | None) -> Estimate:
 def _mu(law1: GaussianLaw, law0: GaussianLaw) -> float:
     if law1.sigma != law0.sigma or np.shape(law1.mean) != np.shape(law0.mean):
         raise UsageError(
-            "two Gaussian output distributions must have one sigma and means of one shape."
+            "two Gaussian output distributions must have equal sigma and means of the same shape."
         )
     distance = math.dist(np.ravel(law1.mean).tolist(), np.ravel(law0.mean).tolist())
     if distance == 0:
@@ -163,7 +164,9 @@ def _mu(law1: GaussianLaw, law0: GaussianLaw) -> float:
 
 def _shift(law1: DiscreteGaussianLaw, law0: DiscreteGaussianLaw) -> tuple[int, ...]:
     if law1.sigma != law0.sigma or np.shape(law1.mean) != np.shape(law0.mean):
-        raise UsageError("two discrete Gaussians must have one sigma and means of one shape.")
+        raise UsageError(
+            "two discrete Gaussians must have equal sigma and means of the same shape."
+        )
     gap = np.ravel(np.asarray(law1.mean, float) - np.asarray(law0.mean, float))
     if not (gap == np.rint(gap)).all():
         raise UsageError("the means of two discrete Gaussians must differ by whole numbers.")
@@ -173,7 +176,7 @@ def _shift(law1: DiscreteGaussianLaw, law0: DiscreteGaussianLaw) -> tuple[int, .
 def _probabilities(law1: OutputDistribution, law0: OutputDistribution) -> tuple[Floats, Floats]:
     if not (isinstance(law1, CategoricalLaw) and isinstance(law0, CategoricalLaw)):
         raise UsageError(
-            "both output distributions must be of one kind: Gaussian, discrete Gaussian or "
+            "both output distributions must be of the same kind: Gaussian, discrete Gaussian or "
             "categorical."
         )
     p, q = (
@@ -210,5 +213,5 @@ def _smallest_epsilon(p: Floats, q: Floats, high: float, delta: float) -> float:
         middle = (low + high) / 2
         low, high = (low, middle) if _profile(p, q, middle) <= delta else (middle, high)
         if middle in (low, high) and high - low <= 1e-15 * max(1.0, high):
-            break  # neighbouring floats: there is nothing left to halve
+            break  # neighbouring floats: the interval cannot be halved
     return high

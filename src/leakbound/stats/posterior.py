@@ -14,8 +14,8 @@ from leakbound.stats.estimate import Estimate
 
 __all__ = ["joint_beta"]
 
-NODES = 4000  # midpoints of the integral: its error is below 1e-4 of the posterior mass
-TOLERANCE = 1e-9  # relative width of a bisection, far below the error of the integral
+NODES = 4000  # midpoints of the integral; its error is below 1e-4 of the posterior mass
+TOLERANCE = 1e-9  # relative width at which bisection stops, far below the error of the integral
 
 
 def joint_beta(
@@ -27,12 +27,12 @@ def joint_beta(
     confidence: float = 0.95,
     threshold: str = "given",
 ) -> Estimate:
-    """Credible lower bound on epsilon: `confidence` is its posterior probability of being exceeded.
+    """Credible lower bound on epsilon: epsilon exceeds it with posterior probability `confidence`.
 
-    Model: FPR ~ Beta(1/2 + fp, 1/2 + tn) and FNR ~ Beta(1/2 + fn, 1/2 + tp), independent (Jeffreys
-    priors). The two rates need epsilon where FPR + e^eps FNR < 1 - delta or
-    FNR + e^eps FPR < 1 - delta. The posterior mass of that region is an integral over the
-    quantiles of FPR, the bound its (1 - confidence) quantile by bisection, rounded down.
+    The model is FPR ~ Beta(1/2 + fp, 1/2 + tn) and FNR ~ Beta(1/2 + fn, 1/2 + tp), independent
+    (Jeffreys priors). The two rates require more than epsilon if FPR + e^eps FNR < 1 - delta or
+    FNR + e^eps FPR < 1 - delta. The posterior mass of that region is an integral over the quantiles
+    of FPR. The bound is the (1 - confidence) quantile, found by bisection and rounded down.
 
     Args:
         tp: Canary-in trials called member.
@@ -44,7 +44,7 @@ def joint_beta(
         threshold: How the threshold was chosen, for the record.
 
     Returns:
-        An estimate of kind `credible`. It guarantees no coverage and decides no verdict.
+        An estimate of kind `credible`. It has no guaranteed coverage and decides no verdict.
 
     Raises:
         UsageError: If a count is negative, a context has no trial, or delta or confidence lies
@@ -71,12 +71,12 @@ def joint_beta(
 
     return Estimate(
         "joint_beta", "credible", _quantile(suffices, alpha), delta, confidence, counts,
-        (IID, FRESH, "both error rates have Jeffreys priors, independent"), threshold=threshold,
+        (IID, FRESH, "both error rates have independent Jeffreys priors"), threshold=threshold,
     )  # fmt: skip
 
 
 def _quantile(suffices: Callable[[float], float], alpha: float) -> float:
-    """Largest epsilon with suffices(epsilon) <= alpha; 0 where none is."""
+    """Largest epsilon with suffices(epsilon) <= alpha; 0 if there is none."""
     low, high = 0.0, 1.0
     if suffices(0.0) > alpha:
         return 0.0

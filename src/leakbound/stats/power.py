@@ -1,4 +1,4 @@
-"""What a number of pairs can show before any is spent: largest certifiable epsilon and power."""
+"""Planning: the largest certifiable epsilon and the power of a number of pairs."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ Floats = npt.NDArray[np.float64]
 LARGEST_CLAIM = 30.0  # a perfect attack needs about 4e13 pairs to reject it
 LARGEST_EXPONENT = 700.0  # e^700 is about the largest float
 NO_POWER = "No power is known for this design; run a pilot."
-INTERVAL = 0.95  # confidence of what a simulation says of a power
-# How a system leaks: it answers like randomised response; it adds too little noise; a yes or no
-# says on which side of the middle a score with too little noise lies.
+INTERVAL = 0.95  # confidence of the interval of a simulated power
+# How a system leaks: it answers like randomised response; it adds too little noise to a score; or
+# it says yes or no, depending on which side of the middle a score with too little noise lies.
 Leak = Literal["randomised_response", "small_noise", "noisy_answer"]
 
 
 @dataclass(frozen=True, slots=True)
 class Assumption:
-    """What a power assumes of the model: how often it notices a canary, and cries wolf.
+    """What a power assumes about the model: how often it notices a canary or raises a false alarm.
 
     Args:
-        hit: Probability that the model signals a canary that its context holds, in [0, 1]. Where
+        hit: Probability that the model signals a canary that is in its context, in [0, 1]. If
             partitions answer, the context is that of one partition.
-        false_alarm: Probability that it signals a canary that is not there, in [0, 1].
+        false_alarm: Probability that it signals a canary that is not in its context, in [0, 1].
 
     Raises:
-        UsageError: If one is no number in [0, 1].
+        UsageError: If an argument is not a number in [0, 1].
 
     Examples:
         >>> tpr, fpr = Assumption(hit=0.9, false_alarm=0.02).rates(math.log(3))
@@ -57,7 +57,7 @@ class Assumption:
                 raise UsageError(f"{name} is {rate!r}; it must be a probability from 0 to 1.")
 
     def rates(self, true_epsilon: float) -> tuple[float, float]:
-        """Rates of a system that shows its context as randomised response does.
+        """Rates of a system that leaks its context like randomised response.
 
         Args:
             true_epsilon: epsilon that the system leaks, at least 0; infinity is allowed.
@@ -69,10 +69,10 @@ class Assumption:
         return self.seen_through(swapped)
 
     def seen_through(self, swapped: float) -> tuple[float, float]:
-        """Rates of a system that shows the other context with some probability.
+        """Rates of a system that shows the other context with a given probability.
 
         Args:
-            swapped: That probability, in [0, 1].
+            swapped: Probability of showing the other context, in [0, 1].
 
         Returns:
             (TPR, FPR).
@@ -89,11 +89,11 @@ PERFECT = Assumption()
 
 @dataclass(frozen=True, slots=True)
 class Power:
-    """Probability that an audit rejects what it tests, and how well that is known.
+    """Probability that an audit rejects the claim it tests, and how precisely that is known.
 
     Args:
         chance: The probability, or the share of simulated audits that reject.
-        audits: Number of simulated audits; None where the probability is exact.
+        audits: Number of simulated audits; None if the probability is exact.
         leak: How the system leaks.
     """
 
@@ -108,7 +108,7 @@ class Power:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Two-sided 95 % Clopper-Pearson interval; one point where the probability is exact."""
+        """Two-sided 95 % Clopper-Pearson interval; a single point if the probability is exact."""
         if self.audits is None:
             return self.chance, self.chance
         hits, each = round(self.chance * self.audits), (1 - INTERVAL) / 2
@@ -117,7 +117,7 @@ class Power:
 
     @property
     def safe(self) -> float:
-        """What a decision may rely on: the lower end of the interval."""
+        """Lower end of the interval, on which decisions should rely."""
         return self.interval[0]
 
 
@@ -145,7 +145,7 @@ def largest_certifiable_epsilon(pairs: int, delta: float = 0.0, confidence: floa
 
 
 def pairs_to_reject(epsilon: float, delta: float = 0.0, confidence: float = 0.95) -> int:
-    """Fewest pairs with which a perfect attack rejects a claim.
+    """Smallest number of pairs with which a perfect attack rejects a claim.
 
     Args:
         epsilon: Claimed epsilon, from 0 to 30.
@@ -156,7 +156,7 @@ def pairs_to_reject(epsilon: float, delta: float = 0.0, confidence: float = 0.95
         The smallest n with largest_certifiable_epsilon(n) > epsilon.
 
     Raises:
-        UsageError: If an argument lies outside its range; no practical number of pairs rejects a
+        UsageError: If an argument lies outside its range. No practical number of pairs rejects a
             claim above 30.
 
     Examples:
@@ -189,11 +189,11 @@ def clopper_pearson_power(
 ) -> float:
     """Probability that Clopper-Pearson limits reject a claim.
 
-    The system is taken to leak as randomised response does, and the model to notice canaries as
-    `assumption` says; by default it is perfect, and both error rates are 1/(1 + e^true_epsilon).
-    The sum over both error counts is exact up to the 1e-20 of their mass that lies outside of a
-    window, at any number of pairs. Counts are whole numbers, so between neighbouring numbers of
-    pairs the power can fall by a little.
+    The system is assumed to leak like randomised response, and the model to notice canaries as
+    `assumption` says. By default the model is perfect, and both error rates are
+    1/(1 + e^true_epsilon). The sum over both error counts leaves out only 1e-20 of their mass, at
+    any number of pairs. Counts are whole numbers, so the power can decrease slightly from one
+    number of pairs to the next.
 
     Args:
         pairs: Number of paired trials, at least 0.
@@ -201,7 +201,7 @@ def clopper_pearson_power(
         epsilon: Claimed epsilon, at least 0.
         delta: Claimed delta, in [0, 1).
         confidence: Confidence of the bound, in (0, 1).
-        assumption: How often the model notices canaries, and raises false alarms.
+        assumption: How often the model notices canaries and raises false alarms.
 
     Returns:
         The probability, in [0, 1].
@@ -226,19 +226,19 @@ def clopper_pearson_power(
     false_alarms, upper = _counted(n, fpr, alpha)
     misses, upper_misses = _counted(n, 1 - tpr, alpha)
     slope = math.exp(min(epsilon, LARGEST_EXPONENT))
-    # given one error count, the claim is rejected where the other's limit lies below `most`
+    # given one error count, the claim is rejected if the limit of the other lies below `most`
     most = np.maximum((1 - upper - delta) / slope, 1 - delta - slope * upper)
     rejecting = np.concatenate([[0.0], misses])[np.searchsorted(upper_misses, most)]
     return min(1.0, float(np.diff(false_alarms, prepend=0.0) @ rejecting))
 
 
 def _counted(n: int, rate: float, alpha: float) -> tuple[Floats, Floats]:
-    """Distribution function of Bin(n, rate) in a window of counts, and the upper limit of each."""
+    """Distribution function of Bin(n, rate) over a window of counts, and upper limits at each."""
     k = _window(n, rate)
     return bdtr(k, n, rate), binomial_upper(k, n, alpha)
 
 
 def _window(n: int, p: float) -> Floats:
-    """The counts of Bin(n, p) around its mean, all but 1e-20 of the mass (Bernstein)."""
+    """Counts around the mean of Bin(n, p) that hold all but 1e-20 of the mass (Bernstein)."""
     margin = 40 + 10 * math.sqrt(n * p * (1 - p))
     return np.arange(max(0, math.floor(n * p - margin)), min(n, math.ceil(n * p + margin)) + 1.0)

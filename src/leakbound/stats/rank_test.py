@@ -1,4 +1,4 @@
-"""An exact rank test of two samples, for controls and checks of a few trials."""
+"""Exact rank tests of two samples, for controls and checks with few trials."""
 
 from __future__ import annotations
 
@@ -11,29 +11,31 @@ import numpy.typing as npt
 __all__ = ["rank_test", "sign_test"]
 
 Floats = npt.NDArray[np.float64]
-EXACT = 40  # values up to which the distribution of the rank sum is enumerated: milliseconds
-COUNTED = 2000  # values of two kinds up to which all choices are counted, in whole numbers
-CLOSE = 1e-9  # sums of ranks are multiples of a half
+EXACT = 40  # most values for which the rank sum is enumerated, which takes milliseconds
+COUNTED = 2000  # most values of two kinds for which all choices are counted in integers
+CLOSE = 1e-9  # tolerance; sums of ranks are multiples of a half
 
 
 def rank_test(high: Sequence[float], low: Sequence[float], two_sided: bool = False) -> float:
     """p-value against the hypothesis that two samples come from one distribution.
 
-    The statistic is the sum of mid-ranks (Wilcoxon, Mann and Whitney) given all values, so ties are
-    taken into account. Values of two kinds only make it Fisher's exact test.
+    The statistic is the sum of mid-ranks (Wilcoxon, Mann and Whitney), conditional on all values,
+    so ties are taken into account. If there are only two distinct values, this is Fisher's exact
+    test.
 
     Args:
         high: (n,) values that should be larger under the alternative.
-        low: (m,) the others.
+        low: (m,) values of the other sample.
         two_sided: Whether `high` may be larger or smaller under the alternative.
 
     Returns:
-        The p-value: exact up to 40 values, or 2,000 of two kinds only; else by the normal
-        approximation, corrected for ties. 1 if a sample is empty.
+        The p-value. It is exact for up to 40 values, or up to 2,000 values if only two are
+        distinct. Otherwise it uses the normal approximation, corrected for ties. 1 if a sample is
+        empty.
 
     Guarantee:
-        Where it is exact, and all values are exchangeable, it is at most p with probability at
-        most p.
+        If the p-value is exact and all values are exchangeable, it is at most p with probability
+        at most p.
 
     Reference:
         Lehmann, "Nonparametrics" (1975); Fisher (1935).
@@ -58,10 +60,10 @@ def sign_test(differences: Sequence[float]) -> float:
     """Two-sided p-value against the hypothesis that differences are as often above 0 as below.
 
     Args:
-        differences: (n,) differences of exchangeable values; zeros take no part.
+        differences: (n,) differences of exchangeable values; zeros are ignored.
 
     Returns:
-        The p-value, exact up to 2,000 differences; 1 if none is above or below 0.
+        The p-value, exact for up to 2,000 differences; 1 if all differences are 0.
 
     Reference:
         Lehmann, "Nonparametrics" (1975).
@@ -87,7 +89,7 @@ def _mid_ranks(values: Floats) -> Floats:
 
 
 def _upper_tail(ranks: Floats, chosen: int, found: float) -> float:
-    """Probability that `chosen` of the ranks, drawn at random, have a sum of at least `found`."""
+    """Probability that `chosen` ranks, drawn at random, sum to at least `found`."""
     kinds, counts = np.unique(ranks, return_counts=True)
     if len(kinds) == 1:
         return 1.0
@@ -100,7 +102,7 @@ def _upper_tail(ranks: Floats, chosen: int, found: float) -> float:
 
 
 def _fisher(kinds: Floats, counts: npt.NDArray[np.int64], chosen: int, found: float) -> float:
-    """Two kinds of values: how many of the larger are among the chosen is hypergeometric."""
+    """Two distinct values: the number of larger ones among the chosen is hypergeometric."""
     low, high = map(int, counts)
     larger = round((found - chosen * kinds[0]) / (kinds[1] - kinds[0]))
     ways = sum(
@@ -112,7 +114,7 @@ def _fisher(kinds: Floats, counts: npt.NDArray[np.int64], chosen: int, found: fl
 
 
 def _enumerated(ranks: Floats, chosen: int, found: float) -> float:
-    """How many of all choices have so large a sum; twice the ranks are whole numbers."""
+    """Share of all choices with at least this sum, from doubled ranks, which are integers."""
     doubled = np.rint(2 * ranks).astype(int)
     ways = np.zeros((chosen + 1, int(doubled.sum()) + 1))
     ways[0, 0] = 1

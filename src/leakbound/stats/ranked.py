@@ -1,4 +1,4 @@
-"""Guesses by rank: scores decide which canaries are guessed, and no threshold is needed."""
+"""Guesses by rank: the ranks of the scores decide which canaries are guessed, with no threshold."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ __all__ = ["Ranked"]
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """As many canaries with the highest scores are guessed to be in as with the lowest to be out.
+    """Guess that the highest-scoring canaries are in, and that equally many lowest-scoring are out.
 
-    The number of guesses is fixed before any score is seen, and no guess is made about the others.
+    The number of guesses is fixed before any score is seen. No guess is made about the other
+    canaries.
 
     Attributes:
         fraction: Share of the canaries that are guessed, in [0.01, 1].
@@ -50,13 +51,13 @@ class Ranked:
         """The rule that a setting names.
 
         Args:
-            text: "rank" or "rank:0.3"; anything else names none.
+            text: "rank", or with a share, "rank:0.3". Any other text names no rule.
 
         Returns:
             The rule, or None.
 
         Raises:
-            UsageError: If the share is no number in its range.
+            UsageError: If the share is not a number in its range.
         """
         name, _, fraction = str(text).partition(":")
         if name != "rank":
@@ -69,13 +70,13 @@ class Ranked:
             ) from None
 
     def guesses(self, scores: npt.ArrayLike) -> npt.NDArray[np.int64]:
-        """Guesses about canaries; of equal scores, the earlier counts as higher.
+        """Guesses about canaries. Among equal scores, the earlier one ranks higher.
 
         Args:
             scores: (m,) scores, higher for canaries that are in.
 
         Returns:
-            (m,) 1 for in, -1 for out, 0 for no guess; as many of each kind.
+            (m,) 1 for in, -1 for out, 0 for no guess; equally many of 1 and -1.
         """
         order = np.argsort(-np.asarray(scores, float), kind="stable")
         each = self.each(len(order))
@@ -84,24 +85,24 @@ class Ranked:
         return found
 
     def each(self, canaries: int) -> int:
-        """How many are guessed to be in, and as many to be out.
+        """Number of canaries guessed to be in, which equals the number guessed to be out.
 
         Args:
             canaries: Number of canaries m, at least 2.
 
         Returns:
-            At least 1.
+            The number, at least 1.
         """
         return max(1, int(self.fraction * canaries) // 2)
 
     def describe(self, canaries: int) -> str:
-        """In words.
+        """Describe the rule in words.
 
         Args:
             canaries: Number of canaries m.
 
         Returns:
-            Part of a sentence.
+            A phrase for reports.
         """
         each = self.each(canaries)
         return f"none: the {each} highest and the {each} lowest of {canaries} scores are guessed"

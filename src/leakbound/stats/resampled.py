@@ -1,4 +1,4 @@
-"""The published bootstrap of collected votes, kept for reproduction: its interval is none."""
+"""The published bootstrap of collected votes, kept for reproduction. Its interval is not valid."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from leakbound.stats.estimate import Estimate
 __all__ = ["resampled"]
 
 Floats = npt.NDArray[np.float64]
-THRESHOLDS = 101  # tried between the votes, 3 sigma beyond both ends
+THRESHOLDS = 101  # number of thresholds tried, up to 3 sigma beyond the votes at both ends
 
 
 def resampled(
@@ -30,9 +30,10 @@ def resampled(
     """Point estimate of mu and of the epsilon that it implies, as XL computes them.
 
     Votes are drawn with replacement, noise is added, and Clopper-Pearson limits are taken at the
-    best threshold of the same trials. Treating a few hundred collected votes as the whole
-    population voids the confidence: in simulated audits its "95 %" covered the truth in 32-91 %.
-    Noisy votes are drawn as counts between 101 thresholds, which has the same distribution.
+    best threshold on the same trials. This treats a few hundred collected votes as the whole
+    population, which voids the confidence. In simulated audits the nominal 95 % covered the truth
+    in only 32-91 %. Noisy votes are drawn as counts between 101 thresholds, which has the same
+    distribution.
 
     Args:
         member_votes: Votes before noise in the canary-in context; any shape.
@@ -40,8 +41,8 @@ def resampled(
         sigma: Standard deviation of the noise, in votes, above 0.
         rng: Source of the resampled votes and their noise.
         delta: Failure probability at which epsilon is stated, in [0, 1).
-        trials: Noisy votes of each repeat, half of them of each context, at least 2.
-        repeats: Repeats that are averaged, at least 1.
+        trials: Number of noisy votes in each repeat, half of them from each context, at least 2.
+        repeats: Number of repeats that are averaged, at least 1.
 
     Returns:
         An estimate of kind `point_estimate`, without confidence.
@@ -74,7 +75,7 @@ def resampled(
     counts = {"member": member.size, "nonmember": nonmember.size, "simulated": trials * repeats}
     return Estimate(
         "resampled", "point_estimate", epsilon, delta, None, counts,
-        ("the collected votes are taken for all votes there are",
+        ("the collected votes are taken as the whole population of votes",
          "epsilon is implied by mu only if the mechanism is Gaussian"),
         mu=mu, threshold="best on the same trials",
         details={"spread_of_repeats": float(np.std([e for _, e in found]))},
@@ -96,7 +97,7 @@ def _above(
 
 
 def _best(above: list[npt.NDArray[np.int64]], n: int, delta: float) -> tuple[float, float]:
-    """mu and implied epsilon at the threshold of the best accuracy."""
+    """mu and implied epsilon at the threshold with the best accuracy."""
     best = int(np.argmax(above[0] - above[1]))
     tp, fp = int(above[0][best]), int(above[1][best])
     found = gdp(tp, n - tp, fp, n - fp, delta)

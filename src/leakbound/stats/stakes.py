@@ -1,10 +1,10 @@
-"""How an e-process chooses its stakes: lines of a claim, moments of the past, and the next stakes.
+"""How an e-process chooses its stakes, from the lines of a claim and the moments of past pairs.
 
-An e-process tests a claim by a game: before each pair it puts a stake on a payoff whose
-expectation is at most 0 under the claim. This file holds the payoffs and the rule of the stakes,
+An e-process tests a claim by a game. Before each pair it puts a stake on a payoff whose
+expectation is at most 0 under the claim. This module holds the payoffs and the rule for the stakes,
 for many claims at once.
 
-Shapes: C claims, L lines a claim (both directions counted), B points in time, K thresholds,
+Shapes: C claims, L lines per claim (both directions counted), B points in time, K thresholds,
 n pairs.
 
 Reference: Waudby-Smith and Ramdas, "Estimating means of bounded random variables by betting"
@@ -27,19 +27,19 @@ __all__ = ["Lines", "Moments", "StakeRule", "Stakes", "restake_points"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
-CAP = 0.99  # largest share of the admissible stake: at 1 a single loss would end the test for good
-BLOCK = 4096  # pairs whose moments or gains are held at once: bounds memory at some 100 MB
+CAP = 0.99  # largest share of the admissible stake; at 1, a single loss would end the test for good
+BLOCK = 4096  # pairs whose moments or gains are held at once; bounds memory at about 100 MB
 STRIDE = 16  # neighbouring claims of a grid (1 % apart) that share a choice of line and threshold
-CAUTION = 20.0  # pairs in which the variance counts double: keeps early stakes small
-DOUBT = 2.0  # standard errors taken off the mean where the number of pairs is known beforehand
+CAUTION = 20.0  # number of pairs at which the variance counts double; keeps early stakes small
+DOUBT = 2.0  # standard errors subtracted from the mean if the number of pairs is known in advance
 TINY = 1e-12  # least variance, so that constant scores do not divide by zero
 
 
 def restake_points() -> Iterator[int]:
-    """Numbers of pairs after which stakes change: after every pair at first, then every 8 % more.
+    """Numbers of pairs after which stakes change: after every pair at first, then every 8 %.
 
     Yields:
-        0, 1, 2, ..., without end.
+        0, 1, 2, ..., indefinitely.
 
     Examples:
         >>> from itertools import islice
@@ -71,8 +71,8 @@ class Lines:
             delta: (C, lines) intercepts.
 
         Returns:
-            Lines with L = 2 * lines: first the given direction, then the one with the roles of
-            canary-in and canary-out exchanged.
+            Lines with L = 2 * lines: first the given direction, then the one with canary-in and
+            canary-out exchanged.
         """
         slope = np.exp(epsilon)
         one = np.stack([-delta, np.ones_like(slope), -slope], -1)
@@ -97,7 +97,7 @@ class Moments:
 
     @staticmethod
     def of(x: Floats, y: Floats) -> Moments:
-        """Moments of each pair alone.
+        """Moments of each single pair.
 
         Args:
             x: (n, K) scores of the canary-in context.
@@ -115,7 +115,7 @@ class Moments:
         """The moments as if each pair had been seen several times.
 
         Args:
-            weight: How often, above 0.
+            weight: Number of times, above 0.
 
         Returns:
             Weighted moments.
@@ -130,12 +130,12 @@ class Moments:
     def before(x: Floats, y: Floats, starts: Ints) -> Moments:
         """Moments of the pairs before each start.
 
-        Pairs are added one by one in float64, so blocks do not change a bit of the sums.
+        Pairs are added one by one in float64, so the sums do not depend on the blocks.
 
         Args:
             x: (n, K) scores of the canary-in context.
             y: (n, K) scores of the canary-out context.
-            starts: (B,) indices of pairs, rising.
+            starts: (B,) indices of pairs, in ascending order.
 
         Returns:
             Moments with B = len(starts).
@@ -151,10 +151,10 @@ class Moments:
 
 @dataclass(frozen=True, slots=True)
 class Stakes:
-    """Per claim and point in time a line and a threshold in each direction.
+    """For each claim and point in time, one line and one threshold in each direction.
 
     Attributes:
-        payoff: (C, B, 2, 3) coefficients of the chosen lines, times their stakes.
+        payoff: (C, B, 2, 3) coefficients of the chosen lines, multiplied by their stakes.
         threshold: (C, B, 2) indices of the chosen thresholds.
     """
 
@@ -162,7 +162,7 @@ class Stakes:
     threshold: Ints
 
     def gains(self, x: Floats, y: Floats, moment: Ints) -> Floats:
-        """Gain of every pair: the e-value grows by the factor 1 + gain.
+        """Gain of every pair. The e-value is multiplied by 1 + gain.
 
         Args:
             x: (n, K) scores of the canary-in context.
@@ -188,7 +188,8 @@ class Stakes:
             (C, n) logarithms of the factors.
 
         Raises:
-            ArithmeticError: If a pair would make the e-value negative; a test is then no test.
+            ArithmeticError: If a pair would make the e-value zero or negative, which would make the
+                test invalid.
         """
         gains = self.gains(x, y, moment)
         if not bool((gains > -1).all()):
@@ -207,11 +208,11 @@ class StakeRule:
         states: (xs, ys), each (S, K): every value that a pair can take.
         log_prior: (K,) logarithms of the prior weights of the thresholds.
         level: ln(1/alpha), the logarithm of the e-value that rejects.
-        horizon: Planned number of pairs; None where it is not known.
+        horizon: Planned number of pairs; None if it is not known.
 
     Attributes:
-        least_payoff: (C, L, K) the least that a stake of 1 can gain on any state.
-        largest_stake: (C, L, K) the stake that would lose everything on that state.
+        least_payoff: (C, L, K) the smallest gain of a stake of 1 over all states.
+        largest_stake: (C, L, K) the stake that would lose everything in that state.
     """
 
     def __init__(
@@ -226,11 +227,11 @@ class StakeRule:
         corner = np.stack([np.ones_like(states[0]), *states])  # (3, S, K)
         self.squares = lines.squares()
         self.least_payoff = np.tensordot(lines.coefficients, corner, 1).min(2)
-        # a line that cannot lose more than 1e-6 is as good as free: a stake of 1e6 is enough
+        # a line that cannot lose more than 1e-6 is practically free; a stake of 1e6 is enough
         self.largest_stake = 1 / np.maximum(-self.least_payoff, 1e-6)
 
     def check(self, x: Floats, y: Floats) -> None:
-        """Refuse pairs that could lose more than the stakes allow for.
+        """Reject pairs that could lose more than the stakes allow for.
 
         Args:
             x: (n, K) scores of the canary-in context.
@@ -253,13 +254,13 @@ class StakeRule:
     def choose(self, past: Moments, seen: Ints) -> Stakes:
         """The best line and threshold so far in each direction, and their stakes.
 
-        The stake is divided between the directions by the growth that the past lets expect of
-        each: evenly while nothing tells them apart, so the first loss costs half of it, and soon
-        almost all on the better one. Neighbouring claims of a grid share the choice that is best
-        for one of them; each has its own stake.
+        The stake is divided between the directions by the growth that past pairs lead to expect.
+        It is divided evenly as long as the directions look alike, so the first loss costs half of
+        it. Soon almost all of it is on the better direction. Neighbouring claims of a grid share
+        the choice that is best for one of them, but each has its own stake.
 
         Args:
-            past: Moments before each of B points in time, a prior included.
+            past: Moments before each of B points in time, including a prior.
             seen: (B,) pairs before each point.
 
         Returns:
@@ -298,12 +299,12 @@ class StakeRule:
     def _stake(
         self, mean: Floats, square: Floats, total: Floats, seen: Ints, largest: Floats
     ) -> tuple[Floats, Floats]:
-        """Kelly's stake to second order and its expected growth; 0 where the past speaks against.
+        """Kelly stake to second order and its expected growth; 0 if the past mean is not positive.
 
-        It is shrunk while little is known. With a horizon N it is at least
+        The stake is shrunk while there are few pairs. With a horizon N it is the larger of
         sqrt(2 ln(1/alpha)/(N variance)), the best stake for a claim that N pairs just reject, and
-        otherwise Kelly's stake of a mean less its doubt. The largest admissible stake is
-        approached as pairs come in.
+        the Kelly stake for the mean minus `DOUBT` standard errors. The cap approaches the largest
+        admissible stake as pairs come in.
         """
         variance, square = np.maximum(square - mean**2, TINY), np.maximum(square, TINY)
         if self.horizon is None:
@@ -316,12 +317,12 @@ class StakeRule:
         return stake, stake * (mean - stake * square / 2)
 
     def log_e_values(self, x: Floats, y: Floats, prior: Moments) -> Floats:
-        """Logarithm of each claim's e-value after each of a series of pairs.
+        """Logarithm of each claim's e-value after each pair of a series.
 
         Args:
             x: (n, K) scores of the canary-in context, in the order of the pairs.
             y: (n, K) scores of the canary-out context.
-            prior: Moments believed before the first pair, B = 1.
+            prior: Moments assumed before the first pair, B = 1.
 
         Returns:
             (C, n) logarithms of e-values.

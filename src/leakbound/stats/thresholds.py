@@ -1,4 +1,4 @@
-"""How a decision threshold is chosen: a value of its own, for it decides whether a bound is one."""
+"""How a decision threshold is chosen, as a value: it decides whether a bound is valid."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """Member if score >= value; chosen before any trial was seen.
+    """Member if score >= value. The value is chosen before any trial is seen.
 
     Attributes:
         value: The threshold.
@@ -50,7 +50,7 @@ class Fixed:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Chosen on the first pairs, which then take no part in any bound.
+    """Chosen on the first pairs, which no bound then uses.
 
     Attributes:
         fraction: Share of the pairs that choose the threshold, in [0.01, 0.9].
@@ -70,7 +70,7 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class BestOnSameData:
-    """Chosen on the tested trials: good for a point estimate only, never for a bound."""
+    """Chosen on the tested trials. Valid for point estimates only, never for a bound."""
 
     def __str__(self) -> str:
         return "best on the tested data (point estimates only)"
@@ -78,10 +78,10 @@ class BestOnSameData:
 
 @dataclass(frozen=True, slots=True)
 class Bonferroni:
-    """Every one of k thresholds fixed beforehand is tried, each at confidence 1 - alpha/k.
+    """Every one of k predefined thresholds is tried, each at confidence 1 - alpha/k.
 
     Attributes:
-        values: The thresholds; empty for the score's own levels.
+        values: The thresholds. If empty, the levels of the score are used.
 
     Raises:
         UsageError: If a value is NaN.
@@ -91,7 +91,7 @@ class Bonferroni:
 
     def __post_init__(self) -> None:
         if not all(value == value for value in self.values):
-            raise UsageError("Bonferroni got a threshold that is NaN; thresholds are numbers.")
+            raise UsageError("Bonferroni got a threshold that is NaN; it must be a number.")
 
     def __str__(self) -> str:
         return (
@@ -109,7 +109,7 @@ class FromCounts(Protocol):
     def __call__(
         self, tp: int, fn: int, fp: int, tn: int, delta: float, confidence: float, threshold: str, /
     ) -> Estimate:
-        """The bound from counts of right and wrong guesses, see `clopper_pearson`."""
+        """The bound from counts of right and wrong guesses; see `clopper_pearson`."""
 
 
 def bonferroni(
@@ -122,7 +122,7 @@ def bonferroni(
 ) -> Estimate:
     """The best bound over thresholds fixed beforehand.
 
-    Each of k bounds is taken at confidence 1 - (1 - confidence)/k, so all hold together.
+    Each of the k bounds is taken at confidence 1 - (1 - confidence)/k, so all hold together.
 
     Args:
         estimator: The bound from error counts, `clopper_pearson` or `gdp`.
@@ -133,7 +133,7 @@ def bonferroni(
         confidence: Confidence of the best bound, in (0, 1).
 
     Returns:
-        The bound with the largest mu where the estimator states one, else the largest epsilon.
+        The bound with the largest mu if the estimator gives one, else with the largest epsilon.
 
     Raises:
         UsageError: If there is no threshold, or a score or threshold is NaN.
@@ -165,7 +165,7 @@ def bonferroni(
 
 
 def best_threshold(member: npt.ArrayLike, nonmember: npt.ArrayLike) -> float:
-    """The threshold of the best balanced accuracy, half-way to the next lower score.
+    """The threshold with the best balanced accuracy, halfway to the next lower score.
 
     Args:
         member: Scores of the canary-in context; any shape.

@@ -1,20 +1,22 @@
-"""Exact unconditional bounds: what two error counts show when all their randomness is used.
+"""Exact unconditional bounds: both error counts are tested together.
 
-X of n canary-in trials and Y of m canary-out trials were called member, with the unknown rates p
-(TPR) and q (FPR). A claim allows the pairs (p, q) with q >= f(p), f non-decreasing. Clopper-Pearson
-limits cover p and q one at a time, each at half of the error; their corner is far less likely than
-the error that they spend. Here one set of pairs (p, q) is covered at once.
+X of n canary-in trials and Y of m canary-out trials were called member, with unknown rates p (TPR)
+and q (FPR). A claim allows the pairs (p, q) with q >= f(p), where f is non-decreasing.
+Clopper-Pearson limits cover p and q separately, each at half of the error. The observed outcome is
+far less likely at the corner of both limits than the error that they spend. Here one joint
+confidence set of pairs (p, q) is used instead.
 
 Outcomes are ordered by an approximate limit: the smallest claim that a likelihood-ratio test does
-not reject. The region R of outcomes that say no less than the observed one does not depend on the
-claim, so the pairs that the test keeps are {(p, q): P(R) > alpha - beta} within Clopper-Pearson
-limits of both rates at beta (Berger and Boos), and the bound is the smallest claim that allows one
-of them. It is Buehler's bound of that order.
+not reject. Let R be the region of outcomes that rank at least as high as the observed one. R does
+not depend on the claim, so the test keeps the pairs {(p, q): P(R) > alpha - beta} within
+Clopper-Pearson limits of both rates at beta (Berger and Boos). The bound is the smallest claim that
+allows one of these pairs. It is Buehler's bound for that order.
 
-The maximum over the nuisance rate is certified, not searched. R grows with X and shrinks with Y, so
-P(R) rises in p and falls in q. Between two points a < b of a grid of p, every kept pair lies below
-q(b), the last q kept at b; so no kept pair asks for a claim smaller than that of (a, q(b)). Cells
-are halved until the smallest such claim lies within `RESOLUTION` of one that is attained.
+The maximum over the nuisance rate is certified rather than searched for. R is upward closed in X
+and downward closed in Y, so P(R) increases in p and decreases in q. Between two points a < b of a
+grid of p, every kept pair lies below q(b), the largest q kept at b. Hence no kept pair requires a
+smaller claim than (a, q(b)) does. Cells are halved until the smallest such claim lies within
+`RESOLUTION` of one that is attained.
 
 References: Barnard (Biometrika 1947); Buehler (JASA 1957); Berger and Boos (JASA 1994); Lloyd and
 Kabaila (Statistics and Probability Letters 2003) for the order.
@@ -53,13 +55,13 @@ __all__ = ["unconditional", "unconditional_mu", "unconditional_power"]
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
-NUISANCE_SHARE = 0.02  # of alpha for the nuisance rates: Berger and Boos use 0.001 of 0.05
-RESOLUTION = 5e-4  # of epsilon and mu; a bound is at most so far below the smallest kept claim
-CELLS = 4_000  # in which the search ends where it is; the bound then is lower, and still valid
-POINTS, LEVELS = 256, 17  # of a power: nuisance rates, and levels of each of three passes
-DOUBTFUL = 1e-3  # chance of an outcome from which on a power asks for its bound
+NUISANCE_SHARE = 0.02  # share of alpha for the nuisance rates; Berger and Boos use 0.001 of 0.05
+RESOLUTION = 5e-4  # in epsilon and mu: the largest gap from a bound to the smallest kept claim
+CELLS = 4_000  # number of cells at which the search stops; the bound is then lower but still valid
+POINTS, LEVELS = 256, 17  # for a power: nuisance rates, and levels in each of three passes
+DOUBTFUL = 1e-3  # probability of an outcome above which a power computes its bound
 MOST_TRIALS = 2**62
-FINE = 1e-6  # of a logit of q: far below the resolution
+FINE = 1e-6  # tolerance for a logit of q, far below the resolution
 
 
 def unconditional(
@@ -71,7 +73,7 @@ def unconditional(
     confidence: float = 0.95,
     threshold: str = "given",
 ) -> Estimate:
-    """Lower bound on epsilon from an exact unconditional test of both error rates together.
+    """Lower bound on epsilon from an exact unconditional test of both error rates.
 
     Args:
         tp: Canary-in trials called member.
@@ -117,7 +119,7 @@ def unconditional_mu(
     confidence: float = 0.95,
     threshold: str = "given",
 ) -> Estimate:
-    """Lower bound on mu from an exact unconditional test of both error rates together.
+    """Lower bound on mu from an exact unconditional test of both error rates.
 
     Args:
         tp: Canary-in trials called member.
@@ -161,12 +163,11 @@ def unconditional_power(
 ) -> float:  # fmt: skip
     """Probability that `unconditional` rejects a claim.
 
-    The system is taken to leak as randomised response does, and the model to notice canaries as
-    `assumption` says; by default it is perfect, and both error rates are 1/(1 + e^true_epsilon).
-    The sum runs over both counts, all but 1e-6 of
-    their mass. Whether an outcome rejects is read from a grid of nuisance rates; where the grid
-    leaves it open, the bound decides, or the outcome counts as none where its chance is below
-    `DOUBTFUL`.
+    The system is assumed to leak like randomised response, and the model to notice canaries as
+    `assumption` says. By default the model is perfect, and both error rates are
+    1/(1 + e^true_epsilon). The sum over both counts leaves out 1e-6 of their mass. A grid of
+    nuisance rates decides whether an outcome rejects. If the grid does not settle it, the bound
+    decides; if the probability of the outcome is below `DOUBTFUL`, it counts as no rejection.
 
     Args:
         pairs: Number of paired trials, at least 0.
@@ -174,7 +175,7 @@ def unconditional_power(
         epsilon: Claimed epsilon, at least 0.
         delta: Claimed delta, in [0, 1).
         confidence: Confidence of the bound, in (0, 1).
-        assumption: How often the model notices canaries, and raises false alarms.
+        assumption: How often the model notices canaries and raises false alarms.
 
     Returns:
         The probability, in [0, 1].
@@ -212,7 +213,7 @@ def _likely(ends: Floats) -> Ints:
 
 
 def _bound(counts: dict[str, int], claims: Claims, confidence: float) -> float:
-    """The smallest claim of the confidence set, rounded down; 0 where nothing is shown."""
+    """The smallest claim in the confidence set, rounded down; 0 if nothing is shown."""
     x, y = counts["tp"], counts["fp"]
     trials = Trials(x + counts["fn"], y + counts["tn"])
     spent = NUISANCE_SHARE * (1 - confidence)
@@ -223,7 +224,7 @@ def _bound(counts: dict[str, int], claims: Claims, confidence: float) -> float:
         return 0.0
     ys = _window(trials.m, box.q)
     edge = _edge(ys, trials, claims, limit, confidence)
-    edge[ys <= y] = np.minimum(edge[ys <= y], x)  # whatever rounding says of the observed outcome
+    edge[ys <= y] = np.minimum(edge[ys <= y], x)  # keeps the observed outcome despite rounding
     region = _Region(trials, ys, edge)
     return max(0.0, _smallest_kept(region, claims, box, kept))
 
@@ -246,7 +247,7 @@ def _box(x: int, y: int, trials: Trials, alpha: float) -> _Box:
 
 
 def _window(m: int, q: tuple[float, float]) -> Ints:
-    """The counts whose probability is not negligible between two logits (Bernstein: 1e-20)."""
+    """Counts with non-negligible probability between two logits (Bernstein: 1e-20)."""
     low, high = (float(expit(at)) * m for at in q)
     far = [40 + 10 * math.sqrt(mean * (1 - mean / m)) for mean in (low, high)]
     return np.arange(max(0, math.floor(low - far[0])), min(m, math.ceil(high + far[1])) + 1)
@@ -261,9 +262,9 @@ def _edge(
     least: npt.ArrayLike = 0,
     most: npt.ArrayLike = MOST_TRIALS,
 ) -> Ints:
-    """Per y, the smallest x of an outcome whose limit reaches a level; n + 1 if there is none.
+    """For each y, the smallest x whose limit reaches a level; n + 1 if there is none.
 
-    Doubtful outcomes belong to the region, and gaps are filled: a larger region is valid.
+    Borderline outcomes are included and gaps are filled, because a larger region is still valid.
     `least` and `most` are edges of a lower and a higher level.
     """
     low = np.broadcast_to(np.asarray(least) - 1, ys.shape)
@@ -280,7 +281,7 @@ def _edge(
 
 @dataclass(frozen=True, eq=False)
 class _Region:
-    """Outcomes with at least `edge` canary-in trials called member, for each y."""
+    """For each y, the outcomes with at least `edge` canary-in trials called member."""
 
     trials: Trials
     ys: Ints
@@ -301,12 +302,12 @@ class _Region:
         return np.asarray(np.exp(ways + y * log_expit(q) + (m - y) * log_expit(-q)))
 
     def improbable(self, tails: Floats, q: Floats, kept: float) -> Bools:
-        """Is the region too improbable, given its canary-in tails?"""
+        """Whether the region is too improbable, given its canary-in tails."""
         return np.asarray(np.einsum("py,py->p", tails, self.masses(q)) <= kept)
 
     def last_kept(self, p: Floats, low: Floats, high: Floats, kept: float) -> Floats:
-        """Per p, a q in [low, high] from which on the region is too improbable, else `high`; -inf
-        if it is so from `low` on."""
+        """For each p, the q in [low, high] above which the region is too improbable; `high` if it
+        never is, and -inf if it already is at `low`."""
         tails = self.tails(p)
         nowhere, somewhere = (self.improbable(tails, q, kept) for q in (low, high))
         first, last = low, high
@@ -318,7 +319,7 @@ class _Region:
 
 
 def _smallest_kept(region: _Region, claims: Claims, box: _Box, kept: float) -> float:
-    """A lower bound on the claims of all kept rates: cells of p, halved where it may be too low."""
+    """A lower bound on the claims of all kept rates, over cells of p that are halved as needed."""
     least, most = max(box.q[0], -LARGEST), min(box.q[1], LARGEST)
     ends = _first_grid(box)
 
@@ -344,13 +345,13 @@ def _smallest_kept(region: _Region, claims: Claims, box: _Box, kept: float) -> f
 
 
 def _claim_of(claims: Claims, p: Floats, q: Floats) -> Floats:
-    """Infinite where no q is kept."""
+    """Claim of rates; infinite where no q is kept."""
     with np.errstate(invalid="ignore"):
         return np.where(np.isneginf(q), np.inf, claims.smallest(p, q))
 
 
 def _first_grid(box: _Box) -> Floats:
-    """Logits of p that span its limits."""
+    """A grid of logits of p between its limits."""
     low, high = box.p
     if math.isinf(high):
         return np.asarray(np.r_[np.linspace(low, low + 20.0, 65), math.inf])
@@ -360,11 +361,11 @@ def _first_grid(box: _Box) -> Floats:
 def _rejects(
     xs: Ints, ys: Ints, trials: Trials, claims: ApproxClaims, epsilon: float, confidence: float
 ) -> tuple[Bools, Bools]:
-    """(xs, ys): does the bound of an outcome exceed a claim, for sure or in all likelihood?
+    """(xs, ys) whether the bound of an outcome surely, or very likely, exceeds a claim.
 
-    It does if the outcome's level exceeds, at each of the claim's edge points within its limits,
-    the smallest level whose region is improbable there. Limits that end between two points ask
-    both for sure, and the inner one in all likelihood.
+    It does if the outcome's level exceeds, at each edge point of the claim within the outcome's
+    limits, the smallest level whose region is improbable there. If a limit falls between two
+    points, "surely" checks both of them, and "very likely" only the inner one.
     """
     spent = NUISANCE_SHARE * (1 - confidence)
     kept = (1 - confidence - spent) * (1 - OUTWARDS)
@@ -392,7 +393,7 @@ def _rejects(
 def _edge_points(
     claims: ApproxClaims, epsilon: float, boxes: list[list[Floats]]
 ) -> tuple[Floats, Floats]:
-    """Rates on the edge of a claim that some outcome's limits allow, as logits."""
+    """Rates on the edge of a claim, as logits, that lie within the limits of some outcome."""
     (p_low, p_high), (q_low, q_high) = boxes
     p = np.linspace(max(p_low.min(), -LARGEST), min(p_high.max(), LARGEST), POINTS)
     p = np.sort(np.append(p, claims.corner(epsilon)))  # the likeliest point of many regions
@@ -410,9 +411,9 @@ def _critical_edges(
     confidence: float,
     kept: float,
 ) -> Iterator[tuple[Ints, Ints]]:
-    """Groups of edge points with the largest region of a level that is improbable at all of them.
+    """Groups of edge points, each with the largest region that is improbable at all its points.
 
-    Levels are first spread over all that outcomes reach, then twice over those that points need.
+    Levels first span the whole range that outcomes reach, then, twice, the range that points need.
     """
     low = np.zeros(p.size)
     top = approximate_limit(trials.n, 0, trials, claims, confidence)

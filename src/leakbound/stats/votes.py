@@ -1,11 +1,11 @@
-"""Bounds from votes before noise and the known noise: the noise is integrated out, never sampled.
+"""Bounds from votes before noise and the known noise. The noise is integrated out, never sampled.
 
-The statistic is K + N(0, sigma^2), K a whole number in 0..T. A noisy histogram count with noise s
-has K = the votes for the class and sigma = s. The margin "yes less no" of two noisy counts is
-N(yes - no, 2 s^2). With K = yes - no + T, in 0..2T, it has sigma = s sqrt(2) and 2T as its T; where
-every partition must vote yes or no, it is 2K - T + N(0, 2 s^2) with K = yes, which orders trials as
-K + N(0, s^2/2) does: sigma = s / sqrt(2). These bounds see the votes, not the sampler: they cannot
-find a broken noise source (see `noise_goodness_of_fit`).
+The statistic is K + N(0, sigma^2) with K an integer in 0..T. For a noisy histogram count with noise
+s, K is the number of votes for the class and sigma = s. The margin "yes minus no" of two noisy
+counts is N(yes - no, 2 s^2). With K = yes - no + T in 0..2T, it has sigma = s sqrt(2), and 2T takes
+the place of T. If every partition must vote yes or no, the margin is 2K - T + N(0, 2 s^2) with
+K = yes. It orders trials like K + N(0, s^2/2), so sigma = s / sqrt(2). These bounds use the votes,
+not the sampler, so they cannot detect a broken noise source (see `noise_goodness_of_fit`).
 """
 
 from __future__ import annotations
@@ -29,14 +29,15 @@ __all__ = ["KnownScores", "RocBand", "VoteScores", "epsilon_in_reach", "roc_band
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
-# Thresholds around both ends of the votes, in noise scales. The canary moves one vote there: for mu
-# the best threshold lies near the end, for epsilon at a small delta up to 4.5 scales beyond it.
+# Thresholds around both ends of the votes, in noise scales. The canary moves one vote there. The
+# best threshold for mu lies near the end. For epsilon at a small delta, it lies up to 4.5 scales
+# beyond the end.
 SHIFTS = tuple(np.sort([*np.arange(-4.5, 5.0, 0.5), -0.2, 0.2]).tolist())
-POINTS = 801  # thresholds of a band: finer than a hundredth of the noise for up to 8 partitions
-REACH = 4.0  # noise scales beyond both ends of the votes: 3e-5 of the noise lies farther out
+POINTS = 801  # thresholds of a band; finer than a hundredth of the noise for up to 8 partitions
+REACH = 4.0  # noise scales beyond both ends of the votes; 3e-5 of the noise lies farther out
 ASSUMES = (
     "pairs are independent of each other",
-    "noise is Gaussian of the declared scale (test it apart)",
+    "noise is Gaussian with the declared scale (test this separately)",
 )
 
 
@@ -45,10 +46,10 @@ class RocBand:
     """Error rates of "noisy count > threshold", bounded at every threshold at once.
 
     Attributes:
-        threshold: (points,) thresholds, rising, in votes.
+        threshold: (points,) thresholds in ascending order, in votes.
         fpr: (points,) upper limits of the false-positive rate.
         tpr: (points,) lower limits of the true-positive rate.
-        confidence: Probability with which all limits hold.
+        confidence: Probability with which all limits hold simultaneously.
     """
 
     threshold: Floats
@@ -66,10 +67,10 @@ def roc_band(
 ) -> RocBand:
     """Simultaneous ROC band of the noisy count, from votes before noise.
 
-    Clopper-Pearson limits of P(K >= j), j = 1..T, each at (1 - confidence)/(2T), lower for the
-    canary-in context, upper for the canary-out context. Then
-    rate(tau) = h_0 + sum_j P(K >= j) (h_j - h_{j-1}) with h_k = Phi((k - tau)/sigma). h rises with
-    k, so limits of P(K >= j) are limits of the rate, for all tau at once.
+    Clopper-Pearson limits are taken of P(K >= j) for j = 1..T, each at (1 - confidence)/(2T): lower
+    limits for the canary-in context, upper limits for the canary-out context. The rate is
+    rate(tau) = h_0 + sum_j P(K >= j) (h_j - h_{j-1}) with h_k = Phi((k - tau)/sigma). h increases
+    with k, so limits of P(K >= j) give limits of the rate, for all tau at once.
 
     Args:
         member_votes: Votes K in the canary-in context, whole numbers in 0..T; any shape.
@@ -100,7 +101,7 @@ def roc_band(
         _tails("nonmember_votes", nonmember_votes, top),
     )
     low, high = binomial_lower(m[1:], m[0], alpha), binomial_upper(n[1:], n[0], alpha)
-    # P(K >= j) falls with j, so a limit at one j is a limit at its neighbours as well
+    # P(K >= j) decreases with j, so a limit at one j is also a limit at its neighbours
     low, high = np.maximum.accumulate(low[::-1])[::-1], np.minimum.accumulate(high)
     tau = np.linspace(-REACH * sigma, top + REACH * sigma, POINTS)
     h = ndtr((np.arange(top + 1)[:, None] - tau) / sigma)
@@ -110,12 +111,12 @@ def roc_band(
 
 
 def epsilon_in_reach(mu: float) -> float:
-    """What `vote_band` certifies at delta 0 as the number of trials grows, where all votes flip.
+    """Limit of what `vote_band` certifies at delta 0 with many trials, if all votes flip.
 
-    The loss of Gaussian outputs has no bound; a band ends where its thresholds do.
+    The privacy loss of Gaussian outputs is unbounded, but the band ends at its last threshold.
 
     Args:
-        mu: Votes that flip over the standard deviation of the noise, at least 0.
+        mu: Number of votes that flip, divided by the standard deviation of the noise, at least 0.
 
     Returns:
         epsilon at the outermost threshold.
@@ -124,7 +125,7 @@ def epsilon_in_reach(mu: float) -> float:
         UsageError: If mu is negative.
 
     Guarantee:
-        No number of trials certifies more: at delta 0 the loss grows with the threshold.
+        No number of trials certifies more, because at delta 0 the loss grows with the threshold.
 
     Reference:
         leakbound: the limit of `roc_band` at its last threshold.
@@ -147,9 +148,9 @@ def vote_band(
 ) -> Estimate:
     """Lower bounds on mu and epsilon(delta) from votes before noise, K + N(0, sigma^2).
 
-    The best threshold of `roc_band`, which holds at all thresholds, so nothing is paid for the
-    choice: mu = max Phi^-1(TPR_lo) - Phi^-1(FPR_hi), and epsilon = max of
-    ln((TPR_lo - delta)/FPR_hi) and ln((TNR_lo - delta)/FNR_hi).
+    The bounds use the best threshold of `roc_band`. The band holds at all thresholds at once, so
+    choosing one costs no confidence. mu = max Phi^-1(TPR_lo) - Phi^-1(FPR_hi), and epsilon is the
+    maximum of ln((TPR_lo - delta)/FPR_hi) and ln((TNR_lo - delta)/FNR_hi).
 
     Args:
         member_votes: Votes K in the canary-in context, whole numbers in 0..T; any shape.
@@ -160,8 +161,8 @@ def vote_band(
         confidence: Confidence of both bounds together, in (0, 1).
 
     Returns:
-        An estimate of kind `lower_bound`: epsilon for any mechanism that releases the noisy
-        count, mu if it is Gaussian DP.
+        An estimate of kind `lower_bound`: epsilon for any mechanism whose output is the noisy
+        count, mu if the mechanism is Gaussian DP.
 
     Raises:
         UsageError: If a vote lies outside 0..T, a context has no trial, or delta or confidence
@@ -204,7 +205,7 @@ def _whole_partitions(partitions: int) -> int:
 
 
 def _tails(name: str, votes: npt.ArrayLike, top: int) -> Ints:
-    """(T + 1,) how many trials have at least j votes, j = 0..T."""
+    """(T + 1,) number of trials with at least j votes, j = 0..T."""
     array = _whole_votes(name, votes, top)
     if array.size == 0:
         raise UsageError(f"{name} holds no trials; it needs at least one.")
@@ -229,20 +230,20 @@ def _whole_votes(name: str, votes: npt.ArrayLike, top: int) -> Ints:
 
 
 class KnownScores(Protocol):
-    """Scores whose chances are known exactly, and the values that a pair of them can take."""
+    """Scores whose exceedance probabilities are known exactly, and the values a pair can take."""
 
     @property
     def thresholds(self) -> Floats:
         """(K,) thresholds of the score, fixed before any output is seen."""
 
     def support(self) -> tuple[Floats, Floats] | None:
-        """(xs, ys), each (states, K): chances whose convex hull holds those of every pair.
+        """(xs, ys), each (states, K): their convex hull contains the probabilities of every pair.
 
-        None where any pair of chances is allowed for.
+        None if any pair of probabilities is allowed for.
         """
 
     def expected(self) -> tuple[Floats, Floats]:
-        """(x, y), each (K,): a typical pair, believed before the data."""
+        """(x, y), each (K,): a typical pair, assumed before any data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,9 +254,9 @@ class VoteScores:
         low: Smallest value before noise.
         high: Largest value before noise.
         sigma: Standard deviation of the noise, in the units of the values, above 0.
-        move: The most by which the two values of one pair can differ, if the contexts share every
-            partition that the canary does not touch (1 for a count, 2 for a margin); None if they
-            do not.
+        move: Largest difference between the two values of one pair (1 for a count, 2 for a margin)
+            if the contexts share every partition that the canary does not touch; None if they do
+            not.
 
     Raises:
         UsageError: If low >= high, sigma is not above 0, or `move` is below 1.
@@ -274,11 +275,11 @@ class VoteScores:
     def __post_init__(self) -> None:
         positive("sigma", self.sigma)
         if self.low >= self.high or (self.move is not None and self.move < 1):
-            raise UsageError("vote scores need low < high, and a move of at least 1 or none.")
+            raise UsageError("vote scores need low < high, and a move that is None or at least 1.")
 
     @classmethod
     def count(cls, partitions: int, sigma: float, shared: bool = True) -> VoteScores:
-        """Scores of the noisy votes of one class.
+        """Scores of the noisy votes for one class.
 
         Args:
             partitions: Number of partitions T, at least 1; the values are 0..T.
@@ -296,11 +297,11 @@ class VoteScores:
 
     @classmethod
     def margin(cls, partitions: int, sigma: float, shared: bool = True) -> VoteScores:
-        """Scores of the noisy votes of one class less those of another.
+        """Scores of the noisy votes for one class minus those for another.
 
         Args:
             partitions: Number of partitions T, at least 1; the values are -T..T.
-            sigma: Standard deviation of the noise of each class, in votes.
+            sigma: Standard deviation of the noise on each count, in votes.
             shared: Whether both contexts of a pair share the partitions that the canary does not
                 touch.
 
@@ -315,7 +316,7 @@ class VoteScores:
 
     @property
     def thresholds(self) -> Floats:
-        """(K,) thresholds: half-way between values, and around both ends."""
+        """(K,) thresholds halfway between values and around both ends."""
         step = self.move or 1
         ends = (self.low + step / 2, self.high - step / 2)
         beside = [end + self.sigma * shift for end in ends for shift in SHIFTS]
@@ -336,11 +337,11 @@ class VoteScores:
         )
 
     def support(self) -> tuple[Floats, Floats]:
-        """(xs, ys), each (states, K): scores whose convex hull holds those of every pair.
+        """(xs, ys), each (states, K): scores whose convex hull contains those of every pair.
 
-        Payoffs are linear in both scores, so where the values of a pair move freely, its four
-        corners say the least that a stake can gain. Else one value and the most by which the other
-        differs do: smaller differences lie between.
+        Payoffs are linear in both scores. If the values of a pair move freely, the four corners
+        determine the smallest gain of a stake. Otherwise each value with its largest differences
+        does, because smaller differences lie in between.
         """
         if self.move is None:
             ends = np.array([self.low, self.high])
@@ -357,13 +358,13 @@ class VoteScores:
     ) -> EProcess:
         """An e-process on these scores.
 
-        Its first stakes expect a canary that one partition notices while all others vote against
+        Its first stakes expect that one partition notices the canary while all others vote against
         it.
 
         Args:
             claim: Guarantee to be tested.
             confidence: 1 - alpha, in (0, 1).
-            horizon: Planned number of pairs, if known.
+            horizon: Planned number of pairs; None if it is not known.
 
         Returns:
             The e-process, before the first pair.
@@ -376,8 +377,8 @@ class VoteScores:
         )
 
     def expected(self) -> tuple[Floats, Floats]:
-        """(x, y), each (K,): a canary that one partition notices while the others vote against it.
+        """(x, y), each (K,): one partition notices the canary while the others vote against it.
 
-        It guides the first stakes.
+        This pair guides the first stakes.
         """
         return self.exceedance(self.low + (self.move or 1)), self.exceedance(self.low)

@@ -1,4 +1,4 @@
-"""Two sweeps beside each other: the points that both have, and whether differences are noise."""
+"""Two sweeps side by side: the points that both have, and whether differences are noise."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class ComparedPoint(_Frozen):
 
 
 class SweepComparison(_Frozen):
-    """Two sweeps beside each other.
+    """Two sweeps side by side.
 
     Attributes:
         schema_version: 1.

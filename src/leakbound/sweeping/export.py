@@ -1,4 +1,4 @@
-"""A sweep as CSV: one row a point."""
+"""A sweep as CSV: one row per point."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def sweep_csv(record: SweepRecord) -> str:
         record: The sweep.
 
     Returns:
-        CSV with a head and a row a point: what it changes, what it found. Empty cells: not known.
+        CSV with a head and a row per point: what it changes, what it found. Empty cells: not known.
         Bounds are lower bounds at `confidence`.
     """
     file = io.StringIO()

@@ -40,7 +40,7 @@ def parse_grid(texts: Sequence[str]) -> Grid:
     found: dict[str, list[JsonValue]] = {}
     for text in texts:
         key, equals, values = text.partition("=")
-        if not equals or not values:
+        if not key.strip() or not equals or not values:
             raise UsageError(
                 f"--grid got {text!r}; it must be KEY=VALUE,VALUE such as --grid epsilon=1,2,4."
             )
@@ -69,7 +69,7 @@ def merge_grids(*grids: object) -> Grid:
         Values by key.
 
     Raises:
-        UsageError: If one is no grid.
+        UsageError: If one is not a grid.
     """
     found: Grid = {}
     for grid in grids:
@@ -92,7 +92,7 @@ def _values(key: str, values: object) -> tuple[JsonValue, ...]:
             f"the grid's values of {key!r} are {values!r}; they must be a list of numbers or names."
         )
     if len(set(map(str, plain))) < len(plain):
-        raise UsageError(f"the grid's values of {key!r} name one value twice; leave it out once.")
+        raise UsageError(f"the grid's values of {key!r} name one value twice; give it once.")
     return plain
 
 

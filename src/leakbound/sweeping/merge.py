@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from leakbound.auditing.folder import Settings, is_run, read_manifest
+from leakbound.auditing.folder import Settings, is_run, make_folder, read_manifest
 from leakbound.auditing.store import write_private
 from leakbound.errors import StoreError
 from leakbound.sweeping.grid import Changes, describe, settings_of
@@ -79,7 +79,7 @@ def merge_sweeps(folders: Sequence[Path], out: Path) -> SweepRecord:
     _require_alike(shards)
     _require_whole(shards)
     record = _joined([shard.record for shard in shards])
-    out.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_folder(out)
     for shard in shards:
         _copy_runs(shard, out)
     write_private(out / FILE, record.to_json())
@@ -205,7 +205,7 @@ def _keys(record: SweepRecord) -> Iterator[_Key]:
 def _seed(changes: Changes, usual: int) -> int:
     seed = changes.get("seed", usual)
     if not isinstance(seed, int):
-        raise StoreError(f"the seed of {describe(changes)} is no whole number.")
+        raise StoreError(f"the seed of {describe(changes)} is not a whole number.")
     return seed
 
 

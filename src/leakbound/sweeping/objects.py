@@ -1,4 +1,4 @@
-"""Objects in a sweep: what a value of the grid stands for where it is no plain value."""
+"""Objects in a sweep: what a value of the grid stands for where it is not a plain value."""
 
 from __future__ import annotations
 

@@ -64,13 +64,13 @@ def upgraded(found: JsonValue) -> JsonValue:
 
 def _object(value: JsonValue) -> Values:
     if not isinstance(value, dict):
-        raise ValueError(f"{value!r} is no object")
+        raise ValueError(f"{value!r} is not an object")
     return value
 
 
 def _list(value: JsonValue) -> list[JsonValue]:
     if not isinstance(value, list):
-        raise ValueError(f"{value!r} is no list")
+        raise ValueError(f"{value!r} is not a list")
     return value
 
 

@@ -235,6 +235,7 @@ def _try(
     try:
         spec, handed = objects.point(base, one.changes, one.seed)
         require(spec)
+        _require_epsilon(spec)
         prepared = prepare(spec, handed=handed, opener=opener)
         check_utility(prepared, queries)
         collection = collection_id(prepared, queries)
@@ -245,6 +246,14 @@ def _try(
         return _Refused(missing, error)
     evidence = _evidence(prepared)
     return PlannedPoint(one.number, one.changes, prepared.spec, evidence, collection, handed)
+
+
+def _require_epsilon(spec: AuditSpec) -> None:
+    if spec.decision.claim is not None:
+        raise UsageError(
+            "a sweep compares bounds with a claimed epsilon, and the claim is "
+            f"{spec.decision.claim}; state --epsilon, or audit each setting by itself."
+        )
 
 
 def _evidence(prepared: Prepared) -> str:

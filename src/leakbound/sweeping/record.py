@@ -7,11 +7,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
+from pydantic import BaseModel, ConfigDict, JsonValue
 
+from leakbound._notebook import card
 from leakbound.auditing.result import AuditResult, GuaranteeData
 from leakbound.auditing.verdict import Claim, Reason, Verdict
-from leakbound.errors import StoreError
+from leakbound.errors import StoreError, reason_of
 from leakbound.gating.rates import Rate, rates_of
 from leakbound.stats import Estimate
 from leakbound.sweeping.grid import Changes, Grid
@@ -146,6 +147,10 @@ class SweepRecord(_Frozen):
     def __repr__(self) -> str:
         return f"SweepRecord({len(self.points)} points over {', '.join(self.grid) or 'seeds'})"
 
+    def _repr_html_(self) -> str | None:
+        """What a notebook shows: the points, and the worst bound."""
+        return card(self)
+
     @property
     def settings(self) -> list[list[SweepPoint]]:
         """The points by setting: repeats, which differ in their seed only, together."""
@@ -260,5 +265,5 @@ def _loaded(file: Path, kind: type[M], what: str) -> M:
     try:
         values = upgraded(json.loads(file.read_text(encoding="utf-8")))
         return kind.model_validate_json(json.dumps(values))
-    except (ValidationError, ValueError, KeyError) as error:
-        raise StoreError(f"{str(file)!r} is not {what}: {str(error).splitlines()[0]}.") from None
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise StoreError(f"{str(file)!r} is not {what}: {reason_of(error)}.") from None

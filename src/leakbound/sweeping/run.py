@@ -1,4 +1,4 @@
-"""A sweep from its plan to its record: one run folder a point, and everything collected once."""
+"""A sweep from its plan to its record: one run folder per point, and everything collected once."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pydantic import JsonValue
 
 from leakbound._version import __version__
 from leakbound.auditing.collect import Batches, BatchRunner, CollectionPlan, run_serial
+from leakbound.auditing.folder import make_folder
 from leakbound.auditing.prepare import Prepared, prepare
 from leakbound.auditing.run import run_audit
 from leakbound.auditing.store import write_private
@@ -80,10 +81,11 @@ class Sweep:
             The record of all points.
 
         Raises:
+            StoreError: If the folder cannot be made.
             Interrupted: If the sweep is ended from outside, or a limit is reached.
         """
         meter = UtilityMeter(self.plan.queries)
-        self.out.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_folder(self.out)
         for point in sorted(self.plan.points, key=lambda point: point.order):
             try:
                 self._done[point.number] = self._run(point, meter)

@@ -96,7 +96,7 @@ def _message(place: str, name: str, message: object) -> tuple[str, str]:
         if isinstance(fields.get(who), str) and text is not None:
             return fields[who], text
     raise DataError(
-        f"{place} has a message in the field {name!r} that is no text of a speaker; each must be "
+        f"{place} has a message in the field {name!r} that is not text of a speaker; each must be "
         '{"role": ..., "content": ...} with text only. Drop the row, or name another field.'
     )
 

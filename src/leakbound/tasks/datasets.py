@@ -53,7 +53,7 @@ def read_rows(
         Examples (PRIVATE).
 
     Raises:
-        DataError: If the source cannot be read, or a row is no example.
+        DataError: If the source cannot be read, or a row is not an example.
     """
     folder = Path(path) if Path(path).is_dir() else Path(path).parent
     rows = source_rows(str(path), delimiter)
@@ -85,15 +85,15 @@ def as_examples(
         Examples (PRIVATE).
 
     Raises:
-        DataError: If a row is no example, or rows have different usual fields, or none is left.
+        DataError: If a row is not an example, or rows have different usual fields, or none is left.
     """
     rows = [with_chats(row) for row in rows]
     names = ([str(key) for key in row.fields] for row in rows)
     fields = guess(names, where, input_field, label_field, input_template)
     if label_field is None or not (input_field or input_template):
         LOG.info(
-            "%s: the input is %s and the label is %s; what --input-field (or --input-template) and "
-            "--label-field do not name is found by its usual name.",
+            "%s: the input is %s and the label is %s, found by the usual names of fields; choose "
+            "others with --input-field (or --input-template) and --label-field.",
             where, fields.template.replace("\n", "\\n"), fields.label,
         )  # fmt: skip
     found = [_with_image(row, folder) for row in rows] if IMAGE in fields.names else rows

@@ -114,7 +114,7 @@ def _names(file: str, head: str, mark: str) -> Sequence[str]:
     twice = [at for at, name in enumerate(names, 1) if counts[name] > 1]
     if any(len(name) > LONGEST_NAME for name in names):
         raise DataError(
-            f"the first line of {file!r} is no list of names: one is longer than {LONGEST_NAME} "
+            f"the first line of {file!r} is not a list of names: one is longer than {LONGEST_NAME} "
             "characters. It must name the fields, such as text,label; put such a line on top."
         )
     if twice:

@@ -37,7 +37,7 @@ class Example:
 
 
 Context = tuple[Example, ...]
-# What stands in the place of a record that takes no part any more, because its budget is spent.
+# What stands in place of a record that takes no part any more, because its budget is spent.
 EMPTY_SLOT = Example("", "")
 
 
@@ -90,5 +90,10 @@ def _example(row: Example | tuple[Content, str]) -> Example:
     if not isinstance(row, Sequence) or isinstance(row, str) or len(row) != 2:
         raise DataError(
             f"a row is {type(row).__name__}; it must be an Example, or a pair (input, label)."
+        )
+    if row[0] is None or isinstance(row[0], bytes | int | float):
+        raise DataError(
+            f"the input of a row is {type(row[0]).__name__}; it must be text, or an image that "
+            "as_image made."
         )
     return Example(*row)

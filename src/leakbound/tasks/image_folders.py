@@ -1,4 +1,4 @@
-"""A folder of images as rows: one folder a class, one file an example."""
+"""A folder of images as rows: one folder per class, one file per example."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ def folder_rows(folder: Path) -> list[tuple[str, dict[str, object]]]:
     """The files of a folder of images; hidden files are left out.
 
     Args:
-        folder: Holds one folder of images a class.
+        folder: Holds one folder of images per class.
 
     Returns:
         (place, fields `image` and `label`) of every file, in order of names.
 
     Raises:
-        DataError: If there is no such folder, or a file is no image by its name.
+        DataError: If there is no such folder, or a file is not an image by its name.
     """
     classes = sorted(p for p in folder.iterdir() if p.is_dir() and not p.name.startswith("."))
     if not classes:
         raise DataError(
             f"the data folder {str(folder)!r} holds no folders; it must hold one folder of images "
-            "a class (for a folder of a Hugging Face dataset, write hf: before it)."
+            "per class (for a folder of a Hugging Face dataset, write hf: before it)."
         )
     return [row for label in classes for row in _rows(folder, label)]
 
@@ -36,7 +36,7 @@ def _rows(folder: Path, label: Path) -> list[tuple[str, dict[str, object]]]:
     strange = next((p for p in files if p.suffix.lower() not in SUFFIXES), None)
     if strange is not None:
         raise DataError(
-            f"the class folder {str(label)!r} holds {strange.name!r}, which is no image by its "
+            f"the class folder {str(label)!r} holds {strange.name!r}, which is not an image by its "
             f"name; take it out (images end in {', '.join(SUFFIXES)})."
         )
     return [

@@ -115,7 +115,7 @@ def _bytes(source: bytes | Path, place: str) -> bytes:
     if isinstance(source, Path):
         if not source.is_file():
             raise DataError(
-                f"{place} cannot be read: {str(source)!r} is no file; give the path of an image."
+                f"{place} cannot be read: {str(source)!r} is not a file; give the path of an image."
             )
         size = source.stat().st_size
         found = source.read_bytes() if size <= MAX_BYTES else b""
@@ -144,10 +144,10 @@ def _decoded(found: bytes, place: str) -> Picture:
             raise
         except (pil.DecompressionBombWarning, pil.DecompressionBombError):
             raise _too_large(place) from None
-        except Exception as error:  # broken files raise whatever a format's reader raises
+        except Exception:  # broken files raise whatever a format's reader raises
             raise DataError(
-                f"{place} is an image that cannot be read ({type(error).__name__}); it must be a "
-                f"whole {', '.join(FORMATS)} file. Save it again."
+                f"{place} is an image that cannot be read; it must be a whole file of the form "
+                f"{', '.join(FORMATS)}. Save it again."
             ) from None
 
 

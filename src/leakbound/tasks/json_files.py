@@ -1,4 +1,4 @@
-"""Rows of JSON files: an object a line, a list of objects, or an object that holds such a list."""
+"""Rows of JSON files: an object per line, a list of objects, or an object that holds a list."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class _Twice(Exception):
 
 
 def jsonl_rows(file: Path) -> Iterator[SourceRow]:
-    """Rows of a file with one JSON object a line.
+    """Rows of a file with one JSON object per line.
 
     Args:
         file: The file.
@@ -42,7 +42,7 @@ def _lines(file: Path, text: str) -> Iterator[SourceRow]:
 
 
 def json_rows(file: Path, field: str | None = None) -> Iterator[SourceRow]:
-    """Rows of a file that holds one list of JSON objects, or one object a line.
+    """Rows of a file that holds one list of JSON objects, or one object per line.
 
     Args:
         file: The file.
@@ -63,7 +63,7 @@ def json_rows(file: Path, field: str | None = None) -> Iterator[SourceRow]:
     found = _decoded(repr(str(file)), text)
     rows = _listed(file, found, field) if isinstance(found, dict) else found
     if not isinstance(rows, list):
-        raise DataError(f"{str(file)!r} holds no list of rows; write one JSON object a line.")
+        raise DataError(f"{str(file)!r} holds no list of rows; write one JSON object per line.")
     for number, row in enumerate(rows, 1):
         place = f"row {number} of {str(file)!r}"
         yield SourceRow(place, _object(place, row))
@@ -102,10 +102,13 @@ def _decoded(place: str, text: str) -> object:
     except _Twice:
         raise DataError(f"{place} has two fields of one name; rename one of them.") from None
     except json.JSONDecodeError as error:
+        whole = " of " not in place  # the whole file, not one line of it
         hint = (
-            "a list of objects belongs into a .json file"
+            "check how it ends, and write it again"
+            if whole
+            else "a list of objects belongs in a .json file"
             if text.lstrip().startswith("[")
-            else "write one JSON object a line"
+            else "write one JSON object per line"
         )
         raise DataError(f"{place} is not JSON ({error.msg}); {hint}.") from None
     except (ValueError, RecursionError):

@@ -24,7 +24,7 @@ class HasWindow(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PublicManifest:
-    """Everything public that decides an answer, but for the query.
+    """Everything public that decides an answer, except the query.
 
     Whoever knows the digest can check later that labels, prompt template, fields, partitions,
     candidates and token limits were not chosen after looking at the rows.

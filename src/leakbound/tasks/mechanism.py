@@ -246,7 +246,7 @@ def require_mechanism(thing: object) -> Mechanism:
         >>> require_mechanism(Mine())  # doctest: +ELLIPSIS
         Traceback (most recent call last):
         ...
-        leakbound.errors.UsageError: Mine is no mechanism: it lacks guarantee, access, needs, ...
+        leakbound.errors.UsageError: Mine is not a mechanism: it lacks guarantee, access, needs, ...
     """
     if isinstance(thing, type):
         raise UsageError(
@@ -256,7 +256,7 @@ def require_mechanism(thing: object) -> Mechanism:
     kind = type(thing).__name__
     if missing := [name for name in MEMBERS if not hasattr(thing, name)]:
         raise UsageError(
-            f"{kind} is no mechanism: it lacks {', '.join(missing)}. Define each of them, or "
+            f"{kind} is not a mechanism: it lacks {', '.join(missing)}. Define each of them, or "
             "derive the class from leakbound.mechanisms.MechanismBase."
         )
     require_arguments(thing, Mechanism)

@@ -58,7 +58,7 @@ def examples_of(
         Examples (PRIVATE).
 
     Raises:
-        DataError: If a row is no example, or none is left.
+        DataError: If a row is not an example, or none is left.
     """
     if not drop_empty:
         return tuple(map(example, rows))

@@ -26,9 +26,9 @@ __all__ = [
 Fields = dict[str, object]
 HUB = "hf:"
 FORMS = (
-    "a .jsonl, .csv or .parquet file with one example a row, .tsv or .json (each but .parquet also "
-    "as .gz), a folder with one folder of images a "
-    f"class, or {HUB}<id or folder of a Hugging Face dataset>"
+    "a .jsonl, .json, .csv, .tsv or .parquet file with one example per row (all but .parquet also "
+    f"as .gz), a folder with one folder of images per class, or {HUB}<id or folder of a Hugging "
+    "Face dataset>"
 )
 ENCODINGS = {  # the longer marks first: that of UTF-32 begins with that of UTF-16
     codecs.BOM_UTF32_LE: "utf-32",
@@ -148,9 +148,9 @@ def _unpacked(file: Path, content: bytes) -> bytes:
     try:
         return gzip.decompress(content)
     except (OSError, EOFError, zlib.error) as error:
+        why = "it ends too early" if isinstance(error, EOFError) else "it is damaged, or not gzip"
         raise DataError(
-            f"the data file {str(file)!r} cannot be unpacked ({type(error).__name__}); pack it "
-            "again with gzip."
+            f"the data file {str(file)!r} cannot be unpacked: {why}. Pack it again with gzip."
         ) from None
 
 

@@ -84,10 +84,10 @@ def _parquet(file: Path) -> Iterator[SourceRow]:
         raise missing_package("Parquet files", "pyarrow") from None
     try:
         rows = parquet.read_table(file).to_pylist()
-    except (ArrowException, OSError) as error:
-        reason = type(error).__name__
+    except (ArrowException, OSError):  # its text may hold values of rows
         raise DataError(
-            f"the data file {str(file)!r} cannot be read as Parquet ({reason}); write it again."
+            f"the data file {str(file)!r} cannot be read as Parquet; it is damaged or of another "
+            "form. Write it again."
         ) from None
     yield from numbered(str(file), rows)
 

@@ -189,7 +189,7 @@ def families(
 
 
 def strangers(row: Example) -> list[Example]:
-    """Examples that may stand in the place of one: what a private row may hold.
+    """Examples that may stand in place of one: what a private row may hold.
 
     Args:
         row: The example whose place it is.

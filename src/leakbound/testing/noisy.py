@@ -92,7 +92,7 @@ def one_class_noise(broken: bool, rng: Rng) -> AuditorFinding:
 
 
 def l1_as_l2(broken: bool, rng: Rng) -> AuditorFinding:
-    """Sensitivity 1 for the vote histogram in the place of sqrt(2), at ε = 1."""
+    """Sensitivity 1 for the vote histogram in place of sqrt(2), at ε = 1."""
     sigma = calibrate_gaussian(1, DELTA, ROOT2)
     used = calibrate_gaussian(1, DELTA, 1.0) if broken else sigma
     claim = Gaussian(ROOT2, sigma)

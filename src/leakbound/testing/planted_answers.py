@@ -202,7 +202,7 @@ class LengthInBaseline(BoundedCID):
     """The prompt without the private part is as long as the one with it."""
 
     def requests(self, task: Task, job: Job, draw: int) -> list[AnyRequest]:
-        """The first prompt has blanks in the place of the examples."""
+        """The first prompt has blanks in place of the examples."""
         first, *others = BoundedCID.requests(self, task, job, draw)
         if isinstance(first, ScoreLabels):
             blank = " " * max(len(str(one.prompt)) - len(str(first.prompt)) for one in others)  # type: ignore[attr-defined]

@@ -118,7 +118,7 @@ class OneClassNoise(VotingBase):
 
 
 class ScalarSensitivity(VotingBase):
-    """Sensitivity 1 for the vote histogram in the place of sqrt(2)."""
+    """Sensitivity 1 for the vote histogram in place of sqrt(2)."""
 
     @property
     def guarantee(self) -> Gaussian:
@@ -267,7 +267,7 @@ class ExponentialVotes(VotingBase):
 
 
 class UnitEmbeddings(EmbeddingMean):
-    """Sensitivity B/T for a mean of embeddings, in the place of 2B/T."""
+    """Sensitivity B/T for a mean of embeddings, in place of 2B/T."""
 
     @property
     def guarantee(self) -> Gaussian:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from leakbound.errors import StoreError
+from leakbound.errors import StoreError, reason_of
 
 __all__ = ["Journal"]
 
@@ -68,5 +68,6 @@ class Journal:
     def _broken(self, error: OSError) -> StoreError:
         where = str(self.path.parent)
         return StoreError(
-            f"the tuning folder {where!r} cannot be used ({error}); choose another with --out."
+            f"the tuning folder {where!r} cannot be used ({reason_of(error)}); choose another with "
+            "--out."
         )

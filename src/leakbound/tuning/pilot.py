@@ -183,7 +183,7 @@ class Pilot:
         return len(requests)
 
     def _evaluate(self, text: str, places: Sequence[int]) -> None:
-        """Ask, release one output a context, and write down what was found before going on."""
+        """Ask, release one output per context, and write down what was found before going on."""
         prepared, pairs, before = self.prepared, self.asked(text, places), self.budget.spent
         score, evidence = SCORES["predicted_member"](), self._collected(pairs)
         scores = trials(prepared.task, prepared.mechanism, score, pairs, evidence, self.root)

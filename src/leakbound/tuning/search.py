@@ -13,6 +13,7 @@ from typing import Any
 
 import yaml
 
+from leakbound._check import whole
 from leakbound._version import __version__
 from leakbound.attacks import QUERIES, AuditQuery, GivenQuery, IfThenExplicit, templates
 from leakbound.auditing.prepare import Handed, Prepared, open_models, prepare
@@ -20,7 +21,7 @@ from leakbound.auditing.rows import load_data
 from leakbound.auditing.spec import AuditSpec, make_spec
 from leakbound.auditing.store import run_id, write_private
 from leakbound.auditing.system_calls import paced
-from leakbound.errors import StoreError, UsageError
+from leakbound.errors import StoreError, UsageError, reason_of
 from leakbound.models import Complete, Endpoint, Model, open_model
 from leakbound.systems import CallOptions, SystemMechanism
 from leakbound.tasks import Context
@@ -106,10 +107,8 @@ def open_pilot(
     """The pilot of an audit, checked; whatever can be known to be wrong is refused before the first
     model call.
     """
-    if pairs < 1 or max_calls < 1:
-        raise UsageError(
-            f"{pairs} pilot pairs and {max_calls} calls were asked for; both must be 1 or more."
-        )
+    whole("pilot_pairs", pairs)
+    whole("max_calls", max_calls)
     if "{canary}" not in start:
         raise UsageError(
             "the starting query must hold {canary}; give a text that holds it with --start."
@@ -302,7 +301,8 @@ def save_attack(tuned: Tuned, path: Path) -> None:
         write_private(path, attack_file(tuned))
     except OSError as error:
         raise StoreError(
-            f"the attack file {str(path)!r} cannot be written ({error}); name another with --save."
+            f"the attack file {str(path)!r} cannot be written ({reason_of(error)}); name another "
+            "with --save."
         ) from None
 
 

@@ -16,7 +16,7 @@ from leakbound.utility.rouge import rouge
 __all__ = ["HeldOut", "UtilityKind", "held_out"]
 
 UtilityKind = Literal["accuracy", "rougeL"]
-DRAWS = 400  # outputs a query: the noise of an accuracy stays below that of 100 queries
+DRAWS = 400  # outputs per query: the noise of an accuracy stays below that of 100 queries
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -57,7 +57,7 @@ class HeldOut:
             model.check(mechanism.requests(self.task, job, draw))
 
     def collect(self, mechanism: Mechanism, model: Model) -> list[Aggregate]:
-        """The slow side: one aggregate a query; equal requests are sent once.
+        """The slow side: one aggregate per query; equal requests are sent once.
 
         Args:
             mechanism: What answers.
@@ -95,7 +95,7 @@ class HeldOut:
     def accuracy(
         self, mechanism: Mechanism, aggregate: Sequence[Aggregate], rng: np.random.Generator
     ) -> float:
-        """Expected share of right answers, over 400 outputs a query.
+        """Expected share of right answers, over 400 outputs per query.
 
         Args:
             mechanism: What answers.
@@ -121,7 +121,7 @@ class HeldOut:
         model: Model,
         rng: np.random.Generator,
     ) -> float:
-        """Mean ROUGE-L F1 of one released text a query.
+        """Mean ROUGE-L F1 of one released text per query.
 
         Args:
             mechanism: What answers.

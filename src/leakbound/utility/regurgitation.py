@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from leakbound.errors import DataError
+from leakbound.errors import DataError, reason_of
 from leakbound.utility.rouge import rouge
 
 __all__ = [
@@ -170,7 +170,7 @@ def read_generations(
         does.
 
     Raises:
-        DataError: If a file cannot be read, a column is missing, or a context is no text.
+        DataError: If a file cannot be read, a column is missing, or a context is not text.
     """
     rows: list[TableRow] = _rows(Path(path))
     if contexts is not None:
@@ -229,7 +229,7 @@ def _rows(file: Path) -> list[TableRow]:
                 rows = list(csv.DictReader(opened))
     except (OSError, ValueError, csv.Error) as error:
         raise DataError(
-            f"{str(file)!r} cannot be read as a UTF-8 CSV or JSONL file: {error}."
+            f"{str(file)!r} cannot be read ({reason_of(error)}); name a CSV or JSONL file in UTF-8."
         ) from None
     if not rows or not all(isinstance(row, dict) for row in rows):
         raise DataError(

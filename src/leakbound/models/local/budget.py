@@ -1,6 +1,6 @@
 """A memory budget for the local engine.
 
-It says what is kept between calls, what one batch may hold, and how much is run at once.
+It limits what is kept between calls, what one batch may hold, and how much runs at once.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from leakbound.models.local.memory import container_limit, container_room, unrea
 
 __all__ = ["Budget", "logit_bytes", "require_memory", "resident", "token_bytes"]
 
-# bytes of the widest activation of one pass on a CPU: what is larger leaves its cache
+# bytes of the widest activation of one pass on a CPU; larger ones do not fit its cache
 ACTIVATIONS = 16 << 20
 LIVE = 8  # activations of that size that a pass may hold at once
-# bytes that attention masks take for each pair of a token that is run and one that it sees
+# bytes that attention masks take for each pair of a token that runs and a token that it sees
 MASK = 16
-# least and most bytes kept between calls where nobody says; two rows of the window otherwise
+# least and most bytes kept between calls by default; in between, two rows of the full window
 KEPT = (256 << 20, 4 << 30)
 LEAST = 64 << 20  # with less, nothing can be run
 
@@ -32,9 +32,9 @@ class Budget:
     """Bytes and tokens that the engine may use.
 
     Attributes:
-        kept: Bytes of keys and values that outlive a call.
-        flight: Bytes of those of one batch, with its logits.
-        tokens: Tokens that are run in one pass.
+        kept: Bytes of keys and values that are kept after a call.
+        flight: Bytes of keys and values of one batch, including its logits.
+        tokens: Tokens that run in one pass.
         masks: Bytes of the attention masks of a pass.
     """
 
@@ -44,11 +44,11 @@ class Budget:
     masks: int = 256 << 20
 
     def step(self, rows: int, length: int) -> int:
-        """Tokens of each row that are run in one pass.
+        """Tokens of each row that run in one pass.
 
         Args:
             rows: Number of rows.
-            length: Tokens that each row has in the end.
+            length: Final length of each row, in tokens.
 
         Returns:
             At least 1.
@@ -59,19 +59,19 @@ class Budget:
     def of(cls, model: CausalModel, memory: int | None = None) -> Budget:
         """The budget for a loaded model.
 
-        The peak of the process stays under `memory`: a quarter of what the weights leave is kept
-        between calls, half is for the batch in flight, the rest for activations and masks.
+        The peak of the process stays below `memory`. Of what the weights leave, a quarter is kept
+        between calls, half is for the current batch, and the rest is for activations and masks.
 
         Args:
             model: The loaded model.
-            memory: Bytes of the process; None for half of what the device has free.
+            memory: Bytes of the process; None for half of what is free on the device.
 
         Returns:
             The budget.
 
         Raises:
-            UsageError: If the process with all weights leaves too little of it, or if the container
-                allows less.
+            UsageError: If too little remains after loading all weights, or the container allows
+                less.
         """
         wide = _widest(model) * model.dtype.itemsize
         if memory is None:
@@ -91,18 +91,18 @@ class Budget:
 
 
 def require_memory(memory: int, used: int, device: torch.device) -> int:
-    """Refuse a budget that leaves nothing for prompts.
+    """Refuse a memory budget that leaves nothing for prompts.
 
     Args:
         memory: Bytes of the process.
-        used: Bytes that it takes with the model's weights, before the first prompt.
-        device: Where the model is, or will be.
+        used: Bytes that it uses with the model's weights, before the first prompt.
+        device: The device of the model.
 
     Returns:
         `used`.
 
     Raises:
-        UsageError: If too little is left, or if the container allows less than `memory`.
+        UsageError: If too little remains, or the container allows less than `memory`.
     """
     limit = container_limit() if device.type == "cpu" else None
     if limit is not None and memory > limit:
@@ -120,10 +120,10 @@ def require_memory(memory: int, used: int, device: torch.device) -> int:
 
 
 def resident() -> int | None:
-    """Bytes that the process holds in memory now.
+    """Bytes that the process currently holds in memory.
 
     Returns:
-        A number of bytes; None where the system does not say.
+        A number of bytes; None if the system does not report it.
     """
     try:
         return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -141,7 +141,7 @@ def token_bytes(model: CausalModel) -> int:
         A number of bytes.
     """
     config = model.config.get_text_config(decoder=True)
-    width = config.hidden_size  # of keys, where a configuration names no heads
+    width = config.hidden_size  # of keys, if a configuration names no heads
     if getattr(config, "num_attention_heads", None):
         heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
         width = heads * (
@@ -163,7 +163,7 @@ def logit_bytes(model: CausalModel) -> int:
 
 
 def _widest(model: CausalModel) -> int:
-    """Numbers for each token in the widest activation between two layers, without the head."""
+    """Width of the widest activation between two layers, per token, without the output head."""
     head = model.get_output_embeddings()
     layers = (m for m in model.modules() if isinstance(m, torch.nn.Linear) and m is not head)
     return max(
@@ -188,9 +188,9 @@ def _free(device: torch.device) -> int:
 
 
 def _used(model: CausalModel) -> int:
-    """Bytes that the process holds once all weights, which may be mapped, are read.
+    """Bytes that the process will hold after all weights, which may be memory-mapped, are read.
 
-    The weights alone where the system does not say.
+    If the system does not report it, the bytes of the weights alone.
     """
     if model.device.type == "cuda":
         return int(torch.cuda.memory_allocated(model.device))

@@ -1,4 +1,4 @@
-"""Messages as one text, through a chat template, and where each of them stands in it."""
+"""Render messages as one text with a chat template, and find each message in that text."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from leakbound.models.chat import Chat
 __all__ = ["ChatTemplate", "ShownMessage"]
 
 Turns = list[dict[str, str]]
-FAILURES = (TemplateError, TypeError, ValueError, LookupError, AttributeError)  # of templates
-MARK = "\ue0aa{}\ue0ab"  # of a private-use area, which no template is written in
+FAILURES = (TemplateError, TypeError, ValueError, LookupError, AttributeError)  # in templates
+MARK = "\ue0aa{}\ue0ab"  # characters for private use, which no template contains
 
 
 @dataclass(frozen=True, slots=True)
 class ShownMessage:
-    """Where a message stands in the text that the model reads.
+    """The position of a message in the text that the model reads.
 
     Attributes:
         first: Its first character there.
-        end: The one after its last.
+        end: Its end (exclusive).
         skipped: How many blanks at its beginning the template leaves out.
     """
 
@@ -33,15 +33,15 @@ class ShownMessage:
 
 
 class ChatTemplate:
-    """Shows messages as a model reads them, and refuses what its template would not show.
+    """Renders messages as a model reads them, and refuses what its template would not show.
 
     Args:
-        render: The template of the model, with the beginning of its answer behind the messages.
+        render: Applies the model's template and adds the beginning of its answer.
     """
 
     def __init__(self, render: Callable[[Turns], str]) -> None:
         self._render = render
-        self._frames: dict[tuple[str, ...], str] = {}  # by roles; no text of a message
+        self._frames: dict[tuple[str, ...], str] = {}  # by roles, without message texts
 
     def shown(self, chat: Chat) -> str:
         """The text of a conversation.
@@ -59,7 +59,7 @@ class ChatTemplate:
         return self._rendered(chat.plain())
 
     def shown_text(self, text: str) -> str:
-        """The text of a conversation that is one message of the user.
+        """The text of a conversation with a single user message.
 
         Args:
             text: The message; it may be blank.
@@ -74,14 +74,14 @@ class ChatTemplate:
         return self._rendered([{"role": "user", "content": text}])
 
     def places(self, chat: Chat, shown: str) -> tuple[ShownMessage, ...]:
-        """Where each message stands.
+        """The position of each message.
 
         Args:
             chat: The messages.
-            shown: Their text, as `shown` gives it.
+            shown: Their text, from `shown`.
 
         Returns:
-            One place for each message, in order.
+            One position for each message, in order.
 
         Raises:
             TargetError: If the template changes more of a message than blanks at its ends.
@@ -105,7 +105,7 @@ class ChatTemplate:
         return tuple(found)
 
     def _frame(self, roles: tuple[str, ...]) -> str:
-        """The text with a mark in place of each message."""
+        """The text with a mark in the place of each message."""
         if roles not in self._frames:
             marks = [{"role": r, "content": MARK.format(n)} for n, r in enumerate(roles)]
             frame = self._rendered(marks)
@@ -124,7 +124,7 @@ class ChatTemplate:
         except FAILURES as error:
             why = error if isinstance(error, TemplateError) else type(error).__name__
             raise TargetError(
-                f"the chat template of this model takes no such messages ({why}): "
+                f"the chat template of this model does not accept these messages ({why}): "
                 f"{', '.join(turn['role'] for turn in turns)}. Put the text of a system message "
                 "into that of the user, and let user and assistant take turns."
             ) from None

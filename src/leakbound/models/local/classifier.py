@@ -17,13 +17,13 @@ from leakbound.models.local.hugging_face import SequenceClassifier, Tokenizer
 
 __all__ = ["Classifier", "load_classifier"]
 
-BATCH = 8  # pairs in one pass: a window of each on a CPU stays within a few hundred MB
+BATCH = 8  # pairs per pass: on a CPU, a full window of each needs a few hundred MB
 
 
 class Classifier:
     """Probabilities of classes for pairs of texts.
 
-    What does not fit the window is cut from the longer text of a pair.
+    If a pair does not fit the window, its longer text is truncated.
 
     Args:
         model: The classifier.
@@ -33,7 +33,7 @@ class Classifier:
 
     def __init__(self, model: SequenceClassifier, tokenizer: Tokenizer, name: str) -> None:
         self.model, self.tokenizer, self.name = model, tokenizer, name
-        # positions of these models start behind padding
+        # positions of these models start after padding
         extra = 2 if model.config.model_type in ("roberta", "xlm-roberta", "camembert") else 0
         self.window = int(getattr(model.config, "max_position_embeddings", 512)) - extra
 
@@ -75,7 +75,7 @@ def load_classifier(address: str) -> Classifier:
         The classifier.
 
     Raises:
-        TargetError: With what is missing.
+        TargetError: If something is missing, which the message names.
     """
     local = Path(address).exists()
     if not local and address.startswith((".", "/", "~")):

@@ -1,11 +1,11 @@
-"""Sentence embeddings of a sentence-transformers model, by id or folder: the extra `embed`."""
+"""Sentence embeddings with sentence-transformers, by id or folder: the extra `embed`."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 import numpy as np
 import torch
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 __all__ = ["SentenceEmbedder", "load_embedder"]
 
-BATCH = 32  # texts of one pass
+BATCH = 32  # texts per pass
 
 R = TypeVar("R")
 
 
 class SentenceEmbedder:
-    """Answers `Embed` alone, in one batch, with embeddings of norm 1.
+    """Answers `Embed` only, in one batch, with embeddings of norm 1.
 
     Args:
         encoder: The model.
@@ -34,6 +34,7 @@ class SentenceEmbedder:
         fingerprint: Changes whenever an embedding could.
     """
 
+    may_change: ClassVar[bool] = False
     supports: frozenset[type[Request[object]]] = frozenset({Embed})
 
     def __init__(self, encoder: SentenceTransformer, name: str, fingerprint: str) -> None:
@@ -43,10 +44,10 @@ class SentenceEmbedder:
         """Refuse other kinds of requests.
 
         Args:
-            requests: What is to be answered.
+            requests: The requests.
 
         Raises:
-            TargetError: If one of them is no `Embed`.
+            TargetError: If one of them is not an `Embed`.
         """
         for request in requests:
             if not isinstance(request, Embed):
@@ -84,7 +85,7 @@ def load_embedder(address: str) -> SentenceEmbedder:
         A model that answers `Embed`.
 
     Raises:
-        TargetError: With what is missing.
+        TargetError: If something is missing, which the message names.
     """
     try:
         from sentence_transformers import SentenceTransformer
@@ -112,6 +113,6 @@ def load_embedder(address: str) -> SentenceEmbedder:
 
 
 def _identity(address: str, encoder: SentenceTransformer) -> bytes:
-    """From the embedding of a fixed text: it changes whenever the weights do so that it matters."""
+    """An identity from the embedding of a fixed text: it changes if the weights do noticeably."""
     probe = np.asarray(encoder.encode(["one fixed text"], convert_to_numpy=True), np.float32)
     return f"{address} {np.round(probe, 4).tolist()}".encode()

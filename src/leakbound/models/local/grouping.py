@@ -1,8 +1,8 @@
-"""Which rows of a batch are run together: those whose common beginning saves tokens.
+"""Which rows of a batch run together: those whose common prefix saves tokens.
 
-Rows are sorted, so the rows that start alike form a tree. A row joins the group before it unless a
-group of its own would run fewer tokens, by more than a pass costs: a row that differs late from its
-neighbours would cut their common prefix short, and each of them would run the rest again.
+Rows are sorted, so rows with the same beginning form a tree. A row joins the previous group unless
+a separate group would run fewer tokens, by more than the cost of a pass. A row that differs late
+from its neighbours would shorten their common prefix, and each of them would run the rest again.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from leakbound.models.local.sharing import Sharing
 
 __all__ = ["PASS", "Group", "Grouping", "Wanted", "equal_rows"]
 
-# a pass more costs about as much as this many tokens: on a CPU by bench/engine.py; a GPU runs so
-# many in the time in which it reads the weights once
+# an additional pass costs about as much as this many tokens: measured by bench/engine.py on a CPU;
+# a GPU runs this many in the time that it needs to read the weights once
 PASS = {"cpu": 64, "cuda": 256}
 
 
@@ -26,12 +26,12 @@ class Group:
     """Rows that share a prefix.
 
     Attributes:
-        prefix: Its token ids.
+        prefix: Token ids of the prefix.
         rows: Indices of the rows.
-        alone: Whether nothing of other groups may be used for it, or kept of it for them.
-        whole: Whether its rows are run from their first token each time, without keys and values.
-        handed_on: How many of the first tokens of its last row the next row shares; None where no
-            next row is known.
+        alone: Whether it must not use anything of other groups, nor leave anything for them.
+        whole: Whether its rows always run from their first token, without keys and values.
+        handed_on: Number of first tokens that its last row shares with the next row; None if there
+            is no known next row.
     """
 
     prefix: Ids
@@ -43,14 +43,14 @@ class Group:
 
 @dataclass(frozen=True, repr=False)
 class Wanted:
-    """Rows that are to be run.
+    """Rows to run.
 
     Attributes:
         rows: Token ids of each row.
-        tails: Last tokens of each row that are left to be run.
-        growth: Tokens that may be appended to each row afterwards.
-        found: How many of the first tokens of each row are stored.
-        reuse: Whether a group goes on from what the group before it has left behind.
+        tails: Number of last tokens of each row that must still run.
+        growth: Number of tokens that may later be appended to each row.
+        found: Number of first tokens of each row that are stored.
+        reuse: Whether a group continues from what the previous group left behind.
     """
 
     rows: list[Ids]
@@ -69,7 +69,7 @@ class Grouping:
         budget: Limits of each group.
         token_bytes: Bytes of the keys and values of one token.
         logit_bytes: Bytes of the logits at one position.
-        per_pass: Tokens that a pass more costs as much as.
+        per_pass: Cost of an additional pass, in tokens.
     """
 
     sharing: Sharing
@@ -79,11 +79,11 @@ class Grouping:
     per_pass: int
 
     def cut(self, wanted: Wanted, members: list[int]) -> Iterator[Group]:
-        """Groups of members with a common prefix.
+        """Group rows by common prefixes.
 
         Args:
             wanted: The batch.
-            members: Which of its rows.
+            members: Indices of the rows to group.
 
         Yields:
             The groups, in the order of their token ids.
@@ -108,7 +108,7 @@ class Grouping:
             yield self._group(wanted, group, shared)
 
     def _class(self, length: int) -> int:
-        """Rows of different classes share no pass: 0, or the length where it must be equal."""
+        """Rows of different classes share no pass: 0, or the length if lengths must be equal."""
         return length if length > self.sharing.ragged else 0
 
     def _group(self, wanted: Wanted, group: list[int], shared: int) -> Group:
@@ -117,10 +117,10 @@ class Grouping:
         return Group(() if whole else wanted.rows[group[0]][:shared], group, whole=whole)
 
     def _joins(self, wanted: Wanted, group: list[int], row: int, joint: int, shared: int) -> bool:
-        """Whether a row joins a group whose common prefix is cut from `shared` to `joint` tokens.
+        """Whether a row joins a group, which cuts its common prefix from `shared` to `joint`.
 
-        Not if it breaks a budget, costs more than a group of its own, or is longer than what may
-        share a pass with rows of other lengths.
+        It does not join if that breaks a budget, costs more than a separate group, or the row is
+        too long to share a pass with rows of other lengths.
         """
         lengths = {len(wanted.rows[i]) for i in [*group, row]}
         longest, count = max(lengths), len(group) + 1
@@ -138,7 +138,7 @@ class Grouping:
         return (longest - joint) * count <= self.budget.tokens
 
     def _apart(self, wanted: Wanted, group: list[int], row: int, joint: int, shared: int) -> bool:
-        """Whether a group of its own costs fewer tokens, by more than a pass."""
+        """Whether a separate group costs fewer tokens, by more than a pass."""
         rows = wanted.rows
         known = alike(rows[group[-1]], rows[row]) if wanted.reuse else 0
         fresh = len(rows[row]) - max(wanted.found[row], known if known >= SHARE else 0)
@@ -149,15 +149,15 @@ class Grouping:
 def equal_rows(
     rows: Sequence[Ids], tails: Sequence[int], owners: Sequence[int | None]
 ) -> dict[int, list[int]]:
-    """Rows that need to be run once only.
+    """Find rows that need to run only once.
 
     Args:
         rows: Token ids of each row.
-        tails: Last positions of each row whose logits are made.
-        owners: Of each row; empty for none.
+        tails: Number of last positions of each row that need logits.
+        owners: Owner of each row; empty if there are none.
 
     Returns:
-        Of each first row, the indices of those that are equal to it and have its owner.
+        For each first row, the indices of the rows that are equal to it and have the same owner.
     """
     found: dict[tuple[int | None, Ids, int], list[int]] = {}
     for i, row in enumerate(rows):
@@ -166,7 +166,7 @@ def equal_rows(
 
 
 def _tokens(wanted: Wanted, group: list[int], shared: int) -> int:
-    """Tokens that a group runs, from its common prefix or from what is stored of each row."""
+    """Tokens that a group runs, from its common prefix or from the stored part of each row."""
     lengths, found = [len(wanted.rows[i]) for i in group], [wanted.found[i] for i in group]
     apart = len(group) * max(length - f for length, f in zip(lengths, found, strict=True))
     together = shared - min(shared, max(found)) + len(group) * (max(lengths) - shared)

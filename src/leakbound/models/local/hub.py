@@ -1,4 +1,4 @@
-"""Whether the model hub can be asked, so that nobody waits for retries that cannot help."""
+"""Whether the model hub is reachable, so that nobody waits for retries that cannot help."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ __all__ = ["hub_host", "is_reachable"]
 
 
 def hub_host() -> str:
-    """The host of the hub, as `HF_ENDPOINT` names it.
+    """The host of the hub, from `HF_ENDPOINT`.
 
     Returns:
-        Such as "huggingface.co".
+        A host such as "huggingface.co".
     """
     from huggingface_hub import constants
 
@@ -21,10 +21,10 @@ def hub_host() -> str:
 
 
 def is_reachable() -> bool:
-    """Whether the hub's name is known here; a proxy knows names that this machine does not.
+    """Whether the hub's name can be resolved. A proxy may resolve names that this machine cannot.
 
     Returns:
-        False only where every request would fail.
+        False only if every request would fail.
     """
     if getproxies():
         return True

@@ -1,4 +1,4 @@
-"""What the engine uses of the classes of transformers, which declare few of their attributes."""
+"""Protocols for the classes of transformers, which declare few of their attributes."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class GenerationConfig(Protocol):
 
 
 class CausalModel(Protocol):
-    """A causal language model, perhaps with a vision tower."""
+    """A causal language model, possibly with a vision tower."""
 
     config: ModelConfig
     device: torch.device
@@ -89,7 +89,7 @@ class SequenceClassifier(Protocol):
 
 
 class ModelInputs(Protocol):
-    """What a tokenizer or a processor makes of texts and images, by name."""
+    """Named tensors that a tokenizer or processor makes from texts and images."""
 
     def __getitem__(self, name: str, /) -> object: ...
     def items(self) -> Iterable[tuple[str, object]]: ...
@@ -98,7 +98,7 @@ class ModelInputs(Protocol):
 
 
 class Tokenizer(Protocol):
-    """Texts to token ids and back."""
+    """Converts texts to token ids and back."""
 
     bos_token_id: int | None
     eos_token_id: int | None
@@ -110,7 +110,7 @@ class Tokenizer(Protocol):
 
 
 class Processor(Protocol):
-    """Texts with images to token ids and pixels."""
+    """Converts texts with images to token ids and pixels."""
 
     image_token: str
     tokenizer: Tokenizer
@@ -120,7 +120,7 @@ class Processor(Protocol):
 
 
 class KeysAndValues(Protocol):
-    """A layer of a cache: (rows, heads, length, dim) each."""
+    """One layer of a cache: (rows, heads, length, dim) keys and values."""
 
     is_initialized: bool
     keys: torch.Tensor
@@ -130,20 +130,20 @@ class KeysAndValues(Protocol):
 
 
 def window_of(model: CausalModel) -> int:
-    """Most tokens of a prompt with its answer.
+    """The most tokens of a prompt with its answer.
 
     Args:
         model: The loaded model.
 
     Returns:
-        The number of positions; 2^30 where the configuration names none.
+        The number of positions; 2^30 if the configuration does not name one.
     """
     text = model.config.get_text_config(decoder=True)
     return int(getattr(text, "max_position_embeddings", 0) or 1 << 30)
 
 
 def parameters_of(model: CausalModel) -> frozenset[str]:
-    """Names of what a forward pass of a model takes.
+    """The names of the parameters of a model's forward pass.
 
     Args:
         model: The loaded model.

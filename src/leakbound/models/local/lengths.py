@@ -1,4 +1,4 @@
-"""How many tokens a text can have at most, known without tokenizing it."""
+"""An upper bound on the number of tokens of a text, without tokenizing it."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from leakbound.models.local.hugging_face import Tokenizer
 __all__ = ["UNKNOWN", "most_tokens", "tokens_by_bytes"]
 
 Part: TypeAlias = Mapping[str, object]
-# what may stand before a byte-level tokenizer: it cuts a text and adds nothing to it
+# allowed before a byte-level tokenizer: these steps split a text and add nothing to it
 CUTS = frozenset({"Sequence", "Split", "ByteLevel", "Digits", "Punctuation", "Whitespace"})
-COMPOSES = "NFC"  # changes no text of ASCII
-UNKNOWN = math.inf  # tokens of a text that has to be tokenized
+COMPOSES = "NFC"  # changes no ASCII text
+UNKNOWN = math.inf  # for a text that must be tokenized
 
 
 @runtime_checkable
 class _Fast(Protocol):
-    """A tokenizer that tells how it is built."""
+    """A tokenizer that describes how it is built."""
 
     @property
     def backend_tokenizer(self) -> _Described: ...
@@ -32,15 +32,16 @@ class _Described(Protocol):
 
 
 def tokens_by_bytes(tokenizer: Tokenizer) -> int | None:
-    """Whether every token stands for at least one byte of the text.
+    """Whether every token represents at least one byte of the text.
 
-    That is so of byte-level BPE: it begins with the bytes, and only ever joins them.
+    This is true for byte-level BPE, which starts with bytes and only joins them.
 
     Args:
         tokenizer: Any tokenizer.
 
     Returns:
-        How many special tokens it adds to a text; None where this cannot be told.
+        The number of special tokens that it adds to a text; None if it is not known to be
+        byte-level BPE.
     """
     if not isinstance(tokenizer, _Fast):
         return None
@@ -59,14 +60,14 @@ def tokens_by_bytes(tokenizer: Tokenizer) -> int | None:
 
 
 def most_tokens(text: str, special: int | None) -> float:
-    """How many tokens a text has at most.
+    """The most tokens that a text can have.
 
     Args:
         text: The text.
-        special: What `tokens_by_bytes` says of the tokenizer.
+        special: The result of `tokens_by_bytes` for the tokenizer.
 
     Returns:
-        A number that is never too small; `UNKNOWN` where none is known.
+        A number that is never too small; `UNKNOWN` if none is known.
 
     Examples:
         >>> most_tokens("a note", 1), most_tokens("a note", None)
@@ -76,7 +77,7 @@ def most_tokens(text: str, special: int | None) -> float:
 
 
 def _parts(part: Part | None) -> Iterator[Part]:
-    """A part of a tokenizer, and those of a sequence."""
+    """A part of a tokenizer, and the parts of a sequence."""
     if part is None:
         return
     yield part

@@ -1,12 +1,14 @@
-"""Load a causal language model, or one that sees images beside text.
+"""Load a causal language model, or an image-text-to-text model.
 
-Whatever is missing gets a sentence.
+If something is missing, the error says what.
 """
 
 from __future__ import annotations
 
 import hashlib
 import importlib.util
+import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,7 +18,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from transformers.utils.logging import disable_progress_bar
 
 from leakbound._install import install_hint
-from leakbound.errors import TargetError, UsageError
+from leakbound.errors import TargetError, UsageError, reason_of
 from leakbound.models.local.budget import Budget, require_memory, resident
 from leakbound.models.local.hub import hub_host, is_reachable
 from leakbound.models.local.hugging_face import CausalModel, ModelConfig
@@ -27,10 +29,10 @@ from leakbound.models.local.self_check import recalled
 
 __all__ = ["load"]
 
-# what of a model's folder changes its answers, beside weights
+# files of a model folder that can change its answers, beside weights
 READ = ("*.json", "*.jinja", "*.txt", "*.model", "*.py")
-# of a weight file both ends are hashed, and of one above BIG bytes also SAMPLE bytes at every step
-# of END: a matrix of a megabyte that was trained is noticed, and 16 GB take a second
+# of a weight file, both ends are hashed; above BIG bytes also SAMPLE bytes at every step of END. So
+# a change in a trained matrix of one megabyte is noticed, and 16 GB take a second
 END, BIG, SAMPLE = 1 << 20, 8 << 20, 4 << 10
 
 
@@ -53,15 +55,15 @@ def load(
         trust_remote_code: Whether code that the model brings may run.
         memory: Bytes that the process (on a GPU: the model's tensors) may take at its peak; None
             for half of what is free.
-        label_scores: "sum", "mean" (by length) or "first_token": what makes one score of the
-            log-probabilities of a label's tokens.
+        label_scores: How to combine the log-probabilities of a label's tokens into one score:
+            "sum", "mean" (by length) or "first_token".
 
     Returns:
         The model.
 
     Raises:
-        TargetError: With what is missing.
-        UsageError: If `dtype` or `label_scores` is not known, or `memory` is too little.
+        TargetError: If something is missing, which the message names.
+        UsageError: If `dtype` or `label_scores` is unknown, or `memory` is too small.
     """
     _check_label_scores(label_scores)
     folder = Path(address)
@@ -79,7 +81,7 @@ def load(
         require_memory(memory, (resident() or 0) + weights, where)
     here = folder.exists() or not is_reachable()
     kwargs = {"trust_remote_code": trust_remote_code, "local_files_only": here}
-    only = {"use_safetensors": True}  # other weight files are pickles: reading them runs code
+    only = {"use_safetensors": True}  # other weight files are pickles; reading them can run code
     try:
         reader, kind, behind = _kinds(AutoConfig.from_pretrained(address, **kwargs))
         tokenizer = reader.from_pretrained(address, **kwargs)
@@ -87,7 +89,7 @@ def load(
     except (OSError, ValueError, RuntimeError, KeyError, ImportError, SafetensorError) as error:
         if "trust_remote_code" in str(error):
             raise TargetError(
-                f"the model {address!r} brings Python code of its own, which is not run; read it, "
+                f"the model {address!r} comes with its own Python code, which is not run; read it, "
                 "and add --trust-remote-code if you trust it."
             ) from None
         if here and not folder.exists():
@@ -95,15 +97,19 @@ def load(
                 f"the model {address!r} is neither a folder nor in the cache, and {hub_host()} "
                 "cannot be reached from here; give the folder of a model (hf/PATH)."
             ) from None
+        _require_json(sorted(folder.glob("*.json")))
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise TargetError(f"the model {address!r} could not be loaded: {reason}") from None
+        raise TargetError(
+            f"the model {address!r} could not be loaded: {reason.rstrip('.')}. Save it again with "
+            "save_pretrained; if it is complete, a newer version of transformers may support it."
+        ) from None
     fingerprint = _fingerprint(folder) if folder.exists() else _of_hub(address, model)
-    if model.dtype != torch.float32:  # other numbers, other answers
+    if model.dtype != torch.float32:  # other precisions give other answers
         fingerprint += f"-{str(model.dtype).removeprefix('torch.')}"
     checked = fingerprint
     if label_scores != "sum":
         fingerprint += f"-{label_scores}"
-    # the window is checked before any call, with a sentence
+    # leakbound checks the window itself before any call
     getattr(tokenizer, "tokenizer", tokenizer).model_max_length = 1 << 30
     model.to(where)
     model.eval()
@@ -120,7 +126,7 @@ def _check_label_scores(label_scores: str) -> None:
 
 
 def _kinds(config: ModelConfig) -> tuple[Any, Any, type[TransformersModel]]:
-    """What reads prompts, what the model is, and the class that stands before both."""
+    """The classes that read prompts, load the model and wrap both."""
     from transformers.models.auto.modeling_auto import (
         MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES as SEEING,
     )
@@ -129,7 +135,7 @@ def _kinds(config: ModelConfig) -> tuple[Any, Any, type[TransformersModel]]:
         return AutoTokenizer, AutoModelForCausalLM, TransformersModel
     if importlib.util.find_spec("PIL") is None:
         raise TargetError(
-            f"a model that sees needs Pillow; install it with: {install_hint('vision')}."
+            f"a vision model needs Pillow; install it with: {install_hint('vision')}."
         )
     from transformers import AutoModelForImageTextToText, AutoProcessor
 
@@ -139,11 +145,17 @@ def _kinds(config: ModelConfig) -> tuple[Any, Any, type[TransformersModel]]:
 
 
 def _check_folder(folder: Path) -> None:
+    if not folder.is_dir():
+        raise TargetError(
+            f"the model {str(folder)!r} is a file; give the folder that holds config.json, "
+            "tokenizer and weights."
+        )
     if not (folder / "config.json").is_file():
         raise TargetError(
             f"the model folder {str(folder)!r} has no config.json; give a folder saved with "
             "save_pretrained."
         )
+    _require_json([folder / "config.json"])
     if not _weights(folder):
         pickles = (
             " (*.bin files can run code when they are read: save the model again with "
@@ -153,6 +165,18 @@ def _check_folder(folder: Path) -> None:
             f"the model folder {str(folder)!r} has no weights; it must hold *.safetensors beside "
             f"config.json{pickles if any(folder.glob('*.bin')) else ''}."
         )
+
+
+def _require_json(files: Iterable[Path]) -> None:
+    """Name the damaged file, which transformers does not always do."""
+    for file in files:
+        try:
+            json.loads(file.read_text("utf-8"))
+        except (OSError, ValueError, RecursionError) as error:
+            raise TargetError(
+                f"the model's file {str(file)!r} cannot be read ({reason_of(error)}); copy the "
+                "model folder again, or save the model again with save_pretrained."
+            ) from None
 
 
 def _weights(folder: Path) -> list[Path]:
@@ -166,7 +190,7 @@ def _of_hub(address: str, model: CausalModel) -> str:
 
 
 def _fingerprint(folder: Path) -> str:
-    """Hash of every file that is read; of weight files, of their sizes and of parts of them."""
+    """Hash of every file that is read; for weight files, of their sizes and of samples."""
     digest = hashlib.sha256()
     read = [path for form in READ for path in folder.glob(form)]
     for path in sorted([*read, *_weights(folder)]):
@@ -184,8 +208,8 @@ def _fingerprint(folder: Path) -> str:
 def _device(device: str) -> torch.device:
     if device == "cuda" and not torch.cuda.is_available():
         raise TargetError(
-            "the device cuda is not here; use --device cpu, or a machine with a GPU and its build "
-            "of torch."
+            "CUDA is not available; use --device cpu, or a machine with a GPU and a CUDA build of "
+            "torch."
         )
     if device != "auto":
         return torch.device(device)

@@ -1,4 +1,4 @@
-"""What memory a process takes and may take, as the operating system and its container say."""
+"""The memory that a process uses and may use, from the operating system and its container."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from pathlib import Path
 
 __all__ = ["container_limit", "container_room", "unread_weights", "weight_bytes"]
 
-# files of a control group that hold its limit and what it uses, of version 2 and of version 1
+# files of a control group with its limit and its use, in version 2 and in version 1
 FILES = (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes"))
-UNLIMITED = 1 << 60  # version 1 says "no limit" by a number above this
+UNLIMITED = 1 << 60  # version 1 writes "no limit" as a number above this
 
 
 def container_limit(root: Path = Path("/")) -> int | None:
-    """Most bytes that the control groups of this process allow.
+    """The most bytes that the control groups of this process allow.
 
     Args:
-        root: Of the file system.
+        root: Root of the file system.
 
     Returns:
-        The least of their limits; None where there is none.
+        The smallest of their limits; None if there is none.
     """
     return min((limit for limit, _ in _groups(root)), default=None)
 
@@ -31,17 +31,17 @@ def container_room(root: Path = Path("/")) -> int | None:
     """Bytes that the control groups of this process leave.
 
     Args:
-        root: Of the file system.
+        root: Root of the file system.
 
     Returns:
-        The least that one of them leaves, where file pages that can be dropped count as free; None
-        where there is no limit.
+        The smallest number that one of them leaves; file pages that can be dropped count as free.
+        None if there is no limit.
     """
     return min((max(0, limit - used) for limit, used in _groups(root)), default=None)
 
 
 def _groups(root: Path) -> Iterator[tuple[int, int]]:
-    """Limit and use of each control group with a limit that this process is in."""
+    """Limit and use of each control group of this process that has a limit."""
     for folder in dict.fromkeys(_folders(root)):
         for name, current in FILES:
             limit, used = _number(folder / name), _number(folder / current)
@@ -50,9 +50,9 @@ def _groups(root: Path) -> Iterator[tuple[int, int]]:
 
 
 def _folders(root: Path) -> Iterator[Path]:
-    """Folders of the control groups of this process and of those around them.
+    """Folders of the control groups of this process, and of the groups around them.
 
-    A container sees its own group as the outermost one, under whatever path the host gives it.
+    A container sees its own group as the outermost one, whatever path the host gives it.
     """
     mount = root / "sys/fs/cgroup"
     try:
@@ -70,7 +70,7 @@ def _folders(root: Path) -> Iterator[Path]:
 
 
 def _number(file: Path) -> int | None:
-    """The number in a file; None for "max", or where there is no such file."""
+    """The number in a file; None for "max", or if there is no such file."""
     try:
         return int(file.read_text())
     except (OSError, ValueError):
@@ -78,7 +78,7 @@ def _number(file: Path) -> int | None:
 
 
 def _droppable(folder: Path) -> int:
-    """Bytes of file pages that the kernel drops before it refuses anything."""
+    """Bytes of file pages that the kernel drops before it refuses memory."""
     try:
         lines = (folder / "memory.stat").read_text().splitlines()
     except OSError:
@@ -89,13 +89,13 @@ def _droppable(folder: Path) -> int:
 
 
 def unread_weights(root: Path = Path("/")) -> int:
-    """Bytes of weight files that this process has mapped and not read yet: it will hold them.
+    """Bytes of weight files that are memory-mapped but not read yet: the process will hold them.
 
     Args:
-        root: Of the file system.
+        root: Root of the file system.
 
     Returns:
-        A number of bytes; 0 where the system does not say.
+        A number of bytes; 0 if the system does not report it.
     """
     try:
         lines = (root / "proc/self/smaps").read_text().splitlines()
@@ -105,7 +105,7 @@ def unread_weights(root: Path = Path("/")) -> int:
 
 
 def _unread(lines: Iterable[str]) -> Iterator[int]:
-    """For each mapped weight file its size, and less what was read of it."""
+    """For each mapped weight file, its size, and minus the bytes that were read of it."""
     weights = False
     for line in lines:
         name, *values = line.split()
@@ -116,20 +116,20 @@ def _unread(lines: Iterable[str]) -> Iterator[int]:
 
 
 def weight_bytes(files: Iterable[Path], width: int) -> int:
-    """Bytes of the weights in files, by their headers.
+    """Bytes of the weights in files, from their headers.
 
     Args:
         files: *.safetensors files.
-        width: Bytes of each number once it is loaded.
+        width: Bytes per number after loading.
 
     Returns:
-        A number of bytes; 0 for a file whose header cannot be read, which loading will refuse.
+        A number of bytes; 0 for a file with an unreadable header, which loading will refuse.
     """
     return sum(_numbers(file) for file in files) * width
 
 
 def _numbers(file: Path) -> int:
-    """How many numbers a weight file holds."""
+    """The number of numbers in a weight file."""
     try:
         with file.open("rb") as stream:
             size = int.from_bytes(stream.read(8), "little")

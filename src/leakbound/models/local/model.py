@@ -1,12 +1,12 @@
 """A causal language model behind the one verb `answer`.
 
-Requests become rows of token ids, logits become answers.
+Requests become rows of token ids, and logits become answers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar, cast
+from typing import ClassVar, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -56,16 +56,17 @@ class TransformersModel:
         tokenizer: Its tokenizer.
         name: Name for records and messages.
         fingerprint: Changes whenever an answer could.
-        budget: Limits of memory; None for half of what is free.
-        sharing: How rows may share passes; None to find out now, by a self-check.
+        budget: Memory limits; None for half of what is free.
+        sharing: How rows may share passes; None to determine it now with a self-check.
         label_scores: "sum", "mean" or "first_token" of the log-probabilities of a label's tokens.
 
     Attributes:
-        texts: Makes token ids of texts.
-        window: Most tokens of a prompt with its answer.
+        texts: Converts texts to token ids.
+        window: The most tokens of a prompt with its answer.
         passes: Runs rows of token ids.
     """
 
+    may_change: ClassVar[bool] = False
     supports: frozenset[type[Request[object]]] = frozenset(
         {Complete, ScoreLabels, ScoreTokens, NextLogits, Embed}
     )
@@ -83,23 +84,23 @@ class TransformersModel:
         self.model, self.tokenizer, self.texts = model, tokenizer, TextIds(tokenizer)
         self.name, self.fingerprint = name, fingerprint
         self.label_scores, self._special = label_scores, tokens_by_bytes(tokenizer)
-        self._pairs: dict[tuple[str | Chat, str], tuple[Ids, Ids]] = {}  # of one call (PRIVATE)
+        self._pairs: dict[tuple[str | Chat, str], tuple[Ids, Ids]] = {}  # during one call (PRIVATE)
         self.window = window_of(model)
         checked = sharing or check_sharing(model, name)
         self.passes = Passes(model, budget or Budget.of(model), checked)
 
     @property
     def computation(self) -> str:
-        """How answers are computed, for records: the outcome of the self-check, and its limits."""
+        """How answers are computed, for records: outcome and limits of the self-check."""
         found = self.passes.sharing
         scored = "" if self.label_scores == "sum" else f"label scores: {self.label_scores}"
         return "; ".join(part for part in (found.outcome, found.sentence, scored) if part)
 
     def label_ids(self, prompt: Prompt, labels: Sequence[str]) -> dict[str, Ids]:
-        """The tokens by which labels are scored behind a prompt, for records.
+        """The tokens used to score labels after a prompt, for records.
 
         Args:
-            prompt: Whose end they stand behind.
+            prompt: The prompt before the labels.
             labels: Public labels.
 
         Returns:
@@ -110,14 +111,14 @@ class TransformersModel:
     # --- the verb
 
     def check(self, requests: Sequence[Request[object]], /) -> None:
-        """Refuse what cannot be answered. Nothing is ever truncated.
+        """Refuse requests that cannot be answered. Nothing is ever truncated.
 
         Args:
-            requests: What is to be answered.
+            requests: The requests.
 
         Raises:
-            TargetError: For a kind that is not known, an empty label, or a prompt that does not fit
-                the window.
+            TargetError: If a kind is unknown, a label is empty, or a prompt does not fit the
+                window.
         """
         try:
             self._check(requests)
@@ -171,7 +172,7 @@ class TransformersModel:
         return [cast(R, found[i]) for i in range(len(requests))]
 
     def forget(self) -> None:
-        """Throw out the keys and values of earlier prompts (PRIVATE) that are kept in memory."""
+        """Drop the keys and values of earlier prompts (PRIVATE) from memory."""
         self.passes.forget()
 
     def _answer_kind(
@@ -194,18 +195,18 @@ class TransformersModel:
         """Token ids of a prompt.
 
         Args:
-            prompt: Text goes through the tokenizer, and through the chat template of a chat model,
-                as messages do; token ids are taken as they are.
+            prompt: Text goes through the tokenizer, and, like messages, through the chat template
+                of a chat model. Token ids are used unchanged.
 
         Returns:
             At least one token id.
 
         Raises:
-            TargetError: If the prompt holds an image, or messages that the model does not take.
+            TargetError: If the prompt holds an image, or messages that the model does not support.
         """
         if isinstance(prompt, Parts):
             raise TargetError(
-                f"{self.name} reads text only, and a prompt holds an image; use a model that sees "
+                f"{self.name} reads text only, and a prompt holds an image; use a vision model "
                 "(pocket-vision)."
             )
         if not isinstance(prompt, str | Chat):
@@ -213,12 +214,12 @@ class TransformersModel:
         return self.texts.prompt(prompt)
 
     def joined(self, prompt: Prompt, response: Prompt) -> tuple[Ids, Ids]:
-        """Token ids of a prompt and of what follows it.
+        """Token ids of a prompt and of its continuation.
 
         Args:
             prompt: The prompt.
-            response: The response. Two texts are tokenized together; token ids are taken as they
-                are.
+            response: The response. Two texts are tokenized together; token ids are used
+                unchanged.
 
         Returns:
             Both.
@@ -230,22 +231,22 @@ class TransformersModel:
         return self._pairs[prompt, response]
 
     def encode_response(self, response: Prompt, behind: Ids = ()) -> Ids:
-        """Token ids of a continuation of token ids. `joined` is exact where the prompt is a text.
+        """Token ids of a continuation of token ids. If the prompt is a text, `joined` is exact.
 
         Args:
-            response: Text gets one leading blank where there is none at the seam, but none behind
-                a chat template, and no special tokens; token ids are taken as they are.
-            behind: The prompt; empty for the end of a word, or of a chat template.
+            response: A text gets one leading blank if there is none at the seam, but none after a
+                chat template, and no special tokens. Token ids are used unchanged.
+            behind: The prompt; empty for the end of a word or of a chat template.
 
         Returns:
-            Token ids, perhaps none.
+            Token ids, possibly none.
         """
         if not isinstance(response, str):
             return tuple(cast(Ids, response))  # a response holds no image
         return self.texts.behind(behind, response)
 
     def _most(self, request: Request[object]) -> float:
-        """At least the tokens of a prompt with the longest answer, where that is quickly known."""
+        """An upper bound on the tokens of a prompt with the longest answer, if quickly known."""
         if not isinstance(request, Complete) or not isinstance(request.prompt, str | Chat):
             return UNKNOWN
         return most_tokens(self.texts.shown(request.prompt), self._special) + request.max_tokens
@@ -282,7 +283,7 @@ class TransformersModel:
     def _decode(
         self, state: State, logits: torch.Tensor, requests: Sequence[Complete]
     ) -> list[str]:
-        """One token a step for all rows at once, until each has stopped."""
+        """Generate one token per step for all rows at once, until each has stopped."""
         taken: list[list[int]] = [[] for _ in requests]
         texts: list[str | None] = [None] * len(requests)
         for step in range(max(request.max_tokens for request in requests)):
@@ -303,7 +304,7 @@ class TransformersModel:
         ]
 
     def _finished(self, ids: list[int], request: Complete) -> str | None:
-        """Text of a row if it has stopped, else None."""
+        """Text of a row if it has stopped, otherwise None."""
         ended = ids[-1] in self.end_ids()
         text = self.text(ids[:-1] if ended else ids)
         cuts = [at for stop in request.stop if (at := text.find(stop)) >= 0]
@@ -360,12 +361,13 @@ class TransformersModel:
         failed: Floats,
         after: int = 1,
     ) -> list[Floats]:
-        """What `read` makes of the logits along each response, and of the response's ids.
+        """Apply `read` to the logits along each response, and to the ids of the response.
 
-        The logits are those before each response token and, where `after` is 1, after the last:
-        else that token is not run. One teacher-forced pass for each group; its logits are gone
-        before the next group makes its own. Equal rows of one owner, as those of labels of one
-        token, are run once. `failed` for a row with an owner whose logits are not numbers.
+        The logits are those before each response token and, if `after` is 1, after the last one;
+        otherwise the last token does not run. Each group takes one teacher-forced pass, and its
+        logits are freed before the next group makes its own. Equal rows with the same owner, as for
+        labels of one token, run once. The result is `failed` for a row with an owner if its logits
+        are not numbers.
         """
         pairs = [self.joined(request.prompt, request.response) for request in requests]
         answers = [ids for _, ids in pairs]
@@ -387,12 +389,12 @@ class TransformersModel:
                     self.passes.store.hold(state)
                 elif first in growing:
                     state_of[first] = state
-                del state, logits  # before the next group makes its own
+                del state, logits  # free them before the next group makes its own
         self.passes.own.hold([rows[i] for i in alone], [state_of.get(i) for i in alone])
         return out
 
     def _embed(self, requests: Sequence[Embed]) -> list[Floats]:
-        """Mean of the last hidden states over the tokens of the text, each text on its own."""
+        """Mean of the last hidden states over the tokens of a text, for each text separately."""
         out = []
         for request in requests:
             ids = torch.tensor([self.encode(request.text)], device=self.model.device)

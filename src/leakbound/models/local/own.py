@@ -1,10 +1,10 @@
-"""States of rows that are run on their own.
+"""States of rows that run alone.
 
-A row whose answer must depend on nothing but its own tokens shares no prefix and no pass with
-another. The rows of one call grow by a token each until the next call, and then go on from their
-keys and values. Whether those are kept is decided for the whole call, by the number of its rows:
-a rule that looked at their lengths or contents would let one row decide whether another is computed
-anew, and in low precision that changes its logits.
+A row whose answer must depend only on its own tokens shares no prefix and no pass with another row.
+The rows of one call grow by one token each until the next call, which continues from their keys and
+values. Whether these are kept is decided for the whole call, by its number of rows. A rule that
+looked at lengths or contents would let one row decide whether another is computed again, and in low
+precision that changes its logits.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from leakbound.models.local.prefixes import Ids, State
 
 __all__ = ["OwnStates"]
 
-LONGEST = 4096  # room is reserved for rows of this length, whatever lengths they have
+LONGEST = 4096  # room is reserved for rows of this length, whatever their actual length
 
 
 class OwnStates:
-    """What the latest calls left behind of each of their rows (PRIVATE).
+    """The states that the latest calls left for each of their rows (PRIVATE).
 
     Args:
-        budget: Bytes that they may take together.
+        budget: Bytes that they may use together.
         token: Bytes of the keys and values of one token.
-        window: Most tokens of a row.
+        window: The most tokens of a row.
 
     Attributes:
-        most: How many rows are kept.
-        longest: Most tokens of a row whose state is kept; a longer one is computed anew each time,
-            and counts all the same.
+        most: Number of rows that are kept.
+        longest: The most tokens of a row whose state is kept. A longer row is computed again each
+            time, but still counts as a row.
     """
 
     def __init__(self, budget: int, token: int, window: int) -> None:
@@ -41,17 +41,17 @@ class OwnStates:
         return f"OwnStates(<private>, {self._count()} of {self.most})"
 
     def clear(self) -> None:
-        """Throw everything out."""
+        """Drop everything."""
         self._calls.clear()
 
     def take(self, rows: Sequence[Ids]) -> list[State | None]:
-        """Take out what the call left behind whose rows lack the last tokens of these.
+        """Take the states of the call whose rows lack only the last token of these rows.
 
         Args:
             rows: Token ids of each row, in the order of that call.
 
         Returns:
-            The state of each row; None for each where there is no such call.
+            The state of each row; None for each if there is no such call.
         """
         for at, (old, states) in enumerate(self._calls):
             if old == [row[:-1] for row in rows]:
@@ -60,22 +60,22 @@ class OwnStates:
         return [None] * len(rows)
 
     def fits(self, rows: int) -> bool:
-        """Whether what a call leaves behind is kept.
+        """Whether the states of a call are kept.
 
         Args:
             rows: Number of its rows.
 
         Returns:
-            Whether there is room for so many.
+            True if there is room for this many rows.
         """
         return 0 < rows <= self.most
 
     def hold(self, rows: Sequence[Ids], states: Sequence[State | None]) -> None:
-        """Keep what a call leaves behind; earlier calls make room.
+        """Keep the states of a call, and drop those of earlier calls to make room.
 
         Args:
             rows: Token ids of each row.
-            states: The state of each; None for one that has none.
+            states: The state of each row; None for a row without one.
         """
         if not self.fits(len(rows)):
             return

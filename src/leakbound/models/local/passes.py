@@ -1,13 +1,13 @@
 """Forward passes over many rows of token ids.
 
-Rows that start alike are grouped and their common part is computed once; what an earlier pass has
-computed is not computed again (prefixes.py keeps its keys and values). The rest is padded on the
-left behind it and masked, so every row sees exactly its own tokens, whatever else is in the batch;
-logits are made only at the positions that are needed. Where padding or keys of shorter rows would
-change what a model sees (sharing.py), rows of equal length share a pass, or rows are run whole.
+Rows with the same beginning are grouped, and their common part is computed once. What an earlier
+pass has computed is not computed again (prefixes.py keeps its keys and values). The rest is padded
+on the left and masked, so every row sees exactly its own tokens, whatever else is in the batch.
+Logits are made only at the positions that are needed. If padding or keys of shorter rows would
+change what a model sees (sharing.py), only rows of equal length share a pass, or rows run whole.
 
-In low precision the last bits of a row still depend on the shape of its batch. Rows with an owner
-share a pass with rows of the same owner only, and no key or value of anybody else.
+In low precision, the last bits of a row still depend on the shape of its batch. Rows with an owner
+share a pass only with rows of the same owner, and no keys or values of any other row.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ class NotNumbers(TargetError):
 
 @contextmanager
 def sparing_others(group: Group) -> Iterator[None]:
-    """Let logits that are not numbers end a batch, but not those of a group that is run alone.
+    """Let logits that are not numbers fail a batch, but not if the group runs alone.
 
-    Whether others are answered must not depend on it.
+    Otherwise such a group would decide whether others are answered.
 
     Args:
-        group: What is run.
+        group: The group that runs.
 
     Yields:
         Nothing.
@@ -69,12 +69,12 @@ class Passes:
     Args:
         model: The loaded model.
         budget: Limits of each group and each pass.
-        sharing: Which rows may share a pass; None for what the model's configuration says.
+        sharing: Which rows may share a pass; None to read it from the model's configuration.
 
     Attributes:
-        embed: Embeds token ids among which are ids of images; None where there are no images.
-        store: Keys and values that outlive a call.
-        own: Those of rows that are run alone.
+        embed: Embeds token ids that include ids of images; None if there are no images.
+        store: Keys and values that are kept after a call.
+        own: The same for rows that run alone.
     """
 
     def __init__(self, model: CausalModel, budget: Budget, sharing: Sharing | None = None) -> None:
@@ -96,18 +96,18 @@ class Passes:
         """Whether keys and values of a row fit the budget of a batch.
 
         Args:
-            tokens: Length of the row in the end.
+            tokens: Final length of the row.
 
         Returns:
-            What `require` does not refuse.
+            True if `require` does not refuse it.
         """
         return tokens * self._token_bytes <= self.budget.flight
 
     def require(self, tokens: int) -> None:
-        """Refuse a row whose keys and values alone are larger than the budget of a batch.
+        """Refuse a row whose keys and values alone exceed the budget of a batch.
 
         Args:
-            tokens: Length of the row in the end.
+            tokens: Final length of the row.
 
         Raises:
             TargetError: If it does not fit.
@@ -128,18 +128,18 @@ class Passes:
         owners: Sequence[int | None] = (),
         members: Sequence[int] | None = None,
     ) -> Iterator[Group]:
-        """Cut a batch into groups with a common prefix, old rows apart from new ones.
+        """Divide a batch into groups with a common prefix, and separate old rows from new ones.
 
         A group stays within the token budget.
 
         Args:
             rows: Token ids of each row.
-            tails: Last tokens of each row that are left to be run, so that a prefix is never the
-                whole of a row; None for 1.
-            growth: Tokens that may be appended to each row afterwards, by `step`.
-            owners: A number for each row that is run with rows of the same number only, None for
-                one that may share with all; empty for None of all.
-            members: Indices of the rows that are run; None for all.
+            tails: Number of last tokens of each row that must still run, so a prefix is never a
+                whole row; None for 1.
+            growth: Number of tokens that `step` may later append to each row.
+            owners: A number for each row that runs only with rows of the same number; None for a
+                row that may share with all. Empty if no row has an owner.
+            members: Indices of the rows to run; None for all.
 
         Yields:
             The groups.
@@ -159,7 +159,7 @@ class Passes:
                 yield from self._split(group, rows, max(tails[i] for i in group.rows))
 
     def _split(self, group: Group, rows: list[Ids], keep: int) -> list[Group]:
-        """Split old rows from new ones, if that saves more than a pass costs."""
+        """Separate old rows from new ones if that saves more than the cost of a pass."""
         own = [rows[i] for i in group.rows]
         found = [self.store.find(row, len(row) - keep) for row in own]
         old = [2 * f.length > len(row) for row, f in zip(own, found, strict=True)]
@@ -186,13 +186,13 @@ class Passes:
     def run(
         self, group: Group, rows: list[Ids], keep: int, own: State | None = None
     ) -> tuple[State, torch.Tensor]:
-        """Run what no earlier pass has run of a group.
+        """Run what no earlier pass has computed for a group.
 
         Args:
-            group: Which rows.
+            group: The group.
             rows: Token ids of all rows.
-            keep: Last positions of each row whose logits are made.
-            own: What the row of a group that is run alone has left behind; None to begin anew.
+            keep: Number of last positions of each row that need logits.
+            own: The earlier state of the row, if the group runs alone; None to start again.
 
         Returns:
             The state after it, and (rows of the group, keep, vocabulary) logits.
@@ -225,12 +225,12 @@ class Passes:
         return state
 
     def forget(self) -> None:
-        """Throw out everything that outlives a call."""
+        """Drop everything that is kept after a call."""
         self.store.clear()
         self.own.clear()
 
     def _begin(self, group: Group, own: list[Ids], keep: int) -> State:
-        """The cheaper beginning: each row's own, as far as it is stored, or the common prefix."""
+        """The cheaper beginning: what is stored of each row, or the common prefix."""
         found = [self.store.find(row, len(row) - keep) for row in own]
         alone, together = self._cost(group.prefix, own, found)
         if len(own) == 1 or alone < together:
@@ -245,8 +245,8 @@ class Passes:
     def _extend(self, state: State, rows: list[Ids], keep: int) -> torch.Tensor:
         """Run the tokens that the rows of a state lack, padded on the left and masked.
 
-        One pass runs as many tokens as the budget says; the pass that ends the rows has all
-        positions that are kept, perhaps none.
+        One pass runs as many tokens as the budget allows. The last pass contains all positions that
+        are kept, possibly none.
         """
         device = self.model.device
         rest = [row[len(done) :] for row, done in zip(rows, state.rows, strict=True)]
@@ -272,11 +272,11 @@ class Passes:
         """Append one token to every row.
 
         Args:
-            state: What the rows have left behind; it grows.
+            state: The state of the rows; it grows.
             tokens: One token id for each row.
 
         Returns:
-            (rows, vocabulary) logits after it.
+            (rows, vocabulary) logits after the token.
         """
         grown = [(*row, token) for row, token in zip(state.rows, tokens, strict=True)]
         if state.whole:
@@ -297,7 +297,7 @@ class Passes:
         cache: PrefixCache,
         keep: int,
     ) -> torch.Tensor:
-        """Logits at the last positions; where none are kept, only keys and values are made."""
+        """Logits at the last positions. If none are kept, only keys and values are computed."""
         extra: dict[str, object] = {"past_key_values": cache, "use_cache": True}
         if "position_ids" in self._takes:
             extra["position_ids"] = position
@@ -325,6 +325,6 @@ class Passes:
 
 
 def _pieces(width: int, step: int, keep: int) -> list[tuple[int, int]]:
-    """Columns that are run together: pieces of one size, then one that holds what is kept."""
+    """Columns that run together: pieces of one size, then a piece with everything that is kept."""
     ends = [*range(step, width - keep + 1, step), width]
     return list(zip([0, *ends], ends, strict=False))

@@ -1,8 +1,8 @@
-"""Keys and values that outlive a call: what was computed for the beginning of a row is used again.
+"""Keys and values that are kept after a call, to reuse what was computed for a row's beginning.
 
-Three things are kept, under one budget of bytes: rows, each with its keys and values, the least
-recently used thrown out first; the last row of the latest pass, for the row that comes next; and
-whole batches, so that rows that grow by a token resume where they stopped. All of it is made from
+Three things are kept within one budget of bytes: rows with their keys and values, of which the
+least recently used are dropped first; the last row of the latest pass, for the next row; and whole
+batches, so rows that grow by a token continue where they stopped. All of it is computed from
 private prompts and stays in memory; no repr shows any of it.
 """
 
@@ -33,24 +33,23 @@ __all__ = [
 ]
 
 Ids = tuple[int, ...]
-SHARE = 16  # a common prefix shorter than this is not worth a pass or a look-up of its own
-LOOK = 8  # how many of the latest rows that start alike are compared to the end
-STATES = 32  # batches that may go on: more are not looked through
-# positions that change with the length of the row: old keys do not fit
+SHARE = 16  # a shorter common prefix is not worth a separate pass or look-up
+LOOK = 8  # number of latest rows with the same beginning that are compared to the end
+STATES = 32  # the most batches that may continue, because each look-up searches all of them
+# with these types, positions change with the length of a row, so old keys cannot be reused
 GROWING_ROPE = ("dynamic", "longrope")
 
 
 @dataclass(repr=False)
 class State:
-    """What a pass leaves behind (PRIVATE).
+    """The state after a pass (PRIVATE).
 
     Attributes:
         rows: Token ids of each row.
         cache: Keys and values.
         mask: (rows, slots) whether a row may see a slot of the cache.
         lengths: (rows,) length of each row.
-        whole: Whether the rows are run from their first token each time, so that the cache stays
-            empty.
+        whole: Whether the rows always run from their first token, so the cache stays empty.
     """
 
     rows: list[Ids]
@@ -61,7 +60,7 @@ class State:
 
     @classmethod
     def uncached(cls, rows: list[Ids]) -> State:
-        """Rows that are run whole.
+        """The state of rows that run whole.
 
         Args:
             rows: Token ids of each row.
@@ -74,7 +73,7 @@ class State:
 
     @property
     def bytes(self) -> int:
-        """Memory of the cache."""
+        """Bytes of the cache."""
         return sum(
             t.nbytes
             for layer in _layers(self.cache)
@@ -83,10 +82,10 @@ class State:
         )
 
     def repeat(self, count: int) -> None:
-        """Make several rows of one.
+        """Repeat a single row.
 
         Args:
-            count: How many.
+            count: Number of copies.
         """
         self.cache.batch_repeat_interleave(count)
         self.rows = self.rows * count
@@ -100,7 +99,7 @@ class State:
             length: Number of tokens.
 
         Returns:
-            (2 layers, heads, length, dim): of each layer, keys and then values.
+            (2 layers, heads, length, dim): for each layer, keys and then values.
         """
         parts = self._parts(at)
         slots = self.mask[at].nonzero()[:length, 0]
@@ -115,7 +114,7 @@ class State:
 
     @property
     def token_bytes(self) -> int:
-        """Bytes of one token of one row; 0 where the layers are not of one plain shape."""
+        """Bytes of one token of one row; 0 if the layers do not have one plain shape."""
         layers = _layers(self.cache)
         if not all(_is_plain(layer) and layer.is_initialized for layer in layers):
             return 0
@@ -133,11 +132,11 @@ class State:
 
 @dataclass(repr=False, eq=False)
 class KeptRow:
-    """A row that is kept (PRIVATE).
+    """A stored row (PRIVATE).
 
     Attributes:
         ids: Its token ids.
-        block: (2 layers, heads, tokens, dim) keys and values that a pass made of them.
+        block: (2 layers, heads, tokens, dim) keys and values that a pass computed for them.
     """
 
     ids: Ids
@@ -146,11 +145,11 @@ class KeptRow:
 
 @dataclass(repr=False)
 class PrefixMatch:
-    """What was found for the beginning of a row.
+    """A stored match for the beginning of a row.
 
     Attributes:
         row: A stored row; None if there is none.
-        length: How many of its first tokens are those of the row that was looked for.
+        length: Number of its first tokens that match the requested row.
     """
 
     row: KeptRow | None = None
@@ -161,7 +160,7 @@ class PrefixStore:
     """Rows and growing batches (PRIVATE).
 
     Args:
-        budget: Bytes that they may take together; 0 keeps nothing.
+        budget: Bytes that they may use together; 0 to keep nothing.
     """
 
     def __init__(self, budget: int) -> None:
@@ -174,16 +173,16 @@ class PrefixStore:
         )
 
     def clear(self) -> None:
-        """Throw everything out."""
+        """Drop everything."""
         self._rows: OrderedDict[KeptRow, None] = OrderedDict()
         self._marked: dict[int, dict[KeptRow, None]] = {}
         self._states: list[tuple[State, int]] = []  # with the bytes of each
         self._row_bytes = self._state_bytes = 0
-        self._handed_on: KeptRow | None = None  # may be one of the rows
+        self._handed_on: KeptRow | None = None  # may also be one of the rows
 
     @property
     def bytes(self) -> int:
-        """Memory of all keys and values that are kept."""
+        """Bytes of all stored keys and values."""
         last = self._handed_on
         own = last.block.nbytes if last is not None and last not in self._rows else 0
         return self._row_bytes + self._state_bytes + own
@@ -191,15 +190,15 @@ class PrefixStore:
     # --- rows
 
     def find(self, ids: Ids, limit: int) -> PrefixMatch:
-        """The row with the longest common beginning, to one block exactly.
+        """Find the row with the longest common beginning, exact to within one block.
 
         Args:
             ids: Token ids of a row.
-            limit: How many of them may be found.
+            limit: The most tokens to match.
 
         Returns:
-            A stored row, whose use is noted, or the one that is handed on, and the length of the
-            common beginning.
+            A stored row, which is marked as used, or the row kept for the next pass, and the length
+            of the common beginning.
         """
         ids = ids[: max(limit, 0)]
         stored, last = self._find(ids), self._handed_on
@@ -207,7 +206,7 @@ class PrefixStore:
         return PrefixMatch(last, length) if length >= max(SHARE, stored.length + 1) else stored
 
     def _find(self, ids: Ids) -> PrefixMatch:
-        """What is found among the stored rows."""
+        """The match among the stored rows."""
         for mark in reversed(list(_marks(ids)) if self._rows else []):
             rows = islice(reversed(self._marked.get(mark, {})), LOOK)
             best = max(
@@ -221,12 +220,12 @@ class PrefixStore:
         return PrefixMatch()
 
     def put(self, state: State) -> None:
-        """Keep rows that are mostly new, or that a stored row has grown into.
+        """Keep rows that are mostly new, or that extend a stored row.
 
-        The row that the pass before handed on has served, and goes.
+        The row that the previous pass kept for this one is dropped.
 
         Args:
-            state: What a pass left behind; as much of each row is kept as fits.
+            state: The state after a pass; as much of each row is kept as fits.
         """
         self._handed_on = None
         each = state.token_bytes if self.budget else 0
@@ -238,14 +237,14 @@ class PrefixStore:
                 self._add(KeptRow(ids[:length], state.block(at, length)))
 
     def hand_on(self, state: State, wanted: int | None) -> None:
-        """Keep the last row until the next `put`: no other starts so much like the row after it.
+        """Keep the last row until the next `put`, because the next row shares most with it.
 
-        As much of it as fits beside the batches and the stored row that starts most like it; the
-        other rows give way.
+        As much of it is kept as fits beside the batches and the stored row that is most like it.
+        Other rows are dropped to make room.
 
         Args:
-            state: What a pass left behind.
-            wanted: How many of its first tokens the next row shares; None where that is not known.
+            state: The state after a pass.
+            wanted: Number of its first tokens that the next row shares; None if that is unknown.
         """
         self._handed_on = None
         each = state.token_bytes if self.budget else 0
@@ -263,7 +262,7 @@ class PrefixStore:
             self._handed_on = KeptRow(ids[:length], state.block(len(state.rows) - 1, length))
 
     def _wanted(self, ids: Ids) -> bool:
-        """Whether a row is mostly new, or holds a stored row, which is dropped then."""
+        """Whether a row is mostly new, or extends a stored row, which is then dropped."""
         found = self.find(ids, len(ids))
         grown = found.row is not None and found.length == len(found.row.ids)
         fresh = len(ids) - found.length
@@ -288,9 +287,9 @@ class PrefixStore:
                 del self._marked[mark]
 
     def _shrink(self, room: int = 0) -> None:
-        """Drop the rows that were used longest ago, until so many bytes more fit.
+        """Drop the least recently used rows until this many more bytes fit.
 
-        The one that is handed on goes last.
+        The row kept for the next pass is dropped last.
         """
         while self._rows and self.bytes + room > self.budget:
             self._drop(next(iter(self._rows)))
@@ -303,7 +302,7 @@ class PrefixStore:
         """Keep a whole batch, so that the same rows can grow.
 
         Args:
-            state: The batch. At most half of the budget is for batches.
+            state: The batch. Batches use at most half of the budget.
         """
         half = self.budget // 2
         if state.whole or state.bytes > half:
@@ -315,11 +314,11 @@ class PrefixStore:
         self._shrink()
 
     def held(self, rows: list[Ids], keep: int) -> State | None:
-        """The batch whose rows have grown into these.
+        """Find the batch whose rows have grown into these rows.
 
         Args:
             rows: Rows in the order of the batch.
-            keep: Tokens that each has grown by at least.
+            keep: The least number of tokens by which each row has grown.
 
         Returns:
             The batch; None if there is none.
@@ -332,11 +331,11 @@ class PrefixStore:
         return None
 
     def resume(self, rows: list[Ids], keep: int) -> State | None:
-        """Take the batch out whose rows have grown into these: it will change.
+        """Remove and return the batch whose rows have grown into these rows: it will change.
 
         Args:
             rows: Rows in the order of the batch.
-            keep: Tokens that each has grown by at least.
+            keep: The least number of tokens by which each row has grown.
 
         Returns:
             The batch; None if there is none.
@@ -349,12 +348,12 @@ class PrefixStore:
 
 
 def assemble(config: ModelConfig, found: list[PrefixMatch], device: torch.device) -> State:
-    """A left-padded batch of stored beginnings, in which each row sees its own.
+    """Build a left-padded batch of stored beginnings, in which each row sees its own.
 
     Args:
-        config: Of the model.
-        found: What was found for each row.
-        device: Where the batch lies.
+        config: Configuration of the model.
+        found: The match for each row.
+        device: Device of the batch.
 
     Returns:
         The batch.
@@ -383,13 +382,13 @@ def _joined(found: list[PrefixMatch], part: int, width: int, like: torch.Tensor)
 
 
 def reusable(model: CausalModel) -> bool:
-    """Whether keys and values of a prefix fit every row that starts with it.
+    """Whether keys and values of a prefix can be reused for every row that starts with it.
 
     Args:
         model: The loaded model.
 
     Returns:
-        True if they do, wherever the row stands in a batch.
+        True if they can, wherever the row is in a batch.
     """
     config = model.config.get_text_config(decoder=True)
     rope = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
@@ -419,7 +418,7 @@ def alike(a: Ids, b: Ids) -> int:
 
 
 def _is_plain(layer: object) -> bool:
-    """Whether a layer holds the keys and values of every token, and nothing else."""
+    """Whether a layer stores the keys and values of every token, and nothing else."""
     return type(layer) is DynamicLayer
 
 
@@ -432,7 +431,7 @@ def _grown(old: Ids, new: Ids, by: int) -> bool:
 
 
 def _marks(ids: Ids) -> Iterator[int]:
-    """One number for each beginning of whole blocks: equal ones start alike, to be checked."""
+    """A number for each prefix of whole blocks. Equal numbers are candidates for an equal start."""
     mark = 0
     for end in range(SHARE, len(ids) + 1, SHARE):
         mark = hash((mark, ids[end - SHARE : end]))

@@ -1,4 +1,4 @@
-"""What is read from logits: log-probabilities, scores of labels, the next token."""
+"""Values read from logits: log-probabilities, scores of labels, the next token."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ __all__ = [
 ]
 
 Floats = npt.NDArray[np.float32]
-# of a row that is run alone and whose logits are not numbers
+# for a row that runs alone and whose logits are not numbers
 NO_SCORE, NO_LOGITS = np.full(1, np.nan, np.float32), np.zeros((1, 0), np.float32)
-# what makes one number of the log-probabilities of a label's tokens
+# how to combine the log-probabilities of a label's tokens into one number
 LABEL_SCORES: dict[str, Callable[[Floats], float]] = {
     "sum": lambda scores: float(scores.sum()),
     "mean": lambda scores: float(scores.mean()),
@@ -34,19 +34,19 @@ LABEL_SCORES: dict[str, Callable[[Floats], float]] = {
 
 
 def check_labels(labels: Sequence[str]) -> None:
-    """Refuse a label without tokens: its score of 0 would be above that of every other.
+    """Refuse a label without tokens: its score of 0 would exceed every other score.
 
     Args:
-        labels: What is to be scored.
+        labels: The labels to score.
 
     Raises:
-        TargetError: If one is empty, or there is none.
+        TargetError: If a label is empty, or there is none.
     """
     empty = [label for label in labels if not label.strip()]
     if empty:
         raise TargetError(
-            f"a label is {empty[0]!r}; it must have at least one character that is no blank, for a "
-            "score of no token is above every other. Give it a name, such as none."
+            f"a label is {empty[0]!r}; it must have at least one non-blank character, because "
+            "the score of no token exceeds every other. Give it a name, such as none."
         )
     if not labels:
         raise TargetError("there is no label to score; give at least one.")
@@ -60,7 +60,7 @@ def plain_logits(logits: torch.Tensor, ids: Ids) -> Floats:
         ids: The response.
 
     Returns:
-        The same, in float32.
+        The logits in float32.
     """
     return logits.float().cpu().numpy()
 
@@ -84,12 +84,12 @@ def log_probabilities(logits: torch.Tensor, ids: Ids) -> Floats:
 
 
 def choose(logits: Floats, request: Complete, step: int) -> int:
-    """The next token: greedy, or one Gumbel draw whose seed no other prompt, draw or step shares.
+    """The next token: greedy, or one Gumbel draw with its own seed for each prompt, draw and step.
 
     Args:
-        logits: (vocabulary,) of the next token.
-        request: What is completed.
-        step: Number of tokens that were chosen before.
+        logits: (vocabulary,) logits of the next token.
+        request: The request that is being completed.
+        step: Number of tokens chosen so far.
 
     Returns:
         A token id.

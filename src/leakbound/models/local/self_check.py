@@ -1,9 +1,9 @@
-"""Is what the engine answers what the model answers?
+"""Check that the engine gives the same answers as the model.
 
 Whether rows may share passes, padding and keys depends on how an architecture computes masks and
-positions. So it is tried out when a model is loaded: a ragged batch, rows that go on from what is
-stored, rows that grow by a token, and rows longer than any window are compared with one plain
-forward pass for each row. The first way of sharing passes that changes no answer is taken.
+positions. So it is tested when a model is loaded: a ragged batch, rows that continue from stored
+keys, rows that grow by a token, and rows longer than any window are compared with one plain forward
+pass per row. The engine uses the first way of sharing passes that changes no answer.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ from leakbound.models.local.sharing import ANY, Sharing, windows
 __all__ = ["changes_nothing", "check_sharing", "recalled"]
 
 LENGTH = 48  # tokens of the longest row of a ragged batch: several blocks of stored rows
-KEPT = 2  # last positions whose logits are compared
-GROWN = 1  # tokens that each row grows by
-LEAST = 12  # a ragged batch of shorter rows than this shows nothing
-# difference of logits, as a share of their spread, that rounding may make: a hundred times what the
-# pocket models show, and far below what padding does where it matters (0.3 and more)
+KEPT = 2  # number of last positions whose logits are compared
+GROWN = 1  # number of tokens that each row grows by
+LEAST = 12  # a ragged batch of shorter rows shows nothing
+# difference of logits that rounding may cause, as a share of their spread: a hundred times that of
+# the pocket models, and far below the effect of padding where it matters (0.3 and more)
 CLOSE = {torch.float32: 2e-4, torch.float64: 2e-4}
-COARSE = 0.1  # the same in 16 bits, of which deep models lose more: the pocket models show 0.015
-# in 16 bits padding may do this many times what is seen without padding, at most COARSE, or so many
-# roundings: 24 and 32 layers of seven architectures show 1.8 times as much, experts 3.6 times, one
-# layer 1.6 roundings; a model that padding changes shows 9 and more
+COARSE = 0.1  # the same in 16 bits, where deep models lose more; the pocket models show 0.015
+# in 16 bits, padding may cause this many times the difference without padding, at most COARSE, or
+# this many roundings. 24 and 32 layers of seven architectures show 1.8 times as much, experts 3.6
+# times, one layer 1.6 roundings; a model that padding changes shows 9 and more
 NOISE, ROUNDINGS = 6, 4
-# roundings that later tokens may cost: none but where tokens share something, which experts do
+# roundings that later tokens may cause; there are none unless tokens share something, as experts do
 SAME = 0.25
 # floating point operations that a check of rows longer than a window may take: about a minute on a
 # few cores, a few seconds on a GPU
 WORK = {"cpu": 1e13, "cuda": 1e15}
-SLOW = 2.0  # seconds of a processor; what took longer is kept on disk
-# what the code of a model may raise where it is used in another way than its own
+SLOW = 2.0  # seconds of CPU time; slower checks are stored on disk
+# exceptions that a model's code may raise if it is used in an unexpected way
 FOREIGN = (
     RuntimeError, ValueError, TypeError, LookupError, AttributeError, ImportError, AssertionError,
     NotNumbers,
@@ -59,14 +59,14 @@ def recalled(model: CausalModel, name: str, fingerprint: str) -> Sharing:
 
     Args:
         model: The loaded model.
-        name: Its name for messages.
+        name: Its name, for messages.
         fingerprint: Changes whenever its weights or its configuration do.
 
     Returns:
         How rows may share passes.
 
     Raises:
-        TargetError: If it is no causal model, or cannot be run over token ids alone.
+        TargetError: If it is not a causal model, or cannot be run over token ids alone.
     """
     key = f"{fingerprint}-{model.device.type}-{transformers.__version__}-2"
     if key not in _known:
@@ -87,13 +87,13 @@ def check_sharing(model: CausalModel, name: str) -> Sharing:
 
     Args:
         model: The loaded model.
-        name: Its name for messages.
+        name: Its name, for messages.
 
     Returns:
         How rows may share passes.
 
     Raises:
-        TargetError: If it is no causal model, or cannot be run over token ids alone.
+        TargetError: If it is not a causal model, or cannot be run over token ids alone.
     """
     with torch.inference_mode():
         _require_causal(model, name)
@@ -104,7 +104,7 @@ def check_sharing(model: CausalModel, name: str) -> Sharing:
 
 
 def _candidates(model: CausalModel) -> Iterator[Sharing]:
-    """From the fastest way to plain passes of single rows, which need no check."""
+    """Candidates from the fastest to plain passes of single rows, which need no check."""
     first = Sharing.of(model)
     if first.ragged < min(first.cached, ANY) and not _affordable(model):
         first = replace(first, cached=first.ragged)
@@ -116,14 +116,14 @@ def _candidates(model: CausalModel) -> Iterator[Sharing]:
 
 
 def _affordable(model: CausalModel) -> bool:
-    """Whether rows longer than every window may be run now."""
+    """Whether rows longer than every window can be run now."""
     weights = sum(p.numel() for p in model.parameters())
     passes = 4  # two rows, each by itself and in the batch
     return passes * 2 * weights * _beyond(model) <= WORK.get(model.device.type, WORK["cpu"])
 
 
 def _beyond(model: CausalModel) -> int:
-    """Tokens of rows longer than every window, as far as the model takes so many."""
+    """Length of rows longer than every window, as far as the model supports it."""
     return min(max(windows(model), default=0) + LENGTH // 2, window_of(model)) - GROWN
 
 
@@ -136,19 +136,21 @@ def changes_nothing(model: CausalModel, sharing: Sharing, limit: float | None = 
     Args:
         model: The loaded model.
         sharing: How rows share passes.
-        limit: Share of the spread of logits by which they may differ; None for what rounding does.
+        limit: The largest allowed difference, as a share of the spread of logits; None for what
+            rounding causes.
 
     Returns:
-        False also where a pass fails.
+        True if they do; False also if a pass fails.
     """
     limit = CLOSE.get(model.dtype, COARSE) if limit is None else limit
     return sharing == Sharing(0, 0, batched=False) or _difference(model, sharing) <= limit
 
 
 def _padded_limit(model: CausalModel) -> float | None:
-    """By how much padding may change logits: in 16 bits, measured by what changes without it.
+    """How much padding may change logits: in 16 bits, measured by the change without padding.
 
-    What ALiBi and windows over slots do to a small model would else pass for rounding.
+    Otherwise the effects of ALiBi and of windows over slots on a small model could pass as
+    rounding.
     """
     if model.dtype in CLOSE:
         return None
@@ -157,7 +159,7 @@ def _padded_limit(model: CausalModel) -> float | None:
 
 
 def _difference(model: CausalModel, sharing: Sharing) -> float:
-    """Largest difference from plain passes; infinite where a pass fails."""
+    """Largest difference from plain passes; infinite if a pass fails."""
     try:
         probes = _probes(model, sharing)
         return max((_off(model, sharing, batches) for batches in probes), default=math.inf)
@@ -166,7 +168,7 @@ def _difference(model: CausalModel, sharing: Sharing) -> float:
 
 
 def _probes(model: CausalModel, sharing: Sharing) -> Iterator[list[list[Ids]]]:
-    """Batches that are answered one after the other."""
+    """Batches to be answered one after the other."""
     draw, most = _Rows(model), window_of(model) - GROWN
     longest = min(LENGTH, sharing.ragged - GROWN, most)
     if longest >= LEAST:
@@ -184,28 +186,28 @@ class _Rows:
         self._rng = torch.Generator().manual_seed(0)
 
     def ids(self, length: int) -> Ids:
-        """Token ids; the first few of a vocabulary are special ones as a rule."""
+        """Random token ids, without the first ids of a vocabulary, which are usually special."""
         low = min(3, self._high - 1)
         return tuple(torch.randint(low, self._high, (length,), generator=self._rng).tolist())
 
     def ragged(self, longest: int) -> list[list[Ids]]:
-        """A batch of rows with a common beginning, then one of rows that go on from them."""
+        """A batch of rows with a common beginning, then a batch of rows that continue them."""
         head = self.ids(longest // 2)
         rest = longest - len(head)
         rows = [head + self.ids(n) for n in (rest, rest // 2, 2)]
         return [rows, [rows[1] + self.ids(KEPT), head + self.ids(rest - 1)]]
 
     def equal(self, length: int) -> list[list[Ids]]:
-        """Rows of one length, of which two start alike."""
+        """Rows of one length with a common beginning."""
         head = self.ids(length // 2)
         rest = length - len(head)
         return [[head + self.ids(rest), head + self.ids(rest)]]
 
 
 def _off(model: CausalModel, sharing: Sharing, batches: list[list[Ids]]) -> float:
-    """Largest difference of the logits of rows that grow from those of plain passes.
+    """Largest difference between the logits of growing rows and those of plain passes.
 
-    A batch fits into one group; its rows are run in pieces.
+    A batch fits into one group; its rows run in pieces.
     """
     rows = max(map(len, batches))
     longest = max(len(row) for batch in batches for row in batch) + GROWN
@@ -229,12 +231,12 @@ def _off_batch(model: CausalModel, passes: Passes, batch: list[Ids]) -> float:
 
 
 def _plain(model: CausalModel, row: Ids) -> torch.Tensor:
-    """(tokens, vocabulary) logits of one row by one pass of the model's own."""
+    """(tokens, vocabulary) logits of one row, from one pass of the model itself."""
     return model(input_ids=torch.tensor([row], device=model.device), use_cache=False).logits[0]
 
 
 def _distance(got: torch.Tensor, want: torch.Tensor) -> float:
-    """Difference as a share of the spread of logits; what is no number is infinitely far off."""
+    """Difference as a share of the spread of logits; infinite if anything is not a number."""
     got, want = got.double(), want.double()
     spread = (want - want.mean(-1, keepdim=True)).square().mean().sqrt()
     off = (got - want).square().mean(-1).sqrt().max()
@@ -261,12 +263,12 @@ def _require_causal(model: CausalModel, name: str) -> None:
             f"({type(error).__name__}: {reason}); use a decoder-only language model."
         ) from None
     if not bool(one.isfinite().all()):
-        return  # no sharing can be seen to fail; what is asked is refused by its logits
+        return  # sharing cannot be tested; requests are refused because of their logits
     limit = CLOSE.get(model.dtype, COARSE)
     if _distance(again, one) > limit:
         raise TargetError(
-            f"{name} (model type {kind!r}) gives other logits for the same tokens in each pass, so "
-            "no answer of it could be repeated; use another model."
+            f"{name} (model type {kind!r}) gives different logits for the same tokens in each "
+            "pass, so its answers cannot be repeated; use another model."
         )
     if _distance(other, one) > (_later_limit(model) or limit):
         raise TargetError(
@@ -276,9 +278,9 @@ def _require_causal(model: CausalModel, name: str) -> None:
 
 
 def _later_limit(model: CausalModel) -> float | None:
-    """By how much later tokens may change logits in 16 bits, where tokens share nothing.
+    """How much later tokens may change logits in 16 bits, if tokens share nothing.
 
-    None where they share experts, or the scale of quantized numbers: that is rounding.
+    None if they share experts or the scale of quantized numbers: such changes are rounding.
     """
     config = vars(model.config.get_text_config(decoder=True))
     shares = "quantization_config" in vars(model.config) or any(
@@ -296,7 +298,7 @@ def _path(key: str) -> Path:
 
 
 def _stored(key: str) -> Sharing | None:
-    """What an earlier process found."""
+    """The outcome that an earlier process stored."""
     try:
         found = json.loads(_path(key).read_text())
         return Sharing(int(found["ragged"]), int(found["cached"]), bool(found["batched"]))
@@ -310,6 +312,6 @@ def _store(key: str, found: Sharing) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_name(f"{path.name}.{os.getpid()}")
         part.write_text(json.dumps(asdict(found)))
-        part.replace(path)  # whole or not at all, whoever else writes it now
-    except (OSError, RuntimeError):  # a home that cannot be written, or none
+        part.replace(path)  # atomic, even if another process writes it now
+    except (OSError, RuntimeError):  # the home folder is read-only or missing
         return

@@ -1,7 +1,7 @@
 """Which rows of token ids may share a forward pass, and which may use earlier keys and values.
 
-Some models look back over a number of slots rather than over positions, or change with the length
-of a row. Padding would shift what such a model sees, and keys of a shorter row would not fit a
+Some models look back over a number of slots instead of positions, or change with the length of a
+row. Padding would shift what such a model sees, and keys of a shorter row would be wrong for a
 longer one.
 """
 
@@ -16,10 +16,10 @@ from leakbound.models.local.hugging_face import CausalModel
 __all__ = ["ANY", "Sharing", "rope_boundary", "windows"]
 
 ANY = 1 << 30  # more tokens than any row has
-# entries of a configuration that name a number of tokens beyond which a layer behaves otherwise
+# configuration entries with a number of tokens after which a layer behaves differently
 SPANS = re.compile(r"(window|window_size|chunk_size|block_size|floor_scale)$")
-# the only type whose frequencies are other ones once a row is longer than a number of tokens that
-# its window allows: "dynamic" changes beyond the window
+# the only type whose frequencies change above a number of tokens that its window allows; "dynamic"
+# changes beyond the window
 LONG = "longrope"
 
 
@@ -28,11 +28,11 @@ class Sharing:
     """How rows share forward passes without changing any answer.
 
     Attributes:
-        ragged: Rows up to this many tokens share a pass whatever their lengths; longer ones share
-            it with rows of equal length.
-        cached: Rows up to this many tokens use keys and values of earlier passes; longer ones are
-            run whole.
-        batched: Whether rows of equal length that are run whole share a pass.
+        ragged: Rows up to this many tokens share a pass whatever their lengths; longer rows share
+            one only with rows of equal length.
+        cached: Rows up to this many tokens use keys and values of earlier passes; longer rows run
+            whole.
+        batched: Whether rows of equal length that run whole share a pass.
 
     Examples:
         >>> Sharing().outcome, Sharing(ragged=0).outcome
@@ -47,12 +47,12 @@ class Sharing:
 
     @property
     def outcome(self) -> str:
-        """ "exact" where rows of different lengths share a pass, else "equal lengths only"."""
+        """ "exact" if rows of different lengths share a pass, else "equal lengths only"."""
         return "exact" if self.ragged else "equal lengths only"
 
     @property
     def sentence(self) -> str:
-        """What is done otherwise than for most models; empty if nothing is."""
+        """What is done differently from most models; empty if nothing is."""
         said = []
         if self.ragged < ANY:
             said.append(
@@ -66,13 +66,13 @@ class Sharing:
 
     @classmethod
     def of(cls, model: CausalModel) -> Sharing:
-        """What the configuration of a model says, before anything was run.
+        """How rows may share passes according to the model's configuration, before any check.
 
         Args:
             model: The loaded model.
 
         Returns:
-            Rows within its windows share passes.
+            Sharing for rows within the model's windows.
         """
         rope = rope_boundary(model)
         return cls(min([*windows(model), rope]), rope)
@@ -85,7 +85,7 @@ def windows(model: CausalModel) -> list[int]:
         model: The loaded model.
 
     Returns:
-        At least 1 each; empty for a model whose layers see everything.
+        Numbers of at least 1; empty if all layers see everything.
     """
     entries = vars(model.config.get_text_config(decoder=True)).items()
     found = (_whole(value) for name, value in entries if SPANS.search(name))
@@ -93,13 +93,13 @@ def windows(model: CausalModel) -> list[int]:
 
 
 def rope_boundary(model: CausalModel) -> int:
-    """Most tokens of a row whose positions are those of shorter rows.
+    """The most tokens of a row whose positions equal those of shorter rows.
 
     Args:
         model: The loaded model.
 
     Returns:
-        A number of tokens; `ANY` where positions do not depend on the length of the row.
+        A number of tokens; `ANY` if positions do not depend on the length of the row.
     """
     config = model.config.get_text_config(decoder=True)
     own = _whole(vars(config).get("original_max_position_embeddings"))
@@ -111,7 +111,7 @@ def rope_boundary(model: CausalModel) -> int:
 
 
 def _ropes(config: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
-    """The parameters of rotary positions: of all layers, or of each type of layer."""
+    """The parameters of rotary positions, for all layers or for each type of layer."""
     for name in ("rope_parameters", "rope_scaling"):
         found = config.get(name)
         if isinstance(found, Mapping):

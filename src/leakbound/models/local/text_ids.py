@@ -1,7 +1,7 @@
-"""Texts as token ids, as the model was trained to read them.
+"""Convert texts to token ids as the model was trained to read them.
 
-A prompt and what follows it are tokenized together: the tokens of a response may depend on what
-stands before it, and a response behind a chat template has no blank before it.
+A prompt and its continuation are tokenized together: the tokens of a response may depend on the
+text before it, and a response after a chat template has no leading blank.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ Spans = Sequence[tuple[int, int]]
 
 @dataclass(frozen=True, slots=True, repr=False)
 class JoinedIds:
-    """A prompt and the response behind it, tokenized together (PRIVATE).
+    """A prompt and the response after it, tokenized together (PRIVATE).
 
     Attributes:
-        prompt: Token ids of the prompt, perhaps none.
-        spans: The characters of each, in the text that the model reads; None from tokenizers that
-            do not tell them.
-        response: Token ids of the response. A token that holds text of both is the response's.
+        prompt: Token ids of the prompt, possibly none.
+        spans: The characters of each prompt token in the text that the model reads; None if the
+            tokenizer does not report them.
+        response: Token ids of the response. A token with text of both belongs to the response.
     """
 
     prompt: Ids
@@ -41,7 +41,7 @@ class TextIds:
     """Token ids of prompts and responses.
 
     Args:
-        tokenizer: Of the model.
+        tokenizer: Tokenizer of the model.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
@@ -59,11 +59,11 @@ class TextIds:
 
         Args:
             text: The text.
-            special: Whether the tokenizer may put special tokens before it; those that it puts
-                behind a text are left out, because more text follows.
+            special: Whether the tokenizer may add special tokens before the text. Special tokens
+                after it are removed, because more text follows.
 
         Returns:
-            Token ids, perhaps none.
+            Token ids, possibly none.
         """
         found = tuple(
             cast(Sequence[int], self.tokenizer(text, add_special_tokens=special)["input_ids"])
@@ -80,7 +80,7 @@ class TextIds:
             At least one token id.
 
         Raises:
-            TargetError: If the model does not take these messages.
+            TargetError: If the model does not support these messages.
         """
         return self.plain(self.shown(prompt), not self.chat) or (self.first(),)
 
@@ -88,13 +88,13 @@ class TextIds:
         """A prompt as the model reads it.
 
         Args:
-            prompt: A text, which is the message of a user to a chat model, or messages.
+            prompt: A text, which is a user message for a chat model, or messages.
 
         Returns:
             The text, within the chat template of a chat model.
 
         Raises:
-            TargetError: If the model does not take these messages.
+            TargetError: If the model does not support these messages.
         """
         if isinstance(prompt, Chat):
             self._require_template()
@@ -102,29 +102,30 @@ class TextIds:
         return self._template.shown_text(prompt) if self.chat else prompt
 
     def places(self, chat: Chat) -> tuple[ShownMessage, ...]:
-        """Where each message stands in what `shown` gives.
+        """The position of each message in the result of `shown`.
 
         Args:
             chat: The messages.
 
         Returns:
-            One place for each message, in order.
+            One position for each message, in order.
 
         Raises:
-            TargetError: If the model does not take these messages, or its template rewrites them.
+            TargetError: If the model does not support these messages, or its template rewrites
+                them.
         """
         return self._template.places(chat, self.shown(chat))
 
     def joined(self, prompt: str | Chat, response: str) -> tuple[Ids, Ids]:
-        """Token ids of a prompt and of the response behind it, tokenized together.
+        """Token ids of a prompt and of the response after it, tokenized together.
 
         Args:
             prompt: A text, or messages.
-            response: The response. Without a chat template, one blank is put before it where there
-                is none at the seam.
+            response: The response. Without a chat template, a blank is added before it if there is
+                none at the seam.
 
         Returns:
-            Both. A token that holds text of both is the response's.
+            Both. A token with text of both belongs to the response.
         """
         if not response:
             return self.prompt(prompt), ()
@@ -132,7 +133,7 @@ class TextIds:
         return found.prompt or (self.first(),), found.response
 
     def encoded(self, shown: str, response: str = "") -> JoinedIds:
-        """Token ids of a prompt and of the response behind it, with the characters of the prompt's.
+        """Token ids of a prompt, with their characters, and of the response after it.
 
         Args:
             shown: The prompt as the model reads it.
@@ -151,15 +152,15 @@ class TextIds:
         return JoinedIds(ids[:at], spans[:at], ids[at:])
 
     def behind(self, ids: Ids, response: str) -> Ids:
-        """Token ids of a response behind a prompt that is token ids already.
+        """Token ids of a response after a prompt that is already token ids.
 
         Args:
             ids: The prompt.
             response: The response; see `joined`.
 
         Returns:
-            Those of a response behind the last token of the prompt, as far as none of them would
-            be joined to it.
+            The ids after the last token of the prompt, provided that no token would merge with
+            it.
         """
         if self.chat and not ids:
             return self.joined("", response)[1]
@@ -171,7 +172,7 @@ class TextIds:
         return tuple(i for i, (_, end) in zip(ids, spans, strict=True) if end > len(last))
 
     def first(self) -> int:
-        """The token that begins a row where there is no other."""
+        """The token that begins a row if there is no other."""
         ids = (self.tokenizer.bos_token_id, self.tokenizer.eos_token_id, 0)
         return int(next(i for i in ids if i is not None))
 
@@ -181,7 +182,7 @@ class TextIds:
     def _require_template(self) -> None:
         if not self.chat:
             raise TargetError(
-                "the model has no chat template, so it reads one text and no messages; use an "
+                "the model has no chat template, so it accepts one text and no messages; use an "
                 "instruct model, or put everything into one text."
             )
 
@@ -191,7 +192,7 @@ class TextIds:
         return "" if none else " "
 
     def _with_spans(self, text: str, special: bool) -> tuple[Ids, Spans | None]:
-        """Token ids, and the characters of each; None from tokenizers that do not tell them."""
+        """Token ids and the characters of each; None if the tokenizer does not report them."""
         try:
             found = self.tokenizer(text, add_special_tokens=special, return_offsets_mapping=True)
         except NotImplementedError:  # tokenizers written in Python
@@ -201,7 +202,7 @@ class TextIds:
         return ids[:count], cast(Spans, found["offset_mapping"])[:count]
 
     def _added_behind(self) -> int:
-        """How many special tokens, such as an end of text, the tokenizer puts behind a text."""
+        """How many special tokens, such as an end of text, the tokenizer adds after a text."""
         alone = cast(Sequence[int], self.tokenizer("a", add_special_tokens=False)["input_ids"])
         found = cast(Sequence[int], self.tokenizer("a")["input_ids"])
         last = max((n for n, token in enumerate(found) if token in alone), default=len(found) - 1)

@@ -1,8 +1,8 @@
-"""Image-text-to-text models: in a row of token ids, an image is a run of ids of its own.
+"""Image-text-to-text models. In a row of token ids, an image is a run of special ids.
 
-Every image's placeholder tokens get negative ids made of its hash, so rows share a prefix only
-where they show the same images, and keys and values are reused as for text. What such an id stands
-for is a row of the image's features, which are computed once for each image.
+The placeholder tokens of an image get negative ids derived from its hash. So rows share a prefix
+only if they show the same images, and keys and values are reused as for text. Each such id refers
+to a row of the image's features, which are computed once per image.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from leakbound.models.request import Complete, NextLogits, Prompt, Request, Scor
 __all__ = ["VisionModel"]
 
 R = TypeVar("R")
-TOGETHER = 16  # images in one pass of the tower: more save no time and take memory
-SHARE = 8  # features may take this part of what is kept between calls
-# difference of logits, as a share of their spread, that rounding may make
+TOGETHER = 16  # images per pass of the tower: more save no time and need memory
+SHARE = 8  # features may use this fraction of what is kept between calls
+# difference of logits that rounding may cause, as a share of their spread
 CLOSE = {torch.float32: 1e-3}
 COARSE = 0.1  # the same in 16 bits
 
@@ -51,8 +51,8 @@ class _Seen:
     Attributes:
         image: The image.
         ids: Its tokens in a prompt.
-        inputs: What the tower takes; None if that is not kept.
-        features: What the tower made of it; None if that is not kept.
+        inputs: Inputs of the tower; None if they are not kept.
+        features: Outputs of the tower; None if they are not kept.
     """
 
     image: Image
@@ -66,7 +66,7 @@ class _Seen:
         return sum(i < 0 for i in self.ids)
 
 
-# what the code of a model may raise where it is used in another way than its own
+# exceptions that a model's code may raise if it is used in an unexpected way
 FOREIGN = (RuntimeError, ValueError, TypeError, LookupError, AttributeError, TargetError)
 
 
@@ -76,8 +76,8 @@ class Eye:
     Args:
         model: The loaded model.
         processor: Its processor.
-        budget: Bytes of features that are kept; beyond it the oldest are dropped, and made again
-            when needed.
+        budget: Bytes of features to keep. Above it, the oldest are dropped and computed again when
+            needed.
     """
 
     def __init__(self, model: CausalModel, processor: Processor, budget: int) -> None:
@@ -86,20 +86,20 @@ class Eye:
         self.clear()
 
     def clear(self) -> None:
-        """Throw everything out."""
+        """Drop everything."""
         self._seen: dict[str, _Seen] = {}
         self._slots: dict[int, tuple[str, int]] = {}
-        self._waiting = 0  # bytes of what the tower takes next
-        self.towered = 0  # images that went through the tower
+        self._waiting = 0  # bytes of the tower's next inputs
+        self.towered = 0  # number of images that went through the tower
 
     def ids(self, image: Image) -> Ids:
-        """The tokens that stand for an image in a prompt. The tower does not run.
+        """The tokens that represent an image in a prompt. The tower does not run.
 
         Args:
             image: The image.
 
         Returns:
-            Token ids, those of placeholders negative.
+            Token ids; those of placeholders are negative.
         """
         if image.sha256 not in self._seen:
             row, inputs = self._read(image)
@@ -112,17 +112,17 @@ class Eye:
         return self._seen[image.sha256].ids
 
     def _await(self, seen: _Seen, inputs: dict[str, torch.Tensor]) -> None:
-        """Keep what the tower takes, unless too much of it waits already."""
+        """Keep the inputs of the tower, unless too many are already waiting."""
         size = sum(t.nbytes for t in inputs.values())
         if self._waiting + size <= self.budget:
             seen.inputs, self._waiting = inputs, self._waiting + size
 
     def look(self, images: Sequence[Image], together: int = TOGETHER) -> None:
-        """Make the features of images that have none, those of one size together.
+        """Compute the features of images that have none. Images of one size share a pass.
 
         Args:
             images: The images.
-            together: Most images of one pass; 1 for features that depend on their image only.
+            together: The most images per pass; 1 for features that depend only on their image.
         """
         for image in images:
             self.ids(image)
@@ -149,7 +149,7 @@ class Eye:
             size, one.features = size - nbytes, None
 
     def embed(self, ids: torch.Tensor) -> torch.Tensor:
-        """Embeddings of tokens, and features of images in the places of negative ids.
+        """Embeddings of tokens, and features of images at negative ids.
 
         Args:
             ids: (rows, length) ids of tokens and images.
@@ -199,7 +199,7 @@ class Eye:
         return t.to(self.model.device, self.model.dtype if t.is_floating_point() else t.dtype)
 
     def _read(self, image: Image) -> tuple[list[int], dict[str, torch.Tensor]]:
-        """Token ids of the image by the model's processor, and what the tower takes."""
+        """Token ids of the image from the model's processor, and the inputs of the tower."""
         found = self.processor(
             text=self.processor.image_token,
             images=[decoded(image)],
@@ -220,12 +220,12 @@ class VisionModel(TransformersModel):
         processor: Its processor.
         name: Name for records and messages.
         fingerprint: Changes whenever an answer could.
-        budget: Limits of memory; None for half of what is free.
-        sharing: How rows may share passes; None to find out now, by a self-check.
+        budget: Memory limits; None for half of what is free.
+        sharing: How rows may share passes; None to determine it now with a self-check.
         label_scores: "sum", "mean" or "first_token" of the log-probabilities of a label's tokens.
 
     Attributes:
-        blind: Why it takes no images here; "" if it does.
+        blind: Why it cannot read images here; "" if it can.
     """
 
     def __init__(
@@ -253,16 +253,16 @@ class VisionModel(TransformersModel):
             prompt: Text, token ids, or text with images.
 
         Returns:
-            Token ids; placeholders of images have negative ones.
+            Token ids; those of image placeholders are negative.
 
         Raises:
-            TargetError: If it holds images, and the model takes none here.
+            TargetError: If it holds images, and the model cannot read images here.
         """
         if isinstance(prompt, tuple):
             return prompt
         if isinstance(prompt, Parts) and self.blind:
             raise TargetError(
-                f"{self.name} takes no images here: {self.blind}. Serve it behind an "
+                f"{self.name} cannot read images here: {self.blind}. Serve it behind an "
                 "OpenAI-compatible endpoint (openai/...), or use another model, such as one of "
                 "LLaVA's form."
             )
@@ -270,22 +270,22 @@ class VisionModel(TransformersModel):
         return self._with_images(found or (self.texts.first(),), prompt)
 
     def _with_images(self, ids: Ids, prompt: Prompt) -> Ids:
-        """The ids of each image in place of its placeholder."""
+        """Replace each placeholder by the ids of its image."""
         images = iter(images_in(prompt))
         mark = self.tokenizer.convert_tokens_to_ids(self.processor.image_token)
         runs = (self.eye.ids(next(images)) if token == mark else (token,) for token in ids)
         return tuple(i for run in runs for i in run)
 
     def _most(self, request: Request[object]) -> float:
-        """Not known: the processor puts tokens of its own around a text."""
+        """Unknown: the processor adds its own tokens around a text."""
         return UNKNOWN
 
     def joined(self, prompt: Prompt, response: Prompt) -> tuple[Ids, Ids]:
-        """Token ids of a prompt, perhaps with images, and of what follows it.
+        """Token ids of a prompt, possibly with images, and of its continuation.
 
         Args:
             prompt: The prompt.
-            response: The response. Texts are tokenized together; token ids are taken as they are.
+            response: The response. Texts are tokenized together; token ids are used unchanged.
 
         Returns:
             Both.
@@ -323,7 +323,7 @@ class VisionModel(TransformersModel):
             self.eye.trim()
 
     def forget(self) -> None:
-        """Throw out keys, values, images and features of earlier prompts (PRIVATE)."""
+        """Drop keys, values, images and features of earlier prompts (PRIVATE)."""
         super().forget()
         self.eye.clear()
 
@@ -333,7 +333,7 @@ class VisionModel(TransformersModel):
         texts = texts_in(prompt)
         if any(sign in text for text in texts):
             raise TargetError(
-                f"a text holds {sign!r}, which {self.name} takes for an image; take it out of the "
+                f"a text holds {sign!r}, which {self.name} reads as an image; remove it from the "
                 "rows."
             )
         if not isinstance(prompt, Parts):
@@ -343,9 +343,9 @@ class VisionModel(TransformersModel):
         return rendered(self.processor, [{"role": "user", "content": turn_content(prompt.parts)}])
 
     def _difference(self) -> str:
-        """What the model's own processor and forward pass do otherwise with two images.
+        """How this engine differs from the model's own code on two images; "" if it does not.
 
-        Empty if nothing. Models whose positions or masks treat images apart differ here.
+        Models whose positions or masks treat images differently from text differ here.
         """
         try:
             images = [_pattern(24, 24, 1), _pattern(40, 24, 2)]
@@ -362,7 +362,7 @@ class VisionModel(TransformersModel):
         return "" if same else "its positions or masks treat images apart from text"
 
     def _reference(self, prompt: Parts) -> torch.Tensor:
-        """(vocabulary,) logits behind a prompt, by the model's own code."""
+        """(vocabulary,) logits after a prompt, from the model's own code."""
         chat = self.texts.chat
         text = "".join(
             p if isinstance(p, str) else self.processor.image_token for p in prompt.parts

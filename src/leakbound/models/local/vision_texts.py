@@ -1,4 +1,4 @@
-"""Texts of prompts with images, through the chat template of a processor."""
+"""Texts of prompts with images, with the chat template of a processor."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ __all__ = ["VisionTexts", "rendered", "texts_in", "turn_content"]
 
 
 class VisionTexts(TextIds):
-    """Token ids of prompts and responses, through the chat template of a processor.
+    """Token ids of prompts and responses, with the chat template of a processor.
 
     Args:
-        processor: Of the model.
+        processor: Processor of the model.
     """
 
     def __init__(self, processor: Processor) -> None:
@@ -34,26 +34,26 @@ class VisionTexts(TextIds):
 
 
 def rendered(processor: Processor, turns: Sequence[Mapping[str, object]]) -> str:
-    """Turns as the model reads them.
+    """Render turns as the model reads them.
 
     Args:
-        processor: Of the model, with a chat template.
-        turns: Roles and contents, as `turn_content` makes these.
+        processor: Processor of the model, with a chat template.
+        turns: Roles and contents; contents are from `turn_content`.
 
     Returns:
-        The text, with the beginning of an answer behind the turns.
+        The text, with the beginning of an answer after the turns.
     """
     return processor.apply_chat_template(turns, add_generation_prompt=True, tokenize=False)
 
 
 def turn_content(parts: Sequence[str | Image]) -> list[dict[str, str]]:
-    """The content of a turn as processors take it.
+    """The content of a turn in the form that processors expect.
 
     Args:
         parts: Texts and images.
 
     Returns:
-        An object for each.
+        An object for each part.
     """
     return [{"type": "text", "text": p} if isinstance(p, str) else {"type": "image"} for p in parts]
 
@@ -65,7 +65,7 @@ def texts_in(prompt: str | Parts | Chat) -> list[str]:
         prompt: A text, text with images, or messages.
 
     Returns:
-        At least one of each message, none of an image.
+        At least one text for each message; none for an image.
     """
     if isinstance(prompt, Chat):
         return [message.content for message in prompt.messages]

@@ -1,6 +1,6 @@
 """Models behind OpenAI-compatible endpoints.
 
-Importing this loads no HTTP library; the first request does.
+Importing this package loads no HTTP library; the first request does.
 """
 
 from leakbound.errors import UsageError
@@ -28,12 +28,12 @@ __all__ = [
 
 
 def open_endpoint(model: str, endpoint: Endpoint) -> OpenAIModel:
-    """The model of that name at an endpoint, with the key from the environment.
+    """Open the model with this name at an endpoint, with the key from the environment.
 
     Args:
-        model: Name of the model, as the endpoint knows it.
-        endpoint: Where it is; without a base URL it is OpenAI's own. It is not contacted yet. Its
-            key is `key_from_environment`.
+        model: Name of the model at the endpoint.
+        endpoint: The endpoint; without a base URL, OpenAI's own. It is not contacted yet. Its key
+            is `key_from_environment`.
 
     Returns:
         The model.

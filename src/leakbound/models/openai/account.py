@@ -1,4 +1,4 @@
-"""What requests cost: tokens as the endpoint counts them, prices, limits on money and time."""
+"""The cost of requests: tokens as counted by the endpoint, prices, limits on money and time."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from leakbound.errors import LimitReached, UsageError
 
 __all__ = ["PRICES", "Meter", "Price", "PriceList", "Size", "Usage", "cost_of", "usage_of"]
 
-MILLION = 1e6  # prices are per so many tokens
-DATED = re.compile(r"-20\d\d-\d\d-\d\d$")  # of a release of a model
+MILLION = 1e6  # prices are per million tokens
+DATED = re.compile(r"-20\d\d-\d\d-\d\d$")  # the date in the name of a model's release
 
 
 class Price(NamedTuple):
-    """What tokens cost.
+    """The price of tokens.
 
     Attributes:
-        prompt: US dollars for a million tokens of prompt.
-        completion: US dollars for a million tokens of completion.
+        prompt: US dollars per million prompt tokens.
+        completion: US dollars per million completion tokens.
     """
 
     prompt: float
@@ -37,14 +37,14 @@ class Usage(NamedTuple):
 
     Attributes:
         prompt: Tokens of the prompt.
-        completion: Tokens that were generated.
+        completion: Generated tokens.
     """
 
     prompt: int
     completion: int
 
 
-Size = Usage  # of a request that was not answered yet: an upper bound
+Size = Usage  # an upper bound, for a request without an answer yet
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class PriceList:
 
     Attributes:
         as_of: The date, such as "2026-11-06".
-        hosts: By name of a host ("*" is any), prices by name of a model.
+        hosts: Prices by model name, by host name ("*" for any host).
     """
 
     as_of: str
@@ -61,18 +61,18 @@ class PriceList:
 
     @classmethod
     def read(cls, text: str, name: str) -> PriceList:
-        """Read a list from JSON.
+        """Read a price list from JSON.
 
         Args:
             text: `{"as_of": DATE, "hosts": {HOST: {MODEL: [prompt, completion]}}}`, in US dollars
-                for a million tokens.
-            name: Of the file, for messages.
+                per million tokens.
+            name: Name of the file, for messages.
 
         Returns:
             The list.
 
         Raises:
-            UsageError: If the text is no such list.
+            UsageError: If the text is not a price list.
         """
         try:
             found = json.loads(text)
@@ -92,12 +92,12 @@ class PriceList:
         """The price of a model.
 
         Args:
-            model: Its name; a release that is not listed costs what the model without its date
-                does.
+            model: Its name. A dated release that is not listed has the price of the name without
+                the date.
             host: Name of the host.
 
         Returns:
-            The price; None where it is not listed.
+            The price; None if it is not listed.
         """
         models = self.hosts.get(host) or self.hosts.get("*", {})
         return models.get(model) or models.get(DATED.sub("", model))
@@ -124,7 +124,7 @@ def usage_of(body: Mapping[str, object]) -> Usage | None:
         body: The decoded reply.
 
     Returns:
-        What it says; None if there is none that can be read.
+        The usage; None if there is none or it cannot be read.
     """
     found = body.get("usage")
     if not isinstance(found, dict):
@@ -141,16 +141,16 @@ class Meter:
 
     Attributes:
         requests: Requests sent, retries included.
-        retries: Further tries among them.
+        retries: Number of retries among them.
         prompt_tokens: Tokens of prompts.
-        completion_tokens: Tokens generated.
+        completion_tokens: Generated tokens.
         cost: US dollars spent.
-        unpriced: Whether a request was sent whose price is unknown.
-        unmetered: Replies that named no usage, counted at their most.
-        reserved: US dollars that requests in flight cost at most.
-        priced: Date of the price list in use; "" where prices were given.
-        outcomes: Answers that are no usual text, by kind.
-        began: Time of the monotonic clock at which it began.
+        unpriced: Whether a request with an unknown price was sent.
+        unmetered: Number of replies without usage, counted at their maximum.
+        reserved: The most that requests in flight can cost, in US dollars.
+        priced: Date of the price list in use; "" if prices were given.
+        outcomes: Number of answers that are not usual text, by kind.
+        began: Start time on the monotonic clock.
     """
 
     requests: int = 0
@@ -169,15 +169,15 @@ class Meter:
         """Whether a request may be sent now.
 
         Args:
-            most: US dollars that it costs at most.
-            max_cost: Limit in US dollars; None for none.
-            max_minutes: Limit in minutes; None for none.
+            most: The most that it can cost, in US dollars.
+            max_cost: Limit in US dollars; None for no limit.
+            max_minutes: Limit in minutes; None for no limit.
 
         Returns:
             False if other requests must be answered first.
 
         Raises:
-            LimitReached: If it may never be sent.
+            LimitReached: If it can never be sent.
         """
         if max_minutes is not None and time.monotonic() - self.began >= 60 * max_minutes:
             raise LimitReached(_limit_sentence(f"{max_minutes:g} minutes (--max-minutes)"))
@@ -191,18 +191,18 @@ class Meter:
         """Count a request that is being sent.
 
         Args:
-            price: What its tokens cost; None if that is unknown.
+            price: Price of its tokens; None if unknown.
         """
         self.requests += 1
         self.unpriced |= price is None
 
     def count(self, usage: Usage | None, size: Size, price: Price | None) -> None:
-        """Add a reply.
+        """Count a reply.
 
         Args:
-            usage: What it says about itself; without that, it is counted at its size.
-            size: Most tokens that it can have.
-            price: What tokens cost; None if that is unknown.
+            usage: The usage that it states; None to count it at its maximum.
+            size: The most tokens that it can have.
+            price: Price of its tokens; None if unknown.
         """
         found = usage or size
         self.unmetered += usage is None
@@ -211,7 +211,7 @@ class Meter:
         self.cost += cost_of(found, price)
 
     def line(self) -> str:
-        """One line about it, for the screen; a second one for answers that are no usual text."""
+        """A line for the screen, and a second one if there are answers that are not usual text."""
         unmetered = (
             f", {self.unmetered} of them without usage and counted at their most"
             if self.unmetered
@@ -233,7 +233,7 @@ class Meter:
         if not self.outcomes:
             return ""
         counts = [f"{count} {OUTCOMES[kind]}" for kind, count in sorted(self.outcomes.items())]
-        return f"\nanswers that are no usual text: {', '.join(counts)}"
+        return f"\nanswers that are not usual text: {', '.join(counts)}"
 
 
 OUTCOMES = {
@@ -256,11 +256,11 @@ def cost_of(usage: Usage, price: Price | None) -> float:
     """Cost of tokens.
 
     Args:
-        usage: How many.
-        price: What a million of them costs; None if that is unknown.
+        usage: Number of tokens.
+        price: Price per million tokens; None if unknown.
 
     Returns:
-        US dollars; 0 where the price is unknown.
+        US dollars; 0 if the price is unknown.
 
     Examples:
         >>> cost_of(Usage(prompt=1_000_000, completion=500_000), Price(2.0, 4.0))

@@ -1,6 +1,6 @@
 """Requests to the addresses of an endpoint: retried, paced, counted and answered in order.
 
-Synchronous outside, asynchronous inside.
+The interface is synchronous, the implementation asynchronous.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ class Client:
     Connections are opened by the first batch and kept until `close` or the end of the process.
 
     Args:
-        model: Name of the model, as the endpoint knows it.
-        endpoint: Where it is, what may be spent on it, and the transport.
-        key: API key (PRIVATE); None sends none.
-        price: What tokens cost; None if that is unknown.
+        model: Name of the model at the endpoint.
+        endpoint: Addresses, limits on spending, and the transport.
+        key: API key (PRIVATE); None to send none.
+        price: Price of tokens; None if unknown.
     """
 
     def __init__(
@@ -41,16 +41,16 @@ class Client:
         self._pool: ConnectionPool | None = None
 
     def send(self, requests: Sequence[HttpRequest[R]]) -> list[R]:
-        """Send requests and wait for all of them. May be called from several threads.
+        """Send requests and wait for all of them. Several threads may call this.
 
         Args:
             requests: What to send.
 
         Returns:
-            What `read` makes of each reply, in order.
+            The result of `read` for each reply, in order.
 
         Raises:
-            Refused: If the endpoint will not do what is asked.
+            Refused: If the endpoint refuses a request.
             TargetError: If it cannot be reached or fails too often.
             LimitReached: If a limit on money or time is reached.
         """
@@ -65,7 +65,7 @@ class Client:
             return self._pool
 
     def close(self) -> None:
-        """End the connections; the next `send` opens new ones."""
+        """Close the connections; the next `send` opens new ones."""
         with self._lock:
             pool, self._pool = self._pool, None
         if pool is not None:

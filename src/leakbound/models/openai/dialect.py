@@ -1,7 +1,7 @@
-"""How the parameters of requests differ from one endpoint to another: renamed, left out or added.
+"""How the parameters of requests differ between endpoints: renamed, left out or added.
 
-Models that reason refuse `max_tokens` and `temperature`; some servers need a parameter of their
-own. `leakbound probe` finds out, and its file carries what it found.
+Models that reason refuse `max_tokens` and `temperature`, and some servers need extra parameters.
+`leakbound probe` finds the dialect of an endpoint and writes it to its file.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from leakbound.errors import UsageError
 __all__ = ["LENGTHS", "Dialect"]
 
 LENGTHS = ("max_tokens", "max_completion_tokens", "max_new_tokens", "num_predict", "n_predict")
-# what a request asks about: another value would be another question
+# they define what a request asks, so changing them would ask something else
 FIXED = (
     "model", "messages", "prompt", "input", "stream", "n", "best_of", "echo", "logprobs",
     "top_logprobs", "prompt_logprobs", "return_token_ids",
@@ -25,18 +25,18 @@ OPTIONAL = ("max_tokens", "temperature", "top_p", "stop", "seed", "stream", "enc
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """Parameters of requests as an endpoint takes them; the default changes nothing.
+    """Parameters of requests as an endpoint accepts them; the default changes nothing.
 
-    A number of tokens under one of the names of `LENGTHS` takes the place of `max_tokens`; in
-    requests for scores, which generate one token, only its name does.
+    A number of tokens under one of the names in `LENGTHS` replaces `max_tokens`. Requests for
+    scores generate one token, so for them only the name changes.
 
     Attributes:
-        params: Parameters that are added, or have this value whatever the request says.
+        params: Parameters that are added or overridden.
         omit: Parameters that are left out.
-        rename: Parameters that have another name here, by their usual one.
+        rename: New names of parameters, by their usual name.
 
     Raises:
-        UsageError: For a parameter that may not be changed, or that is not known.
+        UsageError: If a parameter is unknown or must not be changed.
     """
 
     params: Mapping[str, object] = field(default_factory=dict, hash=False)
@@ -58,10 +58,10 @@ class Dialect:
     def parse(
         cls, params: Iterable[str] = (), omit: Iterable[str] = (), rename: Iterable[str] = ()
     ) -> Dialect:
-        """Read what a command line says.
+        """Read a dialect from the command line.
 
         Args:
-            params: Texts NAME=VALUE; a value is JSON, or else a text.
+            params: Texts NAME=VALUE. A value is read as JSON, or else as text.
             omit: Names.
             rename: Texts NAME=NEW_NAME.
 
@@ -69,7 +69,7 @@ class Dialect:
             The dialect.
 
         Raises:
-            UsageError: For a text of another form, and as the class does.
+            UsageError: If a text has another form, and as the class does.
 
         Examples:
             >>> found = Dialect.parse(["max_completion_tokens=16"], ["temperature"])
@@ -80,13 +80,13 @@ class Dialect:
         return cls(values, tuple(dict.fromkeys(omit)), dict(_pairs(rename, "--rename")))
 
     def over(self, other: Dialect) -> Dialect:
-        """Both, where this one wins.
+        """Combine two dialects; this one takes precedence.
 
         Args:
-            other: What holds where this one says nothing.
+            other: The dialect for everything that this one does not set.
 
         Returns:
-            A dialect.
+            The combined dialect.
         """
         mine = {*self.params, *self.omit, *self.rename}
         length = any(name in LENGTHS for name in self.params)
@@ -103,7 +103,7 @@ class Dialect:
         )
 
     def without(self, name: str) -> Dialect:
-        """The same, with a parameter left out.
+        """The same dialect with a parameter left out.
 
         Args:
             name: The parameter.
@@ -115,24 +115,24 @@ class Dialect:
 
     @property
     def length(self) -> int | None:
-        """Most tokens of a text, where a parameter says so whatever the request asks for."""
+        """The most tokens of a text, if a parameter sets it for all requests."""
         found = next((v for name, v in self.params.items() if name in LENGTHS), None)
         return found if isinstance(found, int) else None
 
     @property
     def unbounded(self) -> bool:
-        """Whether nothing bounds the length of a text, so that no cost bounds it either."""
+        """Whether the length of a text, and therefore its cost, has no limit."""
         return "max_tokens" in self.omit and self.length is None
 
     def applied(self, body: Mapping[str, object], text: bool = True) -> dict[str, object]:
-        """A request in this dialect.
+        """Write a request in this dialect.
 
         Args:
             body: JSON object of a request in OpenAI's usual form.
-            text: Whether it asks for a text; else it asks for scores, and generates one token.
+            text: Whether it asks for a text; otherwise it asks for scores and generates one token.
 
         Returns:
-            What is sent.
+            The request to send.
         """
         named = {self._name(name): v for name, v in body.items() if name not in self.omit}
         added = {n: v for n, v in self.params.items() if text or n not in LENGTHS}
@@ -165,23 +165,26 @@ def _require_free(name: str) -> None:
 def _require_sent(name: str) -> None:
     if name not in OPTIONAL:
         raise UsageError(
-            f"the parameter {name!r} is not sent, so it cannot be left out or renamed; it must be "
-            f"one of {', '.join(OPTIONAL)}."
+            f"the parameter {name!r} cannot be left out or renamed; it must be one of "
+            f"{', '.join(OPTIONAL)}."
         )
+
+
+FORMS = {
+    "--param": "NAME=VALUE, such as max_completion_tokens=16",
+    "--rename": "NAME=NEW, such as max_tokens=max_completion_tokens",
+}
 
 
 def _pairs(texts: Iterable[str], flag: str) -> list[tuple[str, str]]:
     found = [text.partition("=") for text in texts]
     for name, equals, value in found:
         if not (name.strip() and equals and value.strip()):
-            raise UsageError(
-                f"{flag} got {name + equals + value!r}; it must be NAME=VALUE, such as "
-                "max_completion_tokens=16."
-            )
+            raise UsageError(f"{flag} got {name + equals + value!r}; it must be {FORMS[flag]}.")
     names = [name.strip() for name, _, _ in found]
     twice = [name for at, name in enumerate(names) if name in names[:at]]
     if twice:
-        raise UsageError(f"{flag} names {twice[0]} twice; leave it out once.")
+        raise UsageError(f"{flag} names {twice[0]} twice; give it once.")
     return [(name.strip(), value.strip()) for name, _, value in found]
 
 

@@ -1,6 +1,6 @@
 """Where an OpenAI-compatible model is, what it can do, and what may be spent on it.
 
-Nothing here changes an answer but `Capabilities` and `Dialect`.
+Only `Capabilities` and `Dialect` can change an answer.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from leakbound.models.transport import Transport
 
 __all__ = ["OPENAI", "Capabilities", "Endpoint", "key_from_environment"]
 
-OWN_KEY, OTHER_KEY = "OPENAI_API_KEY", "LEAKBOUND_API_KEY"  # of OpenAI's own host; of all others
+OWN_KEY, OTHER_KEY = "OPENAI_API_KEY", "LEAKBOUND_API_KEY"  # for OpenAI's own host; for all others
 
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What an endpoint can do, as stated or probed; the default is text by chat.
+    """What an endpoint can do, as stated or probed. The default is text by chat.
 
     Attributes:
         chat: /chat/completions answers.
-        completions: Prompts go to /completions as they are, and not through a chat template.
-        token_ids: /completions takes prompts of token ids.
-        seed: Draws are seeded.
-        prompt_logprobs: /completions gives vLLM's log-probabilities of a prompt.
+        completions: Prompts go to /completions unchanged, without a chat template.
+        token_ids: /completions accepts prompts of token ids.
+        seed: Draws can be seeded.
+        prompt_logprobs: /completions returns vLLM's log-probabilities of a prompt.
         echo: /completions repeats the prompt with log-probabilities.
         echo_shift: 0 if each echoed token has its own log-probability; 1 if it has that of the next
-            position (then nothing is scored); None if nobody has looked.
-        top_logprobs: How many next tokens are shown; 0 for none.
+            position (then nothing can be scored); None if this is unknown.
+        top_logprobs: Number of next tokens reported; 0 for none.
         first_tokens_differ: The labels of the task are words of one token each, so the next token
-            tells them apart.
+            distinguishes them.
         embeddings: /embeddings answers.
     """
 
@@ -60,10 +60,10 @@ class Capabilities:
                 yes.
 
         Returns:
-            The capabilities; what is not named has its default.
+            The capabilities; names that are missing have their defaults.
 
         Raises:
-            UsageError: If a name is not known or has a value that it cannot have.
+            UsageError: If a name is unknown or its value is not allowed.
 
         Examples:
             >>> Capabilities.parse("completions,echo,echo_shift=0").scores
@@ -112,24 +112,24 @@ def _parse_part(part: str) -> tuple[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """How an `openai/...` model is reached.
+    """How to reach an `openai/...` model.
 
     Attributes:
-        base_urls: Addresses of one and the same model; none means api.openai.com.
-        connections: Most requests in flight, over all addresses.
+        base_urls: Addresses of the same model; empty for api.openai.com.
+        connections: The most requests in flight, over all addresses.
         timeout: Seconds for one request.
-        retries: Further tries of a request that failed in a way that may pass.
-        max_cost: Most US dollars of one command; None for no limit.
-        max_minutes: Most minutes of one command; None for no limit.
-        price_in: US dollars for a million tokens of prompt; None reads the table of this package.
-        price_out: The same for generated tokens.
-        prices: Prices of models by host, where `price_in` and `price_out` say nothing.
+        retries: Retries of a request after a temporary failure.
+        max_cost: Limit on the US dollars of one command; None for no limit.
+        max_minutes: Limit on the minutes of one command; None for no limit.
+        price_in: US dollars per million prompt tokens; None to look it up in `prices`.
+        price_out: US dollars per million generated tokens; None to look it up in `prices`.
+        prices: Prices of models by host, used if `price_in` or `price_out` is None.
         capabilities: What the endpoint can do.
         dialect: Parameters that are renamed, left out or added.
-        key_env: Name of the environment variable that holds the key; None for the usual one.
+        key_env: Name of the environment variable that holds the key; None for the default.
         insecure: Whether prompts may go over plain http to other machines.
-        transport: What sends the requests; None for `AiohttpTransport`.
-        meter: What was sent and spent so far.
+        transport: Sends the requests; None for `AiohttpTransport`.
+        meter: Counts what was sent and spent.
 
     Raises:
         UsageError: For a value that cannot be used.
@@ -167,26 +167,26 @@ class Endpoint:
 
     @property
     def urls(self) -> tuple[str, ...]:
-        """The addresses that are contacted, and no others."""
+        """All addresses that are contacted."""
         return tuple(dict.fromkeys(map(_bare, self.base_urls))) or (OPENAI,)
 
     @property
     def limits(self) -> tuple[str, ...]:
-        """Options that limit money or time, where they were given."""
+        """Options that limit money or time, if given."""
         given = {"--max-cost": self.max_cost, "--max-minutes": self.max_minutes}
         return tuple(name for name, value in given.items() if value is not None)
 
     def price(self, model: str) -> Price | None:
-        """What a model costs here.
+        """The price of a model at this endpoint.
 
         Args:
             model: Name of the model.
 
         Returns:
-            The price that was given or is listed; None if it is unknown.
+            The given or listed price; None if unknown.
 
         Raises:
-            UsageError: If it is unknown, so that `max_cost` could not be kept.
+            UsageError: If the price is unknown and `max_cost` therefore cannot be enforced.
         """
         found = self._found_price(model)
         if self.max_cost is None:
@@ -215,13 +215,13 @@ class Endpoint:
         return Price(low, high)
 
     def price_date(self, model: str) -> str:
-        """Of what date the price of a model is.
+        """The date of a model's price.
 
         Args:
             model: Name of the model.
 
         Returns:
-            The date of the list that holds it; "" where it was given, or is unknown.
+            The date of the list that contains it; "" if the price was given or is unknown.
         """
         given = None not in (self.price_in, self.price_out)
         return "" if given or self._found_price(model) is None else self.prices.as_of
@@ -233,7 +233,7 @@ def _bare(url: str) -> str:
 
 
 def _require_plain(url: str) -> None:
-    """Refuse what is no web address, and one that holds secrets; shows none that may."""
+    """Refuse anything but a web address, and an address with secrets, without showing secrets."""
     try:
         found = urlsplit(url)
         named = is_host(found.hostname or "")
@@ -252,23 +252,23 @@ def _require_plain(url: str) -> None:
         )
     if not good:
         raise UsageError(
-            f"the base URL {url!r} is no web address; it must be like http://127.0.0.1:8000/v1."
+            f"the base URL {url!r} is not a web address; it must be like http://127.0.0.1:8000/v1."
         )
 
 
 def _versioned(query: str) -> bool:
-    """Whether a query is empty, or Azure's api-version alone."""
+    """Whether a query is empty or only contains Azure's api-version."""
     name, _, value = query.partition("=")
     return not query or (name == VERSION and value.replace("-", "").isalnum())
 
 
 def _require_safe(url: str, insecure: bool) -> None:
-    """Prompts hold private rows, and a key follows them."""
+    """Refuse plain http beyond this machine: requests contain private rows and the key."""
     if not insecure and urlsplit(url).scheme == "http" and not is_loopback(url):
         raise UsageError(
-            f"{_bare(url)} is plain http beyond this machine, so anybody on the way can read "
-            "prompts and key; use https, a tunnel to this machine, or --insecure if the network is "
-            "yours."
+            f"{_bare(url)} uses plain http to another machine, so anyone on the network path can "
+            "read prompts and key; use https, a tunnel to this machine, or --insecure if you trust "
+            "the network."
         )
 
 
@@ -279,18 +279,19 @@ def key_from_environment(endpoint: Endpoint | None = None) -> str | None:
         endpoint: Where the key is sent; None for OpenAI's own host.
 
     Returns:
-        The variable that `key_env` names. Else OPENAI_API_KEY if all addresses are OpenAI's own,
-        and LEAKBOUND_API_KEY in any other case; None where there is none.
+        The value of the variable that `key_env` names. Otherwise OPENAI_API_KEY if all addresses
+        are OpenAI's own, and LEAKBOUND_API_KEY in all other cases; None if it is not set.
 
     Raises:
-        UsageError: If the named variable is not set, or the key cannot be sent as a header. It is
-            not shown.
+        UsageError: If the named variable is not set, or the key cannot be sent as a header. The
+            key is not shown.
     """
     found = endpoint or Endpoint()
     if found.key_env is not None and not os.environ.get(found.key_env):
+        state = "is empty" if found.key_env in os.environ else "is not set"
         raise UsageError(
-            f"--key-env names {found.key_env}, and the environment has no such variable, or an "
-            "empty one; set it, or leave --key-env out."
+            f"--key-env names the environment variable {found.key_env!r}, which {state}; set it to "
+            "the API key of the endpoint, or leave --key-env out."
         )
     own = all(map(is_openai, found.urls))
     names = [found.key_env] if found.key_env else [OWN_KEY, OTHER_KEY] if own else [OTHER_KEY]
@@ -302,7 +303,7 @@ def _checked_key(name: str) -> str:
     key = os.environ[name].strip()
     if not key.isascii() or not key.isprintable() or " " in key:
         raise UsageError(
-            f"the key in the environment variable {name} has characters that no key has; set it "
-            "again."
+            f"the key in the environment variable {name} has characters that no key contains; set "
+            "it again."
         )
     return key

@@ -1,7 +1,7 @@
 """What can go wrong with one request.
 
-A fault may pass: it is tried again, and becomes no answer. What a content filter refuses does not
-pass: it is an answer.
+A fault may be temporary: the request is retried, and the fault does not become an answer. A refusal
+by a content filter is permanent: it is an answer.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ __all__ = ["Fault", "Filtered", "Unsupported"]
 
 
 class Fault(Exception):
-    """One failed try.
+    """One failed attempt.
 
     Args:
         kind: What happened, without any text of the server.
         busy: Whether the server asks for fewer requests.
-        wait: Seconds that the server asks to wait; None if it says nothing.
-        billed: Whether the server may charge for the try all the same.
+        wait: Seconds that the server asks to wait; None if it does not say.
+        billed: Whether the server may still charge for the attempt.
         of_prompt: Whether the server has read the request, and may fail at this prompt every time.
     """
 
@@ -32,16 +32,16 @@ class Fault(Exception):
 
 
 class Filtered(Refused):
-    """The content filter of an endpoint refuses a prompt."""
+    """The content filter of an endpoint refused a prompt."""
 
 
 class Unsupported(Refused):
-    """An endpoint refuses a parameter of a request.
+    """An endpoint refused a parameter of a request.
 
     Args:
-        sentence: What the user reads.
+        sentence: The message for the user.
         status: HTTP status.
-        parameter: Name of the parameter, one that this package sends.
+        parameter: Name of the parameter, which is one that this package sends.
     """
 
     def __init__(self, sentence: str, status: int, parameter: str) -> None:

@@ -1,7 +1,7 @@
-"""What a model generated, read from a reply: its answer, and its reasoning kept apart.
+"""Read what a model generated from a reply: its answer, and separately its reasoning.
 
-A refusal, a content filter and an empty answer are outcomes like any other text: they can tell two
-contexts apart, so they are answers and no errors.
+A refusal, a content filter and an empty answer are outcomes like any other text. They can reveal
+the context too, so they are answers, not errors.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ AnswerKind = Literal[
     "text", "refusal", "content_filter", "tool_call", "empty", "reasoning_only", "no_answer",
 ]  # fmt: skip
 NAMES = "think|thinking|thought|thoughts|reasoning"
-# how models mark reasoning within their text: what opens it, and what closes it
+# how models mark reasoning in their text: opening and closing marks
 MARKS = tuple(
     (re.compile(opens, re.IGNORECASE), re.compile(closes, re.IGNORECASE))
     for opens, closes in (
@@ -47,10 +47,10 @@ class Generated:
     """What a model generated (PRIVATE).
 
     Attributes:
-        text: The answer without its reasoning; of a refusal, what it says.
-        reasoning: What the model wrote before it answered; "" if it shows none.
-        outcome: What kind of answer it is.
-        cut: Whether the answer was ended by its length.
+        text: The answer without its reasoning; for a refusal, its text.
+        reasoning: What the model wrote before its answer; "" if it shows none.
+        outcome: The kind of answer.
+        cut: Whether the answer ended at the limit on its length.
     """
 
     text: str
@@ -60,18 +60,18 @@ class Generated:
 
     @property
     def answer(self) -> str:
-        """The answer as attacks read it: a text, or the outcome in brackets before it."""
+        """The answer as attacks read it: a text, after the outcome in brackets if it is unusual."""
         if self.outcome in ("refusal", "content_filter", "tool_call", "no_answer"):
             return f"({self.outcome.replace('_', ' ')}) {self.text}".rstrip()
         return self.text
 
 
-FILTERED = Generated("", outcome="content_filter")  # of a prompt that the endpoint will not read
-LOST = Generated("", outcome="no_answer")  # of a prompt at which the endpoint fails every time
+FILTERED = Generated("", outcome="content_filter")  # for a prompt that the endpoint refuses
+LOST = Generated("", outcome="no_answer")  # for a prompt at which the endpoint always fails
 
 
 def choice_of(reply: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """The one choice of a reply.
+    """The only choice of a reply.
 
     Args:
         reply: The decoded reply.
@@ -98,7 +98,7 @@ def read_generated(reply: Mapping[str, JsonValue]) -> Generated:
         What was generated.
 
     Raises:
-        Fault: If it has no choice, one without a message and a text, or one that ended in an error.
+        Fault: If there is no choice, the choice has no text or message, or it ended in an error.
     """
     choice = choice_of(reply)
     ended = choice.get("finish_reason")
@@ -141,7 +141,7 @@ def _sorted(text: str, reasoning: str) -> Generated:
 
 
 def _parts(content: JsonValue) -> dict[str, list[str]]:
-    """Texts of a content by their kind; some endpoints write it as a list of parts."""
+    """The texts of a content by kind. Some endpoints write it as a list of parts."""
     found: dict[str, list[str]] = {"text": [], "refusal": [], "reasoning": []}
     for part in content if isinstance(content, list) else [content]:
         kind, text = _part(part)
@@ -164,14 +164,13 @@ def _part(part: JsonValue) -> tuple[str, str]:
 
 
 def without_reasoning(text: str) -> tuple[str, str]:
-    """Take the reasoning out of a text.
+    """Separate the reasoning from a text.
 
-    Reasoning ends at its closing mark, whether its opening mark is in the text or was the end of
-    the prompt. What follows an opening mark that is never closed is reasoning, too: the answer
-    stands before it, if there is one.
+    Reasoning ends at its closing mark, whether its opening mark is in the text or ended the prompt.
+    Text after an opening mark that is never closed is also reasoning; any answer is before it.
 
     Args:
-        text: What a model generated.
+        text: The text that a model generated.
 
     Returns:
         The text without reasoning, and the reasoning.
@@ -193,8 +192,8 @@ def without_reasoning(text: str) -> tuple[str, str]:
 
 
 def _divided(text: str, opens: re.Pattern[str], closes: re.Pattern[str]) -> tuple[str, str]:
-    """(answer, reasoning) of a text with a mark. The answer stands behind the last closing mark, or
-    before the first opening one where nothing is there."""
+    """(answer, reasoning) of a text with a mark. The answer follows the last closing mark, or, if
+    nothing follows it, precedes the first opening mark."""
     ends = [*closes.finditer(text)]
     if not ends:
         answer, reasoning = _parted(text, opens)
@@ -208,6 +207,6 @@ def _divided(text: str, opens: re.Pattern[str], closes: re.Pattern[str]) -> tupl
 
 
 def _parted(text: str, mark: re.Pattern[str]) -> tuple[str, str]:
-    """What stands before a mark, and behind it."""
+    """The text before a mark and the text after it."""
     found = mark.search(text)
     return (text[: found.start()], text[found.end() :].strip()) if found else (text, "")

@@ -1,4 +1,4 @@
-"""Addresses of endpoints: how paths are joined to them, and whose they are."""
+"""Addresses of endpoints: how to join paths to them, and whose they are."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ __all__ = ["OPENAI", "is_azure", "is_host", "is_loopback", "is_openai", "joined"
 
 OPENAI = "https://api.openai.com/v1"
 AZURE = (".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com")
-VERSION = "api-version"  # the one query of an address that holds no secret
+VERSION = "api-version"  # the only query of an address that is not a secret
 
 
 def joined(url: str, path: str) -> str:
     """The address of a path at an endpoint.
 
     Args:
-        url: Address of the endpoint; it may end in a query. Where it is the address of one kind of
-            request, as portals show it, that of the endpoint is meant.
-        path: Path behind it, such as "/completions".
+        url: Address of the endpoint, which may have a query. Portals show addresses of one kind of
+            request; such an address is reduced to that of the endpoint.
+        path: Path after it, such as "/completions".
 
     Returns:
-        An address.
+        The joined address.
 
     Examples:
         >>> joined("https://x.openai.azure.com/openai/deployments/d?api-version=1", "/completions")
@@ -37,13 +37,13 @@ def joined(url: str, path: str) -> str:
 
 
 def is_openai(url: str) -> bool:
-    """Whether an address is OpenAI's own, so that OPENAI_API_KEY may be sent there.
+    """Whether an address is OpenAI's own, so OPENAI_API_KEY may be sent to it.
 
     Args:
         url: The address.
 
     Returns:
-        True for https and a host of api.openai.com.
+        True for https with a host of api.openai.com.
     """
     parts = urlsplit(url)
     host = parts.hostname or ""
@@ -52,13 +52,13 @@ def is_openai(url: str) -> bool:
 
 
 def is_azure(url: str) -> bool:
-    """Whether an address takes a key as Azure does, in the header `api-key`.
+    """Whether an address expects the key as Azure does, in the header `api-key`.
 
     Args:
         url: The address.
 
     Returns:
-        True for Azure's hosts, and for addresses with an api-version.
+        True for Azure's hosts and for addresses with an api-version.
     """
     parts = urlsplit(url)
     versions = [name for name, _ in parse_qsl(parts.query)]
@@ -66,7 +66,7 @@ def is_azure(url: str) -> bool:
 
 
 def is_host(name: str) -> bool:
-    """Whether a name can be looked up at all.
+    """Whether a name is a possible host name.
 
     Args:
         name: Name or address of a host.
@@ -81,7 +81,7 @@ def is_host(name: str) -> bool:
 
 
 def is_loopback(url: str) -> bool:
-    """Whether an address is on this machine, so that nobody else can read what is sent.
+    """Whether an address is on this machine, so nobody else can read the requests.
 
     Args:
         url: The address.

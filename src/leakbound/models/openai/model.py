@@ -1,4 +1,4 @@
-"""A model behind an OpenAI-compatible endpoint: requests go out, replies become answers."""
+"""A model behind an OpenAI-compatible endpoint."""
 
 from __future__ import annotations
 
@@ -39,14 +39,13 @@ ReplyValue = Generated | npt.NDArray[np.float32]
 class OpenAIModel:
     """A model that an endpoint serves.
 
-    Greedy at temperature 0; above it, draws are seeded where the endpoint takes a seed. The answers
-    are the endpoint's: it may change the model behind the name, and neither name nor `fingerprint`
-    would show it.
+    Temperature 0 is greedy. Above it, draws are seeded if the endpoint supports seeds. The endpoint
+    may change the model behind the name; neither the name nor `fingerprint` would show that.
 
     Args:
-        model: Name of the model, as the endpoint knows it.
-        endpoint: Where it is, what it can do, what may be spent on it, and the transport.
-        key: API key (PRIVATE); None sends none.
+        model: Name of the model at the endpoint.
+        endpoint: Addresses, capabilities, limits on spending, and the transport.
+        key: API key (PRIVATE); None to send none.
     """
 
     def __init__(self, model: str, endpoint: Endpoint, key: str | None = None) -> None:
@@ -56,19 +55,19 @@ class OpenAIModel:
 
     @property
     def name(self) -> str:
-        """The address, without that of the endpoint."""
+        """The model address, without the address of the endpoint."""
         return f"openai/{self._served}"
 
     @property
     def fingerprint(self) -> str:
-        """Hash of the model's name, the capabilities and the dialect in use, the same for every
-        address.
+        """Hash of the model's name, capabilities and dialect. It does not depend on the address of
+        the endpoint.
         """
         content = json.dumps([self._served, asdict(self.can), *self._own_ways()], sort_keys=True)
         return hashlib.sha256(content.encode()).hexdigest()[:16]
 
     def _own_ways(self) -> list[object]:
-        """What changes answers beside capabilities; nothing for an endpoint as OpenAI's."""
+        """What changes answers beside capabilities; empty for OpenAI's own dialect."""
         dialect = self.endpoint.dialect
         return [asdict(dialect)] if dialect else []
 
@@ -81,7 +80,7 @@ class OpenAIModel:
     def supports(self) -> frozenset[type[Request[object]]]:
         """Requests that the capabilities cover.
 
-        Never NextLogits: endpoints show a few next tokens at most.
+        NextLogits is never supported: endpoints report only a few next tokens.
         """
         can = self.can
         covered: dict[type[Request[object]], bool] = {
@@ -99,19 +98,19 @@ class OpenAIModel:
 
     @property
     def connections(self) -> int:
-        """Most requests in flight, over all addresses."""
+        """The most requests in flight, over all addresses."""
         return self.endpoint.connections
 
     def check(self, requests: Sequence[Request[object]], /) -> None:
         """Refuse requests that the capabilities do not cover.
 
-        The length of a prompt is not known here: the endpoint refuses it.
+        The length of prompts is not checked here; the endpoint refuses prompts that are too long.
 
         Args:
-            requests: What is to be answered.
+            requests: The requests.
 
         Raises:
-            TargetError: If one of them cannot be answered, with the reason.
+            TargetError: If a request cannot be answered, with the reason.
         """
         for request in requests:
             kind = type(request)
@@ -141,9 +140,9 @@ class OpenAIModel:
             )
         if kind in (ScoreTokens, ScoreLabels) and can.echo and can.echo_shift is None:
             return (
-                "some servers echo log-probabilities one position late, and nobody has looked "
-                "whether this one does; look with leakbound probe, or state echo_shift=0 if you "
-                "know that it does not."
+                "some servers echo log-probabilities one position late, and it is unknown whether "
+                "this one does; find out with leakbound probe, or state echo_shift=0 if you know "
+                "that it does not."
             )
         if kind in (ScoreTokens, ScoreLabels) and can.echo and can.echo_shift:
             return (
@@ -151,7 +150,7 @@ class OpenAIModel:
                 "own."
             )
         return (
-            "its capabilities are text only as far as stated; find them with leakbound probe and "
+            "its stated capabilities cover text only; find all of them with leakbound probe and "
             "state them with --capabilities, or use a local model."
         )
 
@@ -163,31 +162,31 @@ class OpenAIModel:
         ids = [not isinstance(part, str) for part in (prompt, *rest)]
         if any(ids) and not (self.can.completions and self.can.token_ids):
             raise TargetError(
-                f"{self.name} takes no token ids as far as stated; state completions,token_ids, "
-                "or use a local model."
+                f"the stated capabilities of {self.name} do not include token ids; state "
+                "completions,token_ids, or use a local model."
             )
         if any(ids) and scored and not (all(ids) and self.can.prompt_logprobs):
             raise TargetError(
-                f"{self.name} scores token ids behind token ids, with prompt_logprobs only; use "
-                "text, or a local model."
+                f"{self.name} scores token ids only after token ids, and only with "
+                "prompt_logprobs; use text, or a local model."
             )
         if scored and not all(rest):
             raise TargetError(f"{self.name} cannot score an empty text; it has no token.")
 
     def _check_messages(self, request: Request[object], what: str) -> None:
-        """Behind messages, which may hold images, only a first token can be scored."""
+        """After messages, which may contain images, only a first token can be scored."""
         can = self.can
         scored = isinstance(request, ScoreLabels) and can.scores_first_tokens
         if not can.chat or not (isinstance(request, Complete) or scored):
             where = "images in the messages of a chat" if what == "images" else "chat messages"
             raise TargetError(
-                f"{self.name} takes {where} only with the capability chat, and scores no response "
-                "behind them but the first token of labels; state chat (and top_logprobs=K to "
-                "score labels) with --capabilities, or use a local model."
+                f"{self.name} takes {where} only with the capability chat, and then scores nothing "
+                "but the first token of labels; state chat (and top_logprobs=K to score labels) "
+                "with --capabilities, or use a local model."
             )
 
     def answer(self, requests: Sequence[Request[R]], /) -> list[R]:
-        """Answer requests; equal ones are sent once.
+        """Answer requests; equal requests are sent once.
 
         Args:
             requests: What to answer.
@@ -211,7 +210,7 @@ class OpenAIModel:
         ]
 
     def _parts(self, request: Request[object]) -> list[Request[object]]:
-        """One HTTP request each: labels are scored one by one where whole texts can be scored."""
+        """The HTTP requests of a request. If texts can be scored, labels are scored one by one."""
         if isinstance(request, ScoreLabels) and self._scores_whole_labels(request):
             return [ScoreTokens(request.prompt, label) for label in request.labels]
         return [request]
@@ -220,12 +219,12 @@ class OpenAIModel:
         return self.can.scores and not isinstance(request.prompt, Parts | Chat)
 
     def _count(self, answers: Sequence[ReplyValue]) -> None:
-        """Refusals and the like are answers, and the user hears of them."""
+        """Count refusals and other unusual answers for the user."""
         kinds = [one.outcome for one in answers if isinstance(one, Generated)]
         self.endpoint.meter.outcomes.update(kind for kind in kinds if kind != "text")
 
     def replies(self, requests: Sequence[Complete]) -> list[Generated]:
-        """What the model generated: answers, with their reasoning and outcome apart.
+        """What the model generated: answers, with separate reasoning and outcome.
 
         Args:
             requests: What to answer.
@@ -250,21 +249,21 @@ class OpenAIModel:
         return first.answer if isinstance(first, Generated) else first
 
     def http_request(self, request: Request[object]) -> HttpRequest[ReplyValue]:
-        """What is sent for a request.
+        """The HTTP request for a request.
 
         Args:
-            request: A request that goes out as one HTTP request.
+            request: A request that needs only one HTTP request.
 
         Returns:
-            Path, body, size and how the reply is read.
+            Path, body, size, and how to read the reply.
         """
         return http_request_for(request, self._served, self.can, self.endpoint.dialect)
 
     def most_cost(self, requests: Sequence[Request[object]]) -> float | None:
-        """What requests cost at most, without retries.
+        """The most that requests can cost, without retries.
 
         Args:
-            requests: What is to be answered.
+            requests: The requests.
 
         Returns:
             US dollars; None if the price is unknown.
@@ -275,12 +274,12 @@ class OpenAIModel:
         return sum(cost_of(self.http_request(part).size, self.price) for part in order)
 
     def close(self) -> None:
-        """Give up what is in flight and end the connections; the next answer opens new ones."""
+        """Drop what is in flight and close the connections; the next answer opens new ones."""
         self.client.close()
 
 
 def _prompts(request: Request[object]) -> tuple[Prompt, ...]:
-    """The prompt of a request, then what is scored behind it."""
+    """The prompt of a request, then the texts to score after it."""
     if isinstance(request, Complete):
         return (request.prompt,)
     if isinstance(request, ScoreTokens):

@@ -1,7 +1,7 @@
-"""Where the tokens of a text stand in it, when only their texts are known.
+"""Find the positions of tokens in a text when only their texts are known.
 
-A token of a part of a character is written as U+FFFD, and some servers leave out the blank before a
-word. Both are followed; what can be placed in two ways is refused.
+Tokens that are parts of a character are written as U+FFFD, and some servers leave out the blank
+before a word. Both cases are handled. Ambiguous positions are refused.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from leakbound.errors import TargetError
 
 __all__ = ["NO_FIRST", "boundaries", "makes_up"]
 
-PART = "�"  # stands for bytes that are no whole character
+PART = "�"  # represents bytes that are not a whole character
 RUN = re.compile(f"{PART}+")
-HELD = 4  # most characters that one token of parts can end
-FIRST = 256  # most characters of a first token: the longest known ones are runs of 128 blanks
+HELD = 4  # the most characters that one token of parts can complete
+FIRST = 256  # the most characters of a first token; the longest known ones are 128 blanks
 NO_FIRST = (
     "the first token of a text has no log-probability, so a continuation of nothing cannot be "
     "scored."
@@ -37,20 +37,21 @@ Positions = frozenset[int]
 def boundaries(
     pieces: Sequence[str], prompt: str, response: str, first_known: bool = True
 ) -> tuple[int, int]:
-    """Which tokens are those of a response.
+    """Find the tokens of a response.
 
     Args:
         pieces: Texts of the tokens of prompt and response, in order.
         prompt: Text before the response.
-        response: Text that is scored.
-        first_known: Whether the text of the first token is given; if not, it is whatever the others
-            leave, and no token follows the response.
+        response: Text to score.
+        first_known: Whether the text of the first token is known. If not, it is whatever the other
+            tokens leave, and no token follows the response.
 
     Returns:
-        Index of the first token of the response, and of the first one behind it.
+        Index of the first token of the response, and of the first token after it.
 
     Raises:
-        TargetError: If the tokens do not make up the text, or none begins where the response does.
+        TargetError: If the tokens do not add up to the text, or none starts where the response
+            does.
 
     Examples:
         >>> boundaries(["Say", " yes", " or", " no", "."], "Say yes", " or no")
@@ -74,7 +75,7 @@ def boundaries(
 
 
 def makes_up(pieces: Sequence[str], text: str) -> bool:
-    """Whether tokens make up a text, and perhaps more behind it.
+    """Whether tokens add up to a text, possibly with more text after it.
 
     Args:
         pieces: Texts of the tokens.
@@ -87,7 +88,7 @@ def makes_up(pieces: Sequence[str], text: str) -> bool:
 
 
 def _reached(pieces: Sequence[str], text: str, first_known: bool) -> list[Positions]:
-    """Positions in the text at which each token may begin, and at which the last may end."""
+    """Positions in the text where each token may begin, and where the last one may end."""
     known = frozenset({0}) if first_known else frozenset(range(min(FIRST, len(text)) + 1))
     found = [frozenset({0}), known] if not first_known else [known]
     for piece in pieces[len(found) - 1 :]:
@@ -96,8 +97,8 @@ def _reached(pieces: Sequence[str], text: str, first_known: bool) -> list[Positi
 
 
 def _may_begin(token: Sequence[str], prompt: str, response: str) -> bool:
-    """Whether a response may begin with a token: parts of a character only if nobody else has
-    such parts there.
+    """Whether a response may begin with a token. A token of character parts may, if only the
+    response can have such parts there.
     """
     if not token or not token[0].startswith(PART):
         return bool(token)
@@ -105,8 +106,8 @@ def _may_begin(token: Sequence[str], prompt: str, response: str) -> bool:
 
 
 def _ends(pieces: Sequence[str], begin: int, text: str, at: int, first_known: bool) -> list[int]:
-    """Where the text is over if a token begins at a position: at its first token behind it, or
-    with the last token.
+    """Where the text may end if a token begins at a position: after the first token that completes
+    it, or with the last token.
     """
     reached, found = frozenset({at}), []
     for end in range(begin + 1, len(pieces) + 1):
@@ -117,7 +118,7 @@ def _ends(pieces: Sequence[str], begin: int, text: str, at: int, first_known: bo
 
 
 def _behind(piece: str, starts: Positions, text: str) -> Positions:
-    """Positions behind a token that begins at one of several positions."""
+    """Positions after a token that begins at one of several positions."""
     return frozenset(end for at in starts for end in _from(piece, at, text))
 
 
@@ -130,7 +131,7 @@ def _from(piece: str, at: int, text: str) -> set[int]:
 
 
 def _of_parts(literals: Sequence[str], at: int, text: str) -> set[int]:
-    """Parts of characters stand for at most a few characters that are not ASCII."""
+    """Match parts of characters, which represent at most a few characters that are not ASCII."""
     reached = {at + len(literals[0])} if text.startswith(literals[0], at) else set()
     for literal in literals[1:]:
         held = {end for start in reached for end in _characters(start, text)}
@@ -146,5 +147,5 @@ def _characters(start: int, text: str) -> list[int]:
 
 
 def _within_character(pieces: Sequence[str], at: int) -> bool:
-    """Whether parts of one character may stand on both sides of a token's beginning."""
+    """Whether parts of one character may be on both sides of a token boundary."""
     return 0 < at < len(pieces) and pieces[at - 1].endswith(PART) and pieces[at].startswith(PART)

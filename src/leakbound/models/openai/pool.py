@@ -1,4 +1,4 @@
-"""The event loop behind a client, which spreads requests over the addresses of an endpoint."""
+"""The event loop of a client, which distributes requests over the addresses of an endpoint."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 __all__ = ["ConnectionPool"]
 
 R = TypeVar("R")
-PATIENCE = 600.0  # seconds: a run that waits longer looks as if it hung, so it ends and says so
-REST = 10.0  # seconds that an address is left alone after FAILURES in a row, if there is another
-FREE = Usage(0, 0)  # of a prompt that a content filter refuses: nothing is generated
-FAILURES = 3  # one or two failures in a row also come from a single lost connection
+PATIENCE = 600.0  # seconds: a run that waits longer seems to hang, so it ends with an error
+REST = 10.0  # seconds to pause an address after FAILURES in a row, if there is another address
+FREE = Usage(0, 0)  # for a prompt that a content filter refuses: nothing is generated
+FAILURES = 3  # a single lost connection can cause one or two failures in a row
 
 
 @dataclass(slots=True)
@@ -39,9 +39,9 @@ class Host:
     Attributes:
         url: Base address.
         headers: Header fields of every request to it (PRIVATE: they hold the key).
-        window: How many requests it bears at once.
-        rests_until: Time of the loop until which it is left alone.
-        failures: Failures in a row.
+        window: How many requests it can handle at once.
+        rests_until: Loop time until which it is paused.
+        failures: Number of failures in a row.
     """
 
     url: str
@@ -52,18 +52,18 @@ class Host:
 
     @property
     def load(self) -> float:
-        """Share of its window in use."""
+        """The fraction of its window in use."""
         return self.window.busy / self.window.size
 
 
 class ConnectionPool:
-    """Open connections to an endpoint. Used by one `Client`, from any thread.
+    """Open connections to an endpoint, used by one `Client` from any thread.
 
     Args:
-        model: Name of the model, as the endpoint knows it.
+        model: Name of the model at the endpoint.
         endpoint: Addresses, limits and transport.
-        key: API key (PRIVATE); None sends none.
-        price: What tokens cost; None if that is unknown.
+        key: API key (PRIVATE); None to send none.
+        price: Price of tokens; None if unknown.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class ConnectionPool:
             for url in endpoint.urls
         ]
         self._errors, self._changed = ErrorBudget(), asyncio.Event()
-        self._answered: HttpRequest[object] | None = None  # the last one that had an answer
+        self._answered: HttpRequest[object] | None = None  # the last request with an answer
         self._transport = endpoint.transport or default_transport(endpoint.connections)
         self._thread = LoopThread("leakbound-openai", self._transport.close)
 
@@ -88,17 +88,17 @@ class ConnectionPool:
             requests: What to send.
 
         Returns:
-            What `read` makes of each reply, in order.
+            The result of `read` for each reply, in order.
 
         Raises:
-            Refused: If the endpoint will not do what is asked.
+            Refused: If the endpoint refuses a request.
             TargetError: If it cannot be reached or fails too often.
             LimitReached: If a limit on money or time is reached.
         """
         return self._thread.run(self._all(requests))
 
     def close(self) -> None:
-        """Give up what is in flight and end the connections."""
+        """Drop what is in flight and close the connections."""
         self._thread.close()
 
     async def _all(self, requests: Sequence[HttpRequest[R]]) -> list[R]:
@@ -115,8 +115,8 @@ class ConnectionPool:
         self, waiting: deque[int], requests: Sequence[HttpRequest[R]], answers: dict[int, R],
         failed: set[int],
     ) -> None:  # fmt: skip
-        """Take requests while there are any. One that failed for good goes to the end; if it fails
-        there again, and the endpoint answers others, then that is its answer."""
+        """Process requests until none is left. A request that failed for good moves to the end. If
+        it fails there again while the endpoint answers others, that failure is its answer."""
         while waiting:
             at = waiting.popleft()
             request = requests[at]
@@ -134,7 +134,7 @@ class ConnectionPool:
                 waiting.append(at)
 
     async def _answers(self) -> bool:
-        """Whether the endpoint answers a request that it has answered before."""
+        """Whether the endpoint still answers a request that it has answered before."""
         if self._answered is None:
             return False
         try:
@@ -156,7 +156,7 @@ class ConnectionPool:
         )
 
     async def _persist(self, request: HttpRequest[R]) -> R:
-        """The answer of a request, after so many retries at most; else its last Fault."""
+        """The answer to a request, after retries if necessary; raises its last Fault."""
         tries = 0
         while True:
             try:
@@ -209,8 +209,8 @@ class ConnectionPool:
         host.failures += 1
         if fault.wait is not None and fault.wait > PATIENCE:
             raise TargetError(
-                f"{host.url} asks to wait {fault.wait:.0f} seconds; what was finished is kept, "
-                "so run the same command then."
+                f"{host.url} asks to wait {fault.wait:.0f} seconds; finished work is kept, "
+                "so run the same command after that time."
             )
         rest = fault.wait or (REST if host.failures >= FAILURES and len(self._hosts) > 1 else 0.0)
         host.rests_until = max(host.rests_until, self._thread.loop.time() + rest)
@@ -218,7 +218,7 @@ class ConnectionPool:
     # --- whose turn it is
 
     async def _free_host(self, most: float) -> Host:
-        """The least loaded address that is free, once the limits admit a request of that cost."""
+        """The least loaded free address, once the limits admit a request with this cost."""
         end = self._endpoint
         while True:
             now = self._thread.loop.time()
@@ -235,6 +235,6 @@ class ConnectionPool:
             await asyncio.wait_for(self._changed.wait(), seconds)
 
     def _wake(self) -> None:
-        """Everyone who waits looks again."""
+        """Let all waiting requests check again."""
         self._changed.set()
         self._changed = asyncio.Event()

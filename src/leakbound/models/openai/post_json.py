@@ -1,6 +1,6 @@
-"""One POST and its reply: a decoded JSON object, a Fault that may pass, or a refusal.
+"""One POST and its reply: a decoded JSON object, a Fault that may be temporary, or a refusal.
 
-No text of the server is repeated: it may hold the prompt.
+No text of the server is repeated, since it may contain the prompt.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["headers_for", "post_json"]
 
-PASSING = (408, 409, 425, 429)  # of the 4xx, what may pass
+PASSING = (408, 409, 425, 429)  # the 4xx that may be temporary
 BUSY = (408, 425, 429)
 KNOWN_TYPES = (
     "authentication_error", "context_length_exceeded", "insufficient_quota", "invalid_api_key",
@@ -33,7 +33,7 @@ KNOWN_TYPES = (
 FILTERS = (
     "content_filter", "content_policy_violation", "invalid_prompt", "ResponsibleAIPolicyViolation",
 )  # fmt: skip
-MODERATED = ("reasons", "flagged_input")  # what OpenRouter says of a prompt that it refuses
+MODERATED = ("reasons", "flagged_input")  # fields of OpenRouter's reply to a refused prompt
 FILTER_WORDS = ("ContentPolicyViolationError", "filtered due to the prompt triggering")
 ADVICE = {
     401: "put the right key into the environment variable LEAKBOUND_API_KEY (OPENAI_API_KEY for "
@@ -57,8 +57,8 @@ def headers_for(key: str | None, url: str) -> dict[str, str]:
     """Header fields of every request to an address.
 
     Args:
-        key: The API key (PRIVATE); None sends none.
-        url: The address; Azure takes a key in a header of its own.
+        key: The API key (PRIVATE); None to send none.
+        url: The address; Azure expects the key in its own header.
 
     Returns:
         Header fields by name.
@@ -80,22 +80,22 @@ async def post_json(
     body: Mapping[str, object],
     timeout: float,
 ) -> dict[str, JsonValue]:
-    """Send a JSON object and read the one that comes back.
+    """Send a JSON object and read the reply.
 
     Args:
-        transport: What sends it.
+        transport: Sends the request.
         url: Absolute address.
-        headers: Header fields, as `headers_for` makes them.
-        body: What is sent (PRIVATE).
-        timeout: Seconds for the whole exchange.
+        headers: Header fields from `headers_for`.
+        body: The object to send (PRIVATE).
+        timeout: Seconds for request and reply.
 
     Returns:
         The decoded reply.
 
     Raises:
-        Fault: If it failed in a way that may pass.
+        Fault: If it failed in a way that may be temporary.
         Filtered: If the content filter of the endpoint refuses the prompt.
-        Refused: If the endpoint answered and will not do it. Redirects are not followed.
+        Refused: If the endpoint answers with a refusal. Redirects are not followed.
     """
     content = json.dumps(body).encode()
     try:
@@ -140,7 +140,7 @@ def _is_filtered(status: int, codes: Sequence[JsonValue], error: Mapping[str, Js
 
 
 def _says_filtered(error: Mapping[str, JsonValue]) -> bool:
-    """LiteLLM's proxy hands on a filter's refusal in words alone, which begin its message."""
+    """LiteLLM's proxy reports a filter's refusal only in words, at the start of its message."""
     message = str(error.get("message"))[:200]
     return any(words in message for words in FILTER_WORDS)
 
@@ -156,7 +156,7 @@ def _sentence(status: int, url: str, kind: str, advice: str = MALFORMED) -> str:
 
 
 def _error(reply: HttpReply) -> dict[str, JsonValue]:
-    """What is said of an error. Only known words of it may be shown: it may repeat the prompt."""
+    """The error of a reply. Only known words of it may be shown: it may repeat the prompt."""
     try:
         error = _decode(reply).get("error")
     except Fault:
@@ -167,15 +167,15 @@ def _error(reply: HttpReply) -> dict[str, JsonValue]:
 def _decode(reply: HttpReply) -> dict[str, JsonValue]:
     media_type = (reply.header("content-type") or "").partition(";")[0].strip().lower()
     if media_type != "application/json":
-        raise Fault("a reply that is not JSON")
+        raise Fault("a reply that is not JSON", of_prompt=True)
     try:
         found = json.loads(reply.body, parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
-        raise Fault("JSON that cannot be read") from None
+        raise Fault("JSON that cannot be read", of_prompt=True) from None
     if not isinstance(found, dict):
-        raise Fault("JSON that is no object")
+        raise Fault("JSON that is not an object", of_prompt=True)
     return found
 
 
 def _refuse_constant(text: str) -> NoReturn:
-    raise Fault("a number that is none")
+    raise Fault("an invalid number", of_prompt=True)

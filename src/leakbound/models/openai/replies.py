@@ -1,4 +1,4 @@
-"""What replies hold beside texts: log-probabilities of the next token, embeddings."""
+"""What replies contain beside texts: log-probabilities of the next token, embeddings."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ NONE_SHOWN: Mapping[str, object] = {}
 
 
 def next_tokens(reply: dict[str, JsonValue]) -> Mapping[str, object]:
-    """The likeliest next tokens that a reply shows.
+    """The most likely next tokens in a reply.
 
-    /completions has an object of values by token, /chat/completions a list of entries; llama.cpp
-    writes the second form in both.
+    /completions has an object of values by token, /chat/completions has a list of entries.
+    llama.cpp writes the second form in both.
 
     Args:
         reply: The decoded reply.
 
     Returns:
-        Log-probabilities by token; none where nothing was generated, or a filter or the model
+        Log-probabilities by token; empty if nothing was generated, or a filter or the model
         refused.
 
     Raises:
-        Fault: If log-probabilities are missing or have another form.
+        Fault: If log-probabilities are missing or have an unknown form.
     """
     choice = choice_of(reply)
     found = choice.get("logprobs")
@@ -49,7 +49,7 @@ def next_tokens(reply: dict[str, JsonValue]) -> Mapping[str, object]:
 
 
 def _first(value: object) -> dict[str, JsonValue]:
-    """The first object of a list; an empty list is of an answer without a token."""
+    """The first object of a list. An empty list belongs to an answer without tokens."""
     if value == []:
         return {}
     if isinstance(value, list) and isinstance(value[0], dict):
@@ -60,7 +60,7 @@ def _first(value: object) -> dict[str, JsonValue]:
 def _of_entries(entries: object) -> Mapping[str, object]:
     if not isinstance(entries, list):
         raise Fault("no log-probabilities of the next token")
-    # the likeliest comes first, and tokens of one text (a blank, a byte) are told apart by no name
+    # the likeliest comes first; tokens with the same text (a blank, a byte) cannot be distinguished
     return dict(_named(entry) for entry in reversed(entries))
 
 
@@ -83,7 +83,7 @@ def embedding_of(reply: dict[str, JsonValue]) -> Floats:
         (dim,) finite numbers.
 
     Raises:
-        Fault: If there is not exactly one, or it is none.
+        Fault: If there is not exactly one embedding, or it is invalid.
     """
     data = reply.get("data")
     one = data[0] if isinstance(data, list) and len(data) == 1 else None
@@ -91,7 +91,7 @@ def embedding_of(reply: dict[str, JsonValue]) -> Floats:
     try:
         found = np.asarray(values, np.float32)
     except (TypeError, ValueError):
-        raise Fault("an embedding that is none") from None
+        raise Fault("an invalid embedding") from None
     if found.ndim != 1 or not found.size or not np.isfinite(found).all():
-        raise Fault("an embedding that is none")
+        raise Fault("an invalid embedding")
     return found

@@ -1,6 +1,6 @@
-"""Log-probabilities as endpoints write them, aligned with the text that was asked about.
+"""Log-probabilities as endpoints write them, aligned with the text in question.
 
-What cannot be aligned is refused: no score is made up.
+What cannot be aligned is refused: no score is invented.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from leakbound.models.openai.placing import NO_FIRST, boundaries, makes_up
 __all__ = ["align_echo", "align_ids", "align_prompt", "first_token_scores", "log_probability"]
 
 Floats = npt.NDArray[np.float32]
-ROUNDING = 1e-5  # a log-probability of a probability of 1 may be rounded above 0 by so much
+ROUNDING = 1e-5  # how far above 0 the log-probability of a probability of 1 may be rounded
 
 
 def log_probability(value: object) -> float:
@@ -39,7 +39,7 @@ def log_probability(value: object) -> float:
         or not math.isfinite(value)
         or value > ROUNDING
     ):
-        raise Fault("a log-probability that is none")
+        raise Fault("an invalid log-probability")
     return min(0.0, float(value))
 
 
@@ -48,22 +48,21 @@ def align_echo(
 ) -> Floats:
     """Scores of the tokens of a response, from the echo of prompt and response.
 
-    One token that stands for the beginning of a text may come first, and further tokens may follow
-    the response.
+    A token for the beginning of a text may come first, and more tokens may follow the response.
 
     Args:
         tokens: Texts of the echoed tokens.
         values: Their log-probabilities, one for each token.
         prompt: Text before the response.
-        response: Text that is scored.
+        response: Text to score.
 
     Returns:
         (response tokens,) natural log-probabilities.
 
     Raises:
-        TargetError: If the tokens are not those of the text, or one of them lies across the
-            boundary of prompt and response.
-        Fault: If values are missing or are no log-probabilities.
+        TargetError: If the tokens are not those of the text, or one of them crosses the boundary of
+            prompt and response.
+        Fault: If values are missing or are not log-probabilities.
     """
     texts = [token for token in tokens if isinstance(token, str)]
     if not len(texts) == len(tokens) == len(values):
@@ -76,22 +75,21 @@ def align_echo(
 def align_prompt(entries: object, ids: object, prompt: str, response: str) -> Floats:
     """Scores of the tokens of a response, from vLLM's `prompt_logprobs` of prompt and response.
 
-    The first token has no entry, so its text is not known: a tokenizer may have put it before the
-    text, or it is the beginning of the text itself. Tokens are placed from the end.
+    The first token has no entry, so its text is unknown. A tokenizer may have put it before the
+    text, or it may be the beginning of the text. Tokens are therefore placed from the end.
 
     Args:
         entries: One entry for each token; that of the first is empty.
-        ids: Token ids of the text, where the server returns them; each token is found under its
-            own.
+        ids: Token ids of the text, if the server returns them. They identify each token's entry.
         prompt: Text before the response.
-        response: Text that is scored.
+        response: Text to score.
 
     Returns:
         (response tokens,) natural log-probabilities.
 
     Raises:
         TargetError: As `align_echo`.
-        Fault: If entries are missing, are of several tokens, or hold no log-probability.
+        Fault: If entries are missing, belong to several tokens, or hold no log-probability.
     """
     if not isinstance(entries, list) or not entries:
         raise Fault("no prompt log-probabilities")
@@ -122,16 +120,16 @@ def align_ids(entries: object, prompt: Sequence[int], response: Sequence[int]) -
     """Scores of the tokens of a response, from vLLM's `prompt_logprobs` of token ids.
 
     Args:
-        entries: One entry for each token that was sent.
+        entries: One entry for each token sent.
         prompt: Token ids before the response.
-        response: Token ids that are scored.
+        response: Token ids to score.
 
     Returns:
-        (response tokens,) natural log-probabilities, each found under its token's id.
+        (response tokens,) natural log-probabilities, each found by the id of its token.
 
     Raises:
         TargetError: If the server adds or removes tokens.
-        Fault: If an entry does not hold its token, or no log-probability.
+        Fault: If an entry does not contain its token, or has no log-probability.
     """
     ids = (*prompt, *response)
     if not isinstance(entries, list) or len(entries) != len(ids):
@@ -153,20 +151,20 @@ def _under(entry: object, token: int) -> object:
 
 
 def first_token_scores(top: Mapping[str, object], labels: Sequence[str]) -> Floats:
-    """Scores of labels among the next tokens that the endpoint shows.
+    """Scores of labels among the next tokens that the endpoint reports.
 
-    A label must be a shown token, with or without a leading blank: a token that only begins like it
-    may belong to another word, while the label's own first token is hidden.
+    A label must be a reported token, with or without a leading blank. A token that only begins like
+    the label may belong to another word, while the label's own first token is not reported.
 
     Args:
         top: Log-probabilities by token.
         labels: Labels to score.
 
     Returns:
-        (labels,) natural log-probabilities; NaN for a label that is not shown.
+        (labels,) natural log-probabilities; NaN for a label that is not reported.
 
     Raises:
-        Fault: If a value is no log-probability.
+        Fault: If a value is not a log-probability.
     """
     tokens = [_shown_as(top, label) for label in labels]
     scores = [math.nan if token is None else log_probability(top[token]) for token in tokens]
@@ -174,6 +172,6 @@ def first_token_scores(top: Mapping[str, object], labels: Sequence[str]) -> Floa
 
 
 def _shown_as(top: Mapping[str, object], label: str) -> str | None:
-    """The shown token that is the label: the likelier one of those with and without a blank."""
+    """The reported token of a label: the likelier one of those with and without a blank."""
     fits = [token for token in top if token.strip() and token.lstrip() == label.strip()]
     return max(fits, key=lambda token: log_probability(top[token]), default=None)

@@ -1,6 +1,6 @@
-"""How fast to send: a window that adapts, waits between tries, and when to give up.
+"""How fast to send: an adaptive window, waits between retries, and when to give up.
 
-No clock and no network in here.
+This module uses no clock and no network.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from email.utils import parsedate_to_datetime
 
 __all__ = ["AdaptiveWindow", "ErrorBudget", "backoff", "retry_after"]
 
-START = 8  # requests in flight before anything is known: a small server bears so many
-FIRST, LONGEST = 0.5, 30.0  # seconds between tries: a hiccup passes in 0.5, a restart within 30
+START = 8  # requests in flight at first: even a small server can handle them
+FIRST, LONGEST = 0.5, 30.0  # seconds between tries: a hiccup takes 0.5, a restart up to 30
 
 
 class AdaptiveWindow:
     """How many requests may be in flight at one address.
 
-    Slow start, then additive increase and multiplicative decrease: a round of successes doubles it
-    until the server is too busy for the first time, and adds one from then on; a round in which
-    the server was too busy halves it, once however many requests of the round failed. Always
-    between 1 and `most`.
+    Slow start, then additive increase and multiplicative decrease. Until the server is first too
+    busy, each round of successes doubles the window; afterwards it adds one. A round in which the
+    server was too busy halves it once, however many requests of that round failed. The window is
+    always between 1 and `most`.
 
     Args:
-        most: Most requests in flight, ever.
+        most: The most requests ever in flight.
     """
 
     def __init__(self, most: int) -> None:
@@ -42,14 +42,14 @@ class AdaptiveWindow:
         """Count a request that is being sent.
 
         Returns:
-            Its ticket, a number that grows.
+            Its ticket, an increasing number.
         """
         self.busy += 1
         self._sent += 1
         return self._sent
 
     def leave(self) -> None:
-        """Count a request that has ended, however it did."""
+        """Count a request that has ended in any way."""
         self.busy -= 1
 
     def grow(self) -> None:
@@ -61,7 +61,7 @@ class AdaptiveWindow:
         """Count a request that the server was too busy for.
 
         Args:
-            ticket: Of that request. Those sent before the last halving say nothing new.
+            ticket: Ticket of that request. Requests sent before the last halving add nothing new.
         """
         if ticket > self._halved:
             self.size, self._halved = max(1.0, self.size / 2), self._sent
@@ -70,10 +70,10 @@ class AdaptiveWindow:
 def backoff(tries: int) -> float:
     """Wait before the next try: full jitter under a bound that doubles.
 
-    It changes no result, so the operating system may draw it.
+    It changes no result, so the operating system's random source is used.
 
     Args:
-        tries: Tries that have failed, at least 1.
+        tries: Number of failed tries, at least 1.
 
     Returns:
         Seconds.
@@ -82,7 +82,7 @@ def backoff(tries: int) -> float:
 
 
 def retry_after(value: str | None, now: datetime) -> float | None:
-    """Wait that a Retry-After header asks for.
+    """The wait that a Retry-After header asks for.
 
     Args:
         value: The header, a number of seconds or an HTTP date; None if there is none.
@@ -118,9 +118,9 @@ class ErrorBudget:
     """Whether too many of the last requests failed for good.
 
     Args:
-        share: Share of the last requests that may fail.
-        last: How many requests are looked at.
-        least: Failures below which nobody gives up.
+        share: The fraction of the last requests that may fail.
+        last: Number of last requests to consider.
+        least: With fewer failures than this, the budget is never exhausted.
     """
 
     def __init__(self, share: float = 0.25, last: int = 20, least: int = 3) -> None:

@@ -1,4 +1,4 @@
-"""A request to a model as an HTTP request: path, body, most tokens, and how its reply is read."""
+"""A request to a model as an HTTP request: path, body, size, and how to read its reply."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ __all__ = ["HttpRequest", "http_request_for", "spaced"]
 R = TypeVar("R", covariant=True)
 OWN = Dialect()
 Floats = npt.NDArray[np.float32]
-TEMPLATE = 64  # most tokens that a chat template adds a message: known models add below 40
+TEMPLATE = 64  # the most tokens that a chat template adds to a message; known ones add under 40
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -56,14 +56,14 @@ class HttpRequest(Generic[R]):
     """One POST (PRIVATE).
 
     Attributes:
-        path: Where to, behind the base URL.
-        body: JSON object that is sent.
-        size: Most tokens that it can cost.
-        read: Makes the answer of the decoded reply; raises Fault or TargetError.
-        filtered: Makes the answer to a prompt that the endpoint's content filter refuses; None
-            where that is an error.
-        lost: Makes the answer to a prompt at which the endpoint fails every time, while it answers
-            others; None where that is an error.
+        path: Path after the base URL.
+        body: JSON object to send.
+        size: The most tokens that it can cost.
+        read: Makes the answer from the decoded reply; raises Fault or TargetError.
+        filtered: Makes the answer to a prompt that the endpoint's content filter refuses; None if
+            that is an error.
+        lost: Makes the answer to a prompt at which the endpoint always fails, while it answers
+            others; None if that is an error.
     """
 
     path: str
@@ -81,12 +81,12 @@ def http_request_for(
 
     Args:
         request: A request that has passed the model's check.
-        model: Name of the model, as the endpoint knows it.
+        model: Name of the model at the endpoint.
         can: What the endpoint can do.
-        dialect: How the endpoint takes parameters.
+        dialect: How the endpoint accepts parameters.
 
     Returns:
-        What to send; the answer to `Complete` is a `Generated`, of all others an array.
+        The request. The answer to `Complete` is a `Generated`, all others are arrays.
 
     Raises:
         TargetError: If no endpoint can answer this kind of request.
@@ -109,13 +109,13 @@ def _scores(request: Request[object], model: str, can: Capabilities) -> HttpRequ
 
 
 def spaced(response: Prompt) -> Prompt:
-    """A response as it continues a prompt, as in the local engine.
+    """A response in the form in which it continues a prompt, as in the local engine.
 
     Args:
         response: Text or token ids.
 
     Returns:
-        Text with one leading blank, unless it begins with white space; token ids as they are.
+        Text with one leading blank, unless it begins with white space; token ids unchanged.
 
     Examples:
         >>> spaced("yes")
@@ -150,7 +150,7 @@ def _stopped(found: Generated, stop: tuple[str, ...]) -> Generated:
 
 
 def _posed(prompt: Prompt, model: str, can: Capabilities) -> dict[str, object]:
-    """The prompt as it is, or as messages: a text is that of a user."""
+    """The prompt itself, or as messages: a text becomes a user message."""
     if isinstance(prompt, Chat):
         return {"model": model, "messages": prompt.plain()}
     if isinstance(prompt, Parts):
@@ -162,14 +162,14 @@ def _posed(prompt: Prompt, model: str, can: Capabilities) -> dict[str, object]:
 
 
 def _part(part: str | Image) -> dict[str, object]:
-    """A part of a message: a text, or an image with its bytes in its address."""
+    """A part of a message: a text, or an image as a data URL."""
     if isinstance(part, str):
         return {"type": "text", "text": part}
     return {"type": "image_url", "image_url": {"url": data_url(part)}}
 
 
 def _chats(prompt: Prompt, can: Capabilities) -> bool:
-    """Messages and images go to a chat: a completion takes text or token ids."""
+    """Whether a prompt goes to chat. Messages and images do: /completions takes text or ids."""
     return isinstance(prompt, Parts | Chat) or not can.completions
 
 
@@ -178,18 +178,18 @@ def _path(prompt: Prompt, can: Capabilities) -> str:
 
 
 def _sampling(tokens: int, temperature: float) -> dict[str, object]:
-    """Always sent, because the defaults of servers differ."""
+    """Parameters that are always sent, because the defaults of servers differ."""
     return {"max_tokens": tokens, "temperature": temperature, "top_p": 1.0, "stream": False}
 
 
 def _seed(request: Complete) -> int:
-    """Of prompt and draw: the draws of a prompt differ, and prompts do not share theirs."""
+    """A seed from prompt and draw: it differs between draws and between prompts."""
     return (prompt_seed(request.prompt) + request.draw) % (1 << 31)
 
 
 def _most(prompt: Prompt) -> int:
-    """No tokenizer makes more tokens of a text than its bytes; an image is the text that carries
-    it.
+    """The most tokens of a prompt: no tokenizer makes more tokens than bytes. An image counts as
+    the text that contains it.
     """
     if isinstance(prompt, Chat):
         return sum(TEMPLATE + len(one.content.encode()) for one in prompt.messages)
@@ -202,7 +202,7 @@ def _most(prompt: Prompt) -> int:
 
 
 def _teacher_forced(request: ScoreTokens, model: str, can: Capabilities) -> HttpRequest[Floats]:
-    """One token is generated and thrown away, because servers differ in what they take 0 for."""
+    """Generate one token and discard it, because servers interpret 0 in different ways."""
     whole = _joined(request.prompt, spaced(request.response))
     sent = list(whole) if isinstance(whole, tuple) else whole
     body = {"model": model, "prompt": sent, **_sampling(1, 0.0)}
@@ -222,7 +222,7 @@ def _joined(prompt: Prompt, response: Prompt) -> str | tuple[int, ...]:
 
 def _ids(prompt: Prompt) -> tuple[int, ...]:
     if not isinstance(prompt, tuple):
-        raise TargetError("an endpoint scores text behind text, or token ids behind token ids.")
+        raise TargetError("an endpoint scores text after text, or token ids after token ids.")
     return prompt
 
 
@@ -238,7 +238,7 @@ def _echoed(reply: dict[str, JsonValue], request: ScoreTokens) -> Floats:
 
 
 def _prompted(reply: dict[str, JsonValue], request: ScoreTokens) -> Floats:
-    """vLLM writes a prompt's log-probabilities into its choice, or beside the choices."""
+    """vLLM writes a prompt's log-probabilities inside its choice or beside the choices."""
     choice, response = choice_of(reply), spaced(request.response)
     entries = choice.get("prompt_logprobs") or reply.get("prompt_logprobs")
     ids = choice.get("prompt_token_ids") or reply.get("prompt_token_ids")
@@ -262,5 +262,5 @@ def _next_token(request: ScoreLabels, model: str, can: Capabilities) -> HttpRequ
 
 
 def _cut(text: str, stop: tuple[str, ...]) -> str:
-    """The text before the first stop, also where a server overlooks stops."""
+    """The text before the first stop text, even if a server ignored it."""
     return text[: min((at for part in stop if (at := text.find(part)) >= 0), default=None)]

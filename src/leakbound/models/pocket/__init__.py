@@ -1,9 +1,8 @@
 """The pocket model: 3 million parameters, shipped with the package.
 
 `pocket_training/` trained it on generated text. It finds texts in its context, copies labels,
-follows if-then requests and routes help-desk messages. It knows no facts and obeys no system
-instruction: what it shows about a defence is what the defence does to a model that does as the last
-request says.
+follows if-then requests and routes help-desk messages. It knows no facts and ignores system
+instructions. So it shows how a defence works on a model that simply follows the last request.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ def load_pocket(
     device: str = "auto",
     label_scores: str = "sum",
 ) -> TransformersModel:
-    """Load it with the code that loads any other causal model.
+    """Load the model with the same code as any other causal model.
 
     Args:
         memory: Bytes that the process may take at its peak; None for half of what is free.

@@ -1,4 +1,4 @@
-"""One request after the other to one address, where a refusal is a finding and not an error."""
+"""Sequential requests to one address. A refusal is a finding here, not an error."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ if TYPE_CHECKING:
 
 __all__ = ["ProbeClient"]
 
-TRIES = 4  # of a request that fails in a way that may pass: a fault in ten passes 9,999 in 10,000
-PATIENCE = 30.0  # longest wait, in seconds, that an endpoint may ask for
-# kinds of failure that say nothing about what the endpoint can do
+TRIES = 4  # for a temporary failure: a fault in 1 of 10 requests then passes 9,999 in 10,000
+PATIENCE = 30.0  # seconds: the longest wait that an endpoint may ask for
+# failures that say nothing about the capabilities of the endpoint
 AWAY = ("no connection", "HTTP 429", "HTTP 502", "HTTP 503", "HTTP 504")
 
 
 class ProbeClient:
-    """An open connection, within a `with`. Also works where an event loop runs already.
+    """An open connection, inside a `with` block. Also works if an event loop already runs.
 
-    Requests count in the endpoint's meter and keep its limits.
+    Requests are counted by the endpoint's meter and respect its limits.
 
     Args:
-        model: Name of the model, as the endpoint knows it.
-        endpoint: One address, its limits and transport.
-        key: API key (PRIVATE); None sends none.
+        model: Name of the model at the endpoint.
+        endpoint: One address, with its limits and transport.
+        key: API key (PRIVATE); None to send none.
     """
 
     def __init__(self, model: str, endpoint: Endpoint, key: str | None) -> None:
@@ -61,17 +61,17 @@ class ProbeClient:
         self._thread.close()
 
     def send(self, path: str, body: Mapping[str, object]) -> ProbeReply:
-        """Send one POST, and try again what may pass.
+        """Send one POST, and retry temporary failures.
 
         Args:
-            path: Where to, behind the base URL.
+            path: Path after the base URL.
             body: JSON object to send. It holds public text only.
 
         Returns:
             The reply, or how the request failed.
 
         Raises:
-            TargetError: If nobody is there or the key is refused.
+            TargetError: If nothing answers at the address, or the key is refused.
             LimitReached: If a limit of the endpoint is reached.
         """
         return self._thread.run(self._send(path, body))
@@ -115,6 +115,6 @@ class ProbeClient:
 
 
 def _size(body: Mapping[str, object]) -> Size:
-    """Most tokens of a request: no tokenizer makes more tokens of a text than its bytes."""
+    """The most tokens of a request: no tokenizer makes more tokens of a text than its bytes."""
     generated = next((body[name] for name in LENGTHS if name in body), 0)
     return Size(len(json.dumps(body)), generated if isinstance(generated, int) else 0)

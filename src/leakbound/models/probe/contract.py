@@ -1,4 +1,4 @@
-"""Laws that log-probabilities must keep, checked on replies; no request is made here."""
+"""Laws of log-probabilities, checked on replies. This module makes no requests."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from leakbound.models.probe.replies import ScoredText, Token
 
 __all__ = ["Alignment", "alignment", "broken_law", "largest_change"]
 
-SLACK = 1e-3  # what rounding in a reply may do
-# difference of ln p of one token, computed in one pass or token by token in 16 bits
+SLACK = 1e-3  # the effect of rounding in a reply
+# difference in ln p of a token between one pass and token-by-token computation, in 16 bits
 NUMERICS = 0.1
-RUN = 3  # tokens that must agree before positions are compared: two agree by chance
-UNREADABLE = "�"  # pieces of characters share this text
+RUN = 3  # tokens that must agree before positions are compared; two may agree by chance
+UNREADABLE = "�"  # the text of every incomplete piece of a character
 
 
 def broken_law(tokens: Sequence[Token]) -> str | None:
-    """The first law that log-probabilities break.
+    """The first law that some log-probabilities break.
 
-    Laws: finite; at most 0; the alternatives' probabilities sum to at most 1; a token has the value
-    that the list of alternatives gives it.
+    The laws: values are finite and at most 0; the probabilities of the alternatives sum to at most
+    1; a token's value equals its value in the list of alternatives.
 
     Args:
         tokens: Tokens of one reply or of several.
 
     Returns:
-        What is wrong, in words; None if they keep all laws.
+        What is wrong, in words; None if all laws hold.
 
     Examples:
         >>> broken_law([Token("a", 0.5, {})])
@@ -54,14 +54,14 @@ def _own_gap(token: Token) -> float:
 
 
 def largest_change(one: ScoredText, other: ScoredText) -> float | None:
-    """Largest change of ln p between two answers to one question.
+    """Largest change of ln p between two answers to the same question.
 
     Args:
         one: An answer.
-        other: The answer to the same question.
+        other: Another answer to the same question.
 
     Returns:
-        The largest change up to the first token that differs; None if nothing can be compared.
+        The largest change up to the first different token; None if nothing can be compared.
     """
     changes: list[float] = []
     for a, b in zip(one.tokens, other.tokens, strict=False):
@@ -84,14 +84,14 @@ Place = Literal["aligned", "early", "late", "elsewhere", "unclear"]
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """How echoed log-probabilities stand to those of the same tokens as they were generated.
+    """The position of echoed log-probabilities relative to those of the generated tokens.
 
     Attributes:
-        place: "aligned"; "early" (each token carries the distribution of the token after it);
-            "late" (of the one before it); "elsewhere"; "unclear" (too few tokens agree, or the
-            values do not tell places apart).
-        gap: Largest difference of a token's own ln p.
-        tokens: How many tokens were compared.
+        place: "aligned"; "early" (each token has the distribution of the next token); "late" (of
+            the previous token); "elsewhere"; "unclear" (too few tokens agree, or the values do not
+            distinguish the positions).
+        gap: Largest difference in a token's own ln p.
+        tokens: Number of compared tokens.
     """
 
     place: Place
@@ -100,18 +100,18 @@ class Alignment:
 
 
 def alignment(generated: ScoredText, echoed: ScoredText, noise: float) -> Alignment:
-    """Compare the echo of an answer with the answer.
+    """Compare an answer with its echo.
 
-    The echo is compared with the generated distributions at the same token, at the one after it and
-    at the one before it.
+    The echo is compared with the generated distributions at the same token, the next one and the
+    previous one.
 
     Args:
         generated: The answer.
-        echoed: Its echo, which may hold the prompt as well.
+        echoed: Its echo, which may include the prompt.
         noise: Change of ln p between equal questions.
 
     Returns:
-        Where the echo stands.
+        The position of the echo.
     """
     at, run = _longest_run(
         [token.text for token in generated.tokens], [token.text for token in echoed.tokens]
@@ -130,7 +130,7 @@ def alignment(generated: ScoredText, echoed: ScoredText, noise: float) -> Alignm
 
 
 def _place(own: float, early: float, late: float, slack: float) -> Place:
-    """Of the differences at the own token and at its neighbours."""
+    """Decide by the differences at the token itself and at its neighbours."""
     if own <= slack:
         return "unclear" if min(early, late) <= slack else "aligned"
     if early <= 3 * slack:
@@ -144,7 +144,7 @@ def _shifted(one: Sequence[Token], other: Sequence[Token]) -> float:
 
 
 def _longest_run(answer: Sequence[str], echoed: Sequence[str]) -> tuple[int, int]:
-    """(position, length) of the longest beginning of an answer inside an echo, the last such."""
+    """(position, length) of the longest prefix of an answer inside an echo; the last if tied."""
     best = (0, 0)  # length, position
     for at in range(len(echoed)):
         run = 0

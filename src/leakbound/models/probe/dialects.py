@@ -1,4 +1,4 @@
-"""Which parameters an endpoint takes, and whether its model reasons, found by asking."""
+"""Which parameters an endpoint accepts, and whether its model reasons, found by asking."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 __all__ = ["ask_dialect"]
 
-ROOM = 4096  # tokens for reasoning and answer: reasoning about a short question takes hundreds
+ROOM = 4096  # tokens for reasoning and answer; reasoning on a short question takes hundreds
 LENGTH = Dialect(rename={"max_tokens": "max_completion_tokens"})
-# what is tried where an endpoint refuses a request and does not say for which parameter
+# tried in turn if an endpoint refuses a request without naming the parameter
 GUESSES = (
     LENGTH,
     Dialect(omit=("temperature",)),
@@ -35,14 +35,14 @@ REFUSED = ("HTTP 400", "HTTP 422")
 
 
 def ask_dialect(probe: EndpointProbe, chats: bool) -> Generated | None:
-    """Ask as an audit does, and change what is refused until there is an answer.
+    """Ask as an audit does, and change refused parameters until there is an answer.
 
     Args:
-        probe: Asks, keeps the findings and the dialect.
-        chats: Whether to ask /chat/completions; else /completions.
+        probe: Sends the questions; stores the findings and the dialect.
+        chats: Whether to use /chat/completions instead of /completions.
 
     Returns:
-        The answer; None if the endpoint gives none whatever is changed.
+        The answer; None if the endpoint gives none with any change.
     """
     can = Capabilities(chat=chats, completions=not chats)
     kept, body, guesses = probe.dialect, _ask(probe, can), iter(GUESSES)
@@ -61,7 +61,7 @@ def ask_dialect(probe: EndpointProbe, chats: bool) -> Generated | None:
 
 
 def _changed(dialect: Dialect, name: str) -> Dialect | None:
-    """The dialect without a parameter; a length is called by its other name first."""
+    """The dialect without a parameter. A length is first renamed."""
     if name == "max_tokens" and name not in dialect.rename:
         return replace(dialect, rename={**dialect.rename, name: "max_completion_tokens"})
     if name in dialect.omit:
@@ -76,9 +76,9 @@ def _ask(probe: EndpointProbe, can: Capabilities) -> dict[str, JsonValue]:
 
 
 def _with_room(probe: EndpointProbe, can: Capabilities, body: dict[str, JsonValue]) -> Generated:
-    """Reasoning ends at the first stop and takes the tokens of the answer, so it gets room.
+    """Make room for reasoning, which ends at the first stop text and uses the answer's tokens.
 
-    Raises Fault where no answer can be read.
+    Raises Fault if no answer can be read.
     """
     found = read_generated(body)
     _note_parameters(probe)
@@ -100,7 +100,7 @@ def _length_name(dialect: Dialect) -> str:
 
 
 def _reasoned(body: Mapping[str, JsonValue]) -> bool:
-    """Whether tokens of reasoning are counted, as OpenAI does without showing them."""
+    """Whether reasoning tokens are counted, as OpenAI does without showing them."""
     usage = body.get("usage")
     details = usage.get("completion_tokens_details") if isinstance(usage, dict) else None
     tokens = details.get("reasoning_tokens") if isinstance(details, dict) else None

@@ -1,4 +1,4 @@
-"""Asking one model of an OpenAI-compatible endpoint about public texts, and noting the findings."""
+"""Ask one model of an OpenAI-compatible endpoint about public texts, and note the findings."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ __all__ = [
 
 ONE = "The capital of France is Paris. The capital of Italy is"
 OTHER = "The sun rises in the east and sets in the"
-TOKENS = 12  # of an answer: enough to place an echo, few enough to cost little
-TOP = 5  # alternatives requested for each token, but where their number is what is asked about
+TOKENS = 12  # of an answer: enough to align an echo, few enough to cost little
+TOP = 5  # alternatives requested for each token, unless their number is in question
 FIELDS: Mapping[str, object] = {"logprobs": TOP}
 CHAT_FIELDS: Mapping[str, object] = {"logprobs": True, "top_logprobs": TOP}
 HOT = 2.0  # temperature at which answers must differ
@@ -48,12 +48,12 @@ HOT = 2.0  # temperature at which answers must differ
 
 @dataclass(frozen=True, slots=True)
 class ProbeReply:
-    """What came of one request.
+    """The outcome of one request.
 
     Attributes:
         body: The decoded JSON object; None if there is none.
-        failed: How the request failed, without any text of the server; "" if it did not.
-        parameter: Name of the parameter that the endpoint refuses; "" if it names none.
+        failed: How the request failed, without any text of the server; "" if it succeeded.
+        parameter: The parameter that the endpoint refused; "" if it named none.
     """
 
     body: dict[str, JsonValue] | None
@@ -68,29 +68,29 @@ class Sender(Protocol):
         """Send one POST.
 
         Args:
-            path: Where to, behind the base URL.
+            path: Path after the base URL.
             body: JSON object to send.
 
         Returns:
             The reply, or how the request failed.
 
         Raises:
-            TargetError: If nobody is there, or the key is refused.
+            TargetError: If nothing answers at the address, or the key is refused.
         """
 
 
 @dataclass(slots=True)
 class EndpointProbe:
-    """The questions that one model was asked, and the findings.
+    """The questions to one model, and the findings.
 
     Attributes:
         client: Sends the questions.
-        model: Name of the model, as the endpoint knows it.
-        requests: Requests sent so far.
+        model: Name of the model at the endpoint.
+        requests: Number of requests sent so far.
         findings: Findings so far.
-        failed: How the last request failed; "" if it did not.
-        parameter: Name of the parameter that it was refused for; "" if there is none.
-        dialect: How the endpoint takes parameters.
+        failed: How the last request failed; "" if it succeeded.
+        parameter: The parameter for which it was refused; "" if there is none.
+        dialect: How the endpoint accepts parameters.
     """
 
     client: Sender
@@ -107,9 +107,9 @@ class EndpointProbe:
         """Send one request.
 
         Args:
-            path: Where to, behind the base URL.
-            fields: What to send beside the model's name.
-            dialect: How to write it; None for the one that was found.
+            path: Path after the base URL.
+            fields: Fields to send beside the model's name.
+            dialect: How to write the request; None for the dialect that was found.
 
         Returns:
             The decoded reply; empty if there is none.
@@ -122,14 +122,14 @@ class EndpointProbe:
         return reply.body or {}
 
     def answer(self, request: Request[object], can: Capabilities) -> Generated | Floats | None:
-        """The answer to a request, sent and read as an audit does.
+        """Send a request and read its answer as an audit does.
 
         Args:
             request: A request about public texts.
-            can: What the endpoint is taken to be capable of.
+            can: The assumed capabilities of the endpoint.
 
         Returns:
-            The answer; None if the request fails, or the reply cannot be read.
+            The answer; None if the request fails or the reply cannot be read.
         """
         sent = http_request_for(request, self.model, can, self.dialect)
         body = self.ask(sent.path, sent.body, Dialect())
@@ -140,40 +140,40 @@ class EndpointProbe:
             return None
 
     def choices(self, path: str, fields: Mapping[str, object]) -> list[JsonValue]:
-        """Send one request and take the choices of its reply.
+        """Send one request and return the choices of its reply.
 
         Args:
-            path: Where to, behind the base URL.
-            fields: What to send beside the model's name.
+            path: Path after the base URL.
+            fields: Fields to send beside the model's name.
 
         Returns:
-            The choices; none if it has none that can be read.
+            The choices; empty if none can be read.
         """
         found = self.ask(path, fields).get("choices")
         return found if isinstance(found, list) else []
 
     def complete(self, prompt: str, **fields: object) -> ScoredText | None:
-        """One answer by /completions, greedy unless the fields say otherwise.
+        """One answer from /completions, greedy unless the fields say otherwise.
 
         Args:
             prompt: Public text.
             **fields: Further fields of the request.
 
         Returns:
-            The answer; None if there is none that can be read.
+            The answer; None if none can be read.
         """
         wanted = {"prompt": prompt, "max_tokens": TOKENS, "temperature": 0.0, **fields}
         return next(map(read_completion, self.choices("/completions", wanted)), None)
 
     def chat(self, prompt: str, **fields: object) -> ScoredText | None:
-        """One answer by /chat/completions to one user message, greedy by default.
+        """One answer from /chat/completions to one user message, greedy by default.
 
         Args:
             prompt: Public text.
             **fields: Further fields of the request.
 
         Returns:
-            The answer; None if there is none that can be read.
+            The answer; None if none can be read.
         """
         turn = [{"role": "user", "content": prompt}]
         wanted = {"messages": turn, "max_tokens": TOKENS, "temperature": 0.0, **fields}
@@ -182,13 +182,13 @@ class EndpointProbe:
     def note(
         self, check: CheckName, holds: bool | None, detail: str, value: float | None = None
     ) -> bool:
-        """Keep a finding.
+        """Store a finding.
 
         Args:
             check: What was checked.
-            holds: Whether it holds; None where that could not be determined.
+            holds: Whether it holds; None if that could not be determined.
             detail: What was seen.
-            value: The number, where it is one.
+            value: The number, if there is one.
 
         Returns:
             Whether it holds.
@@ -198,5 +198,5 @@ class EndpointProbe:
 
     @property
     def refused(self) -> str:
-        """What became of the last request, which did not bring what it asked for."""
+        """How the last request failed to bring what it asked for."""
         return f"refused ({self.failed})" if self.failed else "answered without it"

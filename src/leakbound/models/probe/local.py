@@ -1,4 +1,4 @@
-"""The same findings about a model behind the Model protocol, such as a local one."""
+"""The same findings for a model with the Model protocol, such as a local one."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ RESPONSE = " Rome, and the capital of Spain is Madrid"
 
 
 class ModelProbe:
-    """The requests that a model was given, and the findings.
+    """The requests to a model, and the findings.
 
     Args:
         model: The model.
 
     Attributes:
-        requests: Requests so far.
+        requests: Number of requests so far.
         findings: Findings so far.
     """
 
@@ -37,10 +37,10 @@ class ModelProbe:
         self.findings: list[ProbeFinding] = []
 
     def answer(self, request: Request[R]) -> R:
-        """The answer to one request.
+        """Send one request.
 
         Args:
-            request: What to ask.
+            request: The request.
 
         Returns:
             The model's answer.
@@ -51,19 +51,19 @@ class ModelProbe:
     def note(
         self, check: CheckName, holds: bool | None, detail: str, value: float | None = None
     ) -> None:
-        """Keep a finding.
+        """Store a finding.
 
         Args:
             check: What was checked.
-            holds: Whether it holds; None where that could not be determined.
+            holds: Whether it holds; None if that could not be determined.
             detail: What was seen.
-            value: The number, where it is one.
+            value: The number, if there is one.
         """
         self.findings.append(ProbeFinding(check=check, holds=holds, detail=detail, value=value))
 
 
 def examine(model: Model) -> ModelProbe:
-    """Ask everything that the model says it answers.
+    """Check everything that the model says it answers.
 
     Args:
         model: The model.
@@ -103,7 +103,7 @@ def _texts(probe: ModelProbe) -> None:
 
 
 def _scores(probe: ModelProbe) -> None:
-    """ln p of a given text; the change between equal questions joins what was found about texts."""
+    """ln p of a given text. The change between equal questions is added to the finding on texts."""
     first, _, again = (
         np.asarray(probe.answer(ScoreTokens(prompt, RESPONSE)), float)
         for prompt in (ONE, OTHER, ONE)
@@ -121,7 +121,7 @@ def _scores(probe: ModelProbe) -> None:
 
 
 def _logits(probe: ModelProbe) -> None:
-    """All next-token logits; scores of a text must be their log-softmax, each at its own token."""
+    """All next-token logits. Scores of a text must be their log-softmax at the same position."""
     logits = np.asarray(probe.answer(NextLogits(ONE, RESPONSE)), float)
     size = logits.shape[1]
     probe.note("vocabulary", True, f"gives all {size} next-token logits", float(size))

@@ -1,4 +1,4 @@
-"""From questions to a record, and from a record to what the client may do."""
+"""Questions to a record, and a record to the capabilities that the client may use."""
 
 from __future__ import annotations
 
@@ -16,21 +16,22 @@ __all__ = ["capabilities_of", "probe_endpoint", "probe_model"]
 def probe_endpoint(model: str, endpoint: Endpoint, key: str | None = None) -> ProbeRecord:
     """Ask an endpoint at most 40 questions about public texts.
 
-    Nothing private is an argument, and what the endpoint is said to be capable of is not looked at.
-    What is asked and read as an audit does it is written in the endpoint's dialect, and what that
-    leaves out is found by asking.
+    No argument is private, and stated capabilities of the endpoint are ignored. Requests that are
+    sent and read as in an audit use the endpoint's dialect. What the dialect leaves open is found
+    by asking.
 
     Args:
-        model: Name of the model, as the endpoint knows it.
-        endpoint: One address, its limits and transport.
-        key: API key (PRIVATE); None sends none.
+        model: Name of the model at the endpoint.
+        endpoint: One address, with its limits and transport.
+        key: API key (PRIVATE); None to send none.
 
     Returns:
+        The findings.
         What was found.
 
     Raises:
         UsageError: For several addresses.
-        TargetError: If it is not there, refuses the key or answers no question.
+        TargetError: If nothing answers there, the key is refused, or no question is answered.
         LimitReached: If a limit of the endpoint is reached.
     """
     if len(endpoint.urls) > 1:
@@ -52,14 +53,14 @@ def probe_endpoint(model: str, endpoint: Endpoint, key: str | None = None) -> Pr
 
 
 def probe_model(model: Model, address: str) -> ProbeRecord:
-    """Ask a model behind the Model protocol the same questions.
+    """Ask a model with the Model protocol the same questions.
 
     Args:
         model: The model.
         address: Its address, for the record.
 
     Returns:
-        What was found.
+        The findings.
 
     Raises:
         TargetError: If it answers no kind of request.
@@ -74,14 +75,14 @@ def probe_model(model: Model, address: str) -> ProbeRecord:
 
 
 def capabilities_of(record: ProbeRecord) -> Capabilities:
-    """What the client may use: only what was checked and holds.
+    """The capabilities that the client may use: only those that were checked and hold.
 
-    Log-probabilities of given texts count only where they were found at their own tokens and keep
-    the laws of ln p. Texts go to /completions only where that is needed: for scores, or where there
-    is no chat.
+    Log-probabilities of given texts count only if they were found at their own tokens and satisfy
+    the laws of ln p. Texts go to /completions only if necessary: for scores, or if there is no
+    chat.
 
     Args:
-        record: Of an endpoint.
+        record: The record of an endpoint.
 
     Returns:
         Its capabilities.
@@ -91,7 +92,7 @@ def capabilities_of(record: ProbeRecord) -> Capabilities:
     """
     if record.base_url is None:
         raise UsageError(
-            f"the capabilities are those of {record.address}, which is no endpoint; probe the "
+            f"the capabilities are those of {record.address}, which is not an endpoint; probe the "
             "openai/... address."
         )
     valid, chat = record.holds("logprobs_valid"), record.holds("chat")
@@ -113,7 +114,7 @@ def capabilities_of(record: ProbeRecord) -> Capabilities:
 
 
 def _scored(record: ProbeRecord, check: CheckName) -> bool:
-    """Whether an audit could read scores; records of earlier versions do not say."""
+    """Whether an audit could read scores. Records of earlier versions do not say."""
     return record.finding(check).holds is not False
 
 

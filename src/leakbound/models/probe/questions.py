@@ -19,7 +19,7 @@ from leakbound.models.probe.scores import ask_echo, ask_logprobs, ask_prompt_log
 __all__ = ["run_questions"]
 
 OWN = Dialect()
-IDS = (10, 11, 12, 13, 14)  # token ids that every vocabulary has
+IDS = (10, 11, 12, 13, 14)  # token ids that are in every vocabulary
 
 
 class Say(Protocol):
@@ -29,18 +29,18 @@ class Say(Protocol):
 
 
 def run_questions(client: Sender, model: str, dialect: Dialect = OWN) -> EndpointProbe:
-    """Ask an endpoint everything.
+    """Ask an endpoint all questions.
 
     Args:
         client: Sends the questions.
-        model: Name of the model, as the endpoint knows it.
-        dialect: How it takes parameters, as far as that is known.
+        model: Name of the model at the endpoint.
+        dialect: How it accepts parameters, as far as is known.
 
     Returns:
         The probe with its findings.
 
     Raises:
-        TargetError: If the endpoint is not there, refuses the key, or answers no question at all.
+        TargetError: If nothing answers there, the key is refused, or no question is answered.
     """
     probe = EndpointProbe(client, model, dialect=dialect)
     chatted, completed = _texts(probe)
@@ -115,7 +115,7 @@ def _size(entry: object) -> int:
 def _repeats(
     probe: EndpointProbe, say: Say, first: ScoredText | None, fields: Mapping[str, object]
 ) -> list[tuple[str, ScoredText]]:
-    """One question, another, the first again: equal answers, and by how much ln p changes.
+    """One question, another, then the first again: whether answers repeat, and how ln p changes.
 
     Returns the (prompt, answer) pairs that came with log-probabilities.
     """
@@ -135,7 +135,7 @@ def _repeats(
 
 
 def _draws(probe: EndpointProbe, say: Say) -> None:
-    """Answers at a high temperature must differ, equal seeds must give equal ones."""
+    """Answers at a high temperature must differ, and equal seeds must give equal answers."""
     seeded = [say(ONE, temperature=HOT, seed=seed) for seed in (1, 1, 2, 3)]
     free = [say(ONE, temperature=HOT) for _ in range(2)]
     texts = {answer.text for answer in (*seeded, *free) if answer is not None}

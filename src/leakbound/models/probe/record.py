@@ -26,10 +26,10 @@ class ProbeFinding(BaseModel):
 
     Attributes:
         check: What was checked.
-        holds: Whether it holds; None where that could not be determined.
+        holds: Whether it holds; None if that could not be determined.
         detail: What was seen (`told` in records of schema version 1).
-        value: The number, where it is one: the most alternatives that a token came with, the most
-            tokens echoed, the largest change of ln p between equal questions.
+        value: The number, if there is one: the most alternatives of a token, the most tokens
+            echoed, the largest change of ln p between equal questions.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -40,17 +40,17 @@ class ProbeFinding(BaseModel):
 
 
 class ProbeRecord(BaseModel):
-    """What was found at an address. Holds no key.
+    """The findings at an address. Holds no key.
 
     Attributes:
-        schema_version: Of this record.
-        version: Of the package that wrote it.
+        schema_version: Schema version of this record.
+        version: Version of the package that wrote it.
         address: Address of the model.
         base_url: Base URL of the endpoint; None for a local model.
-        requests: Requests that were sent, all of them on public texts.
+        requests: Number of requests sent, all of them about public texts.
         findings: One for each check that was made.
         supports: Names of the kinds of requests that the model answers.
-        dialect: How the endpoint takes parameters (since schema version 3).
+        dialect: How the endpoint accepts parameters (since schema version 3).
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -70,7 +70,7 @@ class ProbeRecord(BaseModel):
             check: Its name.
 
         Returns:
-            What was found; where the check was not made, a finding that says so.
+            The finding; if the check was not made, a finding that says so.
         """
         missing = ProbeFinding(
             check=check, holds=None, detail="not checked: nothing to check it on"
@@ -99,17 +99,19 @@ def load_probe(path: Path) -> ProbeRecord:
         The record.
 
     Raises:
-        UsageError: With what is wrong with the file.
+        UsageError: If the file cannot be read or is not such a record.
     """
     try:
         return ProbeRecord.model_validate_json(path.read_text(encoding="utf-8"))
-    except OSError:
+    except (OSError, UnicodeDecodeError):
         raise UsageError(
-            f"the capabilities file {str(path)!r} cannot be read; make it with leakbound probe."
+            f"the capabilities file {str(path)!r} cannot be read; write it with leakbound probe "
+            "ADDRESS --json."
         ) from None
     except ValidationError as error:
-        where = ".".join(str(part) for part in error.errors()[0]["loc"]) or "the whole"
+        where = ".".join(str(part) for part in error.errors()[0]["loc"])
         raise UsageError(
-            f"the capabilities file {str(path)!r} is no probe record of this version (at "
-            f"{where}); make it again with leakbound probe ADDRESS --json."
+            f"the capabilities file {str(path)!r} is not a probe record of this version"
+            f"{f' (see {where})' if where else ''}; write it again with leakbound probe ADDRESS "
+            "--json."
         ) from None

@@ -1,4 +1,4 @@
-"""What an endpoint generated, read from its JSON: a text, and tokens with log-probabilities."""
+"""Read what an endpoint generated from its JSON: a text, and tokens with log-probabilities."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ScoredText", "Token", "read_chat", "read_completion", "read_prompt"]
 
-BROKEN = (KeyError, IndexError, TypeError, ValueError, Fault)  # what JSON of another shape raises
+BROKEN = (KeyError, IndexError, TypeError, ValueError, Fault)  # raised for unexpected JSON
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +23,8 @@ class Token:
 
     Attributes:
         text: Text of the token.
-        logprob: ln p; None where the server gave none, as for the first token of a text.
-        top: ln p of alternatives, by their texts.
+        logprob: ln p; None if the server gave none, as for the first token of a text.
+        top: ln p of the alternatives, by text.
     """
 
     text: str
@@ -38,7 +38,7 @@ class ScoredText:
 
     Attributes:
         text: The text.
-        tokens: Its tokens; none where the server gave no log-probabilities.
+        tokens: Its tokens; empty if the server gave no log-probabilities.
     """
 
     text: str
@@ -52,7 +52,7 @@ def read_completion(choice: object) -> ScoredText | None:
         choice: The decoded choice.
 
     Returns:
-        What it holds; None if it has another shape.
+        The text and its tokens; None if the choice has another shape.
 
     Examples:
         >>> read_completion({"text": "a"})
@@ -80,7 +80,7 @@ def read_chat(choice: object) -> ScoredText | None:
         choice: The decoded choice.
 
     Returns:
-        What it holds; None if it has another shape.
+        The text and its tokens; None if the choice has another shape.
     """
     try:
         found = _mapping(choice)
@@ -118,7 +118,7 @@ def _chat_tokens(logprobs: Mapping[str, object]) -> tuple[Token, ...]:
 
 def _chat_token(entry: Mapping[str, object]) -> Token:
     others = map(_mapping, _list(entry.get("top_logprobs") or []))
-    # of tokens that share a text the likeliest counts, which comes first
+    # if tokens share a text, the likeliest one counts, which comes first
     top = {str(other["token"]): _float(other["logprob"]) for other in reversed([*others])}
     return Token(str(entry["token"]), _number(entry["logprob"]), top)
 

@@ -1,4 +1,4 @@
-"""Questions about log-probabilities: of generated tokens, of echoed ones, of a prompt's."""
+"""Questions about log-probabilities: of generated tokens, echoed tokens and prompt tokens."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from leakbound.models.request import ScoreTokens
 
 __all__ = ["ask_echo", "ask_logprobs", "ask_prompt_logprobs"]
 
-MANY = (1000, 100, 20, 5, 1)  # alternatives requested, until an answer comes: usual limits
-WORDS = (64, 256, 1024)  # lengths of the texts to echo: a short, a usual and a long context
+MANY = (1000, 100, 20, 5, 1)  # alternatives to request, until there is an answer: usual limits
+WORDS = (64, 256, 1024)  # lengths of texts to echo: a short, a typical and a long context
 PLACES = {
     "early": "each echoed token carries the log-probabilities of the position after it: "
     "shifted by one",
@@ -43,13 +43,13 @@ def ask_logprobs(
     """Ask for log-probabilities of generated tokens.
 
     Args:
-        probe: Asks, and keeps the findings.
+        probe: Sends the questions and stores the findings.
         chats: Whether /chat/completions answers.
         completes: Whether /completions answers.
 
     Returns:
-        An answer that has them, and the fields that ask for them; None and no fields if there is
-        none.
+        An answer with log-probabilities and the fields that request them; None and no fields if
+        there is none.
     """
     chatted = probe.chat(ONE, **CHAT_FIELDS) if chats else None
     if chats:
@@ -92,10 +92,10 @@ def _one_token(probe: EndpointProbe, k: int, completes: bool) -> ScoredText | No
 
 
 def ask_echo(probe: EndpointProbe, answers: ScoredTexts) -> None:
-    """Echo each answer behind its prompt, and see where its log-probabilities stand.
+    """Echo each answer after its prompt, and find the position of its log-probabilities.
 
     Args:
-        probe: Asks, and keeps the findings.
+        probe: Sends the questions and stores the findings.
         answers: (prompt, answer) pairs that came with log-probabilities.
     """
     whole = probe.complete(ONE, echo=True, logprobs=1, max_tokens=1)
@@ -126,7 +126,7 @@ def _place(
     answers: ScoredTexts,
     echoes: Sequence[ScoredText | None],
 ) -> None:
-    """The worst clear place decides."""
+    """Decide by the worst clear position."""
     found = [
         alignment(answer, echo, _noise(probe))
         for (_, answer), echo in zip(answers, echoes, strict=False)
@@ -146,9 +146,9 @@ def _place(
 
 
 def _score(probe: EndpointProbe, check: CheckName, answers: ScoredTexts, can: Capabilities) -> None:
-    """Score the first answer as an audit would, beside what its tokens had as they were generated.
+    """Score the first answer as an audit would, and compare it with the tokens as generated.
 
-    The text must keep the answer's tokens; one that a tokenizer joins with the prompt says nothing.
+    The text must keep the answer's tokens. A token joined with the prompt says nothing.
     """
     usable = [(prompt, one) for prompt, one in answers if one.text[:1].isspace() and one.tokens]
     if not usable:
@@ -179,10 +179,10 @@ def _echo_length(probe: EndpointProbe) -> None:
 
 
 def ask_prompt_logprobs(probe: EndpointProbe, answers: ScoredTexts) -> None:
-    """Compare vLLM's log-probabilities of a prompt with those of the tokens as generated.
+    """Compare vLLM's log-probabilities of a prompt with those of the same generated tokens.
 
     Args:
-        probe: Asks, and keeps the findings.
+        probe: Sends the questions and stores the findings.
         answers: (prompt, answer) pairs that came with log-probabilities.
     """
     read = []

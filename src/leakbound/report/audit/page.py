@@ -14,13 +14,15 @@ from leakbound.report.audit.figures import (
     profile_figure,
     roc_figure,
 )
-from leakbound.report.audit.plain import (
-    attacker_sentence,
-    odds_sentence,
-    system_line,
-)
+from leakbound.report.audit.first_screen import audit_facts, audit_tone, several_sentences
+from leakbound.report.audit.plain import attacker_sentence, odds_sentence, system_line
 from leakbound.report.audit.rates import is_binary, rates_figure, systems_figure
-from leakbound.report.audit.tried import TRIED_HEAD, tried_rows
+from leakbound.report.audit.tried import (
+    REFERENCE_HEAD,
+    TRIED_HEAD,
+    reference_rows,
+    tried_rows,
+)
 from leakbound.report.audit.words import (
     CHANNEL_HEAD,
     ESTIMATE_HEAD,
@@ -34,6 +36,8 @@ from leakbound.report.audit.words import (
     setup_sentence,
     verdict_words,
 )
+from leakbound.report.bounds_figure import SYSTEMS
+from leakbound.report.cells import TableCell
 from leakbound.report.pages import render
 from leakbound.report.words import decimal, verdict_text
 from leakbound.stats import cut
@@ -60,10 +64,10 @@ RATES = (
     "intervals. Inside the shaded region is what a system within the claim can show; a rectangle "
     "outside of it is evidence against the claim."
 )
-SYSTEMS = (
-    "What each system was shown to leak at least, what was claimed, and what is guaranteed. An "
-    "arrow beyond the claim is a violation."
-)
+OVERVIEW = (
+    "System", "Verdict", "ε ≥", "Claimed ε", "μ ≥", "Guaranteed μ", "AUROC (point estimate)",
+    "Model calls",
+)  # fmt: skip
 TextCells = tuple[str, ...]
 Drawn = tuple[tuple[str, str], ...]  # an svg element and a caption each
 
@@ -89,6 +93,7 @@ class _Section:
     deciding: tuple[TextCells, ...]
     others: tuple[TextCells, ...]
     tried: tuple[TextCells, ...]
+    references: tuple[TextCells, ...]
     prompt: tuple[str, ...]
     settings: Mapping[str, object]
 
@@ -109,9 +114,25 @@ def page(results: Sequence[AuditResult], title: str | None = None) -> str:
     return render(
         "audit/page.html.j2",
         title=title or f"Audit of {system_name(results[0])}",
+        tone=audit_tone(results), facts=audit_facts(results),
+        answers=several_sentences(results), overview_head=OVERVIEW,
+        overview=[_overview(at, result) for at, result in enumerate(results, start=1)],
         sections=[_section(result, numbers) for result in results], several=several,
         assumptions=numbers, head=ESTIMATE_HEAD, channel_head=CHANNEL_HEAD, tried_head=TRIED_HEAD,
-        limits=limits_of(results), verdict_text=verdict_text, cut=cut, decimal=decimal,
+        reference_head=REFERENCE_HEAD,
+        limits=limits_of(results), cut=cut,
+    )  # fmt: skip
+
+
+def _overview(at: int, result: AuditResult) -> tuple[TableCell | str, ...]:
+    """A line of the table of several systems."""
+    mu, claim = result.guarantee.mu, result.claim
+    return (
+        TableCell(system_name(result), link=f"#r{at}"),
+        TableCell(verdict_text(result.verdict), kind=f"{result.verdict} nowrap"),
+        cut(result.bound.epsilon), f"{claim.epsilon:g} at δ {claim.delta:g}",
+        cut(result.mu_bound.mu, 3), "none" if mu is None else decimal(mu),
+        decimal(result.curves.auroc), str(result.counts["model_calls"]),
     )  # fmt: skip
 
 
@@ -136,6 +157,7 @@ def _section(result: AuditResult, numbers: Mapping[str, int]) -> _Section:
         deciding=tuple(rows[method] for method in result.decided_by),
         others=tuple(row for method, row in rows.items() if method not in result.decided_by),
         tried=tried_rows(result),
+        references=reference_rows(result),
         prompt=tuple(IMAGE.split(result.example_prompt)),
         settings=flat_settings(result.spec),
     )

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from leakbound.gating.compare import system_name
-from leakbound.models.address import BUNDLED
+from leakbound.report.frame import model_names
 from leakbound.stats import cut
 
 if TYPE_CHECKING:
@@ -30,8 +30,7 @@ def system_line(result: AuditResult) -> str:
     model = result.provenance["model"]
     if model == result.attack["mechanism"]:  # a system of the user, which asks its own
         return name
-    note = " (bundled with leakbound: it is not your model)" if model in BUNDLED else ""
-    return f"{name} on {model}{note}"
+    return f"{name} on {model_names([model])}"
 
 
 def claim_words(result: AuditResult) -> str:
@@ -41,9 +40,11 @@ def claim_words(result: AuditResult) -> str:
         result: A finished audit.
 
     Returns:
-        Such as "1 (the default of an audit; nobody stated it)".
+        Such as "1 (the default of an audit; nobody stated it)"; of a claim by its name, the name.
     """
     each, whole = result.spec["epsilon"], result.claim.epsilon
+    if result.spec.get("claim") is not None:  # results of earlier versions name no claim
+        return f"{whole:g} (random guessing, tested on both sides)"
     notes = [f"{each:g} for each answer"] * (each != whole)
     notes += [DEFAULT] * (result.claim_source == "default")
     return f"{whole:g} ({'; '.join(notes)})" if notes else f"{whole:g}"

@@ -12,7 +12,8 @@ import numpy as np
 from leakbound.gating.compare import system_name
 from leakbound.gating.rates import rates_of
 from leakbound.privacy import ApproxDP, gdp_trade_off, trade_off
-from leakbound.report.figures import CLAIM, INK, MEMBER, NONMEMBER, canvas, legend, svg
+from leakbound.report.bounds_figure import SystemBounds, bounds_figure
+from leakbound.report.figures import CLAIM, INK, MEMBER, canvas, legend, svg
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -84,29 +85,8 @@ def systems_figure(results: Sequence[AuditResult]) -> str:
     Returns:
         An svg element.
     """
-    figure, axes = canvas("ε", "")
-    figure.set_size_inches(6.4, 0.9 + 0.5 * len(results))
-    rows = np.arange(len(results))[::-1]
-    bounds = [result.bound.epsilon or 0.0 for result in results]
-    axes.hlines(rows, 0, bounds, color=MEMBER, lw=5, alpha=0.4)
-    axes.plot(bounds, rows, ">", color=MEMBER, ms=8, label="leaks at least (bound)")
-    claims = [result.claim.epsilon for result in results]
-    axes.plot(claims, rows, "|", color=CLAIM, ms=18, mew=2.5, label="claimed")
-    _draw_guarantees(axes, results, rows)
-    axes.set_yticks(rows, [system_name(result) for result in results])
-    axes.set(xlim=(0, 1.1 * max(*bounds, *claims)), ylim=(-0.6, len(results) - 0.4))
-    axes.legend(fontsize=8, frameon=False, labelcolor=INK, loc="lower center",
-                bbox_to_anchor=(0.5, 1.0), ncols=3)  # fmt: skip
-    return svg(figure, "bound, claim and guarantee of each system")
-
-
-def _draw_guarantees(
-    axes: Axes, results: Sequence[AuditResult], rows: Sequence[int] | np.ndarray
-) -> None:
-    finite = [
-        (result.guarantee.epsilon, row)
-        for result, row in zip(results, rows, strict=True)
-        if np.isfinite(result.guarantee.epsilon)
-    ]
-    if finite:
-        axes.plot(*zip(*finite, strict=True), "D", color=NONMEMBER, ms=6, label="guaranteed")
+    return bounds_figure([
+        SystemBounds(system_name(one), one.bound.epsilon or 0.0, one.claim.epsilon,
+                     one.guarantee.epsilon)
+        for one in results
+    ])  # fmt: skip

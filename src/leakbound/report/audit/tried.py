@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from leakbound.auditing.references import ReferenceStatus, reads_texts
+
 if TYPE_CHECKING:
     from leakbound.auditing import AuditResult
 
-__all__ = ["TRIED_HEAD", "tried_rows"]
+__all__ = ["REFERENCE_HEAD", "TRIED_HEAD", "reference_rows", "tried_rows"]
+
+REFERENCE_HEAD = ("Item", "What it asks", "What this audit says")
 
 TRIED_HEAD = ("Class of attack", "Tried", "How to try it")
-TEXTS = ("contains_canary", "overlap")  # scores that read what an answer repeats
-REPEATED = ("mba", "s2", "prefix", "extraction")  # queries whose scores do
 SEVERAL = ("interrogation", "differential", "prefix", "extraction")  # that ask several questions
 
 
@@ -26,7 +28,7 @@ def tried_rows(result: AuditResult) -> tuple[tuple[str, str, str], ...]:
     """
     attack, spec = result.attack, result.spec
     white = attack["access"] == "white_box"
-    texts = attack["score"] in TEXTS or attack["query"] in REPEATED
+    texts = reads_texts(attack)
     several = spec.get("answers", 1) > 1 or attack["query"] in SEVERAL
     one_run = "builds" in result.counts
     return (
@@ -44,6 +46,25 @@ def tried_rows(result: AuditResult) -> tuple[tuple[str, str, str], ...]:
         _row("A query that was searched for this system", attack["query"] == "given", result,
              "leakbound tune"),
     )  # fmt: skip
+
+
+def reference_rows(result: AuditResult) -> tuple[tuple[str, ...], ...]:
+    """What standards and guidelines ask, each with what this audit says.
+
+    Args:
+        result: A finished audit.
+
+    Returns:
+        Rows under `REFERENCE_HEAD`; none for results of earlier versions.
+    """
+    return tuple(
+        (f"{one.document}: {one.item}", one.asks, f"{_status(one.status)}. {one.answer}")
+        for one in result.references
+    )
+
+
+def _status(status: ReferenceStatus) -> str:
+    return status.replace("_", " ").capitalize()
 
 
 def _row(name: str, tried: bool, result: AuditResult, how: str) -> tuple[str, str, str]:

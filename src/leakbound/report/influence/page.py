@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from leakbound.attribution.units import DOCUMENT, MESSAGE
+from leakbound.report.influence.answer import influence_answer, influence_facts, influence_tone
 from leakbound.report.influence.figures import position_figures, relative_position_figure
 from leakbound.report.influence.spans import (
     NamedReading,
     Segment,
     TopSpan,
     excess_note,
-    expected_name,
     grid_notes,
     grid_title,
     hides_copies,
@@ -23,6 +23,14 @@ from leakbound.report.influence.spans import (
     segments,
     strongest_pieces,
     top_spans,
+)
+from leakbound.report.influence.tables import (
+    WholeTable,
+    expected_head,
+    expected_row,
+    span_head,
+    span_rows,
+    whole_table,
 )
 from leakbound.report.pages import render, script_file
 
@@ -33,6 +41,9 @@ __all__ = ["influence_page"]
 
 SHOWN = 20  # contexts whose heat map is on the page; the numbers of all are in the exports
 WORDS = 80  # characters of a label: the text itself is what it labels
+LIMIT_WORDS = {
+    "passed": "holds", "violation": "is exceeded", "inconclusive": "is inconclusive",
+}  # fmt: skip
 OPACITY = 0.7  # of the strongest piece: text on it keeps a contrast of 4.5
 
 
@@ -71,7 +82,7 @@ class _Maps:
 class _Context:
     one: Attribution
     maps: list[_Maps]
-    whole: list[tuple[str, Reading, SpanGrid]]
+    whole: WholeTable
     figures: list[str]
 
 
@@ -95,13 +106,18 @@ def influence_page(*records: InfluenceRecord, title: str | None = None, shown: i
         "influence/page.html.j2",
         script=script_file("influence/page.js"),
         title=title or "Influence of a context on a response",
-        records=records,
+        tone=influence_tone(records), facts=influence_facts(records),
+        answers=influence_answer(records, contexts), limit_words=LIMIT_WORDS,
+        records=records, several=len(records) > 1,
         count=len(contexts),
         contexts=[_context(readings) for readings in contexts[:shown]],
         relative_positions=relative_position_figure(contexts),
-        describe=expected_name,
+        expected_head=expected_head(records),
+        expected=[expected_row(record, one, len(records) > 1)
+                  for record in records for one in record.expected],
+        span_head=span_head, span_rows=span_rows,
         guarantees=list(dict.fromkeys(line for record in records for line in record.notes)),
-    )
+    )  # fmt: skip
 
 
 def _context(readings: Sequence[NamedReading]) -> _Context:
@@ -109,11 +125,10 @@ def _context(readings: Sequence[NamedReading]) -> _Context:
         (one, grid) for one in readings for grid in one.reading.grids[:-1] or one.reading.grids
     ]
     kinds = dict.fromkeys((grid.unit, grid.n) for _, grid in sorted(grids, key=_order))
-    whole = [(one.name, one.reading, one.reading.grids[-1]) for one in readings]
     maps = [
         _maps([(one, grid) for one, grid in grids if (grid.unit, grid.n) == kind]) for kind in kinds
     ]
-    return _Context(readings[0].one, maps, whole, position_figures(readings))
+    return _Context(readings[0].one, maps, whole_table(readings), position_figures(readings))
 
 
 def _order(named: tuple[NamedReading, SpanGrid]) -> tuple[bool, int]:

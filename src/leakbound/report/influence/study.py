@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from leakbound.report.figures import COLORS, canvas, legend, svg
+from leakbound.report.frame import counted, facts, model_names
 from leakbound.report.pages import render
 
 if TYPE_CHECKING:
@@ -36,13 +37,39 @@ def study_page(record: StudyRecord) -> str:
     return render(
         "influence/study.html.j2",
         title=f"Influence by {record.factor}",
-        record=record,
+        tone="", facts=_facts(record), answer=_answer(record),
+        record=record, position_head=("Position", "Contexts", "Mean influence"),
         head=("Setting", "Expected influence of the context", *SCORES.values(), *COUNTS.values()),
         settings=[_cells(row) for row in _settings(record)],
         positions=[
-            (row.setting, row.influence.count, _mean(row.influence)) for row in _positions(record)
+            (row.setting, str(row.influence.count), _mean(row.influence))
+            for row in _positions(record)
         ],
         figures=_figures(record),
+    )  # fmt: skip
+
+
+def _facts(record: StudyRecord) -> dict[str, str]:
+    responses = record.contexts * max(1, len(_settings(record)))
+    return facts(
+        model=model_names(record.models), data=counted(record.contexts, "context"),
+        cost=f"{counted(responses, 'response')} attributed",
+    )  # fmt: skip
+
+
+def _answer(record: StudyRecord) -> str:
+    """Where the influence is largest and smallest."""
+    rows = _settings(record) or _positions(record)
+    if not rows:
+        return "Nothing was measured."
+    most = max(rows, key=lambda row: row.influence.mean)
+    least = min(rows, key=lambda row: row.influence.mean)
+    if most.influence.mean == least.influence.mean:
+        return f"The mean influence of the context is {_mean(most.influence)} nats everywhere."
+    return (
+        f"The mean influence of the context is largest at {most.setting}, with "
+        f"{_mean(most.influence)} nats, and smallest at {least.setting}, with "
+        f"{_mean(least.influence)}."
     )
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from leakbound.report.cells import TableCell
+from leakbound.report.frame import facts
 from leakbound.report.pages import render
 from leakbound.report.recipes.figures import RecipeFigure, recipe_svg
 
@@ -14,6 +16,8 @@ CLASSES: Mapping[str, str] = {  # of the common stylesheet
     "shown": "no_violation", "reversed": "violation", "too_few_trials": "inconclusive",
     "cannot_show": "inconclusive", "failed": "failed", "": "quiet",
 }  # fmt: skip
+OVERVIEW = ("recipe", "what the paper claims", "outcome")
+MADE_WITH = "Made with"  # the note that names model and rows
 ORDER = ("shown", "too_few_trials", "cannot_show", "reversed", "failed", "")
 
 
@@ -75,12 +79,26 @@ def recipes_page(title: str, sections: Sequence[RecipeSection], lead: str = "") 
     return render(
         "recipes/page.html.j2",
         title=title,
-        lead=lead,
-        overview=len(sections) > 1,
+        lead=lead, facts=facts(model=_made_with(sections)),
+        tone=sections[0].style if len(sections) == 1 else "",
+        overview=len(sections) > 1, overview_head=OVERVIEW, overview_rows=list(map(_row, sections)),
         tally=_tally(sections),
         sections=[(one, [(recipe_svg(each), each.caption) for each in one.figures])
                   for one in sections],
     )  # fmt: skip
+
+
+def _row(one: RecipeSection) -> tuple[TableCell | str, ...]:
+    """A line of the overview."""
+    name = TableCell(one.name, link=f"#{one.anchor}", kind="nowrap")
+    return name, one.says, TableCell(one.outcome, kind=one.style)
+
+
+def _made_with(sections: Sequence[RecipeSection]) -> str:
+    """Model, rows and scale, where all recipes have the same."""
+    found = dict.fromkeys((one.notes or {}).get(MADE_WITH, "") for one in sections)
+    known = [text for text in found if text]
+    return known[0] if len(known) == 1 else "see each recipe" if known else ""
 
 
 def _tally(sections: Sequence[RecipeSection]) -> list[tuple[int, str, str]]:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from pathlib import PurePath
+from typing import TYPE_CHECKING, NamedTuple
 
+from leakbound.report.cells import TableCell
+from leakbound.report.frame import facts, model_names
 from leakbound.report.pages import render, script_file
 from leakbound.report.sweep.figure_data import FigureData, figures_of
 from leakbound.report.sweep.figures import figure_svg
 from leakbound.report.sweep.names import key_name, setting_name
 from leakbound.report.sweep.words import (
+    answer_sentence,
     calls_sentence,
     claims_sentence,
     joint_confidence,
@@ -40,16 +44,8 @@ SPREAD = (
     "marker of a bound is the median of lower bounds."
 )
 UTILITY = ("utility", "zero-shot", "non-private")
+ALWAYS = ("no.", "verdict", "ε ≥")  # columns that stand there with one value in all points, too
 NONE = -1.0  # where a cell without a number is sorted: before all numbers
-
-
-@dataclass(frozen=True, slots=True)
-class _Cell:
-    """A cell. key: what it is sorted by where that is not its text; kind: its class."""
-
-    text: str
-    key: float | None = None
-    kind: str = ""
 
 
 def sweep_page(record: SweepRecord, title: str | None = None) -> str:
@@ -63,22 +59,66 @@ def sweep_page(record: SweepRecord, title: str | None = None) -> str:
         HTML that opens from disk and makes no request. All text is escaped.
     """
     warnings = dict.fromkeys(warning for point in record.points for warning in point.warnings)
+    head, rows = _head(record), _rows(record)
+    shown, same = _columns(head, rows)
     return render(
         "sweep/page.html.j2",
         script=script_file("sweep/page.js"),
         title=title or f"Sweep over {', '.join(map(key_name, record.grid)) or 'seeds'}",
-        record=record,
+        tone=_tone(record), facts=_facts(record), answer=answer_sentence(record),
         tally=[(name, verdict_text(name), count) for name, count in tally(record).items()],
         lines=_lines(record),
         figures=[(figure_svg(data), _caption(data)) for data in figures_of(record)],
-        head=_head(record),
-        rows=_rows(record),
+        head=[head[at] for at in shown],
+        rows=[_Row([row[at] for at in shown], _searched(head, row)) for row in rows],
+        same="; ".join(f"{name} {text}" for name, text in same),
         missing=[
-            (setting_name(one.changes), one.seed, verdict_text(one.cause), one.reason)
+            (setting_name(one.changes), str(one.seed), verdict_text(one.cause), one.reason)
             for one in record.missing
         ],
         warnings=list(warnings),
-        limits=LIMITS,
+        limits=LIMITS, shared=[record.base, record.provenance],
+    )  # fmt: skip
+
+
+class _Row(NamedTuple):
+    """A line of the table, and what the filter reads of it."""
+
+    cells: list[TableCell]
+    searched: str
+
+
+def _columns(
+    head: Sequence[str], rows: Sequence[Sequence[TableCell]]
+) -> tuple[list[int], list[tuple[str, str]]]:
+    """The columns that differ between points, and those that are the same in all."""
+    same = [
+        at for at, name in enumerate(head)
+        if len(rows) > 1 and name not in ALWAYS and len({row[at].text for row in rows}) == 1
+    ]  # fmt: skip
+    shown = [at for at in range(len(head)) if at not in same]
+    return shown, [(head[at], rows[0][at].text) for at in same]
+
+
+def _searched(head: Sequence[str], row: Sequence[TableCell]) -> str:
+    """All columns as name=text."""
+    return " ".join(f"{name}={one.text}".lower() for name, one in zip(head, row, strict=True))
+
+
+def _tone(record: SweepRecord) -> str:
+    found = {point.verdict for point in record.points}
+    return next((v for v in ("violation", "inconclusive", "no_violation") if v in found), "")
+
+
+def _facts(record: SweepRecord) -> dict[str, str]:
+    base = record.base
+    models = [str(one) for one in record.grid.get("model", (base.get("model"),)) if one]
+    data = base.get("data") or base.get("data_dir")
+    return facts(
+        model="the system's own" if base.get("address") else model_names(models),
+        data=PurePath(str(data)).name if data else "",
+        claim=claims_sentence(record).removesuffix(".") if record.points else "",
+        cost=calls_sentence(record).removesuffix("."),
     )
 
 
@@ -86,9 +126,9 @@ def _lines(record: SweepRecord) -> dict[str, str]:
     if not record.points:
         return {}
     return {
-        "Worst": " ".join(worst_sentences(record)), "Claimed": claims_sentence(record),
+        "Worst": " ".join(worst_sentences(record)),
         "Tried": tried_sentence(record), "Not tried": not_tried_sentence(record),
-        "Confidence": joint_confidence(record), "Model calls": calls_sentence(record),
+        "Confidence": joint_confidence(record),
     }  # fmt: skip
 
 
@@ -107,40 +147,40 @@ def _head(record: SweepRecord) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def _rows(record: SweepRecord) -> list[list[_Cell]]:
+def _rows(record: SweepRecord) -> list[list[TableCell]]:
     """Points by setting; repeats of one setting have its number."""
     settings = enumerate(record.settings, 1)
     return [_row(record, at, point) for at, points in settings for point in points]
 
 
-def _row(record: SweepRecord, number: int, point: SweepPoint) -> list[_Cell]:
+def _row(record: SweepRecord, number: int, point: SweepPoint) -> list[TableCell]:
     bound, claim = point.bound, point.claim.epsilon
     by = f"{bound.method}, {bound.confidence or 0:.0%} {KINDS[bound.kind]}"
     return [
-        _Cell(str(number), number), *(_plain(point.changes.get(key)) for key in record.grid),
-        _plain(point.seed), _Cell(verdict_text(point.verdict), None, point.verdict),
-        _number(claim, f"{claim:g}"), _number(bound.epsilon, cut(bound.epsilon)), _Cell(by),
+        TableCell(str(number), number), *(_plain(point.changes.get(key)) for key in record.grid),
+        _plain(point.seed), TableCell(verdict_text(point.verdict), None, point.verdict),
+        _number(claim, f"{claim:g}"), _number(bound.epsilon, cut(bound.epsilon)), TableCell(by),
         *(_rate(point.rates.get(name)) for name in ("tpr", "fpr")),
         _number(point.mu_bound, cut(point.mu_bound, 3)), _number(point.guarantee.mu),
         _number(point.exact_epsilon), *(_utility(point.utility) if record.utilities else ()),
-        _plain(point.pairs), _plain(point.model_calls), _Cell(point.run),
+        _plain(point.pairs), _plain(point.model_calls), TableCell(point.run, kind="break"),
     ]  # fmt: skip
 
 
-def _plain(value: object) -> _Cell:
+def _plain(value: object) -> TableCell:
     number = isinstance(value, int | float) and not isinstance(value, bool)
-    return _Cell("none" if value is None else str(value), float(str(value)) if number else None)
+    return TableCell("none" if value is None else str(value), float(str(value)) if number else None)
 
 
-def _number(value: float | None, text: str | None = None) -> _Cell:
-    return _Cell("–", NONE) if value is None else _Cell(text or decimal(value), value)
+def _number(value: float | None, text: str | None = None) -> TableCell:
+    return TableCell("–", NONE) if value is None else TableCell(text or decimal(value), value)
 
 
-def _rate(rate: Rate | None) -> _Cell:
-    return _Cell(rate_text(rate), NONE if rate is None else rate.share)
+def _rate(rate: Rate | None) -> TableCell:
+    return TableCell(rate_text(rate), NONE if rate is None else rate.share)
 
 
-def _utility(found: SweepUtility | None) -> tuple[_Cell, ...]:
+def _utility(found: SweepUtility | None) -> tuple[TableCell, ...]:
     if found is None:
         return (_number(None),) * len(UTILITY)
     return tuple(map(_number, (found.value, found.zero_shot, found.non_private)))

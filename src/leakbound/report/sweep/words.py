@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from leakbound.report.frame import counted
 from leakbound.report.sweep.names import setting_name
 from leakbound.report.words import VERDICTS, verdict_text
 from leakbound.stats import cut
@@ -14,8 +15,8 @@ if TYPE_CHECKING:
     from leakbound.sweeping import SweepPoint, SweepRecord
 
 __all__ = [
-    "calls_sentence", "claims_sentence", "joint_confidence", "not_tried_sentence", "tally",
-    "tally_sentence", "tried_sentence", "worst_sentences",
+    "answer_sentence", "calls_sentence", "claims_sentence", "joint_confidence",
+    "not_tried_sentence", "tally", "tally_sentence", "tried_sentence", "worst_sentences",
 ]  # fmt: skip
 
 FIXED = ("query", "canary", "model", "mechanism", "address", "data")
@@ -34,6 +35,24 @@ def tally(record: SweepRecord) -> dict[str, int]:
     found = Counter(str(point.verdict) for point in record.points)
     missing = Counter(str(point.cause) for point in record.missing)
     return {**{verdict: found[verdict] for verdict in VERDICTS}, **dict(sorted(missing.items()))}
+
+
+def answer_sentence(record: SweepRecord) -> str:
+    """How many points leak more than they claim.
+
+    Args:
+        record: The sweep.
+
+    Returns:
+        One sentence.
+    """
+    number, found = len(record.points), tally(record)["violation"]
+    if not number:
+        return "No point has a result."
+    if not found:
+        return f"None of {counted(number, 'point')} was shown to leak more than claimed."
+    leak = "leaks" if found == 1 else "leak"
+    return f"{found} of {counted(number, 'point')} {leak} more than claimed."
 
 
 def worst_sentences(record: SweepRecord) -> list[str]:

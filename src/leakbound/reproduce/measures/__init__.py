@@ -1,4 +1,4 @@
-"""How each table or figure is measured. Recipes name a measure of MEASURES, and its options."""
+"""How to measure each table or figure. A recipe names a measure of MEASURES and its options."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ __all__ = [
 
 EPSILONS, SHOTS = (1, 2, 4, 8), 20  # the paper's
 INFINITE = "ε = ∞"
-RERUNS = 10  # the least that tells the spread of 24 pairs from that of 6
+RERUNS = 10  # the fewest that can tell the spread at 24 pairs from that at 6
 DEFENSES: tuple[AuditKeys, ...] = (
     {"mechanism": "few_shot"},
     {"mechanism": {"kind": "prompt_defense", "level": 1}},
@@ -39,7 +39,7 @@ UNDEFENDED: AuditKeys = {"mechanism": "few_shot", "score": None}
 def log_odds_and_bounds(
     context: RecipeContext, table: PaperTable, queries: Sequence[int] = (400, 100)
 ) -> Iterator[MeasuredValue]:
-    """Log odds of printed accuracies, and what so many queries certify; exact.
+    """Log odds of printed accuracies, and what a given number of queries certifies; exact.
 
     Args:
         context: Not used.
@@ -59,7 +59,7 @@ def log_odds_and_bounds(
 
 
 def _certified(accuracy: float, queries: int) -> float:
-    """What an accuracy in percent certifies at 95 %; half a right answer counts as one."""
+    """What an accuracy in percent certifies at 95 %. Half a correct answer counts as one."""
     right = math.floor(accuracy * queries / 100 + 0.5)
     return accuracy_bound(right, queries).epsilon or 0.0
 
@@ -69,7 +69,7 @@ def defense_levels(context: RecipeContext, attack: AuditKeys) -> Iterator[Measur
 
     Args:
         context: Model, rows and scale.
-        attack: Query and canary of the attack that is set beside prompt injection.
+        attack: Query and canary of the attack that is compared with prompt injection.
 
     Yields:
         Leakage at each level, and how often the judge withheld an answer.
@@ -83,7 +83,7 @@ def defense_levels(context: RecipeContext, attack: AuditKeys) -> Iterator[Measur
 
 
 def _withheld(setting: str, result: AuditResult) -> Iterator[MeasuredValue]:
-    """How often a judge let no answer through, and that one which never does cannot judge."""
+    """How often a judge withheld an answer. A judge that always withholds cannot judge."""
     blind = any(finding.code == REFUSES_ALL for finding in result.findings)
     for name, quantity in (
         ("withheld_member", Quantity.WITHHELD_MEMBER),
@@ -98,13 +98,13 @@ def _withheld(setting: str, result: AuditResult) -> Iterator[MeasuredValue]:
 def canaries_by_queries(
     context: RecipeContext, audit: AuditKeys, canaries: Sequence[str], queries: AuditKeys
 ) -> Iterator[MeasuredValue]:
-    """Every canary under every query, for every model.
+    """Every canary with every query, for each model.
 
     Args:
         context: Models, rows and scale.
         audit: Keys of the audit.
         canaries: Canaries by name.
-        queries: Queries, with their options, by what the table calls them.
+        queries: Queries with their options, by their names in the table.
 
     Yields:
         Leakage of each combination.
@@ -122,7 +122,7 @@ def _with_model(context: RecipeContext, address: str, setting: str) -> str:
 
 
 def tuned_query(context: RecipeContext, audit: AuditKeys) -> Iterator[MeasuredValue]:
-    """A query before and after a search for a better wording.
+    """A query before and after a search for better wording.
 
     Args:
         context: Model, rows and scale.
@@ -144,7 +144,7 @@ def tuned_query(context: RecipeContext, audit: AuditKeys) -> Iterator[MeasuredVa
 
 
 def leakage_by_epsilon(context: RecipeContext, audit: AuditKeys) -> Iterator[MeasuredValue]:
-    """Leakage of a mechanism at each ε, and without one.
+    """Leakage of a mechanism at each ε, and without privacy.
 
     Args:
         context: Model, rows and scale.
@@ -173,7 +173,7 @@ def privacy_and_utility(
     Args:
         context: Model, rows and scale.
         audit: Keys of the audit.
-        metric: What utility is.
+        metric: The kind of utility.
 
     Yields:
         Utility of each setting, then leakage.
@@ -189,12 +189,12 @@ def privacy_and_utility(
 def privacy_and_utility_by_model(
     context: RecipeContext, audit: AuditKeys, metric: Metric
 ) -> Iterator[MeasuredValue]:
-    """The same for each model.
+    """Utility and leakage at each ε, for each model.
 
     Args:
         context: Models, rows and scale.
         audit: Keys of the audit.
-        metric: What utility is.
+        metric: The kind of utility.
 
     Yields:
         Utility and leakage, model after model.
@@ -229,14 +229,14 @@ def examples_and_partitions(
 
 
 def spread_of_reruns(context: RecipeContext, audit: AuditKeys) -> Iterator[MeasuredValue]:
-    """The spread of the accuracy of one output a context, between audits of other pairs.
+    """The spread of the accuracy of one output per context, between audits of different pairs.
 
     Args:
         context: Model, rows and scale.
         audit: Keys of the audit, with a fixed threshold.
 
     Yields:
-        For each number of pairs and ε the mean accuracy and its standard deviation.
+        For each number of pairs and each ε, the mean accuracy and its standard deviation.
     """
     most, repeats = context.scale.pairs, max(RERUNS, context.scale.repeats)
     for pairs in dict.fromkeys(max(2, most // part) for part in (4, 2, 1)):

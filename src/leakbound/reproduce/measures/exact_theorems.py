@@ -13,7 +13,7 @@ from leakbound.reproduce.values import MeasuredValue, Quantity
 
 __all__ = ["convergence_of_experts", "influence_and_pmi"]
 
-DRAWS = 400  # of examples: a standard error below 0.02
+DRAWS = 400  # draws of the examples: a standard error below 0.02
 EXPECTED = np.array([0.3, 0.2, 0.0, -0.5])  # mean contribution of an example to each answer
 RESIDUAL = np.array([-1.0, 1.0, 0.0, 0.0])  # bounded by 1, as Assumption 3.2 allows
 CONTEXTS = 1000  # worked pairs of contexts for each λ
@@ -24,18 +24,18 @@ Floats = npt.NDArray[np.float64]
 def convergence_of_experts(
     context: RecipeContext, examples: Sequence[int]
 ) -> Iterator[MeasuredValue]:
-    """How far a product of experts is from the distribution over all examples together.
+    """Distance of a product of experts from the distribution over all examples together.
 
-    Contributions of examples are independent and bounded, and what examples do to each other is
-    the same bounded residual at any number of them, as Assumption 3.2 has it.
+    Contributions of examples are independent and bounded. The interaction of examples is one
+    bounded residual, the same for any number of them, as in Assumption 3.2.
 
     Args:
         context: Not used.
         examples: Numbers of examples n.
 
     Yields:
-        Total variation, with the n-th root that Theorem 3.4 takes (against its limit), and without
-        it (against the product of experts), as a model answers.
+        Total variation with the n-th root of Theorem 3.4 (against its limit), and without it
+        (against the product of experts), as a model answers.
     """
     for n in examples:
         sums = _contributions(n).sum(1)
@@ -57,17 +57,17 @@ def _total_variation(one: Floats, other: Floats) -> float:
 
 
 def influence_and_pmi(context: RecipeContext, lams: Sequence[float]) -> Iterator[MeasuredValue]:
-    """Influence of a part of a context on a token, over λ times the difference of its PMIs.
+    """Influence of a part of a context on a token, divided by λ times the difference of its PMIs.
 
-    Theorem 3.1 says that both are proportional. The influence is |λ ΔPMI - Δ ln Z| exactly, where Z
-    is the sum that makes the mixed probabilities add up to 1; it is 1 at λ = 0 and 1 alone.
+    Theorem 3.1 says that the two are proportional. The influence is exactly |λ ΔPMI - Δ ln Z|,
+    where Z normalizes the mixed probabilities. Z is 1 only at λ = 0 and λ = 1.
 
     Args:
         context: Not used.
         lams: Values of λ above 0.
 
     Yields:
-        The largest ratio, and the largest part of 2 λ max |ΔPMI| that an influence takes.
+        The largest ratio, and the largest fraction of 2 λ max |ΔPMI| that an influence reaches.
     """
     for lam in lams:
         ratio, share = _worked(lam)
@@ -78,13 +78,13 @@ def influence_and_pmi(context: RecipeContext, lams: Sequence[float]) -> Iterator
 
 
 def _worked(lam: float) -> tuple[Floats, Floats]:
-    """(contexts,) ratios of influence and λ ΔPMI, and shares of the bound."""
+    """(contexts,) ratios of influence and λ ΔPMI, and fractions of the bound."""
     logits = np.random.default_rng([31]).normal(0, 2, (3, CONTEXTS, VOCABULARY))
     prior, whole, without = (log_softmax(each, axis=1) for each in logits)
     mixed = [log_softmax(lam * one + (1 - lam) * prior, axis=1) for one in (whole, without)]
     token = whole.argmax(1)[:, None]
     moved = np.take_along_axis(mixed[0] - mixed[1], token, 1)[:, 0]
-    pmi = whole - without  # of both PMIs, in which the prior cancels
+    pmi = whole - without  # the difference of both PMIs; the prior cancels
     here = lam * abs(np.take_along_axis(pmi, token, 1)[:, 0])
     return abs(moved) / here, abs(moved) / (2 * lam * abs(pmi).max(1))
 

@@ -1,4 +1,4 @@
-"""Measures of Context Influence, by the studies of leakbound.attribution."""
+"""Measures of Context Influence, with the studies of leakbound.attribution."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ __all__ = [
 
 
 def top_tokens(context: RecipeContext) -> Iterator[MeasuredValue]:
-    """Where influence gathers in each context. No text, since it may be private.
+    """Where the influence is in each context. Yields no text, since it may be private.
 
     Args:
         context: Model, contexts and scale.
 
     Yields:
-        The position of the top-attributed token, and the influence of the median token; then how
-        often the top-attributed one stands in the response, beside any token of the context.
+        The position of the top-attributed token and the influence of the median token. Then how
+        often the top-attributed token occurs in the response, compared with any context token.
     """
     settings = replace(influence_settings(context), ngrams=(1,))
     record = attribute(cases_of(context), context.model(), settings)
@@ -62,12 +62,12 @@ def top_tokens(context: RecipeContext) -> Iterator[MeasuredValue]:
 def settings_of_study(
     context: RecipeContext, study: str, values: Sequence[float]
 ) -> Iterator[MeasuredValue]:
-    """What a study finds at each value of its factor.
+    """The results of a study at each value of its factor.
 
     Args:
         context: Model, contexts and scale.
         study: Name of the study.
-        values: What it tries.
+        values: Values of the factor.
 
     Yields:
         Influence and utility of each setting.
@@ -82,12 +82,12 @@ def settings_of_study(
 def positions_of_study(
     context: RecipeContext, study: str, values: Sequence[float]
 ) -> Iterator[MeasuredValue]:
-    """What a study finds at each position.
+    """The results of a study at each position.
 
     Args:
         context: Model, contexts and scale.
         study: Name of the study.
-        values: What it tries.
+        values: Values of the factor.
 
     Yields:
         Influence at each position.
@@ -98,12 +98,12 @@ def positions_of_study(
 def positions_by_model(
     context: RecipeContext, study: str, values: Sequence[float]
 ) -> Iterator[MeasuredValue]:
-    """The same for each model.
+    """The results of a study at each position, for each model.
 
     Args:
         context: Models, contexts and scale.
         study: Name of the study.
-        values: What it tries.
+        values: Values of the factor.
 
     Yields:
         Influence at each position, model after model.
@@ -120,7 +120,7 @@ def models_sizes_and_positions(
 
     Args:
         context: Models, contexts and scale.
-        sizes: Largest numbers of context tokens.
+        sizes: Maximum numbers of context tokens.
 
     Yields:
         Influence in each panel.

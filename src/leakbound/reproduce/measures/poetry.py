@@ -44,13 +44,13 @@ Floats = npt.NDArray[np.float64]
 
 
 def _published_and_ours(epsilon: float, group_size: int = 1) -> NoiseGroup:
-    """PoE in both calibrations; both release the same aggregates."""
+    """PoE in both calibrations, which release the same aggregates."""
     ours = ProductOfExperts(epsilon, group_size=group_size)
     return NoiseGroup(ours, {POE: ours, PUBLISHED: replace(ours, calibration="paper")})
 
 
 def _cheap(epsilon: float, shots: int, group_size: int = 1) -> list[NoiseGroup]:
-    """What asks once for each group of examples, and both ends of every trade-off."""
+    """Methods with one call per group of examples, and both ends of every trade-off."""
     votes = ReportNoisyMax.calibrated(epsilon, DELTA, shots // group_size)
     return [
         _published_and_ours(epsilon, group_size), NoiseGroup.of(RNM, votes),
@@ -59,7 +59,7 @@ def _cheap(epsilon: float, shots: int, group_size: int = 1) -> list[NoiseGroup]:
 
 
 def _noiseless(shots: int, group_size: int) -> list[NoiseGroup]:
-    """Soft and hard votes with next to no noise."""
+    """Soft and hard votes with almost no noise."""
     soft = ProductOfExperts(1e9, group_size=group_size)
     hard = ReportNoisyMax(1e-9, shots // group_size)
     return [NoiseGroup.of(SOFT, soft), NoiseGroup.of(HARD, hard)]
@@ -68,15 +68,15 @@ def _noiseless(shots: int, group_size: int) -> list[NoiseGroup]:
 def _with_examples(
     context: RecipeContext, shots: int, groups: Sequence[NoiseGroup]
 ) -> Iterator[MeasuredValue]:
-    """Accuracy with J examples; the setting says J."""
+    """Accuracy with J examples; the setting states J."""
     for row in utility(context, shots, groups):
         yield replace(row, setting=f"{row.setting}, J = {shots}")
 
 
 def text_classification(context: RecipeContext) -> Iterator[MeasuredValue]:
-    """Accuracy of every method at ε = 4 with 8 and 25 examples.
+    """Accuracy of each method at ε = 4 with 8 and 25 examples.
 
-    Synthetic shots are written anew for each query, so they get fewer queries and repeats.
+    Synthetic shots are generated anew for each query, so they get fewer queries and repeats.
 
     Args:
         context: Model, rows and scale.
@@ -99,9 +99,9 @@ def accuracy_by_examples(
 
     Args:
         context: Model, rows and scale.
-        epsilon: What mechanisms are calibrated to.
+        epsilon: The epsilon that mechanisms are calibrated to.
         examples: Numbers of examples J.
-        last_model: Whether to ask the last model in place of the first.
+        last_model: Whether to use the last model instead of the first.
 
     Yields:
         The accuracy of each method.
@@ -114,15 +114,15 @@ def accuracy_by_examples(
 def vision(
     context: RecipeContext, group_sizes: Sequence[int] = (1, 2, 4), last_model: bool = False
 ) -> Iterator[MeasuredValue]:
-    """Accuracy at ε = 1 with groups of two examples, with noise and without.
+    """Accuracy at ε = 1 with groups of two examples, with and without noise.
 
     Args:
         context: Model, rows and scale.
         group_sizes: Sizes of PoE's groups that are compared at the end.
-        last_model: Whether to ask the last model in place of the first.
+        last_model: Whether to use the last model instead of the first.
 
     Yields:
-        The accuracy of each method, then that of PoE by size of its groups.
+        The accuracy of each method, then that of PoE by group size.
     """
     context = context.with_model(context.models[-1]) if last_model else context
     for shots in (4, 8, 20):
@@ -133,13 +133,13 @@ def vision(
 
 
 def clipping_bounds(context: RecipeContext) -> Iterator[MeasuredValue]:
-    """Accuracy of PoE by its clipping bound C, at ε = 4 with 8 examples.
+    """Accuracy of PoE by clipping bound C, at ε = 4 with 8 examples.
 
     Args:
         context: Model, rows and scale.
 
     Yields:
-        The least probability that C = 2 keeps, then the accuracy at each C.
+        The smallest probability that C = 2 keeps, then the accuracy at each C.
     """
     yield percent("C = 2", Quantity.LEAST_KEPT, math.exp(-CLIP), exact=True)
     for clip in (0.5, 1.0, 2.0, 4.0, 8.0):
@@ -149,13 +149,14 @@ def clipping_bounds(context: RecipeContext) -> Iterator[MeasuredValue]:
 
 
 def expert_likelihoods(context: RecipeContext) -> Iterator[MeasuredValue]:
-    """Likelihoods of an expert with one example, and what hard and soft votes keep of them.
+    """Likelihoods of an expert with one example, and how hard and soft votes change them.
 
     Args:
         context: Model, rows and scale.
 
     Yields:
-        The mean likelihood by rank, then that of the right label and the largest change.
+        The mean likelihood by rank, then the likelihood of the correct label and the largest
+        change.
     """
     found = [_one_expert(context, repeat) for repeat in repeats_of(context, 1)]
     p = np.concatenate([probabilities for probabilities, _ in found])
@@ -178,7 +179,7 @@ def _of_queries(values: Floats) -> Sample:
 
 
 def _one_expert(context: RecipeContext, repeat: Repetition) -> tuple[Floats, list[int]]:
-    """Probabilities (queries, labels) of an expert with one example, and the right labels."""
+    """Probabilities (queries, labels) of an expert with one example, and the correct labels."""
     task = repeat.task
     prompts = [task.prompt(job.context, job.query) for job in repeat.jobs]
     scores = context.model().answer([ScoreLabels(prompt, task.labels) for prompt in prompts])
@@ -193,13 +194,13 @@ def _votes(p: Floats) -> dict[str, Floats]:
 
 
 def membership_attack(context: RecipeContext) -> Iterator[MeasuredValue]:
-    """The likelihood of a row's own label, with the row among the examples and without it.
+    """The likelihood of a row's own label, with and without the row among the examples.
 
     Args:
         context: Model, rows and scale.
 
     Yields:
-        The AUROC of likelihoods and of one answer, without privacy and with it.
+        The AUROC of likelihoods and of one answer, without and with privacy.
     """
     rows, task = context.rows()
     attack = Attack(Natural(), Gap(), PredictedMember())
@@ -219,7 +220,7 @@ def membership_attack(context: RecipeContext) -> Iterator[MeasuredValue]:
 
 
 def _areas(name: str, member: Floats, nonmember: Floats) -> Iterator[MeasuredValue]:
-    """AUROC of the likelihoods of a label, and of one answer drawn by them."""
+    """AUROC of the likelihoods of a label, and of one answer drawn from them."""
     one_answer = 0.5 + float(np.mean(member[:, None] - nonmember)) / 2
     for view, area in (("likelihoods", auroc(member, nonmember)), ("one answer", one_answer)):
         error = auroc_standard_error(area, len(member), len(nonmember))
@@ -229,7 +230,7 @@ def _areas(name: str, member: Floats, nonmember: Floats) -> Iterator[MeasuredVal
 
 
 def _area_sample(member: Floats, nonmember: Floats, view: str) -> Sample:
-    """What each pair adds to an AUROC, in percent (DeLong et al. 1988): the mean is the AUROC."""
+    """What each pair adds to an AUROC in percent (DeLong et al. 1988); the mean is the AUROC."""
     gaps = member[:, None] - nonmember
     above = (1 + gaps) / 2 if view == "one answer" else (gaps > 0) + (gaps == 0) / 2
     parts = 100 * (above.mean(1) + above.mean(0) - above.mean())
@@ -237,13 +238,13 @@ def _area_sample(member: Floats, nonmember: Floats, view: str) -> Sample:
 
 
 def answer_cost(context: RecipeContext) -> Iterator[MeasuredValue]:
-    """Seconds and model calls of an answer over a context of 25 examples.
+    """Seconds and model calls per answer, over a context of 25 examples.
 
     Args:
         context: Model, rows and scale.
 
     Yields:
-        Both for each method.
+        Both numbers for each method.
     """
     few = context.limited(queries=4, repeats=1)
     methods: Mapping[str, Mechanism] = {
@@ -263,13 +264,13 @@ def answer_cost(context: RecipeContext) -> Iterator[MeasuredValue]:
 
 
 def exact_loss_of_poe(context: RecipeContext) -> Iterator[MeasuredValue]:
-    """Exact loss of a worked pair: one of 40 experts changes its preference.
+    """Exact privacy loss of a worked pair: one of 40 experts changes its preference.
 
     Args:
         context: Not used.
 
     Yields:
-        Exact ε and derived guarantee at each ε and calibration.
+        Exact ε and derived guarantee for each ε and calibration.
     """
     for epsilon in (1.0, 4.0):
         for calibration in ("paper", "replace_one"):

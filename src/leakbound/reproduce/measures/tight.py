@@ -27,12 +27,12 @@ __all__ = [
 
 R = TypeVar("R")
 EPSILONS, DELTA = (1, 2, 4, 8), 1e-5
-PARTITIONS, PER_PARTITION = 4, 2  # where a figure varies something else; the paper takes the best
+PARTITIONS, PER_PARTITION = 4, 2  # if a figure varies something else; the paper takes the best
 TRIALS = 200_000  # per context: half of the paper's 400,000
 
 
 class AtTemperature(Wrapper):
-    """A model whose completions are all sampled at one temperature."""
+    """A model that samples all completions at one temperature."""
 
     def __init__(self, model: Model, temperature: float) -> None:
         super().__init__(model)
@@ -56,13 +56,13 @@ def _sized(parts: int = PARTITIONS, per_partition: int = PER_PARTITION) -> Audit
 
 
 def views(black_box: AuditKeys | None) -> Mapping[str, AuditKeys]:
-    """Keys of both kinds of access.
+    """Audit keys for both kinds of access.
 
     Args:
-        black_box: Keys where only answers are seen; None for the answer of a label.
+        black_box: Keys for black-box access; None to score the released label.
 
     Returns:
-        Keys by what a table calls the access.
+        Keys by the name of the access in a table.
     """
     return {"black box": black_box or {"score": "predicted_member"}, "white box": {}}
 
@@ -74,7 +74,7 @@ def _both_views(
     black_box: AuditKeys | None,
     *keys: AuditKeys,
 ) -> Iterator[MeasuredValue]:
-    """Black box and white box at one setting."""
+    """Black-box and white-box access at one setting."""
     for access, view in views(black_box).items():
         result = context.audit(audit, view, _sized(), *keys)
         yield from gaussian_leak(f"{setting}, {access}", result)
@@ -86,16 +86,16 @@ def attacks_and_baselines(
     baselines: Mapping[str, AuditKeys],
     black_box: AuditKeys | None = None,
 ) -> Iterator[MeasuredValue]:
-    """Both views and other attacks at each ε.
+    """Both kinds of access and other attacks at each ε.
 
     Args:
         context: Model, rows and scale.
         audit: Keys of the audit.
         baselines: Keys of the other attacks by name.
-        black_box: Keys where only answers are seen; None for the answer of a label.
+        black_box: Keys for black-box access; None to score the released label.
 
     Yields:
-        Leakage of each.
+        Leakage for each.
     """
     for epsilon in EPSILONS:
         claim = {"epsilon": epsilon}
@@ -111,16 +111,16 @@ def partitions(
     perfect_attack: bool = False,
     black_box: AuditKeys | None = None,
 ) -> Iterator[MeasuredValue]:
-    """Numbers of partitions at each ε.
+    """Leakage for several numbers of partitions at each ε.
 
     Args:
         context: Model, rows and scale.
         audit: Keys of the audit.
         perfect_attack: Whether to show what a perfect attack on a released label would find.
-        black_box: Keys where only answers are seen; None for the answer of a label.
+        black_box: Keys for black-box access; None to score the released label.
 
     Yields:
-        Leakage of each.
+        Leakage for each.
     """
     for parts in (2, 4, 8, 16):
         for epsilon in EPSILONS:
@@ -135,14 +135,14 @@ def partitions(
 
 
 def perfect_attack_epsilon(parts: int, epsilon: float) -> float:
-    """What a released label shows of votes (1, T - 1) against (0, T).
+    """What a released label reveals about votes (1, T - 1) against (0, T).
 
     Args:
         parts: Number of partitions T.
-        epsilon: What the noise is calibrated to, by the classical formula.
+        epsilon: The epsilon that the noise is calibrated to, by the classical formula.
 
     Returns:
-        The paper's point estimate from expected counts of TRIALS trials a context.
+        The paper's point estimate from the expected counts of TRIALS trials per context.
     """
     sigma = ReportNoisyMax.calibrated(epsilon, DELTA, parts, "classical").sigma
     tp, fp = (round(TRIALS * float(ndtr((2 * k - parts) / (math.sqrt(2) * sigma)))) for k in (1, 0))
@@ -152,15 +152,15 @@ def perfect_attack_epsilon(parts: int, epsilon: float) -> float:
 def examples_per_partition(
     context: RecipeContext, audit: AuditKeys, black_box: AuditKeys | None = None
 ) -> Iterator[MeasuredValue]:
-    """Numbers of examples a partition at each ε.
+    """Leakage for several numbers of examples per partition at each ε.
 
     Args:
         context: Model, rows and scale.
         audit: Keys of the audit.
-        black_box: Keys where only answers are seen; None for the answer of a label.
+        black_box: Keys for black-box access; None to score the released label.
 
     Yields:
-        Leakage of each.
+        Leakage for each.
     """
     for per in (1, 2, 4):
         for epsilon in EPSILONS:
@@ -172,15 +172,15 @@ def examples_per_partition(
 def simulated_trials(
     context: RecipeContext, audit: AuditKeys, black_box: AuditKeys | None = None
 ) -> Iterator[MeasuredValue]:
-    """Numbers of simulated outputs at ε = 4.
+    """Leakage for several numbers of simulated outputs at ε = 4.
 
     Args:
         context: Model, rows and scale.
         audit: Keys of the audit.
-        black_box: Keys where only answers are seen; None for the answer of a label.
+        black_box: Keys for black-box access; None to score the released label.
 
     Yields:
-        Leakage of each.
+        Leakage for each.
     """
     for trials in (100, 1000, 10_000, 100_000, 400_000):
         keys = {"epsilon": 4, "simulations": trials}
@@ -190,15 +190,15 @@ def simulated_trials(
 def numbers_of_pairs(
     context: RecipeContext, audit: AuditKeys, black_box: AuditKeys | None = None
 ) -> Iterator[MeasuredValue]:
-    """Numbers of paired trials at ε = 4, up to that of the scale.
+    """Leakage for several numbers of paired trials at ε = 4, up to that of the scale.
 
     Args:
         context: Model, rows and scale.
         audit: Keys of the audit.
-        black_box: Keys where only answers are seen; None for the answer of a label.
+        black_box: Keys for black-box access; None to score the released label.
 
     Yields:
-        Leakage of each.
+        Leakage for each.
     """
     most = context.scale.pairs
     for pairs in dict.fromkeys(max(2, most // part) for part in (8, 4, 2, 1)):
@@ -209,15 +209,15 @@ def numbers_of_pairs(
 def temperatures(
     context: RecipeContext, audit: AuditKeys, black_box: AuditKeys | None = None
 ) -> Iterator[MeasuredValue]:
-    """Sampling temperatures at ε = 4.
+    """Leakage for several sampling temperatures at ε = 4.
 
     Args:
         context: Model, rows and scale.
         audit: Keys of the audit.
-        black_box: Keys where only answers are seen; None for the answer of a label.
+        black_box: Keys for black-box access; None to score the released label.
 
     Yields:
-        Leakage at each.
+        Leakage for each.
     """
     for heat in (0.2, 0.4, 1.0, 2.0, 3.0):
         warm = context.wrapped(lambda model, heat=heat: AtTemperature(model, heat))  # type: ignore[misc]
@@ -227,15 +227,15 @@ def temperatures(
 def models(
     context: RecipeContext, audit: AuditKeys, black_box: AuditKeys | None = None
 ) -> Iterator[MeasuredValue]:
-    """Every model at each ε.
+    """Leakage for each model at each ε.
 
     Args:
         context: Models, rows and scale.
         audit: Keys of the audit.
-        black_box: Keys where only answers are seen; None for the answer of a label.
+        black_box: Keys for black-box access; None to score the released label.
 
     Yields:
-        Leakage of each.
+        Leakage for each.
     """
     for address in context.models:
         for epsilon in EPSILONS:
@@ -250,8 +250,8 @@ def utility_by_partitions(
 
     Args:
         context: Model, rows and scale.
-        audit: Keys of the audit whose mechanism is used.
-        metric: What utility is.
+        audit: Keys of the audit that defines the mechanism.
+        metric: The kind of utility.
 
     Yields:
         Utility at each ε, without examples and without privacy.

@@ -23,15 +23,15 @@ Floats = npt.NDArray[np.float64]
 def bootstrap_audits(
     context: RecipeContext, audit: AuditKeys, black_box: AuditKeys | None = None
 ) -> Iterator[MeasuredValue]:
-    """Algorithm 1 with both kinds of access at each ε, over what one audit collects.
+    """Algorithm 1 with both kinds of access at each ε, over the outputs of one audit.
 
     Args:
         context: Model, rows and scale.
         audit: Keys of the audit.
-        black_box: Keys where only answers are seen; None for the answer of a label.
+        black_box: Keys for black-box access; None to score the released label.
 
     Yields:
-        The mean estimate of five repeats; its ceiling is the mechanism's guarantee.
+        The mean estimate of five repeats. Its ceiling is the mechanism's guarantee.
     """
     sized = {"mechanism": {"partitions": PARTITIONS}, "shots": PARTITIONS * PER_PARTITION}
     for epsilon in EPSILONS:
@@ -56,14 +56,14 @@ def bootstrap_epsilon(
     """One repeat: aggregates drawn with replacement, noise, the best threshold, ε through μ.
 
     Args:
-        prepared: The audit, whose mechanism releases and whose score tells members.
+        prepared: The audit, with its mechanism and score.
         rows: What it collected (PRIVATE).
-        trials: Outputs, half of them of each context.
-        seed: Of the draws.
+        trials: Number of outputs, half of them from each context.
+        seed: Seed of the draws.
 
     Returns:
-        A point estimate: the few aggregates count as all there are, and the threshold is chosen on
-        the same outputs.
+        A point estimate: it treats the few aggregates as all there are, and chooses the threshold
+        on the same outputs.
     """
     rng, n = np.random.default_rng([seed, 17]), max(1, trials // 2)
     member, nonmember = (_resampled(prepared, rows, of, n, rng) for of in (0, 1))

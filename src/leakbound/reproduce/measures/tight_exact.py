@@ -1,4 +1,4 @@
-"""Measures of tight auditing (XL) that take no trials: signal texts and exact results."""
+"""Measures of tight auditing (XL) without trials: signal texts and exact results."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from leakbound.tasks import GaussianLaw, Mechanism
 
 __all__ = ["mean_sensitivity", "signal_distances", "signal_losses", "vote_places", "voting_noise"]
 
-SIGNALS = (  # our own texts, from far apart to near
+SIGNALS = (  # our own texts, from most distant to closest
     (SIGNAL_MEMBER, SIGNAL_NONMEMBER),
     ('["Found",]', "[]"),
     ("A green tram climbs the hill at noon.", "A white ferry crosses the strait at dusk."),
@@ -37,7 +37,7 @@ def signal_distances(context: RecipeContext, table: PaperTable) -> Iterator[Meas
     """Distances of pairs of signal texts, and what a perfect attack shows at a claim of 8.
 
     Args:
-        context: Its first model embeds the texts.
+        context: The context whose first model embeds the texts.
         table: The paper's distances.
 
     Yields:
@@ -52,18 +52,18 @@ def signal_distances(context: RecipeContext, table: PaperTable) -> Iterator[Meas
 
 
 def _distance(model: Model, one: str, other: str) -> float:
-    """L2, of embeddings of norm 1."""
+    """L2 distance of embeddings normalized to 1."""
     a, b = (np.asarray(found, float) for found in model.answer([Embed(one), Embed(other)]))
     return float(np.linalg.norm(a / np.linalg.norm(a) - b / np.linalg.norm(b)))
 
 
 def _perfect_exact(distance: float) -> float:
-    """ε when one of T answers moves by `distance`, under noise that covers a move of 2."""
+    """ε if one of T answers moves by `distance`, under noise that covers a move of 2."""
     return gdp_epsilon(distance / calibrate_gaussian(8, DELTA, 2.0, "classical"), DELTA)
 
 
 def signal_losses(context: RecipeContext, table: PaperTable) -> Iterator[MeasuredValue]:
-    """Distances of signal texts, then the exact loss that paired trials with them have.
+    """Distances of signal texts, then the exact privacy loss of paired trials with them.
 
     Args:
         context: Model, rows and scale.
@@ -82,7 +82,7 @@ def signal_losses(context: RecipeContext, table: PaperTable) -> Iterator[Measure
 
 
 def _exact_losses(context: RecipeContext, query: SignalPair) -> list[float]:
-    """The exact loss of every paired trial, white box, claim 8."""
+    """The exact privacy loss of each paired trial, white box, claim 8."""
     rows, task = context.rows()
     mechanism: Mechanism = EmbeddingMean.calibrated(8, DELTA, PARTITIONS, "classical")
     attack, shots = Attack(Natural(), query, DistanceGap()), PARTITIONS * PER_PARTITION
@@ -114,7 +114,7 @@ def voting_noise(
 
 
 def vote_places(context: RecipeContext, votes: Sequence[Sequence[int]]) -> Iterator[MeasuredValue]:
-    """μ and the ratio of rates when one vote moves; exact, at ε = 1.
+    """μ and the ratio of rates if one vote moves; exact, at ε = 1.
 
     Args:
         context: Not used.

@@ -1,9 +1,9 @@
 """An OpenAI-compatible service over a `PrivateICL`: chat, completions, responses, models.
 
-`application` is the whole service for any ASGI server. Each file is one idea: `fields` says which
-fields of a request are honoured, `conversation` makes one query of messages, `formats` reads and
-writes the three endpoints, `tenants` knows who may ask, `state_file` keeps accounts and idempotency
-keys, `calls` answers, `app` is HTTP around it, `server` the process.
+`application` is the whole service for any ASGI server. Each file has one job: `fields` decides
+which fields of a request are honoured, `conversation` turns messages into one query, `formats`
+reads and writes the three endpoints, `tenants` says who may ask, `state_file` stores accounts and
+idempotency keys, `calls` answers a call, `app` adds HTTP, and `server` runs the process.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ __all__ = [
     "load_tenants",
 ]
 
-MAX_BYTES = 65_536  # of a request: far above the longest query, far below what could fill memory
-SECONDS = 10.0  # for the headers of a request, and for its body: seconds of the slowest network
+MAX_BYTES = 65_536  # of a request: far above the longest query, far below what would fill memory
+SECONDS = 10.0  # for the headers and for the body of a request, even on a very slow network
 
 
 def application(
@@ -52,15 +52,15 @@ def application(
 
     Args:
         private: The service.
-        token: What all clients send as bearer token. None, without tenants, is for loopback only:
-            the connection must come from this machine, and the Host header must name it, so that a
-            web page cannot reach it under another name.
+        token: The bearer token that all clients send. None, without tenants, allows loopback only:
+            the connection must come from this machine and the Host header must name it, so a web
+            page cannot reach the service under another name.
         limit: The most bytes of a request.
-        tenants: Clients with tokens, caps and rates of their own, instead of `token`.
-        state: Their accounts, and idempotency keys; None keeps both in memory.
-        ignored_fields: Fields, such as temperature, that are ignored where they ask for something
-            else than the service does; the reply names them.
-        timeout: Seconds within which the body of a request must have arrived.
+        tenants: Clients with their own tokens, caps and rates, in place of `token`.
+        state: Accounts of the tenants and idempotency keys; None keeps both in memory.
+        ignored_fields: Fields, such as temperature, that are ignored if they ask for something
+            that the service does not do. The reply names them.
+        timeout: Seconds within which the body of a request must arrive.
 
     Returns:
         An application for any ASGI server.
@@ -69,7 +69,7 @@ def application(
         UsageError: If the extra `serve` is not installed, or both token and tenants are given.
     """
     if token is not None and tenants is not None:
-        raise UsageError("there is one token and there are tenants; give only one of both.")
+        raise UsageError("token and tenants are both given; give only one of them.")
     try:
         from leakbound.serving.http.app import ServiceApp, starlette_app
     except ImportError:

@@ -1,4 +1,4 @@
-"""Which addresses mean this machine."""
+"""Which host names and addresses mean this machine."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 
 __all__ = ["is_local", "names_this_machine"]
 
-HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?")  # and nothing else
+HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?")  # nothing else may follow
 
 
 def is_local(host: str) -> bool:
@@ -30,16 +30,16 @@ def is_local(host: str) -> bool:
 
 
 def names_this_machine(header: str) -> bool:
-    """Whether a Host header names this machine, in the plainest form.
+    """Whether a Host header names this machine in its simplest form.
 
-    Libraries put the server's own address in the place of a header that they cannot read, so it is
-    read here.
+    Libraries replace a header that they cannot parse by the server's own address, so it is parsed
+    here.
 
     Args:
-        header: The header; "" for none.
+        header: The header; "" if there is none.
 
     Returns:
-        True for a loopback address or localhost, with a port or without one.
+        True for a loopback address or localhost, with or without a port.
 
     Examples:
         >>> names_this_machine("localhost:8000"), names_this_machine("[::1]:80")

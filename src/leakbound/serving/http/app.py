@@ -1,4 +1,4 @@
-"""The ASGI application: access, size and time limits of requests, one answer at a time."""
+"""The ASGI application: access, size and time limits, and one answer at a time."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ class ServiceApp:
 
     Args:
         private: The service.
-        tenants: Who may ask; None for anybody on this machine.
-        state: Tenants' accounts and idempotency keys.
+        tenants: Clients that may ask; None for anyone on this machine.
+        state: Accounts of the tenants and idempotency keys.
         ignored: Fields that the operator lets the service ignore.
         limit: The most bytes of a request.
-        timeout: Seconds within which a request must have arrived.
+        timeout: Seconds within which a request must arrive.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class ServiceApp:
         self._started = int(time.time())
 
     def routes(self) -> list[Route]:
-        """Every path that there is.
+        """All routes of the service.
 
         Returns:
             Routes for Starlette.
@@ -94,7 +94,7 @@ class ServiceApp:
         ]
 
     async def health(self, request: Request) -> Response:
-        """GET /health: that the server is up; nothing else.
+        """GET /health: whether the server is up, and nothing else.
 
         Args:
             request: The HTTP request.
@@ -105,11 +105,11 @@ class ServiceApp:
         return JSONResponse({"status": "ok"})
 
     async def not_found(self, request: Request, error: Exception) -> Response:
-        """Any unknown path or method.
+        """Reply to an unknown path or method.
 
         Args:
             request: The HTTP request.
-            error: What Starlette raised of it.
+            error: The exception that Starlette raised.
 
         Returns:
             The HTTP response.
@@ -120,7 +120,7 @@ class ServiceApp:
     def _guarded(
         self, handle: Callable[[Request, Tenant], Awaitable[Response]]
     ) -> Callable[[Request], Awaitable[Response]]:
-        """A handler that only those with access reach, and that never shows an exception."""
+        """A handler that requires access and never shows an exception."""
 
         async def endpoint(request: Request) -> Response:
             try:
@@ -135,7 +135,7 @@ class ServiceApp:
         return endpoint
 
     def _tenant(self, request: Request) -> Tenant | ServiceReply:
-        """Who asks, or why a request is not allowed."""
+        """The tenant that asks, or the reply that refuses the request."""
         if self.tenants is None:
             return self._anybody if _from_here(request) else refusal(401, NO_TOKEN)
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
@@ -186,8 +186,8 @@ class ServiceApp:
         return _response(reply, form, payload)
 
     async def _in_turn(self, request: Request, call: Call) -> ServiceReply:
-        """One answer at a time. Who went away while waiting is not charged; who went away later
-        gets the same answer again when the client says that it retries.
+        """Answer one call at a time. A client that disconnects while it waits is not charged. A
+        client that disconnects later gets the same answer when it says that it retries.
         """
         async with self._one_at_a_time:
             if await request.is_disconnected():
@@ -198,7 +198,7 @@ class ServiceApp:
             return reply
 
     async def _payload(self, request: Request) -> Payload | ServiceReply:
-        """The decoded body, or why it is refused; never reads more or longer than allowed."""
+        """The decoded body, or the reply that refuses it. Size and time are limited."""
         if not request.headers.get("content-type", "").lower().startswith("application/json"):
             sentence = "the content type is not application/json; send the request as JSON."
             return refusal(400, sentence)
@@ -222,8 +222,8 @@ class ServiceApp:
 
 
 def _from_here(request: Request) -> bool:
-    """Both the connection and the name in the Host header: clients choose the name themselves, and
-    the browser of this machine may be led here under another one.
+    """Check the connection and the name in the Host header. Clients choose that name, and a web
+    page could lead a browser on this machine here under another one.
     """
     client, host = request.client, request.headers.get("host", "")
     return client is not None and is_local(client.host) and names_this_machine(host)
@@ -232,9 +232,9 @@ def _from_here(request: Request) -> bool:
 def _decoded(body: bytes) -> Payload | ServiceReply:
     try:
         found = json.loads(body)
-        json.dumps(found, ensure_ascii=False).encode()  # what a reply repeats can be sent
+        json.dumps(found, ensure_ascii=False).encode()  # so that a reply can repeat it
     except UnicodeEncodeError:
-        sentence = "the request holds half a character (a lone surrogate); it must be whole text."
+        sentence = "the request holds half a character (a lone surrogate); send valid Unicode text."
         return refusal(400, sentence)
     except (ValueError, RecursionError):
         return refusal(400, "the request is not JSON; send an object.")
@@ -255,7 +255,7 @@ def _response(
 
 
 def starlette_app(app: ServiceApp) -> Starlette:
-    """As an ASGI application.
+    """The endpoints as an ASGI application.
 
     Args:
         app: The endpoints.

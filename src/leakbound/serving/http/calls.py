@@ -1,7 +1,7 @@
-"""From one request to one reply: fields, query, account, answer. Nothing here knows HTTP.
+"""From one request to one reply: fields, query, account, answer. This module knows no HTTP.
 
-Nothing private is written anywhere: replies hold the released text and the budget, errors a
-sentence made of public facts, and the log the type of an exception alone.
+Nothing private is written anywhere. A reply holds the released text and the budget, an error is a
+sentence made of public facts, and the log holds only the type of an exception.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ ERROR_TYPES = {
     429: "rate_limit_error",
     500: "server_error",
     503: "server_error",
-}  # as the OpenAI API names them
+}  # the error types of the OpenAI API
 NO_RETRY: Mapping[str, str] = {"x-should-retry": "false"}  # the official clients obey it
 SPENT = "the server could not answer; what was paid for it stays spent. Do not send it again."
-UNSPENT = "the server cannot answer now; nothing was spent, so it may be asked again."
-UNDELIVERED = 1000  # answers whose clients went away: about 1 MB
+UNSPENT = "the server cannot answer now; nothing was spent, so you may send the request again."
+UNDELIVERED = 1000  # answers to clients that disconnected: about 1 MB
 UNDELIVERED_SECONDS = 600.0  # the official client gives up after ten minutes
 
 
@@ -54,12 +54,12 @@ class Call:
     """One request of one tenant.
 
     Attributes:
-        tenant: Who asks.
+        tenant: The client.
         format: The endpoint.
         payload: The decoded JSON.
-        digest: Of endpoint and payload; see `request_digest`.
+        digest: Digest of endpoint and payload; see `request_digest`.
         key: Its idempotency key; "" for none.
-        retried: Whether the client says that it has sent this request before.
+        retried: Whether the client says that it sent this request before.
     """
 
     tenant: Tenant
@@ -72,13 +72,13 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class ServiceReply:
-    """What a request gets.
+    """The reply to a request.
 
     Attributes:
         status: HTTP status code.
         body: The JSON object of the response.
         headers: Further headers.
-        answer: The released answer, where there is one.
+        answer: The released answer; None if there is none.
         spent: Whether budget may have been spent.
     """
 
@@ -90,14 +90,14 @@ class ServiceReply:
 
 
 def request_digest(form: AnswerFormat, payload: Payload) -> str:
-    """What tells requests apart.
+    """A digest that identifies a request.
 
     Args:
         form: The endpoint.
         payload: The decoded JSON.
 
     Returns:
-        64 hex digits; equal for equal requests.
+        64 hex digits, the same for equal requests.
     """
     text = json.dumps([form.path, payload], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
@@ -108,7 +108,7 @@ def refusal(status: int, sentence: str, headers: Mapping[str, str] | None = None
 
     Args:
         status: HTTP status code.
-        sentence: What is wrong, and what to do; public.
+        sentence: What is wrong and what to do (public).
         headers: Further headers.
 
     Returns:
@@ -119,17 +119,17 @@ def refusal(status: int, sentence: str, headers: Mapping[str, str] | None = None
 
 
 class ServiceCalls:
-    """Answers calls over one `PrivateICL`, one at a time.
+    """Answers calls with one `PrivateICL`, one at a time.
 
     Args:
         private: The service.
-        state: Tenants' accounts and idempotency keys.
+        state: Accounts of the tenants and idempotency keys.
         ignored: Fields that the operator lets the service ignore.
 
     Guarantee:
-        What is returned depends on the private rows only through released answers, the guarantee
-        of which was spent before. Status, headers and price are functions of public facts and of
-        the released text, as long as the mechanism answers whatever one row holds.
+        What is returned depends on the private rows only through released answers, whose guarantee
+        was spent before. Status, headers and price are functions of public facts and of the
+        released text, provided that the mechanism answers whatever a row holds.
     """
 
     def __init__(
@@ -137,20 +137,20 @@ class ServiceCalls:
     ) -> None:
         self.private, self.state, self.ignored = private, state, tuple(ignored)
         self._rates: dict[str, RequestRate] = {}
-        self._unspent: set[tuple[str, str]] = set()  # keys that the state file could not forget
+        self._unspent: set[tuple[str, str]] = set()  # keys that could not be deleted from the file
         self._undelivered: OrderedDict[tuple[str, str], tuple[float, ServiceReply]] = OrderedDict()
 
     def answer(self, call: Call) -> ServiceReply:
         """Answer one call. Raises nothing.
 
         Args:
-            call: What is asked.
+            call: The request.
 
         Returns:
-            200 with the answer. 400 for what cannot be served as asked, 409 and 422 for an
-            idempotency key that is in use, 429 where a tenant asks too often, 403 where a budget
-            is spent, 503 where the model or a store cannot be used: none of them costs anything.
-            500 where an answer failed that was paid for, or a tenant could not be refunded.
+            200 with the answer. These cost nothing: 400 if the request cannot be served as asked,
+            409 or 422 if its idempotency key is in use, 429 if a tenant asks too often, 403 if a
+            budget is spent, 503 if the model or a store cannot be used. 500 if an answer failed
+            after it was paid for, or a tenant could not be refunded.
         """
         try:
             query, ignored = self._query(call)
@@ -159,7 +159,7 @@ class ServiceCalls:
             return self._refused(error)
 
     def _query(self, call: Call) -> tuple[Query, tuple[str, ...]]:
-        """The query, checked; and the fields that are ignored."""
+        """The checked query, and the fields that are ignored."""
         longest = longest_answer(self.private.task, self.private.mechanism)
         ignored = check_fields(call.payload, call.format.fields, longest, self.ignored)
         text = query_text(call.format.messages(call.payload))
@@ -168,7 +168,7 @@ class ServiceCalls:
     # --- retries
 
     def _once(self, call: Call, query: Query, ignored: tuple[str, ...]) -> ServiceReply:
-        """A retry gets what the first try got, and is not charged."""
+        """A retry gets the reply of the first attempt and is not charged."""
         if not call.key:
             earlier = self._delivered_late(call) if call.retried else None
             return earlier or self._paid(call, query, ignored)
@@ -182,7 +182,7 @@ class ServiceCalls:
         return self._again(call, found.outcome)
 
     def _begun(self, call: Call) -> Earlier | None:
-        """What is known of the key; it is free again if nothing was spent the last time."""
+        """The earlier request with this key. A key is free again if nothing was spent for it."""
         name = call.tenant.name, call.key
         if name in self._unspent:
             self.state.forget(*name)
@@ -203,10 +203,10 @@ class ServiceCalls:
         return _released(call, ServedAnswer.from_json(outcome))
 
     def _kept(self, call: Call, reply: ServiceReply) -> ServiceReply:
-        """Store how a key ended; forget it where nothing was spent.
+        """Store the outcome of a key, or delete the key if nothing was spent.
 
-        A key whose answer cannot be stored stays begun, so a retry is not charged. One that cannot
-        be forgotten now is forgotten when it is sent again.
+        If an answer cannot be stored, its key stays begun, so a retry is not charged. A key that
+        cannot be deleted now is deleted when it is sent again.
         """
         try:
             if reply.spent:
@@ -221,11 +221,11 @@ class ServiceCalls:
         return reply
 
     def keep_undelivered(self, call: Call, reply: ServiceReply) -> None:
-        """Keep the reply to a client that went away, for the case that it asks again.
+        """Keep the reply to a client that disconnected, in case it asks again.
 
         Args:
-            call: What was asked.
-            reply: What it would have got. Refusals are not kept.
+            call: The request.
+            reply: The reply that it did not receive. Refusals are not kept.
         """
         if call.key or not reply.spent:
             return
@@ -240,7 +240,7 @@ class ServiceCalls:
     # --- payment
 
     def _paid(self, call: Call, query: Query, ignored: tuple[str, ...]) -> ServiceReply:
-        """Rate, the tenant's account, then the ledger and the answer."""
+        """Check the rate, charge the tenant's account, then the ledger, and answer."""
         name, tenant = call.tenant.name, call.tenant
         wait = self._rates.setdefault(name, RequestRate(tenant.rate)).take()
         if wait:
@@ -259,9 +259,9 @@ class ServiceCalls:
     def _made(
         self, call: Call, query: Query, ignored: tuple[str, ...], number: int
     ) -> ServiceReply:
-        """The answer that a tenant has paid for; a refund where the ledger was not charged.
+        """Make the answer that a tenant has paid for. Refund it if the ledger was not charged.
 
-        `PrivateICL.answer` raises `AnswerLost` after the spend, and others before it.
+        `PrivateICL.answer` raises `AnswerLost` after the spend and other errors before it.
         """
         try:
             answer = self.private.answer(query)
@@ -276,7 +276,7 @@ class ServiceCalls:
             secrets.token_hex(12),
             int(time.time()),
             self.private.name,
-            answer.text.encode(errors="replace").decode(),  # half characters cannot be sent
+            answer.text.encode(errors="replace").decode(),  # lone surrogates cannot be sent
             _finite(answer.spent),
             _finite(answer.remaining),
             answer.delta,
@@ -286,7 +286,7 @@ class ServiceCalls:
         return _released(call, served.cut_before(call.payload.get("stop")))
 
     def _refused(self, error: Exception) -> ServiceReply:
-        """The reply to what failed before anything was spent."""
+        """The reply to a failure before anything was spent."""
         if isinstance(error, BudgetExhausted):
             return refusal(403, str(error), NO_RETRY)
         if isinstance(error, LeakboundError) and not isinstance(error, StoreError | Interrupted):
@@ -294,7 +294,7 @@ class ServiceCalls:
         return self._unavailable(error)
 
     def _failure(self, error: Exception) -> ServiceReply:
-        """The reply is the same whatever failed: the type of an exception may depend on a row."""
+        """The same reply for every failure: the type of an exception may depend on a row."""
         _log(error)
         return replace(refusal(500, SPENT, NO_RETRY), spent=True)
 
@@ -304,7 +304,7 @@ class ServiceCalls:
 
 
 def _log(error: Exception) -> None:
-    """Types alone: a message may hold private text."""
+    """Log types only: a message may hold private text."""
     cause = f" ({type(error.__cause__).__name__})" if error.__cause__ else ""
     LOG.error("a request failed: %s%s", type(error).__name__, cause)
 
@@ -314,5 +314,5 @@ def _released(call: Call, answer: ServedAnswer) -> ServiceReply:
 
 
 def _finite(value: float) -> float | None:
-    """JSON has no infinity: null."""
+    """None for infinity, which JSON cannot hold."""
     return value if math.isfinite(value) else None

@@ -1,8 +1,8 @@
-"""From messages to one query, by a public template.
+"""Messages to one query, by a public template.
 
-An answer is made from the private context and one query. A single user message is the query as it
-stands. A system message and earlier messages become part of it, each behind the name of its role;
-the limit on the length of a query holds for all of them together.
+An answer is made from the private context and one query. A single user message is the query
+itself. System messages and earlier messages are added to it, each after the name of its role. The
+limit on the length of a query applies to all of them together.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ __all__ = ["Message", "message_from", "query_text", "text_of"]
 
 ROLES = {"system": "System", "developer": "System", "user": "User", "assistant": "Assistant"}
 TEXT_PARTS = ("text", "input_text", "output_text")
-PART_FIELDS = ("annotations", "logprobs", "text", "type")  # others ask for something
-# what a client that returns messages as it got them sends, empty; anything in them is refused
+PART_FIELDS = ("annotations", "logprobs", "text", "type")  # other fields ask for something
+# sent empty by clients that return messages as they received them; refused if not empty
 EMPTY = (
     "annotations", "audio", "function_call", "reasoning", "reasoning_content", "refusal",
     "tool_call_id", "tool_calls",
 )  # fmt: skip
-FREE = ("id", "phase", "status", "type")  # of items of the Responses API: no part of the text
+FREE = ("id", "phase", "status", "type")  # of items of the Responses API: not part of the text
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +30,8 @@ class Message:
     """One message of a conversation.
 
     Attributes:
-        role: system, developer, user or assistant.
-        text: Its text.
+        role: The role: system, developer, user or assistant.
+        text: The text.
         name: Name of the participant; "" for none.
     """
 
@@ -41,14 +41,14 @@ class Message:
 
 
 def query_text(messages: Sequence[Message]) -> str:
-    """The query that a conversation asks.
+    """Turn a conversation into one query.
 
     Args:
         messages: The messages in order; the last one is the user's.
 
     Returns:
-        The text of the only message; for several, each as `Role: text` or `Role (name): text` in
-        lines of its own.
+        The text of a single message. Several messages become lines such as `Role: text` or
+        `Role (name): text`.
 
     Raises:
         UsageError: If there is no user message, or the last message is the assistant's.
@@ -79,7 +79,7 @@ def _speaker(message: Message) -> str:
 
 
 def message_from(found: object) -> Message:
-    """A message of a request.
+    """Read a message of a request.
 
     Args:
         found: The decoded JSON of one message.
@@ -88,18 +88,18 @@ def message_from(found: object) -> Message:
         Role, text and name.
 
     Raises:
-        UsageError: If it is no message of text, has another role, or holds a field that is not
-            part of a text.
+        UsageError: If it is not a text message, has an unknown role, or holds a field that
+            cannot be part of a text.
     """
     if not isinstance(found, dict):
-        raise UsageError("a message is no object; it must be {role, content}.")
+        raise UsageError("a message is not an object; it must be {role, content}.")
     role = found.get("role")
     if found.get("type") not in (None, "message") or role not in ROLES:
         raise UsageError(
             f"a message has the role {str(role)[:40]!r}; it must be one of {', '.join(ROLES)}. "
             "Tools and their results cannot be part of a query."
         )
-    refusal = found.get("refusal") if role == "assistant" else None  # as this service sends it
+    refusal = found.get("refusal") if role == "assistant" else None  # sent by this service
     for name, value in found.items():
         if name == "refusal" and isinstance(refusal, str):
             continue
@@ -133,13 +133,13 @@ def text_of(content: object) -> str:
     """The text of a message.
 
     Args:
-        content: A text, or parts of the type text.
+        content: A text, or a list of text parts.
 
     Returns:
-        The text; parts stand in lines of their own.
+        The text; each part begins a new line.
 
     Raises:
-        UsageError: If a part is no text.
+        UsageError: If a part is not text.
     """
     if isinstance(content, str):
         return content

@@ -1,8 +1,8 @@
-"""Which fields of a request are honoured, accepted or refused. None is ignored in silence.
+"""Which fields of a request are honoured, accepted or refused. None is silently ignored.
 
-A field that is null or left out asks for nothing. Any other value is honoured, or accepted because
-it asks for what the service does anyway, or refused in a sentence. `docs/serving.md` shows
-the tables.
+A field that is null or missing asks for nothing. Any other value is honoured, accepted because it
+asks for what the service does anyway, or refused with a sentence. `docs/serving.md` shows the
+tables.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ METADATA = 16  # keys of metadata, as in the OpenAI API
 
 @dataclass(frozen=True, slots=True)
 class FieldRule:
-    """What happens to one field of a request.
+    """The rule for one field of a request.
 
     Attributes:
         accepts: Whether a value that is not null asks for what the service does. Its second
-            argument is the longest answer in tokens, or None where that is not known.
-        must: What the value must be; part of the sentence that refuses it.
+            argument is the longest answer in tokens, or None if that is not known.
+        must: What the value must be; part of the refusal.
         why: What the field does here, or why nothing else can be served; a clause.
         ignorable: Whether an operator may let the service ignore other values. The reply then
             names the field.
-        required: Whether a request cannot do without it.
+        required: Whether every request must have it.
     """
 
     accepts: Callable[[object, int | None], bool]
@@ -55,14 +55,14 @@ class FieldRule:
 
 
 def _equal(*values: object, why: str, ignorable: bool = False) -> FieldRule:
-    """Accepted if equal to what the service does."""
+    """Accept values that are equal to what the service does."""
     shown = " or ".join("empty" if value in ("", [], {}) else _shown(value) for value in values)
     return FieldRule(lambda value, _: any(_same(value, one) for one in values), shown, why,
                      ignorable)  # fmt: skip
 
 
 def _kind(*kinds: type, must: str, why: str, required: bool = False) -> FieldRule:
-    """Any value of a type."""
+    """Accept any value of these types."""
     return FieldRule(lambda value, _: type(value) in kinds, must, why, required=required)
 
 
@@ -109,7 +109,7 @@ def _enough(value: object, longest: int | None) -> bool:
 DRAWN = "the mechanism fixes how an answer is drawn, and its guarantee depends on it"
 LABEL = "a note of the client, which asks for nothing"
 NO_TOOLS = "an answer is a text, and calls no tool"
-ONE_PAYMENT = "every answer is paid for on its own, so send one request for each"
+ONE_PAYMENT = "each answer is paid for separately, so send one request for each"
 LENGTH = FieldRule(
     _enough,
     "at least the longest answer of this service",
@@ -140,7 +140,7 @@ PENALTIES: Mapping[str, FieldRule] = {
     "frequency_penalty": _equal(0, why=DRAWN, ignorable=True),
     "presence_penalty": _equal(0, why=DRAWN, ignorable=True),
     "logit_bias": _equal({}, why=DRAWN),
-    "seed": _equal(why="whoever knows the seed of the noise can subtract it", ignorable=True),
+    "seed": _equal(why="anyone who knows the seed of the noise can subtract it", ignorable=True),
     "n": _equal(1, why=ONE_PAYMENT),
     "stop": FieldRule(_stop, "a text or a list of at most 4", "the released answer ends before it"),
     "stream_options": STREAM_OPTIONS,
@@ -164,7 +164,7 @@ CHAT_FIELDS: Mapping[str, FieldRule] = {
     "response_format": _equal({"type": "text"}, why="an answer is a text"),
     "modalities": _equal(["text"], why="an answer is a text"),
     "audio": _equal(why="an answer is a text"),
-    "prediction": _equal(why="every answer is made anew"),
+    "prediction": _equal(why="every answer is generated from scratch"),
     "web_search_options": _equal(why="nothing but the private rows is searched"),
     "logprobs": _equal(False, why="the guarantee covers the answer, and not its probabilities"),
     "top_logprobs": _equal(0, why="the guarantee covers the answer, and not its probabilities"),
@@ -180,7 +180,7 @@ COMPLETION_FIELDS: Mapping[str, FieldRule] = {
     "max_tokens": LENGTH,
     "best_of": _equal(1, why=ONE_PAYMENT),
     "echo": _equal(False, why="the reply holds the answer alone"),
-    "suffix": _equal("", why="an answer stands at the end"),
+    "suffix": _equal("", why="an answer always comes last"),
     "logprobs": _equal(False, why="the guarantee covers the answer, and not its probabilities"),
 }
 RESPONSE_FIELDS: Mapping[str, FieldRule] = {
@@ -216,16 +216,16 @@ RESPONSE_FIELDS: Mapping[str, FieldRule] = {
 
 
 def longest_answer(task: Task, mechanism: Mechanism) -> int | None:
-    """The most tokens that an answer can have, by public facts.
+    """The most tokens that an answer can have, from public facts.
 
     Args:
         task: The task of the service.
-        mechanism: What answers.
+        mechanism: The mechanism that answers.
 
     Returns:
-        The bytes of the longest given answer, because no tokenizer makes more tokens than bytes;
-        the limit of task and mechanism for free answers; None for those of a system, which has a
-        limit of its own.
+        For given answers, the bytes of the longest one, because no tokenizer makes more tokens
+        than bytes. For free answers, the limit of task and mechanism. None for a system, which has
+        its own limit.
 
     Examples:
         >>> from leakbound.mechanisms import ReportNoisyMax
@@ -245,7 +245,7 @@ def ignorable_fields() -> tuple[str, ...]:
     """Fields that an operator may let the service ignore.
 
     Returns:
-        Their names in order.
+        Their names, sorted.
     """
     tables = (CHAT_FIELDS, COMPLETION_FIELDS, RESPONSE_FIELDS)
     return tuple(sorted({name for table in tables for name, rule in table.items()
@@ -255,7 +255,7 @@ def ignorable_fields() -> tuple[str, ...]:
 def check_fields(
     payload: Payload, rules: Mapping[str, FieldRule], longest: int | None, ignored: Iterable[str]
 ) -> tuple[str, ...]:
-    """Refuse a request with a field that cannot be served as asked.
+    """Refuse a request if a field cannot be served as asked.
 
     Args:
         payload: The request.
@@ -267,8 +267,8 @@ def check_fields(
         The fields of this request that are ignored.
 
     Raises:
-        UsageError: If a value asks for something else than the service does, or a field is not
-            known.
+        UsageError: If a value asks for something that the service does not do, or a field is
+            unknown.
     """
     lenient, found = set(ignored), []
     for name, value in payload.items():

@@ -1,4 +1,4 @@
-"""The three answer endpoints of the OpenAI API: how a request is read, how an answer is written."""
+"""The three answer endpoints of the OpenAI API: how to read a request and write an answer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from leakbound.serving.http.fields import (
 
 __all__ = ["FORMATS", "AnswerFormat", "ServedAnswer"]
 
-# Token counts: the length of a prompt is private, and the released text is not cut into tokens.
+# No token counts: the length of a prompt is private, and the released text is never tokenized.
 NO_COUNTS = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
 UNANSWERED = "There is no answer to this query. Its price is that of an answer."
 
@@ -28,15 +28,15 @@ class ServedAnswer:
     """A released answer as a client receives it (PUBLIC).
 
     Attributes:
-        id: Random, the same whenever this answer is sent again.
+        id: Random; the same whenever this answer is sent again.
         created: Seconds since 1970.
         model: Name of the service.
         text: The released text.
         epsilon_spent: epsilon of all answers of the service so far; None for infinity.
         epsilon_remaining: What remains of the budget; None for infinity.
         delta: Failure probability of the budget.
-        answered: Whether the output is an answer; the output that there is none costs the same.
-        ignored: Fields of the request that the operator lets the service ignore.
+        answered: Whether the output is an answer. "No answer" costs the same.
+        ignored: Fields of the request that the service ignored with the operator's permission.
     """
 
     id: str
@@ -50,7 +50,7 @@ class ServedAnswer:
     ignored: tuple[str, ...] = ()
 
     def to_json(self) -> str:
-        """As a JSON object, for a store.
+        """The answer as a JSON object, for a store.
 
         Returns:
             All fields.
@@ -59,7 +59,7 @@ class ServedAnswer:
 
     @classmethod
     def from_json(cls, text: str) -> ServedAnswer:
-        """Back from `to_json`.
+        """Read what `to_json` wrote.
 
         Args:
             text: A JSON object.
@@ -74,10 +74,10 @@ class ServedAnswer:
         """The answer up to the first stop sequence: a function of the released text.
 
         Args:
-            stop: A text or texts; anything else cuts nothing.
+            stop: A text or a list of texts; any other value cuts nothing.
 
         Returns:
-            The answer with the text before the first of them.
+            The answer with the text before the first stop sequence.
         """
         texts = [stop] if isinstance(stop, str) else stop if isinstance(stop, list) else []
         places = [self.text.find(str(one)) for one in texts]
@@ -86,11 +86,11 @@ class ServedAnswer:
 
     @property
     def refusal(self) -> str | None:
-        """What a client reads in the field `refusal`: None for an answer."""
+        """The value of the field `refusal`; None for an answer."""
         return None if self.answered else UNANSWERED
 
     def price(self) -> Payload:
-        """What the answer says about the budget.
+        """What the answer cost and what remains of the budget.
 
         Returns:
             The object `leakbound` of a reply.
@@ -106,14 +106,14 @@ class ServedAnswer:
 
 @dataclass(frozen=True, slots=True)
 class AnswerFormat:
-    """One endpoint.
+    """One answer endpoint.
 
     Attributes:
         path: Its path.
-        fields: The rule of each field of a request.
-        messages: The conversation that a request holds.
-        body: The JSON object of a reply.
-        events: The server-sent events of a reply.
+        fields: The rule for each field of a request.
+        messages: Reads the conversation of a request.
+        body: Makes the JSON object of a reply.
+        events: Makes the server-sent events of a reply.
     """
 
     path: str
@@ -135,7 +135,7 @@ def _with_usage(payload: Payload) -> bool:
 
 def _chunks(head: Payload, choices: list[Payload], answer: ServedAnswer, payload: Payload
             ) -> Iterator[str]:  # fmt: skip
-    """Chunks of chat and completions; the last one before the usage holds the price."""
+    """Chunks of chat and completions; the last one before the usage states the price."""
     usage: Payload = {"usage": None} if _with_usage(payload) else {}
     for number, choice in enumerate(choices):
         last = number == len(choices) - 1
@@ -154,7 +154,7 @@ def _chat_messages(payload: Payload) -> list[Message]:
     messages = payload.get("messages")
     if not isinstance(messages, list) or not all(isinstance(one, dict) for one in messages):
         raise UsageError(
-            "messages is missing or no list of objects; it must be a list of {role, content}."
+            "messages is missing or is not a list of objects; it must be a list of {role, content}."
         )
     return [message_from(one) for one in messages]
 
@@ -196,8 +196,8 @@ def _prompt_messages(payload: Payload) -> list[Message]:
     texts = prompt if isinstance(prompt, list) else [prompt]
     if len(texts) != 1 or not isinstance(texts[0], str):
         raise UsageError(
-            "prompt is no text; it must be one text, or a list of one text: every answer is paid "
-            "for on its own, and tokens are not those of a model of yours."
+            "prompt is not text; it must be one text, or a list of one text. Each answer is paid "
+            "for separately, and token ids are not accepted."
         )
     return [Message("user", texts[0])]
 

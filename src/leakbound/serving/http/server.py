@@ -1,4 +1,4 @@
-"""The server process: uvicorn, TLS, and time limits of connections."""
+"""The server process: uvicorn, TLS, and time limits for connections."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ import uvicorn
 from starlette.applications import Starlette
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from leakbound.errors import UsageError
+from leakbound.errors import UsageError, reason_of
 
 __all__ = ["Listener", "listen", "run_server"]
 
-CONNECTIONS = 256  # far above the clients of a service that answers one at a time
-GRACE = 2.0  # seconds to send a refusal, to take in the rest of a refused body, or to end TLS
-KEEP_ALIVE = 5  # seconds that a connection may idle between two requests
+CONNECTIONS = 256  # far more than the clients of a service that answers one call at a time
+GRACE = 2.0  # seconds to send a refusal, to read the rest of a refused body, or to close TLS
+KEEP_ALIVE = 5  # seconds that a connection may be idle between two requests
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +29,14 @@ class Listener:
     """Where and how a server listens.
 
     Attributes:
-        host: Address or name.
-        port: Port; 0 takes a free one.
+        host: Address or host name.
+        port: Port; 0 chooses a free one.
         certificate: File of the TLS certificate chain (PEM); None for plain HTTP.
         key: File of its private key (PEM).
         timeout: Seconds for the TLS handshake, for the headers of a request, and for its body.
 
     Raises:
-        UsageError: If there is only one of certificate and key, or they cannot be used.
+        UsageError: If only one of certificate and key is given, or they cannot be used.
     """
 
     host: str
@@ -59,19 +59,23 @@ class Listener:
             )
         except (OSError, ValueError) as error:
             raise UsageError(
-                f"{self.certificate} and {self.key} cannot be used ({error}); they must be a "
+                f"{self.certificate} and {self.key} cannot be used ({_why(error)}); they must be a "
                 "certificate chain and its key in PEM form, without a passphrase."
             ) from None
 
 
+def _why(error: Exception) -> str:
+    return "not PEM" if isinstance(error, ssl.SSLError) else reason_of(error)
+
+
 class TimedProtocol(H11Protocol):
-    """HTTP/1.1 that closes connections on which a request does not arrive in time."""
+    """HTTP/1.1 that closes a connection if a request does not arrive in time."""
 
     timeout: ClassVar[float] = 10.0
     grace: ClassVar[float] = GRACE
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to wait for headers.
+        """Start to wait for headers.
 
         Args:
             transport: The connection.
@@ -81,7 +85,7 @@ class TimedProtocol(H11Protocol):
         self._watch()
 
     def data_received(self, data: bytes) -> None:
-        """Read what came, and see what is awaited next.
+        """Read the data and update the deadline.
 
         Args:
             data: The bytes.
@@ -90,7 +94,7 @@ class TimedProtocol(H11Protocol):
         self._watch()
 
     def on_response_complete(self) -> None:
-        """See whether a body still arrives that nobody reads."""
+        """Set a deadline for a body that still arrives but is not read."""
         super().on_response_complete()
         self._watch()
 
@@ -104,7 +108,7 @@ class TimedProtocol(H11Protocol):
         self._await_within("", 0.0)
 
     def _watch(self) -> None:
-        """Headers and body have `timeout` each; the rest of a refused body has `grace`."""
+        """Headers and body may take `timeout` each, and the rest of a refused body `grace`."""
         state = self.conn.their_state
         answered = self.cycle is not None and self.cycle.response_complete
         if state is h11.IDLE:
@@ -120,7 +124,7 @@ class TimedProtocol(H11Protocol):
     _deadline: asyncio.TimerHandle | None
 
     def _await_within(self, phase: str, seconds: float) -> None:
-        """One deadline for each phase, however many pieces arrive in it."""
+        """Set one deadline for each phase, however many pieces arrive in it."""
         if phase == self._phase:
             return
         if self._deadline is not None:
@@ -134,7 +138,7 @@ class TimedProtocol(H11Protocol):
 
 
 class ServiceLoop(asyncio.SelectorEventLoop):
-    """An event loop whose TLS connections begin and end in time; asyncio allows 60 and 30 seconds.
+    """An event loop that limits TLS handshakes and shutdowns; asyncio allows 60 and 30 seconds.
 
     Args:
         timeout: Seconds for a handshake.
@@ -147,7 +151,7 @@ class ServiceLoop(asyncio.SelectorEventLoop):
     async def create_server(  # type: ignore[override]
         self, *args: object, ssl: ssl.SSLContext | None = None, **options: object
     ) -> asyncio.Server:
-        """Listen.
+        """Start to listen.
 
         Args:
             *args: As in asyncio.
@@ -168,7 +172,7 @@ def run_server(server: uvicorn.Server, timeout: float) -> None:
     """Run a server until it is stopped.
 
     Args:
-        server: A server that is configured.
+        server: A configured server.
         timeout: Seconds for a TLS handshake.
     """
     with asyncio.Runner(loop_factory=partial(ServiceLoop, timeout)) as runner:
@@ -180,7 +184,7 @@ def listen(app: Starlette, listener: Listener) -> None:
 
     Args:
         app: The application.
-        listener: Where and how.
+        listener: Where and how to listen.
 
     Raises:
         UsageError: If the address cannot be used.
@@ -192,7 +196,7 @@ def listen(app: Starlette, listener: Listener) -> None:
         timeout_keep_alive=KEEP_ALIVE, ssl_certfile=listener.certificate,
         ssl_keyfile=listener.key,
     ))  # fmt: skip
-    with suppress(KeyboardInterrupt, SystemExit):  # uvicorn ends so where it cannot listen
+    with suppress(KeyboardInterrupt, SystemExit):  # uvicorn raises SystemExit if it cannot listen
         run_server(server, listener.timeout)
     if not server.started:
         raise UsageError(

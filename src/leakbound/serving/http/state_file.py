@@ -1,8 +1,8 @@
-"""What a service remembers beside the ledger: tenants' accounts, and answers by idempotency key.
+"""What a service stores beside the ledger: tenants' accounts, and answers by idempotency key.
 
-One SQLite file, readable by its owner only; in memory where there is no file. It holds released
-answers and prices, and nothing that depends on private rows in another way. What is written here is
-durable before the model is asked, so a crash never gives a tenant budget back, and a retry of an
+This is one SQLite file that only its owner can read, or memory if there is no file. It holds
+released answers and prices, and nothing else that depends on private rows. Writes are durable
+before the model is called, so a crash never gives budget back to a tenant, and a retry of an
 interrupted request never buys a second answer.
 """
 
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from leakbound.errors import BudgetExhausted, StoreError
+from leakbound.errors import BudgetExhausted, StoreError, reason_of
 from leakbound.privacy import Guarantee
 from leakbound.serving.http.tenants import Tenant
 from leakbound.serving.ledger.prices import composed_epsilon, from_json, to_json
@@ -28,8 +28,8 @@ from leakbound.serving.ledger.units import ACCURACY
 
 __all__ = ["Earlier", "ServiceState"]
 
-KEPT_KEYS = 10_000  # idempotency keys: about 10 MB of answers of 1 kB
-KEPT_SECONDS = 86_400.0  # a day, as long as Stripe keeps them
+KEPT_KEYS = 10_000  # idempotency keys: about 10 MB for answers of 1 kB
+KEPT_SECONDS = 86_400.0  # one day, as at Stripe
 WAIT = 30.0  # seconds to wait for another process: a write takes milliseconds
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS spends (
@@ -46,9 +46,9 @@ class Earlier:
     """An earlier request with the same idempotency key.
 
     Attributes:
-        kind: `ended`: its outcome is known; `begun`: it did not end; `other`: it was another
-            request.
-        outcome: What was stored of it; None unless it ended.
+        kind: `ended`: its outcome is stored; `begun`: it did not end; `other`: the key belongs to
+            another request.
+        outcome: The stored outcome; None unless it ended.
     """
 
     kind: Literal["ended", "begun", "other"]
@@ -59,16 +59,17 @@ class ServiceState:
     """Tenants' accounts and idempotency keys.
 
     Args:
-        path: The file; None for memory, which ends with the process.
-        kept: The most idempotency keys; the oldest are forgotten first.
+        path: The file; None to keep everything in memory until the process ends.
+        kept: The most idempotency keys; the oldest are deleted first.
         seconds: How long a key is kept.
-        clock: Gives seconds since 1970.
+        clock: Returns seconds since 1970.
 
     Raises:
         StoreError: If the file cannot be used.
 
     Guarantee:
-        What `spend` grants to a tenant stays within its caps, whichever processes share the file.
+        What `spend` grants to a tenant stays within its caps, even if several processes share the
+        file.
     """
 
     def __init__(
@@ -94,10 +95,10 @@ class ServiceState:
     # --- tenants
 
     def spend(self, tenant: Tenant, price: Guarantee, delta: float) -> int:
-        """Pay for one answer from a tenant's account, before the ledger is asked.
+        """Charge a tenant's account for one answer, before the ledger is charged.
 
         Args:
-            tenant: Who pays.
+            tenant: The tenant that pays.
             price: What the answer costs.
             delta: Failure probability of the budget.
 
@@ -105,7 +106,7 @@ class ServiceState:
             The number of the payment, for `refund`.
 
         Raises:
-            BudgetExhausted: If the tenant's caps do not allow another answer; nothing is spent.
+            BudgetExhausted: If the tenant's caps do not allow another answer. Nothing is spent.
             StoreError: If the file cannot be read or written.
         """
         with self._transaction() as db:
@@ -122,7 +123,7 @@ class ServiceState:
         return found or 0
 
     def refund(self, number: int) -> None:
-        """Undo a payment for an answer that the ledger refused, so that none was made.
+        """Undo a payment if no answer was made because the ledger was not charged.
 
         Args:
             number: What `spend` returned.
@@ -134,13 +135,13 @@ class ServiceState:
             db.execute("DELETE FROM spends WHERE number = ?", (number,))
 
     def answers(self, tenant: Tenant) -> int:
-        """How many answers a tenant has paid for.
+        """The number of answers that a tenant has paid for.
 
         Args:
             tenant: The tenant.
 
         Returns:
-            Their number.
+            The number of answers.
 
         Raises:
             StoreError: If the file cannot be read.
@@ -149,7 +150,7 @@ class ServiceState:
             return sum(times for _, times in self._account(db, tenant))
 
     def _account(self, db: sqlite3.Connection, tenant: Tenant) -> list[tuple[Guarantee, int]]:
-        """Prices, and how many answers of each were paid for."""
+        """Prices, and the number of answers paid at each."""
         rows = db.execute(
             "SELECT price, COUNT(*) FROM spends WHERE tenant = ? GROUP BY price", (tenant.name,)
         ).fetchall()
@@ -171,16 +172,16 @@ class ServiceState:
     # --- idempotency keys
 
     def begin(self, tenant: str, key: str, digest: str) -> Earlier | None:
-        """Begin the request of a key, unless it was begun before.
+        """Begin a request under a key, unless the key was begun before.
 
         Args:
-            tenant: Name of the tenant; keys of other tenants are other keys.
+            tenant: Name of the tenant. Each tenant has its own keys.
             key: The idempotency key.
-            digest: Of the whole request.
+            digest: Digest of the whole request.
 
         Returns:
-            None for a new key, which is then stored as begun; else what is known of the earlier
-            request.
+            None for a new key, which is then stored as begun. Otherwise what is stored of the
+            earlier request.
 
         Raises:
             StoreError: If the file cannot be read or written.
@@ -199,12 +200,12 @@ class ServiceState:
         return Earlier("begun") if found[1] is None else Earlier("ended", found[1])
 
     def end(self, tenant: str, key: str, outcome: str) -> None:
-        """Store how the request of a key ended.
+        """Store the outcome of the request under a key.
 
         Args:
             tenant: Name of the tenant.
             key: The idempotency key.
-            outcome: What a retry is answered with.
+            outcome: The reply to a retry.
 
         Raises:
             StoreError: If the file cannot be written.
@@ -214,7 +215,7 @@ class ServiceState:
             db.execute("UPDATE keys SET outcome = ? WHERE tenant = ? AND key = ?", row)
 
     def forget(self, tenant: str, key: str) -> None:
-        """Forget a key of which nothing was spent.
+        """Delete a key for which nothing was spent.
 
         Args:
             tenant: Name of the tenant.
@@ -249,7 +250,7 @@ class ServiceState:
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """One transaction, durable when the block is left without an error, undone otherwise."""
+        """One transaction: durable if the block ends without an error, otherwise rolled back."""
         try:
             with self._lock:
                 self._db.execute("BEGIN IMMEDIATE")
@@ -266,6 +267,6 @@ class ServiceState:
     def _unusable(self, error: Exception) -> StoreError:
         return StoreError(
             f"the file {str(self.path)!r} of tenants' accounts and idempotency keys cannot be "
-            f"read or written ({error}). It must be one that this service made: restore it from a "
-            "backup, or name another with --state."
+            f"read or written ({reason_of(error)}). It must be one that this service made: restore "
+            "it from a backup, or name another with --state."
         )

@@ -1,8 +1,8 @@
 """Tenants: who may ask, how much, and how often.
 
-Each tenant has a token and may have caps on answers, on epsilon and on requests a minute. They lie
-beneath the budget of the data: a tenant that has answers left still gets none once the data has
-spent its budget, and no tenant can take more than its share.
+Each tenant has a token, and may have caps on answers and epsilon and a limit on requests per
+minute. The caps apply below the budget of the data: a tenant with answers left gets none once the
+budget of the data is spent, and no tenant can use more than its share.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ class Tenant:
 
     Attributes:
         name: Its name, for accounts and the log.
-        token: What it sends as bearer token. Secret.
-        answers: The most answers that it gets, ever; None for no cap of its own.
-        epsilon: The most that its answers may spend at the delta of the budget; None for no cap.
-        rate: The most requests a minute; None for no limit.
+        token: The bearer token that it sends. Secret.
+        answers: The most answers that it ever gets; None for no cap.
+        epsilon: The most that its answers may spend, at the delta of the budget; None for no cap.
+        rate: The most requests per minute; None for no limit.
 
     Raises:
         UsageError: If a value cannot be used.
@@ -79,7 +79,7 @@ class Tenants:
         tenants: All of them.
 
     Raises:
-        UsageError: If two have one name or one token.
+        UsageError: If two tenants have the same name or the same token.
     """
 
     def __init__(self, tenants: Iterable[Tenant]) -> None:
@@ -93,14 +93,14 @@ class Tenants:
                 raise UsageError(f"two tenants have the same {what}; give each its own.")
 
     def find(self, token: str) -> Tenant | None:
-        """The tenant of a token.
+        """Find the tenant of a token.
 
         Args:
             token: What a client sent.
 
         Returns:
-            The tenant, or None. Every token is compared, by digests of equal length, so that the
-            time taken does not depend on which one is nearly right.
+            The tenant, or None. The token is compared with every tenant's, by digests of equal
+            length, so the time taken does not depend on how close a guess is.
         """
         given, found = _digest(token), None
         for digest, tenant in self._digests:
@@ -114,11 +114,11 @@ def _digest(token: str) -> bytes:
 
 
 class RequestRate:
-    """How often one tenant may ask: a bucket that holds a minute's requests and refills evenly.
+    """A limit on a tenant's requests: a bucket that holds one minute's requests, refilled evenly.
 
     Args:
-        rate: Requests a minute; None for no limit.
-        clock: Gives seconds.
+        rate: Requests per minute; None for no limit.
+        clock: Returns seconds.
     """
 
     def __init__(self, rate: float | None, clock: Callable[[], float] = time.monotonic) -> None:
@@ -130,7 +130,7 @@ class RequestRate:
         """Take one request.
 
         Returns:
-            0 if it is allowed; else the seconds until one is.
+            0 if the request is allowed; otherwise the seconds until one is.
         """
         if self.rate is None:
             return 0.0
@@ -144,17 +144,17 @@ class RequestRate:
 
 
 def load_tenants(path: str | Path) -> Tenants:
-    """The tenants of a TOML or JSON file.
+    """Read tenants from a TOML or JSON file.
 
     Args:
-        path: The file, which only its owner may read: a table `tenants` with one table for each
-            name, holding `token` and any of `answers`, `epsilon` and `rate`.
+        path: The file, which only its owner may read. It holds a table `tenants` with one table
+            per tenant name, with `token` and any of `answers`, `epsilon` and `rate`.
 
     Returns:
         The tenants.
 
     Raises:
-        UsageError: If others may read the file, or it has another form. No error repeats a token.
+        UsageError: If others may read the file, or its form is wrong. No error repeats a token.
     """
     path = Path(path)
     found = _decoded(path, _owner_only(path))
@@ -162,7 +162,7 @@ def load_tenants(path: str | Path) -> Tenants:
     if not isinstance(tables, dict) or not tables:
         raise UsageError(
             f"{path} has no tenants; it must hold one table for each, such as [tenants.support] "
-            'with token = "..." and, as you like, answers, epsilon and rate.'
+            'with token = "..." and optionally answers, epsilon and rate.'
         )
     return Tenants(_tenant(path, name, table) for name, table in tables.items())
 
@@ -184,14 +184,14 @@ def _tenant(path: Path, name: str, table: object) -> Tenant:
 
 
 def _strong(token: object) -> bool:
-    """Long enough, and nothing that a header cannot hold."""
+    """Long enough, and safe in a header."""
     if not isinstance(token, str) or len(token) < SHORTEST:
         return False
     return token.isascii() and token.isprintable() and " " not in token
 
 
 def _owner_only(path: Path) -> bytes:
-    """The content of a file that nobody but its owner may read."""
+    """The content of a file that only its owner may read."""
     try:
         with path.open("rb") as file:
             mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
@@ -214,6 +214,6 @@ def _decoded(path: Path, content: bytes) -> object:
     except ValueError:
         kind = "JSON" if path.suffix == ".json" else "TOML"
         raise UsageError(
-            f"{path} is no {kind}; it must hold tables such as [tenants.support] (the suffix "
+            f"{path} is not {kind}; it must hold tables such as [tenants.support] (the suffix "
             ".json means JSON, any other TOML)."
         ) from None

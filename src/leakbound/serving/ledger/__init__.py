@@ -1,9 +1,9 @@
 """The ledger of private answers: an account for each record, and a budget that is never exceeded.
 
-A spend is one exclusive transaction: the data set's answers are compared with the budget (public
-facts), each record's account decides alone whether the record takes part, all of it is written
-down, and only then the answer is made. A crash in between loses budget and never privacy. Many
-processes may share a ledger, and many hosts one on PostgreSQL.
+A spend is one exclusive transaction. It compares the answers from the data set with the budget
+(public facts), decides from each record's own account whether the record takes part, and writes
+everything down. Only then is the answer made, so a crash in between loses budget and never privacy.
+Many processes can share a ledger, and many hosts can share one on PostgreSQL.
 """
 
 from leakbound.serving.ledger.book import DATASET, BudgetState, Ledger, PossiblySpent, Spend

@@ -1,4 +1,4 @@
-"""The ledger: a budget for each record, whoever asks, whatever the data is called."""
+"""The ledger: a budget for each record, whoever asks and whatever the data set is called."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ from leakbound.serving.ledger.units import (
 
 __all__ = ["DATASET", "BudgetState", "Ledger", "PossiblySpent", "Spend", "open_storage"]
 
-DATASET = "default"  # the data set of an operator who names none
-KEY_CHECK = "leakbound ledger"  # what is keyed to see that a key file belongs to a ledger
+DATASET = "default"  # the name of a data set that the operator did not name
+KEY_CHECK = "leakbound ledger"  # keyed, it shows whether a key file belongs to a ledger
 
 
 class PossiblySpent(StoreError):
-    """The ledger failed while it committed a spend, or after that: it counts as spent."""
+    """The ledger failed while it committed a spend, or afterwards. It counts as spent."""
 
 
 @dataclass(frozen=True, slots=True)
 class BudgetState:
-    """What was answered from a data set (PUBLIC: it follows from the number of answers).
+    """The answers given from a data set (PUBLIC: it follows from the number of answers).
 
     Attributes:
         epsilon: Spent so far at `delta`, over all answers from the data set.
-        remaining: What is left of the budget, never overstated.
+        remaining: What remains of the budget, never overstated.
         delta: Failure probability of the budget.
         answers: Number of answers.
     """
@@ -57,12 +57,12 @@ class BudgetState:
 
 @dataclass(frozen=True, slots=True)
 class Spend:
-    """An answer that was paid for.
+    """The payment for one answer.
 
     Attributes:
-        state: What was answered from the data set afterwards (PUBLIC).
-        takes_part: For each record, whether it may be shown to the model (PRIVATE). The slot of a
-            record that may not stays empty.
+        state: The state of the data set after the payment (PUBLIC).
+        takes_part: For each record, whether it may be shown to the model (PRIVATE). If it may not,
+            its slot stays empty.
     """
 
     state: BudgetState
@@ -70,25 +70,26 @@ class Spend:
 
 
 def open_storage(address: str | Path) -> Storage:
-    """Where a ledger is kept.
+    """Open the storage of a ledger.
 
     Args:
-        address: A file, or an address that begins with `postgresql://` or `postgres://`.
+        address: A file, or an address that starts with `postgresql://` or `postgres://`.
 
     Returns:
         The storage.
 
     Raises:
-        UsageError: If the extra `postgres` is needed and not installed.
+        UsageError: If the address has another form, or if it needs the extra `postgres`, which is
+            not installed.
     """
     text = str(address)
     if text.startswith(("postgresql://", "postgres://")):
         return PostgresStorage(text)
-    return SqliteStorage(Path(address))
+    return SqliteStorage(address)
 
 
 def _is_there(mark: Mark) -> bool:
-    """Whether the ledger of a mark can be read where it was."""
+    """Whether the ledger of a mark can still be read at its old address."""
     storage = open_storage(mark.address)
     try:
         if not storage.exists():
@@ -102,33 +103,33 @@ def _is_there(mark: Mark) -> bool:
 class Ledger:
     """A budget of (epsilon, delta) for each private record, in an SQLite file or on PostgreSQL.
 
-    Each answer is charged to every record that takes part in it. A record that cannot pay takes no
-    further part, by a rule that looks at nothing but its own account. Clients are refused by public
-    facts alone: the number of answers given from a data set, and their prices. So nobody gains by
-    reordering, padding or dropping rows.
+    Each answer is charged to every record that takes part in it. A record that cannot pay is left
+    out of all further answers; this depends on its own account alone. Clients are refused by
+    public facts only: the number of answers given from a data set, and their prices. So nobody
+    gains by reordering, padding or dropping rows.
 
-    The ledger is made on first use, readable by its owner only. Its first answer fixes the budget,
-    the neighbouring relation and the unit of its accounts. A key file outside it holds the secret
-    of the record keys, and the number of the newest answer.
+    The ledger is created on first use and readable only by its owner. Its first answer fixes the
+    budget, the neighbouring relation and the unit of its accounts. A separate key file holds the
+    secret of the record keys and the number of the newest answer.
 
     Args:
         path: The file, or `postgresql://user@host/database`.
-        epsilon: Budget of each record, at least 0; with infinity everything is granted, and still
+        epsilon: Budget of each record, at least 0. With infinity, every answer is granted and still
             counted.
         delta: Failure probability of the budget, in [0, 1).
-        key: The key file; None for `PATH.key` beside an SQLite file, `leakbound-ledger.key` in the
-            working folder for PostgreSQL.
+        key: The key file; None for `PATH.key` beside an SQLite file, or `leakbound-ledger.key` in
+            the working folder for PostgreSQL.
 
     Raises:
-        UsageError: If epsilon or delta lies outside its range, or the ledger has another budget.
+        UsageError: If epsilon or delta is out of range, or the ledger has another budget.
         StoreError: If the ledger or its key file cannot be used, or the ledger is an old copy.
 
     Guarantee:
         All answers together satisfy (epsilon, delta) with respect to each record, under the
-        neighbouring relation of their guarantees: whichever processes and hosts share the ledger,
-        whenever one of them is killed, however the next query is chosen. Prices are added and
-        compared in 64-bit numbers: in the unit of the ledger, an account may exceed the budget by
-        a part of 1e-9 of it, and by 2e-16 of it for each answer.
+        neighbouring relation of their guarantees. This holds whichever processes and hosts share
+        the ledger, whenever one of them is killed, and however the next query is chosen. Prices are
+        added and compared as 64-bit numbers: in the unit of the ledger, an account may exceed the
+        budget by a part of 1e-9 of it, and by 2e-16 of it for each answer.
 
     Reference:
         Feldman and Zrnic, "Individual privacy accounting via a Renyi filter" (NeurIPS 2021).
@@ -153,8 +154,8 @@ class Ledger:
         self.epsilon, self.delta = float(epsilon_value(epsilon)), float(delta_value(delta))
         self._storage = open_storage(path)
         self.address = self._storage.address
-        self.key_file = KeyFile(Path(key) if key is not None else self._storage.key_file)
-        self._fixed = False  # whether an earlier answer chose the unit
+        self.key_file = KeyFile(key if key is not None else self._storage.key_file)
+        self._fixed = False  # whether an earlier answer has fixed the unit
         self._create()
         with self._storage.transaction(write=True) as db:
             values = self._same_budget(db, fresh=tables.head(db) == 0)
@@ -166,27 +167,27 @@ class Ledger:
         return f"Ledger({self.address!r}, epsilon={self.epsilon:g}, delta={self.delta:g})"
 
     def spend(self, records: Sequence[str], guarantee: Guarantee, dataset: str = DATASET) -> Spend:
-        """Pay for one answer, durably, before it is made.
+        """Pay for one answer before it is made, durably.
 
         Args:
-            records: Names of the records of the context (PRIVATE), each once; see `record_names`.
+            records: Names of the records in the context (PRIVATE), each once; see `record_names`.
             guarantee: What the answer costs.
-            dataset: The data set, as the operator names it (public).
+            dataset: The operator's name of the data set (public).
 
         Returns:
-            What was answered from the data set afterwards, and which records take part.
+            The state of the data set after the payment, and which records take part.
 
         Raises:
-            BudgetExhausted: If all answers from the data set and this one would exceed the budget;
-                nothing is spent then.
+            BudgetExhausted: If this answer and all others from the data set would exceed the
+                budget. Nothing is spent.
             UsageError: If the guarantee cannot be counted in this ledger.
-            StoreError: If the ledger cannot be read or written, or is an old copy; nothing is
-                spent then.
-            PossiblySpent: If it fails while it commits, or after that.
+            StoreError: If the ledger cannot be read or written, or is an old copy. Nothing is
+                spent.
+            PossiblySpent: If the ledger fails while it commits, or afterwards.
 
         Guarantee:
-            On disk before this returns. A record never takes part beyond the budget, and whether
-            it does depends on its own account alone.
+            The payment is on disk before this returns. A record never takes part beyond the budget,
+            and whether it takes part depends on its own account alone.
         """
         text, keys = self._acceptable(guarantee), self._keys(records)
         first = self._first_choice(guarantee)
@@ -212,13 +213,13 @@ class Ledger:
         return Spend(state, able)
 
     def state(self, dataset: str = DATASET) -> BudgetState:
-        """What was answered from a data set, and what is left.
+        """The answers given from a data set, and what remains of its budget.
 
         Args:
-            dataset: The data set, as the operator names it.
+            dataset: The operator's name of the data set (public).
 
         Returns:
-            Its state; zero without an answer.
+            Its state; zero if it has no answer.
 
         Raises:
             StoreError: If the ledger cannot be read.
@@ -229,7 +230,7 @@ class Ledger:
             return self._state(db, values, unit, dataset)
 
     def check(self, guarantee: Guarantee) -> None:
-        """Refuse a guarantee that this ledger could never take; spends nothing.
+        """Refuse a guarantee that this ledger could never pay for. Nothing is spent.
 
         Args:
             guarantee: What an answer costs.
@@ -246,14 +247,14 @@ class Ledger:
                 self._price(unit_named(values["unit"]), guarantee)
 
     def answers_left(self, guarantee: Guarantee, dataset: str = DATASET) -> int | None:
-        """How many more answers the budget buys from a data set.
+        """How many more answers from a data set the budget pays for.
 
         Args:
             guarantee: What each of them costs.
-            dataset: The data set, as the operator names it.
+            dataset: The operator's name of the data set (public).
 
         Returns:
-            The number of answers; None where it has no limit.
+            The number of answers; None if there is no limit.
 
         Raises:
             UsageError: If the guarantee cannot be counted in this ledger.
@@ -268,14 +269,14 @@ class Ledger:
         return whole_answers(float(values["capacity"]), spent, price)
 
     def describe(self, guarantee: Guarantee, dataset: str = DATASET) -> str:
-        """What the budget buys, in one sentence for operators.
+        """What the budget pays for, in one sentence for operators.
 
         Args:
             guarantee: What each answer costs.
-            dataset: The data set, as the operator names it.
+            dataset: The operator's name of the data set (public).
 
         Returns:
-            A sentence, such as for the first lines of a server.
+            A sentence, for example for the first lines of a server.
         """
         left, state = self.answers_left(guarantee, dataset), self.state(dataset)
         if left is None:
@@ -292,7 +293,7 @@ class Ledger:
         return to_json(guarantee)
 
     def _first_choice(self, guarantee: Guarantee) -> dict[str, str]:
-        """What the first answer fixes, if this is it; found before the ledger is locked."""
+        """What this answer fixes if it is the first; computed before the ledger is locked."""
         if not self._fixed:
             with self._storage.transaction(write=False) as db:
                 self._fixed = "unit" in tables.total(db)
@@ -303,7 +304,7 @@ class Ledger:
         return {"relation": guarantee.relation, "unit": unit.name, "capacity": capacity}
 
     def _unit(self, db: Database, values: dict[str, str], first: dict[str, str]) -> Unit:
-        """The unit of all accounts; the first answer chooses it, and fixes the relation."""
+        """The unit of all accounts. The first answer fixes it, and the relation."""
         self._same_relation(values, first["relation"])
         if "unit" not in values:
             values.update(first)
@@ -323,7 +324,7 @@ class Ledger:
     def _able(
         self, db: Database, values: dict[str, str], price: float, keys: Sequence[str]
     ) -> tuple[bool, ...]:
-        """Whether each record can pay; opens accounts for new records."""
+        """Whether each record can pay. New records get an account."""
         most = float(values["capacity"]) * (1 + ACCURACY)
         spent = tables.spent_by(db, keys)
         tables.open_accounts(db, [key for key in keys if key not in spent])
@@ -332,7 +333,7 @@ class Ledger:
     def _require_budget(
         self, db: Database, values: dict[str, str], unit: Unit, price: float, dataset: str
     ) -> None:
-        """Refuse by public facts: the number of answers from the data set, and their prices."""
+        """Refuse by public facts: the number of answers from the data set and their prices."""
         before = self._state(db, values, unit, dataset)
         _, spent = tables.dataset(db, dataset)
         if spent + price <= float(values["capacity"]) * (1 + ACCURACY):
@@ -375,9 +376,10 @@ class Ledger:
             raise unusable(self.address, ValueError(damage))
 
     def _require_not_lost(self) -> None:
-        """No new ledger after one that answered and is gone: that would give the budget back.
+        """Refuse a new ledger if an earlier one gave answers and is gone: that would give the
+        budget back.
 
-        Wherever the new one is to be: a path, or the name of a server, has many spellings.
+        The new address does not matter: a path or a server name has many spellings.
         """
         lost = [mark for mark in self.key_file.marks() if not _is_there(mark)]
         if lost and not self._storage.exists():
@@ -389,7 +391,7 @@ class Ledger:
             )
 
     def _note_move(self, values: dict[str, str]) -> None:
-        """Keep in the key file where the ledger is now."""
+        """Record the current place of the ledger in the key file."""
         place = self._storage.place
         for mark in self.key_file.marks():
             if mark.ledger == values["ledger"] and mark.address != place:
@@ -400,12 +402,12 @@ class Ledger:
         if keyed(self._secret, KEY_CHECK) != values["key_check"]:
             raise StoreError(
                 f"the key file {str(self.key_file.path)!r} belongs to another ledger than "
-                f"{self.address!r}; no record would find its account. Name the right one "
+                f"{self.address!r}, so no account could be found. Name the right one "
                 "(--ledger-key)."
             )
 
     def _require_newest(self, db: Database, values: dict[str, str]) -> None:
-        """Every answer that was ever released from here stands in the ledger."""
+        """Require that every answer ever released from here is in the ledger."""
         found = [m for m in self.key_file.marks() if m.ledger == values["ledger"]]
         if found and tables.tag_of(db, found[0].number) != found[0].tag:
             raise StoreError(
@@ -416,16 +418,16 @@ class Ledger:
             )
 
     def _keys(self, records: Sequence[str]) -> list[str]:
-        """Keys of the accounts, which confirm no guess about a record."""
+        """Keys of the accounts. Without the secret, they confirm no guess about a record."""
         if isinstance(records, str):
             raise UsageError("records is one text; it must be a list of names of records.")
         keys = [keyed(self._secret, name) for name in records]
         if len(set(keys)) != len(keys):
-            raise UsageError("a record stands twice in one context; name each record once.")
+            raise UsageError("a record occurs twice in one context; name each record once.")
         return keys
 
     def _same_budget(self, db: Database, fresh: bool = False) -> dict[str, str]:
-        """What holds for the whole ledger; its budget may change until the first answer."""
+        """The values of the whole ledger. The budget may change until the first answer."""
         if fresh:
             rows = [(repr(self.epsilon), "epsilon"), (repr(self.delta), "delta")]
             db.run_each("UPDATE leakbound_total SET value = ? WHERE name = ?", rows)

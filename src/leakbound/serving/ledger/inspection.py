@@ -1,4 +1,4 @@
-"""What a ledger holds, for operators: never for clients, who learn public facts alone."""
+"""What a ledger holds. For operators only: clients learn public facts alone."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ __all__ = ["Account", "DataSet", "LedgerReport", "account", "history", "problems
 
 @dataclass(frozen=True, slots=True)
 class DataSet:
-    """What was answered from a data set.
+    """The answers given from a data set.
 
     Attributes:
-        name: As the operator names it.
+        name: The operator's name of it.
         answers: Number of answers.
-        epsilon: What they cost together, at the delta of the ledger.
+        epsilon: The cost of all of them, at the delta of the ledger.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Account:
 
     Attributes:
         answers: Number of answers that it took part in.
-        epsilon: What they cost together, at the delta of the ledger.
+        epsilon: The cost of all of them, at the delta of the ledger.
         pays: Whether it can pay for another answer at the price of the newest one.
     """
 
@@ -61,11 +61,11 @@ class LedgerReport:
     """The state of a ledger.
 
     Attributes:
-        address: Where it is.
+        address: Where the ledger is.
         epsilon: Budget of each record.
         delta: Failure probability of the budget.
         relation: Neighbouring relation; "" before the first answer.
-        unit: What accounts are counted in; "" before the first answer.
+        unit: The unit of the accounts; "" before the first answer.
         answers: Number of answers from all data sets.
         datasets: Each data set.
         records: Number of accounts (PRIVATE).
@@ -90,7 +90,7 @@ def _existing(address: str | Path) -> Storage:
     storage = open_storage(address)
     if not storage.exists():
         raise StoreError(
-            f"there is no ledger at {storage.address!r}; name one that answered already (--ledger)."
+            f"there is no ledger at {storage.address!r}; name one that gave answers (--ledger)."
         )
     tables.refuse_first_schema(storage)
     return storage
@@ -101,7 +101,7 @@ def _unit(values: dict[str, str]) -> Unit:
 
 
 def _limit(db: Database, values: dict[str, str]) -> float:
-    """What an account may hold at most, to pay for another answer like the newest one."""
+    """The most that an account may have spent to pay for another answer like the newest one."""
     rows = db.run("SELECT price FROM leakbound_answers ORDER BY number DESC LIMIT 1")
     price = float(rows[0][0]) if rows else 0.0
     return float(values.get("capacity", math.inf)) * (1 + ACCURACY) - price
@@ -155,14 +155,15 @@ def account(address: str | Path, record_id: str, key: str | Path | None = None) 
 
     Args:
         address: A file, or a PostgreSQL address.
-        record_id: Id of the record, in a ledger of records with ids (PRIVATE).
-        key: The key file; None for its usual place.
+        record_id: Id of the record, in a ledger whose records have ids (PRIVATE).
+        key: The key file; None for its default place.
 
     Returns:
+        Its account; zero if it has none.
         Its account; zero where it has none.
 
     Raises:
-        StoreError: If the ledger or its key file cannot be read, or do not belong together.
+        StoreError: If the ledger or its key file cannot be read, or they do not belong together.
     """
     storage = _existing(address)
     keys = KeyFile(Path(key) if key is not None else storage.key_file)
@@ -186,11 +187,11 @@ def _other_key(keys: KeyFile) -> str:
 
 
 def history(address: str | Path, last: int | None = None) -> list[GivenAnswer]:
-    """Answers in their order.
+    """The answers in order.
 
     Args:
         address: A file, or a PostgreSQL address.
-        last: At most so many, the newest ones; None for all.
+        last: Only this many of the newest answers; None for all.
 
     Returns:
         The answers.
@@ -204,14 +205,14 @@ def history(address: str | Path, last: int | None = None) -> list[GivenAnswer]:
 
 
 def problems(address: str | Path, key: str | Path | None = None) -> list[str]:
-    """Whatever is wrong with a ledger.
+    """Find what is wrong with a ledger.
 
     Args:
         address: A file, or a PostgreSQL address.
-        key: The key file; None for its usual place.
+        key: The key file; None for its default place.
 
     Returns:
-        Sentences; none where nothing is wrong.
+        A sentence for each problem; none if nothing is wrong.
 
     Raises:
         StoreError: If there is no ledger, or it cannot be read at all.
@@ -220,7 +221,7 @@ def problems(address: str | Path, key: str | Path | None = None) -> list[str]:
     keys = KeyFile(Path(key) if key is not None else storage.key_file)
     damage = storage.damage()
     found = [f"the storage is damaged: {damage}."] if damage else []
-    marks = keys.marks() if keys.exists() else []  # before the ledger, which may go on meanwhile
+    marks = keys.marks() if keys.exists() else []  # read first: the ledger may grow meanwhile
     with storage.transaction(write=False) as db:
         values = tables.total(db)
         found += [*_sums(db), *_overspent(db, values), *_key_problems(db, values, keys, marks)]
@@ -228,7 +229,7 @@ def problems(address: str | Path, key: str | Path | None = None) -> list[str]:
 
 
 def _sums(db: Database) -> Iterator[str]:
-    """The three tables tell one story."""
+    """Whether the three tables agree."""
     count, newest, records, paid = db.run(
         "SELECT COUNT(*), COALESCE(MAX(number), 0), COALESCE(SUM(records), 0), "
         "COALESCE(SUM(price * records), 0.0) FROM leakbound_answers"
@@ -287,4 +288,4 @@ def _open_to_others(storage: Storage, keys: KeyFile) -> Iterator[str]:
     for path in (*files, keys.path):
         mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0
         if mode & 0o077:
-            yield f"{str(path)!r} has mode {mode:o}; set 600, so that its owner alone can read it."
+            yield f"{str(path)!r} has mode {mode:o}; set 600, so that only its owner can read it."

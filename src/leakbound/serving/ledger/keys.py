@@ -1,7 +1,7 @@
 """The key file of a ledger: the secret of its record keys, and its high-water mark.
 
-It lies outside the ledger. So whoever holds a copy of the ledger cannot confirm a guess about a
-record, and a ledger that was put back to an older state is detected.
+The key file is separate from the ledger. So a copy of the ledger alone cannot confirm a guess about
+a record, and a ledger that was restored to an older state is detected.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from leakbound.errors import DataError, StoreError
+from leakbound.errors import DataError, StoreError, UsageError
 from leakbound.models.content import content_key
 from leakbound.serving.ledger.storage import Database, SqliteStorage
 from leakbound.tasks import Context
@@ -26,8 +26,8 @@ SCHEMA = (
     "CREATE TABLE marks (ledger TEXT PRIMARY KEY, address TEXT NOT NULL, number INTEGER NOT NULL, "
     "tag TEXT NOT NULL) STRICT",
 )
-SHOWN = 3  # pairs of equal rows that a refusal names
-DIGITS = 32  # hexadecimal, of a record key: two records of a billion share one below 1e-19
+SHOWN = 3  # pairs of equal rows that an error names
+DIGITS = 32  # hexadecimal, of a record key: a collision among a billion records is below 1e-19
 
 
 def record_names(context: Context, ids: Sequence[str] | None = None) -> tuple[str, ...]:
@@ -35,19 +35,19 @@ def record_names(context: Context, ids: Sequence[str] | None = None) -> tuple[st
 
     Args:
         context: The examples (PRIVATE).
-        ids: One record id for each example (PRIVATE); None where the data has none.
+        ids: One record id for each example (PRIVATE); None if the data has none.
 
     Returns:
-        A text for each example (PRIVATE): made of its id, else of its content.
+        A text for each example (PRIVATE), made from its id, or from its content if there is no id.
 
     Raises:
-        DataError: If there are not as many ids as examples, or two ids are equal; without ids, if
+        DataError: If the numbers of ids and examples differ or two ids are equal; without ids, if
             two examples are equal.
 
     Guarantee:
-        With ids, replacing an example changes no account. Without, accounts follow contents,
-        guarantees hold for data sets without equal rows, and any other is refused: so a copy of a
-        row never has a budget of its own.
+        With ids, replacing an example changes no account. Without ids, accounts belong to contents
+        and guarantees hold for data sets without equal rows. Data sets with equal rows are refused,
+        so a copy of a row never has its own budget.
     """
     if ids is not None:
         return tuple(map(id_name, _distinct(ids, len(context))))
@@ -57,7 +57,7 @@ def record_names(context: Context, ids: Sequence[str] | None = None) -> tuple[st
 
 
 def _refuse_copies(contents: Sequence[str]) -> None:
-    """Copies could not be told from a record that is there once more each day."""
+    """Refuse copies: they look like a record that is added once more each day."""
     first = {content: i for i, content in reversed(list(enumerate(contents)))}
     again = [i for i, content in enumerate(contents) if first[content] < i]
     if not again:
@@ -65,14 +65,14 @@ def _refuse_copies(contents: Sequence[str]) -> None:
     pairs = ", ".join(f"{first[contents[i]] + 1} and {i + 1}" for i in again[:SHOWN])
     more = f" and {len(again) - SHOWN} more pairs" if len(again) > SHOWN else ""
     raise DataError(
-        f"among the {len(contents)} examples these are equal, by their numbers: {pairs}{more}. "
-        "Without record ids an account belongs to a content, and a copy would get a budget of its "
-        "own. Name a column that says whose row each is (--record-id), or leave the copies out."
+        f"some of the {len(contents)} examples are equal (numbers {pairs}{more}). Without record "
+        "ids, an account belongs to a content, so a copy would get its own budget. Name a column "
+        "that says whose row each is (--record-id), or leave the copies out."
     )
 
 
 def id_name(record_id: str) -> str:
-    """The name of the record of an id, which differs from the name of any content.
+    """The name of a record with an id. It differs from the name of any content.
 
     Args:
         record_id: The id (PRIVATE).
@@ -94,8 +94,8 @@ def _distinct(ids: Sequence[str], count: int) -> Sequence[str]:
         )
     if len(set(ids)) != count:
         raise DataError(
-            f"{count - len(set(ids))} of the {count} record ids stand more than once; each record "
-            "has one account, so its id must be its own. Name a column of distinct values "
+            f"{count - len(set(ids))} of the {count} record ids occur more than once; each record "
+            "has one account, so its id must be unique. Name a column of distinct values "
             "(--record-id)."
         )
     return ids
@@ -103,13 +103,13 @@ def _distinct(ids: Sequence[str], count: int) -> Sequence[str]:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """The newest answer of a ledger that was ever released.
+    """The newest answer that was ever released from a ledger.
 
     Attributes:
         ledger: Id of the ledger.
         address: Where the ledger was, as `Storage.place` writes it.
         number: Number of the answer, from 1.
-        tag: Random text that the ledger keeps with that answer.
+        tag: Random text that the ledger stores with that answer.
     """
 
     ledger: str
@@ -125,20 +125,20 @@ class KeyFile:
         path: The file.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: str | Path) -> None:
         self._storage = SqliteStorage(path)
+        self.path = self._storage.path
 
     def create(self) -> None:
-        """Make the file with a new secret, unless it is there.
+        """Create the file with a new secret, unless it exists.
 
         Raises:
-            StoreError: If it cannot be made.
+            StoreError: If it cannot be created.
         """
         self._storage.create(_fill)
 
     def exists(self) -> bool:
-        """Whether the file is there."""
+        """Whether the file exists."""
         return self._storage.exists()
 
     def secret(self) -> bytes:
@@ -152,9 +152,9 @@ class KeyFile:
         """
         if not self.exists():
             raise StoreError(
-                f"the key file {str(self.path)!r} of the ledger is missing; without it no record "
-                "finds its account, so nothing can be answered. Restore it, or name its place with "
-                "--ledger-key."
+                f"the key file {str(self.path)!r} of the ledger is missing; without it no "
+                "account can be found, so nothing can be answered. Restore it, or name its path "
+                "with --ledger-key."
             )
         with self._storage.transaction(write=False) as db:
             return bytes.fromhex(str(db.run("SELECT value FROM secret")[0][0]))
@@ -170,10 +170,10 @@ class KeyFile:
         return [Mark(str(a), str(b), int(c), str(d)) for a, b, c, d in rows]
 
     def raise_to(self, mark: Mark) -> None:
-        """Put a mark in the place of a lower one, durably; or of the same one at an older address.
+        """Replace a lower mark, or the same mark at an older address, durably.
 
         Args:
-            mark: The answer that is about to be made, or the newest one of a ledger that was moved.
+            mark: The answer that is about to be made, or the newest answer of a ledger that moved.
         """
         with self._storage.transaction(write=True) as db:
             db.run(
@@ -195,14 +195,19 @@ def keyed(secret: bytes, text: str) -> str:
     """A key that confirms no guess without the secret.
 
     Args:
-        secret: Of the key file.
-        text: What is keyed.
+        secret: The secret of the key file.
+        text: The text to be keyed.
 
     Returns:
         Hexadecimal digits of HMAC-SHA256.
+
+    Raises:
+        UsageError: If it is not a text.
 
     Examples:
         >>> keyed(b"secret", "alice") == keyed(b"other", "alice")
         False
     """
+    if not isinstance(text, str):
+        raise UsageError("a record is not a text; name each record by a text.")
     return hmac.new(secret, text.encode(), hashlib.sha256).hexdigest()[:DIGITS]

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 __all__ = ["PostgresStorage"]
 
-# Of the lock that guards the making of the tables: any number, the same in every process.
+# Id of the advisory lock for creating the tables: any number, the same in every process.
 CREATION = 0x6C65616B
-# DDL of an operator waits for readers, and a writer for other writers only.
+# DDL of an operator waits for readers; a writer waits for other writers only.
 LOCK = "LOCK TABLE leakbound_total IN EXCLUSIVE MODE"
 
 
@@ -29,7 +29,7 @@ class PostgresDatabase:
     """A transaction on a PostgreSQL connection.
 
     Args:
-        connection: In a transaction.
+        connection: A connection in a transaction.
     """
 
     def __init__(self, connection: psycopg.Connection) -> None:
@@ -39,11 +39,11 @@ class PostgresDatabase:
         """Run one statement.
 
         Args:
-            sql: The statement, with `?` in the place of values.
+            sql: The statement, with `?` in place of values.
             values: The values.
 
         Returns:
-            The rows that it gives.
+            The rows that it returns.
         """
         cursor = self._connection.execute(_placeholders(sql), tuple(values))
         return cursor.fetchall() if cursor.description else []
@@ -52,7 +52,7 @@ class PostgresDatabase:
         """Run one statement for each of several rows of values.
 
         Args:
-            sql: The statement, with `?` in the place of values.
+            sql: The statement, with `?` in place of values.
             rows: The values.
         """
         with self._connection.cursor() as cursor:
@@ -60,17 +60,17 @@ class PostgresDatabase:
 
 
 def _placeholders(sql: str) -> bytes:
-    """The statements are constants of this package; values never stand in them."""
+    """Statements are constants of this package and never contain values."""
     return sql.replace("?", "%s").encode()
 
 
 class PostgresStorage:
     """Tables whose names begin with `leakbound_`, in the schema that the address selects.
 
-    A commit waits until it is on disk, on the synchronous standby, too, where the server has one.
+    A commit waits until it is on disk, and also on the synchronous standby if the server has one.
 
     Args:
-        url: A libpq address, such as `postgresql://user@host/database`; passwords belong into
+        url: A libpq address, such as `postgresql://user@host/database`. Put passwords into
             `~/.pgpass` or `PGPASSWORD`.
 
     Raises:
@@ -100,27 +100,27 @@ class PostgresStorage:
 
     @property
     def place(self) -> str:
-        """The address without passwords, which a server finds under any of its names."""
+        """The address without passwords; it finds the server under any of its names."""
         return self.address
 
     @property
     def key_file(self) -> Path:
-        """In the working folder; the operator copies it to every host."""
+        """In the working folder; the operator copies the file to every host."""
         return Path("leakbound-ledger.key")
 
     def exists(self) -> bool:
-        """Whether the tables are there."""
+        """Whether the tables exist."""
         with self.transaction(write=False, lock=False) as db:
             return _has_tables(db)
 
     def create(self, fill: Callable[[Database], None]) -> None:
-        """Make the tables in one transaction.
+        """Create the tables in one transaction.
 
         Args:
-            fill: Makes and fills them.
+            fill: Creates and fills them.
 
         Raises:
-            StoreError: If the database cannot be used, or loses commits in a crash.
+            StoreError: If the database cannot be used, or could lose commits in a crash.
         """
         with self.transaction(write=True, lock=False) as db:
             if db.run("SHOW fsync")[0][0] != "on":
@@ -138,14 +138,14 @@ class PostgresStorage:
 
         Args:
             write: True for the only writer.
-            lock: Whether a writer locks the tables, which must be there.
+            lock: Whether a writer locks the tables, which must exist.
 
         Yields:
             The transaction.
 
         Raises:
-            StoreError: If the database cannot be used, or what it holds cannot be read. After an
-                error while committing, the spend may be there: budget is lost then, and no answer
+            StoreError: If the database cannot be used, or its content cannot be read. After an
+                error during the commit the spend may be stored: then budget is lost, and no answer
                 was made.
         """
         try:

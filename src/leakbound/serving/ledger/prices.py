@@ -46,7 +46,7 @@ KINDS: dict[str, type[Kept]] = {
 
 
 def to_json(guarantee: Guarantee) -> str:
-    """A guarantee as JSON, by kinds and public fields.
+    """Write a guarantee as JSON, by kinds and public fields.
 
     Args:
         guarantee: What an answer costs.
@@ -55,7 +55,7 @@ def to_json(guarantee: Guarantee) -> str:
         A list of its leaves.
 
     Raises:
-        UsageError: If a leaf is of a kind that cannot be read back.
+        UsageError: If the kind of a leaf cannot be read back.
     """
     found = [
         {"kind": type(part).__name__, **asdict(part)} for part in map(_kept, leaves(guarantee))
@@ -64,7 +64,7 @@ def to_json(guarantee: Guarantee) -> str:
 
 
 def from_json(text: str) -> Guarantee:
-    """The guarantee that `to_json` wrote.
+    """Read the guarantee that `to_json` wrote.
 
     Args:
         text: JSON.
@@ -76,7 +76,7 @@ def from_json(text: str) -> Guarantee:
 
 
 def _kept(part: Guarantee) -> Kept:
-    """A guarantee of a kind that the ledger knows how to read back."""
+    """A guarantee of a kind that the ledger can read back."""
     kind = KINDS.get(type(part).__name__)
     if kind is None or not isinstance(part, Kept) or type(part) is not kind:
         raise UsageError(
@@ -87,23 +87,23 @@ def _kept(part: Guarantee) -> Kept:
 
 
 def composed_epsilon(counts: Sequence[tuple[Guarantee, int]], delta: float) -> float:
-    """epsilon(delta) of several answers of each of several guarantees.
+    """epsilon(delta) of several answers, some with equal guarantees.
 
     Args:
         counts: Guarantees, and the number of answers of each.
         delta: Failure probability in [0, 1).
 
     Returns:
-        epsilon; 0 of no answer.
+        epsilon; 0 without answers.
     """
     parts = [part for guarantee, times in counts for part in leaves(guarantee) * times]
     return compose(_merged(parts)).epsilon(delta) if parts else 0.0
 
 
 def _merged(parts: list[Guarantee]) -> list[Guarantee]:
-    """Subsampled Gaussians of one noise and rate as one guarantee of all their steps.
+    """Join subsampled Gaussians of equal noise and rate into one guarantee over all their steps.
 
-    This holds because each answer draws fresh samples.
+    This is valid because each answer draws fresh samples.
     """
     steps: Counter[tuple[float, float]] = Counter()
     for part in parts:

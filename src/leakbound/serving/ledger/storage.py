@@ -1,4 +1,4 @@
-"""Where a ledger is kept: transactions on an SQLite file, or on a PostgreSQL database."""
+"""Where a ledger is stored: transactions on an SQLite file or a PostgreSQL database."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
-from leakbound.errors import LeakboundError, StoreError
+from leakbound.errors import LeakboundError, StoreError, UsageError, reason_of
 
 __all__ = ["WAIT", "Database", "SqliteStorage", "Storage", "SqlValue", "unusable"]
 
 SqlValue: TypeAlias = str | int | float
-WAIT = 60.0  # seconds to wait for another process: a spend takes milliseconds
+WAIT = 60.0  # seconds to wait for another process; a spend takes milliseconds
 
 
 class Database(Protocol):
@@ -25,64 +25,64 @@ class Database(Protocol):
         """Run one statement.
 
         Args:
-            sql: The statement, with `?` in the place of values.
+            sql: The statement, with `?` in place of values.
             values: The values.
 
         Returns:
-            The rows that it gives; none where it gives none.
+            The rows that it returns; none if it returns none.
         """
 
     def run_each(self, sql: str, rows: Sequence[Sequence[SqlValue]]) -> None:
         """Run one statement for each of several rows of values.
 
         Args:
-            sql: The statement, with `?` in the place of values.
+            sql: The statement, with `?` in place of values.
             rows: The values.
         """
 
 
 class Storage(Protocol):
-    """Where the tables of a ledger are kept. Whatever fails is a `StoreError`."""
+    """Where the tables of a ledger are stored. Every failure is a `StoreError`."""
 
     @property
     def address(self) -> str:
-        """For messages, as the operator wrote it; without a password."""
+        """The address as the operator wrote it, without a password; for messages."""
 
     @property
     def place(self) -> str:
-        """The same for every spelling of the address, and itself one; without a password."""
+        """A canonical address: the same for every spelling, and without a password."""
 
     @property
     def key_file(self) -> Path:
-        """Where the key file is if the operator names no other place."""
+        """Where the key file is if the operator does not name a place."""
 
     def create(self, fill: Callable[[Database], None]) -> None:
-        """Make the tables, whole or not at all; nothing happens where they are already there.
+        """Create all tables or none. If they exist, nothing happens.
 
         Args:
-            fill: Makes and fills them. It is called in at most one process.
+            fill: Creates and fills them. It is called in at most one process.
         """
 
     def exists(self) -> bool:
-        """Whether there is something at the address already."""
+        """Whether there already is something at the address."""
 
     def transaction(self, write: bool) -> AbstractContextManager[Database]:
-        """One transaction, durable when the block is left without an error and undone otherwise.
+        """One transaction: durable if the block ends without an error, otherwise rolled back.
 
         Args:
-            write: True for the only writer there is, which sees all that was committed before;
-                False for one consistent view.
+            write: True for the only writer, which sees everything that was committed before; False
+                for a consistent view.
 
         Returns:
             A context manager.
         """
 
     def damage(self) -> str | None:
-        """What is wrong with the storage itself; None for nothing."""
+        """What is wrong with the storage itself; None if nothing is."""
 
 
 def unusable(address: str, error: Exception) -> StoreError:
-    """The sentence for a ledger that cannot be used.
+    """The error for a ledger or key file that cannot be used.
 
     Args:
         address: Where it is.
@@ -91,11 +91,10 @@ def unusable(address: str, error: Exception) -> StoreError:
     Returns:
         The error to raise.
     """
-    reason = " ".join(str(error).split())
     return StoreError(
-        f"the ledger {address!r} cannot be read or written ({reason}); nothing was "
-        "released. It must be a ledger of this package in a folder or database that can be "
-        "written: restore it from a backup, or name another with --ledger."
+        f"the ledger or key file {address!r} cannot be read or written ({reason_of(error)}); "
+        "nothing was released. It must be one of this package, in a folder or database that can be "
+        "written: restore it from a backup, or name another with --ledger or --ledger-key."
     )
 
 
@@ -103,7 +102,7 @@ class SqliteDatabase:
     """A transaction on an SQLite connection.
 
     Args:
-        connection: In a transaction.
+        connection: A connection in a transaction.
     """
 
     def __init__(self, connection: sqlite3.Connection) -> None:
@@ -113,11 +112,11 @@ class SqliteDatabase:
         """Run one statement.
 
         Args:
-            sql: The statement, with `?` in the place of values.
+            sql: The statement, with `?` in place of values.
             values: The values.
 
         Returns:
-            The rows that it gives.
+            The rows that it returns.
         """
         return self._connection.execute(sql, tuple(values)).fetchall()
 
@@ -125,21 +124,29 @@ class SqliteDatabase:
         """Run one statement for each of several rows of values.
 
         Args:
-            sql: The statement, with `?` in the place of values.
+            sql: The statement, with `?` in place of values.
             rows: The values.
         """
         self._connection.executemany(sql, [tuple(row) for row in rows])
 
 
 class SqliteStorage:
-    """An SQLite file, readable by its owner only.
+    """An SQLite file that only its owner can read.
 
     Args:
         path: The file.
+
+    Raises:
+        UsageError: If it is not the path of a file.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: str | Path) -> None:
+        if not isinstance(path, str | Path) or not Path(path).name or "://" in str(path):
+            raise UsageError(
+                f"the ledger or key file is {path!r}; it must be the path of a file, or for a "
+                "ledger postgresql://USER@HOST/DATABASE."
+            )
+        self.path = Path(path)
 
     @property
     def address(self) -> str:
@@ -148,29 +155,29 @@ class SqliteStorage:
 
     @property
     def place(self) -> str:
-        """The path from the root, through all links."""
+        """The absolute path with all links resolved."""
         return str(self.path.resolve())
 
     @property
     def key_file(self) -> Path:
-        """Beside the ledger, with `.key` at its end."""
+        """Beside the ledger, with the suffix `.key`."""
         return self.path.with_name(f"{self.path.name}.key")
 
     def exists(self) -> bool:
-        """Whether there is a file."""
+        """Whether the file exists."""
         return self.path.exists()
 
     def create(self, fill: Callable[[Database], None]) -> None:
-        """Make the whole file beside its place and move it there in one step.
+        """Create the whole file under another name and move it into place in one step.
 
-        So an empty or half-written file is never mistaken for a new ledger, which would give the
+        So an empty or half-written file is never taken for a new ledger, which would give the
         budget back.
 
         Args:
-            fill: Makes and fills the tables.
+            fill: Creates and fills the tables.
 
         Raises:
-            StoreError: If the file cannot be made.
+            StoreError: If the file cannot be created.
         """
         name = f".{self.path.name}.{os.getpid()}.{secrets.token_hex(4)}.partial"
         partial = self.path.with_name(name)
@@ -200,7 +207,7 @@ class SqliteStorage:
             The transaction.
 
         Raises:
-            StoreError: If the file cannot be used, or what it holds cannot be read.
+            StoreError: If the file cannot be used, or its content cannot be read.
         """
         try:
             with _opened(self.path, "BEGIN IMMEDIATE" if write else "BEGIN") as db:
@@ -211,7 +218,7 @@ class SqliteStorage:
             raise unusable(self.address, error) from None
 
     def damage(self) -> str | None:
-        """What SQLite finds wrong with the file."""
+        """What SQLite reports about the file; None if it is sound."""
         with self.transaction(write=False) as db:
             found = str(db.run("PRAGMA quick_check")[0][0])
         return None if found == "ok" else found
@@ -221,8 +228,8 @@ class SqliteStorage:
 def _opened(path: Path, begin: str) -> Iterator[SqliteDatabase]:
     """A transaction on a file that exists.
 
-    EXTRA is FULL and also syncs the folder, without which a power cut just after a commit could
-    undo it. The mode never makes a new file in the place of a lost one.
+    EXTRA is FULL plus a sync of the folder. Without it, a power cut just after a commit could undo
+    the commit. The mode `rw` never creates a new file in place of a lost one.
     """
     where = f"{path.resolve().as_uri()}?mode=rw"
     with closing(sqlite3.connect(where, uri=True, timeout=WAIT, isolation_level=None)) as db:

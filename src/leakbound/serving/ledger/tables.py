@@ -26,20 +26,20 @@ SCHEMA = (
     "dataset TEXT NOT NULL, guarantee TEXT NOT NULL, price DOUBLE PRECISION NOT NULL, "
     "records BIGINT NOT NULL, left_out BIGINT NOT NULL, at TEXT NOT NULL)",
 )
-CHUNK = 500  # values of one statement: SQLite takes 999 in its older versions
+CHUNK = 500  # values per statement: older versions of SQLite allow 999
 
 
 @dataclass(frozen=True, slots=True)
 class GivenAnswer:
-    """One answer, as the ledger keeps it (for operators).
+    """One answer as the ledger stores it (for operators).
 
     Attributes:
-        number: From 1.
-        dataset: The data set that the operator named.
-        guarantee: What it cost, as JSON.
+        number: Number of the answer, from 1.
+        dataset: The operator's name of the data set.
+        guarantee: What the answer cost, as JSON.
         price: The same in the unit of the ledger.
         records: Number of records that took part, each of which paid the price.
-        left_out: Number of records whose budget was spent, so that their slots were empty.
+        left_out: Number of records that had spent their budget, so their slots were empty.
         at: When it was paid for, in UTC.
     """
 
@@ -53,11 +53,11 @@ class GivenAnswer:
 
 
 def fill(db: Database, values: dict[str, str]) -> None:
-    """Make the tables.
+    """Create the tables.
 
     Args:
         db: A transaction.
-        values: First values of the table of totals.
+        values: The first values of the table of totals.
     """
     for statement in SCHEMA:
         db.run(statement)
@@ -92,7 +92,7 @@ def refuse_first_schema(storage: Storage) -> None:
 
 
 def total(db: Database) -> dict[str, str]:
-    """What holds for the whole ledger.
+    """Values that hold for the whole ledger.
 
     Args:
         db: A transaction.
@@ -101,7 +101,7 @@ def total(db: Database) -> dict[str, str]:
         Values by name.
 
     Raises:
-        StoreError: If the tables are of another version.
+        StoreError: If the tables have another version.
     """
     rows = db.run("SELECT name, value FROM leakbound_total")
     found = {str(name): str(value) for name, value in rows}
@@ -120,7 +120,7 @@ def head(db: Database) -> int:
         db: A transaction.
 
     Returns:
-        Its number, from 1; 0 before the first answer.
+        The number, from 1; 0 before the first answer.
     """
     return int(db.run("SELECT COALESCE(MAX(number), 0) FROM leakbound_answers")[0][0])
 
@@ -140,7 +140,7 @@ def tag_of(db: Database, number: int) -> str | None:
 
 
 def dataset(db: Database, name: str) -> tuple[int, float]:
-    """What was answered from a data set.
+    """Totals of the answers from a data set.
 
     Args:
         db: A transaction.
@@ -154,7 +154,7 @@ def dataset(db: Database, name: str) -> tuple[int, float]:
 
 
 def guarantees(db: Database, name: str) -> list[tuple[str, int]]:
-    """What all answers from a data set cost.
+    """The guarantees of all answers from a data set.
 
     Args:
         db: A transaction.
@@ -171,7 +171,7 @@ def guarantees(db: Database, name: str) -> list[tuple[str, int]]:
 
 
 def _chunks(records: Sequence[str]) -> Iterator[tuple[Sequence[str], str]]:
-    """Parts of a list, each with its question marks."""
+    """Parts of a list, each with its placeholders."""
     for first in range(0, len(records), CHUNK):
         part = records[first : first + CHUNK]
         yield part, ", ".join("?" * len(part))
@@ -185,7 +185,7 @@ def spent_by(db: Database, records: Sequence[str]) -> dict[str, float]:
         records: Keys of records.
 
     Returns:
-        Sums of prices, by key; nothing of records without an account.
+        Sums of prices by key; records without an account are missing.
     """
     found: dict[str, float] = {}
     for part, marks in _chunks(records):
@@ -224,7 +224,7 @@ def charge(db: Database, records: Sequence[str], price: float) -> None:
 def add_answer(
     db: Database, name: str, guarantee: str, price: float, records: int, left_out: int
 ) -> tuple[int, str]:
-    """Write an answer down, and charge its data set.
+    """Store an answer, and charge its data set.
 
     Args:
         db: A transaction.
@@ -251,11 +251,11 @@ def add_answer(
 
 
 def given(db: Database, last: int | None = None) -> list[GivenAnswer]:
-    """Answers in their order.
+    """The answers in order.
 
     Args:
         db: A transaction.
-        last: At most so many, the newest ones; None for all.
+        last: Only this many of the newest answers; None for all.
 
     Returns:
         The answers.

@@ -1,9 +1,9 @@
 """Units in which a ledger counts, and what one answer costs in each.
 
-An individual privacy filter adds up what each record has spent in one unit that is fixed before the
-first answer: mu^2 of Gaussian noise, rho of zCDP, the divergence of RDP at one order, pure epsilon,
-or shares of (epsilon, delta) by basic composition. Everything else is counted in equal answers, the
-number of which is fixed beforehand.
+An individual privacy filter adds up what each record has spent, in one unit that is fixed before
+the first answer: mu^2 of Gaussian noise, rho of zCDP, the divergence of RDP at one order, pure
+epsilon, or shares of (epsilon, delta) by basic composition. Any other guarantee is counted in equal
+answers, whose number is fixed in advance.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ __all__ = [
     "whole_answers",
 ]  # fmt: skip
 
-# Relative accuracy of the accounting: calibrating to an epsilon and reading it back differ by less,
-# and ten tenths of a budget are answers. The guarantee of the ledger states it.
+# Relative accuracy of the accounting. Calibrating to an epsilon and reading it back differ by less,
+# and a budget pays for ten answers that cost a tenth of it. The guarantee of the ledger states it.
 ACCURACY = 1e-9
-TINY = 1e-300  # in the place of a price of 0, which no division takes
-# Equal answers are counted up to this number, to 1 in FINE: a composition of subsampled Gaussians
-# takes up to a second, and this search looks at a dozen of them.
+TINY = 1e-300  # used instead of a price of 0 in divisions
+# Equal answers are counted up to this number, with a resolution of 1 in FINE: a composition of
+# subsampled Gaussians takes up to a second, and the search evaluates a dozen of them.
 MOST_EQUAL, FINE = 1 << 12, 128
 
 
@@ -54,14 +54,14 @@ class Unit(Protocol):
 
     @property
     def name(self) -> str:
-        """As the ledger keeps it: the kind, and its parameter behind a colon."""
+        """The name that the ledger stores: the kind, then a colon and its parameter."""
 
     def capacity(self, epsilon: float, delta: float) -> float:
-        """What a budget is in this unit, rounded down.
+        """Convert a budget to this unit, rounded down.
 
         Args:
-            epsilon: Of the budget, at least 0.
-            delta: Of the budget in [0, 1).
+            epsilon: epsilon of the budget, at least 0.
+            delta: delta of the budget, in [0, 1).
 
         Returns:
             The most that one record may spend; 0 if this unit cannot express the budget.
@@ -71,10 +71,10 @@ class Unit(Protocol):
         """What one answer costs.
 
         Args:
-            guarantee: Of the answer.
+            guarantee: The guarantee of the answer.
 
         Returns:
-            The price, rounded up, or None if this unit cannot express it.
+            The price, rounded up; None if this unit cannot express it.
         """
 
     def epsilon(self, spent: float, delta: float) -> float:
@@ -108,7 +108,7 @@ def _rho(part: Guarantee) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class MuSquared:
-    """mu^2 of Gaussian differential privacy, for Gaussian noise alone.
+    """mu^2 of Gaussian differential privacy; for Gaussian noise only.
 
     Reference:
         Koskela, Tobaben and Honkela, "Individual privacy accounting with Gaussian differential
@@ -121,11 +121,11 @@ class MuSquared:
         """The largest mu^2 that is (epsilon, delta)-DP.
 
         Args:
-            epsilon: Of the budget, at least 0.
-            delta: Of the budget in [0, 1); with 0, no Gaussian noise is in it.
+            epsilon: epsilon of the budget, at least 0.
+            delta: delta of the budget, in [0, 1); 0 allows no Gaussian noise.
 
         Returns:
-            mu^2, rounded down; 0 where epsilon or delta is 0.
+            mu^2, rounded down; 0 if epsilon or delta is 0.
         """
         return calibrate_gaussian(epsilon, delta) ** -2 if epsilon > 0 < delta else 0.0
 
@@ -136,12 +136,12 @@ class MuSquared:
             guarantee: Of one answer.
 
         Returns:
-            mu^2, or None if a part is no Gaussian noise.
+            mu^2, or None if a part is not Gaussian noise.
         """
         return _sum([p.mu**2 if isinstance(p, Gaussian) else None for p in leaves(guarantee)])
 
     def epsilon(self, spent: float, delta: float) -> float:
-        """epsilon of Gaussian differential privacy, exactly converted.
+        """epsilon of Gaussian differential privacy, by exact conversion.
 
         Args:
             spent: Sum of mu^2.
@@ -160,7 +160,7 @@ class Pure:
     name: ClassVar[str] = "pure epsilon"
 
     def capacity(self, epsilon: float, delta: float) -> float:
-        """epsilon itself: answers in this unit spend no delta.
+        """The budget's epsilon itself: answers in this unit spend no delta.
 
         Args:
             epsilon: Of the budget, at least 0.
@@ -214,7 +214,7 @@ class Rho:
             delta: Of the budget in [0, 1).
 
         Returns:
-            rho, rounded down; 0 where epsilon is 0.
+            rho, rounded down; 0 if epsilon is 0.
         """
         return zcdp_rho(epsilon, delta) if epsilon > 0 else 0.0
 
@@ -244,7 +244,7 @@ class Rho:
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
-    """Renyi divergence at one order; guarantees of greater orders and of zCDP count in it, too.
+    """Renyi divergence at one order. It also counts guarantees of higher orders and of zCDP.
 
     Attributes:
         order: Order of the divergence, above 1.
@@ -267,7 +267,7 @@ class Divergence:
             delta: Of the budget in [0, 1).
 
         Returns:
-            Renyi divergence at the order, rounded down; 0 where epsilon is 0.
+            Renyi divergence at this order, rounded down; 0 if epsilon is 0.
         """
         return renyi_value(self.order, epsilon, delta) if epsilon > 0 else 0.0
 
@@ -278,7 +278,7 @@ class Divergence:
             guarantee: Of one answer.
 
         Returns:
-            Renyi divergence at the order, or None if a part does not bound it.
+            Renyi divergence at this order, or None if a part does not bound it.
         """
         return _sum([self._value(part) for part in leaves(guarantee)])
 
@@ -289,7 +289,7 @@ class Divergence:
         return None if rho is None else self.order * rho
 
     def epsilon(self, spent: float, delta: float) -> float:
-        """epsilon of a Renyi divergence at the order.
+        """epsilon of a Renyi divergence at this order.
 
         Args:
             spent: Sum of divergences.
@@ -303,7 +303,7 @@ class Divergence:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Shares of (epsilon, delta) by basic composition: the larger of both parts of each answer.
+    """Shares of (epsilon, delta) by basic composition: the larger of each answer's two shares.
 
     Attributes:
         total: epsilon of the budget.
@@ -321,11 +321,11 @@ class Share:
         return f"share:{self.total!r},{self.delta!r}"
 
     def capacity(self, epsilon: float, delta: float) -> float:
-        """The whole budget, in shares of itself.
+        """The whole budget, in shares of itself: 1.
 
         Args:
-            epsilon: Of the budget; `total` again.
-            delta: Of the budget; `self.delta` again.
+            epsilon: epsilon of the budget; the same as `total`.
+            delta: delta of the budget; the same as `self.delta`.
 
         Returns:
             1.
@@ -339,7 +339,7 @@ class Share:
             guarantee: Of one answer.
 
         Returns:
-            A share of the budget, or None if a part is no pure or approximate guarantee.
+            A share of the budget, or None if a part is not a pure or approximate guarantee.
         """
         return _sum([self._share(part) for part in leaves(guarantee)])
 
@@ -355,7 +355,7 @@ class Share:
 
         Args:
             spent: Sum of shares, in [0, 1].
-            delta: Failure probability; the shares hold for that of the budget.
+            delta: Failure probability; the shares hold at the delta of the budget.
 
         Returns:
             epsilon at the delta of the budget.
@@ -365,7 +365,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class EqualAnswers:
-    """Answers of one guarantee whose number is fixed beforehand: for any other composition.
+    """Answers of one guarantee whose number is fixed in advance; for any other composition.
 
     Attributes:
         text: The guarantee of each answer, as `to_json` writes it.
@@ -378,19 +378,19 @@ class EqualAnswers:
         return f"equal answers:{self.text}"
 
     def capacity(self, epsilon: float, delta: float) -> float:
-        """The number of answers whose composition the budget allows.
+        """The number of answers whose composition stays within the budget.
 
         Args:
             epsilon: Of the budget, at least 0.
             delta: Of the budget in [0, 1).
 
         Returns:
-            A whole number, at most `MOST_EQUAL`, found to 1 in `FINE`.
+            A whole number, at most `MOST_EQUAL`, with a resolution of 1 in `FINE`.
         """
         return float(self._most(epsilon * (1 + ACCURACY), delta))
 
     def _most(self, epsilon: float, delta: float) -> int:
-        """A number of answers that the budget allows, and nearly the largest one."""
+        """A number of answers within the budget, close to the largest one."""
         low, high = 0, 1
         while high <= MOST_EQUAL and self.epsilon(high, delta) <= epsilon:
             low, high = high, 4 * high
@@ -400,7 +400,7 @@ class EqualAnswers:
         return low
 
     def price(self, guarantee: Guarantee) -> float | None:
-        """One answer, if it has the guarantee that is counted.
+        """1 for an answer with the guarantee that is counted.
 
         Args:
             guarantee: Of one answer.
@@ -425,7 +425,7 @@ class EqualAnswers:
 
 @dataclass(frozen=True, slots=True)
 class Unlimited:
-    """Answers of an infinite budget, which are counted and never refused."""
+    """Answers of an infinite budget, which are counted but never refused."""
 
     name: ClassVar[str] = "unlimited"
 
@@ -433,8 +433,8 @@ class Unlimited:
         """No limit.
 
         Args:
-            epsilon: Of the budget, infinite.
-            delta: Of the budget; not used.
+            epsilon: epsilon of the budget, infinite.
+            delta: delta of the budget; not used.
 
         Returns:
             Infinity.
@@ -442,7 +442,7 @@ class Unlimited:
         return math.inf
 
     def price(self, guarantee: Guarantee) -> float | None:
-        """One, whatever is answered.
+        """1 for any answer.
 
         Args:
             guarantee: Of one answer; not used.
@@ -453,7 +453,7 @@ class Unlimited:
         return 1.0
 
     def epsilon(self, spent: float, delta: float) -> float:
-        """Nothing before the first answer, and no bound after it.
+        """0 before the first answer, and infinity afterwards.
 
         Args:
             spent: Number of answers.
@@ -466,15 +466,15 @@ class Unlimited:
 
 
 def choose_unit(guarantee: Guarantee, epsilon: float, delta: float) -> Unit:
-    """The unit in which a budget buys the most answers of a guarantee.
+    """The unit in which a budget pays for the most answers with a guarantee.
 
     Args:
-        guarantee: Of the first answer.
-        epsilon: Of the budget; infinity is allowed.
-        delta: Of the budget.
+        guarantee: The guarantee of the first answer.
+        epsilon: epsilon of the budget; may be infinite.
+        delta: delta of the budget.
 
     Returns:
-        A unit that can express the guarantee; equal answers where no other one can.
+        A unit that can express the guarantee; equal answers if no other unit can.
     """
     if math.isinf(epsilon):
         return Unlimited()
@@ -490,7 +490,7 @@ def choose_unit(guarantee: Guarantee, epsilon: float, delta: float) -> Unit:
 
 
 def unit_named(name: str) -> Unit:
-    """The unit of a name that a ledger keeps.
+    """The unit with a name that a ledger stores.
 
     Args:
         name: `Unit.name`.
@@ -516,18 +516,18 @@ def unit_named(name: str) -> Unit:
 
 
 def affordable_answers(guarantee: Guarantee, epsilon: float, delta: float) -> int | None:
-    """How many answers a budget buys.
+    """How many answers a budget pays for.
 
     Args:
         guarantee: What each answer costs.
-        epsilon: Of the budget, at least 0; infinity is allowed.
-        delta: Of the budget in [0, 1).
+        epsilon: epsilon of the budget, at least 0; may be infinite.
+        delta: delta of the budget, in [0, 1).
 
     Returns:
-        The number of answers; None where it has no limit.
+        The number of answers; None if there is no limit.
 
     Raises:
-        UsageError: If a finite budget cannot buy such answers at all, because they have no
+        UsageError: If a finite budget cannot pay for any such answer, because they have no
             guarantee.
 
     Examples:
@@ -545,11 +545,11 @@ def affordable_answers(guarantee: Guarantee, epsilon: float, delta: float) -> in
 
 
 def require_guarantee(guarantee: Guarantee, epsilon: float) -> None:
-    """Refuse what costs infinity, under a finite budget.
+    """Refuse an infinite cost under a finite budget.
 
     Args:
         guarantee: What an answer costs.
-        epsilon: Of the budget.
+        epsilon: epsilon of the budget.
 
     Raises:
         UsageError: If the answer has no guarantee.
@@ -564,14 +564,15 @@ def require_guarantee(guarantee: Guarantee, epsilon: float) -> None:
 
 
 def whole_answers(capacity: float, spent: float, price: float) -> int | None:
-    """How many more answers an account pays for.
+    """How many more answers an account can pay for.
 
     Args:
-        capacity: What it may spend in all.
+        capacity: The most that it may spend in all.
         spent: What it has spent.
-        price: Of each answer.
+        price: The price of each answer.
 
     Returns:
+        The number of answers; None if there is no limit.
         The number; None where it has no limit.
     """
     left = capacity * (1 + ACCURACY) - spent

@@ -1,4 +1,4 @@
-"""The learned witness: an e-process that learns what in a reply tells the contexts apart."""
+"""The learned witness: an e-process that learns which features of replies reveal the context."""
 
 from leakbound.stats.witness.features import ReplyFacts, ReplyFeatures
 from leakbound.stats.witness.process import WitnessProcess

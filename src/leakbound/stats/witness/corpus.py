@@ -1,4 +1,4 @@
-"""The replies so far as arrays: strings become numbers once, and every refit reads the arrays."""
+"""The replies so far as arrays. Each string is numbered once, and every refit reads the arrays."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ __all__ = ["KINDS", "Corpus", "EncodedReply"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
-# kinds of strings; of strings that occur in the same replies the earlier kind is kept
+# kinds of strings; among strings that occur in the same replies, the earliest kind is kept
 KINDS = ("tool", "tools", "finish", "argument", "word", "mark", "opening", "first", "last",
          "bigram")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class EncodedReply:
-    """Features of a reply, strings as numbers (PRIVATE).
+    """Features of a reply, with strings as numbers (PRIVATE).
 
     Attributes:
         scalars: (len(SCALARS),) numbers.
         strings: Numbers of its strings.
-        words: Numbers of those that are words.
-        openings: Numbers of the openings of its sentences, in their order.
+        words: Numbers of the strings that are words.
+        openings: Numbers of the openings of its sentences, in order.
         scores: The reply's own scores, by answer.
     """
 
@@ -39,7 +39,7 @@ class EncodedReply:
 
 
 class Corpus:
-    """Replies in their order, canary-in and canary-out alternating."""
+    """Replies in order, alternating between canary-in and canary-out."""
 
     def __init__(self) -> None:
         self.replies: list[EncodedReply] = []
@@ -57,7 +57,7 @@ class Corpus:
             reply: Features of the reply.
 
         Returns:
-            The same features with numbers for strings.
+            The same features, with numbers in place of strings.
         """
         strings = [self._number(s) for s in reply.strings]
         words = [n for n in strings if KINDS[self.kinds[n]] == "word"]
@@ -71,7 +71,7 @@ class Corpus:
         )
 
     def counts(self) -> Ints:
-        """(strings,) in how many replies each string occurs."""
+        """(strings,) number of replies in which each string occurs."""
         if not self.replies:
             return np.zeros(len(self.names), np.int64)
         every = np.concatenate([r.strings for r in self.replies])

@@ -1,7 +1,7 @@
-"""What can be measured of one reply: a row of numbers, and the strings that it contains.
+"""Features of one reply: a row of numbers, and the strings that it contains.
 
-Neither decides anything. A threshold on a number, or the presence of a string, becomes a witness:
-a function of the reply with values 0 and 1, on which an e-process may put a stake.
+A feature decides nothing by itself. A threshold on a number, or the presence of a string, becomes a
+witness: a function of the reply with values 0 and 1, on which an e-process can stake.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from leakbound.stats.witness.lexicon import LANGUAGES, PATTERNS, WORD_LISTS
 __all__ = ["SCALARS", "ReplyFacts", "ReplyFeatures", "features"]
 
 Floats = npt.NDArray[np.float64]
-MOST_ARGUMENTS = 8  # arguments of one tool call that become strings: a call may hold a document
-LONGEST_VALUE = 40  # characters of an argument that becomes a string
-MOST_COMPARED = 40  # sentences whose order is compared: the cost is quadratic
+MOST_ARGUMENTS = 8  # arguments of a tool call that become strings; a call may hold a document
+LONGEST_VALUE = 40  # characters of an argument that are kept in its string
+MOST_COMPARED = 40  # sentences whose order is compared; the cost is quadratic
 _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)*|\d+(?:[.,:]\d+)*")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 _MARK = re.compile(r"[^\w\s]|\n")
@@ -37,11 +37,11 @@ class ReplyFacts:
 
     Attributes:
         text: The answer.
-        seconds: How long it took; None if nobody measured it.
-        tokens: Tokens that were generated; None if unknown.
+        seconds: Time it took, in seconds; None if it was not measured.
+        tokens: Number of generated tokens; None if unknown.
         finish_reason: Why the answer ended; None if unknown.
         tool_calls: Names of the tools that were called, or mappings with a "name" and "arguments".
-        scores: A number for each answer that the query allows; None if the system shows none.
+        scores: A number for each answer that the query allows; None if the system shows no scores.
 
     Examples:
         >>> ReplyFacts("All good.", seconds=0.4)
@@ -65,9 +65,9 @@ class ReplyFeatures:
 
     Attributes:
         scalars: (len(SCALARS),) numbers; NaN where the reply does not show them.
-        strings: What it contains, each once and with a prefix that names the kind, such as
-            "word:refund"; in the order of their first occurrence.
-        openings: For each sentence or list item, in their order, the string of its first two words.
+        strings: Distinct strings in the reply, in the order of their first occurrence. A prefix
+            names the kind, such as "word:refund".
+        openings: The string of the first two words of each sentence or list item, in order.
         scores: The reply's own scores, by answer.
     """
 
@@ -82,7 +82,7 @@ def features(reply: ReplyFacts, canary: str = "") -> ReplyFeatures:
 
     Args:
         reply: The reply.
-        canary: Text of the canary of this pair, the same for both of its replies.
+        canary: Text of the canary of this pair, the same for both replies of the pair.
 
     Returns:
         Its features.
@@ -102,7 +102,7 @@ def features(reply: ReplyFacts, canary: str = "") -> ReplyFeatures:
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """Sentences of a text and their words, in lower case; every numeral is the word "#"."""
+    """Sentences of a text and their words, in lower case. Every numeral becomes the word "#"."""
 
     text: str
     sentences: list[str]
@@ -181,7 +181,7 @@ def _wording(parts: _Parts) -> dict[str, float]:
 
 
 def _rising(values: Sequence[str] | Sequence[float]) -> float:
-    """Share of pairs in rising order, less that in falling order (Kendall's tau)."""
+    """Share of pairs in ascending order minus the share in descending order (Kendall's tau)."""
     some = values[:MOST_COMPARED]
     ranks = np.unique(np.array(some), return_inverse=True)[1]
     above = np.sign(ranks[None, :] - ranks[:, None])[np.triu_indices(len(some), 1)]

@@ -1,9 +1,9 @@
 """How much to stake: a plan for a known number of pairs, made by dynamic programming.
 
-The plan plays a simple game. The payoff follows a witness, which is of a leak with some confidence
-and of noise otherwise. Each pair changes the e-value, and the confidence by Bayes' rule; besides,
-a witness of noise is in time replaced by a better one. The plan is only about power: an e-process
-stays valid whatever it stakes.
+The plan solves a simplified game. The payoff follows a witness, which shows a leak with some
+confidence and noise otherwise. Each pair changes the e-value, and updates the confidence by Bayes'
+rule. In addition, a witness of noise is eventually replaced by a better one. The plan affects power
+only. An e-process is valid whatever it stakes.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 __all__ = ["LARGEST", "StakePlan", "plan_stakes"]
 
 Floats = npt.NDArray[np.float64]
-LARGEST = 0.999  # share of the stake that could lose everything
+LARGEST = 0.999  # largest stake, as a share of the stake that could lose everything
 SHARES = np.array([0, .1, .2, .3, .35, .4, .45, .5, .55, .6, .7, .8, .9, 1])  # fmt: skip
-LOWEST, STEP = -5.0, 0.05  # grid of log e-values; below it nothing is left to plan for
+LOWEST, STEP = -5.0, 0.05  # grid of log e-values; below it there is nothing left to plan for
 LOGITS = np.linspace(-3.0, 4.0, 11)  # grid of the confidence
-RATES = (0.28, 0.11)  # of a witness of a leak, at a claim of .25; other claims keep the margin
+RATES = (0.28, 0.11)  # rates of a witness of a leak at a claim of .25; others keep the margin
 MARGIN = math.log(RATES[0] / RATES[1]) - 0.25
 MOST = 0.9  # largest rate of a witness
 NOISE = 0.2  # rate of a witness of noise
-FOUND = 0.003  # chance a pair that a witness of noise gives way to that of the leak
-SOON, LATER = 0.6, 0.65  # a rejection after that share of the pairs is worth less: LATER, not 1
-PATIENCE = 0.999  # and each pair makes it worth that much less
-BEYOND = 0.5  # share after the planned number of pairs, at full confidence
+FOUND = 0.003  # probability per pair that a witness of the leak replaces one of noise
+SOON, LATER = 0.6, 0.65  # a rejection after the share SOON of the pairs is worth LATER, not 1
+PATIENCE = 0.999  # factor by which each further pair reduces the worth of a rejection
+BEYOND = 0.5  # share staked after the planned number of pairs, at full confidence
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +52,9 @@ class StakePlan:
         """The share to stake now.
 
         Args:
-            left: Pairs that are left of the horizon; 0 or less beyond it.
-            log_e: Log e-value now.
-            confidence: How sure it is that the witness is of a leak, in [0, 1].
+            left: Number of pairs left until the horizon; 0 or less beyond it.
+            log_e: Current log e-value.
+            confidence: Confidence that the witness shows a leak, in [0, 1].
 
         Returns:
             A share of the largest stake, in [0, 1].
@@ -71,16 +71,16 @@ class StakePlan:
 
 @lru_cache(maxsize=32)
 def plan_stakes(horizon: int, epsilon: float, delta: float, level: float) -> StakePlan:
-    """Plan the stakes that reach a level likely and soon.
+    """Plan stakes that reach a level with high probability and early.
 
     Args:
         horizon: Number of pairs.
         epsilon: Claimed epsilon.
         delta: Claimed delta.
-        level: Log e-value that rejects.
+        level: Log e-value at which the claim is rejected.
 
     Returns:
-        A plan.
+        The plan.
 
     Examples:
         >>> plan = plan_stakes(50, 0.25, 1e-5, 3.0)
@@ -108,7 +108,7 @@ def plan_stakes(horizon: int, epsilon: float, delta: float, level: float) -> Sta
 
 
 def _outcomes(epsilon: float, delta: float) -> tuple[Floats, Floats, Floats]:
-    """Gains of the largest stake in the four outcomes; their chances under leak and noise."""
+    """Gains of the largest stake in the four outcomes, and their probabilities under each case."""
     odds = math.exp(epsilon)
     payoffs = LARGEST * (np.array([1.0, -odds, 1.0 - odds, 0.0]) - delta) / (odds + delta)
     high = min(MOST, RATES[1] * math.exp(epsilon + MARGIN))
@@ -120,8 +120,8 @@ def _pair(x: float, y: float) -> Floats:
 
 
 def _moves(points: Floats, payoffs: Floats) -> csr_matrix:
-    """(shares * points, outcomes * points) interpolates a value at the next log e-values."""
-    from scipy.sparse import csr_matrix  # an import of leakbound does not need it
+    """(shares * points, outcomes * points) matrix that interpolates at the next log e-values."""
+    from scipy.sparse import csr_matrix  # keeps the import of leakbound fast
 
     reached = points[:, None] + np.log1p(SHARES[:, None, None] * payoffs)  # (S, n, O)
     at = np.interp(reached, points, np.arange(points.size))

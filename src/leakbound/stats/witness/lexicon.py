@@ -1,6 +1,6 @@
-"""Word lists and patterns that features count.
+"""Word lists and patterns that the features count.
 
-They say what is worth a look. A gap in them can cost power, never validity.
+A gap in them can cost power, but never validity.
 """
 
 from __future__ import annotations

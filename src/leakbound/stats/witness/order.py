@@ -1,4 +1,4 @@
-"""Is the order of sentences unusual? A mixture of two orders, fitted without labels."""
+"""Detect an unusual order of sentences with a mixture of two orders, fitted without labels."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ __all__ = ["OrderModel"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
-MOST_KEYS = 24  # openings whose order is compared: 276 pairs of them
-FEWEST = 4  # replies in which an opening must occur
-SHRINK = 6.0  # replies without an order that are added to each pair of openings
-RARE = 0.8  # quantile of the score from which a reply rather belongs to the rarer order
+MOST_KEYS = 24  # openings whose order is compared, which makes 276 pairs
+FEWEST = 4  # number of replies in which an opening must occur
+SHRINK = 6.0  # pseudo-replies without an order that are added to each pair of openings
+RARE = 0.8  # quantile of the score above which a reply more likely follows the rarer order
 SHARPNESS = 4.0  # slope of that membership, in standard deviations of the score
-ROUNDS = 4  # of fitting members and orders in turn; more change nothing
-SURE = 0.02  # least chance of either order of two openings
+ROUNDS = 4  # rounds of fitting members and orders in turn; more rounds change nothing
+SURE = 0.02  # smallest probability of either order of two openings
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +30,10 @@ class OrderModel:
 
     Attributes:
         keys: (K,) numbers of the openings.
-        mean: (pairs,) in all replies, share of "first before second" less that of the reverse.
-        odds: (2, pairs) log odds of the rarer order against the usual one where the first stands
-            before the second, and where it does not.
+        mean: (pairs,) share of "first before second" minus the share of the reverse, in all
+            replies.
+        odds: (2, pairs) log odds of the rarer order against the usual one, if the first opening
+            comes before the second, and if it does not.
     """
 
     keys: Ints
@@ -41,7 +42,7 @@ class OrderModel:
 
     @staticmethod
     def fit(replies: Sequence[EncodedReply]) -> tuple[OrderModel, Floats]:
-        """Fit the model, and score each reply by a model of the others.
+        """Fit the model, and score each reply with a model of the other replies.
 
         Args:
             replies: The replies so far.
@@ -65,7 +66,7 @@ class OrderModel:
         return OrderModel(keys, mean, odds), np.column_stack([first, score])
 
     def score(self, reply: EncodedReply) -> Floats:
-        """How much a new reply follows the common order more than usual, and the rarer order.
+        """Score how much a new reply follows the common order, beyond the usual, and the rarer one.
 
         Args:
             reply: The reply.
@@ -82,7 +83,7 @@ class OrderModel:
 
 @dataclass(frozen=True, slots=True)
 class _Pairs:
-    """(replies, pairs) signs: 1 first before second, -1 the reverse, 0 not both there."""
+    """(replies, pairs) signs: 1 if first before second, -1 if reversed, 0 if one is missing."""
 
     signs: Floats
     there: Floats
@@ -92,7 +93,7 @@ class _Pairs:
         return np.asarray(weight @ self.signs / (weight @ self.there + SHRINK))
 
     def means(self, weight: Floats) -> Floats:
-        """(replies, pairs) the same without the reply's own share."""
+        """(replies, pairs) `mean` without the contribution of the reply itself."""
         own = weight[:, None]
         mass = weight @ self.there - own * self.there
         return np.asarray((weight @ self.signs - own * self.signs) / (mass + SHRINK))
@@ -119,7 +120,7 @@ def _precedence(replies: Sequence[EncodedReply], keys: Ints) -> Floats:
     column = {int(key): at for at, key in enumerate(keys)}
     place = np.full((len(replies), len(keys)), np.nan)
     for row, reply in zip(place, replies, strict=True):
-        for at in range(len(reply.openings) - 1, -1, -1):  # its first place counts
+        for at in range(len(reply.openings) - 1, -1, -1):  # the first occurrence counts
             if (key := column.get(int(reply.openings[at]))) is not None:
                 row[key] = at
     i, j = _both(len(keys))

@@ -1,6 +1,6 @@
-"""The witnesses of a refit: thresholds on numbers and presences of strings, with their priors.
+"""The witnesses of a refit: thresholds on numbers and presence of strings, with their priors.
 
-Thresholds, vocabulary and priors depend on the replies so far, but not on which context each is of.
+Thresholds, vocabulary and priors depend on the replies so far, but not on their contexts.
 """
 
 from __future__ import annotations
@@ -21,20 +21,21 @@ __all__ = ["Panel"]
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
-FEWEST = 4  # replies with, and without, a string that becomes a witness
-MOST_STRINGS = 1500  # strings that become witnesses: bounds time for long replies
+FEWEST = 4  # number of replies that must have, and must lack, a string that becomes a witness
+MOST_STRINGS = 1500  # strings that become witnesses; bounds the time for long replies
 MOST_SCORES = 20  # answers whose own scores become numbers
-COMPONENTS = 6  # principal components of the strings: words that come together, as in a paraphrase
-ROUNDS = 5  # of the subspace iteration that finds them
-FEW_VALUES = 8  # up to which every gap between values is a threshold
-LEVELS = np.linspace(0.05, 0.95, 19)  # quantiles that are thresholds of other numbers
-INNER = (0.03, 0.97)  # quantiles between which the two widest gaps are thresholds too
-CLEAR = (0.02, 2.0)  # least and largest gap, in standard deviations, that the prior tells apart
-CLARITY = 6.0  # power of the explained variance: a normal variable's best split has .64, two
-#                clear groups have .9, so this tells them apart by a factor of 8
-# prior of a number, divided between its thresholds: the usual channels first, others DENSE. On
-# the simulators of `testing.channels` numbers, words and tools then share what is not said here
-# about evenly: with ten times the mass on tools, slow replies were found 40 pairs later
+COMPONENTS = 6  # principal components of the strings: words that co-occur, as in a paraphrase
+ROUNDS = 5  # rounds of the subspace iteration that finds them
+FEW_VALUES = 8  # up to this many distinct values, every gap between two values is a threshold
+LEVELS = np.linspace(0.05, 0.95, 19)  # quantiles that are thresholds for other numbers
+INNER = (0.03, 0.97)  # quantiles between which the two widest gaps are also thresholds
+CLEAR = (0.02, 2.0)  # range of gaps, in standard deviations, that the prior distinguishes
+CLARITY = 6.0  # power of the explained variance: the best split of a normal variable explains .64,
+#                two clear groups .9, so this separates them by a factor of 8
+# prior of a number, divided among its thresholds: the usual channels first, others DENSE. On the
+# simulators of `testing.channels`, the mass that is not stated here is then shared about evenly by
+# numbers, words and tools. With ten times the mass on tools, slow replies took 40 more pairs to
+# detect.
 PRIORS = {
     "chars": 6.0, "words": 1.0, "sentences": 2.0, "refusal": 4.0, "apology": 1.0, "seconds": 1.0,
     "seconds_beyond_tokens": 12.0, "seconds_beyond_chars": 6.0, "tokens": 1.0,
@@ -44,31 +45,32 @@ PRIORS = {
     "order": 3.0, "order_sharp": 12.0, "mean_idf": 4.0, "novelty": 1.0,
 }  # fmt: skip
 DENSE, COMPONENT, SCORE = 0.2, 2.0, 2.0  # prior of other numbers, of a component, of a score
-# prior of all strings of some kinds together; a channel of wording shows in a word, mostly
+# joint prior of all strings of some kinds; a channel in the wording mostly shows in single words
 STRINGS = {("tool",): 1.0, ("tools", "argument"): 0.3, ("finish",): 1.0, ("word", "mark"): 4.0,
            ("opening", "first", "last"): 0.5, ("bigram",): 0.5}  # fmt: skip
-COMMON = 0.25  # share of replies up to which a witness is the more plausible the more it occurs
-# a canary rather adds something than removes it: X over Y and Y over X on the rarer value of a
-# witness, then the same on the more common one, whose ratio can hardly exceed a claim
+COMMON = 0.25  # share of replies up to which a more frequent witness is more plausible
+# A canary is more likely to add something than to remove it. The directions are X over Y and Y over
+# X on the rarer value of a witness, then the same on the more common value, whose ratio can hardly
+# exceed a claim.
 DIRECTIONS = np.log([1.0, 0.25, 0.05, 0.03])
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Panel:
-    """J witnesses, each 0 or 1 on a reply, 1 being the rarer value so far.
+    """J witnesses, each 0 or 1 on a reply, where 1 is the value that was rarer so far.
 
     Attributes:
-        pool: What is usual among the replies so far.
-        columns: (strings,) column of each string that is looked at; -1 for others.
-        centre: (V,) share of replies with each of the V strings in a column.
-        loadings: (V, COMPONENTS) of the principal components.
+        pool: Model of what is usual among the replies so far.
+        columns: (strings,) column of each string in the vocabulary; -1 for other strings.
+        centre: (V,) share of replies that contain each of the V strings with a column.
+        loadings: (V, COMPONENTS) loadings of the principal components.
         answers: Answers whose own scores are numbers.
-        number: (thresholds,) which number each threshold is on.
-        threshold: (thresholds,) their values.
+        number: (thresholds,) index of the number that each threshold applies to.
+        threshold: (thresholds,) values of the thresholds.
         present: (presences,) columns of strings that are witnesses.
-        flip: (J,) whether a witness is 1 where its condition does not hold.
+        flip: (J,) whether a witness is 1 if its condition does not hold.
         log_prior: (J, 4) logarithm of the prior of each witness in each of four directions.
-        names: What each witness is, for reports.
+        names: Description of each witness, for reports.
     """
 
     pool: PoolModel
@@ -96,7 +98,7 @@ class Panel:
         return _fit(corpus)
 
     def values(self, reply: EncodedReply) -> Bools:
-        """The witnesses on a later reply.
+        """Evaluate the witnesses on a later reply.
 
         Args:
             reply: The reply.
@@ -155,7 +157,7 @@ def _vocabulary(corpus: Corpus) -> tuple[Ints, Ints, list[str]]:
 
 
 def _rows(replies: Sequence[EncodedReply], columns: Ints, size: int) -> Bools:
-    """(replies, size) which columns each has; strings newer than the columns have none."""
+    """(replies, size) which columns each reply has; newer strings have no column."""
     every = np.concatenate([reply.strings for reply in replies])
     owner = np.repeat(np.arange(len(replies)), [reply.strings.size for reply in replies])
     at = np.append(columns, -1)[np.minimum(every, columns.size)]
@@ -165,7 +167,7 @@ def _rows(replies: Sequence[EncodedReply], columns: Ints, size: int) -> Bools:
 
 
 def _distinct(rows: Bools, order: Ints) -> Ints:
-    """Of equal columns, the one that is first in `order`; in the order of columns."""
+    """Sorted indices of distinct columns; of equal columns, the first in `order` is kept."""
     if not rows.shape[1]:
         return np.zeros(0, np.int64)
     packed = np.ascontiguousarray(np.packbits(rows, axis=0).T[order])
@@ -206,7 +208,7 @@ def _scores(replies: Sequence[EncodedReply], answers: tuple[str, ...]) -> Floats
 
 
 def _thresholds(numbers: Floats, names: Sequence[str]) -> tuple[Ints, Floats, Floats]:
-    """Which number each threshold is on, its value and its prior."""
+    """For each threshold: the number that it applies to, its value and its prior."""
     which, cuts, priors = [np.zeros(0, np.int64)], [np.zeros(0)], [np.zeros(0)]
     for j, name in enumerate(names):
         values = numbers[:, j]
@@ -240,7 +242,7 @@ def _cuts(values: Floats) -> tuple[Floats, Floats]:
 
 
 def _chosen(ranked: Floats, distinct: Floats) -> Ints:
-    """Indices of the distinct values that quantiles, and the two widest gaps, begin at."""
+    """Indices of the distinct values that follow the quantiles and the two widest gaps."""
     low, high = _quantiles(ranked, INNER)
     inner = np.flatnonzero((distinct[:-1] >= low) & (distinct[1:] <= high))
     widest = inner[np.argsort(-np.diff(distinct)[inner], kind="stable")[:2]] + 1
@@ -250,13 +252,13 @@ def _chosen(ranked: Floats, distinct: Floats) -> Ints:
 
 
 def _quantiles(ranked: Floats, levels: Sequence[float] | Floats) -> Floats:
-    """Of sorted values; several times as quick as NumPy's."""
+    """Quantiles of sorted values; several times faster than NumPy's."""
     places = np.asarray(levels) * (ranked.size - 1)
     return np.asarray(np.interp(places, np.arange(ranked.size), ranked))
 
 
 def _explained(ranked: Floats, cuts: Floats) -> Floats:
-    """Share of the variance that lies between the two sides of each cut; outliers are cut off."""
+    """Share of the variance that lies between the two sides of each cut; outliers are clipped."""
     below = np.searchsorted(ranked, cuts, side="right")
     ranked = np.clip(ranked, *_quantiles(ranked, (0.01, 0.99)))
     sums = np.concatenate([[0.0], ranked.cumsum()])

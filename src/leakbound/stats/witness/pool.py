@@ -1,7 +1,7 @@
-"""Features of a reply relative to all earlier replies, learned without knowing whose they are.
+"""Features of a reply relative to all earlier replies, learned without knowing their contexts.
 
-A channel that is on in some replies and off in others shows in the pool of both contexts: replies
-take longer than their length explains, use rarer words, or put sentences in another order.
+A channel that is on in some replies and off in others shows in the pool of both contexts. Replies
+take longer than their length explains, use rarer words, or order their sentences differently.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ __all__ = ["POOL", "PoolModel"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
-# numbers that others should explain: seconds by what was generated and called, tokens by the text
+# numbers that others should explain: seconds by generated tokens and tool calls, tokens by text
 EXPLAINED = (("seconds", ("tokens", "tools")), ("seconds", ("chars", "tools")),
              ("tokens", ("words", "chars")))  # fmt: skip
 POOL = ("novelty", "mean_idf", "seconds_beyond_tokens", "seconds_beyond_chars",
         "tokens_beyond_words", "order", "order_sharp")  # fmt: skip
-ROUNDS = 5  # of fitting a line and weighing its errors in turn
-LEAST = 0.1  # of the median: the smallest value that a line predicts
-FEWEST = 8  # replies that a line is fitted to
+ROUNDS = 5  # rounds of fitting a line and reweighting its errors in turn
+LEAST = 0.1  # smallest value that a line predicts, as a share of the median
+FEWEST = 8  # smallest number of replies for which a line is fitted
 
 
 @dataclass(frozen=True, slots=True)
 class PoolModel:
-    """What is usual among the replies so far.
+    """Model of what is usual among the replies so far.
 
     Attributes:
-        counts: (strings,) in how many replies each string occurs.
-        replies: Their number.
-        lines: What explains what, one for each of EXPLAINED.
-        order: Which sentences usually come first.
+        counts: (strings,) number of replies in which each string occurs.
+        replies: Number of replies.
+        lines: Fitted lines, one for each entry of EXPLAINED.
+        order: Model of which sentences usually come first.
     """
 
     counts: Ints
@@ -78,7 +78,7 @@ class PoolModel:
         return np.array([*self._words([reply], own=0)[0], *beyond, *self.order.score(reply)])
 
     def _words(self, replies: Sequence[EncodedReply], own: int) -> Floats:
-        """(replies, 2) share of words that at most one other reply has, and their mean rarity."""
+        """(replies, 2) share of words in at most one other reply, and mean rarity of words."""
         sizes = np.array([reply.words.size for reply in replies])
         every = np.concatenate([reply.words for reply in replies])
         owner = np.repeat(np.arange(sizes.size), sizes)
@@ -92,13 +92,13 @@ class PoolModel:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A number as a sum of multiples of others.
+    """A linear model of one number in terms of others.
 
     Attributes:
         of: Index of the number that is explained.
-        by: Indices of those that explain it.
-        slopes: (1 + len(by),) intercept and multiples; NaN where too few replies show them.
-        least: The smallest value that is predicted.
+        by: Indices of the numbers that explain it.
+        slopes: (1 + len(by),) intercept and slopes; NaN if too few replies show the numbers.
+        least: Smallest value that is predicted.
     """
 
     of: int
@@ -108,12 +108,12 @@ class Line:
 
     @staticmethod
     def fit(scalars: Floats, of: str, by: Sequence[str]) -> Line:
-        """Fit relative errors; large ones, as of a channel that is on, count less.
+        """Fit relative errors. Large errors, as from a channel that is on, get less weight.
 
         Args:
             scalars: (replies, len(SCALARS)) numbers.
             of: Name of the number to be explained.
-            by: Names of those that explain it.
+            by: Names of the numbers that explain it.
 
         Returns:
             The line.
@@ -127,13 +127,13 @@ class Line:
         return Line(at, others, _robust(x[good], y[good], least), least)
 
     def beyond(self, scalars: Floats) -> Floats:
-        """Logarithm of the number over what the line predicts.
+        """Logarithm of the ratio of the number to its prediction.
 
         Args:
             scalars: (replies, len(SCALARS)) numbers.
 
         Returns:
-            (replies,) logarithms; NaN where the reply does not show the numbers.
+            (replies,) logarithms; NaN where a reply does not show the numbers.
         """
         predicted = np.maximum(_with_one(scalars, self.by) @ self.slopes, self.least)
         with np.errstate(invalid="ignore", divide="ignore"):

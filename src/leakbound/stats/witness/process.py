@@ -21,20 +21,21 @@ __all__ = ["SCAN", "WitnessProcess"]
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
-FIRST = 12  # pairs before the first stake: fewer show nothing
-# claims whose rejection bounds epsilon from below, beside the tested one
+FIRST = 12  # number of pairs before the first stake; fewer pairs show nothing
+# claims whose rejection gives a lower bound on epsilon, in addition to the tested claim
 SCAN = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0)
 LARGEST_EPSILON = 700.0  # e^700 is about the largest float
 ASSUMES = ("pairs are independent, or drawn so that the claim holds for each given the past",)
 
 
 class WitnessProcess:
-    """Anytime-valid test of a claim on whole replies; may be read and stopped after any pair.
+    """Anytime-valid test of a claim on whole replies. It can be read and stopped after any pair.
 
     For any function g of a reply with values in [0, 1], (epsilon, delta)-DP implies
     E g(X) <= e^epsilon E g(Y) + delta for the replies X, Y of neighbouring contexts, and the same
-    with X and Y exchanged. The process stakes on many functions at once, single thresholds and
-    strings, and learns from earlier pairs which ones tell the contexts apart.
+    with X and Y exchanged. The process stakes on many such functions at once, each a threshold on a
+    number or the presence of a string. It learns from earlier pairs which ones separate the
+    contexts.
 
     Args:
         claim: Guarantee to be tested.
@@ -42,11 +43,12 @@ class WitnessProcess:
         horizon: Planned number of pairs, at least 1. It sizes the stakes and cannot make a result
             invalid.
         delta: Failure probability in [0, 1) at which a claim that is not an `ApproxDP` is read.
-        scan: Larger and smaller claimed values of epsilon that are tested beside the claim; their
-            rejections make `epsilon_lower_bound`. They cost about as much time as the claim does.
+        scan: Further values of epsilon, larger and smaller than the claimed one, that are also
+            tested. `epsilon_lower_bound` follows from their rejections. They take about as much
+            time as the claim itself.
 
     Raises:
-        UsageError: If an argument lies outside its range, or the claim states nothing at delta.
+        UsageError: If an argument lies outside its range, or the claim guarantees nothing at delta.
 
     Guarantee:
         If the claim holds for every pair given the past, it is rejected with probability at most
@@ -97,13 +99,13 @@ class WitnessProcess:
         """Observe one pair.
 
         Args:
-            reply_in: Reply of the canary-in context, or what was kept of it by `masked`.
-            reply_out: Reply of the canary-out context to the same query.
-            canary: Text of the canary of this pair, chosen before the replies; it lets their
-                overlap with it be a feature. Not read where a reply is masked.
+            reply_in: Reply of the canary-in context, or what `masked` kept of it.
+            reply_out: Reply of the canary-out context to the same query, in either form.
+            canary: Text of the canary of this pair, chosen before the replies. The overlap of a
+                reply with it is a feature. It is not used for masked replies.
 
         Raises:
-            ArithmeticError: If an e-value would become negative, which no reply can bring about.
+            ArithmeticError: If an e-value would become negative, which no reply can cause.
         """
         self._stake()
         pair = [self._corpus.encode(_measured(r, canary)) for r in (reply_in, reply_out)]
@@ -123,12 +125,12 @@ class WitnessProcess:
 
     @property
     def e_value(self) -> float:
-        """Evidence against the claim now; under the claim its expectation is at most 1."""
+        """Current evidence against the claim. Under the claim its expectation is at most 1."""
         return math.exp(min(self.log_e_value, 700.0))  # e^700 is about the largest float
 
     @property
     def log_e_value(self) -> float:
-        """Logarithm of the e-value now."""
+        """Logarithm of the current e-value."""
         return self._tests[self.epsilon].log_e
 
     @property
@@ -138,51 +140,51 @@ class WitnessProcess:
 
     @property
     def log_threshold(self) -> float:
-        """ln(1/alpha): the logarithm of the e-value that rejects."""
+        """ln(1/alpha), the logarithm of the e-value at which the claim is rejected."""
         return -math.log(1 - self.confidence)
 
     @property
     def rejected(self) -> bool:
-        """Has the e-value ever reached 1/alpha?"""
+        """Whether the e-value has ever reached 1/alpha."""
         return self._reached(self.epsilon)
 
     @property
     def rejected_at(self) -> int | None:
-        """Number of pairs after which the e-value first reached 1/alpha; None if it never did."""
+        """Number of pairs after which the e-value first reached 1/alpha; None if it did not."""
         over = np.flatnonzero(self.log_e_values >= self.log_threshold)
         return int(over[0]) + 1 if over.size else None
 
     def rejects(self, claim: Guarantee) -> bool:
-        """Has the e-value of a claim ever reached 1/alpha?
+        """Whether the e-value of a claim has ever reached 1/alpha.
 
         Args:
             claim: Any guarantee. It is read at the process's delta, and tested by the smallest
-                epsilon of `scan` that it implies.
+                epsilon in `scan` that it implies.
 
         Returns:
-            Whether it is rejected; False if it implies no epsilon of `scan`.
+            Whether it is rejected; False if it implies no epsilon in `scan`.
         """
         implied = [e for e in self.scan if e >= claim.epsilon(self.delta)]
         return bool(implied) and self._reached(implied[0])
 
     def scan_log_e_values(self) -> dict[float, Floats]:
-        """The e-processes of all claims that are tested at once, for combination with others.
+        """The e-processes of all tested claims, to be combined with others.
 
         Returns:
-            For each epsilon of `scan`, (pairs,) logarithms of the e-value after each pair.
+            For each epsilon in `scan`, (pairs,) logarithms of the e-value after each pair.
         """
         return {epsilon: np.array(test.path) for epsilon, test in self._tests.items()}
 
     def epsilon_lower_bound(self) -> Estimate:
-        """Largest epsilon of `scan` such that it and all smaller ones there are rejected.
+        """Largest epsilon in `scan` for which it and all smaller values in `scan` are rejected.
 
         Returns:
             An estimate of kind `lower_bound` at the process's delta, for any mechanism.
 
         Guarantee:
             Exceeds the true epsilon(delta) with probability at most 1 - confidence, at any
-            stopping time: claims are nested, so to pass the truth it would have to reject the
-            smallest true claim of `scan`.
+            stopping time. The claims are nested, so to exceed the truth it would have to reject the
+            smallest true claim in `scan`.
         """
         bound = 0.0
         for epsilon in self.scan:
@@ -201,13 +203,13 @@ class WitnessProcess:
         )
 
     def leaders(self, most: int = 5) -> tuple[tuple[str, float], ...]:
-        """The witnesses that carry most of the next stake against the claim.
+        """The witnesses with the largest shares of the next stake against the claim.
 
         Args:
-            most: How many at most.
+            most: Largest number of witnesses.
 
         Returns:
-            Name and share of the stake of each, the largest first; empty before the first stake.
+            Name and share of the stake of each, largest first; empty before the first stake.
         """
         if self._panel is None:
             return ()
@@ -219,11 +221,11 @@ class WitnessProcess:
         return max(self._tests[epsilon].path, default=0.0) >= self.log_threshold
 
     def _stake(self) -> None:
-        """Refit where it is time, and fix the stakes of the next pair."""
+        """Refit if it is due, and fix the stakes for the next pair."""
         if self.pairs == self._next_fit:
             self._next_fit = max(self.pairs + 4, round(1.2 * self.pairs))
             panel, past = Panel.fit(self._corpus)
-            self._panel = panel if panel.names else None  # no two replies differ: nothing to stake
+            self._panel = panel if panel.names else None  # all replies are equal: nothing to stake
             self._record = Record(past, self._next_fit)
         if self._panel is not None:
             for test in self._tests.values():
@@ -240,14 +242,14 @@ class _Test:
         self._share = 0.0
 
     def stake(self, record: Record, log_prior: Floats, left: int) -> None:
-        """Fix the stake of the next pair, from earlier pairs only."""
+        """Fix the stake for the next pair, from earlier pairs only."""
         self._portfolio = Portfolio.of(record, log_prior, self.epsilon)
         sure = self._portfolio.confidence
         planned = self.plan.share(left, self.log_e, sure) if self.plan else BEYOND * sure
         self._share = planned * LARGEST / (self.odds + self.delta)
 
     def settle(self, x: Bools, y: Bools) -> None:
-        """Let the e-value grow or shrink by what the pair shows."""
+        """Update the e-value with the payoff of the pair."""
         if self._portfolio is None:
             raise ArithmeticError("a pair came before its stake was fixed.")
         factor = 1 + self._share * (self._portfolio.payoff(x, y, self.odds) - self.delta)

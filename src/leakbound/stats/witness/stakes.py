@@ -1,4 +1,4 @@
-"""How the stake is divided between witnesses, from what they showed on earlier pairs."""
+"""How the stake is divided among witnesses, from what they showed on earlier pairs."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ __all__ = ["Portfolio", "Record"]
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
-# weights ask for a little more than the claim, or witnesses at its edge would take the stake
+# added to the claimed epsilon in the weights; otherwise witnesses at its edge would get the stake
 STRICTER = 0.25
-# power of a witness's past payoff in its weight; about that of the likelihood ratio of a channel
-# that is on in .3 against .1 of replies
+# exponent of a witness's past payoff in its weight, about that of the likelihood ratio of a channel
+# that is on in .3 of replies against .1
 SHARPNESS = 0.7
-# of a clear leader the rest is noise in about one of three cases; from simulated systems of which
-# all leak: it sets the size of early stakes only
+# log odds that lower the confidence: even with a clear leader, the rest is noise in about one of
+# three cases, in simulated systems that all leak; this affects only the size of early stakes
 DOUBT = math.log(0.4)
 
 
@@ -26,8 +26,8 @@ class Record:
     """What the witnesses of one panel showed on the pairs so far.
 
     Args:
-        past: (2 pairs, J) values of the witnesses, canary-in and canary-out alternating.
-        capacity: Pairs after which the panel is replaced.
+        past: (2 pairs, J) values of the witnesses, alternating between canary-in and canary-out.
+        capacity: Number of pairs after which the panel is replaced.
     """
 
     def __init__(self, past: Bools, capacity: int) -> None:
@@ -40,11 +40,11 @@ class Record:
         self.both = (x & y).sum(0).astype(float)
 
     def add(self, x: Bools, y: Bools) -> None:
-        """Take in the next pair.
+        """Add the next pair.
 
         Args:
             x: (J,) values on the reply of the canary-in context.
-            y: (J,) values on that of the canary-out context.
+            y: (J,) values on the reply of the canary-out context.
         """
         self._rows[2 * self.pairs : 2 * self.pairs + 2] = x, y
         self.only_in += x & ~y
@@ -56,7 +56,7 @@ class Record:
         """Sum of past payoffs x - e^epsilon y of each witness and direction.
 
         Args:
-            epsilon: The epsilon of the payoff.
+            epsilon: epsilon of the payoff.
 
         Returns:
             (J, 4) sums: X over Y and Y over X on the witness, then on its complement.
@@ -68,7 +68,7 @@ class Record:
         return np.stack([here - on, there - on, there - off, here - off], 1)
 
     def likeness(self, witness: int) -> Floats:
-        """How alike all witnesses are to one of them over all replies.
+        """Similarity of all witnesses to one of them, over all replies.
 
         Args:
             witness: Index of that witness, below J.
@@ -91,8 +91,8 @@ class Portfolio:
     """Weights of the witnesses for the next pair.
 
     Attributes:
-        weights: (J, 4) at least 0, of sum 1.
-        confidence: How sure it is that most of the stake is on witnesses of one leak, in [0, 1].
+        weights: (J, 4) weights, at least 0, that sum to 1.
+        confidence: Confidence that most of the stake is on witnesses of one leak, in [0, 1].
     """
 
     weights: Floats
@@ -100,10 +100,10 @@ class Portfolio:
 
     @staticmethod
     def of(record: Record, log_prior: Floats, epsilon: float) -> Portfolio:
-        """Weights in proportion to prior times exp(past payoff).
+        """Weights proportional to prior times exp(past payoff).
 
         Args:
-            record: What the witnesses showed.
+            record: Past values of the witnesses.
             log_prior: (J, 4) logarithms of their priors.
             epsilon: Claimed epsilon.
 
@@ -123,7 +123,7 @@ class Portfolio:
 
         Args:
             x: (J,) values on the reply of the canary-in context.
-            y: (J,) values on that of the canary-out context.
+            y: (J,) values on the reply of the canary-out context.
             odds: e^epsilon of the claim.
 
         Returns:

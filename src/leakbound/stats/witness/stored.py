@@ -1,11 +1,11 @@
-"""What a run keeps of a reply: the whole, or what can be measured of it without its words.
+"""What a run stores of a reply: the whole reply, or its measurements without its words.
 
-An interrupted run goes on with what it stored, so the witness never sees more than that. Without
-the text it sees the numbers, which are computed from the whole reply before it is dropped, and of
-the strings those that stand in public lists: words such as "sorry" and "the" of seven languages,
-ASCII punctuation, the usual finish reasons. Names of tools, other words, their order and anything
-made from them, hashes included, are not kept: a hash with a key that the run holds would confirm a
-guess.
+An interrupted run resumes from what it stored, so the witness never sees more than that. If the
+text is not stored, the witness sees the numbers, which are computed from the whole reply before it
+is dropped, and the strings that are on public lists. These are words such as "sorry" and "the" in
+seven languages, ASCII punctuation, and the usual finish reasons. Tool names, other words, their
+order and anything derived from them, including hashes, are not stored: a hash under a key that the
+run holds could confirm a guess.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = [
 
 StoredReply: TypeAlias = ReplyFacts | ReplyFeatures
 Json: TypeAlias = dict[str, Any]
-# of the common chat APIs; a reason outside of this list might hold private text
+# finish reasons of the common chat APIs; any other reason might hold private text
 FINISH_REASONS = frozenset({
     "None", "stop", "length", "content_filter", "tool_calls", "function_call", "end_turn",
     "max_tokens", "stop_sequence", "tool_use", "refusal", "pause_turn", "safety", "eos", "error",
@@ -41,15 +41,15 @@ PUBLIC = frozenset({
 
 
 def masked(reply: StoredReply, canary: str = "", answers: Sequence[str] = ()) -> ReplyFeatures:
-    """What may be kept of a reply when its text may not.
+    """The parts of a reply that may be stored when its text may not.
 
     Args:
-        reply: The whole reply (PRIVATE); one that is masked already stays as it is.
-        canary: Text of the canary of its pair; the share of it that the reply repeats is kept.
-        answers: Public answers whose scores are kept; scores of other names are not.
+        reply: The whole reply (PRIVATE). A reply that is already masked is returned unchanged.
+        canary: Text of the canary of its pair. The share of it that the reply repeats is kept.
+        answers: Public answers whose scores are kept. Other scores are dropped.
 
     Returns:
-        All numbers, and the strings of public lists.
+        All numbers, and the strings that are on public lists.
 
     Examples:
         >>> masked(ReplyFacts("The code is 7, Mallory.")).strings
@@ -64,13 +64,14 @@ def masked(reply: StoredReply, canary: str = "", answers: Sequence[str] = ()) ->
 
 
 def shows_metadata(reply: StoredReply | None) -> bool:
-    """Whether a system sends more than a text: tokens, a finish reason or tool calls.
+    """Whether a system returns more than text: tokens, a finish reason or tool calls.
 
     Args:
-        reply: A stored reply; None where nothing is shown.
+        reply: A stored reply; None if nothing is shown.
 
     Returns:
-        Whether it has any of them. Seconds do not count: an audit measures them itself.
+        Whether the reply has any of them. Seconds do not count, because the audit measures them
+        itself.
 
     Examples:
         >>> [shows_metadata(ReplyFacts("yes", seconds=0.1, tokens=n)) for n in (None, 1)]
@@ -97,7 +98,7 @@ def reply_to_json(reply: StoredReply) -> Json:
         reply: The reply (PRIVATE).
 
     Returns:
-        An object that `reply_from_json` reads.
+        An object that `reply_from_json` can read.
     """
     if isinstance(reply, ReplyFacts):
         return {name: value for name, value in asdict(reply).items() if value not in (None, ())}
@@ -110,13 +111,13 @@ def reply_to_json(reply: StoredReply) -> Json:
 
 
 def reply_from_json(found: Mapping[str, Any]) -> StoredReply:
-    """The reply that JSON values stand for.
+    """The reply that JSON values represent.
 
     Args:
-        found: What `reply_to_json` returned.
+        found: The object that `reply_to_json` returned.
 
     Returns:
-        The reply. A number that the store does not name is 0.
+        The reply. Numbers that are missing from the object are 0.
     """
     if "numbers" not in found:
         return ReplyFacts(**{**found, "tool_calls": tuple(found.get("tool_calls", ()))})

@@ -1,0 +1,101 @@
+"""What the page of audits says first: the answer for several systems, and the facts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+from leakbound.gating.compare import system_name
+from leakbound.report.audit.plain import claim_words
+from leakbound.report.frame import counted, facts, model_names
+from leakbound.report.words import VERDICTS
+
+if TYPE_CHECKING:
+    from leakbound.auditing import AuditResult
+
+__all__ = ["audit_facts", "audit_tone", "several_sentences"]
+
+OUTCOMES = {
+    "violation": "leak more than was claimed", "no_violation": "were not shown to leak more",
+    "inconclusive": "were not decided",
+}  # fmt: skip
+OUTCOME = {
+    "violation": "leaks more than was claimed", "no_violation": "was not shown to leak more",
+    "inconclusive": "was not decided",
+}  # fmt: skip
+
+
+def several_sentences(results: Sequence[AuditResult]) -> tuple[tuple[str, str], ...]:
+    """Which systems have which verdict.
+
+    Args:
+        results: Finished audits of several systems.
+
+    Returns:
+        For each verdict that occurs, its value and a sentence.
+    """
+    found = []
+    for verdict in VERDICTS:
+        names = [system_name(one) for one in results if one.verdict == verdict]
+        outcome = OUTCOMES if len(names) > 1 else OUTCOME
+        if names:
+            text = f"{len(names)} of {len(results)} {outcome[verdict]}: {', '.join(names)}."
+            found.append((verdict, text))
+    return tuple(found)
+
+
+def audit_tone(results: Sequence[AuditResult]) -> str:
+    """The verdict that colours the first screen.
+
+    Args:
+        results: Finished audits, at least one.
+
+    Returns:
+        That of a single audit; of several a violation if there is one.
+    """
+    found = {one.verdict for one in results}
+    order = ("violation", "inconclusive", "no_violation")
+    return next(verdict for verdict in order if verdict in found)
+
+
+def audit_facts(results: Sequence[AuditResult]) -> dict[str, str]:
+    """On what was measured, what was claimed, when, and at what cost.
+
+    Args:
+        results: Finished audits, at least one.
+
+    Returns:
+        Texts by their labels.
+    """
+    first = results[0]
+    several = len(results) > 1
+    return facts(
+        system=counted(len(results), "system") if several else system_name(first),
+        model=_models(results),
+        data=", ".join(dict.fromkeys(map(_data, results))),
+        claim="; ".join(dict.fromkeys(_claim(one) for one in results)),
+        stored=", ".join(dict.fromkeys(one.stored_on for one in results if one.stored_on)),
+        cost=counted(sum(one.counts["model_calls"] for one in results), "model call"),
+    )
+
+
+def _models(results: Sequence[AuditResult]) -> str:
+    """A system of the user asks a model of its own, which nobody names."""
+    asked = [
+        one.provenance["model"] for one in results
+        if one.provenance["model"] != one.attack["mechanism"]
+    ]  # fmt: skip
+    return model_names(asked) or "the system's own"
+
+
+def _data(result: AuditResult) -> str:
+    """The file; where none was given, what tells the rows from others."""
+    named = result.spec.get("data") or result.spec.get("data_dir")
+    if named:
+        return PurePath(str(named)).name
+    return f"rows with fingerprint {result.provenance['data_fingerprint']}"
+
+
+def _claim(result: AuditResult) -> str:
+    return f"ε = {claim_words(result)} at δ = {result.claim.delta:g}"

@@ -1,0 +1,77 @@
+"""What every page says first beside its answer: on what, when and at what cost."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+from leakbound.models.address import BUNDLED
+
+__all__ = ["counted", "facts", "model_names", "written"]
+
+NOT_YOURS = " (bundled with leakbound: it is not your model)"
+
+
+def facts(
+    *, system: str = "", model: str = "", data: str = "", claim: str = "", stored: str = "",
+    cost: str = "",
+) -> dict[str, str]:  # fmt: skip
+    """The facts below an answer, in their order.
+
+    Args:
+        system: What was measured.
+        model: Names of models.
+        data: What it was asked about.
+        claim: What was claimed, and by whom.
+        stored: Day of the outputs, where they are older than the report.
+        cost: Such as the number of model calls.
+
+    Returns:
+        Texts by their labels; those that are empty are left out.
+    """
+    date = f"report of {written()}" + (f", outputs of {stored}" if stored else "")
+    found = {"System": system, "Model": model, "Data": data, "Claim": claim, "Date": date,
+             "Cost": cost}  # fmt: skip
+    return {label: text for label, text in found.items() if text}
+
+
+def written() -> str:
+    """The day on which a report is written.
+
+    Returns:
+        An ISO date in UTC; that of SOURCE_DATE_EPOCH where it is set, so that a report can be made
+        again to the byte.
+    """
+    epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
+    now = datetime.fromtimestamp(int(epoch), UTC) if epoch.isdecimal() else datetime.now(UTC)
+    return now.date().isoformat()
+
+
+def model_names(models: Iterable[str]) -> str:
+    """Models, each once.
+
+    Args:
+        models: Their names.
+
+    Returns:
+        Names; of a model that comes with leakbound, that it is not the reader's.
+    """
+    return ", ".join(f"{m}{NOT_YOURS}" if m in BUNDLED else m for m in dict.fromkeys(models))
+
+
+def counted(number: int, thing: str) -> str:
+    """A number of things.
+
+    Args:
+        number: How many.
+        thing: One of them.
+
+    Returns:
+        Such as "1 context" or "1,200 contexts".
+
+    Examples:
+        >>> counted(1, "context"), counted(1200, "context")
+        ('1 context', '1,200 contexts')
+    """
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
