@@ -19,11 +19,15 @@ from leakbound.mechanisms import MECHANISMS, option_names
 
 HEAD = """# Catalogue
 
-Written by `make catalogue` from the docstrings of the code; `leakbound list` prints the first line
-of each. An installed package can add to each list ([how](extending.md#install-it-under-a-name)).
-Read a guarantee as its mechanism states it: it holds for the output, under the neighbouring
-relation that it names, and for one answer. Anybody who sees more than the output, or several
-answers, learns more ([who sees what](threat-models.md)).
+Look up what leakbound can combine in an audit: mechanisms, queries, canaries, scores, estimators
+and more, with their options and guarantees. Start with your [mechanism](#mechanisms) or, for a
+system of your own, with the [queries](#queries); [Audit and plan](audit.md) shows how to choose.
+
+A guarantee holds for the output, under the neighbouring relation that it names, and for one answer.
+Anybody who sees more than the output, or several answers, learns more
+([who sees what](threat-models.md)). `leakbound list` prints the first line of each entry. An
+installed package can add entries ([how](extending.md#install-it-under-a-name)). `make catalogue`
+generates this page from the docstrings of the code.
 
 Sources, by their short names: CL is *ContextLeak: Auditing Leakage in Private In-Context Learning
 Methods*; XL is *Tight and Practical Privacy Auditing for Differentially Private In-Context

@@ -298,7 +298,7 @@ def planted(kept: Kept) -> str:
         lines.append(f"| {shown} | {one['once']} | {one['twice']} | {one['seconds']:.1f} |")
     return "\n".join(lines) + (
         "\n\nLeaving one of two equal sentences out changes nothing, so leave-one-out misses both; "
-        "[Shapley values and the lasso](influence.md#a-secret-that-stands-twice) ablate sets.\n"
+        "[Shapley values and the lasso](influence.md#a-secret-that-occurs-twice) ablate sets.\n"
     )
 
 

@@ -237,7 +237,7 @@ def audits(number: int) -> str:
     import leakbound
 
     sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
-    from stores import NoisyStore, documents
+    from stores import DISPOSABLE, NoisyStore, documents
 
     rows, above, seen = documents(60), 0, 0
     for seed in range(number):
@@ -246,6 +246,7 @@ def audits(number: int) -> str:
                 rows, system=NoisyStore(truth=float(expit(2.0)), rng=random.Random(seed)),
                 design="one_run", canaries=40, controls=6, query="lookup", epsilon=2.0, delta=0.0,
                 seed=seed, batch_pairs=100, settings={"claim_for": "run"}, out=out,
+                calls=DISPOSABLE,
             )  # fmt: skip
         above += result.bound.epsilon > 2.0
         seen += result.bound.epsilon > 0.0

@@ -37,9 +37,10 @@ from leakbound.auditing import AuditResult, make_spec
 from leakbound.auditing.build import Handed
 from leakbound.auditing.one_run import prepare_one_run, run_one_run
 from leakbound.stats import cut
-from leakbound.systems import Reply, SystemMechanism
+from leakbound.systems import CallOptions, Reply, SystemMechanism
 from leakbound.tasks import Context, Example
 
+COPY = CallOptions(disposable=True)
 SETS = ("agnews", "dbpedia14")
 LEAST = 24  # words of a document: some attacks need as many
 FOUND = 3  # documents that the writer is shown
@@ -195,7 +196,7 @@ class Bench:
             "controls": self.given.controls, "documents": self.given.documents, "epsilon": 1.0,
             "claim_for": "run", "batch_pairs": 256, "task": "generation", **keys,
         })  # fmt: skip
-        mechanism = SystemMechanism(kind(self.encode), kind.__name__.lower())
+        mechanism = SystemMechanism(kind(self.encode), kind.__name__.lower(), calls=COPY)
         ready = prepare_one_run(spec, rows=self.rows, handed=Handed(mechanism=mechanism))
         asked = [one.asked.query for one in ready.design.every]
         self.encode([text for one in asked for text in (str(one.text), *one.further)])

@@ -34,7 +34,7 @@ import leakbound
 from leakbound.privacy import Gaussian
 from leakbound.report import summary
 from leakbound.stats import cut
-from leakbound.systems import Reply
+from leakbound.systems import CallOptions, Reply
 from leakbound.tasks import Context, Example
 
 WORDS = 40  # of a passage
@@ -94,6 +94,7 @@ class Index:
     records: list[Example] = field(default_factory=list)
     vectors: np.ndarray = field(default_factory=lambda: np.zeros((0, 384), np.float32))
     builds: int = 0
+    planted: dict[str, Example] = field(default_factory=dict)
 
     def open(self, context: Context) -> Index:
         self.builds += 1
@@ -107,10 +108,12 @@ class Index:
 
     def plant(self, record: Example) -> str:
         self._add([record])
-        return str(record.input)
+        self.planted[str(len(self.planted))] = record
+        return str(len(self.planted) - 1)
 
     def remove(self, record_id: str) -> None:
-        at = next(i for i, record in enumerate(self.records) if record.input == record_id)
+        gone = self.planted[record_id]
+        at = next(i for i, record in enumerate(self.records) if record is gone)
         del self.records[at]
         self.vectors = np.delete(self.vectors, at, 0)
 
@@ -220,7 +223,8 @@ def audit(
     with tempfile.TemporaryDirectory() as out:
         result = leakbound.audit(
             rows, system=store, design=given.design, epsilon=epsilon, settings=settings,
-            task="generation", controls=CONTROLS, out=out, **how,
+            task="generation", controls=CONTROLS, out=out,
+            calls=CallOptions(disposable=True), **how,
         )  # fmt: skip
     print(f"== {name}")
     print(summary(result))

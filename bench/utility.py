@@ -302,7 +302,7 @@ def page(
         parts += [
             f"## Free answers\n\nROUGE-L (F, times 100), {given.free_repeats} repeats of 6 "
             "queries: the end of a sentence that every example shares, asked for by its "
-            "beginning. One output a query; all tokens of an answer together cost ε.",
+            "beginning. One output per query; all tokens of an answer together cost ε.",
             *map(str, free),
         ]
     worse = [line for table in labelled for line in table.no_better("labels")]

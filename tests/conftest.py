@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("SOURCE_DATE_EPOCH", "1767225600")  # equal pages on both sides of midnight
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -132,14 +133,15 @@ FLAGS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "-
          "--window-size=1100,1600")  # fmt: skip
 
 
-@pytest.fixture
-def browser(tmp_path: Path) -> Iterator[Any]:
+@pytest.fixture(scope="session")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """One browser for all tests of a process; `browser` clears what a test leaves."""
     if not (shutil.which("chromium") and shutil.which("chromedriver")):
         pytest.skip("chromium and chromedriver are not installed")
     webdriver = pytest.importorskip("selenium.webdriver")
     options = webdriver.ChromeOptions()
     options.binary_location = shutil.which("chromium")
-    for flag in (*FLAGS, f"--user-data-dir={tmp_path / 'profile'}"):
+    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     driver = webdriver.Chrome(
@@ -147,3 +149,15 @@ def browser(tmp_path: Path) -> Iterator[Any]:
     )
     yield driver
     driver.quit()
+
+
+@pytest.fixture
+def browser(chromium: Any) -> Any:
+    """An empty page in the usual window, without a log of earlier pages."""
+    chromium.get("about:blank")
+    chromium.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    chromium.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": []})
+    chromium.execute_cdp_cmd("Network.setBlockedURLs", {"urls": []})
+    for kind in ("browser", "performance"):
+        chromium.get_log(kind)
+    return chromium

@@ -257,7 +257,7 @@ def test_operators_see_accounts(place: Place) -> None:
 
 
 def test_a_record_stands_once_in_a_context(place: Place) -> None:
-    with pytest.raises(UsageError, match="stands twice"):
+    with pytest.raises(UsageError, match="occurs twice"):
         opened(place).spend(["one", "one"], PureDP(0.1))
     with pytest.raises(UsageError, match="must be a list"):
         opened(place).spend("one", PureDP(0.1))

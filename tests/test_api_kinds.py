@@ -42,9 +42,10 @@ CALLS: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "answer mechanism": (
         lambda out: face.answer("q", ROWS, mechanism=3, ledger=out / "l", **LABELS),
-        "int is no mechanism: it lacks name",
+        "int is not a mechanism: it lacks name",
     ),
     "probe": (lambda out: face.probe(3), "model is int; it must be an address"),
+    "verify": (lambda out: face.verify(3), "run is int; it must be the folder of a run"),
     "open_model": (
         lambda out: face.open_model(Scripted()), "the model address is Scripted; it must be a tex",
     ),

@@ -57,8 +57,11 @@ def test_an_object_with_every_member_is_taken(rows: Context, key: str) -> None:
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        ({"mechanism": SimpleNamespace(name="m")}, "is no mechanism: it lacks guarantee, access"),
-        ({"mechanism": 3}, "int is no mechanism: it lacks name, guarantee"),
+        (
+            {"mechanism": SimpleNamespace(name="m")},
+            "is not a mechanism: it lacks guarantee, access",
+        ),
+        ({"mechanism": 3}, "int is not a mechanism: it lacks name, guarantee"),
         ({"task": SimpleNamespace(name="t", answers=())}, "task is SimpleNamespace; it must be a"),
         ({"canary": Hex}, r"canary is the class Hex; it must be a name, or Hex\(\.\.\.\)"),
         (

@@ -58,3 +58,13 @@ def test_no_other_file_writes_an_install_command() -> None:
         if re.search(r"pip install", file.read_text(encoding="utf-8"))
     ]
     assert found == ["_install.py"]
+
+
+def test_the_image_runs_the_command_as_a_user_without_rights() -> None:
+    """Read, not built: there may be no engine here."""
+    lines = (SOURCES.parents[1] / "Dockerfile").read_text().splitlines()
+    last = {line.split()[0]: line for line in lines if line and line[0].isupper()}
+    assert last["ENTRYPOINT"] == 'ENTRYPOINT ["/venv/bin/leakbound"]'
+    assert last["USER"] == "USER leakbound"
+    assert any("install --directory --owner leakbound /work" in line for line in lines)
+    assert last["WORKDIR"] == "WORKDIR /work"

@@ -129,7 +129,7 @@ MISTAKES = [
     ({"canary": "patchwork", "task": "help_desk"}, "is an image, and the rows hold texts"),
     ({"canary": "marked", "task": "help_desk"}, "the rows hold texts"),
     ({"canary.image": "x.png"}, "hex has no option 'image'"),
-    ({"canary": "given", "canary.image": "none.png"}, "is no file"),
+    ({"canary": "given", "canary.image": "none.png"}, "is not a file"),
 ]  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from stores import NearestStore
+from stores import DISPOSABLE, NearestStore
 
 import leakbound
 from leakbound.attacks import QUERIES, DocumentAttack
@@ -112,7 +112,7 @@ def run(store: object, query: str, out: Path, **given: Any) -> leakbound.AuditRe
     settings = {"claim_for": "run", **given.pop("settings", {})}
     values = {"canaries": 30, "controls": 6, "epsilon": 1.0, **given}
     return leakbound.audit(ROWS, system=store, design="one_run", query=query, out=out,
-                           settings=settings, **values)  # fmt: skip
+                           calls=DISPOSABLE, settings=settings, **values)  # fmt: skip
 
 
 def test_every_attack_has_a_store_and_a_number_of_calls() -> None:
@@ -169,7 +169,7 @@ def test_paired_trials_compose_over_the_questions_of_a_pair(design: Any, tmp_pat
     store = Affirms()
     result = leakbound.audit(
         ROWS, system=store, design=design, query="interrogation", pairs=24, epsilon=0.1,
-        out=tmp_path, shots=6, task="generation", controls=4, state_check=0,
+        out=tmp_path, shots=6, task="generation", controls=4, state_check=0, calls=DISPOSABLE,
     )  # fmt: skip
     assert result.verdict == "violation"
     assert result.claim.epsilon == pytest.approx(6 * 0.1)
@@ -187,7 +187,7 @@ def test_ranks_need_no_threshold(tmp_path: Path) -> None:
         with pytest.raises(UsageError):
             run(Fills(), "mba", tmp_path, threshold=text)
     with pytest.raises(UsageError, match="must be a number"):
-        leakbound.audit(ROWS, system=Fills(), design="session", threshold="rank")
+        leakbound.audit(ROWS, system=Fills(), design="session", threshold="rank", calls=DISPOSABLE)
 
 
 def test_ranked_guesses_keep_the_confidence() -> None:

@@ -150,7 +150,7 @@ def test_rows_of_messages_are_read(tmp_path: Path) -> None:
     for row, reason in (
         ({"messages": TURNS[3:]}, "line 1 .*no message is left beside the query"),
         ({"messages": [{"role": "robot", "content": "x"}]}, "line 1 .*role of a message is 'rob"),
-        ({"messages": TURNS, "query": 3}, "line 1 .*query or response is no text"),
+        ({"messages": TURNS, "query": 3}, "line 1 .*query or response is not text"),
     ):
         file.write_text(json.dumps(row) + "\n")
         with pytest.raises(DataError, match=reason):
@@ -164,8 +164,8 @@ def test_rows_of_messages_are_read(tmp_path: Path) -> None:
         ({"system": "{context}", "template": "{context}"}, "they must hold {context} once"),
         ({"context": TURNS}, "the model has no chat template"),
         ({"context": TURNS, "system": "Be brief."}, "shown as they are; leave out the template"),
-        ({"by": "message"}, "the context is no chat, and --by message needs one"),
-        ({"context": {"a": FACT, "b": FACT}, "by": "message"}, "the context is no chat"),
+        ({"by": "message"}, "the context is not a chat, and --by message needs one"),
+        ({"context": {"a": FACT, "b": FACT}, "by": "message"}, "the context is not a chat"),
     ],
 )
 def test_what_cannot_be_shown_is_refused(pocket: Any, wanted: Any, reason: str) -> None:

@@ -1,4 +1,4 @@
-"""Two influence records beside each other, over the contexts that both have."""
+"""Two influence records side by side, over the contexts that both have."""
 
 from __future__ import annotations
 

@@ -178,7 +178,7 @@ def reading(totals: list[float], whole: float, **grid: Any) -> InfluenceRecord:
     [
         (reading([6, 4], 10), "violation", "'d0' in the influence .* is 0.600, which is above"),
         (reading([5, 5], 10), "passed", "is 0.500, which is at most"),
-        (reading([0.1, 0.1], 10), "inconclusive", "as it does when a part stands twice; use --m"),
+        (reading([0.1, 0.1], 10), "inconclusive", "as it does when a part occurs twice; use --m"),
         (reading([5, 5], 10, names=["a", "a"]), "violation", "'a' .* is 1.000"),
         (reading([1e-7, 0], 10), "inconclusive", "there is nothing to share"),
         (reading([6, 4], 10, method="shapley", share_errors=(0.2, 0.2), parts=999), "inconclusive",
@@ -205,7 +205,7 @@ def test_mistakes_get_a_sentence(tmp_path: Path) -> None:
         case_of_documents([("a", "x"), ("b", " ")])
     with pytest.raises(UsageError, match="'shapley' ablates sets of units of the text, and none"):
         leakbound.influence("a b", "q", max_share=0.5)
-    with pytest.raises(UsageError, match="top documents are those that other units are measured"):
+    with pytest.raises(UsageError, match="top documents are opened to measure other units"):
         leakbound.influence(DOCUMENTS, "q", top_documents=1)
     done = run("--text", "a", "--source", "x")
     assert "give --max-share as well" in str(done.exception)

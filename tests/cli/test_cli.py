@@ -54,7 +54,7 @@ MISTAKES = [
     (("audit", "--model", "hf/bare"), 4, "has no weights"),
     (("audit", "--data", "long.jsonl"), 4, "nothing was sent"),
     (("audit", "--score", "label_margin"), 4, "needs white_box access"),
-    (("audit", "--epsilon", "nought"), 2, "not a valid float"),
+    (("audit", "--epsilon", "nought"), 2, "'nought' is not a number."),
     (("audit", "--epsilon", "0"), 2, "epsilon is 0"),
     (
         ("audit", "--shots", "4", "--mechanism", "report_noisy_max"),

@@ -14,6 +14,8 @@ from click.testing import CliRunner, Result
 
 from leakbound.cli.help_pages import SectionedCommand
 from leakbound.cli.main import COMMANDS, SECTIONS, group
+from leakbound.mechanisms import MECHANISMS
+from leakbound.privacy import NonPrivate
 
 SYSTEM = Path(__file__).parents[2] / "examples" / "user_system.py"
 
@@ -79,6 +81,22 @@ def test_every_command_has_quiet_and_verbose_and_the_variables_of_its_options(na
     flags = {flag for param in command.params for flag in param.opts}
     assert {"-q", "--quiet", "-v", "--verbose"} <= flags
     assert command.context_settings["auto_envvar_prefix"] == "LEAKBOUND"
+
+
+@pytest.mark.parametrize(
+    "name", ["audit", "plan", "sweep", "gate", "list", "selftest", "answer", "bounds", "verify"]
+)
+def test_what_a_script_calls_has_json(name: str) -> None:
+    assert "--json" in {flag for param in command_of(name).params for flag in param.opts}
+
+
+@pytest.mark.parametrize("name", ["answer", "serve"])
+def test_the_default_mechanism_of_private_answers_has_a_guarantee(name: str) -> None:
+    """Before, both had a default that they refused."""
+    (option,) = (param for param in command_of(name).params if "--mechanism" in param.opts)
+    assert isinstance(option, click.Option)
+    (kind,) = re.findall(r"default: (\w+)", option.help or "")
+    assert not isinstance(MECHANISMS[kind].calibrated(4.0, 1e-5).guarantee, NonPrivate)
 
 
 def test_an_audit_prints_one_json_value_with_its_record(tmp_path: Path) -> None:

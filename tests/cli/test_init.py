@@ -86,7 +86,7 @@ def test_a_model_is_named_and_asked_nothing() -> None:
         ((), "name a file of rows, a system or a model"),
         (("app.py",), "python:app.py:OBJECT"),
         (("http://127.0.0.1:9/v1",), "name its model as openai/MODEL"),
-        (("private.csv", "other.csv"), "are both data; name one"),
+        (("private.csv", "other.csv"), "are both read as a file of rows; name one"),
         (("nothing.csv", "python:app.py:words"), "does not exist"),
     ],
 )

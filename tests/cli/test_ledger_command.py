@@ -108,7 +108,7 @@ def test_record_ids_come_from_a_column(tmp_path: Path) -> None:
         Accounts("mail", "id", None).ids(Design(data=str(file)), 2)
     with pytest.raises(UsageError, match="your own rows"):
         by_name.ids(Design(), 2)
-    with pytest.raises(DataError, match="1 of the 2 record ids stand more than once"):
+    with pytest.raises(DataError, match="1 of the 2 record ids occur more than once"):
         record_names(ROWS[:2], ["7", "7"])
 
 

@@ -103,7 +103,7 @@ def test_exit_codes_and_sentences(capsys: pytest.CaptureFixture[str], tmp_path: 
         )
         == 2
     )
-    assert "make it with leakbound probe" in capsys.readouterr().err
+    assert "write it with leakbound probe" in capsys.readouterr().err
 
 
 def test_the_wrong_key_is_refused_and_not_shown(

@@ -11,6 +11,7 @@ import importlib.util
 import json
 import os
 import re
+import runpy
 import shlex
 import subprocess
 import sys
@@ -20,7 +21,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import batch
+import yaml
+from commands import batch, forked
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -29,7 +31,7 @@ NAMED_TEST = re.compile(r"`(tests/[\w/]+\.py)?(?:::(test_\w+))?`")
 EXTENDING = re.findall(
     r"^```python\n(.*?)^```", (DOCS / "extending.md").read_text(), flags=re.M | re.S
 )
-MOVED = "the page was made from other docstrings; run `make catalogue`"
+MOVED = "the page was made from other docstrings or options; run `make catalogue`"
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +60,10 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 def test_every_page_is_built(site: Path) -> None:
-    assert {p.stem for p in DOCS.glob("*.md")} <= {p.stem for p in site.glob("*.html")}
+    pages = {p.stem for p in DOCS.glob("*.md")}
+    assert pages <= {p.stem for p in site.glob("*.html")}
+    listed = re.findall(r"\]\(([\w-]+)\.md\):", (site / "llms.txt").read_text())
+    assert set(listed) == pages == {p.stem for p in site.glob("*.md")}
 
 
 @pytest.mark.slow
@@ -129,11 +134,22 @@ def test_each_wrong_answer_of_the_first_release_has_a_test() -> None:
     assert all(NAMED_TEST.search(row.rsplit(" | ", 1)[-1]) for row in table[2:])
 
 
-def test_the_catalogue_page_is_what_the_docstrings_say() -> None:
-    done = subprocess.run(
-        [sys.executable, "bench/catalogue.py"], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    assert done.stdout == (DOCS / "catalogue.md").read_text(), MOVED
+@pytest.mark.parametrize("page", ["catalogue", "cli"])
+def test_a_reference_page_is_what_the_code_says(page: str) -> None:
+    script = {"catalogue": "catalogue.py", "cli": "cli_page.py"}[page]
+    done = forked((ROOT / "bench" / script).read_text(), script, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == (DOCS / f"{page}.md").read_text(), MOVED
+
+
+def test_llms_txt_has_a_sentence_on_every_page() -> None:
+    """The built site holds it; see `site`."""
+    hook: dict[str, Any] = runpy.run_path(str(ROOT / "bench" / "llms.py"))
+    settings = (ROOT / "mkdocs.yml").read_text()
+    nav = yaml.safe_load(settings[settings.index("\nnav:") :])["nav"]
+    lines = hook["index"](nav, DOCS, "About").splitlines()
+    listed = [re.match(r"- \[.+\]\(([\w-]+\.md)\): \w*.{20,}", line) for line in lines]
+    assert {found[1] for found in listed if found} == {page.name for page in DOCS.glob("*.md")}
 
 
 def test_examples_of_extending_are_short() -> None:
@@ -176,6 +192,7 @@ def card_number(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return site
 
 
+@pytest.mark.slow
 def test_the_commands_of_the_page_find_the_installed_canary(
     card_number: Path, tmp_path: Path
 ) -> None:

@@ -8,6 +8,7 @@ import re
 import shlex
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from commands import cli
@@ -16,7 +17,12 @@ ROOT = Path(__file__).parents[2]
 # By tests/testing/test_selftest.py and tests/reproduce/test_recipes.py, which are slow.
 RUN_ELSEWHERE = {"leakbound selftest", "leakbound reproduce poetry/fig3 --quick"}
 WITH_STATE = re.compile(r"--(out|cache|ledger|replay|config|data)\b")
+SHOWN = {
+    "tutorial.md",
+    "epsilon.md",
+}  # test_shown_outputs.py runs them and compares what they print
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [page for page in PAGES if page.name not in SHOWN]
 
 
 def fences(page: Path, language: str) -> list[str]:
@@ -41,14 +47,26 @@ def typed_before(command: str, page: Path) -> bool:
     )
 
 
-@pytest.mark.parametrize("page", with_fences("python"), ids=lambda page: page.name)
+def marked(kind: str, *slow: str) -> list[Any]:
+    """Pages with fences of a kind; those that take long are slow tests, which CI runs."""
+    return [
+        pytest.param(page, marks=pytest.mark.slow) if page.name in slow else page
+        for page in with_fences(kind)
+    ]
+
+
+@pytest.mark.parametrize(
+    "page", marked("python", "audit.md", "extending.md"), ids=lambda page: page.name
+)
 def test_python_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for code in fences(page, "python"):
         exec(compile(code, page.name, "exec", dont_inherit=True), {"__name__": "readme"})
 
 
-@pytest.mark.parametrize("page", with_fences("sh"), ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page", marked("sh", "sweeps.md", "vision.md", "influence.md"), ids=lambda page: page.name
+)
 def test_commands_run(page: Path, tmp_path: Path, data_file: Path) -> None:
     """`make` targets exist; `leakbound` commands end as the fence says (a comment `# exit N`)."""
     pytest.importorskip("torch")

@@ -63,9 +63,9 @@ def test_an_unknown_name_is_refused_in_a_sentence() -> None:
     [
         (ClopperPearson(), {"early_stop": True}, "stop_when_rejected needs an anytime-valid"),
         (VoteBand(), {"early_stop": True}, "stop_when_rejected needs an anytime-valid"),
-        (ClopperPearson(), {"rule": BestOnSameData()}, "carries no bound; use --threshold split"),
+        (ClopperPearson(), {"rule": BestOnSameData()}, "gives no valid bound; use --threshold"),
         (VoteBand(), {}, "vote_band needs votes under Gaussian noise and a query with two answers"),
-        (VoteBand(), {"answers": 2}, "vote_band speaks of one output; use --answers 1"),
+        (VoteBand(), {"answers": 2}, "vote_band needs one output per trial; use --answers 1"),
         (JointBeta(), {}, "joint_beta gives a credible bound, and only a lower bound decides"),
         (AccuracyLogOdds(), {}, "accuracy_log_odds gives a point estimate, and only a lower bound"),
         (EProcess(), {"claim": Claim(800.0, 1e-5)}, "states nothing that a trial could reject"),
@@ -106,7 +106,7 @@ def test_votes_that_keep_the_guarantee_are_not_inconclusive_for_ever(
 
 
 def test_one_voter_is_all_that_the_guarantee_allows() -> None:
-    with pytest.raises(UsageError, match="no vote of 1 could exceed the guarantee"):
+    with pytest.raises(UsageError, match="no vote of 1 can exceed the guarantee"):
         VoteBand().check(votes(1.0, 1, 60))
     too_much = changed(votes(1.0, 1, 60), claim=Claim(0.5, 1e-5))  # the claim can be rejected
     VoteBand().check(too_much)

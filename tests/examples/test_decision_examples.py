@@ -5,12 +5,14 @@ the pytest file, and the steps of the workflow, each in processes of their own.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -20,6 +22,7 @@ ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
 
 
+@pytest.mark.slow
 def test_the_pytest_example_fails_live_and_from_stored_trials(tmp_path: Path) -> None:
     for name in ("test_privacy.py", "user_system.py"):
         shutil.copy(EXAMPLES / name, tmp_path / name)
@@ -48,33 +51,46 @@ def test_the_page_shows_the_example_as_it_is() -> None:
         pytest.param("'no'", 3, marks=pytest.mark.slow),
     ],
 )
-def test_the_steps_of_the_workflow(tmp_path: Path, answer: str, code: int) -> None:
+def test_the_steps_of_the_action(tmp_path: Path, answer: str, code: int) -> None:
+    """Audit, gate, SARIF and summary, as GitHub runs them; the example gives what it needs."""
     workflow = yaml.safe_load((EXAMPLES / "github-actions.yml").read_text())
     steps = {step["name"]: step for step in workflow["jobs"]["audit"]["steps"] if "name" in step}
+    action = yaml.safe_load((ROOT / "action.yml").read_text())
+    assert steps["Audit and gate"]["uses"] == "./leakbound"
     (tmp_path / "app.py").write_text(f"def answer(context, query):\n    return {answer}\n")
     rates = "assume_hit: 0.99\nassume_false_alarm: 0.001\n"
     (tmp_path / "audit.yaml").write_text(f"system: python:app.py:answer\npairs: 48\n{rates}")
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    ends = [
-        subprocess.run(
-            ["bash", "-eo", "pipefail", "-c", steps[name]["run"]],
-            cwd=tmp_path,
-            env={**os.environ, "PATH": path},
-        ).returncode
-        for name in ("Audit", "Gate")
-    ]
-    assert ends == [0, code]
+    inputs = {name: one["default"] for name, one in action["inputs"].items()}
+    inputs |= steps["Audit and gate"]["with"]
+    ends = [ended(action, name, inputs, tmp_path) for name in ("Audit", "Gate", "Outcome")]
+    assert ends == [0, 0, code]
     for pattern in steps["Keep the report"]["with"]["path"].split():
         assert list(tmp_path.glob(pattern)), pattern
+    log = json.loads((tmp_path / "gate.sarif").read_text())
+    levels = {0: [], 1: ["error"], 3: ["warning"]}[code]
+    assert [one["level"] for one in log["runs"][0]["results"]] == levels
+    assert "## leakbound: " in (tmp_path / "summary").read_text()
 
 
-def test_an_audit_that_cannot_run_ends_the_workflow(tmp_path: Path) -> None:
-    workflow = yaml.safe_load((EXAMPLES / "github-actions.yml").read_text())
-    (step,) = [step for step in workflow["jobs"]["audit"]["steps"] if step.get("name") == "Audit"]
+def test_an_audit_that_cannot_run_ends_the_action(tmp_path: Path) -> None:
+    action = yaml.safe_load((ROOT / "action.yml").read_text())
+    assert ended(action, "Audit", {"config": "audit.yaml", "out": "runs"}, tmp_path) == 2
+
+
+def ended(action: dict[str, Any], name: str, inputs: dict[str, str], folder: Path) -> int:
+    """The exit code of one step of an action with these inputs."""
+    (step,) = [step for step in action["runs"]["steps"] if step["name"] == name]
+    outputs = folder / "outputs"
+    made = dict(line.split("=", 1) for line in outputs.read_text().split()) if outputs.exists(
+        ) else {}  # fmt: skip
+    given = {
+        key: re.sub(r"\$\{\{ (?:inputs|steps\.gate\.outputs)\.([\w-]+) \}\}",
+                    lambda match: {**inputs, **made}[match[1]], value)
+        for key, value in step.get("env", {}).items()
+    }  # fmt: skip
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    done = subprocess.run(
-        ["bash", "-eo", "pipefail", "-c", step["run"]],
-        cwd=tmp_path,
-        env={**os.environ, "PATH": path},
-    )
-    assert done.returncode == 2
+    files = {"GITHUB_OUTPUT": str(outputs), "GITHUB_STEP_SUMMARY": str(folder / "summary")}
+    command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]]
+    return subprocess.run(
+        command, cwd=folder, env={**os.environ, "PATH": path, **files, **given}
+    ).returncode

@@ -21,13 +21,19 @@ from leakbound.errors import LeakboundError
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
 HEAVY = {"torch", "transformers", "matplotlib", "scipy", "pydantic"}
+# Modules with a class or a decorator of a host, which is imported with them.
+HOSTS = {
+    "leakbound.integrations.inspect.": "inspect_ai",
+    "leakbound.integrations.litellm": "litellm",
+    "leakbound.integrations.deepeval": "deepeval",
+}
 PUBLIC = {
     "ApproxDP", "Attack", "AuditResult", "AuditSpec", "Claim", "Example", "FewShot", "Gaussian",
     "Guarantee", "LeakboundError", "Ledger", "NonPrivate", "PrivateICL", "PromptDefense", "PureDP",
     "Query", "ReportNoisyMax", "Scripted", "Task", "ZCDP", "ZeroShot", "__version__", "answer",
-    "audit", "calibrate_gaussian", "canaries", "compare", "estimators", "gate", "influence",
-    "load_result", "mechanisms", "open_model", "plan", "probe", "queries", "scores", "sweep",
-    "systems", "tune",
+    "audit", "audit_log", "calibrate_gaussian", "canaries", "compare", "estimators", "gate",
+    "influence", "load_result", "mechanisms", "open_model", "plan", "probe", "queries", "scores",
+    "sweep", "systems", "tune", "verify",
 }  # fmt: skip
 
 
@@ -65,11 +71,13 @@ def test_an_audit_loads_no_library_that_it_does_not_use() -> None:
 
 @cache
 def modules() -> dict[str, object]:
-    """Every module by its name; those of the local engine need torch."""
+    """Every module by its name; those of the local engine need torch, others their host."""
     found = {}
     for info in pkgutil.walk_packages(leakbound.__path__, "leakbound."):
         local = info.name.startswith("leakbound.models.local")
-        if not info.name.endswith("__main__") and not (local and missing("torch")):
+        host = next((one for one in HOSTS if info.name.startswith(one)), None)
+        absent = (local and missing("torch")) or (host is not None and missing(HOSTS[host]))
+        if not info.name.endswith("__main__") and not absent:
             found[info.name] = importlib.import_module(info.name)
     return found
 

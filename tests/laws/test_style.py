@@ -210,7 +210,8 @@ def test_what_may_be_missing_is_listed() -> None:
 
 # The product once had the name of a paper. `ContextLeak` is the paper; these may say it otherwise.
 OLD_NAME = re.compile("context" + "leak", re.I)
-PAPER = re.compile("ContextLeak|contextleak/[a-z.]+")  # the paper, and recipes of its figures
+# the paper, recipes of its figures, and the presets of attacks
+PAPER = re.compile("ContextLeak|contextleak/[a-z.]+|`contextleak`, `tight`")
 EXEMPT = (
     "src/leakbound/reproduce/",  # the recipes of the paper
     "src/leakbound/auditing/presets.py",  # an attack that is named after the paper

@@ -68,7 +68,7 @@ def test_estimators_read_the_noise_of_votes_of_any_class() -> None:
 
 @pytest.mark.parametrize("name", MEMBERS)
 def test_no_member_is_optional(name: str) -> None:
-    with pytest.raises(UsageError, match=rf"Plain is no mechanism: it lacks {name}\."):
+    with pytest.raises(UsageError, match=rf"Plain is not a mechanism: it lacks {name}\."):
         require_mechanism(plain(**{name: None}))
     (first, *_) = conform(plain(**{name: None}), pairs=1)
     assert (first.name, first.passed) == ("members", False)
@@ -154,7 +154,8 @@ def test_options_are_those_of_calibrated_or_the_fields() -> None:
         ("report_noisy_max", {"partitons": 4}, "has no option 'partitons'; its options are "
          "partitions, calibration, noise, prior, sampling, or sigma for noise of your own. Did "
          "you mean 'partitions'?"),
-        ("few_shot", {"sigma": 1.0}, "few_shot has no option 'sigma'; its options are none."),
+        ("few_shot", {"sigma": 1.0}, "few_shot has no option 'sigma'; it has none. It is an option "
+         "of "),
         ("report_noisy_max", {"epsilon": 3.0}, "has no option 'epsilon'"),
         ("report_noisy_max", {"partitions": "four"}, "must be a whole number"),
         ("report_noisy_max", {"calibration": "exact"}, "must be one of 'analytic', 'classical'"),

@@ -76,9 +76,12 @@ def test_a_chat_is_answered_and_scored_by_what_the_template_shows(pocket: Any) -
 @pytest.mark.parametrize(
     ("template", "reason"),
     [
-        (GEMMA, r"takes no such messages \(System role not supported\): system, user, assistant"),
+        (
+            GEMMA,
+            r"not accept these messages \(System role not supported\): system, user, assistant",
+        ),
         (FORGETFUL, "leaves out message 1, of the system"),
-        (None, "has no chat template, so it reads one text and no messages"),
+        (None, "has no chat template, so it accepts one text and no messages"),
     ],
 )
 def test_a_system_message_that_would_not_be_read_is_refused(
@@ -143,8 +146,8 @@ def test_what_is_no_message_is_refused_and_none_is_shown() -> None:
         ([{"content": "Hi."}], "message 1 has fields content"),
         ([{"role": "user", "content": "Hi.", "name": "Jo"}], "message 1 has fields content, name"),
         ([{"role": "robot", "content": "Hi."}], "the role of a message is 'robot'"),
-        ([{"role": "user", "content": " "}], "of the user is blank or no text"),
-        ([{"role": "user", "content": [{"type": "text"}]}], "of the user is blank or no text"),
+        ([{"role": "user", "content": " "}], "of the user is blank or not a text"),
+        ([{"role": "user", "content": [{"type": "text"}]}], "of the user is blank or not a text"),
     ):
         with pytest.raises(UsageError, match=reason):
             Chat.of(messages)  # type: ignore[arg-type]
@@ -165,5 +168,7 @@ def test_a_template_that_fails_gets_a_sentence(pocket: Any, template: str) -> No
     turns = Chat.of([{"role": "user", "content": "hello"}])
     for prompt in ("hello", turns):
         for request in (Complete(prompt, 4), ScoreLabels(prompt, LABELS)):
-            with pytest.raises(TargetError, match=r"takes no such messages|leaves out message 1"):
+            with pytest.raises(
+                TargetError, match=r"does not accept these messages|leaves out message 1"
+            ):
                 model.answer([request])

@@ -64,6 +64,16 @@ def test_weights_in_a_pickle_are_refused(folder: Path) -> None:
         open_model(f"hf/{folder}", trust_remote_code=True)
 
 
+@pytest.mark.parametrize("name", ["config.json", "tokenizer.json"])
+def test_a_damaged_json_file_is_named(folder: Path, name: str) -> None:
+    """Before, config.json without weights "had no weights", and tokenizer.json was not named."""
+    (folder / name).write_text('{"model_type": ')
+    if name == "config.json":
+        (folder / "model.safetensors").unlink()
+    with pytest.raises(TargetError, match=rf"{name}' cannot be read \(no JSON at line 1"):
+        load(str(folder))
+
+
 def own_code(folder: Path, marker: Path) -> None:
     (folder / "own.py").write_text(CODE.format(marker=str(marker)))
     config = json.loads((folder / "config.json").read_text())
@@ -77,7 +87,7 @@ def own_code(folder: Path, marker: Path) -> None:
 def test_code_of_a_folder_is_refused_and_not_run(folder: Path, tmp_path: Path) -> None:
     own_code(folder, tmp_path / "marker")
     with pytest.raises(
-        TargetError, match=r"brings Python code of its own, which is not run; .*--trust-remote-code"
+        TargetError, match=r"its own Python code, which is not run; .*--trust-remote-code"
     ):
         open_model(f"hf/{folder}")
     assert not (tmp_path / "marker").exists()

@@ -5,6 +5,7 @@ no answer lost, doubled, swapped or made up.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from typing import Any
@@ -143,8 +144,20 @@ FAILED = {"choices": [{"finish_reason": "error", "message": {"role": "assistant"
         (200, {"choices": [{"index": 0, "message": None}]}, "(no answer)"),
         (200, FAILED, "(no answer)"),
         (500, {"error": {}}, "(no answer)"),
+        (200, "blocked by a gateway", "(no answer)"),
+        (200, {"choices": [{"message": {"content": "x"}, "score": math.nan}]}, "(no answer)"),
     ],
-    ids=["flagged", "moderated", "no-choice", "no-choices", "no-message", "failed", "status-500"],
+    ids=[
+        "flagged",
+        "moderated",
+        "no-choice",
+        "no-choices",
+        "no-message",
+        "failed",
+        "status-500",
+        "no-object",
+        "no-number",
+    ],
 )
 def test_a_prompt_that_is_never_answered_is_an_outcome(
     status: int, reply: Any, answer: str
@@ -178,5 +191,5 @@ def test_the_address_of_a_deployment_as_its_portal_shows_it() -> None:
 
 
 def test_a_host_that_cannot_be_looked_up_is_refused() -> None:
-    with pytest.raises(UsageError, match="is no web address"):
+    with pytest.raises(UsageError, match="is not a web address"):
         Endpoint(("http://a..b.localhost/v1",))

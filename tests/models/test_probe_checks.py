@@ -143,7 +143,7 @@ def test_the_pocket_model_supports_what_it_says(pocket: Any) -> None:
     record = probe_model(pocket, "pocket")
     assert all(finding.holds for finding in record.findings)
     assert set(record.supports) == {kind.__name__ for kind in pocket.supports}
-    with pytest.raises(UsageError, match="no endpoint"):
+    with pytest.raises(UsageError, match="is not an endpoint"):
         capabilities_of(record)
 
 

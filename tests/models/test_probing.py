@@ -292,7 +292,7 @@ def test_a_record_survives_its_file(probed: Probe, tmp_path: Path) -> None:
     path.write_text(probed("vllm", echo_limit=None).model_dump_json())
     assert load_probe(path) == probed("vllm", echo_limit=None)
     path.write_text('{"schema_version": 2}')
-    with pytest.raises(UsageError, match="no probe record"):
+    with pytest.raises(UsageError, match="not a probe record"):
         load_probe(path)
     with pytest.raises(UsageError, match="cannot be read"):
         load_probe(tmp_path / "none.json")

@@ -181,7 +181,7 @@ def test_texts_are_answered_as_by_any_model(seeing: Any) -> None:
 
 def test_a_text_cannot_pose_as_an_image(seeing: Any) -> None:
     for prompt in ("look: <image>", join(("look: <image>", ROWS[0].input))):
-        with pytest.raises(TargetError, match="takes for an image"):
+        with pytest.raises(TargetError, match="reads as an image"):
             seeing.check([Complete(prompt)])
 
 
@@ -257,7 +257,7 @@ def test_a_model_that_masks_images_apart_takes_none(tmp_path: Path) -> None:
     with pytest.raises(TargetError, match="no causal language model: its logits depend on later"):
         open_model(f"hf/{tmp_path}")
     model = VisionModel(net, processor, "hf/folder", "0", sharing=Sharing())
-    with pytest.raises(TargetError, match="takes no images here"):
+    with pytest.raises(TargetError, match="cannot read images here"):
         model.check([Complete(PROMPTS[1])])
     assert isinstance(model.answer([Complete("a text", max_tokens=2)])[0], str)
 

@@ -157,7 +157,7 @@ def test_json_and_page_hold_the_same_and_ask_nothing(
     page = comparison_page(found)
     assert "<script" not in page
     assert "&lt;script&gt;" in page
-    assert not re.findall(r"(?:https?:)?//[^\s\"'<>]+", page)
+    assert not [u for u in re.findall(r"(?:https?:)?//[^\s\"'<>]+", page) if "www.w3.org" not in u]
     for word in ("violation", "2.1", "not significant", "Settings that differ"):
         assert word in page
     data = json.loads(found.to_json())

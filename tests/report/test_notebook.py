@@ -17,7 +17,9 @@ import leakbound
 from leakbound._install import install_hint
 from leakbound.attribution import InfluenceRecord, InfluenceSettings, context_influence
 from leakbound.models import Model, Scripted
+from leakbound.sweeping import load_sweep
 
+SWEEP = Path(__file__).parents[1] / "golden" / "sweep-1.json"
 SECRET = "the code of Marta is 48213"
 
 
@@ -61,6 +63,33 @@ def test_a_cell_shows_verdict_bound_claim_and_figures_and_no_row(
     assert "Marta" not in shown + bundle["text/plain"]
     assert "<style" not in shown.split("<svg")[0]
     assert "<script" not in shown
+
+
+def test_cells_show_plans_decisions_of_gates_comparisons_and_sweeps(
+    record: leakbound.AuditResult,
+) -> None:
+    data = [(f"{SECRET}, row {i}", "ab"[i % 2]) for i in range(30)]
+    plan = leakbound.plan(data, system=lambda context, query: "no", pairs=4, shots=4, epsilon=1)
+    cards = {
+        "4 pairs, ": plan, "a perfect attack certifies at most ε = 0": plan,
+        "VIOLATION: few_shot": leakbound.gate(record, max_epsilon=1),
+        "2 runs compared": leakbound.compare([record, record]),
+        "Sweep: ": load_sweep(SWEEP),
+        "True-positive rate, B minus A: +0.000": leakbound.compare([record, record]),
+    }  # fmt: skip
+    for words, found in cards.items():
+        shown = displayed("found", found=found)["text/html"]
+        assert words.lower() in shown.lower(), shown
+        assert "Marta" not in shown
+        assert "<script" not in shown
+
+
+def test_a_symbol_at_the_start_of_a_sentence_stays_as_it_is(
+    record: leakbound.AuditResult,
+) -> None:
+    shown = displayed("record", record=record)["text/html"]
+    assert "ε(δ=" in shown
+    assert "Ε(δ=" not in shown
 
 
 def test_a_cell_shows_influence_by_places_and_no_text(influence: InfluenceRecord) -> None:

@@ -170,7 +170,7 @@ def test_the_first_screen_says_verdicts_worst_claim_tried_and_not(sixty: SweepRe
     for words in (
         f"{counts['violation']} violation",
         "≥ 7.70",
-        "Claimed",
+        "Claim",
         "Tried",
         "30 settings, 2 seeds each",
         "Not tried",

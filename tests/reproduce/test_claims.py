@@ -83,7 +83,7 @@ def test_an_area_over_likelihoods_says_why_it_is_reversed() -> None:
     found = outcome("poetry/table4", cell("no DP, likelihoods", AREA, 54.1, n=400),
                     cell("DP, likelihoods", AREA, 60.8, n=400))  # fmt: skip
     assert found.outcome is not None
-    assert "order alone" in found.outcome.explained
+    assert "only on their order" in found.outcome.explained
     page = found.html()
     assert found.outcome.explained in page
     assert '<p class="violation">reversed</p>' in page
@@ -183,6 +183,82 @@ def test_a_number_without_a_spread_is_not_compared() -> None:
     found = outcome("contextleak/fig5", *cells).outcome
     assert found is not None
     assert "one number without a spread" in found.reason
+
+
+NEEDS = [
+    (name, at)
+    for name, recipe in sorted(RECIPES.items())
+    if recipe.claim is not None
+    for at in range(len(recipe.claim.needs))
+]
+
+
+@pytest.mark.parametrize(("name", "at"), NEEDS)
+def test_what_a_claim_needs_is_the_reason_where_it_does_not_hold(name: str, at: int) -> None:
+    """All that it needs holds, or all but one thing."""
+    claim = RECIPES[name].claim
+    assert claim is not None
+    need, cells = claim.needs[at], {}
+    for one in claim.needs:
+        cells |= {(one.larger.setting, one.larger.quantity): 90.0}
+        cells |= {(one.smaller.setting, one.smaller.quantity): 10.0}
+    broken = cells | {
+        (need.larger.setting, need.larger.quantity): 10.0,
+        (need.smaller.setting, need.smaller.quantity): 100.0,
+    }
+    met, unmet = (
+        outcome(name, *(MeasuredValue(*at, v, f"{v}", exact=True) for at, v in those.items()))
+        for those in (cells, broken)
+    )
+    assert met.outcome is not None
+    assert unmet.outcome is not None
+    assert unmet.outcome.status == "cannot_show"
+    assert unmet.outcome.reason.startswith(need.because)
+    assert need.because not in met.outcome.reason
+
+
+def test_signals_that_leak_alike_are_a_reason() -> None:
+    """The pocket model answers with neither text of a pair, so all pairs show nothing alike."""
+    same = Sample((0.0,) * 6, "paired trial", "pairs of seed 0")
+    cells = [MeasuredValue(f"pair {p}", Quantity.DISTANCE, 1 / p, "d", exact=True)
+             for p in range(1, 6)]  # fmt: skip
+    cells += [MeasuredValue(f"pair {p}", Quantity.MEAN_EXACT, 0.0, "0", same) for p in range(1, 6)]
+    found = outcome("tight/fig18", *cells).outcome
+    assert found is not None
+    assert found.status == "cannot_show"
+    assert "pair 1 and pair 5 are equal in all of 6 paired trials" in found.reason
+
+
+def test_a_ceiling_that_is_not_known_is_a_reason() -> None:
+    settings = [f"ε = {e}, {box}" for e in (1, 2, 4, 8)
+                for box in ("black box", "white box", "brainwash, black box")]  # fmt: skip
+    cells = [cell(s, of, 60.0 - 9 * ("brain" in s)) for s in settings
+             for of in (ACCURACY, Quantity.RESAMPLED)]  # fmt: skip
+    found = outcome("tight/fig5", *cells).outcome
+    assert found is not None
+    assert found.status == "cannot_show"
+    assert "has no known ceiling" in found.reason
+
+
+KINDS = ("is at most", "equal in all of", "it takes two models", "was not measured",
+         "without a spread", "has no known ceiling")  # fmt: skip
+ON_POCKET = json.loads(
+    (Path(__file__).parents[2] / "bench" / "results" / "recipe-outcomes.json").read_text()
+)
+
+
+@pytest.mark.parametrize("name", sorted(ON_POCKET))
+def test_what_stands_against_a_claim_here_is_tested_or_explained(name: str) -> None:
+    """Of the last runs on the pocket model: each reason has its test above, and each claim that is
+    reversed says why.
+    """
+    row, claim = ON_POCKET[name], RECIPES[name].claim
+    assert claim is not None
+    if row["outcome"] == "reversed":
+        assert claim.explained, row["reason"]
+    if row["outcome"] == "cannot_show":
+        known = (*KINDS, *(need.because for need in claim.needs))
+        assert any(kind in row["reason"] for kind in known), row["reason"]
 
 
 def test_cells_that_are_equal_in_every_trial_cannot_show_an_order() -> None:
@@ -347,3 +423,11 @@ def test_settings_with_two_numbers_are_drawn_over_the_one_that_varies_most() -> 
         "ε = 8, white box": 4,
     }
     assert "1 value is not finite" in figure.caption
+
+
+def test_votes_in_brackets_are_one_name() -> None:
+    """Else the axis is called “]”, and a line “[1, 1] against [0”."""
+    names = ("[1, 1] against [0, 2]", "[1, 9] against [0, 10]")
+    cells = [cell(name, "μ", 0.2) for name in names]
+    (figure,) = figures_of_recipe(RECIPES["tight/lemma3.1"], cells)
+    assert (figure.x, figure.ticks) == ("", names)

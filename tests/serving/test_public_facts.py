@@ -126,7 +126,7 @@ def test_labels_with_commas_stand_in_a_list() -> None:
 
 
 def test_the_bundled_and_the_named_tasks_have_their_labels(desk: Path) -> None:
-    said = "labels are given, and the task help_desk fixes what is answered"
+    said = "the bundled help-desk rows have labels of their own"
     assert said in refusal("audit", "--labels", "urgent,other")
     spec = make_spec({"mechanism": "report_noisy_max", "pairs": 5})
     assert not prepare(spec, Scripted(complete=lambda prompt: "yes")).inferred

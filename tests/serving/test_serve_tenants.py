@@ -152,7 +152,7 @@ BAD = [
     (f'[tenants.a]\ntoken = "{SMALL}"\n[tenants.b]\ntoken = "{SMALL}"', "the same token"),
     (f'token = "{SMALL}"', "has no tenants"),
     ("tenants = 1", "has no tenants"),
-    (f"[tenants.a\ntoken = {SMALL}", "is no TOML"),
+    (f"[tenants.a\ntoken = {SMALL}", "is not TOML"),
 ]
 
 
@@ -180,7 +180,7 @@ def test_a_state_file_of_another_kind_is_refused(tmp_path: Path) -> None:
 
 
 def test_one_token_and_tenants_exclude_each_other(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="only one of both"):
+    with pytest.raises(UsageError, match="only one of them"):
         application(private(tmp_path), TOKEN, tenants=Tenants([Tenant("a", SMALL)]))
 
 

@@ -235,5 +235,5 @@ def test_disjoint_answers_have_no_bound_and_bad_laws_a_sentence() -> None:
     )
     with pytest.raises(UsageError, match="sum to 1"):
         exact_privacy_loss(CategoricalLaw(np.array([0.5])), CategoricalLaw(np.array([1.0])), 0)
-    with pytest.raises(UsageError, match="one kind"):
+    with pytest.raises(UsageError, match="same kind"):
         exact_privacy_loss(CategoricalLaw(np.array([1.0])), GaussianLaw(np.zeros(1), 1.0), 0)

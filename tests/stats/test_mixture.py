@@ -63,7 +63,7 @@ def test_weights_that_are_none_are_refused(weights: dict[str, float]) -> None:
 def test_parts_that_saw_different_pairs_are_refused() -> None:
     mixed, one, _ = parts((0.5, 0.5))
     one.update([1.0], [0.0])
-    with pytest.raises(UsageError, match="give all to each"):
+    with pytest.raises(UsageError, match="give every pair to every part"):
         _ = mixed.log_e_values
 
 

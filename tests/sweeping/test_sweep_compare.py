@@ -1,4 +1,4 @@
-"""Two sweeps beside each other: common points, joint intervals, and what cannot be compared."""
+"""Two sweeps side by side: common points, joint intervals, and what cannot be compared."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The record of a sweep: what it holds, records of schema version 1, an exported row a point."""
+"""The record of a sweep: what it holds, records of schema version 1, an exported row per point."""
 
 from __future__ import annotations
 

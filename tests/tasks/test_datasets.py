@@ -49,7 +49,7 @@ def test_field_map(tmp_path: Path) -> None:
             "rows whose usual fields differ; .* Name the fields with --input-field",
         ),
         ("a.csv", "text,label\n", "holds no rows"),
-        ("a.txt", "hello", "must be a .jsonl, .csv or .parquet"),
+        ("a.txt", "hello", "must be a .jsonl, .json, .csv, .tsv or .parquet"),
     ],
 )
 def test_bad_files_get_a_sentence(tmp_path: Path, name: str, content: str, sentence: str) -> None:

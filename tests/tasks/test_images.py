@@ -163,7 +163,7 @@ def test_a_folder_must_hold_folders_of_images(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="holds no folders"):
         read_rows(tmp_path)
     (tree(tmp_path) / "dax" / "notes.txt").write_text("x")
-    with pytest.raises(DataError, match=r"'notes\.txt', which is no image"):
+    with pytest.raises(DataError, match=r"'notes\.txt', which is not an image"):
         read_rows(tmp_path)
 
 

@@ -106,7 +106,7 @@ REFUSED: list[tuple[str, str | bytes, str]] = [
     ("a.csv", table() + table(), "line 8 of .* names the fields once more"),
     ("a.csv", "text,a;label\nx,y;z\n", "with each of comma, semi.* --delimiter comma"),
     ("a.csv", 'text,"label\nx,y\n', "first line .* has a quote that is not closed"),
-    ("a.csv", f"{'my letter ' * 9},x\n", "is no list of names: one is longer than 60"),
+    ("a.csv", f"{'my letter ' * 9},x\n", "is not a list of names: one is longer than 60"),
     ("a.csv", table().encode("latin-1"), "not UTF-8 text"),
     ("a.csv", table().encode("utf-16-le"), "UTF-16 without a byte order mark"),
     ("a.csv", gzip.compress(table().encode(), mtime=0), "with gzip; let its name end in .gz"),
@@ -119,10 +119,10 @@ REFUSED: list[tuple[str, str | bytes, str]] = [
     ("a.json", '{"data": [], "rows": []}', "holds the lists data and rows"),
     ("a.json", '{"version": 1}', "the fields version, none of them a usual name"),
     ("a.json", '{"data": [1]}', "row 1 of .* must be an object"),
-    ("a.jsonl", json.dumps(ROWS, indent=1), "belongs into a .json file"),
+    ("a.jsonl", json.dumps(ROWS, indent=1), "belongs in a .json file"),
     ("a.jsonl", '{"text": "a", "text": "b", "label": "x"}', "two fields of one name"),
     ("a.jsonl", lines([{"messages": [{"role": "user", "content": [{"image": 1}]}]}]),
-     "line 1 .* a message in the field 'messages' that is no text"),
+     "line 1 .* a message in the field 'messages' that is not text"),
     ("a.jsonl", lines([{"messages": [{"role": "user", "content": "a"}]}]),
      "empty field 'messages.answer'"),
     ("a.csv", "memo,kind\na,x\n", "has 2 fields, none of them a usual name for the "
@@ -166,8 +166,8 @@ def test_usual_names_are_found_and_said(
     with caplog.at_level(logging.INFO, DATA):
         assert as_examples(rows, "'mail.csv'") == (Example("a", "b"),)
     assert caplog.messages == [
-        f"'mail.csv': the input is {{{shown}}} and the label is {label}; what --input-field (or "
-        "--input-template) and --label-field do not name is found by its usual name."
+        f"'mail.csv': the input is {{{shown}}} and the label is {label}, found by the usual names "
+        "of fields; choose others with --input-field (or --input-template) and --label-field."
     ]
     caplog.clear()
     with caplog.at_level(logging.INFO, DATA):
@@ -282,7 +282,7 @@ def test_private_answers_rest_on_no_count_and_leave_no_row_out(
         _, rows, task = private(asked, tmp_path)
     assert [len(rows), len(list(row_warnings(rows, task)))] == [12, 1]
     (said,) = caplog.messages  # the guess, which every row leads to by itself
-    assert "found by its usual name" in said
+    assert "found by the usual names of fields" in said
     assert not re.search(r"\d", said)
     with pytest.raises(UsageError, match="drop_empty would leave out private rows"):
         private({**asked, "drop_empty": True}, tmp_path)
@@ -304,7 +304,8 @@ def test_a_command_says_what_it_found_on_standard_error(
         main(["plan", "--data", "a.tsv", "--drop-empty", "--model", "nowhere"])
     said = capsys.readouterr().err.splitlines()
     assert [line.split("; ")[0] for line in said[:3]] == [
-        "leakbound: 'a.tsv': the input is {body} and the label is category",
+        "leakbound: 'a.tsv': the input is {body} and the label is category, found by the usual "
+        "names of fields",
         "leakbound: 'a.tsv': 8 of 20 rows are left out: 2 with an empty field 'body', 4 with an "
         "empty field 'category', 2 with a label such as NaN, null or N/A.",
         "leakbound: 6 of 12 rows repeat an earlier row",

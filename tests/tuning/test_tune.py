@@ -130,7 +130,7 @@ def test_a_start_that_does_not_fit_is_refused_without_a_call(
     for options, sentence in (
         ({"max_calls": 15}, "scoring the starting query alone takes 16 model calls"),
         ({"start": BROKEN}, r"must hold \{canary\}; give a text that holds it with --start"),
-        ({"pairs": 0}, "0 pilot pairs and 400 calls"),
+        ({"pairs": 0}, "pilot_pairs is 0; it must be a whole number of at least 1"),
         (
             {"spec": make_spec({"canary": "given", "canary.text": "x", "canary.label": "odd"})},
             "tune with --canary hex",
@@ -203,7 +203,7 @@ def test_tuning_and_audit_share_no_seed_and_no_canary(
 def test_the_mechanism_releases_the_answers(rows: Context, tmp_path: Path) -> None:
     """Partitions vote and noise is added:
 
-    T + 1 calls a pair, and an accuracy that noise keeps below 1.
+    T + 1 calls per pair, and an accuracy that noise keeps below 1.
     """
     target = Counted(Scripted(complete=leaks_for_one_wording, name="stubborn"))
     spec = make_spec(
