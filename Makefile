@@ -7,21 +7,23 @@ BIN := $(VENV)/bin
 # Tests start many interpreters; each would compile every file again where bytecode is not kept.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: install quick check lint types layers laws test test-slow test-hosts flaky demo bench bench-influence influence-speed coverage findings utility papers papers-numbers \
+.PHONY: install quick check lint types layers laws test test-slow test-hosts test-wheel flaky demo bench bench-influence influence-speed coverage findings utility papers papers-numbers real-models \
 	attack-table canary-grid pocket-train pocket-eval vision-train vision-eval vision-table readme-table docs \
-	catalogue pictures witness clean
+	catalogue notebook pictures witness clean
 
 install: $(VENV)/installed
 
-# What the product needs to run on local models; tools for tests, docs and checks come on top of it.
+# What the product needs to run on local models; tools for tests, docs and checks come on top of it. Python compiles the modules
+# that are imported, when they are: pip would compile all of torch and transformers, 20 seconds of a newcomer's two minutes.
+PIP_INSTALL := python -m pip install --quiet --disable-pip-version-check --no-compile
 $(VENV)/installed-local: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(TORCH_PIP) "torch>=2.6,<2.14"
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[local]"
+	$(BIN)/$(PIP_INSTALL) $(TORCH_PIP) "torch>=2.6,<2.14"
+	$(BIN)/$(PIP_INSTALL) -e ".[local]"
 	touch $@
 
 $(VENV)/installed: $(VENV)/installed-local
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[local,test,dev]"
+	$(BIN)/$(PIP_INSTALL) -e ".[local,test,dev]"
 	touch $@
 
 demo: $(VENV)/installed-local
@@ -59,14 +61,34 @@ test-slow: install
 # Tests marked `hosts`: clusters and servers of others, and in an environment of its own without torch LiteLLM, which needs
 # another release of the official client than `make test`, and a PostgreSQL server (Debian's package postgresql; the tests say so and
 # are skipped where there is none).
-test-hosts: install $(VENV)-hosts/installed
+test-hosts: install $(VENV)-hosts/installed $(VENV)-deepeval/installed $(VENV)-hosts/promptfoo/installed
 	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist loadfile -m hosts --ignore tests/hosts
 	$(VENV)-hosts/bin/pytest -q -m hosts tests/hosts
+	$(VENV)-deepeval/bin/pytest -q -m hosts tests/hosts/test_deepeval.py
+
+# The last promptfoo that runs on Node.js 20 (2 GB); its test is skipped where there is no npm, or npm cannot install it.
+PROMPTFOO ?= 0.121.20
+$(VENV)-hosts/promptfoo/installed: $(VENV)-hosts/installed
+	mkdir -p $(@D)
+	! command -v npm || npm install --prefix $(@D) --no-audit --no-fund --ignore-scripts promptfoo@$(PROMPTFOO) || \
+	  rm -rf $(@D)/node_modules
+	touch $@
+
+# deepeval needs an older click than other hosts do.
+$(VENV)-deepeval/installed: pyproject.toml
+	$(PYTHON) -m venv $(VENV)-deepeval
+	$(VENV)-deepeval/bin/$(PIP_INSTALL) -e ".[test-deepeval]"
+	touch $@
 
 $(VENV)-hosts/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)-hosts
-	$(VENV)-hosts/bin/python -m pip install --quiet --disable-pip-version-check -e ".[test-hosts]"
+	$(VENV)-hosts/bin/$(PIP_INSTALL) -e ".[test-hosts]"
 	touch $@
+
+# Of those, the tests of the wheel and the source distribution of the last commit, in empty environments. They need a package
+# index: without one they are skipped, unless REQUIRE_INDEX is set, as in CI.
+test-wheel: install
+	OMP_NUM_THREADS=1 $(BIN)/pytest -q -m hosts tests/test_wheel.py
 
 # The suite N times in random order, beside LOAD busy processes. TESTS: paths, or options of pytest.
 N ?= 10
@@ -119,6 +141,13 @@ utility: install
 papers: install
 	$(BIN)/leakbound reproduce --all --html reproduced/papers.html $(REPRODUCE)
 
+# What each recipe asks of a real model, what was tried, and hours: docs/real-models.md.
+real-models: install
+	$(BIN)/python bench/recipe_calls.py --keep
+	$(BIN)/python bench/recipe_calls.py --measure --keep
+	$(BIN)/python bench/recipe_tries.py
+	$(BIN)/python bench/recipe_calls.py --write docs/real-models.md
+
 papers-numbers: install
 	$(BIN)/python bench/printed_epsilon.py
 	$(BIN)/python bench/threshold_choice.py
@@ -147,6 +176,11 @@ docs: install catalogue
 
 catalogue: install
 	$(BIN)/python bench/catalogue.py docs/catalogue.md
+	$(BIN)/python bench/cli_page.py docs/cli.md
+
+# Executes examples/audit.ipynb, keeps its outputs, and makes docs/notebook.md of it.
+notebook: install
+	OMP_NUM_THREADS=1 $(BIN)/python bench/notebook.py
 
 pictures: install
 	$(BIN)/python bench/pictures.py docs
