@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ __all__ = [
     "UsageError",
     "reason_of",
     "unknown_name",
+    "why_no_file",
 ]
 
 
@@ -108,6 +110,8 @@ def reason_of(error: Exception) -> str:
     if isinstance(error, RecursionError):
         return "it is nested too deeply"
     if isinstance(error, json.JSONDecodeError):
+        if "utf-8-sig" in error.msg:
+            return "it begins with a byte order mark"
         found = f"no JSON at line {error.lineno}: {error.msg.lower()}"
         return found if error.doc else "it is empty"
     if isinstance(error, KeyError):
@@ -122,14 +126,35 @@ def reason_of(error: Exception) -> str:
 def _first_problem(error: ValidationError) -> str:
     first = error.errors(include_input=False, include_url=False)[0]
     where = ".".join(map(str, first["loc"]))
+    said = first["msg"].removeprefix("Value error, ").rstrip(".")
     if not where:
         return "it is not a JSON object"
     if first["type"] == "missing":
         return f"it lacks {where!r}"
-    plain = first["msg"].partition(", unable to")[0].partition(", got ")[0]
+    plain = said.partition(", unable to")[0].partition(", got ")[0]
     must = plain.removeprefix("Input should be ").replace("a valid ", "a ")
-    must = must.replace("a integer", "a whole number")
+    must = must.replace("a integer", "a whole number").replace("a array", "a list")
     return f"{where}: {plain}" if must == plain else f"{where} must be {must}"
+
+
+def why_no_file(path: Path) -> str:
+    """Why a path that is no regular file cannot be read as one.
+
+    Args:
+        path: A path that is neither a file nor a folder.
+
+    Returns:
+        A clause.
+
+    Examples:
+        >>> why_no_file(Path("nothing.csv"))
+        'does not exist'
+    """
+    if path.exists():
+        return "is a pipe or a device; save what it holds as a file"
+    if path.is_symlink():
+        return "is a symbolic link that leads to no file"
+    return "does not exist"
 
 
 def unknown_name(what: str, got: str, known: Iterable[str]) -> UsageError:

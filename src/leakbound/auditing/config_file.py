@@ -8,11 +8,13 @@ from typing import Any
 
 import yaml
 
-from leakbound.errors import UsageError, reason_of
+from leakbound.errors import UsageError, reason_of, why_no_file
 
-__all__ = ["read_config", "read_endpoint"]
+__all__ = ["read_config", "read_endpoint", "yaml_value"]
 
 Settings = dict[str, Any]
+SECOND = "expected a single document in the stream"  # as yaml says it
+MOST_DIGITS = 40  # of a whole number
 MERGE = "tag:yaml.org,2002:merge"  # of the key <<, which puts in the keys of another mapping
 
 
@@ -29,6 +31,37 @@ class _UniqueKeys(yaml.SafeLoader):
                 f"{line}); give it once."
             )
         return super().construct_mapping(node, deep)
+
+
+def _whole_number(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> int:
+    """Refuses 1:30, which YAML reads as 90, and numbers that no setting needs."""
+    text = loader.construct_scalar(node)
+    if ":" in text or len(text) > MOST_DIGITS:
+        shown = text if len(text) <= MOST_DIGITS else f"{text[:MOST_DIGITS]}..."
+        raise UsageError(f"a value is {shown}; it must be one number, or a text in quotes.")
+    return loader.construct_yaml_int(node)
+
+
+_UniqueKeys.add_constructor("tag:yaml.org,2002:int", _whole_number)
+
+
+def yaml_value(text: str) -> Any:
+    """The value that a text stands for, as in a configuration file.
+
+    Args:
+        text: YAML of one value.
+
+    Returns:
+        The value.
+
+    Raises:
+        UsageError: If a key stands twice, or a number is none.
+        YAMLError: If it is not YAML.
+    """
+    try:
+        return _UniqueKeys(text).get_single_data()
+    except RecursionError:
+        raise UsageError("a value is nested too deeply; write it with fewer brackets.") from None
 
 
 def read_config(path: Path) -> Settings:
@@ -71,15 +104,16 @@ def _problem(error: yaml.YAMLError) -> str:
     """What is wrong, and where."""
     if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
         return str(error).splitlines()[0]
-    return f"line {error.problem_mark.line + 1}: {error.problem}"
+    what = "a second document begins there" if error.context == SECOND else error.problem
+    return f"line {error.problem_mark.line + 1}: {what}"
 
 
 def _mapping(path: Path) -> Settings:
     if not path.is_file():
-        why = "is a folder; name a file" if path.is_dir() else "does not exist"
+        why = "is a folder; name a file" if path.is_dir() else why_no_file(path)
         raise UsageError(f"the configuration file {str(path)!r} {why}.")
     try:
-        values = _UniqueKeys(path.read_text(encoding="utf-8")).get_single_data()
+        values = yaml_value(path.read_text(encoding="utf-8"))
     except yaml.YAMLError as error:
         raise UsageError(
             f"the configuration file {str(path)!r} is not YAML: {_problem(error)}."

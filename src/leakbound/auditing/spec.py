@@ -293,12 +293,14 @@ def _start(problem: Any) -> str:
     key = where[1] if len(where) > 1 else where[0]
     key += ".kind" if where[2:] == ["kind"] else ""
     value, name = problem["input"], NAMES.get(key, key)
-    return f"{name} is {value if isinstance(value, date) else repr(value)};"
+    shown = str(value) if isinstance(value, date) else repr(value)
+    return f"{name} is {'empty' if value is None else shown};"
 
 
 def _must(problem: Any) -> str:
     must = str(problem["msg"]).removeprefix("Input should be ").partition(", unable to")[0]
     must = must.partition(", got ")[0]
+    must = must.replace("a dictionary or instance of Component", "a name or {kind: NAME, ...}")
     return must.replace("a valid ", "a ").replace("a integer", "a whole number")
 
 

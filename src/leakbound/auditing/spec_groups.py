@@ -217,14 +217,19 @@ class Design(FrozenSpec):
         if value is None:
             return None
         parts = value.split(",") if isinstance(value, str) else value
-        if isinstance(parts, list | tuple) and all(isinstance(part, str) for part in parts):
-            found = tuple(dict.fromkeys(part.strip() for part in parts))
-            if len(found) > 1 and "" not in found:
-                return found
-        raise ValueError(
-            f"labels is {value!r}; it must name at least two labels, such as work,home, none of "
-            "them empty."
-        )
+        if not isinstance(parts, list | tuple) or not all(isinstance(part, str) for part in parts):
+            raise ValueError(
+                f"labels is {value!r}; it must be a list of texts, such as [work, home]; put yes, "
+                "no and numbers into quotes."
+            )
+        found = tuple(dict.fromkeys(part.strip() for part in parts))
+        if len(found) < 2 or "" in found:
+            same = len(parts) > 1 and len(found) == 1 and "" not in found
+            raise ValueError(
+                f"labels is {value!r}{', one and the same label' if same else ''}; it must name at "
+                "least two labels, such as work,home, none of them empty."
+            )
+        return found
 
     @field_validator("delimiter")
     @classmethod

@@ -149,6 +149,8 @@ def _code_of(args: list[str] | None) -> int:
             return UNREAD
         if isinstance(error, OSError) and error.errno == errno.ENOSPC:
             return _fail("no space is left on the disk; free some, and run the command again.", 70)
+        if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+            return _fail("a path is longer than the file system allows; name a shorter one.", 2)
         return _crashed(error)
     return code if isinstance(code, int) else 0
 

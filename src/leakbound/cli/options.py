@@ -12,7 +12,7 @@ import click
 import yaml
 
 from leakbound.auditing import AuditResult, AuditSpec
-from leakbound.auditing.config_file import read_config
+from leakbound.auditing.config_file import read_config, yaml_value
 from leakbound.auditing.presets import PRESETS, with_preset
 from leakbound.auditing.spec import COMPONENTS, GROUPS, KEYS, flat_keys, make_spec, merge_keys
 from leakbound.cli.component_options import component_options, flag_type, read_flags
@@ -147,6 +147,8 @@ def spec_from(
     Raises:
         UsageError: With a sentence for whatever cannot be used, also for an option given twice.
     """
+    if config == "":
+        raise UsageError("--config is empty; name a YAML file, or leave it out.")
     file = flat_keys(read_config(Path(config)), f"the file {config}") if config else {}
     given = merge_keys(file, overrides(assignments, flags, merge_keys(defaults, file)))
     own = given.get("address") is not None  # a system has no mechanism to choose
@@ -252,7 +254,7 @@ def _assignment(text: str, flag: str) -> tuple[str, object]:
         example = EXAMPLES[flag]
         raise UsageError(f"{flag} got {text!r}; it must be KEY=VALUE, such as {flag} {example}.")
     try:
-        return key.strip(), yaml.safe_load(value)
+        return key.strip(), yaml_value(value)
     except yaml.YAMLError:
         raise UsageError(
             f"{flag} got {text!r}, whose value is not YAML; close its brackets and quotes, or put "

@@ -8,6 +8,7 @@ from itertools import product
 import yaml
 from pydantic import JsonValue
 
+from leakbound.auditing.config_file import yaml_value
 from leakbound.errors import UsageError
 
 __all__ = ["Changes", "Grid", "describe", "merge_grids", "parse_grid", "settings_of"]
@@ -52,7 +53,7 @@ def parse_grid(texts: Sequence[str]) -> Grid:
 
 def _scalar(text: str) -> JsonValue:
     try:
-        value: JsonValue = yaml.safe_load(text)
+        value: JsonValue = yaml_value(text)
     except yaml.YAMLError:
         return text
     return value

@@ -120,7 +120,12 @@ def guess(
         DataError: If the template names no field, no field has a usual name, or rows have different
             ones.
     """
-    if template is not None and (input_field or not SLOT.search(template)):
+    if template is not None and input_field:
+        raise DataError(
+            f"the input field {input_field!r} and the input template {template!r} both say what "
+            "the input is; leave one of them out."
+        )
+    if template is not None and not SLOT.search(template):
         raise DataError(
             f"the input template is {template!r}; it must name fields in braces, such as "
             f"'{{title}}: {{text}}', and takes the place of --input-field."
@@ -136,6 +141,11 @@ def guess(
         )
     if shown is None or label is None:
         raise no_usual_name(where, shown, label, kinds)
+    if shown == f"{{{label}}}":
+        raise DataError(
+            f"the field {label!r} is both the input and the label; name another with --input-field "
+            "or --label-field."
+        )
     return FieldMap(shown, label)
 
 

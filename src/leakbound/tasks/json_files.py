@@ -13,6 +13,8 @@ from leakbound.tasks.row_files import Fields, SourceRow, text_of
 __all__ = ["json_rows", "jsonl_rows"]
 
 LISTS = ("data", "rows", "examples", "records", "items")  # usual names of the list of an object
+KINDS = {str: "a text", list: "a list", type(None): "null", bool: "true or false"}  # of JSON
+IN_JSON = "A list of objects belongs in a .json file."
 
 
 class _Twice(Exception):
@@ -106,7 +108,7 @@ def _decoded(place: str, text: str) -> object:
         hint = (
             "check how it ends, and write it again"
             if whole
-            else "a list of objects belongs in a .json file"
+            else IN_JSON[0].lower() + IN_JSON[1:-1]
             if text.lstrip().startswith("[")
             else "write one JSON object per line"
         )
@@ -128,6 +130,7 @@ def _once(pairs: list[tuple[str, object]]) -> Fields:
 def _object(place: str, row: object) -> Fields:
     if not isinstance(row, dict):
         raise DataError(
-            f"{place} is a JSON {type(row).__name__}; it must be an object with named fields."
+            f"{place} is {KINDS.get(type(row), 'a number')}; it must be an object with named "
+            f"fields.{' ' + IN_JSON if isinstance(row, list) else ''}"
         )
     return row

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from leakbound.errors import DataError
+from leakbound.errors import DataError, why_no_file
 from leakbound.tasks.delimited import csv_rows
 from leakbound.tasks.hub import hub_rows
 from leakbound.tasks.image_folders import folder_rows
@@ -52,8 +52,10 @@ def source_rows(address: str, delimiter: str | None = None) -> list[SourceRow]:
     file = Path(address)
     if file.is_dir():
         return at_least_one(address, [SourceRow(*row) for row in folder_rows(file)])
+    if "://" in address:
+        raise DataError(f"the data {address!r} is on another machine; fetch it, and give {FORMS}.")
     if not file.is_file():
-        raise DataError(f"the data file {address!r} does not exist; give {FORMS}.")
+        raise DataError(f"the data file {address!r} {why_no_file(file)}; give {FORMS}.")
     return all_rows(address, _reader(address, file, delimiter), file)
 
 
