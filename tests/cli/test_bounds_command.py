@@ -89,7 +89,7 @@ def test_two_files_losses_and_pairs_by_name(tmp_path: Path) -> None:
         ("pair,score,member\n1,1,1\n1,2,1\n", [], "a second member trial of its pair"),
         ("pair,score,member\n1,1,1\n2,2,0\n", [], "2 of 2 pairs have one trial"),
         ("score,member\n1,1\n1,1\n0,0\n", ["--design", "paired"], "2 member and 1 non-member"),
-        ("score,member\n1,1\n", ["--design", "unpaired"], "holds no scores"),
+        ("score,member\n1,1\n", ["--design", "unpaired"], "there is no score of a non-member"),
         ("score,member\n1,1\n0,0\n", ["--design", "unpaired", "--threshold", "rank"],
          "guesses by rank are for one run"),
         ("score,member\n1,1\n0,0\n", ["--design", "unpaired", "--threshold", "1,x"],

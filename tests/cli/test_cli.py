@@ -83,7 +83,7 @@ MISTAKES = [
         2,
         "--canary-label",
     ),
-    (("report", "nowhere"), 2, "holds no record.json"),
+    (("report", "nowhere"), 2, "'nowhere' does not exist; give the folder"),
     (("list", "querys"), 2, "Did you mean 'queries'"),
     (("adit",), 2, "Did you mean 'audit'"),
 ]

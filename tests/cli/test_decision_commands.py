@@ -68,11 +68,11 @@ def test_gate_ends_as_it_says(desk: Path, tmp_path: Path) -> None:
 
 
 MISTAKES = [
-    (("gate", "nowhere", "--max-epsilon", "1"), "holds no record.json"),
+    (("gate", "nowhere", "--max-epsilon", "1"), "'nowhere' does not exist; give the folder of a"),
     (("gate", "nowhere"), "--max-epsilon"),
     (("gate", "nowhere", "--max-epsilon", "1", "--min-power", "2"), "must be a probability"),
-    (("compare", "nowhere", "elsewhere"), "holds no record.json"),
-    (("export", "config", "nowhere"), "holds no record.json"),
+    (("compare", "nowhere", "elsewhere"), "'nowhere' does not exist; give the folder of a"),
+    (("export", "config", "nowhere"), "'nowhere' does not exist; give the folder of a"),
 ]
 
 

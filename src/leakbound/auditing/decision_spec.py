@@ -11,6 +11,8 @@ from leakbound.auditing.spec_groups import FrozenSpec
 
 __all__ = ["Decision"]
 
+LIKELY = 0.8  # a confidence that somebody may have meant
+
 
 class Decision(FrozenSpec):
     """What decides: the claim, and how it is tested."""
@@ -82,6 +84,5 @@ class Decision(FrozenSpec):
         if not isinstance(value, int | float) or 0.5 <= value <= 1 or not 0 < value < 100:
             return value
         meant = value / 100 if value >= 50 else 1 - value / (100 if value > 1 else 1)
-        raise ValueError(
-            f"confidence is {value!r}; it must be at least 0.5 and below 1. Did you mean {meant:g}?"
-        )
+        hint = f" Did you mean {meant:g}?" if meant >= LIKELY else ""
+        raise ValueError(f"confidence is {value!r}; it must be at least 0.5 and below 1.{hint}")

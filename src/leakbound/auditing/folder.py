@@ -63,9 +63,12 @@ def write_private(path: Path, text: str | bytes) -> None:
     """Write a file that only its owner can read, whole or not at all.
 
     Args:
-        path: The file.
+        path: The file. A pipe or a device, such as /dev/stdout, is written to, never replaced.
         text: Its content.
     """
+    if path.exists() and not path.is_file():
+        path.write_bytes(text.encode() if isinstance(text, str) else text)
+        return
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:

@@ -10,7 +10,7 @@ from leakbound.auditing.folder import read_manifest
 from leakbound.auditing.intact import require_intact
 from leakbound.auditing.old_results import upgraded
 from leakbound.auditing.result import VERSION, AuditResult
-from leakbound.errors import StoreError, UsageError, reason_of
+from leakbound.errors import StoreError, UsageError, reason_of, why_no_file
 
 __all__ = ["load_result"]
 
@@ -34,9 +34,9 @@ def load_result(path: str | Path) -> AuditResult:
         raise UsageError(f"path is {path!r}; it must be a run folder or a record.json, as text.")
     file = Path(path) / "record.json" if Path(path).is_dir() else Path(path)
     if not file.is_file():
+        what = "holds no record.json" if Path(path).is_dir() else why_no_file(file)
         raise StoreError(
-            f"{str(path)!r} holds no record.json; give the folder of a finished run, or run the "
-            "audit to its end."
+            f"{str(path)!r} {what}; give the folder of a finished run, or run the audit to its end."
         )
     found = _parsed(file)
     result = _validated(file, found)
@@ -62,7 +62,10 @@ def _parsed(file: Path) -> dict[str, Any]:
             f"this one reads 1 and {VERSION}); load it with that version."
         )
     if version not in (1, VERSION):
-        raise _no_result(file, f"its schema_version is {version!r}")
+        what = (
+            "it has no schema_version" if version is None else f"its schema_version is {version!r}"
+        )
+        raise _no_result(file, what)
     return dict(found)
 
 

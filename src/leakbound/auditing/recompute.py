@@ -90,6 +90,8 @@ def trial_scores(folder: Path) -> tuple[PairedScores, ControlCheck]:
             the rows, with parts that were handed over as objects, or in a one_run design.
     """
     kept, manifest = load_result(folder), read_manifest(folder)
+    if not (folder / TRIALS).is_file():
+        raise StoreError(f"{str(folder)!r} holds no {TRIALS}; give the folder of a whole run.")
     spec = _spec(kept, manifest)
     if spec.design.layout == "one_run":
         raise UsageError(f"{kept.name} is of a one_run design, which has no paired trials.")
@@ -101,7 +103,12 @@ def trial_scores(folder: Path) -> tuple[PairedScores, ControlCheck]:
 
 def _spec(kept: AuditResult, manifest: Settings) -> AuditSpec:
     if kept.handed:
-        raise StoreError(f"{', '.join(kept.handed)} were handed over as objects.")
+        raise StoreError(
+            f"the audit got Python objects ({', '.join(kept.handed)}), which no run keeps; name a "
+            "system as python:file.py:object, and put rows into a file."
+        )
+    if not manifest:
+        raise StoreError("the run has no manifest.json; restore it from a copy.")
     return make_spec({**manifest["spec"], **_places(manifest["beside"])})
 
 

@@ -300,8 +300,8 @@ def _start(problem: Any) -> str:
 def _must(problem: Any) -> str:
     must = str(problem["msg"]).removeprefix("Input should be ").partition(", unable to")[0]
     must = must.partition(", got ")[0]
-    must = must.replace("a dictionary or instance of Component", "a name or {kind: NAME, ...}")
-    return must.replace("a valid ", "a ").replace("a integer", "a whole number")
+    must = must.replace("a valid ", "a ").replace("a integer", "a whole number")
+    return must.replace("a dictionary or instance of Component", "a name or {kind: NAME, ...}")
 
 
 def load_spec(path: str | None, overrides: Mapping[str, Any]) -> AuditSpec:

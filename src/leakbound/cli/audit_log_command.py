@@ -42,7 +42,13 @@ FILE = click.Path(path_type=Path)
 @click.option(
     "--fdr", type=float, default=0.1, show_default=True, help="false discovery rate of named rows"
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="of the permutation test")
+@click.option(
+    "--seed",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    help="of the permutation test",
+)
 @click.option("--show-text", is_flag=True, help="show the passages that were disclosed")
 @json_option
 def command(
@@ -106,7 +112,10 @@ def _sentence(found: LogAudit) -> str:
             "chance explains"
         )
     if found.verdict == "inconclusive":
-        return "so few rows could show no disclosure, whatever the outputs say; hold out more"
+        return (
+            "so few rows that differ from all others could show no disclosure, whatever the "
+            "outputs say; give more"
+        )
     return "outputs hold no longer passages of used rows than of held-out ones, beyond chance"
 
 
@@ -119,7 +128,7 @@ def _row(one: DisclosedRecord) -> str:
 
 def _power(found: LogAudit) -> str:
     if found.smallest is None:
-        return "power: none with so few rows"
+        return "power: none with so few rows that differ from all others"
     share = found.smallest / found.counts["used"]
     return (
         f"power: {found.smallest} used rows ({share:.1%}), quoted longer than any other, would "

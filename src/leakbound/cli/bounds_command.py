@@ -76,7 +76,9 @@ Powers = tuple[tuple[float, Power], ...]
 )
 @click.option("--controls", type=FILE, default=None, help="scores of a positive control")
 @click.option("--in-order", is_flag=True, help="rows stand in the order of the trials")
-@click.option("--seed", type=int, default=0, show_default=True, help="of the order otherwise")
+@click.option(
+    "--seed", type=click.IntRange(0), default=0, show_default=True, help="of the order otherwise"
+)
 @click.option("--lower-is-member", is_flag=True, help="members have lower scores, as losses do")
 @click.option("--score-column", default="score", show_default=True, help="column of the scores")
 @click.option("--member-column", default="member", show_default=True, help="says who was in")
@@ -110,6 +112,12 @@ def command(
         raise UsageError(f"bounds got {len(files)} files; give one, or two: members first.")
     columns = Columns(score_column, member_column, pair_column, lower_is_member)
     stated = _claim(epsilon, claim, delta)
+    if stated is None and (estimator or controls):
+        raise UsageError(
+            f"{'--estimator' if estimator else '--controls'} is for a verdict, and nothing is "
+            "claimed; add --epsilon or --claim, or leave it out."
+        )
+    _require_others(files)
     known = None if controls is None else read_scores([controls], "unpaired", False, columns)
     trials, check = _trials(files, design, in_order, columns)
     made = _Asked(trials, confidence, _rule(threshold), seed)
@@ -122,18 +130,29 @@ def command(
     return _decide(made, found, stated, _decider(estimator, trials), seen)
 
 
+def _require_others(files: tuple[Path, ...]) -> None:
+    if len(files) == 2 and files[0].resolve() == files[1].resolve():
+        raise UsageError(
+            f"{str(files[0])!r} is given for members and for non-members; name a file of each, or "
+            "give one file with a column that says which is which."
+        )
+
+
 def _trials(
     files: tuple[Path, ...], design: ScoreDesign | None, in_order: bool, columns: Columns
 ) -> tuple[ScoredTrials, Seen | None]:
     """Scores of files; of a finished audit, with what its controls showed."""
-    runs = [one for path in files if path.is_dir() for one in run_folders(path)]
+    folders = [path.parent if path.name == "record.json" else path for path in files]
+    runs = [one for path in folders if path.is_dir() for one in run_folders(path)]
     if not runs:
         return read_scores(files, design, in_order, columns), None
-    if len(runs) > 1 or len(files) > 1 or design not in (None, "paired"):
+    if len(runs) > 1 or len(files) > 1:
         raise UsageError(
-            f"{len(runs)} runs are given; give the folder of one finished audit by itself, whose "
-            "trials are paired."
+            f"{len(runs)} run{'s' * (len(runs) > 1)} and {len(files) - len(runs)} other files are "
+            "given; give the folder of one finished audit by itself."
         )
+    if design not in (None, "paired"):
+        raise UsageError(f"--design is {design}, and trials of an audit are paired; leave it out.")
     scores, check = trial_scores(runs[0])
     known = check.combined if check.late is None else max(check.combined or 0.0, check.late)
     shown = 1.0 if known is None else known

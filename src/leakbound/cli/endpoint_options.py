@@ -195,6 +195,11 @@ def _endpoint(
     **rest: Any,
 ) -> Endpoint:
     urls = tuple(part.strip() for text in base_urls for part in text.split(",") if part.strip())
+    if base_urls and not urls:
+        raise UsageError(
+            "--base-url is empty; name the address of your server, such as "
+            "http://127.0.0.1:8000/v1, or leave it out for api.openai.com."
+        )
     can, probed = _probed(capabilities)
     dialect = Dialect.parse(params, omitted, renamed).over(probed)
     listed = _price_list(prices)

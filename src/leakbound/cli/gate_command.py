@@ -10,6 +10,7 @@ from leakbound.cli.finished_runs import finished
 from leakbound.cli.help_pages import cli_command
 from leakbound.cli.output import emit, json_option, write_output
 from leakbound.cli.screen import say
+from leakbound.errors import UsageError
 from leakbound.gating.gate import MAX_DELTA, Gate, check_gate
 from leakbound.report.junit import junit
 from leakbound.report.sarif import sarif
@@ -87,6 +88,8 @@ def command(
     above --max-epsilon) or 3 (a run could not have rejected enough to support the gate). No model
     is asked.
     """
+    if target is not None and target == sarif_file:
+        raise UsageError(f"--junit and --sarif both name {str(target)!r}; name two files.")
     gate = Gate(max_epsilon, min_power, factor, require == "no_violation", max_delta, accuracy)
     records = finished(runs)
     results = [check_gate(record, gate) for record in records]

@@ -26,6 +26,7 @@ from leakbound.attribution.ablation_sets import METHODS
 from leakbound.attribution.attribute import CaseRunner
 from leakbound.attribution.prompts import TEMPLATE
 from leakbound.attribution.units import DOCUMENT, MESSAGE
+from leakbound.cli.real_range import RealRange
 from leakbound.errors import Interrupted, LeakboundError, UsageError
 from leakbound.models import Model
 
@@ -105,7 +106,7 @@ UNIT_OPTIONS = (
     ),
     click.option(
         "--max-share",
-        type=click.FloatRange(0, 1),
+        type=RealRange(0, 1),
         default=None,
         help="largest share of the influence on an answer that a source may have; exit code 1 if "
         "one has more, 3 if that cannot be decided",

@@ -6,6 +6,7 @@ import errno
 import importlib
 import inspect
 import os
+import re
 import signal
 import sys
 import threading
@@ -63,6 +64,7 @@ SECTIONS = {
         "reproduce": "Reproduce a table or figure of the four papers.",
     },
 }
+DECIMAL_COMMA = re.compile(r"'(-?\d+),(\d+)' is not a number")
 UNREAD = 141  # as the shell has it for a process that SIGPIPE ended
 COMMANDS = {name: text for section in SECTIONS.values() for name, text in section.items()}
 EXIT_CODES = (
@@ -160,6 +162,7 @@ def _usage(error: click.UsageError) -> str:
     command = error.ctx.command_path if error.ctx else "leakbound"
     said = error.format_message().replace("a valid integer range", "a whole number")
     said = said.replace("a valid integer", "a whole number").replace("a valid float", "a number")
+    said = DECIMAL_COMMA.sub(r"\g<0>. Did you mean \1.\2?", said).replace("?.", "?")
     return f"{said}{'' if said.endswith(('.', '?', '?)')) else '.'} Try: {command} --help"
 
 

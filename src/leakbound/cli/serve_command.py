@@ -17,6 +17,7 @@ from leakbound.auditing.build import build_served
 from leakbound.cli.answer_command import answering_options, open_private, read_private
 from leakbound.cli.help_pages import cli_command
 from leakbound.cli.ledger_options import Accounts
+from leakbound.cli.real_range import RealRange
 from leakbound.cli.screen import say
 from leakbound.errors import UsageError
 from leakbound.models import Endpoint, Local
@@ -70,9 +71,9 @@ class ClientAccess:
     def _require_protection(self) -> None:
         if self.token is None and self.tenants is None:
             raise UsageError(
-                f"--host {self.host} lets other machines in, and no token is set; put one into the "
-                f"environment variable {TOKEN} (clients send it as bearer token), name a file of "
-                "--tenants, or listen on 127.0.0.1."
+                f"--host {self.host!r} lets other machines in, and no token is set; put one into "
+                f"the environment variable {TOKEN} (clients send it as bearer token), name a file "
+                "of --tenants, or listen on 127.0.0.1."
             )
         if self.certificate is None and not self.behind_proxy:
             raise UsageError(
@@ -99,7 +100,7 @@ def _serving_options(function: Callable[..., object]) -> Callable[..., object]:
                      help="serve plain HTTP, behind a proxy that terminates TLS"),
         click.option("--limit", type=click.IntRange(1), default=65_536, show_default=True,
                      help="maximum bytes of a request"),
-        click.option("--request-timeout", type=click.FloatRange(0.1, 3600), default=10.0,
+        click.option("--request-timeout", type=RealRange(0.1, 3600), default=10.0,
                      show_default=True,
                      help="timeout in seconds of a TLS handshake, of headers, of a body"),
         click.option("--state", type=path, default=None,

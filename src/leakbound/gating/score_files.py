@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from leakbound.errors import DataError
+from leakbound.errors import DataError, UsageError
 from leakbound.estimators.scored_trials import ScoreDesign, ScoredTrials
 from leakbound.tasks.sources import SourceRow, source_rows
 
@@ -39,6 +39,13 @@ class Columns:
     member: str = "member"
     pair: str = "pair"
     lower_is_member: bool = False
+
+    def __post_init__(self) -> None:
+        if self.score in (self.member, self.pair):
+            raise UsageError(
+                f"the column {self.score!r} is named for the scores and for something else; name "
+                "another with --score-column, --member-column or --pair-column."
+            )
 
 
 def read_scores(
@@ -72,13 +79,36 @@ def read_scores(
             "together; unpaired: all trials are independent; one_run: all scores are of one system."
         )
     if len(rows) == 2:
+        _require_one_side(rows, names)
         member, nonmember = ([_score(row, names) for row in side] for side in rows)
     elif paired:
         member, nonmember = _by_pair(rows[0], names)
     else:
         member, nonmember = _by_side(rows[0], names)
+    _require_both(member, nonmember, names)
     one, other = np.array(member, float), np.array(nonmember, float)
     return ScoredTrials(one, other, design or "paired", in_order)
+
+
+def _require_one_side(sides: Sequence[Sequence[SourceRow]], names: Columns) -> None:
+    """Refuse a file with both kinds of trials as one of two files."""
+    for rows, member in zip(sides, (True, False), strict=True):
+        for row in rows:
+            if names.member in row.fields and _is_member(row, names) != member:
+                kind = "members" if member else "non-members"
+                raise DataError(
+                    f"{row.place} is not one of the {kind}, whose file it stands in; give members "
+                    f"first, or one file with the column {names.member!r}."
+                )
+
+
+def _require_both(member: Sequence[float], nonmember: Sequence[float], names: Columns) -> None:
+    for kind, scores in (("member", member), ("non-member", nonmember)):
+        if not scores:
+            raise DataError(
+                f"there is no score of a {kind}; each kind needs at least one, and the column "
+                f"{names.member!r} says which is which."
+            )
 
 
 def _by_side(rows: Sequence[SourceRow], names: Columns) -> tuple[list[float], list[float]]:
@@ -91,7 +121,10 @@ def _by_side(rows: Sequence[SourceRow], names: Columns) -> tuple[list[float], li
 def _by_pair(rows: Sequence[SourceRow], names: Columns) -> tuple[list[float], list[float]]:
     found: dict[str, dict[bool, float]] = defaultdict(dict)
     for row in rows:
-        pair, side = found[_text(row, names.pair)], _is_member(row, names)
+        name, side = _text(row, names.pair), _is_member(row, names)
+        if not name.strip():
+            raise DataError(f"{names.pair!r} of {row.place} is empty; name the pair of each trial.")
+        pair = found[name]
         if side in pair:
             kind = "member" if side else "non-member"
             raise DataError(f"{row.place} is a second {kind} trial of its pair; a pair has one.")
@@ -125,7 +158,9 @@ def _score(row: SourceRow, names: Columns) -> float:
 
 
 def _text(row: SourceRow, name: str) -> str:
-    if name not in row.fields or row.fields[name] is None:
+    if name in row.fields and row.fields[name] is None:
+        raise DataError(f"{name!r} of {row.place} is empty; fill it, or leave the row out.")
+    if name not in row.fields:
         known = ", ".join(map(repr, row.fields))
         raise DataError(
             f"{row.place} has no column {name!r}; it has {known}. Name the columns with "

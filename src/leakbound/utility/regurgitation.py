@@ -180,6 +180,11 @@ def read_generations(
         _column(head, context, CONTEXTS, "context"), _column(head, response, RESPONSES, "response"),
         _column(head, reference, REFERENCES, ""),
     ]  # fmt: skip
+    if columns[0] == columns[1]:
+        raise DataError(
+            f"the column {columns[0]!r} is read as context and as response; name another with "
+            "--context-column or --response-column."
+        )
     return [
         Generation(*(_text(row.get(name), name) if name else "" for name in columns))
         for row in rows
@@ -231,6 +236,11 @@ def _rows(file: Path) -> list[TableRow]:
         raise DataError(
             f"{str(file)!r} cannot be read ({reason_of(error)}); name a CSV or JSONL file in UTF-8."
         ) from None
+    if any(None in row for row in rows if isinstance(row, dict)):
+        raise DataError(
+            f"a row of {str(file)!r} has more fields than the head; put fields with commas into "
+            "quotes."
+        )
     if not rows or not all(isinstance(row, dict) for row in rows):
         raise DataError(
             f"{str(file)!r} has no row; give a CSV file with a head and at least one row, or "

@@ -6,6 +6,7 @@ the longest passages that outputs share with them would be as long in both.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -14,7 +15,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from leakbound._check import confidence_level, within
+from leakbound._check import confidence_level, count, within
 from leakbound.auditing.logs.passages import Passage, longest_passages, words_of
 from leakbound.errors import DataError
 from leakbound.stats.exchangeability import (
@@ -70,7 +71,7 @@ class LogAudit:
         confidence: 1 minus the error of the verdict.
         threshold: Length in words from which on the excess is largest.
         smallest: Used records that would have to be quoted longer than all others for the verdict
-            "disclosure"; None if all of them would not do.
+            "disclosure"; None if all that differ from every other record would not do.
         rates: By length in words, the shares of used and of held-out records with a passage as
             long.
         disclosed: Records that stand out; the expected share of wrong ones is at most `rate`.
@@ -130,12 +131,14 @@ def audit_logs(
     """
     confidence_level(confidence)
     within("fdr", rate, 0, 1)
+    count("seed", seed)
     _require_texts(used, held_out, outputs)
+    _require_held_out(_counts(used, held_out, outputs))
     level, passages = 1 - confidence, longest_passages([*used, *held_out], outputs)
     lengths = [float(len(one)) for one in passages]
     mine, others = lengths[: len(used)], lengths[len(used) :]
     found = excess_test(mine, others, seed)
-    smallest = smallest_excess(mine, others, level, seed)
+    smallest = _shown(smallest_excess(mine, others, level, seed), used, held_out)
     p_values = conformal_p_values(mine, others)
     chosen = np.flatnonzero(benjamini_hochberg(p_values, rate) & (np.array(mine) > 0)).tolist()
     return LogAudit(
@@ -157,6 +160,24 @@ def _require_texts(
     for name, texts in named.items():
         if not any(map(words_of, texts)):
             raise DataError(f"the {name} hold no words; there must be at least one text with some.")
+
+
+def _require_held_out(counts: dict[str, int]) -> None:
+    if counts["in_both"] == counts["held_out"]:
+        raise DataError(
+            "every held-out record is a used record, too, so nothing can be compared; hold out "
+            "records that the application was never shown."
+        )
+
+
+def _shown(
+    smallest: int | None, used: Sequence[Sequence[str]], held_out: Sequence[Sequence[str]]
+) -> int | None:
+    """The smallest excess, if so many used records differ from all others: only they can show."""
+    words = [tuple(tuple(words_of(text)) for text in one) for one in (*used, *held_out)]
+    times = Counter(words)
+    able = sum(times[one] == 1 and any(one) for one in words[: len(used)])
+    return None if smallest is None or able < smallest else smallest
 
 
 def _verdict(found: Excess, smallest: int | None, level: float) -> LogVerdict:

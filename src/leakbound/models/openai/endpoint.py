@@ -6,6 +6,7 @@ Only `Capabilities` and `Dialect` can change an answer.
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass, field, fields
 from urllib.parse import urlsplit
 
@@ -18,6 +19,7 @@ from leakbound.models.transport import Transport
 
 __all__ = ["OPENAI", "Capabilities", "Endpoint", "key_from_environment"]
 
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")  # names of environment variables
 OWN_KEY, OTHER_KEY = "OPENAI_API_KEY", "LEAKBOUND_API_KEY"  # for OpenAI's own host; for all others
 
 
@@ -287,6 +289,11 @@ def key_from_environment(endpoint: Endpoint | None = None) -> str | None:
             key is not shown.
     """
     found = endpoint or Endpoint()
+    if found.key_env and not VARIABLE.fullmatch(found.key_env):
+        raise UsageError(
+            "--key-env got what is no name of an environment variable (not shown: it may be the "
+            "key itself); put the key into a variable, and name that, such as OPENAI_API_KEY."
+        )
     if found.key_env is not None and not os.environ.get(found.key_env):
         state = "is empty" if found.key_env in os.environ else "is not set"
         raise UsageError(

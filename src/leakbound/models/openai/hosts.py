@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from ipaddress import ip_address
 from urllib.parse import parse_qsl, urlsplit
 
@@ -72,10 +73,10 @@ def is_host(name: str) -> bool:
         name: Name or address of a host.
 
     Returns:
-        False for an empty name, or one with an empty or too long part, such as "a..b".
+        False for an empty name, or one with a blank, or an empty or too long part, as in "a..b".
     """
     try:
-        return bool(name.encode("idna"))
+        return bool(name.encode("idna")) and not re.search(r"\s", name)
     except UnicodeError:
         return False
 
