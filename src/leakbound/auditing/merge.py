@@ -49,9 +49,10 @@ def merge(
     _require_named(manifest)
     prepared = prepare(spec, opener=known)
     _require_same(prepared, manifest)
+    shards = [RunStore(folder, manifest) for folder in folders]  # before anything is written
     store = RunStore(prepared.folder(out), prepared.manifest)
-    for folder in folders:
-        store.join(RunStore(folder, manifest))
+    for shard in shards:
+        store.join(shard)
     asked = collection_plan(prepared)
     _require_whole(asked, store)
     looks = Looks(earlier_looks(store.folder, prepared))

@@ -143,6 +143,13 @@ def _texts(template: JsonValue) -> Iterator[str]:
             yield from _texts(value)
 
 
+def _place(error: yaml.YAMLError) -> str:
+    """Where it is not YAML, and why; YAML shows no value of the file in that."""
+    if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
+        return ""
+    return f": line {error.problem_mark.line + 1}: {error.problem}"
+
+
 def read_http_config(file: Path) -> HttpSystemConfig:
     """What a YAML file describes, checked, with headers filled from the environment.
 
@@ -158,8 +165,12 @@ def read_http_config(file: Path) -> HttpSystemConfig:
     try:
         values = yaml.safe_load(file.read_text(encoding="utf-8"))
         found = HttpSystemConfig(**values)
-    except (yaml.YAMLError, UnicodeDecodeError):
-        raise UsageError(f"the system file {str(file)!r} is not YAML.") from None
+    except UnicodeDecodeError as error:
+        raise UsageError(
+            f"the system file {str(file)!r} cannot be read ({reason_of(error)})."
+        ) from None
+    except yaml.YAMLError as error:
+        raise UsageError(f"the system file {str(file)!r} is not YAML{_place(error)}.") from None
     except ValidationError as error:
         raise UsageError(f"the system file {str(file)!r} {_wrong(error)}") from None
     except OSError as error:

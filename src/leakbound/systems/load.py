@@ -93,6 +93,8 @@ def _behind_http(
             f"the system http:{file} takes no options, and {', '.join(given)} is given; write it "
             "into the file."
         )
+    if file.is_dir():
+        raise UsageError(f"the file {str(file)!r} of the system is a folder; name a file.")
     if not file.is_file():
         raise UsageError(
             f"the file {str(file)!r} of the system does not exist; give its path from this "

@@ -89,6 +89,9 @@ def load_classifier(address: str) -> Classifier:
         model = AutoModelForSequenceClassification.from_pretrained(address, local_files_only=local)
     except (OSError, ValueError, RuntimeError, KeyError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise TargetError(f"the classifier {address!r} could not be loaded: {reason}") from None
+        raise TargetError(
+            f"the classifier {address!r} could not be loaded ({reason.rstrip('.:')}); give a "
+            "folder with config.json, tokenizer and weights of a classifier."
+        ) from None
     model.to(torch.device("cuda" if torch.cuda.is_available() else "cpu"))
     return Classifier(model.eval(), cast(Tokenizer, tokenizer), address)

@@ -95,6 +95,11 @@ def load_embedder(address: str) -> SentenceEmbedder:
             f"{install_hint('embed')}."
         ) from None
     local = Path(address).exists()
+    if not local and address.startswith((".", "/", "~")):
+        raise TargetError(
+            f"the folder {address!r} of the embedding model does not exist; give one saved "
+            "with sentence-transformers."
+        )
     try:
         disable_progress_bar()  # type: ignore[no-untyped-call]
         encoder = SentenceTransformer(
