@@ -27,8 +27,8 @@ __all__ = ["mean_sensitivity", "signal_distances", "signal_losses", "vote_places
 SIGNALS = (  # our own texts, from most distant to closest
     (SIGNAL_MEMBER, SIGNAL_NONMEMBER),
     ('["Found",]', "[]"),
-    ("A green tram climbs the hill at noon.", "A white ferry crosses the strait at dusk."),
-    ("The home side took the cup with ease.", "The visitors earned the cup in the end."),
+    ("The river froze in the first week of January.", "The river rose in the last week of April."),
+    ("The blue car is parked behind the old barn.", "The blue car is parked behind the new house."),
     ("The lamp in the hall went out twice.", "The lamp in the hall went out once."),
 )
 
