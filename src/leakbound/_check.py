@@ -74,12 +74,9 @@ def delta_value(value: Number) -> Number:
 
 def confidence_level(value: float) -> float:
     """A confidence strictly between 0 and 1."""
-    _all(
-        "confidence",
-        value,
-        np.asarray((value > 0) & (value < 1)),
-        "above 0 and below 1, such as 0.95",
-    )
+    must = "above 0 and below 1, such as 0.95"
+    array = _floats("confidence", value, must)
+    _all("confidence", value, (array > 0) & (array < 1), must)
     return value
 
 

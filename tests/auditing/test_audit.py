@@ -527,5 +527,5 @@ def test_bad_run_folders_get_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "broken" / "record.json").write_text("{}")
     with pytest.raises(StoreError, match="not a result of schema version 1 or 2"):
         load_result(tmp_path / "broken")
-    with pytest.raises(StoreError, match=r"holds no record\.json"):
+    with pytest.raises(StoreError, match=r"does not exist; give the folder"):
         load_result(tmp_path / "nothing")

@@ -91,7 +91,7 @@ OPTIONS: list[tuple[tuple[str, ...], str]] = [
     (("--confidence", "95"), "confidence is 95.0; it must be above 0 and below 1, such as 0.95."),
     (("--confidence", "nan"), "confidence is nan; it must be above 0 and below 1"),
     (("--threshold", "abc"), "the threshold is 'abc'; it must be a number, 'split', 'split:0.3'"),
-    (("--threshold", "nan"), "the threshold is NaN; it must be a number."),
+    (("--threshold", "nan"), "and its value is NaN; it must be a number."),
     (("--threshold", "split:1"), "and its fraction is 1.0; it must be between 0.01 and 0.9."),
     (("--threshold", "0.5,"), "the threshold is '0.5,'; it must be numbers with commas."),
     (("--threshold", "rank"), "guesses by rank are for one run; use --threshold split, or a num"),

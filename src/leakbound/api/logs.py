@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from leakbound.auditing.logs import LogAudit, audit_logs, read_outputs, read_records
+from leakbound.errors import UsageError
 
 __all__ = ["audit_log"]
 
@@ -49,16 +50,29 @@ def audit_log(
         >>> found.verdict, len(found.disclosed)
         ('disclosure', 11)
     """
-    records = [_records(one, fields) for one in (used, held_out)]
+    records = [
+        _records(one, name, fields) for name, one in (("used", used), ("held_out", held_out))
+    ]
     said = _outputs(outputs, output_field)
     return audit_logs(records[0], records[1], said, confidence, fdr, seed, show)
 
 
-def _records(given: TextSource, fields: Sequence[str]) -> list[tuple[str, ...]]:
+def _records(given: TextSource, name: str, fields: Sequence[str]) -> list[tuple[str, ...]]:
     if isinstance(given, str | Path):
         return read_records(Path(given), fields)
-    return [(text,) for text in given]
+    return [(text,) for text in _texts(given, name)]
 
 
 def _outputs(given: TextSource, field: str | None) -> list[str]:
-    return read_outputs(Path(given), field) if isinstance(given, str | Path) else list(given)
+    if isinstance(given, str | Path):
+        return read_outputs(Path(given), field)
+    return _texts(given, "outputs")
+
+
+def _texts(given: object, name: str) -> list[str]:
+    """Refuses anything else than texts, without showing it."""
+    texts = list(given) if isinstance(given, Iterable) else None
+    if texts is None or not all(isinstance(text, str) for text in texts):
+        got = f"a {type(given).__name__}" if texts is None else "not of texts alone"
+        raise UsageError(f"{name} is {got}; it must be a file of rows, or a list of texts.")
+    return texts

@@ -561,8 +561,6 @@ def threshold_rule(text: str | float | None, default: ThresholdRule) -> Threshol
             return Bonferroni() if name == "bonferroni" else BestOnSameData()
         return Fixed(float(text))
     except UsageError as error:
-        if name != "split":
-            raise
         raise UsageError(f"the threshold is {text!r}, and its {error}") from None
     except ValueError:
         raise UsageError(f"the threshold is {text!r}; it must be {RULES}.") from None

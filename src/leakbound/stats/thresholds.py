@@ -42,7 +42,7 @@ class Fixed:
 
     def __post_init__(self) -> None:
         if self.value != self.value:
-            raise UsageError("the threshold is NaN; it must be a number.")
+            raise UsageError("value is NaN; it must be a number.")
 
     def __str__(self) -> str:
         return f"fixed at {self.value:g}"

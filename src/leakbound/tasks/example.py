@@ -79,18 +79,23 @@ def as_context(rows: Iterable[Example | tuple[Content, str]]) -> Context:
     """
     if isinstance(rows, str) or not isinstance(rows, Iterable):
         raise DataError(
-            f"rows is {type(rows).__name__}; it must be a list of examples or (input, label) pairs."
+            f"rows is {type(rows).__name__}; it must be a list of examples or (input, label) "
+            "pairs. A file of rows is named with data=..."
         )
     return tuple(map(_example, rows))
+
+
+def _kind(row: object) -> str:
+    """What a row is, without what it holds."""
+    size = f" of {len(row)}" if isinstance(row, tuple | list) else ""
+    return f"{type(row).__name__}{size}"
 
 
 def _example(row: Example | tuple[Content, str]) -> Example:
     if isinstance(row, Example):
         return row
     if not isinstance(row, Sequence) or isinstance(row, str) or len(row) != 2:
-        raise DataError(
-            f"a row is {type(row).__name__}; it must be an Example, or a pair (input, label)."
-        )
+        raise DataError(f"a row is {_kind(row)}; it must be an Example, or a pair (input, label).")
     if row[0] is None or isinstance(row[0], bytes | int | float):
         raise DataError(
             f"the input of a row is {type(row[0]).__name__}; it must be text, or an image that "
