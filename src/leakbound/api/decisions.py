@@ -76,7 +76,7 @@ def sweep(
         LeakboundError: With every sentence at once, before any model call, for points that cannot
             be run.
 
-    Example:
+    Examples:
         >>> import leakbound, tempfile
         >>> rows = [(f"message {i}", "ab"[i % 2]) for i in range(40)]
         >>> def leaks(context, query):
