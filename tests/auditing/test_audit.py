@@ -476,7 +476,7 @@ def test_the_accountant_speaks_before_any_trial(rows: Context, leaky: Scripted) 
         ({"delta": 1}, "delta is 1; it must be"),
         ({"pairs": 0}, "pairs is 0"),
         ({"threshold": "bes"}, "the threshold is 'bes'; it must be a number, 'split'"),
-        ({"threshold": "nan"}, "threshold is NaN"),
+        ({"threshold": "nan"}, "value is NaN"),
         ({"threshold": "split:2"}, "fraction is 2"),
         ({"store_text": "some"}, "'none', 'canary_only' or 'all'"),
     ],
