@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: install quick check lint types layers laws test test-slow test-hosts test-wheel flaky demo bench bench-influence influence-speed coverage findings utility papers papers-numbers real-models \
-	attack-table canary-grid pocket-train pocket-eval vision-train vision-eval vision-table readme-table docs \
+	attack-table canary-grid pocket-train pocket-eval vision-train vision-eval vision-table readme-table docs docs-version \
 	catalogue notebook pictures witness clean
 
 install: $(VENV)/installed
@@ -173,6 +173,13 @@ readme-table: install
 
 docs: install catalogue
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+# The site of a version, beside those of others, committed to the local branch gh-pages: git push origin gh-pages publishes it.
+docs-version: install
+	$(if $(VERSION),,$(error name the version, such as make docs-version VERSION=0.1))
+	PATH="$(abspath $(BIN)):$$PATH" NO_MKDOCS_2_WARNING=1 mike deploy --config-file mkdocs-versions.yml \
+		--update-aliases --alias-type redirect $(VERSION) latest
+	PATH="$(abspath $(BIN)):$$PATH" mike set-default --config-file mkdocs-versions.yml latest
 
 catalogue: install
 	$(BIN)/python bench/catalogue.py docs/catalogue.md
