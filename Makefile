@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 # Tests start many interpreters; each would compile every file again where bytecode is not kept.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: install quick check lint types layers laws test test-slow test-hosts test-wheel flaky demo bench bench-influence influence-speed coverage findings utility papers papers-numbers real-models \
+.PHONY: install quick check lint types layers laws test test-slow test-hosts test-wheel flaky demo bench bench-influence influence-speed coverage findings published published-page utility papers papers-numbers real-models \
 	attack-table canary-grid pocket-train pocket-eval vision-train vision-eval vision-table readme-table docs docs-version \
 	catalogue notebook pictures witness clean
 
@@ -50,7 +50,7 @@ laws:
 
 # A third worker fills the times in which others wait for servers and browsers.
 test: install
-	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 3 --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 3 --dist loadfile --no-loadscope-reorder
 
 # Tests marked `slow`: evidence that takes long, such as more seeds, more pairs and whole figures; and the site.
 # SLOW: paths, all of them where it is not given.
@@ -127,6 +127,21 @@ witness: install
 
 findings: install
 	$(BIN)/python bench/findings.py docs/findings.md
+
+# Packages of the index as they install, in an environment of their own; one of them needs Python 3.12.
+PUBLISHED_PYTHON ?= python3.12
+published: $(VENV)-published/installed
+	OMP_NUM_THREADS=1 $(VENV)-published/bin/python bench/published bench/results/published.json docs/published.md
+	$(VENV)-published/bin/pytest -q -m hosts tests/published
+
+published-page:
+	$(BIN)/python bench/published --page bench/results/published.json docs/published.md
+
+$(VENV)-published/installed: bench/published/requirements.txt pyproject.toml
+	$(PUBLISHED_PYTHON) -m venv $(VENV)-published
+	$(VENV)-published/bin/$(PIP_INSTALL) $(TORCH_PIP) "torch>=2.6,<2.14"
+	$(VENV)-published/bin/$(PIP_INSTALL) -e ".[local]" -r bench/published/requirements.txt
+	touch $@
 
 attack-table: install
 	$(BIN)/python bench/attack_table.py docs/attacks.md

@@ -215,7 +215,8 @@ def main() -> None:
         "# Findings\n\nWritten by `make findings`: what leakbound says about calibrations and "
         "accountings that were published or seen in public code. "
         "Exact numbers come from output distributions, audits from the e-process at 95 % "
-        "confidence.\n\n"
+        "confidence. [Packages on the index](published.md) holds installed packages against what "
+        "they state.\n\n"
     )
     text = intro + "\n".join(
         part() for part in (experts, fusion, classical, embeddings, counted_once, audits)
