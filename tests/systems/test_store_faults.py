@@ -185,6 +185,28 @@ def test_a_store_of_the_user_that_does_not_remove_is_told() -> None:
         pass
 
 
+@pytest.mark.parametrize("shared", [True, False])
+def test_a_store_whose_methods_are_coroutines_is_emptied(shared: bool) -> None:
+    """A coroutine of `remove` was never awaited: every canary stayed, and nothing was said."""
+
+    class Later(NearestStore):
+        async def plant(self, record: Example) -> str:  # type: ignore[override]
+            return super().plant(record)
+
+        async def remove(self, record_id: str) -> None:  # type: ignore[override]
+            super().remove(record_id)
+
+    store: Any = Later()
+    if shared:
+        visit = SharedStore(store, (), calls=DISPOSABLE).open(CONTEXT)
+        assert len(store.records) == len(CONTEXT)
+        visit.close()
+    else:
+        with filled_store(store, CONTEXT, (), DISPOSABLE):
+            assert len(store.records) == len(CONTEXT)
+    assert not store.records
+
+
 def test_a_removal_whose_reply_was_lost_may_find_nothing_the_second_time() -> None:
     """A store that was empty was said to hold the record still."""
 

@@ -16,6 +16,7 @@ from leakbound.systems.calls import Caller, CallOptions
 from leakbound.systems.http_store import HttpStore
 from leakbound.systems.left_records import PlantedRecord, left_in_store, warn_of_copy
 from leakbound.systems.protocol import Reply, Session, Store
+from leakbound.systems.replies import finished
 from leakbound.systems.settling import settle
 from leakbound.tasks import Context, Example
 
@@ -108,7 +109,7 @@ def _planted(store: Store, records: Iterable[Example], caller: Caller) -> Iterat
 
 def _plant(store: Store, record: Example, planted: Records) -> str:
     try:
-        found: object = store.plant(record)
+        found = finished(store.plant(record))
     except Exception as error:
         warn_of_copy(error)
         raise
@@ -275,7 +276,7 @@ def _removed(
 
     def attempt() -> None:
         first = not next(tries)
-        deleted: object = store.remove(record_id)  # type: ignore[func-returns-value]
+        deleted = finished(store.remove(record_id))  # type: ignore[func-returns-value]
         if first:
             require_done(deleted)
 
