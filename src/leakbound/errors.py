@@ -112,7 +112,8 @@ def reason_of(error: Exception) -> str:
     if isinstance(error, json.JSONDecodeError):
         if "utf-8-sig" in error.msg:
             return "it begins with a byte order mark"
-        found = f"no JSON at line {error.lineno}: {error.msg.lower()}"
+        what = error.msg.lower().removesuffix(" starting at")
+        found = f"no JSON at line {error.lineno}: {what}"
         return found if error.doc else "it is empty"
     if isinstance(error, KeyError):
         return f"it lacks {error}"

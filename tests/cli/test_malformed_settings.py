@@ -90,6 +90,7 @@ VALUES: list[tuple[tuple[str, ...], str]] = [
     (("--seed", "-1"), "seed is -1; it must be greater than or equal to 0."),
     (("--state-check", "nan"), "state_check is nan; it must be less than or equal to 1."),
     (("--assume-hit", "2"), "assume_hit is 2.0; it must be a probability from 0 to 1."),
+    (("--simulations", "9" * 11), "it must be less than or equal to 10000000."),
     (("--threshold", "nan"), "and its value is NaN; it must be a number."),
     (
         ("--threshold", "split:nan"),

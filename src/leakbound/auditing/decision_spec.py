@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field, ValidationInfo, field_validator
 
 from leakbound._catalogue import Component
-from leakbound.auditing.spec_groups import FrozenSpec
+from leakbound.auditing.spec_groups import MOST, FrozenSpec
 
 __all__ = ["Decision"]
 
@@ -44,6 +44,7 @@ class Decision(FrozenSpec):
     simulations: int = Field(
         default=400_000,
         ge=0,
+        le=MOST,
         description="simulated outputs, for the curves and for what the e-process learns about the "
         "scale of the noise",
     )

@@ -112,7 +112,9 @@ def _decoded(place: str, text: str) -> object:
             if text.lstrip().startswith("[")
             else "write one JSON object per line"
         )
-        raise DataError(f"{place} is not JSON ({error.msg}); {hint}.") from None
+        raise DataError(
+            f"{place} is not JSON ({error.msg.removesuffix(' starting at')}); {hint}."
+        ) from None
     except (ValueError, RecursionError):
         raise DataError(
             f"{place} holds a number of thousands of digits, or lists within lists beyond all "
