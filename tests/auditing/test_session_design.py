@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 import random
+import time
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,7 @@ from stores import DISPOSABLE, NearestStore, PrivateStore, documents
 import leakbound
 from leakbound.errors import DataError, TargetError, UsageError
 from leakbound.report import summary
+from leakbound.tasks import Example
 
 ROWS = documents(120)
 
@@ -36,7 +40,7 @@ def test_a_leaky_store_is_found_with_one_build(tmp_path: Path, insertion: Any) -
 def test_a_private_store_shows_nothing(tmp_path: Path) -> None:
     result = run(PrivateStore(), tmp_path)
     assert (result.verdict, result.reason) == ("inconclusive", "attack_blind")
-    assert result.bound.epsilon < 1  # the witness reads the time of an answer, which is random
+    assert result.bound.epsilon == 0  # nobody reads the time of an answer
 
 
 def test_an_answer_comes_after_a_pause_with_and_without_a_canary(tmp_path: Path) -> None:
@@ -45,7 +49,7 @@ def test_an_answer_comes_after_a_pause_with_and_without_a_canary(tmp_path: Path)
     probability below 1e-6 where pauses do not tell contexts apart, as each has one with at most 5 %
     (4.0e-7)."""
     found = [
-        run(PrivateStore(), tmp_path / str(seed), pairs=24, simulations=0, seed=seed)
+        run(PrivateStore(), tmp_path / str(seed), pairs=24, seed=seed, channels=("seconds",))
         for seed in range(8)
     ]
     assert sum(one.bound.epsilon > 0 for one in found) <= 5
@@ -87,3 +91,51 @@ def test_a_session_says_that_its_bound_is_given_one_build(tmp_path: Path) -> Non
     assert "given this one build of the store" in result.sentences[-1]
     assert "one_build" in {finding.code for finding in result.findings}
     assert summary(result).count("one build of the store") == 1
+
+
+class Lazy(PrivateStore):
+    """Says nothing, and takes new records into its index at the next question."""
+
+    new = False
+
+    def plant(self, record: Example) -> str:
+        self.new = True
+        return super().plant(record)
+
+    def said(self, rows: Sequence[Example], query: str) -> str:
+        if self.new:
+            time.sleep(0.01)
+        self.new = False
+        return super().said(rows, query)
+
+
+def test_the_time_to_take_in_a_record_is_no_leak(tmp_path: Path) -> None:
+    """The question after an addition is slower in each canary-in context, in no other."""
+    assert run(Lazy(), tmp_path / "whole").bound.epsilon == 0
+    named = run(Lazy(), tmp_path / "named", channels=("seconds",))
+    assert named.bound.epsilon > 0  # who names the time is told of it
+
+
+class Failing(PrivateStore):
+    """Fails where it holds what it is asked about, and tells nothing else."""
+
+    def said(self, rows: Sequence[Example], query: str) -> str:
+        if any(str(one.input)[:20] in query for one in self.records.values()):
+            raise TimeoutError
+        return super().said(rows, query)
+
+
+@pytest.mark.parametrize(("pairs", "epsilon"), [(24, 1.0), (40, 1.0), (60, 2.0)])
+def test_a_leak_by_failures_is_never_clean(tmp_path: Path, pairs: int, epsilon: float) -> None:
+    calls = replace(DISPOSABLE, retries=0)
+    result = leakbound.audit(
+        ROWS, system=Failing(), design="session", out=tmp_path, calls=calls, pairs=pairs,
+        epsilon=epsilon, simulations=100, settings={"documents": 20},
+    )  # fmt: skip
+    assert result.verdict != "no_violation"
+    assert result.controls is not None
+    assert result.controls.by_replies_alone
+    if result.verdict == "inconclusive":
+        assert result.reason == "too_few_trials"
+        assert "only measurements of whole replies" in " ".join(result.sentences)
+    assert "by whole replies, not by its score" in summary(result)

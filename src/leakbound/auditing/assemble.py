@@ -16,6 +16,7 @@ from leakbound.auditing.keys import DIGITS, key_id, keyed
 from leakbound.auditing.obstacles import obstacles, state_sentence
 from leakbound.auditing.one_pass import OnePass, Tally
 from leakbound.auditing.prepare import Prepared
+from leakbound.auditing.reach import largest_by_channel, largest_seen
 from leakbound.auditing.result import (
     AuditResult,
     Finding,
@@ -29,7 +30,7 @@ from leakbound.auditing.result_curves import EValuePath, curves_of, path_of
 from leakbound.auditing.state_check import StateCheck
 from leakbound.auditing.trial_views import shown_prompt, trial_views
 from leakbound.auditing.verdict import Verdict, conclude
-from leakbound.estimators import Estimator, PairedScores, TrialDesign
+from leakbound.estimators import Bounds, Estimator, PairedScores, TrialDesign
 from leakbound.estimators.by_channel import ChannelEValues
 from leakbound.estimators.e_process import EValues
 from leakbound.estimators.two_sided import TwoSidedEValues
@@ -50,6 +51,11 @@ ONE_BUILD = (
     "noise of an index, is the same in all trials and may look like a leak. Where the guarantee "
     "rests on such noise, use --design one_run or --design paired."
 )
+REPLIES = (
+    "only measurements of whole replies (their length, wording, failures) showed the control "
+    "canaries, and the score of the attack did not. What could be certified is what they certify "
+    "if the replies of every pair differ as those of the controls do."
+)
 SEEN = ControlCheck(0, 0.0)  # of a channel, whose own controls are compared apart
 LOW_FPR = (0.1, 0.01, 0.001)
 FEW = 3  # sampled candidates that may be alike by chance
@@ -69,8 +75,8 @@ def assemble(seen: OnePass, calls: int) -> AuditResult:
     prepared, design, estimator = seen.prepared, seen.design, seen.prepared.estimator
     found, used = seen.estimates(), seen.seen
     bounds, tested = found[estimator], estimator.tested_pairs(design, used)
-    largest = estimator.largest_certifiable(design, used)
     controls, state, noise = seen.controls(), seen.state(), seen.noise_fit()
+    largest = _largest(seen, controls)
     against = (
         *noise_obstacles(design, estimator, found, noise),
         *obstacles(prepared.attack, seen.tally, controls, state),
@@ -87,6 +93,7 @@ def assemble(seen: OnePass, calls: int) -> AuditResult:
         sentences=(
             *conclusion.sentences,
             *_unshown(prepared, conclusion.verdict, guessing),
+            *_by_replies(conclusion.verdict, controls),
             *_given_build(prepared, conclusion.verdict),
         ),
         claim=design.claim,
@@ -213,7 +220,20 @@ def _channels(seen: OnePass, tested: int, state: StateCheck | None) -> tuple[Cha
     attack = seen.prepared.attack
     # the answers that could not be read are a matter of the whole verdict
     against = tuple(one for one in obstacles(attack, Tally(), SEEN, state))
-    return channel_results(seen.design, observer, seen.channel_controls(), tested, attack, against)
+    checks, batch = seen.channel_controls(), seen.control_batch()
+    return channel_results(seen.design, observer, checks, batch, tested, attack, against)
+
+
+def _by_replies(verdict: Verdict, controls: ControlCheck) -> tuple[str, ...]:
+    return (REPLIES,) if verdict != "violation" and controls.by_replies_alone else ()
+
+
+def _largest(seen: OnePass, controls: ControlCheck) -> Bounds:
+    """What so many pairs can certify by what showed the control canaries."""
+    batch = seen.control_batch()
+    if seen.design.channels and batch:
+        return largest_by_channel(seen.design, seen.seen, seen.channel_controls(), batch)
+    return largest_seen(seen.design, seen.prepared.estimator, seen.seen, controls, batch)
 
 
 def _unseen(channels: tuple[ChannelResult, ...]) -> Iterator[Finding]:

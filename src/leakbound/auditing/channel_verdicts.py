@@ -8,6 +8,7 @@ from leakbound.attacks import Attack
 from leakbound.auditing.channels import ChannelResult
 from leakbound.auditing.controls import ControlCheck
 from leakbound.auditing.obstacles import blind_sentence
+from leakbound.auditing.reach import StoredBatch, largest_seen
 from leakbound.auditing.verdict import Obstacle, conclude
 from leakbound.estimators import EProcess, TrialDesign
 from leakbound.estimators.by_channel import ChannelEValues, channel_design
@@ -18,8 +19,8 @@ __all__ = ["channel_results"]
 
 
 def channel_results(
-    design: TrialDesign, seen: ChannelEValues, checks: Mapping[str, ControlCheck], tested: int,
-    attack: Attack, against: Sequence[Obstacle],
+    design: TrialDesign, seen: ChannelEValues, checks: Mapping[str, ControlCheck],
+    batch: StoredBatch, tested: int, attack: Attack, against: Sequence[Obstacle],
 ) -> tuple[ChannelResult, ...]:  # fmt: skip
     """What is said of each channel.
 
@@ -27,6 +28,7 @@ def channel_results(
         design: What was known beforehand, with its channels.
         seen: Their e-processes.
         checks: What the control pairs showed in each of them; empty where none was asked.
+        batch: These pairs with their aggregates (PRIVATE).
         tested: Pairs that entered the bounds.
         attack: Canary and query.
         against: What keeps any channel without a rejection from saying no_violation.
@@ -35,11 +37,12 @@ def channel_results(
         Results in the order of the design.
     """
     own, estimator = channel_design(design), EProcess()
-    largest = estimator.largest_certifiable(own, tested)
     found = []
     for name, part in seen.parts.items():
         bounds, check = _bounds(own, part), checks.get(name, ControlCheck(0, None))
         why = (*against, *blind_sentence(attack, check))
+        its = channel_design(design, name)
+        largest = largest_seen(its, estimator, tested, check, batch, name)
         said = conclude(own, estimator, bounds, None, tested, largest, why)
         at = part.process.rejected_at
         found.append(ChannelResult(name, said.verdict, said.reason, bounds[0], at, check))

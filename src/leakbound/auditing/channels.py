@@ -14,6 +14,7 @@ from leakbound.auditing.store import EvidenceRow
 from leakbound.auditing.verdict import Obstacle, Reason, Verdict
 from leakbound.errors import TargetError, UsageError
 from leakbound.estimators import EProcess, Estimator, Observations, PairedScores
+from leakbound.estimators.base import ReplyPair
 from leakbound.estimators.by_channel import ByChannel
 from leakbound.mechanisms.single import release_unchanged
 from leakbound.stats import Estimate
@@ -22,8 +23,8 @@ from leakbound.systems.channels import ALL, SECONDS, TOOL_CALLS
 from leakbound.tasks import ANSWER, Mechanism, channel_of, reply_of
 
 __all__ = [
-    "ChannelResult", "channels_shown", "check_channels", "deciding", "of_all_channels", "shown_in",
-    "untested_channels", "with_channels",
+    "ChannelResult", "channels_shown", "check_channels", "deciding", "of_all_channels",
+    "replies_in", "shown_in", "untested_channels", "with_channels",
 ]  # fmt: skip
 
 StoredBatch = Sequence[tuple[Pair, EvidenceRow]]
@@ -176,13 +177,26 @@ def shown_in(batch: StoredBatch, whole: Observations, names: Sequence[str]) -> O
 def _of_texts(batch: StoredBatch, first: int, name: str) -> Observations:
     scores = _scores(batch, name)
     drawn = PairedScores(scores.member[:, None], scores.nonmember[:, None])
-    replies = tuple(
+    replies = replies_in(batch, name)
+    return Observations(
+        first, len(batch), trial_scores=scores, simulated_scores=drawn, reply_pairs=replies
+    )
+
+
+def replies_in(batch: StoredBatch, name: str = ANSWER) -> tuple[tuple[ReplyPair, str], ...]:
+    """What a witness reads of pairs in one channel.
+
+    Args:
+        batch: Pairs with their aggregates.
+        name: The channel.
+
+    Returns:
+        For each pair, the replies of both contexts and the text of the canary (PRIVATE).
+    """
+    return tuple(
         ((reply_of(one), reply_of(other)), pair.asked.target)
         for pair, row in batch
         for one, other in [(channel_of(row.member, name), channel_of(row.nonmember, name))]
-    )
-    return Observations(
-        first, len(batch), trial_scores=scores, simulated_scores=drawn, reply_pairs=replies
     )
 
 

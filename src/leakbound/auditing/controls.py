@@ -58,6 +58,12 @@ class ControlCheck:
         return self.exempt or (self.combined is not None and self.combined <= LEVEL)
 
     @property
+    def by_replies_alone(self) -> bool:
+        """Whether the attack saw the control by measurements of replies, and not by its score."""
+        score = self.p_value is not None and 2 * self.p_value <= LEVEL
+        return self.seen and not (self.exempt or score) and self.witness is not None
+
+    @property
     def seen_late(self) -> bool:
         """Whether nothing shows that it did not see it after the last pair."""
         return self.late is None or self.late <= LEVEL

@@ -221,10 +221,10 @@ class OnePass:
         Returns:
             Whether the attack saw the positive control, and saw it still after the last pair.
         """
-        if self.design.channels and self._controls():
+        if self.design.channels and self.control_batch():
             return of_all_channels(self.channel_controls())
         late = [self._check(batch) for batch in self._late_controls()]
-        found = self._check(self._controls()).followed_by(late)
+        found = self._check(self.control_batch()).followed_by(late)
         return found if late or not self._lacks_late else replace(found, late=1.0)
 
     @property
@@ -232,8 +232,12 @@ class OnePass:
         """Whether late controls should be there, as where the last samples of a log are missing."""
         return self.prepared.late_controls is not None and self._observed and not self.ended
 
-    def _controls(self) -> StoredBatch:
-        """The control pairs with their aggregates, once some pair was observed."""
+    def control_batch(self) -> StoredBatch:
+        """The control pairs with their aggregates.
+
+        Returns:
+            Those that are stored, once some pair was observed (PRIVATE).
+        """
         controls, rows = self.prepared.controls, self.control_rows
         known = self._observed and len(rows) >= len(controls)
         return [*zip(controls, rows, strict=True)] if known else []
@@ -253,7 +257,8 @@ class OnePass:
             return check_controls(None, self.prepared.ignores_context)
         scores = self._releaser.control_scores(batch)
         shown = [(reply_of(row.member), reply_of(row.nonmember)) for _, row in batch]
-        replies = shown if self.design.replies else []
+        read = self.design.replies and "replies" in self.prepared.estimator.reads
+        replies = shown if read else []
         two_sided = self.prepared.spec.decision.claim is not None
         return check_controls(scores, self.prepared.ignores_context, replies, two_sided)
 
@@ -263,7 +268,7 @@ class OnePass:
         Returns:
             A check for each channel; none without control pairs.
         """
-        if not (batch := self._controls()):
+        if not (batch := self.control_batch()):
             return {}
         late = [self._by_channel(batch) for batch in self._late_controls()]
         return {

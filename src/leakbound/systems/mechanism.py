@@ -25,7 +25,7 @@ from leakbound.systems.adapters.index_store import IndexStore
 from leakbound.systems.adapters.langgraph import GraphSystem
 from leakbound.systems.callable import Answerer, as_system
 from leakbound.systems.calls import Caller, CallOptions
-from leakbound.systems.channels import separated
+from leakbound.systems.channels import SECONDS, separated
 from leakbound.systems.duck import says_stateful
 from leakbound.systems.failures import NoAnswer, SystemFailed, interrupts, too_slow
 from leakbound.systems.http import HttpSystem
@@ -336,6 +336,7 @@ class SystemMechanism(MechanismBase):
         return as_reply(answer, self.name, time.perf_counter() - began)
 
     def _aggregate(self, task: Task, job: Job, reply: Reply) -> Aggregate:
+        reply = self._timed(reply)
         answers, seen = task.answers(job.query), self._seen(reply)
         if not (self.scored and answers):
             found = as_aggregate(task, job.query, reply.text)
@@ -343,6 +344,14 @@ class SystemMechanism(MechanismBase):
         votes = one_vote(reply.text, answers).counts
         values = (*self._scores(reply, answers), *map(float, votes))
         return Vector(values, reply=seen, channels=self._channels(reply))
+
+    def _timed(self, reply: Reply) -> Reply:
+        """Without its time after a record was added to a shared store, unless the time is named:
+        an index that takes new records in at the next question makes that one slower, whatever it
+        tells of them.
+        """
+        untimed = isinstance(self.system, SharedStore) and SECONDS not in self.channels
+        return replace(reply, seconds=None) if untimed and reply is not LOST else reply
 
     def _channels(self, reply: Reply) -> dict[str, GeneratedText]:
         return separated(reply, self.channels) if self.channels else {}

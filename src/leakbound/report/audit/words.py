@@ -88,10 +88,17 @@ def check_sentence(result: AuditResult) -> str:
             else f"the canary where it stood {_often(result)} ({controls.pairs} contexts each with "
             "and without it"
         )
-        found.append(f"The attack {seen} {where}, p = {controls.p_value:.2g}){_late(controls)}.")
+        shown = controls.witness if controls.by_replies_alone else controls.p_value
+        found.append(
+            f"The attack {seen} {where}, p = {shown:.2g}{_read(controls)}){_late(controls)}."
+        )
     if state is not None and state.found is None:
         found.append(f"No sign that the system remembers ({state.repeats} queries asked again).")
     return " ".join(found)
+
+
+def _read(controls: ControlCheck) -> str:
+    return " by whole replies, not by its score" if controls.by_replies_alone else ""
 
 
 def _control_words(controls: ControlCheck) -> str:

@@ -1,0 +1,46 @@
+"""What replies could have certified where they alone show the canary, and no score does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import cycle, islice
+
+import numpy as np
+
+from leakbound.estimators.base import Bounds, Observations, PairedScores, ReplyPair, TrialDesign
+from leakbound.estimators.e_process import EProcess
+
+__all__ = ["reach_of_replies"]
+
+
+def reach_of_replies(
+    design: TrialDesign, pairs: int, shown: Sequence[tuple[ReplyPair, str]]
+) -> Bounds:
+    """The bounds if the replies of every pair differ as those of the controls do.
+
+    A witness has to learn what a score knows from the start, so it certifies less with as many
+    pairs. A system that leaks by its failures alone shows no score anything.
+
+    Args:
+        design: Design of the trials, whose replies are read.
+        pairs: Number of collected pairs.
+        shown: Replies of both contexts of each control pair, and the text of its canary (PRIVATE).
+
+    Returns:
+        Bounds of an e-process whose scores are all equal.
+    """
+    tested, values = EProcess().tested_pairs(design, pairs), EProcess().begin(design)
+    if not tested or not shown:
+        return Bounds(0.0, 0.0)
+    silent, drawn = np.zeros(tested), np.zeros((tested, 1))
+    values.observe(
+        Observations(
+            design.pilot,
+            tested,
+            trial_scores=PairedScores(silent, silent),
+            simulated_scores=PairedScores(drawn, drawn),
+            reply_pairs=tuple(islice(cycle(shown), tested)),
+        )
+    )
+    epsilon, mu = values.bounds()
+    return Bounds(epsilon.epsilon or 0.0, mu.mu or 0.0)
