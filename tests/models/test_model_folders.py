@@ -18,7 +18,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 import leakbound.models.pocket as pocket_home  # noqa: E402
-from leakbound.models.local import hub  # noqa: E402
+from leakbound.models import hub  # noqa: E402
 from leakbound.models.local.loading import _fingerprint, load  # noqa: E402
 
 CODE = """

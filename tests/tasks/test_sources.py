@@ -236,3 +236,23 @@ def test_rows_come_from_one_place() -> None:
         load_data(make_spec({"data": "a.jsonl", "rows": [{}]}).design)
     with pytest.raises(UsageError, match="add --task NAME"):
         load_data(make_spec({"data_dir": "somewhere"}).design)
+
+
+def test_without_a_network_a_hub_dataset_is_refused_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The library would ask five times, and show the hub's address each time."""
+    pytest.importorskip("datasets")
+    from huggingface_hub import constants
+
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+
+    def unknown(host: str, port: int) -> None:
+        raise OSError(-2, "Name or service not known")
+
+    monkeypatch.setattr("socket.getaddrinfo", unknown)
+    with pytest.raises(DataError, match="neither a folder nor in the cache, and .* cannot be rea"):
+        source_rows("hf:nobody/nothing")
+    assert constants.HF_HUB_OFFLINE is False

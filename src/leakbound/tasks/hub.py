@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from logging import CRITICAL
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from leakbound.errors import DataError, LeakboundError
+from leakbound.models.hub import hub_host, is_reachable
 from leakbound.tasks.delimited import csv_rows
 from leakbound.tasks.json_files import json_rows
 from leakbound.tasks.row_files import (
@@ -56,18 +58,38 @@ def hub_rows(where: str, config: str | None = None, split: str | None = None) ->
         raise missing_package("Hugging Face datasets", "the package datasets") from None
     datasets.disable_progress_bars()
     datasets.utils.logging.set_verbosity(CRITICAL)  # its messages may hold rows
+    known = Path(where).is_dir() or is_reachable()
     # in its own cache the library would keep a copy of private rows
-    with tempfile.TemporaryDirectory() as scratch:
+    with tempfile.TemporaryDirectory() as scratch, _asking(datasets, known):
         try:
             return _rows(datasets, where, config, split, scratch)
         except LeakboundError:
             raise
         except Exception as error:  # the library raises its own kinds, of many libraries below it
             raise DataError(
-                f"the Hugging Face dataset {where!r} could not be loaded ({type(error).__name__}); "
-                "give the id of a dataset on the hub, a folder saved with save_to_disk, or a "
-                "folder of .parquet, .jsonl or .csv files."
+                f"the Hugging Face dataset {where!r} {_why(error, known)}; give the id of a "
+                "dataset on the hub, a folder saved with save_to_disk, or a folder of .parquet, "
+                ".jsonl or .csv files."
             ) from None
+
+
+def _why(error: Exception, known: bool) -> str:
+    if known:
+        return f"could not be loaded ({type(error).__name__})"
+    return f"is neither a folder nor in the cache, and {hub_host()} cannot be reached from here"
+
+
+@contextmanager
+def _asking(datasets: ModuleType, hub: bool) -> Iterator[None]:
+    """Within, the library asks the hub, or its cache alone: it would try for half a minute."""
+    from huggingface_hub import constants
+
+    before = constants.HF_HUB_OFFLINE, datasets.config.HF_HUB_OFFLINE
+    constants.HF_HUB_OFFLINE = datasets.config.HF_HUB_OFFLINE = not hub or any(before)
+    try:
+        yield
+    finally:
+        constants.HF_HUB_OFFLINE, datasets.config.HF_HUB_OFFLINE = before
 
 
 def _rows(

@@ -19,8 +19,8 @@ from transformers.utils.logging import disable_progress_bar
 
 from leakbound._install import install_hint
 from leakbound.errors import TargetError, UsageError, reason_of
+from leakbound.models.hub import hub_host, is_reachable
 from leakbound.models.local.budget import Budget, require_memory, resident
-from leakbound.models.local.hub import hub_host, is_reachable
 from leakbound.models.local.hugging_face import CausalModel, ModelConfig
 from leakbound.models.local.memory import weight_bytes
 from leakbound.models.local.model import TransformersModel
