@@ -6,6 +6,8 @@ import asyncio
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import ClassVar, TypeVar
 
@@ -14,6 +16,7 @@ from leakbound.models.blocking import LoopThread
 from leakbound.models.content import text_only
 from leakbound.models.transport import HttpReply, Transport, default_transport
 from leakbound.systems.calls import Caller, CallOptions
+from leakbound.systems.cleanup import despite_interrupt
 from leakbound.systems.failures import NoAnswer
 from leakbound.systems.http import HttpSystem, reply_of, row_values
 from leakbound.systems.http_config import HttpSystemConfig, PlantCall, read_http_config
@@ -25,10 +28,11 @@ from leakbound.tasks import Context, Example
 
 __all__ = ["HttpStore", "HttpStoreSession", "load_http_system"]
 
+Planted = dict[str, PlantedRecord]  # by id: a service may know equal records by one
 T = TypeVar("T")
 R = TypeVar("R")
 TOGETHER = 8  # documents sent at once, where nobody says how many: services index slowly
-GONE = ("status 404", "status 410")  # of a removal that was tried before: that try was carried out
+GONE = ("status 404", "status 410")  # of an id that an unanswered request has added or removed
 
 
 class HttpStore:
@@ -83,12 +87,16 @@ class HttpStore:
         Raises:
             TargetError: If the service does not do it, or names no id.
         """
-        service = self._begin()
+        service, planted = self._begin(), Planted()
         try:
-            return service.run(service.plant(record)).id
-        except BaseException:
-            self._end()
+            service.run(service.plant_all((record,), planted))
+        except BaseException as error:
+            try:
+                _take_out(service, planted, error)
+            finally:
+                self._end()
             raise
+        return next(iter(planted))
 
     def remove(self, record_id: str) -> None:
         """Send `remove`.
@@ -158,7 +166,7 @@ class HttpStoreSession:
         self, service: _Service, config: HttpSystemConfig, closed: Callable[[], None]
     ) -> None:
         self._service, self._config, self._closed = service, config, closed
-        self._planted: list[PlantedRecord] = []
+        self._planted = Planted()
         self._open = True
 
     def set_up(self, context: Context) -> None:
@@ -215,16 +223,33 @@ class HttpStoreSession:
             self._closed()
 
     def _take_away(self, because: BaseException | None) -> None:
-        service, number = self._service, len(self._planted)
-        stay, cause = service.run(service.remove_all(self._planted))
         try:
-            if self._config.teardown is not None:
-                service.run(_for_good(service.requests.send(self._config.teardown, {})))
+            _take_out(self._service, self._planted, because)
+        except BaseException:
+            with suppress(TargetError, KeyboardInterrupt):  # what stays is named
+                self._tear_down()
+            raise
+        self._tear_down()
+
+    def _tear_down(self) -> None:
+        service, call = self._service, self._config.teardown
+        if call is None:
+            return
+        try:
+            despite_interrupt(lambda: service.run(_for_good(service.requests.send(call, {}))))
         except TargetError as failure:
-            if cause is None:
-                raise TargetError(f"{failure} It was to take the documents away.") from None
-        if cause is not None:
-            raise left_in_store(stay, number, cause, because) from None
+            raise TargetError(f"{failure} It was to take the documents away.") from None
+
+
+def _take_out(service: _Service, planted: Planted, because: BaseException | None) -> None:
+    """Remove records, then say what stays."""
+    number = len(planted)
+    try:
+        despite_interrupt(lambda: service.run(service.remove_all(planted)))
+    except (TargetError, KeyboardInterrupt) as cause:
+        if not planted:
+            raise
+        raise left_in_store([*planted.values()], number, cause, because) from None
 
 
 class _Service:
@@ -234,6 +259,7 @@ class _Service:
         self._config, self._calls = config, calls
         self.requests = HttpRequests(transport, Caller(calls), config.timeout)
         self._thread = LoopThread("leakbound-store", transport.close)
+        self._unsure: set[str] = set()  # ids of requests without a reply: they may be there or not
 
     def run(self, work: Coroutine[object, object, R]) -> R:
         return self._thread.run(work)
@@ -241,23 +267,31 @@ class _Service:
     def close(self) -> None:
         self._thread.close(patience=None)
 
-    async def plant(self, record: Example) -> PlantedRecord:
-        """An id that leakbound makes names the record however often the request is sent."""
+    async def plant(self, record: Example, into: Planted) -> None:
+        """An id that leakbound makes names the record however often the request is sent, and stands
+        in `into` before it is: a record whose request is interrupted is removed, too."""
         call = self._config.plant
         if call is None:
             raise TargetError(f"the system at {self._config.shown} is no store: it has no plant.")
         text = text_only(record.input, "a store behind HTTP")
-        values: SlotValues = {
-            "input": text,
-            "label": record.label,
-            "id": f"leakbound-{uuid.uuid4()}",
-        }
-        attempt = self.requests.once if call.id is None else self._once_for_all
+        own = f"leakbound-{uuid.uuid4()}"
+        values: SlotValues = {"input": text, "label": record.label, "id": own}
+        if call.id is None:
+            into[own] = PlantedRecord(own, record)
+            self._unsure.add(own)
         try:
-            sent, _ = await self.requests.caller.call_async(lambda: attempt(call, values))
+            found = await self._planted(call, values)
         except NoAnswer as failure:
+            if _refused(failure):
+                into.pop(own, None)
             raise TargetError(f"{failure} {_unknown(call, failure, values)}") from None
-        return PlantedRecord(str(values["id"]) if call.id is None else _id_in(sent, call), record)
+        self._unsure.discard(own)
+        into[found] = PlantedRecord(found, record)
+
+    async def _planted(self, call: PlantCall, values: SlotValues) -> str:
+        attempt = self.requests.once if call.id is None else self._once_for_all
+        sent, _ = await self.requests.caller.call_async(lambda: attempt(call, values))
+        return str(values["id"]) if call.id is None else _id_in(sent, call)
 
     async def _once_for_all(self, call: PlantCall, values: SlotValues) -> tuple[HttpReply, float]:
         """Sent again, a record that was added without a reply would be there twice."""
@@ -267,44 +301,39 @@ class _Service:
             failure.passes = failure.passes and failure.kind.startswith("status ")
             raise
 
-    async def plant_all(self, records: Sequence[Example], into: list[PlantedRecord]) -> None:
+    async def plant_all(self, records: Sequence[Example], into: Planted) -> None:
         """Plant until one fails; what was planted stands in `into`."""
 
-        async def one(record: Example) -> None:
-            into.append(await self.plant(record))
-
-        errors = await self._each(one, records, until_error=True)
+        errors = await self._each(partial(self.plant, into=into), records, until_error=True)
         if errors:
             raise errors[0]
 
     async def remove(self, record_id: str) -> None:
-        call, tries = self._config.remove, 0
+        call = self._config.remove
         if call is None:
             raise TargetError(f"the system at {self._config.shown} is no store: it has no remove.")
 
         async def attempt() -> None:
-            nonlocal tries
-            tries += 1
+            unsure = record_id in self._unsure
+            self._unsure.add(record_id)
             try:
                 await self.requests.once(call, {"id": record_id})
             except NoAnswer as failure:
-                if tries == 1 or failure.kind not in GONE:
+                if not unsure or failure.kind not in GONE:
                     raise
 
         await _for_good(self.requests.caller.call_async(attempt))
 
-    async def remove_all(
-        self, planted: Sequence[PlantedRecord]
-    ) -> tuple[list[PlantedRecord], BaseException | None]:
-        """(those that stay, the first error)."""
-        gone: set[str] = set()
+    async def remove_all(self, planted: Planted) -> None:
+        """Remove what can be removed; what stays stands in `planted`."""
 
-        async def one(record: PlantedRecord) -> None:
-            await self.remove(record.id)
-            gone.add(record.id)
+        async def one(record_id: str) -> None:
+            await self.remove(record_id)
+            planted.pop(record_id, None)
 
-        errors = await self._each(one, planted, until_error=False)
-        return [one for one in planted if one.id not in gone], next(iter(errors), None)
+        errors = await self._each(one, list(planted), until_error=False)
+        if errors:
+            raise errors[0]
 
     async def _each(
         self, work: Callable[[T], Awaitable[None]], things: Sequence[T], until_error: bool
@@ -334,12 +363,17 @@ async def _for_good(work: Awaitable[R]) -> R:
         raise TargetError(str(failure)) from None
 
 
+def _refused(failure: NoAnswer) -> bool:
+    """Whether nothing was added. A conflict may be one with a try whose reply was lost."""
+    return failure.kind.startswith("status 4") and failure.kind != "status 409"
+
+
 def _unknown(call: PlantCall, failure: NoAnswer, values: SlotValues) -> str:
     """What is not known of a record whose request had no good end."""
-    if failure.kind.startswith("status 4"):
+    if _refused(failure):
         return "No record was added."
     if call.id is None:
-        return f"The record {values['id']} may be in the store."
+        return f"The record {values['id']} may have been added, so it is removed."
     return "The record may be in the store, under an id that nobody was told."
 
 
