@@ -98,6 +98,7 @@ COMMANDS: list[tuple[tuple[str, ...], int, str]] = [
     (("ledger", "check", "--ledger", "nowhere.sqlite"), 2, "there is no ledger at 'nowhere.sql"),
     (("influence", "--text", "a b. c", "--by", "line", "--max-share", "nan"), 2,
      "nan is not in the range 0<=x<=1."),
+    (("influence", "--text", "a", "--model", "pocket,nope"), 2, "the model address 'nope' is not"),
     (("influence", "--text", "a", "--memory", "4XB"), 2, "it must be a size such as 4GB or 512MB."),
     (("init", "rows.jsonl", "http://127.0.0.1:9/x"), 2, "is the address of a server; name its"),
     (("init", "rows.jsonl", "--out", "rows.jsonl"), 2, "exists; add --force, or name another file"),

@@ -42,6 +42,7 @@ from leakbound.cli.local_options import local_options
 from leakbound.cli.screen import say
 from leakbound.errors import StoreError, UsageError, reason_of
 from leakbound.models import Endpoint, Local, Model, open_model
+from leakbound.models.address import require_address
 from leakbound.report.influence.page import influence_page
 from leakbound.report.influence.terminal import influence_summary, print_heat
 from leakbound.scaling import Cluster, rooted, spread
@@ -143,6 +144,8 @@ def command(
     cases = _cases(files, text, query, response)
     settings = _settings(flags, cases)
     names, cluster = addresses(models), cluster_of(ray, workers)
+    for name in names:
+        require_address(name)
     with stopping(out):
         done = [
             _measured(

@@ -22,6 +22,7 @@ __all__ = [
     "lacks_torch",
     "open_embedder",
     "open_model",
+    "require_address",
 ]
 
 ADDRESSES = {
@@ -86,13 +87,27 @@ def open_model(
         return open_endpoint(rest, endpoint or Endpoint())
     if (opener := opener_of("leakbound.models", kind)) is not None:
         return cast(Model, opener(rest))
-    if address not in BUNDLED and (kind != "hf" or not rest):
+    require_address(address)
+    _require_torch()
+    return _open_local(address, rest, trust_remote_code, local or Local())
+
+
+def require_address(address: str) -> None:
+    """Refuse what is not the address of a model, before another model is asked.
+
+    Args:
+        address: Any text.
+
+    Raises:
+        UsageError: If it has none of the forms in `ADDRESSES`.
+    """
+    kind, _, rest = address.partition("/")
+    known = address in BUNDLED or (kind in ("hf", "openai") and rest)
+    if not known and opener_of("leakbound.models", kind) is None:
         raise UsageError(
             f"the model address {address!r} is not known; it must be one of "
             f"{', '.join(ADDRESSES)}. {_meant(address)}"
         )
-    _require_torch()
-    return _open_local(address, rest, trust_remote_code, local or Local())
 
 
 def _meant(address: str) -> str:
