@@ -21,14 +21,13 @@ from leakbound.systems.failures import NoAnswer
 from leakbound.systems.http import HttpSystem, reply_of, row_values
 from leakbound.systems.http_config import HttpSystemConfig, PlantCall, read_http_config
 from leakbound.systems.http_requests import HttpRequests, SlotValues, at, decoded
-from leakbound.systems.left_records import PlantedRecord, left_in_store
+from leakbound.systems.left_records import PlantedRecord, Records, left_in_store
 from leakbound.systems.protocol import Reply
 from leakbound.systems.settling import settle
 from leakbound.tasks import Context, Example
 
 __all__ = ["HttpStore", "HttpStoreSession", "load_http_system"]
 
-Planted = dict[str, PlantedRecord]  # by id: a service may know equal records by one
 T = TypeVar("T")
 R = TypeVar("R")
 TOGETHER = 8  # documents sent at once, where nobody says how many: services index slowly
@@ -87,7 +86,7 @@ class HttpStore:
         Raises:
             TargetError: If the service does not do it, or names no id.
         """
-        service, planted = self._begin(), Planted()
+        service, planted = self._begin(), Records()
         try:
             service.run(service.plant_all((record,), planted))
         except BaseException as error:
@@ -166,7 +165,7 @@ class HttpStoreSession:
         self, service: _Service, config: HttpSystemConfig, closed: Callable[[], None]
     ) -> None:
         self._service, self._config, self._closed = service, config, closed
-        self._planted = Planted()
+        self._planted = Records()
         self._open = True
 
     def set_up(self, context: Context) -> None:
@@ -241,7 +240,7 @@ class HttpStoreSession:
             raise TargetError(f"{failure} It was to take the documents away.") from None
 
 
-def _take_out(service: _Service, planted: Planted, because: BaseException | None) -> None:
+def _take_out(service: _Service, planted: Records, because: BaseException | None) -> None:
     """Remove records, then say what stays."""
     number = len(planted)
     try:
@@ -267,7 +266,7 @@ class _Service:
     def close(self) -> None:
         self._thread.close(patience=None)
 
-    async def plant(self, record: Example, into: Planted) -> None:
+    async def plant(self, record: Example, into: Records) -> None:
         """An id that leakbound makes names the record however often the request is sent, and stands
         in `into` before it is: a record whose request is interrupted is removed, too."""
         call = self._config.plant
@@ -301,7 +300,7 @@ class _Service:
             failure.passes = failure.passes and failure.kind.startswith("status ")
             raise
 
-    async def plant_all(self, records: Sequence[Example], into: Planted) -> None:
+    async def plant_all(self, records: Sequence[Example], into: Records) -> None:
         """Plant until one fails; what was planted stands in `into`."""
 
         errors = await self._each(partial(self.plant, into=into), records, until_error=True)
@@ -324,7 +323,7 @@ class _Service:
 
         await _for_good(self.requests.caller.call_async(attempt))
 
-    async def remove_all(self, planted: Planted) -> None:
+    async def remove_all(self, planted: Records) -> None:
         """Remove what can be removed; what stays stands in `planted`."""
 
         async def one(record_id: str) -> None:

@@ -12,7 +12,7 @@ from leakbound.models.content import readable
 from leakbound.systems.failures import failure_of
 from leakbound.tasks import Example
 
-__all__ = ["PlantedRecord", "left_in_store", "warn_of_copy"]
+__all__ = ["PlantedRecord", "Records", "left_in_store", "warn_of_copy"]
 
 LOG = logging.getLogger("leakbound.systems")
 HEXADECIMAL = re.compile(r"(?:leakbound-)?[0-9a-fA-F-]{16,40}")  # 8-4-4-4-12, or a digest
@@ -48,6 +48,10 @@ class PlantedRecord:
         else:
             return ""
         return "" if any(piece in text for piece in pieces) else plain
+
+
+# by id, in their order: a store may know equal records by one id, and removes them once
+Records = dict[str, PlantedRecord]
 
 
 def left_in_store(

@@ -14,16 +14,13 @@ from leakbound.errors import TargetError
 from leakbound.systems.adapters.index_store import IndexStore, require_done
 from leakbound.systems.calls import Caller, CallOptions
 from leakbound.systems.http_store import HttpStore
-from leakbound.systems.left_records import PlantedRecord, left_in_store, warn_of_copy
+from leakbound.systems.left_records import PlantedRecord, Records, left_in_store, warn_of_copy
 from leakbound.systems.protocol import Reply, Session, Store
 from leakbound.systems.replies import finished
 from leakbound.systems.settling import settle
 from leakbound.tasks import Context, Example
 
 __all__ = ["OneSession", "SharedStore", "filled_store", "require_store"]
-
-# by id, in their order: a store may know equal records by one id, and removes them once
-Records = dict[str, PlantedRecord]
 
 
 def require_store(system: object, name: str) -> Store:

@@ -106,15 +106,17 @@ class GraphSystem:
             contexts; the state check finds what it remembers.
 
         Raises:
-            UsageError: If examples would stay, in that thread or in the store of the graph, and
-                nobody has said that these are disposable.
+            UsageError: If what it is told would stay, in that thread or in the store of the graph,
+                and nobody has said that these are disposable.
         """
-        if context and (self.thread is not None or self.graph.store is not None):
+        if self.thread is not None or self.graph.store is not None:  # a question stays there, too
             self.calls.require_disposable(self.name)
         thread = _Thread(self, str(uuid.uuid4()))
-        for one in context:
-            text = text_only(one.input, self.name)
-            thread.told(f"{text}\n{one.label}" if one.label else text)
+        try:
+            thread.tell(context)
+        except BaseException:
+            thread.close()
+            raise
         return thread
 
 
@@ -130,6 +132,12 @@ class _Thread:
         """Names the thread: the one that the owner has fixed, or its own."""
         fixed = self.system.thread
         return {"configurable": {"thread_id": self.thread_id if fixed is None else fixed}}
+
+    def tell(self, context: Context) -> None:
+        """Send each example as a message of the user."""
+        for one in context:
+            text = text_only(one.input, self.system.name)
+            self.told(f"{text}\n{one.label}" if one.label else text)
 
     def told(self, text: str) -> object:
         """Send a message of the user."""
