@@ -35,7 +35,8 @@ noisy count or vote: 100 paired trials, 40 controls, ε = 1, δ = 1e-5, another 
 "Inconclusive" means that the controls did not show the attack at work. At 95 % confidence, an
 audit of a system that satisfies its claim may report a violation with up to 5 % of seeds, so a few
 reports in a row of many say nothing about a package. `Geometric` and randomized response lie on the
-boundary of the claim, where most of them are to be expected.
+boundary of the claim, where most of them are to be expected. `diffprivlib`, `opendp` and
+`python-dp` draw from the operating system, so their counts change a little from run to run.
 
 """
 REFERENCES = """## False findings
