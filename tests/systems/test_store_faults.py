@@ -40,7 +40,7 @@ class Memory:
 
     def add(self, text: str) -> object:
         self._called("add")
-        name = f"m{len(self.calls)}"
+        name = f"{len(self.calls)}"
         self.notes[name] = text
         return name
 
@@ -165,9 +165,16 @@ def test_ids_with_words_of_the_record_are_not_shown() -> None:
     [("AnnSmithHasDiabetes", False), ("annsmith-1", False), ("note_smiths", False),
      ("ann7", False), ("pat123456789", False), ("u4155550123", False), ("d19840312-1", False),
      ("diabetes-17", False), ("4111111111111111", False), ("u5550123", False),
-     ("0b7e9c4a-5d21-4a7e-9f0c-1d2e3f4a5b6c", True), ("leakbound-4712", True), ("m12", True)],
+     ("416e6e20536d69746820686173206469", False), ("0cff77443edd8057adedc84acaf5a0c1", False),
+     ("0cff7744-3edd-3057-8ded-c84acaf5a0c1", False), ("added-beef-faced-decade", False),
+     ("sick:1", False), ("AS:120384", False), ("m12", False), ("leakbound-4712", False),
+     ("١٢٣٤", False), ("12345678", False), ("6789", False), ("4155", False), ("12", True),
+     ("7777777", True), ("0b7e9c4a-5d21-4a7e-9f0c-1d2e3f4a5b6c", True),
+     ("0b7e9c4a-5d21-4a7e-9f0c-123456789b6c", False),
+     ("leakbound-0b7e9c4a-5d21-4a7e-9f0c-123456789b6c", True)],
 )  # fmt: skip
-def test_an_id_with_a_piece_of_the_record_is_not_shown(made: str, shown: bool) -> None:
+def test_an_id_that_may_be_made_of_the_record_is_not_shown(made: str, shown: bool) -> None:
+    """Its hexadecimal digits, its MD5 and codes of it were."""
     text = "Ann Smith, SSN 123-45-6789, call 415-555-0123, card 4111 1111 1111 1111"
     one = PlantedRecord(made, Example(text, "diabetes"))
     assert one.shown == (made if shown else "")
@@ -447,7 +454,7 @@ def test_what_stays_is_counted_named_and_kept(error: type[BaseException]) -> Non
 
     class Stuck(Memory):
         def forget(self, name: object) -> None:
-            if name in ("m2", "m5"):
+            if name in ("2", "5"):
                 raise error("private text")
             super().forget(name)
 
@@ -455,9 +462,9 @@ def test_what_stays_is_counted_named_and_kept(error: type[BaseException]) -> Non
     session = store_of(memory).open(CONTEXT)
     with pytest.raises(TargetError, match="2 of 6 records") as told:
         session.close()
-    assert str(told.value).endswith("by hand: m5, m2.")
-    assert set(memory.notes) == {"m2", "m5"}
-    assert [one.id for one in session.added] == ["m5", "m2"]
+    assert str(told.value).endswith("by hand: 5, 2.")
+    assert set(memory.notes) == {"2", "5"}
+    assert [one.id for one in session.added] == ["5", "2"]
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,13 @@ from leakbound.tasks import Example
 __all__ = ["PlantedRecord", "Records", "left_in_store", "warn_of_copy"]
 
 LOG = logging.getLogger("leakbound.systems")
-HEXADECIMAL = re.compile(r"(?:leakbound-)?[0-9a-fA-F-]{16,40}")  # 8-4-4-4-12, or a digest
-NUMBERED = re.compile(r"(?:leakbound-)?[A-Za-z]{0,8}[-_:/.]?\d{1,7}")
+# Any other id may be made of the record: a code or slug can be read, and a digest be guessed.
+RANDOM = re.compile(  # a UUID of version 4, also as leakbound makes it
+    "(leakbound-)?[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}",
+    re.ASCII | re.IGNORECASE,
+)
+NUMBER = re.compile("[0-9]{1,7}")
 NO_LETTER = re.compile(r"[\W_]+")
-OURS = "leakbound-"  # how ids begin that leakbound makes
 SHOWN = 200  # ids in a message
 
 
@@ -36,18 +39,16 @@ class PlantedRecord:
 
     @property
     def shown(self) -> str:
-        """Its id where that is a hexadecimal name, or a number behind a few letters, and has no
-        piece of the record; else ""."""
+        """Its id where that is a random UUID, or a number of at most seven digits, and no longer
+        run of its digits stands in the record; else ""."""
         plain = str(self.id)
-        own = f"{readable(self.record.input)} {self.record.label}".lower()
-        text = NO_LETTER.sub("", own)
-        if HEXADECIMAL.fullmatch(plain):
-            pieces = re.findall(r"\d{5,}", NO_LETTER.sub("", plain))
-        elif NUMBERED.fullmatch(plain):
-            pieces = re.findall(r"[a-z]{2,}|\d{4,}", plain.removeprefix(OURS).lower())
-        else:
+        if (random := RANDOM.fullmatch(plain)) is None and not NUMBER.fullmatch(plain):
             return ""
-        return "" if any(piece in text for piece in pieces) else plain
+        if random is not None and random[1]:
+            return plain
+        text = NO_LETTER.sub("", f"{readable(self.record.input)} {self.record.label}")
+        runs = re.findall("[0-9]{4,}" if random is None else "[0-9]{5,}", plain.replace("-", ""))
+        return "" if any(run in text for run in runs) else plain
 
 
 # by id, in their order: a store may know equal records by one id, and removes them once
