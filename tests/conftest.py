@@ -55,6 +55,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for mark, pattern in (("torch", TORCH), ("process", PROCESS)):
             if any(map(pattern.search, texts)):
                 item.add_marker(mark)
+    items.sort(key=_late)
+
+
+def _late(item: pytest.Item) -> bool:
+    """Tests that start no process come last: they are short, and even out the workers' ends."""
+    return item.get_closest_marker("process") is None
 
 
 @cache
