@@ -11,6 +11,8 @@ from stores import DISPOSABLE
 from typing_extensions import TypedDict
 
 import leakbound
+from leakbound.errors import UsageError
+from leakbound.systems import as_system
 from leakbound.systems.adapters import IndexStore, adapted
 from leakbound.tasks import as_context
 
@@ -173,3 +175,26 @@ def test_documents_of_the_owner_stay_and_half_an_addition_does_not() -> None:
     assert len(index.store) == 12
     session.close()
     assert sorted(index.store) == ["0", "1", "2", "3"]
+
+
+def test_an_application_with_two_stores_is_refused() -> None:
+    """Canaries went into the log of the questions, which the code names first."""
+    log, index = store(), store()
+
+    def answer(query: str) -> str:
+        log.add_texts([query])
+        return texts(index.similarity_search(query))
+
+    told = r"holds 2 stores \(InMemoryVectorStore, InMemoryVectorStore\)"
+    with pytest.raises(UsageError, match=told):
+        as_system(answer, "mine")
+
+    class Own:
+        """Says itself which store records go into."""
+
+        def open(self, context: Any) -> Any:
+            return self
+
+    own = Own()
+    own.__dict__.update(log=log, index=index)
+    assert adapted(own, "mine") is None

@@ -9,10 +9,10 @@ import pytest
 from stores import DISPOSABLE, documents
 
 import leakbound
-from leakbound.errors import TargetError
+from leakbound.errors import TargetError, UsageError
 from leakbound.systems import as_system
 from leakbound.systems.adapters import IndexStore, adapted
-from leakbound.systems.adapters.search import find_inside
+from leakbound.systems.adapters.search import find_inside, require_one_store
 from leakbound.tasks import Example
 
 
@@ -66,6 +66,25 @@ def test_a_store_is_found_in_steps_closures_and_globals() -> None:
     for application in (memory, inner, [{"x": inner}], Step([inner]), partial(inner, "x")):
         assert find_inside(application, is_it) is memory
     assert find_inside(Step(Step(None)), is_it) is None
+
+
+def test_an_application_with_two_stores_does_not_say_which_one_it_answers_from() -> None:
+    """Canaries were added to the one that the code named first, and deleted from it."""
+    log, index = Memory(), Memory()
+
+    def answer(query: str) -> object:
+        log.remember(query)
+        return index.recall(query)
+
+    def is_it(one: object) -> bool:
+        return isinstance(one, Memory)
+
+    with pytest.raises(UsageError, match=r"'mine' holds 2 stores \(Memory, Memory\).* Name the"):
+        require_one_store(answer, is_it, "mine")
+    require_one_store([index, {"again": index.recall}], is_it, "mine")
+    index.__dict__["within"] = log
+    require_one_store(partial(print, index), is_it, "mine")
+    require_one_store([], is_it, "mine")
 
 
 @pytest.mark.parametrize(

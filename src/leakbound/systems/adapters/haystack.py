@@ -8,7 +8,7 @@ from functools import partial
 from typing import Protocol, cast
 
 from leakbound.systems.adapters.index_store import IndexRecord, IndexStore, texts_of, undone
-from leakbound.systems.adapters.search import bases, find_inside
+from leakbound.systems.adapters.search import bases, find_inside, require_one_store
 
 __all__ = ["haystack_store"]
 
@@ -54,6 +54,7 @@ def haystack_store(thing: object, name: str) -> IndexStore | None:
         return IndexStore(name, partial(_add, store, None), store.delete_documents, ask)
     if not PIPELINES & bases(thing):
         return None
+    require_one_store(thing, _is_store, name)
     embedder = cast("_Embedder | None", find_inside(thing, _is_text_embedder))
     asking = partial(_run, cast(_Pipeline, thing))
     return IndexStore(name, partial(_add, store, embedder), store.delete_documents, asking)

@@ -14,7 +14,7 @@ from leakbound.systems.adapters.index_store import (
     texts_of,
     undone,
 )
-from leakbound.systems.adapters.search import bases, find_inside
+from leakbound.systems.adapters.search import bases, find_inside, require_one_store
 
 __all__ = ["langchain_store"]
 
@@ -53,11 +53,18 @@ def langchain_store(thing: object, name: str) -> IndexStore | None:
         The store; None for other objects. A vector store and a retriever answer with the texts of
         the documents that they find.
     """
-    found = find_inside(thing, lambda one: STORE in bases(one))
+    found = find_inside(thing, _is_store)
     if found is None:
         return None
     store = cast(_VectorStore, found)
-    return _with(store, name, _asking(thing, store))
+    if (ask := _asking(thing, store)) is None:
+        return None
+    require_one_store(thing, _is_store, name)
+    return _with(store, name, ask)
+
+
+def _is_store(thing: object) -> bool:
+    return STORE in bases(thing)
 
 
 def _asking(thing: object, store: _VectorStore) -> Callable[[str], object] | None:
@@ -69,11 +76,7 @@ def _asking(thing: object, store: _VectorStore) -> Callable[[str], object] | Non
     return cast("Callable[[str], object]", thing) if callable(thing) else None
 
 
-def _with(store: _VectorStore, name: str, ask: Callable[[str], object] | None) -> IndexStore | None:
-    if ask is None:
-        return None
-    asking = ask
-
+def _with(store: _VectorStore, name: str, asking: Callable[[str], object]) -> IndexStore:
     def add(records: Sequence[IndexRecord]) -> list[str]:
         from langchain_core.documents import Document
 

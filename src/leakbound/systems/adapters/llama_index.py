@@ -8,7 +8,7 @@ from functools import partial
 from typing import Protocol, cast
 
 from leakbound.systems.adapters.index_store import IndexRecord, IndexStore, texts_of, undone
-from leakbound.systems.adapters.search import bases, find_inside
+from leakbound.systems.adapters.search import bases, find_inside, require_one_store
 
 __all__ = ["llama_index_store"]
 
@@ -53,14 +53,19 @@ def llama_index_store(thing: object, name: str) -> IndexStore | None:
         The store; None for other objects. An index and a retriever answer with the texts of the
         nodes that they find.
     """
-    found = find_inside(thing, lambda one: INDEX in bases(one))
+    found = find_inside(thing, _is_index)
     if found is None:
         return None
     index = cast(_Index, found)
     ask = partial(_retrieved, index) if found is thing else _method(thing, index)
     if ask is None:
         return None
+    require_one_store(thing, _is_index, name)
     return IndexStore(name, partial(_add, index), partial(_delete, index), partial(_answered, ask))
+
+
+def _is_index(thing: object) -> bool:
+    return INDEX in bases(thing)
 
 
 def _retrieved(index: _Index, query: str) -> object:

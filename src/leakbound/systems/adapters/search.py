@@ -9,7 +9,9 @@ from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
-__all__ = ["bases", "find_inside"]
+from leakbound.errors import UsageError
+
+__all__ = ["bases", "find_inside", "require_one_store"]
 
 # steps from an application to its store: chains nest steps in steps, each a few attributes deep
 DEPTH = 12
@@ -46,16 +48,43 @@ def find_inside(thing: object, is_it: Callable[[object], bool]) -> object | None
         >>> find_inside({"a": [frozenset({2})]}, lambda one: isinstance(one, frozenset))
         frozenset({2})
     """
+    return next(_inside(thing, is_it), None)
+
+
+def require_one_store(thing: object, is_store: Callable[[object], bool], name: str) -> None:
+    """Refuse an application that holds several stores: one may be a log or a cache.
+
+    Args:
+        thing: The application.
+        is_store: What is a store.
+        name: Of the system, for messages.
+
+    Raises:
+        UsageError: If there are several.
+    """
+    found = list(_inside(thing, is_store))
+    if len(found) > 1:
+        kinds = ", ".join(sorted(type(one).__qualname__ for one in found))
+        raise UsageError(
+            f"the system {name!r} holds {len(found)} stores ({kinds}), and which of them canaries "
+            "belong in cannot be seen from outside. Name the store itself as the system; or an "
+            "object of your own whose open(context), plant(record) and remove(id) use the right "
+            "one (docs/rag.md)."
+        )
+
+
+def _inside(thing: object, is_it: Callable[[object], bool]) -> Iterator[object]:
+    """The nearest first; what one of them holds is its own affair."""
     seen, queue = {id(thing)}, deque([(thing, 0)])
     while queue and len(seen) < MOST:
         one, depth = queue.popleft()
         if is_it(one):
-            return one
+            yield one
+            continue
         for part in _parts(one) if depth < DEPTH else ():
             if not isinstance(part, PLAIN) and part is not None and id(part) not in seen:
                 seen.add(id(part))
                 queue.append((part, depth + 1))
-    return None
 
 
 def _parts(thing: object) -> Iterator[object]:
