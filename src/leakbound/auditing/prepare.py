@@ -48,6 +48,7 @@ from leakbound.privacy import Gaussian, Guarantee, NonPrivate, self_compose
 from leakbound.stats import Assumption, ThresholdRule
 from leakbound.systems import SharedStore, SystemMechanism
 from leakbound.systems.channels import ALL
+from leakbound.systems.left_sessions import end_left_sessions
 from leakbound.tasks import Context, Example, Mechanism, PublicManifest, Task, require_mechanism
 from leakbound.tasks.datasets import fingerprint
 
@@ -144,10 +145,13 @@ class Prepared:
         return may_change(self.model) if self.mechanism.needs else True
 
     def close(self) -> None:
-        """Take the documents out of a store that all pairs share."""
+        """Wait for sessions that were left, and take the documents out of a shared store."""
         system = self.mechanism.system if isinstance(self.mechanism, SystemMechanism) else None
-        if isinstance(system, SharedStore):
-            system.close()
+        try:
+            end_left_sessions()
+        finally:
+            if isinstance(system, SharedStore):
+                system.close()
 
     @property
     def ignores_context(self) -> bool:

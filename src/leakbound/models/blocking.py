@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 import weakref
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import TypeVar
+from typing import Any, TypeVar
 
 __all__ = ["LoopThread", "run_blocking"]
 
 R = TypeVar("R")
+LOG = logging.getLogger("leakbound.models")
 PATIENCE = 5.0  # seconds: cancelled work should end at once, and exiting must not hang
 
 
@@ -28,6 +30,7 @@ class LoopThread:
 
     def __init__(self, name: str, at_end: Callable[[], Awaitable[None]] = _nothing) -> None:
         self.loop = asyncio.new_event_loop()
+        self.loop.set_exception_handler(_name_error)
         self._thread = threading.Thread(
             target=_run_forever, args=(self.loop,), daemon=True, name=name
         )
@@ -77,12 +80,26 @@ def run_blocking(work: Coroutine[object, object, R]) -> R:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(work)
+        with asyncio.Runner() as runner:
+            runner.get_loop().set_exception_handler(_name_error)
+            return runner.run(work)
     thread = LoopThread("leakbound-blocking")
     try:
         return thread.run(work)
     finally:
         thread.close(patience=None)
+
+
+def _name_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """What asyncio would print of work that nobody waited for, without a word that may be private:
+    messages and arguments of the user's code."""
+    error = context.get("exception")
+    ended = "did not end" if error is None else f"ended with {type(error).__name__}"
+    LOG.warning(
+        "work in an event loop that nobody waited for %s; its message is not shown, as it may hold "
+        "private text.",
+        ended,
+    )
 
 
 def _run_forever(loop: asyncio.AbstractEventLoop) -> None:

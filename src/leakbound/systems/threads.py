@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -12,16 +12,17 @@ from functools import partial
 from queue import SimpleQueue
 from typing import TypeVar
 
+from leakbound.systems.duck import says_stateful
 from leakbound.systems.failures import too_slow
+from leakbound.systems.left_sessions import LeftSession, left_sessions, unread
 from leakbound.systems.protocol import AsyncSystem, Reply, Session, System
+from leakbound.systems.replies import as_reply
 from leakbound.systems.sessions import session_of
 from leakbound.tasks import Context
 
 __all__ = ["ThreadedSystem"]
 
 R = TypeVar("R")
-LOG = logging.getLogger("leakbound.systems")
-PATIENCE = 120.0  # seconds to wait for a session that is being opened when the audit ends
 Work = tuple[Callable[[], object], "Future[object]"]
 
 
@@ -34,7 +35,8 @@ class ThreadedSystem(AsyncSystem):
         name: For messages.
         connections: Sessions that may be open at once.
         timeout: Seconds for one query; None for no limit. What runs longer is left alone in its
-            thread, and its session is closed once it ends.
+            thread, and its session is closed once it ends. A system that keeps state opens no
+            other session before.
     """
 
     system: System = field(repr=False)
@@ -80,28 +82,31 @@ class ThreadedSession:
 
         Returns:
             Its thread, and the session.
+
+        Raises:
+            TargetError: If the system keeps state, and a session of it that was left does not end.
         """
         if self._worker is None or self._session is None:
+            await self._require_alone()
             self._worker = _Worker()
             try:
                 self._session = await asyncio.wrap_future(self._worker.do(self._open))
             except BaseException:
-                await self._give_up(self._worker)
+                await self._leave(self._worker, self._close_opened).finish()
                 raise
         return self._worker, self._session
 
+    async def _require_alone(self) -> None:
+        """Records of a session that was left would be in the answers of the next."""
+        system = self._system.system
+        if says_stateful(system):
+            for one in left_sessions(system):
+                await one.require_closed()
+
     def _open(self) -> Session:
+        self._opened = None
         self._opened = session_of(self._system.system.open(self._context), self._system.name)
         return self._opened
-
-    async def _give_up(self, worker: _Worker) -> None:
-        """Close what is being opened, once it is: its records would stay in a store."""
-        closed = asyncio.wrap_future(worker.do(self._close_opened))
-        worker.end()
-        self._worker = None
-        done, _ = await asyncio.wait({closed}, timeout=PATIENCE)
-        if done and closed.exception() is not None:
-            LOG.warning("a session that was given up could not be closed.")
 
     def _close_opened(self) -> None:
         if self._opened is not None:
@@ -120,33 +125,42 @@ class ThreadedSession:
             NoAnswer: If it takes too long.
         """
         worker, session = await self.start()
-        asked = asyncio.wrap_future(worker.do(partial(session.ask, query)))
+        asked = asyncio.wrap_future(worker.do(partial(self._answer, session, query)))
         try:
             done, _ = await asyncio.wait({asked}, timeout=self._system.timeout)
         except BaseException:
-            self._leave(worker, session)
+            self._leave(worker, session.close)
+            unread(asked)
             raise
         if done:
             return asked.result()
-        self._leave(worker, session)
+        self._leave(worker, session.close)
+        unread(asked)
         raise too_slow(self._system.name, self._system.timeout or 0.0)
 
-    def _leave(self, worker: _Worker, session: Session) -> None:
-        """Nobody waits for what runs still; its thread closes the session and ends."""
-        worker.do(session.close)
+    def _answer(self, session: Session, query: str) -> Reply:
+        """Timed here: what waits for a session that was left is no time of an answer."""
+        began = time.perf_counter()
+        answer = session.ask(query)
+        return as_reply(answer, self._system.name, time.perf_counter() - began)
+
+    def _leave(self, worker: _Worker, close: Callable[[], None]) -> LeftSession:
+        """The thread closes the session after whatever it does, and ends."""
+        closed = worker.do(close)
         worker.end()
         self._worker = self._session = None
+        return LeftSession(self._system.system, self._system.name, closed)  # type: ignore[arg-type]
 
     async def close(self) -> None:
         """Close the session, if it is open, and end its thread."""
-        worker, session = self._worker, self._session
-        self._worker = self._session = None
-        if worker is None or session is None:
+        if self._worker is None or self._session is None:
             return
+        left = self._leave(self._worker, self._session.close)
         try:
-            await asyncio.wrap_future(worker.do(session.close))
-        finally:
-            worker.end()
+            await asyncio.wrap_future(left.closed)
+        except Exception:  # an interrupt leaves it
+            left.forget()
+            raise
 
 
 class _Worker:
