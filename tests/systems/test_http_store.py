@@ -36,7 +36,9 @@ class Notes(ThreadingHTTPServer):
         self.asked: Counter[str] = Counter()
         self.stuck: set[str] = set()  # ids that are never removed
         self.answers: list[int] = []  # statuses of the next requests
-        self.interrupted: set[tuple[str, int]] = set()  # method and number of such requests so far
+        self.interrupted: list[tuple[str, int]] = []  # method, and number of such requests so far
+        self.lock = threading.Lock()
+        self.late = False  # whether a request is carried out only after Ctrl-C
         self.by_content = False  # whether a text has one id however often it is added
 
     @property
@@ -46,11 +48,16 @@ class Notes(ThreadingHTTPServer):
     def handle_error(self, *about: Any) -> None:
         """A client that went away is what some tests are about."""
 
-    def interrupt(self, method: str, path: str) -> None:
-        """Press Ctrl-C after the request was carried out, before it is answered."""
-        if (method, self.asked[f"{method} /{path.split('/')[1]}"]) in self.interrupted:
-            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
-            time.sleep(0.05)
+    def interrupt(self, method: str, path: str, late: bool) -> None:
+        """Press Ctrl-C before the request is carried out, or else before it is answered."""
+        with self.lock:
+            number = self.asked[f"{method} /{path.split('/')[1]}"] + late
+            due = [one for one in self.interrupted if one[0] == method and one[1] <= number]
+            if late != self.late or not due:
+                return
+            self.interrupted.remove(due[0])
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        time.sleep(0.05)
 
     def reply(self, method: str, path: str, body: Any) -> tuple[int, Any]:
         self.asked[f"{method} /{path.split('/')[1]}"] += 1
@@ -80,8 +87,9 @@ class Handler(BaseHTTPRequestHandler):
     def _do(self) -> None:
         length = int(self.headers.get("Content-Length", 0))
         body = json.loads(self.rfile.read(length)) if length else None
+        self.server.interrupt(self.command, self.path, late=True)
         status, reply = self.server.reply(self.command, self.path, body)
-        self.server.interrupt(self.command, self.path)
+        self.server.interrupt(self.command, self.path, late=False)
         content = json.dumps(reply).encode()
         self.send_response(status)
         self.send_header("Content-Length", str(len(content)))
@@ -308,15 +316,15 @@ def with_own_ids(notes: Notes, folder: Path) -> Any:
 
 @pytest.mark.parametrize(
     "pressed",
-    [{("POST", 5)}, {("POST", 14)}, {("DELETE", 2)}, {("DELETE", 9)}, {("POST", 5), ("DELETE", 3)}],
+    [[("POST", 5)], [("POST", 14)], [("DELETE", 2)], [("DELETE", 9)], [("POST", 5), ("DELETE", 3)]],
     ids=["documents", "records", "removal of records", "removal of documents", "twice"],
 )
 def test_an_interrupt_leaves_nothing_at_the_service(
-    notes: Notes, tmp_path: Path, pressed: set[tuple[str, int]]
+    notes: Notes, tmp_path: Path, pressed: list[tuple[str, int]]
 ) -> None:
     """84 of 100 documents stayed, without a word and without teardown; a record that was gone was
     said to be there still."""
-    notes.interrupted = pressed
+    notes.interrupted = [*pressed]
     found, rows = with_own_ids(notes, tmp_path), as_context(ROWS[:16])
     with pytest.raises(KeyboardInterrupt), filled_store(found, rows[12:], rows[:12], DISPOSABLE):
         pass
@@ -324,10 +332,26 @@ def test_an_interrupt_leaves_nothing_at_the_service(
     assert notes.asked["POST /end"] == 1
 
 
+@pytest.mark.parametrize("own", [True, False], ids=["ids of leakbound", "ids of the service"])
+def test_a_record_that_is_added_after_an_interrupt_is_removed(
+    notes: Notes, tmp_path: Path, own: bool
+) -> None:
+    """The removal came before the addition, or nobody knew the id."""
+    notes.interrupted, notes.late = [("POST", 2)], True
+    found = with_own_ids(notes, tmp_path) if own else store(notes, tmp_path)
+    with pytest.raises(KeyboardInterrupt):
+        found.open(as_context(ROWS[:12]))
+    assert list(notes.notes) == ["owner"]
+    notes.interrupted = [("POST", notes.asked["POST /notes"] + 1)]
+    with pytest.raises(KeyboardInterrupt):
+        found.plant(as_context(ROWS)[0])
+    assert list(notes.notes) == ["owner"]
+
+
 def test_an_interrupt_while_the_first_one_is_obeyed_names_what_stays(
     notes: Notes, tmp_path: Path
 ) -> None:
-    notes.interrupted = {("DELETE", 9), ("DELETE", 20)}
+    notes.interrupted = [("DELETE", 9), ("DELETE", 20)]
     session = with_own_ids(notes, tmp_path).open(as_context(ROWS[:40]))
     with pytest.raises(TargetError, match=r"of 40 records .*KeyboardInterrupt") as told:
         session.close()

@@ -2,36 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
-import uuid
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
-from typing import ClassVar, TypeVar
+from typing import ClassVar
 
 from leakbound.errors import TargetError
-from leakbound.models.blocking import LoopThread
-from leakbound.models.content import text_only
-from leakbound.models.transport import HttpReply, Transport, default_transport
-from leakbound.systems.calls import Caller, CallOptions
+from leakbound.models.transport import Transport, default_transport
+from leakbound.systems.calls import CallOptions
 from leakbound.systems.cleanup import despite_interrupt
-from leakbound.systems.failures import NoAnswer
 from leakbound.systems.http import HttpSystem, reply_of, row_values
-from leakbound.systems.http_config import HttpSystemConfig, PlantCall, read_http_config
-from leakbound.systems.http_requests import HttpRequests, SlotValues, at, decoded
-from leakbound.systems.left_records import PlantedRecord, Records, left_in_store
+from leakbound.systems.http_config import HttpSystemConfig, read_http_config
+from leakbound.systems.left_records import Records, left_in_store
 from leakbound.systems.protocol import Reply
 from leakbound.systems.settling import settle
+from leakbound.systems.store_service import TOGETHER, StoreService, for_good
 from leakbound.tasks import Context, Example
 
 __all__ = ["HttpStore", "HttpStoreSession", "load_http_system"]
-
-T = TypeVar("T")
-R = TypeVar("R")
-TOGETHER = 8  # documents sent at once, where nobody says how many: services index slowly
-GONE = ("status 404", "status 410")  # of an id that an unanswered request has added or removed
 
 
 class HttpStore:
@@ -57,7 +46,7 @@ class HttpStore:
         calls: CallOptions = CallOptions(),  # noqa: B008  # frozen
     ) -> None:
         self._config, self._transport, self._calls = config, transport, calls
-        self._service: _Service | None = None
+        self._service: StoreService | None = None
         self._uses = 0  # records and sessions of this object
 
     def __repr__(self) -> str:
@@ -137,10 +126,10 @@ class HttpStore:
             raise
         return session
 
-    def _begin(self) -> _Service:
+    def _begin(self) -> StoreService:
         if self._service is None:
             transport = self._transport or default_transport(TOGETHER, cookies=True)
-            self._service = _Service(self._config, transport, self._calls)
+            self._service = StoreService(self._config, transport, self._calls)
         self._uses += 1
         return self._service
 
@@ -162,7 +151,7 @@ class HttpStoreSession:
     """
 
     def __init__(
-        self, service: _Service, config: HttpSystemConfig, closed: Callable[[], None]
+        self, service: StoreService, config: HttpSystemConfig, closed: Callable[[], None]
     ) -> None:
         self._service, self._config, self._closed = service, config, closed
         self._planted = Records()
@@ -181,7 +170,7 @@ class HttpStoreSession:
         whole = config.sets_up_rows
         if config.setup is not None:
             values = row_values(context) if whole else {}
-            service.run(_for_good(service.requests.send(config.setup, values)))
+            service.run(for_good(service.requests.send(config.setup, values)))
         if not whole:
             began = time.monotonic()
             service.run(service.plant_all(context, self._planted))
@@ -235,12 +224,12 @@ class HttpStoreSession:
         if call is None:
             return
         try:
-            despite_interrupt(lambda: service.run(_for_good(service.requests.send(call, {}))))
+            despite_interrupt(lambda: service.run(for_good(service.requests.send(call, {}))))
         except TargetError as failure:
             raise TargetError(f"{failure} It was to take the documents away.") from None
 
 
-def _take_out(service: _Service, planted: Records, because: BaseException | None) -> None:
+def _take_out(service: StoreService, planted: Records, because: BaseException | None) -> None:
     """Remove records, then say what stays."""
     number = len(planted)
     try:
@@ -248,145 +237,8 @@ def _take_out(service: _Service, planted: Records, because: BaseException | None
     except (TargetError, KeyboardInterrupt) as cause:
         if not planted:
             raise
-        raise left_in_store([*planted.values()], number, cause, because) from None
-
-
-class _Service:
-    """Sends requests in an event loop of its own."""
-
-    def __init__(self, config: HttpSystemConfig, transport: Transport, calls: CallOptions) -> None:
-        self._config, self._calls = config, calls
-        self.requests = HttpRequests(transport, Caller(calls), config.timeout)
-        self._thread = LoopThread("leakbound-store", transport.close)
-        self._unsure: set[str] = set()  # ids of requests without a reply: they may be there or not
-
-    def run(self, work: Coroutine[object, object, R]) -> R:
-        return self._thread.run(work)
-
-    def close(self) -> None:
-        self._thread.close(patience=None)
-
-    async def plant(self, record: Example, into: Records) -> None:
-        """An id that leakbound makes names the record however often the request is sent, and stands
-        in `into` before it is: a record whose request is interrupted is removed, too."""
-        call = self._config.plant
-        if call is None:
-            raise TargetError(f"the system at {self._config.shown} is no store: it has no plant.")
-        text = text_only(record.input, "a store behind HTTP")
-        own = f"leakbound-{uuid.uuid4()}"
-        values: SlotValues = {"input": text, "label": record.label, "id": own}
-        if call.id is None:
-            into[own] = PlantedRecord(own, record)
-            self._unsure.add(own)
-        try:
-            found = await self._planted(call, values)
-        except NoAnswer as failure:
-            if _refused(failure):
-                into.pop(own, None)
-            raise TargetError(f"{failure} {_unknown(call, failure, values)}") from None
-        self._unsure.discard(own)
-        into[found] = PlantedRecord(found, record)
-
-    async def _planted(self, call: PlantCall, values: SlotValues) -> str:
-        attempt = self.requests.once if call.id is None else self._once_for_all
-        sent, _ = await self.requests.caller.call_async(lambda: attempt(call, values))
-        return str(values["id"]) if call.id is None else _id_in(sent, call)
-
-    async def _once_for_all(self, call: PlantCall, values: SlotValues) -> tuple[HttpReply, float]:
-        """Sent again, a record that was added without a reply would be there twice."""
-        try:
-            return await self.requests.once(call, values)
-        except NoAnswer as failure:
-            failure.passes = failure.passes and failure.kind.startswith("status ")
-            raise
-
-    async def plant_all(self, records: Sequence[Example], into: Records) -> None:
-        """Plant until one fails; what was planted stands in `into`."""
-
-        errors = await self._each(partial(self.plant, into=into), records, until_error=True)
-        if errors:
-            raise errors[0]
-
-    async def remove(self, record_id: str) -> None:
-        call = self._config.remove
-        if call is None:
-            raise TargetError(f"the system at {self._config.shown} is no store: it has no remove.")
-
-        async def attempt() -> None:
-            unsure = record_id in self._unsure
-            self._unsure.add(record_id)
-            try:
-                await self.requests.once(call, {"id": record_id})
-            except NoAnswer as failure:
-                if not unsure or failure.kind not in GONE:
-                    raise
-
-        await _for_good(self.requests.caller.call_async(attempt))
-
-    async def remove_all(self, planted: Records) -> None:
-        """Remove what can be removed; what stays stands in `planted`."""
-
-        async def one(record_id: str) -> None:
-            await self.remove(record_id)
-            planted.pop(record_id, None)
-
-        errors = await self._each(one, list(planted), until_error=False)
-        if errors:
-            raise errors[0]
-
-    async def _each(
-        self, work: Callable[[T], Awaitable[None]], things: Sequence[T], until_error: bool
-    ) -> list[TargetError]:
-        """Work on several at once; the errors."""
-        errors: list[TargetError] = []
-        free = asyncio.Semaphore(self._calls.connections or TOGETHER)
-
-        async def one(thing: T) -> None:
-            async with free:
-                if until_error and errors:
-                    return
-                try:
-                    await work(thing)
-                except TargetError as error:
-                    errors.append(error)
-
-        await asyncio.gather(*map(one, things))
-        return errors
-
-
-async def _for_good(work: Awaitable[R]) -> R:
-    """A store that cannot be filled or emptied is no outcome of a question."""
-    try:
-        return await work
-    except NoAnswer as failure:
-        raise TargetError(str(failure)) from None
-
-
-def _refused(failure: NoAnswer) -> bool:
-    """Whether nothing was added. A conflict may be one with a try whose reply was lost."""
-    return failure.kind.startswith("status 4") and failure.kind != "status 409"
-
-
-def _unknown(call: PlantCall, failure: NoAnswer, values: SlotValues) -> str:
-    """What is not known of a record whose request had no good end."""
-    if _refused(failure):
-        return "No record was added."
-    if call.id is None:
-        return f"The record {values['id']} may have been added, so it is removed."
-    return "The record may be in the store, under an id that nobody was told."
-
-
-def _id_in(sent: HttpReply, call: PlantCall) -> str:
-    try:
-        found = at(decoded(sent, call), str(call.id), call)
-    except NoAnswer:
-        found = None
-    if isinstance(found, bool) or not isinstance(found, str | int) or found == "":
-        raise TargetError(
-            f"the reply of {call.shown} has no id at {call.id!r}, so the record that was added "
-            "cannot be removed; check `id` of plant. The record is in the store."
-        )
-    return str(found)
+        stay = [*planted.values()]  # also what was on its way
+        raise left_in_store(stay, max(number, len(stay)), cause, because) from None
 
 
 def load_http_system(
