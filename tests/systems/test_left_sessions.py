@@ -241,3 +241,24 @@ def test_a_closing_that_is_interrupted_is_waited_for(
     assert system.closed is not stuck
     assert caplog.text.count("could not be closed") == caplog.text.count("OSError") == stuck
     assert "Ann" not in caplog.text
+
+
+def test_a_second_interrupt_ends_the_wait(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The end of the audit waited for the same session again."""
+    monkeypatch.setattr("leakbound.systems.left_sessions.NOTICE", 0.01)
+    system = Opening()
+
+    async def interrupted_twice() -> None:
+        opening = asyncio.create_task(ThreadedSystem(system, "notes").open_async(()))
+        for _ in range(2):
+            await asyncio.sleep(0.02)
+            opening.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await opening
+
+    asyncio.run(interrupted_twice())
+    end_left_sessions()
+    assert not system.closed
+    assert caplog.text.count("waiting for") == caplog.text.count("still runs") == 1

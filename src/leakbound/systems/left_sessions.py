@@ -88,9 +88,9 @@ class LeftSession:
         if not await self.ended():
             raise TargetError(
                 f"the system {self.name!r} keeps state, and a call that was left after a time-out "
-                f"still runs {PATIENCE:g} seconds later; it must end before another session is "
-                "opened, whose answers it would change. Give it more time with --timeout, or make "
-                "its calls end by themselves."
+                f"still runs up to {PATIENCE:g} seconds later; it must end before another session "
+                "is opened, whose answers it would change. Give it more time with --timeout, or "
+                "make its calls end by themselves."
             )
         self.forget()
         if (error := self.closed.exception()) is not None:
@@ -99,12 +99,12 @@ class LeftSession:
     async def finish(self) -> None:
         """Wait until it is closed, and say what keeps it from that."""
         try:
-            if not await self.ended(NOTICE):
+            if not await self.ended(NOTICE) and self.until > time.monotonic():
                 LOG.warning(
                     "waiting for a call of the system %r, so that its session can be closed and "
                     "leaves no record: %.0f more seconds at most. Ctrl-C ends the wait.",
                     self.name,
-                    max(0.0, self.until - time.monotonic()),
+                    self.until - time.monotonic(),
                 )
                 await self.ended()
         finally:
@@ -124,7 +124,7 @@ class LeftSession:
                 "until it ends, and stay there if this process ends before; remove them by hand.",
                 self.name,
             )
-        self._told = True
+        self._told, self.until = True, time.monotonic()  # nobody waits for it again
 
     def _not_closed(self, error: BaseException) -> str:
         known = isinstance(error, LeakboundError)
