@@ -26,6 +26,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from leakbound.reproduce import MeasuredValue, Recipe, Sample, judge, kept_file, load_recipes
+from leakbound.reproduce.context import QUICK, Scale
 from leakbound.reproduce.kept import read_measured
 from leakbound.reproduce.outcomes import LEVEL, OUTCOMES
 
@@ -120,13 +121,21 @@ def rows(folders: Sequence[Path]) -> dict[str, Any]:
     return found
 
 
-def size(made_with: str) -> str:
+def size(made_with: str, recipe: Recipe) -> str:
     found = SIZES.search(made_with)
     if found is None:
         return "exact"
-    return {("6", "2", "4", "5", "6"): "--quick", ("24", "3", "20", "8", "32"): "usual"}.get(
-        found.groups(), found[0]
-    )
+    known = {sizes(QUICK): "--quick", sizes(recipe.scale): "usual"}
+    return known.get(tuple(map(int, found.groups())), found[0])
+
+
+def quick(row: dict[str, Any]) -> bool:
+    found = SIZES.search(row["made_with"])
+    return found is not None and tuple(map(int, found.groups())) == sizes(QUICK)
+
+
+def sizes(scale: Scale) -> tuple[int, ...]:
+    return (scale.pairs, scale.repeats, scale.queries, scale.contexts, scale.tokens)
 
 
 def section(kept: dict[str, Any]) -> str:
@@ -136,8 +145,8 @@ def section(kept: dict[str, Any]) -> str:
     missing = [name for name in recipes if name not in kept]
     lines = [
         HEADING, "",
-        f"Of {len(recipes)} recipes {len(kept)} have run: {told}. The column *size* says with what:"
-        " most with `--quick`, whose numbers say little, so that many claims lack trials. *Times*"
+        f"Of {len(recipes)} recipes {len(kept)} have run: {told}. The column *size* says with what;"
+        " the usual size is what `leakbound reproduce` does by default. *Times*"
         " is how many times as many units would show such a claim with a power of 80 %, by its own"
         " tests (on what was measured drawn again, or from their p-values): a guess from few units."
         " A dash is a difference on the other side."
@@ -152,9 +161,8 @@ def section(kept: dict[str, Any]) -> str:
         explained = claim.explained if claim and row["outcome"] == "reversed" else ""
         why = explained or short(row["reason"])
         times = row.get("times") or "–"
-        lines.append(
-            f"| `{name}` | {size(row['made_with'])} | {words} | {times} | {' '.join(why.split())} |"
-        )
+        cells = (f"`{name}`", size(row["made_with"], recipes[name]), words, str(times), why)
+        lines.append(f"| {' | '.join(' '.join(cell.split()) for cell in cells)} |")
     return "\n".join(lines) + "\n\n"
 
 
@@ -172,9 +180,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     a = parser.parse_args(argv)
     kept = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     if a.folders:
-        fresh = kept | {name: row for name, row in rows(a.folders).items()
-                        if size(row["made_with"]) != "--quick" or name not in kept
-                        or size(kept[name]["made_with"]) == "--quick"}  # fmt: skip
+        fresh = kept | {
+            name: row
+            for name, row in rows(a.folders).items()
+            if not quick(row) or name not in kept or quick(kept[name])
+        }
         kept = {name: fresh[name] for name in load_recipes() if name in fresh}
     if a.keep:
         RESULTS.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n")
