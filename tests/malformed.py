@@ -17,6 +17,11 @@ JARGON = re.compile(
 )
 
 
+def _files() -> list[Path]:
+    """What stands in the current folder, but for what Python compiles."""
+    return sorted(one for one in Path().rglob("*") if "__pycache__" not in one.parts)
+
+
 def mistaken(
     capsys: pytest.CaptureFixture[str], args: Sequence[str], code: int, sentence: str
 ) -> str:
@@ -25,7 +30,7 @@ def mistaken(
     It says `sentence`, ends with `code`, shows neither a private row nor a word of Python, and
     leaves no new file.
     """
-    before = sorted(Path().rglob("*"))
+    before = _files()
     with pytest.raises(SystemExit) as end:
         main([*args])
     shown = capsys.readouterr()
@@ -33,7 +38,7 @@ def mistaken(
     assert end.value.code == code, shown.err
     assert not JARGON.search(shown.err)
     assert PRIVATE not in shown.out + shown.err
-    assert sorted(Path().rglob("*")) == before
+    assert _files() == before
     return shown.err
 
 
