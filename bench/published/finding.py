@@ -30,7 +30,8 @@ class Finding:
         contexts: The two neighbouring inputs, or the setting of an accountant.
         claimed: epsilon that is stated.
         found: epsilon that leakbound computes, or a valid lower bound on it.
-        how: "exact loss", "exact composition" or "e-process".
+        how: "exact loss", with "(encoder output)" where that is not what is released, "exact
+            composition" or "e-process".
         holds_if: Adjacency or condition under which the statement holds.
         reference: What is compared as the correct reference.
         reference_claimed: epsilon that the reference guarantees.

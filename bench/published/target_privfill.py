@@ -12,6 +12,8 @@ from privfill.mechanisms import DPBart
 
 from leakbound.privacy import calibrate_gaussian, gaussian_epsilon
 
+INSIDE = "exact loss (encoder output)"  # what is released is a text that is made of it
+
 PACKAGE, EPSILON, WIDTH = "privfill", 10.0, 16
 STATES = "Local differential privacy for text; `DPBart` is the mechanism of DP-BART (README). "
 
@@ -40,7 +42,7 @@ def shared_noise() -> Finding:
         f"{left:g} in every draw. In the neighbour, one number differs by {moved}. The loss is "
         "that of the noisy encoder output. A decoder makes the text of it, which may show less. "
         "(`DPBart` is made with the numbers of its constructor, and without its model.)",
-        EPSILON, math.inf if left == 0 else 0.0, "exact loss",
+        EPSILON, math.inf if left == 0 else 0.0, INSIDE,
         "the output is one position, as of a pooled embedding",
         "independent noise for every position, `calibrate_gaussian` for the whole output", EPSILON,
         gaussian_epsilon(right, 0.3 * math.sqrt(2 * WIDTH), DELTA),
@@ -62,7 +64,7 @@ def sensitivity() -> Finding:
         "from −0.2 to 0.1, so one position moves by up to 0.3√k.",
         f"One position of {WIDTH} numbers, all at the lower or all at the upper end of the clip, "
         "ε = 10, δ = 1e-5; the loss of the noisy encoder output, as above.",
-        EPSILON, gaussian_epsilon(sigma, moved, DELTA), "exact loss",
+        EPSILON, gaussian_epsilon(sigma, moved, DELTA), INSIDE,
         "the clip is symmetric (from −0.1 to 0.1)",
         "leakbound `calibrate_gaussian` for 0.3√k", EPSILON, gaussian_epsilon(right, moved, DELTA),
     )  # fmt: skip
@@ -76,7 +78,7 @@ def analytic() -> Finding:
         PACKAGE, "Analytic calibration",
         "σ of the analytic Gaussian mechanism (name of the method).",
         "A change by the given sensitivity, ε = 10, δ = 1e-5.",
-        EPSILON, gaussian_epsilon(sigma, 1.0, DELTA), "exact loss", "as tested",
+        EPSILON, gaussian_epsilon(sigma, 1.0, DELTA), INSIDE, "as tested",
         "leakbound `calibrate_gaussian`", EPSILON, gaussian_epsilon(right, 1.0, DELTA),
     )  # fmt: skip
 

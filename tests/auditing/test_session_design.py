@@ -139,3 +139,15 @@ def test_a_leak_by_failures_is_never_clean(tmp_path: Path, pairs: int, epsilon: 
         assert result.reason == "too_few_trials"
         assert "only measurements of whole replies" in " ".join(result.sentences)
     assert "by whole replies, not by its score" in summary(result)
+    assert not result.power  # it would be that of a score
+
+
+@pytest.mark.parametrize("pairs", [17, 18, 19])
+def test_nor_is_it_against_random_guessing(tmp_path: Path, pairs: int) -> None:
+    """A test of both sides has half of the error for each, and so takes more pairs."""
+    result = leakbound.audit(
+        ROWS, system=Failing(), design="session", out=tmp_path, pairs=pairs, simulations=100,
+        claim="random-guessing", calls=replace(DISPOSABLE, retries=0), settings={"documents": 20},
+    )  # fmt: skip
+    assert result.verdict != "no_violation"
+    assert not result.guessing_power

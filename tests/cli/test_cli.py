@@ -156,6 +156,9 @@ def test_report_puts_runs_side_by_side(tmp_path: Path) -> None:
     done = cli("report", *runs, "--out", "both.html", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "both.html").read_text().count("<section") == 2
+    done = cli("report", "runs", "--out", "all.html", cwd=tmp_path)  # the example of its help
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "all.html").read_text() == (tmp_path / "both.html").read_text()
 
 
 def test_fresh_sets_the_old_run_aside(tmp_path: Path) -> None:

@@ -31,7 +31,8 @@ def test_two_versions_stand_beside_each_other(tmp_path: Path) -> None:
     for key in ("user.name", "user.email"):
         _git(clone, "config", key, "docs@example.org")
     for version in ("0.1", "0.2"):
-        (clone / "docs" / "index.md").open("a").write(f"\n\nThis is version {version}.\n")
+        with (clone / "docs" / "index.md").open("a") as page:
+            page.write(f"\n\nThis is version {version}.\n")
         make = ["make", "-o", "install", "docs-version", f"VERSION={version}"]
         done = subprocess.run(
             [*make, f"VENV={sys.prefix}"], cwd=clone, capture_output=True, text=True,

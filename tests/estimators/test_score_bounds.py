@@ -95,3 +95,13 @@ def test_the_power_against_random_guessing_grows() -> None:
         assert chances == sorted(chances)
         assert chances[-1] > 0.99
     assert guessing_power("joint_beta", 60) == ()
+
+
+@pytest.mark.parametrize("sizes", [(900, 100), (600, 400), (30, 300)])
+def test_records_of_one_run_are_put_in_by_fair_coins(sizes: tuple[int, int]) -> None:
+    """Always guessing the larger kind is right more often than a coin, without any leak."""
+    rng = np.random.default_rng(0)
+    trials = ScoredTrials(rng.normal(size=sizes[0]), rng.normal(size=sizes[1]), "one_run")
+    with pytest.raises(UsageError, match="are not drawn by fair coins"):
+        score_bounds(trials)
+    score_bounds(ScoredTrials(rng.normal(size=520), rng.normal(size=480), "one_run"))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import random
+import unicodedata
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import leakbound
+from leakbound.auditing.logs import read_outputs
 from leakbound.auditing.logs.passages import longest_passages, words_of
 from leakbound.cli import main
 from leakbound.errors import DataError, UsageError
@@ -178,3 +181,34 @@ def test_what_cannot_be_read_is_told(tmp_path: Path, capsys: pytest.CaptureFixtu
         leakbound.audit_log(["a b"], ["c d"], ["..."])
     with pytest.raises(UsageError, match="confidence"):
         leakbound.audit_log(["a b"], ["c d"], ["a"], confidence=1.0)
+
+
+def test_words_that_only_used_rows_share_leave_it_open() -> None:
+    """A mail and the reply that quotes it erase each other's passages, though both are used."""
+    first, last = notes(60, seed=7), notes(120, seed=8)
+    used = [*first, *(f"{more} {mail}" for more, mail in zip(last, first, strict=False))]
+    found = leakbound.audit_log(used, notes(120, seed=9), [f"see: {one}" for one in first])
+    assert found.verdict == "inconclusive"
+    assert found.together >= 60
+    alone = leakbound.audit_log(first, notes(60, seed=9), [f"see: {one}" for one in first])
+    assert (alone.verdict, alone.together) == ("disclosure", 0)
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD", "NFKC"])
+def test_composed_and_decomposed_characters_are_equal(form: Any) -> None:
+    used = [f"Đặng ở phòng số {i} đường Lê Lợi cửa {i * 7}" for i in range(50)]
+    held_out = [f"Đặng ở phòng số {i} đường Lê Lợi cửa {i * 7}" for i in range(50, 100)]
+    said = [unicodedata.normalize(form, one) for one in used]
+    assert leakbound.audit_log(used, held_out, said).verdict == "disclosure"
+    assert words_of("STRASSE") == words_of("straße")
+
+
+def test_an_output_that_is_json_is_read_without_its_escapes(tmp_path: Path) -> None:
+    for text in (
+        '{"to": "Lê", "n": [1, "\\u00e0 vous"]}',
+        '"Lê, à vous"',
+        "[Lê] à vous",
+        "{Lê: à}",
+    ):
+        (tmp_path / "o.jsonl").write_text(json.dumps({"text": text}) + "\n")
+        assert {"lê", "à"} <= {*words_of(read_outputs(tmp_path / "o.jsonl")[0])}

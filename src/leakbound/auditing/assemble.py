@@ -59,6 +59,7 @@ REPLIES = (
 SEEN = ControlCheck(0, 0.0)  # of a channel, whose own controls are compared apart
 LOW_FPR = (0.1, 0.01, 0.001)
 FEW = 3  # sampled candidates that may be alike by chance
+GatePowers = tuple[tuple[float, float], ...]
 Found = Mapping[Estimator, tuple[Estimate, ...]]
 
 
@@ -84,8 +85,7 @@ def assemble(seen: OnePass, calls: int) -> AuditResult:
     )
     conclusion = conclude(design, estimator, bounds, _exact(found), tested, largest, against)
     channels = _channels(seen, tested, state)
-    simulated, power = seen.tally.simulated(), power_of(estimator, design, used)
-    guessing = accuracies_of(estimator, design, used)
+    simulated, (power, guessing) = seen.tally.simulated(), _powers(seen, controls)
     return AuditResult(
         name=seen.store.folder.name,
         verdict=conclusion.verdict,
@@ -222,6 +222,14 @@ def _channels(seen: OnePass, tested: int, state: StateCheck | None) -> tuple[Cha
     against = tuple(one for one in obstacles(attack, Tally(), SEEN, state))
     checks, batch = seen.channel_controls(), seen.control_batch()
     return channel_results(seen.design, observer, checks, batch, tested, attack, against)
+
+
+def _powers(seen: OnePass, controls: ControlCheck) -> tuple[GatePowers, GatePowers]:
+    """Against the claim, and against random guessing; none where no score showed the control."""
+    if controls.by_replies_alone:
+        return (), ()
+    estimator, design = seen.prepared.estimator, seen.design
+    return power_of(estimator, design, seen.seen), accuracies_of(estimator, design, seen.seen)
 
 
 def _by_replies(verdict: Verdict, controls: ControlCheck) -> tuple[str, ...]:

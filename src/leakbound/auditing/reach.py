@@ -38,7 +38,7 @@ def largest_seen(
     """
     if not check.by_replies_alone:
         return estimator.largest_certifiable(design, pairs)
-    return reach_of_replies(design, pairs, replies_in(batch, name))
+    return reach_of_replies(design, estimator, pairs, replies_in(batch, name))
 
 
 def largest_by_channel(

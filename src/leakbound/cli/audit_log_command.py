@@ -111,6 +111,12 @@ def _sentence(found: LogAudit) -> str:
             f"outputs hold passages of {found.threshold} or more words of more used rows than "
             "chance explains"
         )
+    if found.verdict == "inconclusive" and found.smallest is not None:
+        return (
+            f"{found.together} used rows are quoted with words that only other used rows share, "
+            "which this test cannot read; put what shares text, such as a thread of mails or parts "
+            "of a document, into one row"
+        )
     if found.verdict == "inconclusive":
         return (
             "so few rows that differ from all others could show no disclosure, whatever the "

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from leakbound.auditing import load_result
+from leakbound.cli.finished_runs import finished
 from leakbound.cli.help_pages import cli_command
 from leakbound.cli.output import write_output
 from leakbound.cli.screen import say
@@ -30,8 +30,8 @@ __all__ = ["command"]
 )
 @figures_option
 def command(runs: tuple[Path, ...], out: Path | None, figures: tuple[str, ...]) -> int:
-    """Write one HTML page of finished runs (folders or record.json files) or of one sweep (its
-    folder), and print it in short.
+    """Write one HTML page of finished runs (their folders, a folder that holds them, or
+    record.json files) or of one sweep (its folder), and print it in short.
     """
     if (runs[0] / FILE).is_file():
         return _sweep(runs, out, figures)
@@ -39,7 +39,7 @@ def command(runs: tuple[Path, ...], out: Path | None, figures: tuple[str, ...]) 
         raise UsageError(
             "--figures are those of a sweep; give its folder, or leave the option out."
         )
-    records = [load_result(run) for run in runs]
+    records = finished(runs)
     target = out or (runs[0] if runs[0].is_dir() else runs[0].parent) / "report.html"
     write_output(target, page(records, None if len(records) == 1 else "Audits side by side"))
     say(summary(records[0]) if len(records) == 1 else comparison_table(records))

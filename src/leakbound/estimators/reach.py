@@ -7,14 +7,20 @@ from itertools import cycle, islice
 
 import numpy as np
 
-from leakbound.estimators.base import Bounds, Observations, PairedScores, ReplyPair, TrialDesign
-from leakbound.estimators.e_process import EProcess
+from leakbound.estimators.base import (
+    Bounds,
+    Estimator,
+    Observations,
+    PairedScores,
+    ReplyPair,
+    TrialDesign,
+)
 
 __all__ = ["reach_of_replies"]
 
 
 def reach_of_replies(
-    design: TrialDesign, pairs: int, shown: Sequence[tuple[ReplyPair, str]]
+    design: TrialDesign, estimator: Estimator, pairs: int, shown: Sequence[tuple[ReplyPair, str]]
 ) -> Bounds:
     """The bounds if the replies of every pair differ as those of the controls do.
 
@@ -23,14 +29,16 @@ def reach_of_replies(
 
     Args:
         design: Design of the trials, whose replies are read.
+        estimator: What decides, and reads replies.
         pairs: Number of collected pairs.
         shown: Replies of both contexts of each control pair, and the text of its canary (PRIVATE).
 
     Returns:
-        Bounds of an e-process whose scores are all equal.
+        Its bounds where all scores are equal. The controls come again and again, and are known by
+        heart after the first time, so as many pairs are left out.
     """
-    tested, values = EProcess().tested_pairs(design, pairs), EProcess().begin(design)
-    if not tested or not shown:
+    tested, values = estimator.tested_pairs(design, pairs) - len(shown), estimator.begin(design)
+    if tested <= 0 or not shown:
         return Bounds(0.0, 0.0)
     silent, drawn = np.zeros(tested), np.zeros((tested, 1))
     values.observe(

@@ -28,6 +28,7 @@ from leakbound.stats import (
     accuracy_log_odds,
     auroc,
     auroc_standard_error,
+    binomial_lower,
     bonferroni,
     clopper_pearson,
     gdp,
@@ -49,6 +50,7 @@ ONE_THRESHOLD = "it needs a single threshold, and several are tried"
 UNEQUAL = "it needs equal numbers of member and non-member trials"
 ONE_SYSTEM = "it assumes independent trials, and the scores of one run come from one system"
 NOT_ONE_RUN = "it is for records of one run, each put in by a separate fair coin (--design one_run)"
+UNFAIR = 1e-6  # error of calling fair coins unfair
 IN_ORDER = "trials are read in an order that does not depend on any score"
 
 
@@ -263,6 +265,7 @@ def _of_one_run(
     trials: ScoredTrials, delta: float, confidence: float, rule: ScoreRule, seed: int
 ) -> ScoreBounds:
     """Bounds from guesses about the records of one system."""
+    _require_fair_coins(*trials.sizes)
     mixed, levels = trials.shuffled(seed), tuple[float, ...]()
     if isinstance(rule, Ranked):
         tested, text = mixed, rule.describe(sum(mixed.sizes))
@@ -282,6 +285,15 @@ def _of_one_run(
         "one_run", delta, confidence, _counts(trials, tested), text, levels, seed,
         (replace(bound, threshold=text),), others, _rates(trials),
     )  # fmt: skip
+
+
+def _require_fair_coins(members: int, others: int) -> None:
+    """Guesses about unequal numbers are right more often than a coin without any leak."""
+    if binomial_lower(max(members, others), members + others, UNFAIR) > 0.5:
+        raise UsageError(
+            f"{members} members and {others} others are not drawn by fair coins, as one_run "
+            "assumes; put each record in with probability 1/2, or use another --design."
+        )
 
 
 def _ranked(trials: ScoredTrials, rule: Ranked, seed: int) -> tuple[int, int]:

@@ -30,6 +30,7 @@ __all__ = ["DisclosedRecord", "LogAudit", "LogVerdict", "audit_logs"]
 
 LogVerdict = Literal["disclosure", "no_disclosure_shown", "inconclusive"]
 PLACES = 20  # outputs that are named for a record
+LONG = 8  # words: a passage as long is quoted, and not written by chance
 STEPS = (1, 2, 3, 5, 8, 13, 21, 34)  # lengths that the table shows, in words
 ASSUMPTIONS = (
     "Which records were used and which were held out was decided at random, or as if at random: "
@@ -80,6 +81,9 @@ class LogAudit:
         method: Name of the test.
         draws: Random divisions of the records that the test drew.
         seed: Of these.
+        together: Used records of which outputs hold 8 words or more that only other used records
+            have too, as a thread of mails or overlapping parts of a document do. The test cannot
+            read these; where it would need fewer, its verdict is "inconclusive".
         assumptions: What verdict and findings rest on.
     """
 
@@ -95,6 +99,7 @@ class LogAudit:
     method: str
     draws: int
     seed: int
+    together: int = 0
     assumptions: tuple[str, ...] = ASSUMPTIONS
 
 
@@ -139,13 +144,14 @@ def audit_logs(
     mine, others = lengths[: len(used)], lengths[len(used) :]
     found = excess_test(mine, others, seed)
     smallest = _shown(smallest_excess(mine, others, level, seed), used, held_out)
+    together = _together(lengths, used, held_out, outputs)
     p_values = conformal_p_values(mine, others)
     chosen = np.flatnonzero(benjamini_hochberg(p_values, rate) & (np.array(mine) > 0)).tolist()
     return LogAudit(
-        _verdict(found, smallest, level), found.p_value, confidence, int(found.threshold),
+        _verdict(found, smallest, level, together), found.p_value, confidence, int(found.threshold),
         smallest, _rates(mine, others), _disclosed(passages, p_values, chosen, outputs, show),
         rate, _counts(used, held_out, outputs), "permutation test of the largest excess",
-        found.draws, seed,
+        found.draws, seed, together,
     )  # fmt: skip
 
 
@@ -180,10 +186,22 @@ def _shown(
     return None if smallest is None or able < smallest else smallest
 
 
-def _verdict(found: Excess, smallest: int | None, level: float) -> LogVerdict:
+def _together(
+    lengths: Sequence[float], used: Sequence[Sequence[str]], held_out: Sequence[Sequence[str]],
+    outputs: Sequence[str],
+) -> int:  # fmt: skip
+    """Used records quoted by words that other used records share, less as many held-out ones."""
+    groups = [0] * len(used) + [1] * len(held_out)
+    shared = longest_passages([*used, *held_out], outputs, groups)
+    more = [len(one) >= LONG > own for one, own in zip(shared, lengths, strict=True)]
+    return max(0, sum(more[: len(used)]) - sum(more[len(used) :]))
+
+
+def _verdict(found: Excess, smallest: int | None, level: float, together: int) -> LogVerdict:
     if found.p_value <= level:
         return "disclosure"
-    return "inconclusive" if smallest is None else "no_disclosure_shown"
+    shows = smallest is not None and together < smallest
+    return "no_disclosure_shown" if shows else "inconclusive"
 
 
 def _rates(mine: Sequence[float], others: Sequence[float]) -> dict[int, tuple[float, float]]:

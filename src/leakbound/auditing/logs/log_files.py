@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -46,7 +47,17 @@ def read_outputs(file: Path, field: str | None = None) -> list[str]:
     """
     rows = source_rows(str(file))
     name = field or _output_field(str(file), rows[0])
-    return ["\n".join(_texts_of(row, (name,))) for row in rows]
+    return ["\n".join(map(_unescaped, _texts_of(row, (name,)))) for row in rows]
+
+
+def _unescaped(text: str) -> str:
+    """The texts in an output that is JSON, such as the arguments of a tool, without its escapes."""
+    if not text.lstrip().startswith(("{", "[", '"')):
+        return text
+    try:
+        return "\n".join(_strings(json.loads(text)))
+    except (ValueError, RecursionError):
+        return text
 
 
 def _output_field(file: str, first: SourceRow) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -32,7 +33,7 @@ class Passage:
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a text, whatever its punctuation and capitals.
+    """The words of a text, whatever its punctuation, capitals and composition of characters.
 
     Args:
         text: Any text.
@@ -44,10 +45,12 @@ def words_of(text: str) -> list[str]:
         >>> words_of("Room 12-B, please!")
         ['room', '12', 'b', 'please']
     """
-    return WORD.findall(text.lower())
+    return WORD.findall(unicodedata.normalize("NFKC", text).casefold())
 
 
-def longest_passages(records: Sequence[Sequence[str]], outputs: Iterable[str]) -> list[Passage]:
+def longest_passages(
+    records: Sequence[Sequence[str]], outputs: Iterable[str], groups: Sequence[int] | None = None
+) -> list[Passage]:
     """Find the longest passage of each record in the outputs.
 
     A passage that stands in two records says of neither that it was disclosed, so it counts for
@@ -56,6 +59,8 @@ def longest_passages(records: Sequence[Sequence[str]], outputs: Iterable[str]) -
     Args:
         records: The texts of each record (PRIVATE).
         outputs: Texts.
+        groups: Number of the group of each record, within which records may share a passage; None
+            if each record is a group of its own.
 
     Returns:
         A passage for each record, in order.
@@ -68,6 +73,7 @@ def longest_passages(records: Sequence[Sequence[str]], outputs: Iterable[str]) -
     """
     known: dict[str, int] = {}
     mine, owner = _numbered(records, known)
+    group = np.arange(len(records)) if groups is None else np.asarray(groups, np.int64)
     theirs = _in_outputs(outputs, known)
     length, start = np.zeros(len(records), np.int64), np.zeros(len(records), np.int64)
     here, there = np.flatnonzero(mine >= 0), np.flatnonzero(theirs >= 0)
@@ -79,7 +85,7 @@ def longest_passages(records: Sequence[Sequence[str]], outputs: Iterable[str]) -
             break
         kept = np.isin(other, grams)
         there, other = there[kept], other[kept]
-        alone = _of_one_record(grams, owner[here])
+        alone = _of_one_group(grams, group[owner[here]])
         length[owner[here[alone]]], start[owner[here[alone]]] = size, here[alone]
         here, there, grams, other = _longer(here, there, grams, other, size, mine, theirs)
         size += 1
@@ -109,8 +115,8 @@ def _in_outputs(outputs: Iterable[str], known: dict[str, int]) -> Ints:
     return np.array(numbers, np.int64)
 
 
-def _of_one_record(grams: Ints, owner: Ints) -> npt.NDArray[np.bool_]:
-    """Which passages stand in one record only."""
+def _of_one_group(grams: Ints, owner: Ints) -> npt.NDArray[np.bool_]:
+    """Which passages stand in records of one group only."""
     pairs = np.unique(grams * (owner.max() + 1) + owner)
     found, times = np.unique(pairs // (owner.max() + 1), return_counts=True)
     alone: npt.NDArray[np.bool_] = np.isin(grams, found[times == 1])
