@@ -18,6 +18,10 @@ def words(context, query):
     return "yes" if any(quoted in row.text for row in context) else "no"
 def text(context, query):
     return "I know of " + "; ".join(row.text for row in context)
+def label(context, query):
+    return "Work" if "note" in query else "home"
+def refuse(context, query):
+    return "I'm sorry, I can't help with that."
 def mute(context, query):
     return ""
 def broken(context, query):
@@ -43,6 +47,8 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     [
         ("words", "answers with the words that a query allows", "membership"),
         ("text", "answers in free text", "repeat"),
+        ("label", "answers a label whatever it is asked", "input_output"),
+        ("refuse", "gives the same answer to two questions", "membership"),
         ("mute", "refuses, or does not answer", "membership"),
     ],
 )

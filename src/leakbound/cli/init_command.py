@@ -44,6 +44,9 @@ NAMES = {"data": "a file of rows", "system": "a system", "model": "a model"}
 KINDS = {
     "words": "answers with the words that a query allows, so the membership query fits",
     "text": "answers in free text, so the audit asks it to repeat the canary",
+    "labels": "answers a label whatever it is asked, so a mislabeled canary fits",
+    "same": "gives the same answer to two questions, such as a refusal; name a query that it "
+    "answers (--query), or the audit will see nothing",
     "silence": "refuses, or does not answer; see --debug of audit, and docs/systems.md",
 }
 
@@ -157,6 +160,8 @@ def _tried(values: dict[str, Any]) -> tuple[Prepared, str | None]:
     kind = _kind_of_answers(prepared)
     if kind == "text":
         return _prepared({**values, "query": "repeat", "task": "generation", "labels": None}), kind
+    if kind == "labels":
+        return _prepared({**values, "query": "input_output", "canary": "mislabeled"}), kind
     return prepared, kind
 
 
@@ -178,8 +183,17 @@ def _kind_of_answers(prepared: Prepared) -> str:
     if isinstance(first, Votes) and any(first.counts[:-1]):
         return "words"
     replies = [reply_of(one) for one in found]
-    said = [one.text for one in replies if isinstance(one, ReplyFacts)]
-    return "text" if any(text.strip() for text in said) else "silence"
+    said = [one.text.strip() for one in replies if isinstance(one, ReplyFacts)]
+    return _kind_of_texts(said, prepared.task.labels)
+
+
+def _kind_of_texts(said: Sequence[str], labels: Sequence[str]) -> str:
+    """Of two answers that use no word of the query."""
+    if not any(said):
+        return "silence"
+    if {one.casefold() for one in said} <= {label.casefold() for label in labels}:
+        return "labels"
+    return "same" if len(set(said)) < len(said) else "text"
 
 
 def _seen(prepared: Prepared, named: _Sources, kind: str | None) -> str:
@@ -220,7 +234,7 @@ def _kept(prepared: Prepared, kind: str | None) -> dict[str, dict[str, Any]]:
     asks = ["mechanism", "model"] if kind is None else ["address"]
     wanted = {
         "system": asks,
-        "attack": ["query"],
+        "attack": ["query", "canary"] if kind == "labels" else ["query"],
         "design": [
             "data",
             "input_field",
