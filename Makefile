@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 # Tests start many interpreters; each would compile every file again where bytecode is not kept.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: install quick check lint types layers laws test test-slow test-hosts test-wheel flaky demo bench bench-influence influence-speed coverage findings published published-page utility papers papers-numbers real-models \
+.PHONY: install quick first-result check lint types layers laws test test-slow test-hosts test-wheel flaky demo bench bench-influence influence-speed coverage findings published published-page utility papers papers-numbers real-models \
 	attack-table canary-grid pocket-train pocket-eval vision-train vision-eval vision-table readme-table docs docs-version \
 	catalogue notebook pictures witness clean
 
@@ -107,6 +107,10 @@ bench: install
 	$(BIN)/python bench/kills.py
 	$(BIN)/python bench/client.py
 	$(BIN)/leakbound selftest
+
+# From a wheel to a verdict, and from a clone to the demo's report. Run it twice: the first run fills pip's cache.
+first-result: install
+	$(BIN)/python bench/first_result.py
 
 bench-influence: install
 	$(BIN)/python bench/influence.py --write
