@@ -46,8 +46,9 @@ class Longer:
 
 
 def test_a_control_may_be_seen_by_more_than_the_score(rows: Context, tmp_path: Path) -> None:
-    given = {**GIVEN, "pairs": 30}
-    result = leakbound.audit(rows, system=Longer(), out=tmp_path, **given)
+    few = leakbound.audit(rows, system=Longer(), out=tmp_path / "few", **{**GIVEN, "pairs": 24})
+    assert (few.verdict, few.reason) == ("inconclusive", "too_few_trials")  # a witness has to learn
+    result = leakbound.audit(rows, system=Longer(), out=tmp_path, **{**GIVEN, "pairs": 60})
     assert (result.verdict, result.reason) == ("no_violation", None)
     assert result.controls is not None
     assert (result.controls.p_value or 0.0) > 0.05
