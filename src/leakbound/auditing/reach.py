@@ -44,7 +44,7 @@ def largest_seen(
 def largest_by_channel(
     design: TrialDesign, pairs: int, checks: Mapping[str, ControlCheck], batch: StoredBatch
 ) -> Bounds:
-    """The largest bounds that so many pairs can certify in any channel that shows the control.
+    """The largest bounds that so many pairs can certify in each channel that shows the control.
 
     Args:
         design: What was known beforehand, with its channels.
@@ -53,11 +53,12 @@ def largest_by_channel(
         batch: These pairs with their aggregates (PRIVATE).
 
     Returns:
-        Bounds of one channel; 0 if no channel showed the control.
+        Bounds of the channel that can certify least, since a leak may be in that one; 0 if no
+        channel showed the control.
     """
     found = [
         largest_seen(channel_design(design, name), EProcess(), pairs, check, batch, name)
         for name, check in checks.items()
         if check.seen
     ]
-    return max(found, key=lambda one: one.epsilon, default=Bounds(0.0, 0.0))
+    return min(found, key=lambda one: one.epsilon, default=Bounds(0.0, 0.0))
