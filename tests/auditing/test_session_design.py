@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stores import DISPOSABLE, NearestStore, PrivateStore, documents
+from stores import DISPOSABLE, NearestSession, NearestStore, PrivateStore, documents
 
 import leakbound
 from leakbound.errors import DataError, TargetError, UsageError
 from leakbound.report import summary
-from leakbound.tasks import Example
+from leakbound.systems import Reply
+from leakbound.tasks import Context, Example
 
 ROWS = documents(120)
 
@@ -151,3 +152,27 @@ def test_nor_is_it_against_random_guessing(tmp_path: Path, pairs: int) -> None:
     )  # fmt: skip
     assert result.verdict != "no_violation"
     assert not result.guessing_power
+
+
+class Logging(NearestStore):
+    """Answers with what it holds twice, and logs whether it holds it once."""
+
+    def open(self, context: Context) -> Any:
+        return LoggingSession(self, context)
+
+
+class LoggingSession(NearestSession):
+    def ask(self, query: str) -> Reply:
+        held = [str(one.input) for one in self.store.records.values()]
+        there = [one for one in held if one[:20] in query]
+        said = there[0] if len(there) > 1 else "The desk is open."
+        return Reply(said, channels={"logs": "hit" if there else "miss"})
+
+
+def test_a_channel_that_is_read_slowly_is_not_covered_by_another(tmp_path: Path) -> None:
+    """The score sees the control in the answer, and a witness alone sees it in the logs."""
+    result = run(Logging(), tmp_path, channels=("all",), settings={"documents": 20})
+    found = {one.name: one for one in result.channels}
+    assert found["answer"].controls.seen
+    assert found["logs"].controls.by_replies_alone
+    assert result.verdict != "no_violation"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from leakbound.attacks import Attack
-from leakbound.auditing.channels import ChannelResult
+from leakbound.auditing.channels import ChannelResult, StoredBatch
 from leakbound.auditing.controls import ControlCheck
 from leakbound.auditing.obstacles import blind_sentence
-from leakbound.auditing.reach import StoredBatch, largest_seen
+from leakbound.auditing.reach import largest_seen
 from leakbound.auditing.verdict import Obstacle, conclude
 from leakbound.estimators import EProcess, TrialDesign
 from leakbound.estimators.by_channel import ChannelEValues, channel_design

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from leakbound.auditing.channels import replies_in
+from leakbound.auditing.channels import StoredBatch, replies_in
 from leakbound.auditing.controls import ControlCheck
-from leakbound.auditing.design import Pair
-from leakbound.auditing.store import EvidenceRow
 from leakbound.estimators import Bounds, EProcess, Estimator, TrialDesign
 from leakbound.estimators.by_channel import channel_design
 from leakbound.estimators.reach import reach_of_replies
 from leakbound.tasks import ANSWER
 
-__all__ = ["StoredBatch", "largest_by_channel", "largest_seen"]
-
-StoredBatch = Sequence[tuple[Pair, EvidenceRow]]
+__all__ = ["largest_by_channel", "largest_seen"]
 
 
 def largest_seen(

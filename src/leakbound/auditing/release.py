@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from leakbound.attacks import Score
 from leakbound.attacks.scores import output_texts
-from leakbound.auditing.channels import shown_in
+from leakbound.auditing.channels import StoredBatch, replies_in, shown_in
 from leakbound.auditing.design import Pair
 from leakbound.auditing.seeds import Purpose, generator
 from leakbound.auditing.served import ServedOutputs, corrected
@@ -18,14 +18,13 @@ from leakbound.auditing.store import EvidenceRow
 from leakbound.auditing.trial_views import LOOKED_AT, SeenTrial
 from leakbound.errors import UsageError
 from leakbound.estimators import Observations, PairedScores
-from leakbound.estimators.base import DistributionPair, Reads, ReplyPair
+from leakbound.estimators.base import DistributionPair, Reads
 from leakbound.stats import OutputDistribution
-from leakbound.tasks import ANSWER, Aggregate, Mechanism, Outputs, Task, Votes, reply_of
+from leakbound.tasks import ANSWER, Aggregate, Mechanism, Outputs, Task, Votes
 
 __all__ = ["Releaser", "trials"]
 
 Floats = npt.NDArray[np.float64]
-StoredBatch = Sequence[tuple[Pair, EvidenceRow]]
 CONTROL_DRAWS = 2000  # noisy outputs of one control context: enough to see through the noise
 PILOT_DRAWS = 200  # noisy means of one pilot pair: their mean is as good as the aggregate's
 NO_ANSWER = "(no answer)"
@@ -119,7 +118,7 @@ class Releaser:
             text_pairs=texts if "text" in reads else None,
             level_chances=chances,
             corrected_scores=less,
-            reply_pairs=_replies(batch) if "replies" in reads else None,
+            reply_pairs=replies_in(batch) if "replies" in reads else None,
         )
         return shown_in(batch, whole, self._channels) if "channels" in reads else whole
 
@@ -269,13 +268,6 @@ def trials(
     released = Releaser(task, mechanism, score, seed, pilot=0, draws=1, answers=1, reads=reads)
     found, _ = released.trials([*zip(pairs, evidence, strict=True)])
     return found
-
-
-def _replies(batch: StoredBatch) -> tuple[tuple[ReplyPair, str], ...]:
-    """What users saw of both contexts' answers, and the canary of each pair."""
-    return tuple(
-        ((reply_of(row.member), reply_of(row.nonmember)), pair.asked.target) for pair, row in batch
-    )
 
 
 def _margins(task: Task, batch: StoredBatch) -> PairedScores:
