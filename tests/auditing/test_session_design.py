@@ -143,6 +143,34 @@ def test_a_leak_by_failures_is_never_clean(tmp_path: Path, pairs: int, epsilon: 
     assert not result.power  # it would be that of a score
 
 
+class Echoing(PrivateStore):
+    """Says what it holds twice, and fails where it holds once what it is asked about."""
+
+    def said(self, rows: Sequence[Example], query: str) -> str:
+        held = [str(one.input) for one in self.records.values()]
+        there = [one for one in held if one[:20] in query]
+        if len(there) == 1:
+            raise TimeoutError
+        return there[0] if there else super().said(rows, query)
+
+
+@pytest.mark.parametrize(("pairs", "verdict"), [(26, "inconclusive"), (100, "violation")])
+def test_a_score_that_sees_the_control_alone_covers_for_no_failures(
+    tmp_path: Path, pairs: int, verdict: str
+) -> None:
+    """The control canaries stand in many records, and that of a pair in one."""
+    result = leakbound.audit(
+        ROWS, system=Echoing(), design="session", out=tmp_path, pairs=pairs, simulations=100,
+        calls=replace(DISPOSABLE, retries=0), settings={"documents": 20},
+    )  # fmt: skip
+    assert result.controls is not None
+    assert not result.controls.by_replies_alone
+    assert result.verdict == verdict
+    assert not result.power  # it would be that of a score
+    told = "tell the contexts of the pairs apart better" in " ".join(result.sentences)
+    assert told == (verdict == "inconclusive")
+
+
 @pytest.mark.parametrize("pairs", [17, 18, 19])
 def test_nor_is_it_against_random_guessing(tmp_path: Path, pairs: int) -> None:
     """A test of both sides has half of the error for each, and so takes more pairs."""

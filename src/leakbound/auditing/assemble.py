@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from leakbound.attacks import ScoredAttack
 from leakbound.auditing.background import second_text_sentence, worst_case_sentence
@@ -16,7 +16,7 @@ from leakbound.auditing.keys import DIGITS, key_id, keyed
 from leakbound.auditing.obstacles import obstacles, state_sentence
 from leakbound.auditing.one_pass import OnePass, Tally
 from leakbound.auditing.prepare import Prepared
-from leakbound.auditing.reach import largest_by_channel, largest_seen
+from leakbound.auditing.reach import largest_of, learned
 from leakbound.auditing.result import (
     AuditResult,
     Finding,
@@ -30,7 +30,7 @@ from leakbound.auditing.result_curves import EValuePath, curves_of, path_of
 from leakbound.auditing.state_check import StateCheck
 from leakbound.auditing.trial_views import shown_prompt, trial_views
 from leakbound.auditing.verdict import Verdict, conclude
-from leakbound.estimators import Bounds, Estimator, PairedScores, TrialDesign
+from leakbound.estimators import Estimator, PairedScores, TrialDesign
 from leakbound.estimators.by_channel import ChannelEValues
 from leakbound.estimators.e_process import EValues
 from leakbound.estimators.two_sided import TwoSidedEValues
@@ -56,6 +56,11 @@ REPLIES = (
     "canaries, and the score of the attack did not. What could be certified is what they certify "
     "if the replies of every pair differ as those of the controls do."
 )
+TOLD = (
+    "measurements of whole replies (their length, wording, failures) tell the contexts of the "
+    "pairs apart better than the score of the attack does. What could be certified is no more than "
+    "what they certify if the replies of every pair differ as those of the controls do."
+)
 SEEN = ControlCheck(0, 0.0)  # of a channel, whose own controls are compared apart
 LOW_FPR = (0.1, 0.01, 0.001)
 FEW = 3  # sampled candidates that may be alike by chance
@@ -77,15 +82,17 @@ def assemble(seen: OnePass, calls: int) -> AuditResult:
     found, used = seen.estimates(), seen.seen
     bounds, tested = found[estimator], estimator.tested_pairs(design, used)
     controls, state, noise = seen.controls(), seen.state(), seen.noise_fit()
-    largest = _largest(seen, controls)
+    told = seen.told.channels()
+    largest = largest_of(seen, controls, told, bounds)
     against = (
         *noise_obstacles(design, estimator, found, noise),
         *obstacles(prepared.attack, seen.tally, controls, state),
         *untested_channels(prepared.spec.attack.channels, design.channels, seen.tally.channels),
     )
     conclusion = conclude(design, estimator, bounds, _exact(found), tested, largest, against)
-    channels = _channels(seen, tested, state)
-    simulated, (power, guessing) = seen.tally.simulated(), _powers(seen, controls)
+    channels = _channels(seen, tested, state, told)
+    simulated, slow = seen.tally.simulated(), bool(told) or learned(seen, controls)
+    power, guessing = _powers(seen, slow)
     return AuditResult(
         name=seen.store.folder.name,
         verdict=conclusion.verdict,
@@ -93,7 +100,7 @@ def assemble(seen: OnePass, calls: int) -> AuditResult:
         sentences=(
             *conclusion.sentences,
             *_unshown(prepared, conclusion.verdict, guessing),
-            *_by_replies(conclusion.verdict, controls),
+            *_by_replies(conclusion.verdict, controls, told),
             *_given_build(prepared, conclusion.verdict),
         ),
         claim=design.claim,
@@ -212,7 +219,9 @@ def _second_text(seen: OnePass) -> Iterator[Finding]:
         yield Finding("second_text_unanswered", sentence)
 
 
-def _channels(seen: OnePass, tested: int, state: StateCheck | None) -> tuple[ChannelResult, ...]:
+def _channels(
+    seen: OnePass, tested: int, state: StateCheck | None, told: Collection[str]
+) -> tuple[ChannelResult, ...]:
     """What is said of each channel; nothing where replies are read as a whole."""
     observer = seen.observers[seen.prepared.estimator]
     if not isinstance(observer, ChannelEValues):
@@ -221,27 +230,24 @@ def _channels(seen: OnePass, tested: int, state: StateCheck | None) -> tuple[Cha
     # the answers that could not be read are a matter of the whole verdict
     against = tuple(one for one in obstacles(attack, Tally(), SEEN, state))
     checks, batch = seen.channel_controls(), seen.control_batch()
-    return channel_results(seen.design, observer, checks, batch, tested, attack, against)
+    return channel_results(seen.design, observer, checks, batch, tested, attack, against, told)
 
 
-def _powers(seen: OnePass, controls: ControlCheck) -> tuple[GatePowers, GatePowers]:
-    """Against the claim, and against random guessing; none where no score showed the control."""
-    if controls.by_replies_alone:
+def _powers(seen: OnePass, slow: bool) -> tuple[GatePowers, GatePowers]:
+    """Against the claim, and against random guessing; none where a leak may show in replies alone,
+    since both are those of a score."""
+    if slow:
         return (), ()
     estimator, design = seen.prepared.estimator, seen.design
     return power_of(estimator, design, seen.seen), accuracies_of(estimator, design, seen.seen)
 
 
-def _by_replies(verdict: Verdict, controls: ControlCheck) -> tuple[str, ...]:
-    return (REPLIES,) if verdict != "violation" and controls.by_replies_alone else ()
-
-
-def _largest(seen: OnePass, controls: ControlCheck) -> Bounds:
-    """What so many pairs can certify by what showed the control canaries."""
-    batch = seen.control_batch()
-    if seen.design.channels and batch:
-        return largest_by_channel(seen.design, seen.seen, seen.channel_controls(), batch)
-    return largest_seen(seen.design, seen.prepared.estimator, seen.seen, controls, batch)
+def _by_replies(
+    verdict: Verdict, controls: ControlCheck, told: Collection[str]
+) -> tuple[str, ...]:  # fmt: skip
+    if verdict == "violation":
+        return ()
+    return (REPLIES,) if controls.by_replies_alone else (TOLD,) if told else ()
 
 
 def _unseen(channels: tuple[ChannelResult, ...]) -> Iterator[Finding]:

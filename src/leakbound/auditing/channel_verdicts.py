@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from leakbound.attacks import Attack
 from leakbound.auditing.channels import ChannelResult, StoredBatch
@@ -21,6 +21,7 @@ __all__ = ["channel_results"]
 def channel_results(
     design: TrialDesign, seen: ChannelEValues, checks: Mapping[str, ControlCheck],
     batch: StoredBatch, tested: int, attack: Attack, against: Sequence[Obstacle],
+    told: Collection[str],
 ) -> tuple[ChannelResult, ...]:  # fmt: skip
     """What is said of each channel.
 
@@ -32,6 +33,7 @@ def channel_results(
         tested: Pairs that entered the bounds.
         attack: Canary and query.
         against: What keeps any channel without a rejection from saying no_violation.
+        told: Channels whose replies tell the contexts of pairs apart better than the score does.
 
     Returns:
         Results in the order of the design.
@@ -42,7 +44,7 @@ def channel_results(
         bounds, check = _bounds(own, part), checks.get(name, ControlCheck(0, None))
         why = (*against, *blind_sentence(attack, check))
         its = channel_design(design, name)
-        largest = largest_seen(its, estimator, tested, check, batch, name)
+        largest = largest_seen(its, estimator, tested, check, batch, told, name)
         said = conclude(own, estimator, bounds, None, tested, largest, why)
         at = part.process.rejected_at
         found.append(ChannelResult(name, said.verdict, said.reason, bounds[0], at, check))

@@ -16,8 +16,9 @@ from leakbound.stats import rank_test
 from leakbound.stats.witness import StoredReply
 from leakbound.stats.witness.features import SCALARS, ReplyFeatures, features
 
-__all__ = ["LEVEL", "ControlCheck", "check_controls"]
+__all__ = ["LEVEL", "ControlCheck", "check_controls", "least_p_value"]
 
+Floats = npt.NDArray[np.float64]
 LEVEL = 0.05  # p-value at which the positive control counts as seen, shared by all tests of it
 # a control context differs in its length, which the time and the tokens of any answer may follow
 OF_LENGTH = ("seconds", "tokens")
@@ -127,6 +128,19 @@ def _witness(replies: Sequence[ReplyPair]) -> float | None:
     if not known:
         return None
     member, nonmember = (np.stack(side) for side in zip(*known, strict=True))
+    return least_p_value(member, nonmember)
+
+
+def least_p_value(member: Floats, nonmember: Floats) -> float:
+    """The smallest two-sided p-value of all measurements, corrected for their number.
+
+    Args:
+        member: (pairs, measurements) of the replies of canary-in contexts; NaN where not shown.
+        nonmember: (pairs, measurements) of the replies of canary-out contexts.
+
+    Returns:
+        A p-value; 1 if every measurement lacks in some reply.
+    """
     p_values = [
         rank_test(high.tolist(), low.tolist(), two_sided=True)
         for high, low in zip(member.T, nonmember.T, strict=True)
@@ -135,6 +149,6 @@ def _witness(replies: Sequence[ReplyPair]) -> float | None:
     return min(1.0, len(p_values) * min(p_values, default=1.0))
 
 
-def _scalars(reply: StoredReply) -> npt.NDArray[np.float64]:
+def _scalars(reply: StoredReply) -> Floats:
     found = (reply if isinstance(reply, ReplyFeatures) else features(reply)).scalars
     return np.where([name.startswith(OF_LENGTH) for name in SCALARS], np.nan, found)

@@ -27,6 +27,7 @@ from leakbound.auditing.prepare import Prepared
 from leakbound.auditing.release import Releaser
 from leakbound.auditing.state_check import StateCheck
 from leakbound.auditing.store import EvidenceRow, RunStore
+from leakbound.auditing.told import RepliesTold
 from leakbound.auditing.trial_views import SeenTrial
 from leakbound.auditing.verdict import rejections
 from leakbound.errors import UsageError
@@ -130,6 +131,7 @@ class OnePass:
         self.observers = dict(_begun(prepared.estimator, self.design))
         self.tally, self.first = Tally(withheld_by(prepared.mechanism)), list[Pair]()
         self.seen, self.ended, self._next, self._observed = 0, False, 0, False
+        self.told = RepliesTold(self._two_sided)
         known = any(isinstance(estimator, Exact) for estimator in self.observers)
         self._profile = ProfileSum(prepared.spec.decision.epsilon) if known else None
         self._releaser = _releaser(prepared, self.design, [*self.observers])
@@ -197,6 +199,7 @@ class OnePass:
     def _observe(self, observations: Observations) -> None:
         self._observed = True
         self.tally.keep(observations.simulated)
+        self.told.add(observations)
         for observer in self.observers.values():
             observer.observe(observations)
         if self._profile is not None:
@@ -259,8 +262,11 @@ class OnePass:
         shown = [(reply_of(row.member), reply_of(row.nonmember)) for _, row in batch]
         read = self.design.replies and "replies" in self.prepared.estimator.reads
         replies = shown if read else []
-        two_sided = self.prepared.spec.decision.claim is not None
-        return check_controls(scores, self.prepared.ignores_context, replies, two_sided)
+        return check_controls(scores, self.prepared.ignores_context, replies, self._two_sided)
+
+    @property
+    def _two_sided(self) -> bool:
+        return self.prepared.spec.decision.claim is not None
 
     def channel_controls(self) -> dict[str, ControlCheck]:
         """What the stored control pairs show in each channel.

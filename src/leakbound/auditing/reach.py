@@ -2,21 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 from leakbound.auditing.channels import StoredBatch, replies_in
 from leakbound.auditing.controls import ControlCheck
+from leakbound.auditing.one_pass import OnePass
 from leakbound.estimators import Bounds, EProcess, Estimator, TrialDesign
 from leakbound.estimators.by_channel import channel_design
 from leakbound.estimators.reach import reach_of_replies
+from leakbound.stats import Estimate
 from leakbound.tasks import ANSWER
 
-__all__ = ["largest_by_channel", "largest_seen"]
+__all__ = ["largest_of", "largest_seen", "learned"]
+
+
+def learned(seen: OnePass, controls: ControlCheck) -> bool:
+    """Is there a channel whose control no score showed, so that a witness has to learn it?
+
+    Args:
+        seen: The pass, at the end of the audit.
+        controls: What the control pairs showed.
+
+    Returns:
+        Whether replies alone showed it in some channel.
+    """
+    each = seen.channel_controls().values() if seen.design.channels else (controls,)
+    return any(one.by_replies_alone for one in each)
+
+
+def largest_of(
+    seen: OnePass, controls: ControlCheck, told: Collection[str], bounds: Sequence[Estimate]
+) -> Bounds:
+    """The largest bounds that the pairs of an audit can certify.
+
+    Args:
+        seen: The pass, at the end of the audit.
+        controls: What the control pairs showed.
+        told: Channels whose replies tell the contexts of pairs apart better than the score does.
+        bounds: What the pairs have certified: no limit of replies is below it.
+
+    Returns:
+        Bounds of what showed the control canaries.
+    """
+    batch, design, estimator = seen.control_batch(), seen.design, seen.prepared.estimator
+    if design.channels and batch:
+        found = _by_channel(design, seen.seen, seen.channel_controls(), batch, told)
+    else:
+        found = largest_seen(design, estimator, seen.seen, controls, batch, told)
+    epsilon = max((one.epsilon or 0.0 for one in bounds), default=0.0)
+    return replace(found, epsilon=max(found.epsilon, epsilon)) if told else found
 
 
 def largest_seen(
     design: TrialDesign, estimator: Estimator, pairs: int, check: ControlCheck, batch: StoredBatch,
-    name: str = ANSWER,
+    told: Collection[str], name: str = ANSWER,
 ) -> Bounds:  # fmt: skip
     """The largest bounds that so many pairs can certify.
 
@@ -26,35 +66,30 @@ def largest_seen(
         pairs: Number of collected pairs.
         check: What the control pairs showed.
         batch: These pairs with their aggregates (PRIVATE).
+        told: Channels whose replies tell the contexts of pairs apart better than the score does.
         name: The channel.
 
     Returns:
         What a perfect attack certifies; where replies alone showed the control and its score did
-        not, what they certify if those of every pair differ as those of the controls do.
+        not, or told the pairs apart better, no more than what they certify if those of every pair
+        differ as those of the controls do.
     """
-    if not check.by_replies_alone:
-        return estimator.largest_certifiable(design, pairs)
-    return reach_of_replies(design, estimator, pairs, replies_in(batch, name))
+    perfect = estimator.largest_certifiable(design, pairs)
+    if not (check.by_replies_alone or (name in told and batch)):
+        return perfect
+    found = reach_of_replies(design, estimator, pairs, replies_in(batch, name))
+    return found if check.by_replies_alone else min(found, perfect, key=lambda one: one.epsilon)
 
 
-def largest_by_channel(
-    design: TrialDesign, pairs: int, checks: Mapping[str, ControlCheck], batch: StoredBatch
-) -> Bounds:
-    """The largest bounds that so many pairs can certify in each channel that shows the control.
-
-    Args:
-        design: What was known beforehand, with its channels.
-        pairs: Number of collected pairs.
-        checks: What the control pairs showed in each channel.
-        batch: These pairs with their aggregates (PRIVATE).
-
-    Returns:
-        Bounds of the channel that can certify least, since a leak may be in that one; 0 if no
-        channel showed the control.
-    """
+def _by_channel(
+    design: TrialDesign, pairs: int, checks: Mapping[str, ControlCheck], batch: StoredBatch,
+    told: Collection[str],
+) -> Bounds:  # fmt: skip
+    """Those of the channel that can certify least, since a leak may be in that one; 0 if none
+    showed the control or told the pairs apart."""
     found = [
-        largest_seen(channel_design(design, name), EProcess(), pairs, check, batch, name)
+        largest_seen(channel_design(design, name), EProcess(), pairs, check, batch, told, name)
         for name, check in checks.items()
-        if check.seen
+        if check.seen or name in told
     ]
     return min(found, key=lambda one: one.epsilon, default=Bounds(0.0, 0.0))
