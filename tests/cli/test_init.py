@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
+import pty
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -9,7 +14,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from leakbound.cli.main import group
-from leakbound.errors import UsageError
+from leakbound.errors import DataError, UsageError
 from leakbound.systems import SystemFailed
 
 SYSTEMS = """
@@ -118,3 +123,130 @@ def test_a_file_that_is_there_is_kept() -> None:
     assert Path("audit.yaml").read_text() == "mine"
     run("init", "private.csv", "python:app.py:words", "--force")
     assert Path("audit.yaml").read_text() != "mine"
+
+
+# --- fields of no usual name
+
+
+def saved(name: str, rows: list[dict[str, object]]) -> str:
+    Path(name).write_text("\n".join(map(json.dumps, rows)))
+    return name
+
+
+def odd(n: int, **more: object) -> dict[str, object]:
+    return {"row": f"T-{n}", "story": f"a note about {n}", "team": ["work", "home"][n % 2], **more}
+
+
+def test_fields_of_no_usual_name_are_guessed_and_said_to_be_so() -> None:
+    name = saved("odd.jsonl", [odd(n) for n in range(60)])
+    shown = run("init", name, "python:app.py:words").stdout
+    assert "Fields: GUESSED from what they hold: the input is 'story'" in shown
+    assert "Not used: row." in shown
+    assert "use --input-field (or --input-template, for several) and --label-field" in shown
+    text = Path("audit.yaml").read_text()
+    design = yaml.safe_load(text)["design"]
+    assert (design["input_field"], design["label_field"]) == ("story", "team")
+    assert text.count("# GUESSED (") == 2
+
+
+def test_one_field_of_no_usual_name_is_guessed_beside_a_usual_one(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    rows = [f"a note about {n},{['work', 'home'][n % 2]}" for n in range(60)]
+    Path("half.csv").write_text("\n".join(["text,team", *rows]))
+    with caplog.at_level("INFO", "leakbound.data"):
+        shown = run("init", "half.csv", "python:app.py:words").stdout
+    assert "the label is 'team' (2 short values that recur)" in shown
+    assert "the input is" not in shown
+    assert "usual names" not in shown + caplog.text  # the label has none
+    design = yaml.safe_load(Path("audit.yaml").read_text())["design"]
+    assert (design["input_field"], design["label_field"]) == ("text", "team")
+
+
+@pytest.mark.parametrize(
+    ("more", "sentence"),
+    [
+        ({"urgent": True}, "the label may be 'team' or 'urgent'. Name it with --label-field"),
+        ({"note": "some other text"}, "the input may be 'note' or 'story'. Name it with --input"),
+        ({"team": "work"}, "no other field repeats a few short values"),
+        ({"story": "x"}, "no field holds texts of several words"),
+    ],
+)
+def test_fields_that_leave_a_choice_are_listed_with_the_flags(
+    more: dict[str, object], sentence: str
+) -> None:
+    rows = [odd(n) for n in range(60)]
+    for n, row in enumerate(rows):
+        row |= {k: (f"{v} {n}" if k == "note" else n % 3 == 0 if v is True else v)
+                for k, v in more.items()}  # fmt: skip
+    done = run("init", saved("odd.jsonl", rows), "python:app.py:words")
+    assert isinstance(done.exception, DataError)
+    assert "has the fields row, story, team" in str(done.exception)
+    assert sentence in str(done.exception)
+    assert not Path("audit.yaml").exists()
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [f"a note about {n},{['work', 'home'][n % 2]}" for n in range(60)],
+        [f"Where is parcel {n}?,It is on its way {n}." for n in range(60)],
+        [f"{n},a note about {n},{['work', 'home'][n % 2]}" for n in range(60)],
+    ],
+)
+def test_a_first_line_that_is_a_row_is_not_taken_for_names(lines: list[str]) -> None:
+    Path("bare.csv").write_text("\n".join(lines))
+    done = run("init", "bare.csv", "python:app.py:words")
+    assert "The first line of the file must name the fields" in str(done.exception)
+    assert not any(cell in str(done.exception) for cell in lines[0].split(",")[-2:])
+    assert not Path("audit.yaml").exists()
+
+
+def test_rows_with_an_empty_label_can_be_left_out() -> None:
+    name = saved("gaps.jsonl", [odd(n) | ({} if n else {"team": ""}) for n in range(60)])
+    assert "has an empty field 'team'" in str(run("init", name, "python:app.py:words").exception)
+    assert run("init", name, "python:app.py:words", "--drop-empty").exception is None
+    assert yaml.safe_load(Path("audit.yaml").read_text())["design"]["drop_empty"] is True
+
+
+# --- at a terminal
+
+
+@contextmanager
+def typed(monkeypatch: pytest.MonkeyPatch, *lines: str) -> Iterator[None]:
+    """Standard input is a terminal at which somebody has typed these lines."""
+    master, slave = pty.openpty()
+    os.write(master, "".join(f"{line}\n" for line in lines).encode())
+    with os.fdopen(slave) as terminal:
+        monkeypatch.setattr("sys.stdin", terminal)
+        yield
+    os.close(master)
+
+
+def at_terminal(*args: str) -> None:
+    group.main(args, prog_name="leakbound", standalone_mode=False)
+
+
+def test_a_person_at_a_terminal_accepts_a_guess(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = saved("odd.jsonl", [odd(n) for n in range(60)])
+    with typed(monkeypatch, "", ""):
+        at_terminal("init", name, "python:app.py:words")
+    shown = capsys.readouterr().out
+    assert "Field that holds the input [story]:" in shown
+    assert "Field that holds the label [team]:" in shown
+    assert "GUESSED" not in Path("audit.yaml").read_text()
+    assert yaml.safe_load(Path("audit.yaml").read_text())["design"]["label_field"] == "team"
+
+
+def test_a_person_at_a_terminal_chooses_where_the_rows_leave_a_choice(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = saved("odd.jsonl", [odd(n, urgent=n % 3 == 0) for n in range(60)])
+    with typed(monkeypatch, name, "python:app.py:words", "story", "other", "urgent"):
+        at_terminal("init")
+    shown = capsys.readouterr().out
+    assert "fields of odd.jsonl have no usual names: row, story, team, urgent" in shown
+    assert "'other' is not one of" in shown
+    assert yaml.safe_load(Path("audit.yaml").read_text())["design"]["label_field"] == "urgent"

@@ -10,14 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import click
-import yaml
 
 from leakbound.auditing import make_spec, prepare
 from leakbound.auditing.plan import plan
 from leakbound.auditing.prepare import Prepared, open_models
 from leakbound.auditing.rows import public_fields
 from leakbound.cli.help_pages import cli_command
-from leakbound.cli.output import write_output
+from leakbound.cli.init_fields import FoundFields, found_fields
+from leakbound.cli.init_files import config_text, kept_settings
+from leakbound.cli.output import emit, write_output
 from leakbound.cli.plan_command import described
 from leakbound.cli.screen import say
 from leakbound.errors import UsageError
@@ -29,17 +30,6 @@ from leakbound.tasks import Job, Query, Votes, reply_of
 __all__ = ["command"]
 
 FIELDS = ("input_field", "input_template", "label_field")
-COMMENTS = {
-    "mechanism": "how answers are made from the context (leakbound list mechanisms)",
-    "address": "the application that is audited",
-    "model": "the model that is asked (leakbound list models)",
-    "query": "what the attacker asks (leakbound list queries)",
-    "data": "private rows",
-    "labels": "public labels, taken from the rows: check that they are public",
-    "pairs": "paired trials; more of them certify more",
-    "epsilon": "YOUR CLAIM: what you say that one answer leaks at most",
-    "delta": "of the claim",
-}
 NAMES = {"data": "a file of rows", "system": "a system", "model": "a model"}
 KINDS = {
     "words": "answers with the words that a query allows, so the membership query fits",
@@ -106,6 +96,7 @@ def _kind(name: str) -> str:
 @click.option("--input-field", default=None, help="field that holds the input")
 @click.option("--input-template", default=None, help="an input made of several fields")
 @click.option("--label-field", default=None, help="field that holds the label")
+@click.option("--drop-empty", is_flag=True, help="leave out rows with an empty input or label")
 @click.option("--pairs", type=int, default=None, help="paired trials [default: 100]")
 @click.option(
     "--out",
@@ -133,12 +124,18 @@ def command(
     if any(parent.exists() and not parent.is_dir() for parent in out.parents):
         raise UsageError(f"{str(out)!r} lies below a file; name another file with --out.")
     values = named.values()
-    values |= {key: value for key, value in given.items() if value is not None}
-    prepared, kind = _tried(values)
-    say(_seen(prepared, named, kind))
-    write_output(out, _file(prepared, kind))
-    say(f"\n{described(plan(prepared), prepared.claim)}\n\nWritten: {out}")
-    say(f"Next: leakbound audit --config {out}")
+    values |= {key: value for key, value in given.items() if value not in (None, False)}
+    fields = found_fields(named.data, values) if named.data else FoundFields()
+    prepared, kind = _tried(values | dict(fields.chosen))
+    say(_seen(prepared, named, kind, fields))
+    write_output(out, config_text(prepared, kind, fields.why))
+    planned, following = plan(prepared), f"leakbound audit --config {out}"
+    say(f"\n{described(planned, prepared.claim)}\n\nWritten: {out}")
+    say(f"Next: {following}")
+    emit({
+        "config": out, "answers": kind, "settings": kept_settings(prepared, kind), "plan": planned,
+        "next": following,
+    })  # fmt: skip
     return 0
 
 
@@ -196,12 +193,13 @@ def _kind_of_texts(said: Sequence[str], labels: Sequence[str]) -> str:
     return "same" if len(set(said)) < len(said) else "text"
 
 
-def _seen(prepared: Prepared, named: _Sources, kind: str | None) -> str:
+def _seen(prepared: Prepared, named: _Sources, kind: str | None, fields: FoundFields) -> str:
     """What was found out, in lines."""
     spec, task = prepared.spec, prepared.task
     shown, label = public_fields(spec.design)
     usual = "" if shown or label or not named.data else " (fields found by their usual names)"
     lines = [f"Rows: {named.data or 'bundled with leakbound; these are not yours'}{usual}"]
+    lines += [fields.line] if fields.line else []
     lines += [f"Task: {'labels ' + ', '.join(task.labels) if task.labels else 'free text'}"]
     if kind is not None:
         lines += [f"System: {spec.system.address} {KINDS[kind]}"]
@@ -210,45 +208,3 @@ def _seen(prepared: Prepared, named: _Sources, kind: str | None) -> str:
     else:
         lines += [f"Model: {spec.system.model}"]
     return "\n".join(lines)
-
-
-def _file(prepared: Prepared, kind: str | None) -> str:
-    """The configuration, with a comment behind each key that a reader may want to change."""
-    lines = [
-        "# Written by `leakbound init`. Run it with: leakbound audit --config THIS_FILE",
-        "# All keys: leakbound audit --help-all, docs/audit.md",
-    ]
-    for group, keys in _kept(prepared, kind).items():
-        lines.append(f"{group}:")
-        for key, value in keys.items():
-            text = yaml.safe_dump({key: value}, default_flow_style=True).strip()[1:-1]
-            comment = f"  # {COMMENTS[key]}" if key in COMMENTS else ""
-            unstated = key == "epsilon" and prepared.spec.claim_source == "default"
-            lines.append(f"  {'# ' * unstated}{text}{comment}")
-    return "\n".join(lines) + "\n"
-
-
-def _kept(prepared: Prepared, kind: str | None) -> dict[str, dict[str, Any]]:
-    """The keys that a first audit is about, in their groups."""
-    nested = prepared.spec.nested()
-    asks = ["mechanism", "model"] if kind is None else ["address"]
-    wanted = {
-        "system": asks,
-        "attack": ["query", "canary"] if kind == "labels" else ["query"],
-        "design": [
-            "data",
-            "input_field",
-            "input_template",
-            "label_field",
-            "task",
-            "labels",
-            "pairs",
-        ],
-        "decision": ["epsilon", "delta"],
-    }
-    if prepared.task.labels and not nested["design"].get("labels"):
-        nested["design"]["labels"] = list(prepared.task.labels)
-    return {
-        group: {key: nested[group][key] for key in keys if nested[group].get(key) is not None}
-        for group, keys in wanted.items()
-    }

@@ -12,7 +12,9 @@ from leakbound.tasks.chat import CHATS, answer_of, prompt_of
 from leakbound.tasks.example import Example
 from leakbound.tasks.row_files import Fields, SourceRow
 
-__all__ = ["IMAGE", "EmptyField", "FieldMap", "first_usual", "guess", "no_usual_name"]
+__all__ = [
+    "IMAGE", "EmptyField", "FieldMap", "NoUsualName", "first_usual", "guess", "no_usual_name",
+]  # fmt: skip
 
 IMAGE = "image"  # the field that holds the path of an image
 INPUT_FIELDS = (
@@ -43,6 +45,19 @@ class EmptyField(DataError):
             "such rows out with --drop-empty."
         )
         self.field = field
+
+
+class NoUsualName(DataError):
+    """No field has a usual name for the input or the label.
+
+    Attributes:
+        template: The input that was found or given; None if none was.
+        label: The label field that was found or given; None if none was.
+    """
+
+    def __init__(self, sentence: str, template: str | None, label: str | None) -> None:
+        super().__init__(sentence)
+        self.template, self.label = template, label
 
 
 FIRST_LINE = (
@@ -191,7 +206,7 @@ def first_usual(usual: Sequence[str], have: Sequence[str]) -> str | None:
 
 def no_usual_name(
     where: str, shown: str | None, label: str | None, kinds: Sequence[Sequence[str]]
-) -> DataError:
+) -> NoUsualName:
     """The error of rows whose fields have no usual name.
 
     Args:
@@ -208,11 +223,12 @@ def no_usual_name(
     flags = {"input": "--input-field (or --input-template, for several)", "label": "--label-field"}
     listed = _listed(where, common)
     told = listed if HEADED.search(where) else f"the fields {listed}"
-    return DataError(
+    sentence = (
         f"{where} has {told}, none of them a usual name for the "
         f"{' or the '.join(what)}; name it with {' and '.join(flags[name] for name in what)}."
-        + (FIRST_LINE if HEADED.search(where) else "")
     )
+    more = FIRST_LINE if HEADED.search(where) else ""
+    return NoUsualName(sentence + more, shown, label)
 
 
 def _listed(where: str, names: Sequence[str]) -> str:

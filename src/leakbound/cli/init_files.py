@@ -1,0 +1,89 @@
+"""The commented configuration that leakbound init writes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+
+from leakbound.auditing.prepare import Prepared
+
+__all__ = ["config_text", "kept_settings"]
+
+COMMENTS = {
+    "mechanism": "how answers are made from the context (leakbound list mechanisms)",
+    "address": "the application that is audited",
+    "model": "the model that is asked (leakbound list models)",
+    "query": "what the attacker asks (leakbound list queries)",
+    "data": "private rows",
+    "labels": "public labels, taken from the rows: check that they are public",
+    "pairs": "paired trials; more of them certify more",
+    "epsilon": "YOUR CLAIM: what you say that one answer leaks at most",
+    "delta": "of the claim",
+}
+DESIGN = [
+    "data",
+    "input_field",
+    "input_template",
+    "label_field",
+    "drop_empty",
+    "task",
+    "labels",
+    "pairs",
+]
+GUESSED = "GUESSED ({}): change it if it is wrong"
+
+
+def config_text(prepared: Prepared, kind: str | None, guessed: Mapping[str, str]) -> str:
+    """The configuration, with a comment behind each key that a reader may want to change.
+
+    Args:
+        prepared: The audit.
+        kind: The kind of answers of the system; None for a model.
+        guessed: Why a field was guessed, by its key.
+
+    Returns:
+        YAML.
+    """
+    comments = COMMENTS | {key: GUESSED.format(why) for key, why in guessed.items()}
+    lines = [
+        "# Written by `leakbound init`. Run it with: leakbound audit --config THIS_FILE",
+        "# All keys: leakbound audit --help-all, docs/audit.md",
+    ]
+    for group, keys in kept_settings(prepared, kind).items():
+        lines.append(f"{group}:")
+        for key, value in keys.items():
+            text = yaml.safe_dump({key: value}, default_flow_style=True).strip()[1:-1]
+            comment = f"  # {comments[key]}" if key in comments else ""
+            unstated = key == "epsilon" and prepared.spec.claim_source == "default"
+            lines.append(f"  {'# ' * unstated}{text}{comment}")
+    return "\n".join(lines) + "\n"
+
+
+def kept_settings(prepared: Prepared, kind: str | None) -> dict[str, dict[str, Any]]:
+    """The keys that a first audit is about.
+
+    Args:
+        prepared: The audit.
+        kind: The kind of answers of the system; None for a model.
+
+    Returns:
+        Their values, in their groups.
+    """
+    nested = prepared.spec.nested()
+    asks = ["mechanism", "model"] if kind is None else ["address"]
+    wanted = {
+        "system": asks,
+        "attack": ["query", "canary"] if kind == "labels" else ["query"],
+        "design": DESIGN,
+        "decision": ["epsilon", "delta"],
+    }
+    if prepared.task.labels and not nested["design"].get("labels"):
+        nested["design"]["labels"] = list(prepared.task.labels)
+    return {
+        group: {
+            key: nested[group][key] for key in keys if nested[group].get(key) not in (None, False)
+        }
+        for group, keys in wanted.items()
+    }
