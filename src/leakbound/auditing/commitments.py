@@ -13,7 +13,14 @@ from pathlib import Path
 from typing import Protocol
 
 from leakbound.auditing.chain import text_digest
-from leakbound.auditing.folder import Settings, damaged, make_folder, stored_on, write_private
+from leakbound.auditing.folder import (
+    Settings,
+    damaged,
+    make_folder,
+    stable_json,
+    stored_on,
+    write_private,
+)
 from leakbound.auditing.keys import keyed, make_key
 from leakbound.auditing.result import AuditResult
 from leakbound.errors import UsageError
@@ -75,7 +82,7 @@ class Commitment:
             "settings": self.settings, "system": self.system, "model": self.model,
             "data": self.data, "version": self.version, "earlier": self.earlier,
         }  # fmt: skip
-        return json.dumps(found, indent=2, sort_keys=True) + "\n"
+        return stable_json(found)
 
     @property
     def digest(self) -> str:

@@ -16,8 +16,8 @@ from leakbound.errors import StoreError, reason_of
 
 __all__ = [
     "TRIALS", "VERSION", "Settings", "damaged", "is_run", "make_folder", "newer",
-    "read_manifest", "require_current", "run_folder", "run_id", "runs_beside", "stored_on",
-    "write_private",
+    "read_manifest", "require_current", "run_folder", "run_id", "runs_beside", "stable_json",
+    "stored_on", "write_private",
 ]  # fmt: skip
 
 VERSION = 2  # of manifest and stored trials
@@ -57,6 +57,18 @@ def run_folder(out: Path, name: str, data: str) -> Path:
     names = (name if number == 1 else f"{name}-{number}" for number in count(1))
     folders = (out / one for one in names)
     return next(f for f in folders if _manifest_or_nothing(f).get("data", data) == data)
+
+
+def stable_json(found: Settings) -> str:
+    """The one text of an object, so that any other text of it shows an edit.
+
+    Args:
+        found: JSON values by key.
+
+    Returns:
+        Indented JSON with sorted keys, and a line feed.
+    """
+    return json.dumps(found, indent=2, sort_keys=True) + "\n"
 
 
 def write_private(path: Path, text: str | bytes) -> None:

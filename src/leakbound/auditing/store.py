@@ -25,6 +25,7 @@ from leakbound.auditing.folder import (
     require_current,
     run_id,
     runs_beside,
+    stable_json,
     write_private,
 )
 from leakbound.auditing.intact import has_tables, no_sqlite_errors, require_chain, result_in
@@ -132,7 +133,7 @@ class RunStore:
 
     def _manifest(self, identity: Settings) -> None:
         path = self.folder / "manifest.json"
-        text = json.dumps({"schema_version": VERSION, **identity}, indent=2, sort_keys=True) + "\n"
+        text = stable_json({"schema_version": VERSION, **identity})
         if path.exists():
             return self._require_manifest(path, json.loads(text))
         if (self.folder / TRIALS).exists():

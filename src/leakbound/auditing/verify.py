@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from leakbound.auditing import chain
-from leakbound.auditing.commitments import Commitment, read_commitment
-from leakbound.auditing.folder import TRIALS, Settings
+from leakbound.auditing.commitments import COMMITMENT, Commitment, read_commitment
+from leakbound.auditing.folder import TRIALS, Settings, stable_json
 from leakbound.auditing.intact import has_tables, reading
 from leakbound.auditing.keys import DIGITS, is_keyed, keyed
 from leakbound.errors import StoreError, UsageError
@@ -102,8 +102,15 @@ def _files(db: sqlite3.Connection, files: dict[str, bytes | None]) -> Iterator[s
             yield f"{name} is no JSON object any more"
         elif changed := chain.changed_fields(db, name, text):
             yield from (f"{name}: {field} was edited" for field in changed)
-        elif name == "record.json" and chain.text_digest(text) not in chain.records_of(db):
+        elif not _as_written(db, name, text):
             yield f"{name}: its text is not what the audit wrote"
+
+
+def _as_written(db: sqlite3.Connection, name: str, text: bytes) -> bool:
+    """Whether every byte is that of the audit, which writes equal fields in one way."""
+    if name == "record.json":
+        return chain.text_digest(text) in chain.records_of(db)
+    return text == stable_json(_parsed(text) or {}).encode()
 
 
 def _parsed(text: bytes | None) -> Settings | None:
@@ -144,6 +151,8 @@ def _committed(
         if stated is not None:
             yield "commitment.json is missing, and record.json says that there was one"
         return
+    if _bytes(folder / COMMITMENT) != made.text.encode():
+        yield f"{COMMITMENT}: its text is not what plan --commit wrote"
     if stated != made.digest:
         yield "commitment.json is not the one that record.json names"
     if manifest is None:
