@@ -31,8 +31,9 @@ generates this page from the commands themselves.
 
 {index}
 
-Every command takes `-q` (`--quiet`: errors and warnings only), `-v` (`--verbose`: version and
-options on standard error) and `-h` (`--help`).
+Every command, and every command of `export` and `ledger`, takes `--json` (one JSON value instead of
+text: verdicts, counts, and the files that it wrote), `-q` (`--quiet`: errors and warnings only),
+`-v` (`--verbose`: version and options on standard error) and `-h` (`--help`).
 
 {codes}
 """
@@ -41,7 +42,7 @@ SHARED = """## Shared options
 A [configuration file](audit.md#settings) takes the same settings as keys: `--canary-digits 8` is
 `canary.digits: 8`. The [catalogue](catalogue.md) explains the options of each component.
 """
-EVERYWHERE = {"--quiet", "--verbose", "--help", "--help-all"}
+EVERYWHERE = {"--json", "--quiet", "--verbose", "--help", "--help-all"}
 FLAG = re.compile(r"(?<![\w`/-])(--?[a-z][a-z-]*)")
 DEFAULT = re.compile(r"\s*\[(?:(default: )([^\]]*)|(required))\]")
 FEW = re.compile(r"^\[(.*\|.*)\]$")  # a metavar that lists the values

@@ -75,21 +75,6 @@ def test_the_examples_of_a_help_are_command_lines_that_parse(
         assert command.make_context(name, args).params is not None
 
 
-@pytest.mark.parametrize("name", PLAIN)
-def test_every_command_has_quiet_and_verbose_and_the_variables_of_its_options(name: str) -> None:
-    command = command_of(name)
-    flags = {flag for param in command.params for flag in param.opts}
-    assert {"-q", "--quiet", "-v", "--verbose"} <= flags
-    assert command.context_settings["auto_envvar_prefix"] == "LEAKBOUND"
-
-
-@pytest.mark.parametrize(
-    "name", ["audit", "plan", "sweep", "gate", "list", "selftest", "answer", "bounds", "verify"]
-)
-def test_what_a_script_calls_has_json(name: str) -> None:
-    assert "--json" in {flag for param in command_of(name).params for flag in param.opts}
-
-
 @pytest.mark.parametrize("name", ["answer", "serve"])
 def test_the_default_mechanism_of_private_answers_has_a_guarantee(name: str) -> None:
     """Before, both had a default that they refused."""

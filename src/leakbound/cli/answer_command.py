@@ -17,7 +17,7 @@ from leakbound.cli.help_pages import cli_command
 from leakbound.cli.ledger_options import LEDGER, Accounts, accounts_options
 from leakbound.cli.local_options import local_options
 from leakbound.cli.options import spec_from, spec_options
-from leakbound.cli.output import emit, json_option
+from leakbound.cli.output import emit
 from leakbound.cli.screen import say
 from leakbound.errors import DataError, UsageError
 from leakbound.models import Endpoint, Local, Scripted
@@ -178,7 +178,6 @@ def open_private(
 )
 @answering_options
 @click.argument("query")
-@json_option
 def command(
     config: str | None,
     assignments: tuple[str, ...],

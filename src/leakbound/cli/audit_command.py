@@ -21,7 +21,7 @@ from leakbound.cli.endpoint_options import endpoint_options
 from leakbound.cli.help_pages import cli_command
 from leakbound.cli.local_options import local_options
 from leakbound.cli.options import spec_from, spec_options
-from leakbound.cli.output import emit, json_option
+from leakbound.cli.output import emit
 from leakbound.cli.progress import progress
 from leakbound.cli.screen import say
 from leakbound.models import Endpoint, Local
@@ -43,7 +43,6 @@ EXIT = {"no_violation": 0, "violation": 1, "inconclusive": 3}
 @endpoint_options
 @local_options
 @collect_options
-@json_option
 @click.option(
     "--debug",
     is_flag=True,
@@ -140,6 +139,7 @@ def _partly(folder: Path, number: int, total: int) -> int:
     click.echo(
         f"When all {total} are: leakbound merge FOLDER... --out DIR, with the folder of each."
     )
+    emit({"exit_code": 0, "folder": folder, "shard": (number, total)})
     return 0
 
 

@@ -10,7 +10,7 @@ import click
 from leakbound.api.logs import audit_log
 from leakbound.auditing.logs import DisclosedRecord, LogAudit
 from leakbound.cli.help_pages import cli_command
-from leakbound.cli.output import emit, json_option
+from leakbound.cli.output import emit
 from leakbound.cli.screen import say
 
 __all__ = ["command"]
@@ -50,7 +50,6 @@ FILE = click.Path(path_type=Path)
     help="of the permutation test",
 )
 @click.option("--show-text", is_flag=True, help="show the passages that were disclosed")
-@json_option
 def command(
     used: Path, held_out: Path, text: Path, fields: tuple[str, ...], output_field: str | None,
     confidence: float, fdr: float, seed: int, show_text: bool,

@@ -14,7 +14,7 @@ from leakbound.auditing.recompute import trial_scores
 from leakbound.cli.finished_runs import run_folders
 from leakbound.cli.guessing_lines import guessing_lines
 from leakbound.cli.help_pages import cli_command
-from leakbound.cli.output import emit, json_option
+from leakbound.cli.output import emit
 from leakbound.cli.screen import say
 from leakbound.errors import UsageError
 from leakbound.estimators import Claim, threshold_rule
@@ -83,7 +83,6 @@ Powers = tuple[tuple[float, Power], ...]
 @click.option("--score-column", default="score", show_default=True, help="column of the scores")
 @click.option("--member-column", default="member", show_default=True, help="says who was in")
 @click.option("--pair-column", default="pair", show_default=True, help="names the pair")
-@json_option
 def command(
     files: tuple[Path, ...],
     design: ScoreDesign | None,

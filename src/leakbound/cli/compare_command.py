@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import click
@@ -10,7 +11,7 @@ from leakbound.api.decisions import compare, kind_of_record
 from leakbound.attribution import InfluenceComparison
 from leakbound.cli.finished_runs import finished
 from leakbound.cli.help_pages import cli_command
-from leakbound.cli.output import write_output
+from leakbound.cli.output import emit, write_output
 from leakbound.cli.screen import say
 from leakbound.errors import UsageError
 from leakbound.gating.compare import Comparison, compare_results
@@ -28,8 +29,7 @@ __all__ = ["command"]
     default=None,
     help="also write one HTML page",
 )
-@click.option("--json", "as_json", is_flag=True, help="print the comparison as JSON")
-def command(runs: tuple[Path, ...], html: Path | None, as_json: bool) -> int:
+def command(runs: tuple[Path, ...], html: Path | None) -> int:
     """Show finished runs (folders, folders of runs, or record.json files) in one table, with the
     settings in which they differ; or two sweeps, point by point; or two folders of influence.
 
@@ -39,7 +39,7 @@ def command(runs: tuple[Path, ...], html: Path | None, as_json: bool) -> int:
     """
     kinds = {kind_of_record(run) for run in runs}
     if "influence" in kinds or (kinds == {"sweep"} and len(runs) == 2):
-        return _show(compare(runs), html, as_json)
+        return _show(compare(runs), html)
     records = finished(runs)
     if len(records) < 2:
         raise UsageError(
@@ -48,22 +48,20 @@ def command(runs: tuple[Path, ...], html: Path | None, as_json: bool) -> int:
     found = compare_results(records)
     if html is not None:
         write_output(html, comparison_page(found), "--html")
-    say(found.to_json().rstrip() if as_json else comparison_text(found))
+    say(comparison_text(found))
+    emit(json.loads(found.to_json()))
     return 0
 
 
-def _show(
-    found: Comparison | SweepComparison | InfluenceComparison, html: Path | None, as_json: bool
-) -> int:
+def _show(found: Comparison | SweepComparison | InfluenceComparison, html: Path | None) -> int:
     """Print a comparison of sweeps or of influence."""
     from leakbound.report.side_by_side import influences_text, sweeps_text
 
     if html is not None:
         raise UsageError("--html is for runs; use --json for sweeps and influence.")
-    if as_json:
-        say(found.to_json().rstrip())
-    elif isinstance(found, SweepComparison):
+    if isinstance(found, SweepComparison):
         say(sweeps_text(found))
     elif isinstance(found, InfluenceComparison):
         say(influences_text(found))
+    emit(json.loads(found.to_json()))
     return 0

@@ -8,7 +8,7 @@ import click
 
 from leakbound.auditing import make_spec, prepare, run_audit
 from leakbound.cli.help_pages import cli_command
-from leakbound.cli.output import write_output
+from leakbound.cli.output import emit, write_output
 from leakbound.cli.progress import progress
 from leakbound.models import open_model
 from leakbound.report import comparison_table, page
@@ -45,11 +45,13 @@ def command(out: Path, pairs: int) -> int:
     Ends with 0 when the demonstration worked, whatever it found.
     """
     model = open_model("pocket")
-    records = []
+    records, folders = [], []
     for choice in SYSTEMS:
         prepared = prepare(make_spec({**choice, "pairs": pairs}), model)
         with progress(prepared.name) as show:
-            records.append(run_audit(prepared, out, show)[0])
+            record, folder = run_audit(prepared, out, show)
+        records.append(record)
+        folders.append(folder)
     report = out / "report.html"
     write_output(report, page(records, "What four systems leak about their examples"))
     guilty = [r for r in records if r.verdict == "violation"]
@@ -60,4 +62,9 @@ def command(out: Path, pairs: int) -> int:
     )
     click.echo(comparison_table(records))
     click.echo(f"Report: {report}")
+    runs = [
+        {"folder": folder, "record": record}
+        for folder, record in zip(folders, records, strict=True)
+    ]
+    emit({"exit_code": 0, "report": report, "violations": len(guilty), "runs": runs})
     return 0

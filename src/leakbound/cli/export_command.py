@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import re
 from hashlib import sha256
 from pathlib import Path
 
 import click
+import yaml
 
 from leakbound.auditing import AuditResult, load_result
 from leakbound.auditing.export import config_text
 from leakbound.cli.finished_runs import run_folders
-from leakbound.cli.help_pages import SETTINGS
+from leakbound.cli.help_pages import SETTINGS, subcommand
+from leakbound.cli.output import emit
 from leakbound.cli.screen import say
 from leakbound.errors import UsageError
 
@@ -26,21 +29,24 @@ ONE_GAP = "..."  # as report.opendp writes it
 def command() -> None:
     """Write a finished run in the formats of others, or what it can be made from again.
 
-    Each command prints to the standard output and reads the record alone.
+    Each command prints to the standard output and reads the record alone; --json prints YAML as
+    JSON.
     """
 
 
-@command.command("config")
+@subcommand(command, "config", "runs/NAME > audit.yaml")
 @RUN
 def config(run: Path) -> int:
     """Print a YAML file with which `leakbound audit --config FILE` makes this run again, in the
     same folder.
     """
-    click.echo(config_text(_result(run)), nl=False)
+    text = config_text(_result(run))
+    click.echo(text, nl=False)
+    emit(yaml.safe_load(text))
     return 0
 
 
-@command.command("in-toto")
+@subcommand(command, "in-toto", "runs/NAME --subject app.py > statement.json")
 @RUN
 @click.option(
     "--subject",
@@ -56,11 +62,13 @@ def in_toto_statement(run: Path, subjects: tuple[str, ...]) -> int:
     """
     from leakbound.report.in_toto import in_toto
 
-    click.echo(in_toto(_result(run), dict(map(_subject, subjects))), nl=False)
+    text = in_toto(_result(run), dict(map(_subject, subjects)))
+    click.echo(text, nl=False)
+    emit(json.loads(text))
     return 0
 
 
-@command.command("cyclonedx")
+@subcommand(command, "cyclonedx", "runs/NAME > card.json")
 @RUN
 def model_card(run: Path) -> int:
     """Print a CycloneDX 1.6 model card: the bound and the rates of the attack, with confidence
@@ -68,11 +76,15 @@ def model_card(run: Path) -> int:
     """
     from leakbound.report.cyclonedx import cyclonedx
 
-    click.echo(cyclonedx(_result(run)), nl=False)
+    text = cyclonedx(_result(run))
+    click.echo(text, nl=False)
+    emit(json.loads(text))
     return 0
 
 
-@command.command("opendp")
+@subcommand(
+    command, "opendp", "runs/NAME --published 2026-01-31 --curator 'Help desk' > entry.yaml"
+)
 @RUN
 @click.option("--published", required=True, metavar="YYYY-MM-DD", help="day of publication")
 @click.option(
@@ -103,7 +115,9 @@ def deployment(
     from leakbound.report.opendp import Publication, registry_entry
 
     known = Publication(published, curators, name, description, intended_use, region, authors)
-    click.echo(registry_entry(_result(run), known), nl=False)
+    text = registry_entry(_result(run), known)
+    click.echo(text, nl=False)
+    emit(yaml.safe_load(text))
     if known.gaps:
         say(f"leakbound: to be filled in: {', '.join(known.gaps)}.", err=True)
     return 0

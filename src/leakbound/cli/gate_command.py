@@ -8,7 +8,7 @@ import click
 
 from leakbound.cli.finished_runs import finished
 from leakbound.cli.help_pages import cli_command
-from leakbound.cli.output import emit, json_option, write_output
+from leakbound.cli.output import emit, write_output
 from leakbound.cli.screen import say
 from leakbound.errors import UsageError
 from leakbound.gating.gate import MAX_DELTA, Gate, check_gate
@@ -69,7 +69,6 @@ EXIT = {"violation": 1, "inconclusive": 3, "passed": 0}  # the first that any ru
     default=None,
     help="SARIF 2.1.0 file to write, for code scanning",
 )
-@json_option
 def command(
     runs: tuple[Path, ...],
     max_epsilon: float,

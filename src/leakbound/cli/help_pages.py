@@ -13,7 +13,7 @@ import click
 
 from leakbound.cli.output import OUTPUT_OPTIONS, output
 
-__all__ = ["SETTINGS", "Option", "SectionedCommand", "cli_command", "in_section"]
+__all__ = ["SETTINGS", "Option", "SectionedCommand", "cli_command", "in_section", "subcommand"]
 
 SETTINGS = {"auto_envvar_prefix": "LEAKBOUND", "help_option_names": ["-h", "--help"]}
 OWN = "Options"
@@ -151,4 +151,23 @@ def cli_command(*examples: str, first: str = "") -> Callable[[Any], SectionedCom
     """
     return click.command(
         cls=SectionedCommand, context_settings=SETTINGS, examples=examples, first=first
+    )
+
+
+def subcommand(
+    of: click.Group, name: str, *examples: str, epilog: str | None = None
+) -> Callable[[Any], click.Command]:
+    """A decorator that makes a command of a group of a function.
+
+    Args:
+        of: The group.
+        name: The command's name.
+        *examples: Command lines that work, after that name.
+        epilog: What its help ends with.
+
+    Returns:
+        The decorator.
+    """
+    return of.command(
+        name, cls=SectionedCommand, context_settings=SETTINGS, examples=examples, epilog=epilog
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -39,6 +40,7 @@ from leakbound.cli.influence_options import (
     unit_settings,
 )
 from leakbound.cli.local_options import local_options
+from leakbound.cli.output import emit
 from leakbound.cli.screen import say
 from leakbound.errors import StoreError, UsageError, reason_of
 from leakbound.models import Endpoint, Local, Model, open_model
@@ -171,7 +173,19 @@ def command(
     for limit in limits:
         say(f"{limit.outcome.upper()}: {limit.sentence}")
     outcomes = {limit.outcome for limit in limits}
-    return next((code for outcome, code in EXIT.items() if outcome in outcomes), 0)
+    code = next((code for outcome, code in EXIT.items() if outcome in outcomes), 0)
+    emit({"exit_code": code, "report": out / "influence.html", "models": _facts(done, names, out)})
+    return code
+
+
+def _facts(
+    done: Sequence[tuple[InfluenceRecord, Finished]], names: list[str], out: Path
+) -> list[dict[str, Any]]:
+    """What was measured of each model, and where its files are."""
+    return [
+        {"model": name, "folder": home, "record": json.loads(record.to_json())}
+        for (record, _), (name, home) in zip(done, _homes(names, out).items(), strict=True)
+    ]
 
 
 def _limited(

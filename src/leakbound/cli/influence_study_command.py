@@ -5,6 +5,7 @@ the factor studies of context influence, from contexts to a table with intervals
 
 from __future__ import annotations
 
+import json
 from itertools import islice
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from leakbound.cli.influence_options import (
     stopping,
 )
 from leakbound.cli.local_options import local_options
+from leakbound.cli.output import emit
 from leakbound.cli.screen import say
 from leakbound.errors import StoreError, reason_of
 from leakbound.models import Local, Model, open_model
@@ -121,6 +123,8 @@ def command(
     bench.drop()
     say(study_table(record))
     click.echo(f"Report: {out / 'study.html'}")
+    files = [out / f"study.{ending}" for ending in ("html", "csv", "json")]
+    emit({"report": files[0], "files": files, "record": json.loads(record.to_json())})
     return 0
 
 

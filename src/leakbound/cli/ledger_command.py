@@ -10,8 +10,9 @@ from pathlib import Path
 
 import click
 
-from leakbound.cli.help_pages import SETTINGS
+from leakbound.cli.help_pages import SETTINGS, subcommand
 from leakbound.cli.ledger_options import LEDGER, ledger_key_option
+from leakbound.cli.output import emit
 from leakbound.cli.screen import say
 from leakbound.errors import StoreError
 from leakbound.serving.ledger.inspection import (
@@ -31,9 +32,6 @@ PRIVATE = "Of operators alone: who took part, and whose budget is spent, is priv
 
 
 def _ledger_options(function: Callable[..., object]) -> Callable[..., object]:
-    function = click.option("--json", "as_json", is_flag=True, help="print JSON instead of text")(
-        function
-    )
     return click.option("--ledger", default=LEDGER, show_default=True,
                         help="file, or postgresql://USER@HOST/DATABASE")(function)  # fmt: skip
 
@@ -46,51 +44,49 @@ def command() -> None:
     """
 
 
-@command.command("show", epilog=PRIVATE, context_settings=SETTINGS)
+@subcommand(command, "show", "--ledger help.sqlite", epilog=PRIVATE)
 @_ledger_options
 @ledger_key_option
 @click.option(
     "--record", metavar="ID", default=None, help="show only the account of this record id"
 )
-def show(ledger: str, as_json: bool, ledger_key: Path | None, record: str | None) -> int:
+def show(ledger: str, ledger_key: Path | None, record: str | None) -> int:
     """The budget, the data sets, and how far the accounts of the records are spent."""
     if record is None:
         found = report(ledger)
-        say(_json(asdict(found)) if as_json else "\n".join(_report_lines(found)))
+        say("\n".join(_report_lines(found)))
+        emit(_finite(asdict(found)))
         return 0
     one = account(ledger, record, ledger_key)
-    say(_json(asdict(one)) if as_json else _account_line(one))
+    say(_account_line(one))
+    emit(_finite(asdict(one)))
     return 0
 
 
-@command.command("history", epilog=PRIVATE, context_settings=SETTINGS)
+@subcommand(command, "history", "--ledger help.sqlite --last 10", epilog=PRIVATE)
 @_ledger_options
 @click.option(
     "--last", type=click.IntRange(1), default=None, help="only the newest N answers [default: all]"
 )
-def show_history(ledger: str, as_json: bool, last: int | None) -> int:
+def show_history(ledger: str, last: int | None) -> int:
     """Every answer: when, from which data set, at what price, and how many records took part."""
     answers = history(ledger, last)
-    if as_json:
-        say(_json([_plain(answer) for answer in answers]))
-        return 0
     for answer in answers:
         say(
             f"{answer.number}  {answer.at}  {answer.dataset}  {answer.records} records, "
             f"{answer.left_out} left out  {from_json(answer.guarantee).describe()}"
         )
+    emit(_finite([_plain(answer) for answer in answers]))
     return 0
 
 
-@command.command("check", context_settings=SETTINGS)
+@subcommand(command, "check", "--ledger help.sqlite")
 @_ledger_options
 @ledger_key_option
-def check(ledger: str, as_json: bool, ledger_key: Path | None) -> int:
+def check(ledger: str, ledger_key: Path | None) -> int:
     """Whether a ledger is whole, the newest copy, and overspent nowhere. Ends with 2 if not."""
     found = problems(ledger, ledger_key)
-    if as_json:
-        say(_json({"problems": found}))
-        return 2 if found else 0
+    emit({"problems": found})
     if found:
         raise StoreError(f"the ledger {ledger!r} has problems: {' '.join(found)}")
     say("The ledger is whole, the newest copy that its key file knows, and overspent nowhere.")
@@ -101,12 +97,8 @@ def _plain(answer: GivenAnswer) -> dict[str, object]:
     return {**asdict(answer), "guarantee": json.loads(answer.guarantee)}
 
 
-def _json(value: object) -> str:
-    """JSON, which has no infinity: null."""
-    return json.dumps(_finite(value), indent=2, ensure_ascii=False)
-
-
 def _finite(value: object) -> object:
+    """The value with null for an infinite number."""
     if isinstance(value, dict):
         return {name: _finite(part) for name, part in value.items()}
     if isinstance(value, list | tuple):

@@ -10,7 +10,7 @@ import click
 from leakbound._catalogue import Catalogue, schemes
 from leakbound.auditing.spec import COMPONENTS
 from leakbound.cli.help_pages import cli_command
-from leakbound.cli.output import emit, json_option
+from leakbound.cli.output import emit
 from leakbound.cli.screen import say
 from leakbound.errors import unknown_name
 from leakbound.models.address import ADDRESSES
@@ -36,7 +36,6 @@ CATALOGUES: dict[str, Mapping[str, object]] = {
 
 @cli_command("mechanisms")
 @click.argument("catalogue", required=False)
-@json_option
 def command(catalogue: str | None) -> int:
     """Show one catalogue, or all: mechanisms, queries, canaries, scores, estimators, models,
     systems, tasks. What installed packages register is among them.

@@ -18,10 +18,10 @@ from pydantic_core import to_jsonable_python
 
 from leakbound._version import __version__
 from leakbound.auditing.folder import write_private
-from leakbound.cli.screen import say
+from leakbound.cli.screen import escaped, say
 from leakbound.errors import StoreError, reason_of
 
-__all__ = ["OUTPUT_OPTIONS", "emit", "is_quiet", "json_option", "output", "write_output"]
+__all__ = ["OUTPUT_OPTIONS", "emit", "is_quiet", "output", "write_output"]
 
 SCREEN = "leakbound.cli.screen"  # key of a context: the standard output that `output` set aside
 AS_JSON, QUIET, VERBOSE = "as_json", "quiet", "verbose"
@@ -67,6 +67,7 @@ def write_output(path: Path, text: str | bytes, flag: str = "--out") -> None:
 
 
 OUTPUT_OPTIONS = (
+    _flag(AS_JSON, "--json", text="Print one JSON value instead of text."),
     _flag(
         QUIET,
         "-q",
@@ -80,24 +81,6 @@ OUTPUT_OPTIONS = (
         text="Print the version and the given options on standard error.",
     ),
 )
-
-
-def json_option(function: Callable[..., object]) -> Callable[..., object]:
-    """--json: the command calls `emit`, and what it prints otherwise is left out.
-
-    Args:
-        function: A command.
-
-    Returns:
-        The command.
-    """
-    return click.option(
-        "--json",
-        is_flag=True,
-        expose_value=False,
-        callback=_noted(AS_JSON),
-        help="Print one JSON value instead of text.",
-    )(function)
 
 
 @contextmanager
@@ -128,7 +111,8 @@ def emit(value: object) -> None:
     meta = ctx.meta if ctx is not None else {}
     if meta.get(AS_JSON):
         plain = to_jsonable_python(value, inf_nan_mode="strings")
-        click.echo(json.dumps(plain, indent=2, ensure_ascii=False), file=meta[SCREEN])
+        text = json.dumps(plain, indent=2, ensure_ascii=False)
+        click.echo(escaped(text), file=meta[SCREEN])
 
 
 def is_quiet() -> bool:

@@ -22,7 +22,7 @@ from leakbound.cli.endpoint_options import endpoint_options
 from leakbound.cli.guessing_lines import guessing_lines
 from leakbound.cli.help_pages import cli_command
 from leakbound.cli.options import spec_from, spec_options
-from leakbound.cli.output import emit, json_option
+from leakbound.cli.output import emit
 from leakbound.cli.screen import say
 from leakbound.errors import UsageError
 from leakbound.models import Endpoint, Model, Scripted
@@ -54,7 +54,6 @@ LEAKS: dict[Leak, str] = {
     help="write down what the audit will do, in the folder of its runs (the --out of audit), "
     "before any call; keep the printed digest elsewhere",
 )
-@json_option
 def command(
     config: str | None,
     assignments: tuple[str, ...],

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import click
 
 from leakbound.cli.endpoint_options import endpoint_options
 from leakbound.cli.help_pages import cli_command
+from leakbound.cli.output import emit
 from leakbound.models import Endpoint, open_model
 from leakbound.models.openai.endpoint import key_from_environment
 from leakbound.models.probe import ProbeRecord, probe_endpoint, probe_model
@@ -17,22 +20,18 @@ __all__ = ["command"]
 @cli_command("openai/my-model --base-url http://127.0.0.1:8000/v1 --json > capabilities.json")
 @click.argument("address")
 @endpoint_options
-@click.option(
-    "--json",
-    "as_json",
-    is_flag=True,
-    help="print the record, which --capabilities reads, instead of the table",
-)
-def command(address: str, as_json: bool, endpoint: Endpoint) -> int:
+def command(address: str, endpoint: Endpoint) -> int:
     """Send the model at ADDRESS at most 30 requests about public texts, and report what it really
     supports.
 
     Checks log-probabilities and their positions, seeds, temperature, repeated requests and limits;
-    then reports which mechanisms, scores and influence readings it can serve. --capabilities is
-    ignored. Ends with 0, or with 4 if nothing answers.
+    then reports which mechanisms, scores and influence readings it can serve. --json prints the
+    record, which --capabilities of other commands reads; here --capabilities is ignored. Ends with
+    0, or with 4 if nothing answers.
     """
     record = _probed(address, endpoint)
-    click.echo(record.model_dump_json(indent=2) if as_json else probe_table(record))
+    click.echo(probe_table(record))
+    emit(json.loads(record.model_dump_json()))
     return 0
 
 

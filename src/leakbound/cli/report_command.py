@@ -8,7 +8,7 @@ import click
 
 from leakbound.cli.finished_runs import finished
 from leakbound.cli.help_pages import cli_command
-from leakbound.cli.output import write_output
+from leakbound.cli.output import emit, write_output
 from leakbound.cli.screen import say
 from leakbound.cli.sweep_files import figures_option, write_sweep
 from leakbound.errors import UsageError
@@ -44,6 +44,7 @@ def command(runs: tuple[Path, ...], out: Path | None, figures: tuple[str, ...]) 
     write_output(target, page(records, None if len(records) == 1 else "Audits side by side"))
     say(summary(records[0]) if len(records) == 1 else comparison_table(records))
     click.echo(f"Report: {target}")
+    emit({"report": target, "records": records})
     return 0
 
 
@@ -54,7 +55,8 @@ def _sweep(runs: tuple[Path, ...], out: Path | None, figures: tuple[str, ...]) -
             "but one out."
         )
     record, target = load_sweep(runs[0]), out or runs[0] / "sweep.html"
-    write_sweep(record, target, figures)
+    files = write_sweep(record, target, figures)
     say(sweep_summary(record))
     click.echo(f"Report: {target}")
+    emit({"report": target, "files": files, "record": record})
     return 0

@@ -17,7 +17,7 @@ from leakbound.auditing.store import write_private
 from leakbound.cli.endpoint_options import endpoint_options
 from leakbound.cli.help_pages import cli_command
 from leakbound.cli.influence_options import addresses
-from leakbound.cli.output import emit, json_option
+from leakbound.cli.output import emit
 from leakbound.cli.screen import say
 from leakbound.errors import UsageError, unknown_name
 from leakbound.models import Endpoint, Model
@@ -100,7 +100,6 @@ USUAL = Scale()
     "--quick", is_flag=True, help="the least that shows the table: its numbers say little"
 )
 @endpoint_options
-@json_option
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
@@ -266,8 +265,12 @@ def _given(**options: T | None) -> dict[str, T]:
 
 def _list() -> int:
     """Every recipe in the order of the papers."""
-    for recipe in load_recipes().values():
+    recipes = load_recipes().values()
+    for recipe in recipes:
         click.echo(f"{recipe.name:<22} {recipe.requirement:<32} {recipe.title}")
+    emit([
+        {"name": one.name, "needs": one.requirement, "title": one.title} for one in recipes
+    ])  # fmt: skip
     return 0
 
 

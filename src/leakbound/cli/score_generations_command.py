@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 from pathlib import Path
 
 import click
 
 from leakbound.cli.help_pages import cli_command
+from leakbound.cli.output import emit
 from leakbound.utility import Counts, count_generations, read_generations
 
 __all__ = ["command"]
@@ -38,14 +37,12 @@ MEANS = {
     default=None,
     help="column with reference responses [default: found by its name]",
 )
-@click.option("--json", "as_json", is_flag=True, help="print JSON")
 def command(
     file: Path,
     contexts: Path | None,
     context_column: str | None,
     response_column: str | None,
     reference_column: str | None,
-    as_json: bool,
 ) -> int:
     """Count the responses of a CSV or JSONL FILE that repeat their context, by the paper's text and
     by its program.
@@ -55,7 +52,8 @@ def command(
     """
     rows = read_generations(file, contexts, context_column, response_column, reference_column)
     counts = count_generations(rows)
-    click.echo(json.dumps(dataclasses.asdict(counts), indent=2) if as_json else _described(counts))
+    click.echo(_described(counts))
+    emit(counts)
     return 0
 
 

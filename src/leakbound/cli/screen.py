@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import click
 
-__all__ = ["data_messages", "printable", "say"]
+__all__ = ["data_messages", "escaped", "printable", "say"]
 
 DATA = "leakbound.data"  # where what is known of rows is logged
 
@@ -23,6 +23,11 @@ def printable(text: str) -> str:
     sequence is left.
     """
     return "".join("�" if _commands(c) else c for c in text)
+
+
+def escaped(json: str) -> str:
+    """JSON of the same value, in which those characters are written as \\u and their number."""
+    return "".join(f"\\u{ord(c):04x}" if _commands(c) else c for c in json)
 
 
 def _commands(c: str) -> bool:

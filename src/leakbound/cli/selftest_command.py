@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from leakbound.cli.help_pages import cli_command
-from leakbound.cli.output import emit, json_option
+from leakbound.cli.output import emit
 from leakbound.testing import passed, selftest
 
 __all__ = ["command"]
@@ -19,7 +19,6 @@ __all__ = ["command"]
     show_default=True,
     help="seed of all random choices",
 )
-@json_option
 def command(seed: int) -> int:
     """Audit broken mechanisms and auditors that are known from public code, beside correct ones.
 

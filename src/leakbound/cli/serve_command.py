@@ -17,6 +17,7 @@ from leakbound.auditing.build import build_served
 from leakbound.cli.answer_command import answering_options, open_private, read_private
 from leakbound.cli.help_pages import cli_command
 from leakbound.cli.ledger_options import Accounts
+from leakbound.cli.output import emit
 from leakbound.cli.real_range import RealRange
 from leakbound.cli.screen import say
 from leakbound.errors import UsageError
@@ -161,7 +162,7 @@ def command(
     app = application(private, token, limit, tenants=allowed, state=kept, ignored_fields=ignored,
                       timeout=request_timeout)  # fmt: skip
     _banner(private, allowed)
-    _listen(app, listening)
+    _listen(app, listening, lambda port: emit(_facts(private, listening, port)))
     return 0
 
 
@@ -181,10 +182,21 @@ def _listener(host: str, port: int, certificate: Path | None, key: Path | None, 
     return Listener(host, port, certificate, key, timeout)
 
 
-def _listen(app: Starlette, listener: Listener) -> None:
+def _listen(app: Starlette, listener: Listener, listening: Callable[[int], None]) -> None:
     from leakbound.serving.http.server import listen
 
-    listen(app, listener)
+    listen(app, listener, listening)
+
+
+def _facts(private: PrivateICL, listener: Listener, port: int) -> dict[str, object]:
+    """What --json prints once the server listens."""
+    price, ledger = private.mechanism.cost(private.task, Query("-")), private.ledger
+    return {
+        "host": listener.host, "port": port, "tls": listener.certificate is not None,
+        "mechanism": private.mechanism.name, "ledger": ledger.address, "budget": ledger.epsilon,
+        "delta": ledger.delta, "epsilon_of_one_answer": price.epsilon(ledger.delta),
+        "answers_left": ledger.answers_left(price, private.dataset),
+    }  # fmt: skip
 
 
 def _beside(ledger: str) -> Path:

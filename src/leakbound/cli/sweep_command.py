@@ -22,7 +22,7 @@ from leakbound.cli.endpoint_options import endpoint_options
 from leakbound.cli.help_pages import cli_command
 from leakbound.cli.local_options import local_options
 from leakbound.cli.options import overrides, pilot_check, spec_options
-from leakbound.cli.output import emit, json_option
+from leakbound.cli.output import emit
 from leakbound.cli.progress import progress
 from leakbound.cli.screen import say
 from leakbound.cli.sweep_files import figures_option, write_sweep
@@ -104,7 +104,6 @@ __all__ = ["command", "finish_sweep"]
     show_default=True,
     help="folder of the runs",
 )
-@json_option
 def command(
     config: str | None,
     assignments: tuple[str, ...],
@@ -149,7 +148,7 @@ def command(
         record = sweep.run()
     if shard is not None:
         say(sweep_summary(record, sweep.model_calls))
-        return _partly(out, *shard, _exit_code(record, sweep.errors))
+        return _partly(record, out, shard, _exit_code(record, sweep.errors))
     return finish_sweep(record, out, figures, sweep.model_calls, sweep.errors)
 
 
@@ -171,9 +170,11 @@ def _session(cluster: Cluster | None) -> AbstractContextManager[None]:
     return nullcontext() if cluster is None else connected(cluster)
 
 
-def _partly(out: Path, number: int, total: int, code: int) -> int:
+def _partly(record: SweepRecord, out: Path, shard: tuple[int, int], code: int) -> int:
+    number, total = shard
     click.echo(f"  Shard {number}/{total} of the sweep is in {out}.")
     click.echo(f"  When all {total} are: leakbound merge FOLDER... --out DIR, with each --out.")
+    emit({"exit_code": code, "folder": out, "shard": shard, "record": record})
     return code
 
 

@@ -33,8 +33,8 @@ def figures_option(function: Callable[..., object]) -> Callable[..., object]:
     )
 
 
-def write_sweep(record: SweepRecord, page: Path, formats: tuple[str, ...]) -> None:
-    """The page, and beside it the table as CSV and the figures in these formats."""
+def write_sweep(record: SweepRecord, page: Path, formats: tuple[str, ...]) -> list[Path]:
+    """The page, and beside it the table as CSV and the figures in these formats; their paths."""
     texts: dict[Path, str | bytes] = {
         page: sweep_page(record),
         page.with_suffix(".csv"): sweep_csv(record),
@@ -47,3 +47,4 @@ def write_sweep(record: SweepRecord, page: Path, formats: tuple[str, ...]) -> No
     )
     for path, text in texts.items():
         write_output(path, text)
+    return [*texts]

@@ -9,6 +9,7 @@ import click
 from leakbound.cli.endpoint_options import endpoint_options
 from leakbound.cli.help_pages import cli_command
 from leakbound.cli.options import spec_from, spec_options
+from leakbound.cli.output import emit
 from leakbound.cli.screen import say
 from leakbound.cli.system_options import call_options, rate_option
 from leakbound.models import Endpoint
@@ -105,7 +106,17 @@ def command(
     )
     save_attack(tuned, save)
     say(_described(tuned, save))
+    emit(_facts(tuned, save))
     return 0
+
+
+def _facts(tuned: Tuned, save: Path) -> dict[str, object]:
+    return {
+        "attack": save, "folder": tuned.folder, "query": tuned.best, "start": tuned.start,
+        "before": tuned.before, "after": tuned.after, "scored": tuned.scored,
+        "refused": tuned.refused, "pilot_pairs": tuned.pairs, "model_calls": tuned.calls,
+        "max_calls": tuned.max_calls, "ended": tuned.ended, "reflection": tuned.reflection,
+    }  # fmt: skip
 
 
 def _described(tuned: Tuned, save: Path) -> str:

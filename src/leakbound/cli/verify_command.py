@@ -11,7 +11,7 @@ from leakbound.auditing.recompute import Recomputed, recompute
 from leakbound.auditing.verify import Verification, verify_run
 from leakbound.cli.finished_runs import run_folders
 from leakbound.cli.help_pages import cli_command
-from leakbound.cli.output import emit, json_option
+from leakbound.cli.output import emit
 from leakbound.cli.screen import say
 from leakbound.errors import UsageError
 
@@ -30,7 +30,6 @@ __all__ = ["command"]
 @click.option(
     "--digests-only", is_flag=True, help="compute no bound again; neither rows nor system are read"
 )
-@json_option
 def command(runs: tuple[Path, ...], anchors: tuple[str, ...], digests_only: bool) -> int:
     """Compute every digest of finished RUNS again (folders, or folders of runs), and their bounds
     from the stored trials.

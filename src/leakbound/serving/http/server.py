@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from socket import socket
 from typing import ClassVar
 
 import h11
@@ -179,23 +181,49 @@ def run_server(server: uvicorn.Server, timeout: float) -> None:
         runner.run(server.serve())
 
 
-def listen(app: Starlette, listener: Listener) -> None:
+class AnnouncedServer(uvicorn.Server):
+    """A server that tells its port once it listens.
+
+    Args:
+        config: As in uvicorn.
+        listening: Called once, with the port.
+    """
+
+    def __init__(self, config: uvicorn.Config, listening: Callable[[int], None]) -> None:
+        super().__init__(config)
+        self._listening = listening
+
+    async def startup(self, sockets: list[socket] | None = None) -> None:
+        """Start to listen.
+
+        Args:
+            sockets: As in uvicorn.
+        """
+        await super().startup(sockets)
+        if self.started:
+            self._listening(self.servers[0].sockets[0].getsockname()[1])
+
+
+def listen(
+    app: Starlette, listener: Listener, listening: Callable[[int], None] = lambda port: None
+) -> None:
     """Serve until interrupted.
 
     Args:
         app: The application.
         listener: Where and how to listen.
+        listening: Called once the server listens, with its port.
 
     Raises:
         UsageError: If the address cannot be used.
     """
     protocol = type("ServiceProtocol", (TimedProtocol,), {"timeout": listener.timeout})
-    server = uvicorn.Server(uvicorn.Config(
+    server = AnnouncedServer(uvicorn.Config(
         app, host=listener.host, port=listener.port, http=protocol, ws="none",
         server_header=False, proxy_headers=False, limit_concurrency=CONNECTIONS,
         timeout_keep_alive=KEEP_ALIVE, ssl_certfile=listener.certificate,
         ssl_keyfile=listener.key,
-    ))  # fmt: skip
+    ), listening)  # fmt: skip
     with suppress(KeyboardInterrupt, SystemExit):  # uvicorn raises SystemExit if it cannot listen
         run_server(server, listener.timeout)
     if not server.started:
