@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -39,9 +40,15 @@ def test_the_shipped_json_schema_is_that_of_the_result() -> None:
 
 
 def test_a_result_prints_its_verdict(result: AuditResult) -> None:
-    assert str(result).startswith(
-        "NO VIOLATION: no bound exceeds the guarantee, which implies the claim; 40 "
+    lines = str(result).splitlines()
+    assert lines[0] == (
+        "NO VIOLATION: report_noisy_max T=10 on leaky; claim: ε = 1 at δ = 1e-05 "
+        "(the default of an audit; nobody stated it)"
     )
+    assert re.match(r"  An attacker who saw .* was right about \d+ of 64 contexts", lines[1])
+    assert lines[2].startswith("  No bound exceeds the guarantee, which implies the claim; 40 ")
+    assert lines[3].startswith("  Attacks tried: votes or scores before the answer. Not tried: ")
+    assert len(lines) == 4
     assert result.verdict == "no_violation"
     assert result.reason is None
     assert result.findings == ()

@@ -61,7 +61,7 @@ def test_gate_ends_as_it_says(desk: Path, tmp_path: Path) -> None:
     file = tmp_path / "gate.xml"
     done = cli("gate", few, leaky, sound, "--max-epsilon", "1", "--junit", str(file), cwd=desk)
     assert done.returncode == 1
-    assert len(done.stdout.splitlines()) == 3
+    assert len(done.stdout.splitlines()) == 4
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     (suite,) = ElementTree.parse(file).getroot()
     assert [[child.tag for child in case] for case in suite] == [["error"], ["failure"], []]
@@ -91,7 +91,7 @@ def test_a_folder_stands_for_the_finished_runs_in_it(desk: Path, tmp_path: Path)
             folder, tmp_path / "runs" / f"{folder.name}{'.old1' if name == 'leaky24' else ''}"
         )
     done = cli("gate", "runs", "--max-epsilon", "1", cwd=tmp_path)
-    assert (done.returncode, len(done.stdout.splitlines())) == (0, 1), done.stdout + done.stderr
+    assert (done.returncode, len(done.stdout.splitlines())) == (0, 2), done.stdout + done.stderr
     assert "give two or more" in cli("compare", "runs", cwd=tmp_path).stderr
     cut = tmp_path / "runs" / "cut-short"
     cut.mkdir()

@@ -132,7 +132,7 @@ def test_points_that_cannot_be_run_are_refused_or_listed(folder: Path) -> None:
     assert not (folder / "calls.txt").exists()
     code, out, _ = cli(folder, *grid, "--skip-invalid")
     assert code == 1
-    assert out.startswith("SWEEP: 1 violation, 1 refused")
+    assert out.startswith("SWEEP (1 violation, 1 refused): ")
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_points_whose_server_is_gone_are_reported_with_the_code_of_the_failure(
         "gone",
     )
     assert code == 4, err
-    assert out.startswith("SWEEP: 2 failed")
+    assert out.startswith("SWEEP (2 failed): ")
     assert out.count("failed: ε=") == 2
     assert "2 failed" in (folder / "gone" / "sweep.html").read_text()
     record = json.loads((folder / "gone" / "sweep.json").read_text())

@@ -18,6 +18,7 @@ from leakbound._install import install_hint
 from leakbound.attribution import InfluenceRecord, InfluenceSettings, context_influence
 from leakbound.models import Model, Scripted
 from leakbound.sweeping import load_sweep
+from leakbound.tasks import Task
 
 SWEEP = Path(__file__).parents[1] / "golden" / "sweep-1.json"
 SECRET = "the code of Marta is 48213"
@@ -56,13 +57,39 @@ def test_a_cell_shows_verdict_bound_claim_and_figures_and_no_row(
     assert SECRET in record.example_prompt
     bundle = displayed("record", record=record)
     shown = bundle["text/html"]
-    assert "VIOLATION: few_shot" in shown
+    assert "VIOLATION: few_shot on scripted; claim: ε = 1 at δ = 1e-05 (the default of" in shown
+    assert "was right about 39 of 40 contexts" in shown
+    assert "For one person: an answer can multiply the odds" in shown
     assert "≥ 1.53" in shown
     assert "claimed: 1" in shown
-    assert shown.count("<svg") == 3
+    assert "Attacks tried: membership from answers. Not tried: votes or scores" in shown
+    assert shown.count("<svg") == 2
+    assert "rates of the attack on few_shot" in shown  # a ROC curve would be three points
+    assert not re.search("ROC|histogram", shown)
     assert "Marta" not in shown + bundle["text/plain"]
     assert "<style" not in shown.split("<svg")[0]
     assert "<script" not in shown
+
+
+def test_a_card_of_the_bundled_model_says_that_it_is_not_the_readers(
+    record: leakbound.AuditResult,
+) -> None:
+    of = {**record.provenance, "model": "pocket"}
+    bundled = record.model_copy(update={"provenance": of})
+    said = "few_shot on pocket (bundled with leakbound: it is not your model); claim: ε = 1"
+    assert said in displayed("bundled", bundled=bundled)["text/html"]
+    assert said in str(bundled).splitlines()[0]
+
+
+def test_a_score_with_many_values_has_its_roc_curve_and_histogram(tmp_path: Path) -> None:
+    data = [(f"row {i}", "ab"[i % 2]) for i in range(30)]
+    seen = leakbound.audit(
+        data, model=Scripted(complete=lambda prompt: "a"), mechanism="report_noisy_max",
+        task=Task("rows", ("a", "b")), pairs=10, shots=10, out=tmp_path,
+    )  # fmt: skip
+    shown = displayed("seen", seen=seen)["text/html"]
+    assert "ROC" in shown
+    assert shown.count("<svg") == 3
 
 
 def test_cells_show_plans_decisions_of_gates_comparisons_and_sweeps(
@@ -74,7 +101,8 @@ def test_cells_show_plans_decisions_of_gates_comparisons_and_sweeps(
         "4 pairs, ": plan, "a perfect attack certifies at most ε = 0": plan,
         "VIOLATION: few_shot": leakbound.gate(record, max_epsilon=1),
         "2 runs compared": leakbound.compare([record, record]),
-        "Sweep: ": load_sweep(SWEEP),
+        "Sweep: ": load_sweep(SWEEP), "own model; claim: ε = 1 at δ = 1e-05 (stated by": plan,
+        "Audited: report_noisy_max on pocket (bundled with": load_sweep(SWEEP),
         "True-positive rate, B minus A: +0.000": leakbound.compare([record, record]),
     }  # fmt: skip
     for words, found in cards.items():

@@ -14,8 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import leakbound
+from leakbound.auditing.plain import attacker_sentence, odds_sentence
+from leakbound.auditing.subject import subject_of, systems_words
 from leakbound.report import page, summary
-from leakbound.report.audit.plain import attacker_sentence, odds_sentence, system_line
 from leakbound.report.audit.tried import tried_rows
 from leakbound.stats import Estimate
 
@@ -44,21 +45,26 @@ def test_the_first_line_names_the_system_and_where_the_claim_comes_from(
     leaky: leakbound.AuditResult, tmp_path: Path
 ) -> None:
     lines = summary(leaky).splitlines()
-    assert lines[0] == "VIOLATION: answer"
+    default = "the default of an audit; nobody stated it"
+    assert lines[0] == (
+        f"VIOLATION: answer on the system's own model; claim: ε = 1 at δ = 1e-05 ({default})"
+    )
     assert "was right about 80 of 80 contexts" in lines[1]
     assert "Guessing gives about 40" in lines[1]
-    assert "claimed: 1 (the default of an audit; nobody stated it)" in summary(leaky)
+    assert "claimed: 1." in summary(leaky)
     stated = leakbound.audit(ROWS, system=answer, pairs=40, out=tmp_path, epsilon=1)
-    assert "nobody stated it" not in summary(stated)
+    assert "claim: ε = 1 at δ = 1e-05 (stated by the operator)" in summary(stated)
+    assert default not in summary(stated)
     assert stated.results() == leaky.results()
 
 
 def test_the_bundled_model_is_named_as_not_the_readers(leaky: leakbound.AuditResult) -> None:
     of = {**leaky.provenance, "model": "pocket"}
     bundled = leaky.model_copy(update={"provenance": of})
-    assert system_line(bundled) == "answer on pocket (bundled with leakbound: it is not your model)"
+    said = "answer on pocket (bundled with leakbound: it is not your model)"
+    assert systems_words([subject_of(bundled)]) == said
     own = leaky.model_copy(update={"provenance": {**of, "model": "openai/mine"}})
-    assert system_line(own) == "answer on openai/mine"
+    assert systems_words([subject_of(own)]) == "answer on openai/mine"
 
 
 @given(st.floats(0.01, 13))
@@ -82,7 +88,7 @@ def test_the_sentences_say_what_the_bound_is_about(
     """Of one run, or of five answers, no single answer leaks so much."""
     five = leakbound.audit(ROWS, system=answer, pairs=20, answers=5, epsilon=1, out=tmp_path)
     assert "5 answers about one context can multiply" in odds_sentence(five)
-    assert "claimed: 5 (1 for each answer)" in summary(five)
+    assert "claim: ε = 5 at δ = 5e-05 (1 for each answer; stated by" in summary(five)
     run = leaky.model_copy(update={"counts": {**leaky.counts, "builds": 1, "answers": 56}})
     assert "the 56 answers of this run together can multiply" in odds_sentence(run)
     white = leaky.model_copy(update={"attack": {**leaky.attack, "access": "white_box"}})

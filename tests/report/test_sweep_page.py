@@ -21,7 +21,7 @@ from leakbound.report.sweep.figure_data import FigureData, Range, figures_of
 from leakbound.report.sweep.figures import figure_csv, figure_files
 from leakbound.report.sweep.page import sweep_page
 from leakbound.report.sweep.terminal import sweep_summary
-from leakbound.report.sweep.words import joint_confidence, tally, worst_sentences
+from leakbound.report.sweep.words import joint_confidence, subjects_of, tally, worst_sentences
 from leakbound.sweeping import SweepPoint, SweepRecord, load_sweep
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "sweep-1.json"
@@ -178,6 +178,33 @@ def test_the_first_screen_says_verdicts_worst_claim_tried_and_not(sixty: SweepRe
     ):
         assert words in head, words
     assert sweep_summary(sixty).count("\n") > 60
+
+
+def test_the_facts_name_the_system_its_model_and_who_made_the_claims(point: SweepPoint) -> None:
+    record = made(
+        [at(point, e, 0.1, 0, 0.5).model_copy(update={"claim_source": "stated"}) for e in (1, 2)],
+        {"epsilon": (1, 2)},
+    )
+    head = sweep_page(record).partition("<h2>")[0]
+    facts = dict(re.findall(r"<dt>(.*?)</dt>\s*<dd>(.*?)</dd>", head))
+    assert facts["System"] == "report_noisy_max"
+    assert facts["Model"] == "pocket (bundled with leakbound: it is not your model)"
+    assert facts["Claim"] == "ε = 1, 2 at δ = 1e-05 (stated by the operator)"
+    own = record.model_copy(update={"points": tuple(
+        one.model_copy(update={"attack": {**one.attack, "mechanism": "desk"}, "model": "desk"})
+        for one in record.points
+    )})  # fmt: skip
+    assert subjects_of(own)[0].model is None
+    assert "<dd>the system&#39;s own</dd>" in sweep_page(own)
+    assert sweep_summary(own).startswith(
+        "SWEEP (2 no violation, 4 refused): desk on the system's own model;"
+    )
+
+
+def test_a_sweep_without_a_result_names_what_was_asked(point: SweepPoint) -> None:
+    assert sweep_summary(made([], {"epsilon": (1, 2)})).startswith(
+        "SWEEP (4 refused): report_noisy_max on pocket (bundled with leakbound"
+    )
 
 
 def test_bounds_of_few_points_hold_together_with_less_confidence(point: SweepPoint) -> None:

@@ -68,7 +68,7 @@ def test_options_of_version_1_stand_with_their_component(tmp_path: Path) -> None
 
 def test_the_record_renders(record: SweepRecord) -> None:
     assert sweep_page(record).startswith("<!doctype html>")
-    assert sweep_summary(record, 7).startswith("SWEEP: 4 no violation, 4 refused")
+    assert sweep_summary(record, 7).startswith("SWEEP (4 no violation, 4 refused): ")
     assert "Model calls of this command: 7." in sweep_summary(record, 7)
 
 

@@ -9,6 +9,7 @@ from leakbound._notebook import card
 from leakbound.auditing.collect import CollectionPlan
 from leakbound.auditing.prepare import Prepared
 from leakbound.auditing.run import collection_plan
+from leakbound.auditing.subject import Subject, full_name
 from leakbound.estimators.random_guessing import is_random_guessing
 from leakbound.estimators.two_sided import accuracy_power
 from leakbound.models import Priced
@@ -45,6 +46,7 @@ class Plan:
         builds: How often a store that all trials share is built; None in a paired design.
         guessing_power: (accuracy of an attack, probability that it rejects random guessing), where
             that is claimed.
+        subject: Who is asked, what is claimed of it and by whom.
     """
 
     pairs: int
@@ -61,6 +63,7 @@ class Plan:
     background_copies: int = 0
     builds: int | None = None
     guessing_power: tuple[tuple[float, Power], ...] = ()
+    subject: Subject | None = None
 
     def _repr_html_(self) -> str | None:
         """What a notebook shows: cost, largest certifiable epsilon and power."""
@@ -97,6 +100,20 @@ def plan(prepared: Prepared) -> Plan:
         background_copies=prepared.pairs.copies.count,
         builds=None if prepared.spec.design.layout == "paired" else 1,
         guessing_power=guessing,
+        subject=_subject(prepared),
+    )
+
+
+def _subject(prepared: Prepared) -> Subject:
+    claim, spec, mechanism = prepared.claim, prepared.spec, prepared.mechanism
+    each = spec.decision.each[0]
+    return Subject(
+        system=full_name(mechanism.name, spec.flat()["mechanism"]),
+        model=prepared.model.name if mechanism.needs else None,
+        epsilon=claim.epsilon,
+        delta=claim.delta,
+        claim_source=spec.claim_source,
+        each=None if each == claim.epsilon else each,
     )
 
 

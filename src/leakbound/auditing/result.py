@@ -19,10 +19,13 @@ from leakbound._notebook import card, data_frame
 from leakbound._version import __version__
 from leakbound.auditing.channels import ChannelResult
 from leakbound.auditing.controls import ControlCheck
+from leakbound.auditing.plain import attacker_sentence, verdict_words
 from leakbound.auditing.references import StandardReference, references_of
 from leakbound.auditing.result_curves import DIGITS, Curves, EValuePath
 from leakbound.auditing.state_check import StateCheck
+from leakbound.auditing.subject import ClaimSource, first_line, subject_of
 from leakbound.auditing.trial_views import TrialView
+from leakbound.auditing.tried import tried_sentence
 from leakbound.auditing.verdict import Claim, Reason, Verdict, mu_bound
 from leakbound.estimators import Bounds, Estimator, TrialDesign
 from leakbound.estimators.profile import Profile
@@ -59,7 +62,6 @@ PLACES = {
     "data_dir",
     "trust_remote_code",
 }  # where, not what
-ClaimSource = Literal["stated", "default", "unknown"]
 ThresholdKind = Literal["fixed", "split", "bonferroni", "best"]
 
 
@@ -315,10 +317,16 @@ class AuditResult(_Frozen):
         return tuple(one.sentence for one in self.findings if one.code in BESIDE)
 
     def __str__(self) -> str:
-        """The verdict in a sentence, and what it would mislead without."""
+        """Verdict, system and claim, what the attacker achieved, why, and what was tried."""
         said = self.sentences[0]
-        found = (f" Found: {one}" for one in self.beside if one.rstrip(".") not in said)
-        return f"{self.verdict.replace('_', ' ').upper()}: {said}{''.join(found)}{self.reused}"
+        lines = [
+            attacker_sentence(self),
+            said[:1].upper() + said[1:],
+            *(f"Found: {one}" for one in self.beside if one.rstrip(".") not in said),
+            f"{tried_sentence(self)}{self.reused}",
+        ]
+        heading = first_line(verdict_words(self), [subject_of(self)])
+        return "\n  ".join([heading, *filter(None, lines)])
 
     def to_json(self) -> str:
         """The result as JSON.

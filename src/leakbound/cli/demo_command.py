@@ -55,12 +55,12 @@ def command(out: Path, pairs: int) -> int:
     report = out / "report.html"
     write_output(report, page(records, "What four systems leak about their examples"))
     guilty = [r for r in records if r.verdict == "violation"]
+    click.echo(comparison_table(records))
     click.echo(
         f"{len(guilty)} of {len(records)} systems violate the claim ε = 1, δ = 1e-05; the "
         "undefended one "
         f"{'is among them' if records[0] in guilty else 'is not among them'}."
     )
-    click.echo(comparison_table(records))
     click.echo(f"Report: {report}")
     runs = [
         {"folder": folder, "record": record}

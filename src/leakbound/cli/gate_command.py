@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import click
 
+from leakbound.auditing.subject import first_line, subject_of
 from leakbound.cli.finished_runs import finished
 from leakbound.cli.help_pages import cli_command
 from leakbound.cli.output import emit, write_output
@@ -92,6 +94,9 @@ def command(
     gate = Gate(max_epsilon, min_power, factor, require == "no_violation", max_delta, accuracy)
     records = finished(runs)
     results = [check_gate(record, gate) for record in records]
+    tally = Counter(result.outcome for result in results)
+    found = ", ".join(f"{number} {outcome}" for outcome, number in tally.items())
+    say(first_line(f"GATE ({found})", list(map(subject_of, records))))
     for result in results:
         say(f"{result.outcome.upper()}: {result.run}: {result.why}")
     if target is not None:

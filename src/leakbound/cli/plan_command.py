@@ -16,6 +16,7 @@ from leakbound.auditing.one_run import plan_one_run, prepare_one_run
 from leakbound.auditing.one_run.prepare import PreparedOneRun
 from leakbound.auditing.plan import Plan, plan
 from leakbound.auditing.prepare import Prepared, open_models
+from leakbound.auditing.subject import first_line
 from leakbound.auditing.verdict import Claim
 from leakbound.cli.budget_lines import budget_line
 from leakbound.cli.endpoint_options import endpoint_options
@@ -134,6 +135,7 @@ def _one_run_lines(p: Plan, claim: Claim, claim_for: str) -> list[str]:
             f"to reject what is tested, a perfect attack needs {p.pairs_needed} canaries at least"
         )
     lines = [
+        _heading(p),
         f"{p.pairs} canaries in one store, which is built once; {p.model_calls} questions",
         f"under test: {p.tested}",
         f"largest certifiable: a perfect attack certifies at most ε = {cut(p.largest_epsilon)} at "
@@ -146,6 +148,10 @@ def _one_run_lines(p: Plan, claim: Claim, claim_for: str) -> list[str]:
             "or --claim-for run for a claim for the whole run"
         )
     return [*lines, *_powers(p, claim.epsilon)]
+
+
+def _heading(p: Plan) -> str:
+    return first_line("PLAN", [] if p.subject is None else [p.subject])
 
 
 def _cost(most: float | None) -> str:
@@ -166,6 +172,7 @@ def described(p: Plan, claim: Claim) -> str:
         Some lines.
     """
     lines = [
+        _heading(p),
         f"{p.pairs} pairs, {p.model_calls} model calls (cost: {_cost(p.cost)})",
         f"under test: {p.tested}, by {p.estimator}",
         (

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from inspect import signature
 from itertools import combinations
 from string import ascii_uppercase
 from typing import Literal
@@ -18,8 +17,8 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 
 from leakbound._notebook import card
 from leakbound.auditing import AuditResult
+from leakbound.auditing.subject import ClaimSource, Subject, subject_of
 from leakbound.gating.rates import Rate, rates_of
-from leakbound.mechanisms import MECHANISMS, PromptDefense, ReportNoisyMax
 
 __all__ = [
     "RATES",
@@ -28,17 +27,11 @@ __all__ = [
     "Contrast",
     "compare_results",
     "flat_settings",
-    "system_name",
 ]
 
 # what makes contexts, and the guess from an answer
 DESIGN_KEYS = ("shots", "query", "canary", "insertion", "answers", "threshold")
 SOURCES = ("model", "model_fingerprint", "data_fingerprint", "leakbound")
-# the option that tells mechanisms of one class apart, and what is written before it
-TOLD_APART: dict[type[object], tuple[str, str]] = {
-    PromptDefense: ("L", "level"),
-    ReportNoisyMax: ("T=", "partitions"),
-}
 RATES = {"tpr": "true-positive rate", "fpr": "false-positive rate"}
 CAVEATS = (
     "A larger lower bound is no larger leak: it may come from a stronger attack, another "
@@ -70,6 +63,8 @@ class ComparedRun(_Frozen):
         rates: `tpr` and `fpr` of the guesses; empty where none were counted.
         pairs: Paired trials.
         model_calls: Calls of the model.
+        model: Name of the model; None where the system asks a model of its own.
+        claim_source: Whether somebody stated the claim.
     """
 
     letter: str
@@ -86,6 +81,13 @@ class ComparedRun(_Frozen):
     rates: dict[str, Rate]
     pairs: int
     model_calls: int
+    model: str | None = None
+    claim_source: ClaimSource = "unknown"
+
+    @property
+    def subject(self) -> Subject:
+        """What was audited, and what was claimed of it."""
+        return Subject(self.system, self.model, self.claim, self.delta, self.claim_source)
 
 
 class Contrast(_Frozen):
@@ -197,31 +199,15 @@ def _letter(at: int) -> str:
     return ascii_uppercase[at] if at < len(ascii_uppercase) else str(at + 1)
 
 
-def system_name(result: AuditResult) -> str:
-    """The audited system, with what tells it from its siblings.
-
-    Args:
-        result: A finished audit.
-
-    Returns:
-        The mechanism's name, with its level or its partitions where it has such an option.
-    """
-    name, options = result.attack["mechanism"], result.spec["mechanism"]
-    if name not in MECHANISMS or MECHANISMS[name] not in TOLD_APART:
-        return name
-    kind = MECHANISMS[name]
-    mark, option = TOLD_APART[kind]
-    return f"{name} {mark}{options.get(option, signature(kind).parameters[option].default)}"
-
-
 def _summary(run: _Run) -> ComparedRun:
-    result, bound = run.result, run.result.bound
+    result, bound, subject = run.result, run.result.bound, subject_of(run.result)
     return ComparedRun(
-        letter=run.letter, run=result.name, system=system_name(result), verdict=result.verdict,
+        letter=run.letter, run=result.name, system=subject.system, verdict=result.verdict,
         method=bound.method, epsilon=bound.epsilon, delta=bound.delta,
         confidence=bound.confidence or 0.0, claim=result.claim.epsilon, mu=result.mu_bound.mu,
         guarantee_mu=result.guarantee.mu, rates=dict(run.rates), pairs=result.counts["pairs"],
-        model_calls=result.counts["model_calls"],
+        model_calls=result.counts["model_calls"], model=subject.model,
+        claim_source=subject.claim_source,
     )  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from leakbound.auditing.subject import first_line
 from leakbound.gating.compare import RATES
 from leakbound.privacy import gdp_epsilon
 from leakbound.report.bounds_figure import SYSTEMS, SystemBounds, bounds_figure
@@ -35,9 +36,11 @@ def comparison_text(found: Comparison) -> str:
         found: Compared runs.
 
     Returns:
-        A line for each run, the settings that differ, and what is known of differences.
+        What they are of, a line for each run, the settings that differ, and what is known of
+        differences.
     """
     parts = [
+        first_line("COMPARISON", [run.subject for run in found.runs]),
         aligned(HEAD, *map(_cells, found.runs)), _settings(found),
         *map(contrast_sentence, found.contrasts),
     ]  # fmt: skip

@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from datetime import UTC, datetime
 
-from leakbound.models.address import BUNDLED
-
-__all__ = ["counted", "facts", "model_names", "written"]
-
-NOT_YOURS = " (bundled with leakbound: it is not your model)"
+__all__ = ["counted", "facts", "written"]
 
 
 def facts(
@@ -46,18 +41,6 @@ def written() -> str:
     epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
     now = datetime.fromtimestamp(int(epoch), UTC) if epoch.isdecimal() else datetime.now(UTC)
     return now.date().isoformat()
-
-
-def model_names(models: Iterable[str]) -> str:
-    """Models, each once.
-
-    Args:
-        models: Their names.
-
-    Returns:
-        Names; of a model that comes with leakbound, that it is not the reader's.
-    """
-    return ", ".join(f"{m}{NOT_YOURS}" if m in BUNDLED else m for m in dict.fromkeys(models))
 
 
 def counted(number: int, thing: str) -> str:

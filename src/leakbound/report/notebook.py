@@ -11,14 +11,15 @@ from collections.abc import Sequence
 from leakbound._notebook import register_card
 from leakbound.attribution import Attribution, InfluenceRecord
 from leakbound.auditing import AuditResult
-from leakbound.gating.compare import system_name
-from leakbound.report.audit.figures import e_value_figure, histogram_figure, roc_figure
+from leakbound.auditing.plain import attacker_sentence, odds_sentence, verdict_words
+from leakbound.auditing.subject import first_line, subject_of
+from leakbound.auditing.tried import tried_sentence
+from leakbound.report.audit.page import trial_figures
 from leakbound.report.audit.words import (
     bound_sentence,
     check_sentence,
     reason_sentences,
     setup_sentence,
-    verdict_words,
 )
 from leakbound.report.influence.figures import position_figures
 from leakbound.report.influence.spans import decoding_name, readings_by_context, top_spans
@@ -35,7 +36,7 @@ HEAD = (
 
 
 def audit_card(result: AuditResult) -> str:
-    """Verdict, bound beside the claim, reasons, warnings, what was tried, and the figures.
+    """What the first screen of the report says, what was tried, and the figures of the trials.
 
     Args:
         result: A finished audit.
@@ -43,13 +44,12 @@ def audit_card(result: AuditResult) -> str:
     Returns:
         HTML for a cell.
     """
-    figures = [roc_figure(result), histogram_figure(result)]
-    if result.e_values is not None and result.e_values.pairs:
-        figures.append(e_value_figure(result.e_values, result.attack["mechanism"]))
+    meaning = (attacker_sentence(result), odds_sentence(result), bound_sentence(result))
     tried = f"Tried: {setup_sentence(result)} {check_sentence(result)}"
-    lines = (bound_sentence(result), *reason_sentences(result), *result.warnings, tried)
-    title = f"{verdict_words(result)}: {system_name(result)}"
-    return framed(title, lines, figures=figures)
+    lines = (*meaning, *reason_sentences(result), *result.warnings, tried, tried_sentence(result))
+    title = first_line(verdict_words(result), [subject_of(result)])
+    figures = [svg for svg, _ in trial_figures(result)]
+    return framed(title, list(filter(None, lines)), figures=figures)
 
 
 def influence_card(record: InfluenceRecord) -> str:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from leakbound._notebook import register_card
 from leakbound.auditing.plan import Plan
+from leakbound.auditing.subject import first_line
 from leakbound.gating.compare import Comparison
 from leakbound.gating.gate import GateResult
 from leakbound.report.comparison import contrast_sentence
 from leakbound.report.notebook import framed
 from leakbound.report.sweep.names import setting_name
-from leakbound.report.sweep.words import tally_sentence, worst_sentences
+from leakbound.report.sweep.words import subjects_of, tally_sentence, worst_sentences
 from leakbound.report.words import decimal, verdict_text
 from leakbound.stats import cut
 from leakbound.sweeping.record import SweepRecord
@@ -35,7 +36,9 @@ def plan_card(found: Plan) -> str:
         HTML for a cell.
     """
     dollars = "no price is known" if found.cost is None else f"at most US$ {found.cost:.2f}"
+    asked = [] if found.subject is None else [found.subject]
     lines = (
+        first_line("Plan", asked),
         f"under test: {found.tested}, by {found.estimator}",
         f"a perfect attack certifies at most ε = {cut(found.largest_epsilon)}",
         f"the power assumes that the model notices a canary with probability "
@@ -47,7 +50,7 @@ def plan_card(found: Plan) -> str:
         for factor, power in found.power
     ]
     title = f"{found.pairs} pairs, {found.model_calls} model calls ({dollars})"
-    said = lines if rows else lines[:2]
+    said = lines if rows else lines[:3]
     rows += [
         (f"an attack that is right {at:.0%} of the time", *map(decimal, (p.chance, *p.interval)))
         for at, p in found.guessing_power
@@ -82,7 +85,8 @@ def comparison_card(found: Comparison) -> str:
          str(run.pairs), str(run.model_calls))
         for run in found.runs
     ]  # fmt: skip
-    lines = (*map(contrast_sentence, found.contrasts), *unknown, *found.caveats)
+    asked = first_line("Compared", [run.subject for run in found.runs])
+    lines = (asked, *map(contrast_sentence, found.contrasts), *unknown, *found.caveats)
     return framed(f"{len(rows)} runs compared", lines, RUN_HEAD, rows)
 
 
@@ -100,8 +104,9 @@ def sweep_card(record: SweepRecord) -> str:
          f"{one.claim.epsilon:g}", cut(one.bound.epsilon), str(one.pairs))
         for one in record.points
     ]  # fmt: skip
+    asked = first_line("Audited", subjects_of(record))
     worst = worst_sentences(record) if record.points else ()
-    return framed(f"Sweep: {tally_sentence(record)}", worst, POINT_HEAD, rows)
+    return framed(f"Sweep: {tally_sentence(record)}", (asked, *worst), POINT_HEAD, rows)
 
 
 register_card(Plan, plan_card)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import yaml
 
+from leakbound.auditing.subject import system_name
 from leakbound.errors import UsageError
-from leakbound.gating.compare import system_name
 
 if TYPE_CHECKING:
     from leakbound.auditing import AuditResult

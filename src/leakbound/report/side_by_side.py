@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 
 from leakbound.attribution import InfluenceComparison, InfluenceDifference
+from leakbound.auditing.subject import first_line
 from leakbound.gating.compare import CAVEATS, RATES, Comparison
+from leakbound.models.names import model_names
 from leakbound.report.text import aligned
 from leakbound.report.words import verdict_text
 from leakbound.stats import cut
@@ -25,7 +27,8 @@ def sweeps_text(found: SweepComparison) -> str:
         found: The points that both have.
 
     Returns:
-        A line for each point: both verdicts and bounds, and the differences of rates.
+        What they are of, and a line for each point: both verdicts and bounds, and the differences
+        of rates.
     """
     head = ("point", "seed", "A", "B", "ε ≥ A", "ε ≥ B", *(f"{name}, B − A" for name in RATES))
     rows = [
@@ -33,7 +36,9 @@ def sweeps_text(found: SweepComparison) -> str:
         for point in found.points
     ]
     shared = dict.fromkeys(key for p in found.points for key in p.comparison.differing_settings)
+    subjects = [run.subject for point in found.points for run in point.comparison.runs]
     lines = [
+        first_line("SWEEPS COMPARED", subjects),
         aligned(head, *rows),
         f"Settings that differ: {', '.join(shared) or 'none'}.",
         f"All intervals hold together with {found.confidence:.0%}; * excludes 0.",
@@ -80,7 +85,7 @@ def influences_text(found: InfluenceComparison) -> str:
     """
     head = ("influence of", "λ", "temperature", "contexts", "B larger", "B smaller",
             "median of B − A, nats a token")  # fmt: skip
-    first, second = found.models
+    first, second = (model_names([model]) for model in found.models)
     differing = ", ".join(f"{k}: {a} | {b}" for k, (a, b) in found.differing_settings.items())
     lines = [
         f"A: {first}", f"B: {second}", aligned(head, *map(_measure, found.differences)),

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 
 from leakbound._notebook import card
 from leakbound.auditing.result import AuditResult, GuaranteeData
+from leakbound.auditing.subject import ClaimSource
 from leakbound.auditing.verdict import Claim, Reason, Verdict
 from leakbound.errors import StoreError, reason_of
 from leakbound.gating.rates import Rate, rates_of
@@ -85,6 +86,9 @@ class SweepPoint(_Frozen):
         model_calls: Calls behind them.
         evidence: Points with the same name share these calls.
         utility: None if it was not measured.
+        model: Name of the model; that of the system where it asks a model of its own; None in
+            records of earlier versions.
+        claim_source: Whether somebody stated the claim; unknown in records of earlier versions.
     """
 
     changes: Changes
@@ -105,6 +109,8 @@ class SweepPoint(_Frozen):
     model_calls: int
     evidence: str
     utility: SweepUtility | None = None
+    model: str | None = None
+    claim_source: ClaimSource = "unknown"
 
 
 class MissingPoint(_Frozen):
@@ -222,6 +228,7 @@ def point_of(
         mu_bound=result.mu_bound.mu, exact_epsilon=exact,
         rates=rates_of(result, 1 - result.spec["confidence"]), pairs=result.counts["pairs"],
         model_calls=result.counts["model_calls"], evidence=evidence, utility=utility,
+        model=result.provenance["model"], claim_source=result.claim_source,
     )  # fmt: skip
 
 

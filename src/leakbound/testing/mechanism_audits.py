@@ -8,6 +8,7 @@ from functools import partial
 from typing import Literal
 
 from leakbound.api import audit, plan
+from leakbound.auditing.plain import verdict_sentence
 from leakbound.errors import UsageError
 from leakbound.mechanisms import ReportNoisyMax
 from leakbound.models import Counted, Scripted
@@ -117,7 +118,7 @@ def _audited(
         )  # fmt: skip
     found = result.e_values
     at = found.rejected_at if found is not None else None
-    return AuditorFinding(result.verdict == "violation", at or pairs, str(result))
+    return AuditorFinding(result.verdict == "violation", at or pairs, verdict_sentence(result))
 
 
 MECHANISMS: tuple[tuple[str, str, Callable[[bool, Rng], AuditorFinding], int], ...] = (

@@ -8,6 +8,7 @@ from functools import partial
 
 from leakbound.api import audit
 from leakbound.auditing import AuditResult
+from leakbound.auditing.plain import verdict_sentence
 from leakbound.privacy import Gaussian
 from leakbound.tasks import Context
 from leakbound.tasks.synthetic import HELP_DESK, help_desk
@@ -63,7 +64,7 @@ def planted(which: PlantedSystem, broken: bool, rng: Rng) -> AuditorFinding:
 def claim_not_tested(broken: bool, rng: Rng) -> AuditorFinding:
     """A system of true epsilon 5 declares a weaker guarantee than it claims."""
     result = _audited(response(5.0 if broken else TRUE, rng), rng, None, WEAK if broken else None)
-    return AuditorFinding(result.verdict == "violation", PAIRS, str(result))
+    return AuditorFinding(result.verdict == "violation", PAIRS, verdict_sentence(result))
 
 
 def free_text(broken: bool, rng: Rng) -> AuditorFinding:
@@ -77,7 +78,9 @@ def free_text(broken: bool, rng: Rng) -> AuditorFinding:
             stop_when_rejected=True, state_check=0.0, seed=seed, simulations=0, batch_pairs=20,
             out=out,
         )  # fmt: skip
-    return AuditorFinding(result.verdict == "violation", result.counts["pairs"], str(result))
+    return AuditorFinding(
+        result.verdict == "violation", result.counts["pairs"], verdict_sentence(result)
+    )
 
 
 def _audited(

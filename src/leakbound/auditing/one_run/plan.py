@@ -6,6 +6,7 @@ from functools import partial
 
 from leakbound.auditing.one_run.prepare import PreparedOneRun
 from leakbound.auditing.plan import FACTORS, GUESSING, Plan
+from leakbound.auditing.subject import Subject
 from leakbound.auditing.verdict import Claim
 from leakbound.estimators.random_guessing import guessing_power, of_one_side
 from leakbound.stats import Assumption, Power, canaries_to_reject, one_run, one_run_power
@@ -45,7 +46,14 @@ def plan_one_run(prepared: PreparedOneRun) -> Plan:
         assumption=_assumption(prepared),
         builds=1,
         guessing_power=accuracies_of_run(prepared),
+        subject=_subject(prepared, claim),
     )
+
+
+def _subject(prepared: PreparedOneRun, claim: Claim) -> Subject:
+    each, source = prepared.spec.decision.each[0], prepared.spec.claim_source
+    shown = None if each == claim.epsilon else each
+    return Subject(prepared.mechanism.name, None, claim.epsilon, claim.delta, source, shown)
 
 
 def confidence_of_side(prepared: PreparedOneRun) -> float:

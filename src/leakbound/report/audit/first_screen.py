@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from leakbound.gating.compare import system_name
-from leakbound.report.audit.plain import claim_words
-from leakbound.report.frame import counted, facts, model_names
+from leakbound.auditing.subject import OWN, claim_words, subject_of, system_name
+from leakbound.models.names import model_names
+from leakbound.report.frame import counted, facts
 from leakbound.report.words import VERDICTS
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def audit_facts(results: Sequence[AuditResult]) -> dict[str, str]:
         system=counted(len(results), "system") if several else system_name(first),
         model=_models(results),
         data=", ".join(dict.fromkeys(map(_data, results))),
-        claim="; ".join(dict.fromkeys(_claim(one) for one in results)),
+        claim=claim_words(list(map(subject_of, results))),
         stored=", ".join(dict.fromkeys(one.stored_on for one in results if one.stored_on)),
         cost=counted(sum(one.counts["model_calls"] for one in results), "model call"),
     )
@@ -82,11 +82,8 @@ def audit_facts(results: Sequence[AuditResult]) -> dict[str, str]:
 
 def _models(results: Sequence[AuditResult]) -> str:
     """A system of the user asks a model of its own, which nobody names."""
-    asked = [
-        one.provenance["model"] for one in results
-        if one.provenance["model"] != one.attack["mechanism"]
-    ]  # fmt: skip
-    return model_names(asked) or "the system's own"
+    asked = [subject_of(one).model for one in results]
+    return model_names(one for one in asked if one is not None) or OWN
 
 
 def _data(result: AuditResult) -> str:
@@ -95,7 +92,3 @@ def _data(result: AuditResult) -> str:
     if named:
         return PurePath(str(named)).name
     return f"rows with fingerprint {result.provenance['data_fingerprint']}"
-
-
-def _claim(result: AuditResult) -> str:
-    return f"ε = {claim_words(result)} at δ = {result.claim.delta:g}"

@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from leakbound.gating.compare import flat_settings, system_name
+from leakbound.auditing.plain import attacker_sentence, odds_sentence, verdict_words
+from leakbound.auditing.subject import subject_of, system_name, systems_words
+from leakbound.gating.compare import flat_settings
 from leakbound.report.audit.figures import (
     e_value_figure,
     histogram_figure,
@@ -15,7 +17,6 @@ from leakbound.report.audit.figures import (
     roc_figure,
 )
 from leakbound.report.audit.first_screen import audit_facts, audit_tone, several_sentences
-from leakbound.report.audit.plain import attacker_sentence, odds_sentence, system_line
 from leakbound.report.audit.rates import is_binary, rates_figure, systems_figure
 from leakbound.report.audit.tried import (
     REFERENCE_HEAD,
@@ -34,7 +35,6 @@ from leakbound.report.audit.words import (
     limits_of,
     reason_sentences,
     setup_sentence,
-    verdict_words,
 )
 from leakbound.report.bounds_figure import SYSTEMS
 from leakbound.report.cells import TableCell
@@ -45,7 +45,7 @@ from leakbound.stats import cut
 if TYPE_CHECKING:
     from leakbound.auditing import AuditResult
 
-__all__ = ["audit_figures", "page"]
+__all__ = ["audit_figures", "page", "trial_figures"]
 
 IMAGE = re.compile(r"(data:image/png;base64,[A-Za-z0-9+/=]+)")
 HISTOGRAM = (
@@ -142,7 +142,7 @@ def _section(result: AuditResult, numbers: Mapping[str, int]) -> _Section:
     return _Section(
         result=result,
         name=system_name(result),
-        system=system_line(result),
+        system=systems_words([subject_of(result)]),
         attacker=attacker_sentence(result),
         odds=odds_sentence(result),
         bound=bound_sentence(result),
@@ -173,6 +173,21 @@ def audit_figures(result: AuditResult) -> list[tuple[str, str]]:
         An svg element and a caption for each. A score of two values has no ROC curve and no
         histogram, which would be three points and two blocks.
     """
+    found = trial_figures(result)
+    if result.profile is not None:
+        found.append((profile_figure(result.profile, result), PROFILE))
+    return found
+
+
+def trial_figures(result: AuditResult) -> list[tuple[str, str]]:
+    """The figures of what the attack saw: its scores, and the test after each paired trial.
+
+    Args:
+        result: A finished audit.
+
+    Returns:
+        As `audit_figures`, without the profile.
+    """
     found = [(rates_figure(result), RATES)] if is_binary(result) else [
         (roc_figure(result), _roc_caption(result)),
         (histogram_figure(result), HISTOGRAM),
@@ -180,8 +195,6 @@ def audit_figures(result: AuditResult) -> list[tuple[str, str]]:
     if result.e_values is not None and result.e_values.pairs:
         mechanism = result.attack["mechanism"]
         found.append((e_value_figure(result.e_values, mechanism), _e_value_caption(result)))
-    if result.profile is not None:
-        found.append((profile_figure(result.profile, result), PROFILE))
     return found
 
 

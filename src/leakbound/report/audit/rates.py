@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from leakbound.gating.compare import system_name
+from leakbound.auditing.subject import system_name
 from leakbound.gating.rates import rates_of
 from leakbound.privacy import ApproxDP, gdp_trade_off, trade_off
 from leakbound.report.bounds_figure import SystemBounds, bounds_figure

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from leakbound.gating.compare import system_name
-from leakbound.report.audit.plain import attacker_sentence, odds_sentence, system_line
+from leakbound.auditing.plain import attacker_sentence, odds_sentence, verdict_words
+from leakbound.auditing.subject import first_line, subject_of, system_name
+from leakbound.auditing.tried import tried_sentence
 from leakbound.report.audit.words import (
     CHANNEL_HEAD,
     bound_sentence,
@@ -15,7 +17,6 @@ from leakbound.report.audit.words import (
     check_sentence,
     reason_sentences,
     setup_sentence,
-    verdict_words,
 )
 from leakbound.report.text import aligned
 from leakbound.report.words import decimal, verdict_text
@@ -41,7 +42,7 @@ def summary(result: AuditResult) -> str:
     Returns:
         A few lines.
     """
-    lines = [f"{verdict_words(result)}: {system_line(result)}"]
+    lines = [first_line(verdict_words(result), [subject_of(result)])]
     meaning = (attacker_sentence(result), odds_sentence(result), bound_sentence(result))
     lines += [f"  {one}" for one in meaning if one]
     lines += [f"  {one}" for one in reason_sentences(result)]
@@ -56,6 +57,7 @@ def summary(result: AuditResult) -> str:
         lines += [
             f"  {unparsable} of {answers} answers could not be read; they count as no answer."
         ]
+    lines += [f"  {tried_sentence(result)}"]
     lines += ["  Not shown: that no other attack does better. See the report for all limits."]
     return "\n".join(lines)
 
@@ -67,7 +69,7 @@ def comparison_table(results: Sequence[AuditResult]) -> str:
         results: Finished audits.
 
     Returns:
-        A line for each; every number with its kind.
+        What they are of, and a line for each; every number with its kind.
     """
     rows = [
         (
@@ -83,4 +85,10 @@ def comparison_table(results: Sequence[AuditResult]) -> str:
         )
         for r in results
     ]
-    return aligned(HEAD, *rows)
+    heading = first_line(f"AUDITS ({_tally(results)})", list(map(subject_of, results)))
+    return f"{heading}\n{aligned(HEAD, *rows)}"
+
+
+def _tally(results: Sequence[AuditResult]) -> str:
+    found = Counter(verdict_text(one.verdict) for one in results)
+    return ", ".join(f"{number} {verdict}" for verdict, number in found.items())

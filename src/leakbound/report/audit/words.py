@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from leakbound.report.audit.plain import claim_words
 from leakbound.report.words import KINDS, LIMITS, sentence, verdict_text
 from leakbound.stats import cut
 
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CHANNEL_HEAD", "ESTIMATE_HEAD", "bound_sentence", "channel_row", "channels_sentence",
     "check_sentence", "estimate_row", "limits_of",
-    "reason_sentences", "setup_sentence", "verdict_words",
+    "reason_sentences", "setup_sentence",
 ]  # fmt: skip
 
 CHANNEL_HEAD = ("Channel", "Verdict", "ε ≥", "Rejected at pair", "Control canary")
@@ -37,19 +36,6 @@ LIMITS_OF_ONE_RUN = (
     "nothing but the answers told the coins.",
 )
 IMPLIED = "implied_epsilon"  # of an estimate of mu: no bound of its own
-
-
-def verdict_words(result: AuditResult) -> str:
-    """The verdict as a heading.
-
-    Args:
-        result: A finished audit.
-
-    Returns:
-        The verdict in capitals; of an inconclusive one, with its reason code.
-    """
-    reason = "" if result.reason is None else f" ({result.reason})"
-    return verdict_text(result.verdict).upper() + reason
 
 
 def reason_sentences(result: AuditResult) -> tuple[str, ...]:
@@ -127,7 +113,7 @@ def bound_sentence(result: AuditResult) -> str:
     bound, claim = result.bound, result.claim
     text = (
         f"ε(δ={claim.delta:g}) ≥ {cut(bound.epsilon)} with {bound.confidence:.0%} confidence; "
-        f"claimed: {claim_words(result)}"
+        f"claimed: {claim.epsilon:g}"
     )
     if result.guarantee.mu is not None:
         text += f". μ ≥ {cut(result.mu_bound.mu, 3)}; guaranteed: {result.guarantee.mu:.3f}"

@@ -6,7 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from leakbound.report.frame import counted, facts, model_names
+from leakbound.models.names import model_names
+from leakbound.report.frame import counted, facts
 from leakbound.report.influence.spans import NamedReading, hides_copies, top_spans
 from leakbound.stats import cut
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from leakbound.models.names import model_names
 from leakbound.report.figures import COLORS, canvas, legend, svg
-from leakbound.report.frame import counted, facts, model_names
+from leakbound.report.frame import counted, facts
 from leakbound.report.pages import render
 
 if TYPE_CHECKING:

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING, NamedTuple
 
+from leakbound.auditing.subject import OWN, claim_words
+from leakbound.models.names import model_names
 from leakbound.report.cells import TableCell
-from leakbound.report.frame import facts, model_names
+from leakbound.report.frame import facts
 from leakbound.report.pages import render, script_file
 from leakbound.report.sweep.figure_data import FigureData, figures_of
 from leakbound.report.sweep.figures import figure_svg
@@ -15,9 +17,9 @@ from leakbound.report.sweep.names import key_name, setting_name
 from leakbound.report.sweep.words import (
     answer_sentence,
     calls_sentence,
-    claims_sentence,
     joint_confidence,
     not_tried_sentence,
+    subjects_of,
     tally,
     tried_sentence,
     worst_sentences,
@@ -111,13 +113,14 @@ def _tone(record: SweepRecord) -> str:
 
 
 def _facts(record: SweepRecord) -> dict[str, str]:
-    base = record.base
-    models = [str(one) for one in record.grid.get("model", (base.get("model"),)) if one]
+    base, subjects = record.base, subjects_of(record)
+    models = [one.model for one in subjects if one.model is not None]
     data = base.get("data") or base.get("data_dir")
     return facts(
-        model="the system's own" if base.get("address") else model_names(models),
+        system=", ".join(dict.fromkeys(one.system for one in subjects)),
+        model=model_names(models) or OWN,
         data=PurePath(str(data)).name if data else "",
-        claim=claims_sentence(record).removesuffix(".") if record.points else "",
+        claim=claim_words(subjects),
         cost=calls_sentence(record).removesuffix("."),
     )
 

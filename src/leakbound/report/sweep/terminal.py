@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from leakbound.auditing.subject import first_line
 from leakbound.report.sweep.names import key_name, setting_name
 from leakbound.report.sweep.words import (
     calls_sentence,
     joint_confidence,
+    subjects_of,
     tally_sentence,
     tried_sentence,
     worst_sentences,
@@ -25,7 +27,7 @@ UTILITY = ("utility", "zero-shot", "non-private")
 
 
 def sweep_summary(record: SweepRecord, model_calls: int | None = None) -> str:
-    """Verdicts, the worst bound, a line a point, what is missing, and the model calls.
+    """Verdicts, systems and claims, the worst bound, a line a point, what is missing, model calls.
 
     Args:
         record: The sweep.
@@ -34,11 +36,11 @@ def sweep_summary(record: SweepRecord, model_calls: int | None = None) -> str:
     Returns:
         Plain text.
     """
-    lines = [f"SWEEP: {tally_sentence(record)}"]
+    lines = [first_line(f"SWEEP ({tally_sentence(record)})", subjects_of(record))]
     if record.points:
         tried = f"Tried: {tried_sentence(record)}"
-        sentences = (*worst_sentences(record), joint_confidence(record), tried)
-        lines += [f"  {sentence}" for sentence in sentences]
+        said = (*worst_sentences(record), joint_confidence(record), tried)
+        lines += [f"  {one}" for one in said]
         lines += [aligned(_head(record), *(_cells(record, point) for point in record.points))]
     lines += [
         f"  {verdict_text(one.cause)}: {setting_name(one.changes)}, seed {one.seed}: {one.reason}"

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from leakbound.auditing.subject import Subject, values_words
 from leakbound.report.frame import counted
 from leakbound.report.sweep.names import setting_name
 from leakbound.report.words import VERDICTS, verdict_text
@@ -15,12 +17,41 @@ if TYPE_CHECKING:
     from leakbound.sweeping import SweepPoint, SweepRecord
 
 __all__ = [
-    "answer_sentence", "calls_sentence", "claims_sentence", "joint_confidence",
-    "not_tried_sentence", "tally", "tally_sentence", "tried_sentence", "worst_sentences",
+    "answer_sentence", "calls_sentence", "joint_confidence",
+    "not_tried_sentence", "subjects_of", "tally", "tally_sentence", "tried_sentence",
+    "worst_sentences",
 ]  # fmt: skip
 
 FIXED = ("query", "canary", "model", "mechanism", "address", "data")
 WITHIN = ("model", "mechanism")  # an application at an address has its own
+
+
+def subjects_of(record: SweepRecord) -> list[Subject]:
+    """Who was asked in a sweep, and what was claimed.
+
+    Args:
+        record: The sweep.
+
+    Returns:
+        One for each point; without points, the system that all settings share.
+    """
+    base = record.base
+    if record.points:
+        return [_subject(point, {**base, **point.changes}) for point in record.points]
+    system = base.get("address") or base.get("mechanism")
+    return [] if system is None else [Subject(str(system), _model_of(base))]
+
+
+def _subject(point: SweepPoint, settings: Mapping[str, object]) -> Subject:
+    """Points of earlier versions name no model, so it is read from the settings."""
+    system, model = point.attack["mechanism"], point.model
+    asked = _model_of(settings) if model is None else None if model == system else model
+    return Subject(system, asked, point.claim.epsilon, point.claim.delta, point.claim_source)
+
+
+def _model_of(settings: Mapping[str, object]) -> str | None:
+    own = settings.get("address") is not None or settings.get("model") is None
+    return None if own else str(settings["model"])
 
 
 def tally(record: SweepRecord) -> dict[str, int]:
@@ -84,27 +115,6 @@ def _bound(point: SweepPoint) -> str:
     )
 
 
-def claims_sentence(record: SweepRecord) -> str:
-    """What the points claim.
-
-    Args:
-        record: The sweep.
-
-    Returns:
-        One line.
-    """
-    epsilons = sorted({point.claim.epsilon for point in record.points})
-    deltas = sorted({point.claim.delta for point in record.points})
-    return f"ε = {_range(epsilons)} at δ = {_range(deltas)}."
-
-
-def _range(values: list[float]) -> str:
-    shown = [f"{value:g}" for value in values]
-    if len(shown) <= 6:
-        return ", ".join(shown)
-    return f"{shown[0]} to {shown[-1]} ({len(shown)} values)"
-
-
 def tried_sentence(record: SweepRecord) -> str:
     """What was tried.
 
@@ -119,7 +129,7 @@ def tried_sentence(record: SweepRecord) -> str:
         for key, values in record.grid.items()
     )
     seeds = f", {record.repeats} seeds each" if record.repeats > 1 else ""
-    pairs = _range(sorted({float(point.pairs) for point in record.points}))
+    pairs = values_words(sorted({float(point.pairs) for point in record.points}))
     return (
         f"{len(record.settings)} settings{seeds}: {grid or 'as given'}; {pairs} paired trials a "
         "point."

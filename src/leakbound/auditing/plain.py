@@ -5,49 +5,37 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from leakbound.gating.compare import system_name
-from leakbound.report.frame import model_names
 from leakbound.stats import cut
 
 if TYPE_CHECKING:
-    from leakbound.auditing import AuditResult
+    from leakbound.auditing.result import AuditResult
 
-__all__ = ["attacker_sentence", "claim_words", "guesses", "odds_sentence", "system_line"]
-
-DEFAULT = "the default of an audit; nobody stated it"
+__all__ = ["attacker_sentence", "guesses", "odds_sentence", "verdict_sentence", "verdict_words"]
 
 
-def system_line(result: AuditResult) -> str:
-    """What was audited, and on which model.
+def verdict_words(result: AuditResult) -> str:
+    """The verdict as a heading.
 
     Args:
         result: A finished audit.
 
     Returns:
-        Names; of a model that comes with leakbound, that it is not the reader's.
+        The verdict in capitals; of an inconclusive one, with its reason code.
     """
-    name = system_name(result)
-    model = result.provenance["model"]
-    if model == result.attack["mechanism"]:  # a system of the user, which asks its own
-        return name
-    return f"{name} on {model_names([model])}"
+    reason = "" if result.reason is None else f" ({result.reason})"
+    return result.verdict.replace("_", " ").upper() + reason
 
 
-def claim_words(result: AuditResult) -> str:
-    """The claim, and where it comes from.
+def verdict_sentence(result: AuditResult) -> str:
+    """The verdict and why, in one line.
 
     Args:
         result: A finished audit.
 
     Returns:
-        Such as "1 (the default of an audit; nobody stated it)"; of a claim by its name, the name.
+        The verdict, and the first of its sentences.
     """
-    each, whole = result.spec["epsilon"], result.claim.epsilon
-    if result.spec.get("claim") is not None:  # results of earlier versions name no claim
-        return f"{whole:g} (random guessing, tested on both sides)"
-    notes = [f"{each:g} for each answer"] * (each != whole)
-    notes += [DEFAULT] * (result.claim_source == "default")
-    return f"{whole:g} ({'; '.join(notes)})" if notes else f"{whole:g}"
+    return f"{verdict_words(result)}: {result.sentences[0]}"
 
 
 def guesses(result: AuditResult) -> tuple[int, int] | None:

@@ -1,0 +1,194 @@
+"""Who is asked, what is claimed of it and by whom: the first line of every output."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from inspect import signature
+from typing import TYPE_CHECKING, Literal
+
+from leakbound.mechanisms import MECHANISMS, PromptDefense, ReportNoisyMax
+from leakbound.models.names import model_names
+
+if TYPE_CHECKING:
+    from leakbound.auditing.result import AuditResult
+
+__all__ = [
+    "ClaimSource", "Subject", "claim_words", "first_line", "full_name", "subject_of",
+    "system_name", "systems_words", "values_words",
+]  # fmt: skip
+
+ClaimSource = Literal["stated", "default", "unknown"]
+SOURCES: dict[ClaimSource, str] = {
+    "stated": "stated by the operator",
+    "default": "the default of an audit; nobody stated it",
+    "unknown": "",
+}
+GUESSING = "random guessing, tested on both sides"
+OWN = "the system's own"
+NAMED = 6  # systems, or claims, that a first line lists; of more it gives the number
+# the option that tells mechanisms of one class apart, and what is written before it
+TOLD_APART: dict[type[object], tuple[str, str]] = {
+    PromptDefense: ("L", "level"),
+    ReportNoisyMax: ("T=", "partitions"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A system and what is claimed of it.
+
+    Attributes:
+        system: Name of the system.
+        model: Name of its model; None where the system asks a model of its own.
+        epsilon: Claimed of all outputs that a trial sees; None where nothing is claimed.
+        delta: The claim's delta.
+        claim_source: Whether somebody stated the claim.
+        each: Claimed epsilon of one answer, where a trial sees several; else None.
+    """
+
+    system: str
+    model: str | None
+    epsilon: float | None = None
+    delta: float = 0.0
+    claim_source: ClaimSource = "unknown"
+    each: float | None = None
+
+
+def subject_of(result: AuditResult) -> Subject:
+    """Who was asked in an audit, and what was claimed.
+
+    Args:
+        result: A finished audit.
+
+    Returns:
+        The names, and the claim with its source.
+    """
+    model, claim, each = result.provenance["model"], result.claim, result.spec["epsilon"]
+    return Subject(
+        system=system_name(result),
+        model=None if model == result.attack["mechanism"] else model,
+        epsilon=claim.epsilon,
+        delta=claim.delta,
+        claim_source=result.claim_source,
+        each=None if each in (None, claim.epsilon) else each,
+    )
+
+
+def system_name(result: AuditResult) -> str:
+    """The audited system, with what tells it from its siblings.
+
+    Args:
+        result: A finished audit.
+
+    Returns:
+        The mechanism's name, with its level or its partitions where it has such an option.
+    """
+    return full_name(result.attack["mechanism"], result.spec["mechanism"])
+
+
+def full_name(name: str, options: Mapping[str, object]) -> str:
+    """A system by its name and options.
+
+    Args:
+        name: Of a mechanism, or of another system.
+        options: Its options.
+
+    Returns:
+        The name, with the level or the partitions of a mechanism that has such an option.
+
+    Examples:
+        >>> full_name("report_noisy_max", {"partitions": 5}), full_name("my_system", {})
+        ('report_noisy_max T=5', 'my_system')
+    """
+    if name not in MECHANISMS or MECHANISMS[name] not in TOLD_APART:
+        return name
+    kind = MECHANISMS[name]
+    mark, option = TOLD_APART[kind]
+    return f"{name} {mark}{options.get(option, signature(kind).parameters[option].default)}"
+
+
+def first_line(heading: str, subjects: Sequence[Subject]) -> str:
+    """The first line of an output: on which systems and models, and who claims what of them.
+
+    Args:
+        heading: What the output is, or its verdict.
+        subjects: Whose output it is.
+
+    Returns:
+        One line; the heading alone where nobody was asked.
+
+    Examples:
+        >>> first_line("PLAN", [Subject("few_shot", "openai/mine", 1.0, 1e-5, "stated")])
+        'PLAN: few_shot on openai/mine; claim: ε = 1 at δ = 1e-05 (stated by the operator)'
+    """
+    if not subjects:
+        return heading
+    claims = claim_words(subjects)
+    return f"{heading}: {systems_words(subjects)}{f'; claim: {claims}' if claims else ''}"
+
+
+def systems_words(subjects: Sequence[Subject]) -> str:
+    """Systems and their models.
+
+    Args:
+        subjects: At least one.
+
+    Returns:
+        Names; of a model that comes with leakbound, that it is not the reader's.
+
+    Examples:
+        >>> systems_words([Subject("few_shot", "openai/mine"), Subject("my_system", None)])
+        "few_shot, my_system on openai/mine, the system's own model"
+    """
+    systems = list(dict.fromkeys(one.system for one in subjects))
+    names = ", ".join(systems) if len(systems) <= NAMED else f"{len(systems)} systems"
+    models = model_names(one.model for one in subjects if one.model is not None)
+    own = [f"{OWN} model"] * any(one.model is None for one in subjects)
+    return f"{names} on {', '.join([models] * bool(models) + own)}"
+
+
+def claim_words(subjects: Sequence[Subject]) -> str:
+    """What is claimed, and where the claims come from.
+
+    Args:
+        subjects: Whose claims they are.
+
+    Returns:
+        Such as "ε = 1, 2 at δ = 1e-05 (the default of an audit; nobody stated it)"; empty where
+        nothing is claimed.
+
+    Examples:
+        >>> claim_words([Subject("s", None, e, 1e-5, "stated") for e in (2.0, 1.0)])
+        'ε = 1, 2 at δ = 1e-05 (stated by the operator)'
+    """
+    alike: dict[tuple[float, str], set[float]] = {}
+    for one in subjects:
+        if one.epsilon is not None:
+            alike.setdefault((one.delta, _notes(one)), set()).add(one.epsilon)
+    return ", ".join(
+        f"ε = {values_words(sorted(epsilons))} at δ = {delta:g}{notes}"
+        for (delta, notes), epsilons in alike.items()
+    )
+
+
+def _notes(subject: Subject) -> str:
+    notes = [GUESSING] * (subject.epsilon == subject.delta == 0)
+    notes += [] if subject.each is None else [f"{subject.each:g} for each answer"]
+    notes += [SOURCES[subject.claim_source]] * (subject.claim_source != "unknown")
+    return f" ({'; '.join(notes)})" if notes else ""
+
+
+def values_words(values: Sequence[float]) -> str:
+    """Numbers in their order, or the ends of a long list.
+
+    Args:
+        values: Sorted numbers.
+
+    Returns:
+        Such as "1, 2, 4" or "1 to 64 (7 values)".
+    """
+    shown = [f"{value:g}" for value in values]
+    if len(shown) <= NAMED:
+        return ", ".join(shown)
+    return f"{shown[0]} to {shown[-1]} ({len(shown)} values)"

@@ -1,0 +1,79 @@
+"""Which classes of attack an audit tried, and which it did not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from leakbound.auditing.references import reads_texts
+
+if TYPE_CHECKING:
+    from leakbound.auditing.result import AuditResult
+
+__all__ = ["AttackClass", "attack_classes", "tried_sentence"]
+
+SEVERAL = ("interrogation", "differential", "prefix", "extraction")  # that ask several questions
+
+
+@dataclass(frozen=True, slots=True)
+class AttackClass:
+    """A class of attack, and whether an audit tried it.
+
+    Attributes:
+        name: What it asks or reads.
+        short: The same in few words.
+        tried: Whether the audit tried it.
+        how: Options that try it.
+    """
+
+    name: str
+    short: str
+    tried: bool
+    how: str
+
+
+def attack_classes(result: AuditResult) -> tuple[AttackClass, ...]:
+    """The classes of attack that leakbound knows.
+
+    Args:
+        result: A finished audit.
+
+    Returns:
+        Each with whether the audit tried it, and how it is tried.
+    """
+    attack, spec = result.attack, result.spec
+    white = attack["access"] == "white_box"
+    texts = reads_texts(attack)
+    several = spec.get("answers", 1) > 1 or attack["query"] in SEVERAL
+    shared = "builds" in result.counts or spec.get("layout") == "session"
+    return (
+        AttackClass("Was a given record in the context? From the answers",
+                    "membership from answers", not white and not texts, "--access black_box"),
+        AttackClass("The same from votes, scores or embeddings before the answer",
+                    "votes or scores before the answer", white, "--access white_box"),
+        AttackClass("Is the text of a record repeated?", "repeated text", texts,
+                    "--query repeat --canary hex"),
+        AttackClass("Several answers about one context", "several answers", several,
+                    "--answers 9"),
+        AttackClass("Records of a store or memory that many queries share",
+                    "a shared store or memory", shared, "--design one_run"),
+        AttackClass("Channels beside the answer: tools, memory, logs, time",
+                    "channels beside the answer", bool(result.channels), "--channel all"),
+        AttackClass("A query that was searched for this system", "a tuned query",
+                    attack["query"] == "given", "leakbound tune"),
+    )  # fmt: skip
+
+
+def tried_sentence(result: AuditResult) -> str:
+    """The classes of attack in short.
+
+    Args:
+        result: A finished audit.
+
+    Returns:
+        What was tried, and what was not.
+    """
+    found = attack_classes(result)
+    tried = ", ".join(one.short for one in found if one.tried)
+    untried = ", ".join(one.short for one in found if not one.tried)
+    return f"Attacks tried: {tried or 'none'}. Not tried: {untried or 'none'}."

@@ -1,0 +1,27 @@
+"""Names of models as people read them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from leakbound.models.address import BUNDLED
+
+__all__ = ["model_names"]
+
+NOT_YOURS = " (bundled with leakbound: it is not your model)"
+
+
+def model_names(models: Iterable[str]) -> str:
+    """Models, each once.
+
+    Args:
+        models: Their names.
+
+    Returns:
+        Names; of a model that comes with leakbound, that it is not the reader's.
+
+    Examples:
+        >>> model_names(["pocket", "openai/mine", "pocket"])
+        'pocket (bundled with leakbound: it is not your model), openai/mine'
+    """
+    return ", ".join(f"{m}{NOT_YOURS}" if m in BUNDLED else m for m in dict.fromkeys(models))

@@ -1,0 +1,96 @@
+"""The first line of every output: the system, its model, and who claims what of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from commands import cli
+
+BUNDLED = "on pocket (bundled with leakbound: it is not your model)"
+DEFAULT = "; claim: ε = 1 at δ = 1e-05 (the default of an audit; nobody stated it)"
+STATED = " at δ = 1e-05 (stated by the operator)"
+FEW = ("--pairs", "2", "--shots", "2")
+FOUR = "few_shot, prompt_defense L1, prompt_defense L2, report_noisy_max T=10"
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two audits and a sweep on the bundled model, and an audit of a system of the user."""
+    pytest.importorskip("torch")
+    folder = tmp_path_factory.mktemp("runs")
+    (folder / "app.py").write_text("def answer(context, query):\n    return 'no'\n")
+    for args in (
+        ("audit", *FEW, "--out", "one"),
+        ("audit", *FEW, "--out", "many"),
+        ("audit", *FEW, "--mechanism", "zero_shot", "--out", "many"),
+        ("audit", *FEW, "--system", "python:app.py:answer", "--epsilon", "2", "--out", "own"),
+        ("sweep", *FEW, "--grid", "epsilon=1,2", "--out", "grid"),
+    ):
+        done = cli(*args, cwd=folder)
+        assert done.returncode in (0, 1, 3), done.stderr
+    return folder
+
+
+OWN = ("--system", "python:app.py:answer", "--epsilon", "2")
+OF_OWN = "python:app.py:answer on the system's own model; claim: ε = 2" + STATED
+LINES = {
+    "audit": (("audit", *FEW), "INCONCLUSIVE (too_few_trials): few_shot " + BUNDLED + DEFAULT),
+    "audit, a system": (("audit", *FEW, *OWN), "INCONCLUSIVE (attack_blind): " + OF_OWN),
+    "plan": (("plan", *FEW), "PLAN: few_shot " + BUNDLED + DEFAULT),
+    "plan, a system": (("plan", *FEW, *OWN), "PLAN: " + OF_OWN),
+    "plan, a claim": (
+        ("plan", *FEW, "--epsilon", "3", "--answers", "2"),
+        f"PLAN: few_shot {BUNDLED}; claim: ε = 6 at δ = 2e-05 (3 for each answer; stated by the "
+        "operator)",
+    ),
+    "plan, guessing": (
+        ("plan", *FEW, "--claim", "random-guessing"),
+        f"PLAN: few_shot {BUNDLED}; claim: ε = 0 at δ = 0 (random guessing, tested on both sides; "
+        "stated by the operator)",
+    ),
+    "sweep": (
+        ("sweep", *FEW, "--grid", "epsilon=1,2"),
+        f"SWEEP (2 inconclusive): few_shot {BUNDLED}; claim: ε = 1, 2{STATED}",
+    ),
+    "gate": (
+        ("gate", "one", "--max-epsilon", "1"),
+        f"GATE (1 inconclusive): few_shot {BUNDLED}{DEFAULT}",
+    ),
+    "gate, two": (
+        ("gate", "one", "own", "--max-epsilon", "1"),
+        "GATE (2 inconclusive): few_shot, python:app.py:answer on pocket (bundled with leakbound: "
+        f"it is not your model), the system's own model{DEFAULT}, ε = 2{STATED}",
+    ),
+    "compare": (("compare", "many"), f"COMPARISON: few_shot, zero_shot {BUNDLED}{DEFAULT}"),
+    "compare, sweeps": (
+        ("compare", "grid", "grid"),
+        f"SWEEPS COMPARED: few_shot {BUNDLED}; claim: ε = 1, 2{STATED}",
+    ),
+    "report": (("report", "one"), f"INCONCLUSIVE (too_few_trials): few_shot {BUNDLED}{DEFAULT}"),
+    "report, two": (
+        ("report", "many"), f"AUDITS (2 inconclusive): few_shot, zero_shot {BUNDLED}{DEFAULT}"
+    ),
+    "report, a sweep": (
+        ("report", "grid"),
+        f"SWEEP (2 inconclusive): few_shot {BUNDLED}; claim: ε = 1, 2{STATED}",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("verb", LINES)
+def test_the_first_line_names_the_model_and_who_made_the_claim(runs: Path, verb: str) -> None:
+    args, line = LINES[verb]
+    done = cli(*args, cwd=runs)
+    assert done.returncode in (0, 3), done.stderr
+    assert done.stdout.splitlines()[0] == line
+
+
+@pytest.mark.slow
+def test_the_demo_says_that_the_model_is_not_the_readers(runs: Path) -> None:
+    done = cli("demo", "--pairs", "6", cwd=runs)
+    assert done.returncode == 0, done.stderr
+    first, *rest = done.stdout.splitlines()
+    assert first.startswith("AUDITS (")
+    assert first.endswith(f"): {FOUR} {BUNDLED}{DEFAULT}")
+    assert rest[-1].startswith("Report: ")
