@@ -94,9 +94,8 @@ def test_a_model_is_named_and_asked_nothing() -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ((), "name a file of rows, a system or a model"),
+        ((), "name a file of rows, a system, a model or the address of a server"),
         (("app.py",), "python:app.py:OBJECT"),
-        (("http://127.0.0.1:9/v1",), "name its model as openai/MODEL"),
         (("private.csv", "other.csv"), "are both read as a file of rows; name one"),
         (("nothing.csv", "python:app.py:words"), "does not exist"),
     ],

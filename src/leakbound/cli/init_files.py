@@ -21,6 +21,9 @@ COMMENTS = {
     "pairs": "paired trials; more of them certify more",
     "epsilon": "YOUR CLAIM: what you say that one answer leaks at most",
     "delta": "of the claim",
+    "base_url": "the server of the model; it gets prompts with private rows",
+    "key_env": "environment variable that holds its key",
+    "insecure": "prompts and key may go over plain http to another machine",
 }
 DESIGN = [
     "data",
@@ -35,13 +38,19 @@ DESIGN = [
 GUESSED = "GUESSED ({}): change it if it is wrong"
 
 
-def config_text(prepared: Prepared, kind: str | None, guessed: Mapping[str, str]) -> str:
+def config_text(
+    prepared: Prepared,
+    kind: str | None,
+    guessed: Mapping[str, str],
+    endpoint: Mapping[str, Any],
+) -> str:
     """The configuration, with a comment behind each key that a reader may want to change.
 
     Args:
         prepared: The audit.
         kind: The kind of answers of the system; None for a model.
         guessed: Why a field was guessed, by its key.
+        endpoint: How a model is reached; empty where it needs no words.
 
     Returns:
         YAML.
@@ -51,7 +60,7 @@ def config_text(prepared: Prepared, kind: str | None, guessed: Mapping[str, str]
         "# Written by `leakbound init`. Run it with: leakbound audit --config THIS_FILE",
         "# All keys: leakbound audit --help-all, docs/audit.md",
     ]
-    for group, keys in kept_settings(prepared, kind).items():
+    for group, keys in kept_settings(prepared, kind, endpoint).items():
         lines.append(f"{group}:")
         for key, value in keys.items():
             text = yaml.safe_dump({key: value}, default_flow_style=True).strip()[1:-1]
@@ -61,12 +70,15 @@ def config_text(prepared: Prepared, kind: str | None, guessed: Mapping[str, str]
     return "\n".join(lines) + "\n"
 
 
-def kept_settings(prepared: Prepared, kind: str | None) -> dict[str, dict[str, Any]]:
+def kept_settings(
+    prepared: Prepared, kind: str | None, endpoint: Mapping[str, Any]
+) -> dict[str, dict[str, Any]]:
     """The keys that a first audit is about.
 
     Args:
         prepared: The audit.
         kind: The kind of answers of the system; None for a model.
+        endpoint: How a model is reached; empty where it needs no words.
 
     Returns:
         Their values, in their groups.
@@ -81,9 +93,10 @@ def kept_settings(prepared: Prepared, kind: str | None) -> dict[str, dict[str, A
     }
     if prepared.task.labels and not nested["design"].get("labels"):
         nested["design"]["labels"] = list(prepared.task.labels)
-    return {
+    groups = {
         group: {
             key: nested[group][key] for key in keys if nested[group].get(key) not in (None, False)
         }
         for group, keys in wanted.items()
     }
+    return groups | ({"endpoint": dict(endpoint)} if endpoint else {})

@@ -17,7 +17,9 @@ from leakbound.errors import UsageError, reason_of
 from leakbound.models.openai.hosts import is_host, is_loopback
 from leakbound.systems.channels import CHANNELS_MUST, channel_texts
 
-__all__ = ["SLOT", "HttpCall", "HttpSystemConfig", "read_http_config"]
+__all__ = [
+    "ROWS", "SLOT", "HttpCall", "HttpSystemConfig", "is_plain", "read_http_config", "slots_of",
+]  # fmt: skip
 
 SLOT = re.compile(r"\{(context|rows|query|input|label|id)\}")
 VARIABLE = re.compile(r"\$\{(\w+)\}")
@@ -56,8 +58,7 @@ class HttpCall(BaseModel):
     @property
     def slots(self) -> set[str]:
         """Names of the slots in the body, whose keys stay as they are, and the id in the url."""
-        found = {name for text in _texts(self.body) for name in SLOT.findall(text)}
-        return found | ({"id"} if "{id}" in self.url else set())
+        return slots_of(self.body) | ({"id"} if "{id}" in self.url else set())
 
     @property
     def shown(self) -> str:
@@ -132,6 +133,22 @@ class HttpSystemConfig(HttpCall):
         """All requests, in order."""
         around = (self.setup, self, self.teardown, self.plant, self.remove)
         return [one for one in around if one is not None]
+
+
+def slots_of(body: JsonValue) -> set[str]:
+    """Names of the slots in a body.
+
+    Args:
+        body: JSON with slots.
+
+    Returns:
+        The names, without braces.
+
+    Examples:
+        >>> sorted(slots_of({"notes": ["{context}"], "q": "Say: {query}"}))
+        ['context', 'query']
+    """
+    return {name for text in _texts(body) for name in SLOT.findall(text)}
 
 
 def _texts(template: JsonValue) -> Iterator[str]:
@@ -254,7 +271,7 @@ def _check_store(config: HttpSystemConfig, file: str) -> None:
 
 
 def _check_call(call: HttpCall, file: str) -> None:
-    if not _is_plain(call.url):
+    if not is_plain(call.url):
         raise UsageError(
             f"a url of {file!r} cannot be used; it must be http://host:port/path, without a name "
             "or password."
@@ -272,8 +289,15 @@ def _check_call(call: HttpCall, file: str) -> None:
             )
 
 
-def _is_plain(text: str) -> bool:
-    """A web address that everybody reads alike, without a user."""
+def is_plain(text: str) -> bool:
+    """Whether a text is a web address that everybody reads alike, without a user.
+
+    Args:
+        text: Any text.
+
+    Returns:
+        False where it has a name or a password, too.
+    """
     try:
         url = urlsplit(text)
         port = url.port

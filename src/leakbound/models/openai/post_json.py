@@ -21,7 +21,7 @@ from leakbound.models.transport import HttpReply, Transport, TransportError
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-__all__ = ["headers_for", "post_json"]
+__all__ = ["headers_for", "post_json", "read_json"]
 
 PASSING = (408, 409, 425, 429)  # the 4xx that may be temporary
 BUSY = (408, 425, 429)
@@ -103,6 +103,24 @@ async def post_json(
     except TransportError as error:
         busy, sent = error.kind == "timeout", error.kind != "no connection"
         raise Fault(error.kind, busy=busy, billed=sent) from None
+    return read_json(reply, url)
+
+
+def read_json(reply: HttpReply, url: str) -> dict[str, JsonValue]:
+    """The JSON object of a reply.
+
+    Args:
+        reply: A complete reply (PRIVATE).
+        url: The address that was asked.
+
+    Returns:
+        The object.
+
+    Raises:
+        Fault: If there is none, in a way that may be temporary.
+        Filtered: If the content filter of the endpoint refuses the prompt.
+        Refused: If the endpoint answers with a refusal.
+    """
     _require_ok(reply, url)
     return _decode(reply)
 

@@ -1,0 +1,337 @@
+"""leakbound init with the address of a server: real servers on this machine, and what they get."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+from loopback.running import nobody, running
+
+from leakbound.cli.main import group
+from leakbound.errors import TargetError, UsageError
+
+Json = Any
+Answer = tuple[int, Json]  # status, and what is sent as JSON; bytes are sent as a web page
+CANARY = "a note about"  # in every private row
+
+
+class Service:
+    """Keeps what it is sent, and answers as a function says."""
+
+    def __init__(self, answer: Callable[[Json], Answer]) -> None:
+        self.answer = answer
+        self.paths: list[str] = []
+        self.bodies: list[Json] = []
+        self.headers: list[dict[str, str]] = []
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        raw, more = b"", True
+        while more:
+            message = await receive()
+            raw, more = raw + message["body"], message.get("more_body", False)
+        self.paths.append(scope["path"])
+        self.headers.append({name.decode(): value.decode() for name, value in scope["headers"]})
+        self.bodies.append(json.loads(raw) if raw else None)
+        status, found = self.answer(self.bodies[-1])
+        kind, content = b"text/html", found
+        if not isinstance(found, bytes):
+            kind, content = b"application/json", json.dumps(found).encode()
+        headers = [(b"content-type", kind), (b"location", b"http://127.0.0.1:9/elsewhere")]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": content})
+
+
+def finder(context: str, query: str, name: str = "answer") -> Callable[[Json], Answer]:
+    """An application that says whether the quoted text of a query is in its context."""
+
+    def answer(body: Json) -> Answer:
+        if context not in body or query not in body:
+            return 500, b"<h1>Internal Server Error</h1>"
+        quoted = body[query].split('"')[1] if '"' in body[query] else "-"
+        return 200, {"id": "7", name: "yes" if quoted in str(body[context]) else "no"}
+
+    return answer
+
+
+def strict(body: Json) -> Answer:
+    """Checks its fields as pydantic does: `notes` is a list, `ask` a text."""
+    lacks = [name for name in ("notes", "q") if name not in body]
+    if lacks:
+        return 422, {"detail": [{"type": "missing", "loc": ["body", one]} for one in lacks]}
+    if not isinstance(body["notes"], list):
+        return 422, {"detail": [{"type": "list_type", "loc": ["body", "notes"]}]}
+    return finder("notes", "q")(body)
+
+
+def chat(*models: str) -> Callable[[Json], Answer]:
+    """A server of models."""
+    choice = {"message": {"role": "assistant", "content": "Paris"}}
+
+    def answer(body: Json) -> Answer:
+        if body is None:
+            return 200, {"data": [{"id": name} for name in models]}
+        return 200, {"choices": [choice]}
+
+    return answer
+
+
+@contextmanager
+def application(answer: Callable[[Json], Answer]) -> Iterator[tuple[Service, str]]:
+    with served(answer) as (service, base):
+        yield service, base.removesuffix("/v1") + "/ask"
+
+
+@contextmanager
+def served(answer: Callable[[Json], Answer]) -> Iterator[tuple[Service, str]]:
+    service = Service(answer)
+    with running(service) as base:
+        yield service, base
+
+
+def run(*args: str) -> Result:
+    return CliRunner().invoke(group, args, prog_name="leakbound", standalone_mode=False)
+
+
+def refused(*args: str) -> str:
+    """The sentence of a command that must fail, and leaves no file."""
+    done = run("init", "private.csv", *args)
+    assert done.exception is not None
+    assert not list(Path().glob("audit*.yaml"))
+    return str(done.exception)
+
+
+@pytest.fixture(autouse=True)
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    for name in ("OPENAI_API_KEY", "LEAKBOUND_API_KEY", "LEAKBOUND_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    rows = [f"{CANARY} {n},{['work', 'home'][n % 2]}" for n in range(60)]
+    Path("private.csv").write_text("\n".join(["text,label", *rows]))
+    return tmp_path
+
+
+# --- an application
+
+
+@pytest.mark.parametrize(
+    ("answer", "body", "path"),
+    [
+        (finder("context", "query"), {"context": "{context}", "query": "{query}"}, "answer"),
+        (finder("rows", "question", "reply"), {"rows": "{rows}", "question": "{query}"}, "reply"),
+        (strict, {"notes": "{rows}", "q": "{query}"}, "answer"),
+    ],
+)
+def test_an_application_is_asked_until_it_answers_and_described_in_a_file(
+    answer: Callable[[Json], Answer], body: Json, path: str
+) -> None:
+    with application(answer) as (service, url):
+        done = run("init", "private.csv", url, "--epsilon", "1", "--pairs", "16")
+        written = yaml.safe_load(Path("audit-system.yaml").read_text())
+        assert (written["url"], written["body"]) == (url, body)
+        assert written["answer"] == path
+        assert "answers with the words that a query allows" in done.stdout
+        assert "Written: audit.yaml and audit-system.yaml" in done.stdout
+        guesses = [one for one in service.bodies if CANARY not in str(one)]
+        assert f"found with {len(guesses)} requests about made-up rows" in done.stdout
+        assert len(service.bodies) == len(guesses) + 2  # rows were sent twice, and only at the end
+        assert all(CANARY in str(one) for one in service.bodies[-2:])
+    assert "authorization" not in str(service.headers)
+
+
+def test_the_audit_that_is_written_asks_the_application() -> None:
+    with application(finder("context", "query")) as (_, url):
+        run("init", "private.csv", url, "--epsilon", "1")
+        audited = run("audit", "--config", "audit.yaml", "--out", "runs", "--pairs", "16")
+    assert audited.return_value == 1
+
+
+def test_what_a_service_takes_and_answers_can_be_stated() -> None:
+    with application(finder("ctx", "ask", "left")) as (service, url):
+        body = '{"ctx": "{context}", "ask": "{query}", "top_k": 3}'
+        run("init", "private.csv", url, "--body", body, "--answer", "left")
+    assert [one["top_k"] for one in service.bodies] == [3] * 4
+    written = yaml.safe_load(Path("audit-system.yaml").read_text())
+    assert (written["body"], written["answer"]) == (json.loads(body), "left")
+
+
+def test_a_service_that_may_not_read_the_context_is_named() -> None:
+    with application(lambda body: (200, {"answer": body["query"][::-1]})) as (_, url):
+        done = run("init", "private.csv", url)
+    assert "It answers without that context, too, so it may not read it" in done.stdout
+    assert "answers in free text" in done.stdout
+
+
+def test_a_key_goes_to_an_application_only_if_its_variable_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("OPENAI_API_KEY", "LEAKBOUND_API_KEY", "DESK_KEY"):
+        monkeypatch.setenv(name, f"secret-{name}")
+    with application(finder("context", "query")) as (service, url):
+        run("init", "private.csv", url)
+        assert "secret" not in str(service.headers)
+        done = run("init", "private.csv", url, "--key-env", "DESK_KEY", "--force")
+    assert service.headers[-1]["authorization"] == "Bearer secret-DESK_KEY"
+    text = Path("audit-system.yaml").read_text()
+    assert "Bearer ${DESK_KEY}" in text
+    assert "secret" not in text + done.stdout
+
+
+@pytest.mark.parametrize(
+    ("answer", "sentence"),
+    [
+        ((401, {}), "HTTP 401: it wants a key; put the key into an environment variable"),
+        ((307, {}), "HTTP 307, a redirect, and no other address"),
+        ((404, b"<p>none</p>"), "nothing at this address; check the path"),
+        ((405, {}), "no POST at this address"),
+        ((503, {}), "too busy, or not up yet"),
+        ((200, b"<html></html>"), "answers with a web page; a service must answer with JSON"),
+        ((200, {"n": 3}), "answered none of 9 usual requests with JSON that holds a text"),
+        ((200, {"error": "no field ask"}), "answered none of 9 usual requests"),
+        ((200, {"left": "a", "right": "b"}), "has texts at left, right, and no name says which"),
+        (
+            (422, {"detail": [{"type": "missing", "loc": ["body", name]} for name in "abc"]}),
+            "It says that it needs the fields a, b, c. Give the JSON that it takes with --body",
+        ),
+    ],
+)
+def test_a_service_that_does_not_answer_gets_one_sentence(answer: Answer, sentence: str) -> None:
+    with application(lambda body: answer) as (service, url):
+        done = run("init", "private.csv", url)
+        assert isinstance(done.exception, TargetError)
+        assert sentence in str(done.exception)
+        assert CANARY not in str(service.bodies)  # no private row was sent
+    assert not list(Path().glob("audit*.yaml"))
+
+
+def test_a_service_that_fails_later_leaves_the_files_as_they_were() -> None:
+    for name in ("audit.yaml", "audit-system.yaml"):
+        Path(name).write_text("mine")
+
+    def answer(body: Json) -> Answer:
+        return (401, {}) if CANARY in str(body) else (200, {"answer": "yes"})
+
+    with application(answer) as (_, url):
+        assert "audit.yaml' exists; add --force" in str(run("init", "private.csv", url).exception)
+        done = run("init", "private.csv", url, "--force")
+    assert "status 401" in str(done.exception)
+    assert Path("audit.yaml").read_text() == Path("audit-system.yaml").read_text() == "mine"
+
+
+# --- a server of models
+
+
+def test_the_only_model_of_a_server_is_audited_there() -> None:
+    with served(chat("desk-model")) as (service, base):
+        done = run("init", "private.csv", base, "--epsilon", "1")
+        assert service.paths == ["/v1/models", "/v1/chat/completions"]
+        assert CANARY not in str(service.bodies)
+        assert "Model: openai/desk-model" in done.stdout
+        written = yaml.safe_load(Path("audit.yaml").read_text())
+        assert written["endpoint"] == {"base_url": base}
+        audited = run("audit", "--config", "audit.yaml", "--out", "runs", "--pairs", "8")
+    assert audited.return_value == 3  # "Paris" is no answer to the query
+    assert service.paths[-1] == "/v1/chat/completions"
+
+
+def test_a_model_stands_beside_the_address_of_its_server() -> None:
+    with served(chat("one", "two")) as (service, base):
+        sentence = "serves 2 models (one, two); name one beside the address, such as openai/one"
+        assert sentence in refused(base)
+        run("init", "private.csv", "openai/two", base)
+    assert service.bodies[-1]["model"] == "two"
+    assert yaml.safe_load(Path("audit.yaml").read_text())["system"]["model"] == "openai/two"
+
+
+def test_keys_of_servers_of_models_follow_the_rules_of_an_audit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("OPENAI_API_KEY", "LEAKBOUND_API_KEY", "DESK_KEY"):
+        monkeypatch.setenv(name, f"secret-{name}")
+    with served(chat("one")) as (service, base):
+        run("init", "private.csv", base)
+        assert {one["authorization"] for one in service.headers} == {
+            "Bearer secret-LEAKBOUND_API_KEY"
+        }
+        run("init", "private.csv", base, "--key-env", "DESK_KEY", "--force")
+    assert service.headers[-1]["authorization"] == "Bearer secret-DESK_KEY"
+    assert yaml.safe_load(Path("audit.yaml").read_text())["endpoint"]["key_env"] == "DESK_KEY"
+
+
+@pytest.mark.parametrize("named", [(), ("openai/one",)])
+@pytest.mark.parametrize(
+    ("answer", "sentence"),
+    [
+        ((401, {}), "put the right key into the environment variable"),
+        ((200, b"<html></html>"), "(a reply that is not JSON)"),
+        ((200, {"left": "a"}), "/v1 "),
+    ],
+)
+def test_a_server_of_models_that_does_not_answer_gets_one_sentence(
+    named: tuple[str, ...], answer: Answer, sentence: str
+) -> None:
+    with served(lambda body: answer) as (service, base):
+        done = run("init", "private.csv", base, *named)
+        assert isinstance(done.exception, TargetError)
+        assert sentence in str(done.exception)
+        assert CANARY not in str(service.bodies)
+        assert len(service.bodies) == 1
+    assert not list(Path().glob("audit*.yaml"))
+
+
+# --- both
+
+
+@pytest.mark.parametrize("words", [("{}",), ("{}", "openai/one"), ("{}/ask",)])
+def test_nobody_at_an_address_is_said_at_once(words: tuple[str, ...]) -> None:
+    with nobody() as base:
+        sentence = refused(*(word.format(base) for word in words))
+    assert "no connection" in sentence
+    assert "start the se" in sentence
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("http://10.1.2.3/ask",), "plain http to another machine"),
+        (("http://10.1.2.3/v1",), "plain http to another machine"),
+        (("http://me:word@127.0.0.1/ask",), "without a name, a password or a query"),
+        (("http://127.0.0.1/ask?key=word",), "without a name, a password or a query"),
+        (("http://127.0.0.1:9/ask", "pocket"), "are both asked; name one"),
+        (("http://127.0.0.1:9/ask", "python:app.py:words"), "are both asked; name one"),
+        (("http://127.0.0.1:9/ask", "http://127.0.0.1:9/b"), "are both read as a server"),
+        (("http://127.0.0.1:9/ask", "--body", "{"), "--body is not JSON"),
+        (("http://127.0.0.1:9/ask", "--body", "{}"), 'must have "{query}" in it'),
+        (("http://127.0.0.1:9/ask", "--key-env", "NO_SUCH_KEY"), "which is not set"),
+        (("http://127.0.0.1:9/v1", "--answer", "text"), "leave --answer out"),
+        (("pocket", "--insecure"), "leave --insecure out"),
+    ],
+)
+def test_what_cannot_be_asked_gets_a_sentence_and_no_request(
+    words: tuple[str, ...], sentence: str
+) -> None:
+    assert isinstance(run("init", "private.csv", *words).exception, UsageError)
+    found = refused(*words)
+    assert sentence in found
+    assert "word@" not in found
+    assert "key=word" not in found
+
+
+def test_insecure_is_written_where_the_audit_reads_it() -> None:
+    with application(finder("context", "query")) as (_, url):
+        run("init", "private.csv", url, "--insecure")
+    assert yaml.safe_load(Path("audit-system.yaml").read_text())["insecure"] is True
+    with served(chat("one")) as (_, base):
+        run("init", "private.csv", base, "--insecure", "--force")
+    assert yaml.safe_load(Path("audit.yaml").read_text())["endpoint"]["insecure"] is True
+
+
+def test_rows_on_another_machine_are_not_taken_for_a_server() -> None:
+    assert "is on another machine; fetch it" in str(
+        run("init", "https://a.example/r.csv").exception
+    )
