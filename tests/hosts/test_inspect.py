@@ -21,7 +21,7 @@ from inspect_ai.model import ModelOutput, ModelUsage, get_model  # noqa: E402
 from inspect_ai.solver import generate, solver  # noqa: E402
 
 import leakbound  # noqa: E402
-from leakbound.errors import DataError, StoreError  # noqa: E402
+from leakbound.errors import DataError, StoreError, UsageError  # noqa: E402
 from leakbound.integrations.inspect.audits import audit, paired_trial  # noqa: E402
 from leakbound.integrations.inspect.logs import result_of_log  # noqa: E402
 from leakbound.integrations.inspect.rates import (  # noqa: E402
@@ -30,7 +30,7 @@ from leakbound.integrations.inspect.rates import (  # noqa: E402
     rate_of_log,
 )
 from leakbound.models import Scripted  # noqa: E402
-from leakbound.stats import RateTest, e_benjamini_hochberg, rate_bounds  # noqa: E402
+from leakbound.stats import PlannedRateTest, RateTest, e_benjamini_hochberg, rate_bounds  # noqa: E402
 
 pytestmark = [pytest.mark.hosts, pytest.mark.filterwarnings("ignore")]
 
@@ -304,6 +304,31 @@ def test_an_evaluation_ends_once_its_rate_is_decided(tmp_path: Path) -> None:
     whole = rate_of_log(evaluated(plain(right, 100), mock(same), tmp_path))
     assert (whole.mean, whole.samples) == (0.9, 100)
     assert 0.7 < whole.lower < 0.9 < whole.upper < 1
+
+
+@pytest.mark.parametrize(
+    ("right", "shown"), [(9, "the rate is above 0.5"), (2, "nothing, given up")]
+)
+def test_a_planned_rate_ends_an_evaluation_on_both_sides(
+    tmp_path: Path, right: int, shown: str
+) -> None:
+    correct = {i for i in range(100) if i % 10 < right}
+    rule = StopAtRate(above=0.5, planned=0.8)
+    task = plain(correct, 100, early_stopping=rule)
+    log = evaluated(task, mock(same, random.Random(0)), tmp_path, max_samples=10)
+    assert log.results is not None
+    assert log.results.early_stopping is not None
+    told, test = log.results.early_stopping.metadata, PlannedRateTest(0.5, 0.8)
+    test.observe([int(i in correct) for i in range(100)])
+    assert told["shown"] == f"{shown}{',' if right > 5 else ''} after {test.seen} samples"
+    assert told["samples"] == test.seen < 20
+    assert log.results.early_stopping.early_stops
+
+
+def test_a_plan_for_a_rate_that_its_limit_does_not_leave_is_refused() -> None:
+    for wrong in ({"above": 0.5, "planned": 0.4}, {"above": 0.5, "below": 0.3, "planned": 0.6}):
+        with pytest.raises(UsageError, match="must lie beyond the one limit"):
+            StopAtRate(**wrong)
 
 
 def test_logs_are_compared_by_sample(tmp_path: Path) -> None:

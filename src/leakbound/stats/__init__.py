@@ -20,6 +20,7 @@ from leakbound.stats.output_distributions import (
     exact_privacy_loss,
     privacy_profile,
 )
+from leakbound.stats.planned_rates import PlannedRateTest, RateDesign
 from leakbound.stats.posterior import joint_beta
 from leakbound.stats.power import (
     Assumption,
@@ -62,8 +63,10 @@ __all__ = [
     "MixedEProcess",
     "NoiseFit",
     "OutputDistribution",
+    "PlannedRateTest",
     "Power",
     "RateBounds",
+    "RateDesign",
     "RatePlan",
     "RateTest",
     "RocBand",

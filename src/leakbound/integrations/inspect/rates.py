@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, Protocol, TypeVar
+from typing import Literal, Protocol, TypeAlias, TypeVar
 
 from inspect_ai.log import EvalLog, read_eval_log
 from inspect_ai.scorer import SampleScore, Score, value_to_float
@@ -18,11 +18,12 @@ from inspect_ai.util import EarlyStop
 
 from leakbound.errors import DataError, UsageError
 from leakbound.integrations.inspect.stopping import active_model, require_one_epoch
-from leakbound.stats import RateBounds, RateTest, rate_bounds
+from leakbound.stats import PlannedRateTest, RateBounds, RateTest, rate_bounds
 
 __all__ = ["LogDifference", "RunningRate", "StopAtRate", "compare_logs", "rate_of_log"]
 
 T = TypeVar("T")
+AnyRateTest: TypeAlias = RateTest | PlannedRateTest
 
 
 class Identified(Protocol):
@@ -36,6 +37,8 @@ class Identified(Protocol):
 class StopAtRate:
     """Ends an evaluation once its rate was shown to lie above one limit, or below another.
 
+    With a planned rate, it also ends once that rate has become unlikely.
+
     A rate is the mean of the scores of one scorer, as numbers in [0, 1]: an accuracy, for example.
 
     Models that are evaluated at once are told apart by their names.
@@ -45,9 +48,14 @@ class StopAtRate:
         below: A limit that the rate may fall short of; None does not look.
         confidence: 1 - alpha, of both together.
         scorer: Name of the scorer; None: the only one.
+        planned: The rate that is to be shown with the power, beyond the one limit that is given;
+            scores are then 0 or 1, and the evaluation ends too once that rate has become unlikely.
+            None plans for no rate, and ends only when something is shown.
+        power: Probability that the planned rate is shown.
 
     Raises:
-        UsageError: If there is no limit, or one lies outside [0, 1].
+        UsageError: If there is no limit, one lies outside [0, 1], or a rate is planned that does
+            not lie beyond the only limit.
 
     Guarantee:
         The wrong side is shown with probability at most 1 - confidence, however many samples run at
@@ -60,6 +68,8 @@ class StopAtRate:
         below: float | None = None,
         confidence: float = 0.95,
         scorer: str | None = None,
+        planned: float | None = None,
+        power: float = 0.9,
     ) -> None:
         limits: dict[Literal["above", "below"], float | None] = {"above": above, "below": below}
         self._limits = {side: one for side, one in limits.items() if one is not None}
@@ -67,6 +77,8 @@ class StopAtRate:
             raise UsageError("no limit is given; give above=..., below=..., or both.")
         self._each = 1 - (1 - confidence) / len(self._limits)
         self.confidence, self.scorer = confidence, scorer
+        self.planned, self.power = planned, power
+        self._tests()  # refuses wrong values before anything is asked
         self._running: dict[str, RunningRate] = {}
 
     async def start_task(self, task: object, samples: Sequence[Identified], epochs: int) -> str:
@@ -84,9 +96,21 @@ class StopAtRate:
             UsageError: If there are several epochs.
         """
         require_one_epoch(epochs)
-        tests = [RateTest(limit, side, self._each) for side, limit in self._limits.items()]
-        self._running[active_model()] = RunningRate(tests, [sample.id for sample in samples])
+        order = [sample.id for sample in samples]
+        self._running[active_model()] = RunningRate(self._tests(), order)
         return "leakbound anytime-valid rate"
+
+    def _tests(self) -> list[AnyRateTest]:
+        """Tests that have seen nothing."""
+        if self.planned is None:
+            return [RateTest(limit, side, self._each) for side, limit in self._limits.items()]
+        (side, limit), *others = self._limits.items()
+        if others or (self.planned > limit) != (side == "above"):
+            raise UsageError(
+                f"planned is {self.planned!r}; it must lie beyond the one limit that is given, as "
+                "in above=0.5, planned=0.6."
+            )
+        return [PlannedRateTest(limit, self.planned, self.power, self._each)]
 
     async def schedule_sample(self, id: str | int, epoch: int) -> EarlyStop | None:
         """Skip a sample once the rate is decided.
@@ -98,8 +122,8 @@ class StopAtRate:
         Returns:
             Why it is skipped; None if it is to run.
         """
-        shown = self._running[active_model()].shown
-        return None if shown is None else EarlyStop(id=id, epoch=epoch, reason=shown)
+        ended = self._running[active_model()].ended
+        return None if ended is None else EarlyStop(id=id, epoch=epoch, reason=ended)
 
     async def complete_sample(
         self, id: str | int, epoch: int, scores: Mapping[str, SampleScore]
@@ -122,7 +146,7 @@ class StopAtRate:
         """
         running = self._running.pop(active_model())
         found = _bounds(running.scores, self.confidence)
-        return {"shown": running.shown or "nothing", "rate": found.mean, "lower": found.lower,
+        return {"shown": running.ended or "nothing", "rate": found.mean, "lower": found.lower,
                 "upper": found.upper, "samples": found.samples}  # fmt: skip
 
 
@@ -134,11 +158,11 @@ class RunningRate:
         order: Ids of the samples in the order of the dataset.
     """
 
-    def __init__(self, tests: list[RateTest], order: list[str | int | None]) -> None:
+    def __init__(self, tests: list[AnyRateTest], order: list[str | int | None]) -> None:
         self._tests, self._order = tests, order
         self._waiting: dict[str | int | None, float | None] = {}
         self.scores: list[float | None] = []
-        self.shown: str | None = None
+        self.ended: str | None = None
 
     def add(self, id: str | int, score: float | None) -> None:
         """Take in a score; the first of a sample counts, once all before it are there.
@@ -149,7 +173,7 @@ class RunningRate:
                 shown.
         """
         self._waiting.setdefault(id, score)
-        while len(self.scores) < len(self._order) and self.shown is None:
+        while len(self.scores) < len(self._order) and self.ended is None:
             if (at := self._order[len(self.scores)]) not in self._waiting:
                 return
             self._take(self._waiting[at])
@@ -160,7 +184,9 @@ class RunningRate:
             test.observe([_against(test) if score is None else score])
             if test.rejected:
                 after = f"after {test.rejected_at} samples"
-                self.shown = f"the rate is {test.side} {test.limit:g}, {after}"
+                self.ended = f"the rate is {test.side} {test.limit:g}, {after}"
+            elif isinstance(test, PlannedRateTest) and test.gave_up:
+                self.ended = f"nothing, given up after {len(self.scores)} samples"
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +303,7 @@ def _number(score: Score) -> float | None:
     return found
 
 
-def _against(test: RateTest) -> float:
+def _against(test: AnyRateTest) -> float:
     return 0.0 if test.side == "above" else 1.0
 
 
