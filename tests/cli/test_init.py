@@ -208,6 +208,29 @@ def test_rows_with_an_empty_label_can_be_left_out() -> None:
     assert yaml.safe_load(Path("audit.yaml").read_text())["design"]["drop_empty"] is True
 
 
+def test_few_rows_are_audited_with_fewer_examples() -> None:
+    name = saved("few.jsonl", [odd(n) for n in range(8)])
+    assert "--shots" in str(run("init", name, "python:app.py:words").exception)
+    assert run("init", name, "python:app.py:words", "--shots", "4").exception is None
+    assert yaml.safe_load(Path("audit.yaml").read_text())["design"]["shots"] == 4
+
+
+def test_a_label_of_free_text_is_named_and_the_input_guessed() -> None:
+    rows = [{"talk": f"a long talk about {n} and more", "gist": f"about {n}"} for n in range(60)]
+    name = saved("talks.jsonl", rows)
+    assert "may be the label too" in str(run("init", name, "python:app.py:words").exception)
+    done = run("init", name, "python:app.py:words", "--label-field", "gist")
+    assert "the input is 'talk'" in done.stdout
+    assert "Task: free text" in done.stdout
+
+
+def test_fields_inside_others_are_listed_and_not_guessed() -> None:
+    rows = [{"payload": {"t": f"a note about {n}"}, "kind": "ab"[n % 2]} for n in range(60)]
+    done = run("init", saved("nested.jsonl", rows), "python:app.py:words")
+    assert "has the fields payload, kind, and" in str(done.exception)
+    assert "a field inside another is not looked at" in str(done.exception)
+
+
 # --- at a terminal
 
 

@@ -53,6 +53,7 @@ KINDS = {
 @click.option("--label-field", default=None, help="field that holds the label")
 @click.option("--drop-empty", is_flag=True, help="leave out rows with an empty input or label")
 @click.option("--pairs", type=int, default=None, help="paired trials [default: 100]")
+@click.option("--shots", type=int, default=None, help="examples in a context [default: 20]")
 @click.option(
     "--out",
     type=click.Path(path_type=Path, dir_okay=False),

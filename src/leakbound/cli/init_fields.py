@@ -30,8 +30,10 @@ FLAGS = {
     "input_field": "--input-field (or --input-template, for several)",
     "label_field": "--label-field",
 }
+MOST_NAMES = 30  # of the fields that a message lists
 NONE = {
-    "input_field": "no field holds texts of several words that differ from row to row",
+    "input_field": "no field holds texts of several words that differ from row to row (a field "
+    "inside another is not looked at)",
     "label_field": "no other field repeats a few short values (a free text, such as a summary, may "
     "be the label too)",
 }
@@ -90,11 +92,13 @@ def found_fields(data: str, given: Mapping[str, Any]) -> FoundFields:
         columns = columns_of([row.fields for row in rows])
         if HEADED.search(data) and looks_like_row(columns):
             raise  # it shows no name: what looks like names may be a row
-        return _chosen(data, columns, unknown)
+        return _chosen(data, list(map(str, rows[0].fields)), columns, unknown)
     return FoundFields()
 
 
-def _chosen(data: str, columns: Sequence[RowField], unknown: NoUsualName) -> FoundFields:
+def _chosen(
+    data: str, names: Sequence[str], columns: Sequence[RowField], unknown: NoUsualName
+) -> FoundFields:
     known = _known(unknown)
     taken = [*SLOT.findall(unknown.template or ""), unknown.label]
     free = [column for column in columns if column.name not in taken]
@@ -104,11 +108,11 @@ def _chosen(data: str, columns: Sequence[RowField], unknown: NoUsualName) -> Fou
     if sys.stdin.isatty() and len(free) >= len(may_be):
         return FoundFields(known | _asked(data, free, may_be))
     if any(len(found) != 1 for found in may_be.values()):
-        raise DataError(_unclear(data, columns, may_be))
+        raise DataError(_unclear(data, names, may_be))
     only = {key: found[0] for key, found in may_be.items()}
-    names = {key: column.name for key, column in only.items()}
-    unused = tuple(one.name for one in free if one.name not in names.values())
-    return FoundFields(known | names, {key: _why(key, one) for key, one in only.items()}, unused)
+    chosen = {key: column.name for key, column in only.items()}
+    unused = tuple(name for name in names if name not in (*taken, *chosen.values()))
+    return FoundFields(known | chosen, {key: _why(key, one) for key, one in only.items()}, unused)
 
 
 def _known(unknown: NoUsualName) -> dict[str, str]:
@@ -145,7 +149,7 @@ def _asked(
     return chosen
 
 
-def _unclear(data: str, columns: Sequence[RowField], may_be: Mapping[str, list[RowField]]) -> str:
+def _unclear(data: str, names: Sequence[str], may_be: Mapping[str, list[RowField]]) -> str:
     """Which fields there are, what speaks for which, and how to name them."""
     unclear = {key: found for key, found in may_be.items() if len(found) != 1}
     told = [
@@ -154,7 +158,7 @@ def _unclear(data: str, columns: Sequence[RowField], may_be: Mapping[str, list[R
         else NONE[key]
         for key, found in unclear.items()
     ]
-    listed = ", ".join(column.name for column in columns) or "(none that hold text in every row)"
+    listed = ", ".join(names[:MOST_NAMES]) + (", ..." if len(names) > MOST_NAMES else "")
     return (
         f"{data!r} has the fields {listed}, and neither their names nor what they hold say which "
         f"is the {' and which the '.join(ROLES[key] for key in unclear)}: {', and '.join(told)}. "

@@ -8,6 +8,7 @@ from typing import Any
 import yaml
 
 from leakbound.auditing.prepare import Prepared
+from leakbound.auditing.spec import Design
 
 __all__ = ["config_text", "kept_settings"]
 
@@ -19,6 +20,7 @@ COMMENTS = {
     "data": "private rows",
     "labels": "public labels, taken from the rows: check that they are public",
     "pairs": "paired trials; more of them certify more",
+    "shots": "examples in a context",
     "epsilon": "YOUR CLAIM: what you say that one answer leaks at most",
     "delta": "of the claim",
     "base_url": "the server of the model; it gets prompts with private rows",
@@ -26,15 +28,9 @@ COMMENTS = {
     "insecure": "prompts and key may go over plain http to another machine",
 }
 DESIGN = [
-    "data",
-    "input_field",
-    "input_template",
-    "label_field",
-    "drop_empty",
-    "task",
-    "labels",
-    "pairs",
-]
+    "data", "input_field", "input_template", "label_field", "drop_empty", "task", "labels", "pairs",
+    "shots",
+]  # fmt: skip
 GUESSED = "GUESSED ({}): change it if it is wrong"
 
 
@@ -91,6 +87,8 @@ def kept_settings(
         "design": DESIGN,
         "decision": ["epsilon", "delta"],
     }
+    if nested["design"]["shots"] == Design.model_fields["shots"].default:
+        del nested["design"]["shots"]
     if prepared.task.labels and not nested["design"].get("labels"):
         nested["design"]["labels"] = list(prepared.task.labels)
     groups = {

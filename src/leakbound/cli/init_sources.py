@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ __all__ = ["Sources", "asked_sources"]
 NAMES = {"data": "a file of rows", "system": "a system", "model": "a model", "url": "a server"}
 WEB = ("http://", "https://")
 FILES = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet", ".gz")
+BARE = re.compile(r"[\w.-]+:\d{2,5}(/|$)")  # localhost:8000/answer
 BASES = ("/v1", "/chat/completions", "/completions")  # what a base URL ends in
 OPENAI = "openai/"
 
@@ -87,7 +89,12 @@ class Sources:
 
 
 def _kind(name: str) -> str:
-    if name.startswith(WEB):
+    if BARE.match(name):
+        raise UsageError(
+            f"{name!r} looks like the address of a server; write it with its scheme, such as "
+            f"http://{name}."
+        )
+    if name.lower().startswith(WEB):
         return "data" if _path(name).endswith(FILES) else "url"
     if name.startswith(("python:", "http:")):
         return "system"
