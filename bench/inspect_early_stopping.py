@@ -6,8 +6,10 @@ Early stopping looks after every sample, as `StopWhenRejected` and `StopAtRate` 
 evaluations each. Its cost is the mean number of samples, those of evaluations that end without a
 rejection included: they go on to the number at which the wanted share has rejected. A test for a
 fixed number of samples takes the smallest number at which it has that power. "Looking on": the same
-test read after every sample, at its nominal level, as a dashboard invites to. About a minute of CPU
-time, most of it for the numbers of the unconditional test.
+test read after every sample, at its nominal level, as a dashboard invites to. "Most possible": what
+no test of any kind can exceed, even if it knows the leak or the rate beforehand, by Wald's bound on
+the mean number of samples at these errors. Two minutes of CPU time, most of it for the numbers of
+the unconditional test.
 """
 
 from __future__ import annotations
@@ -15,21 +17,28 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
+from scipy.optimize import minimize
+from scipy.special import rel_entr
 from scipy.stats import binom
 
 from leakbound.estimators.crowd import YesNo
 from leakbound.estimators.response import PlainTest, rejection_times
 from leakbound.privacy import ApproxDP
-from leakbound.stats import Assumption, binomial_upper
+from leakbound.stats import Assumption, PlannedRateTest, binomial_upper
 from leakbound.stats.power import clopper_pearson_power
 from leakbound.stats.rates import RateTest, _rejection_times
 from leakbound.stats.unconditional import unconditional_power
 
 EPSILON, DELTA, CONFIDENCE = 1.0, 1e-5, 0.95
 AUDITS, POWER, MOST, LOOKS = 10_000, 0.9, 3000, 500
+RATES = [  # limit, the rate that the number of samples is planned for, true rate
+    (0.5, 0.6, 0.6), (0.5, 0.6, 0.65), (0.5, 0.6, 0.7), (0.5, 0.65, 0.65), (0.1, 0.2, 0.2),
+    (0.1, 0.2, 0.3), (0.9, 0.95, 0.95), (0.9, 0.95, 0.98),
+]  # fmt: skip
 BEGIN, END = "<!-- made by bench/inspect_early_stopping.py -->", "<!-- until here -->"
 AUDIT = PlainTest(ApproxDP(EPSILON, DELTA), CONFIDENCE, DELTA, None)
 
@@ -46,6 +55,7 @@ def stopped(scene: YesNo, pairs: int, seed: int) -> np.ndarray:
     return np.where(found == 0, np.inf, found)
 
 
+@lru_cache
 def stopped_rate(limit: float, rate: float, samples: int, seed: int) -> np.ndarray:
     """The same of samples that are right at a rate."""
     rng = np.random.default_rng(seed)
@@ -76,6 +86,52 @@ def binomial(limit: float, rate: float) -> int:
     return smallest(lambda n: float(binom.sf(least_right(n, limit) - 1, n, rate)))
 
 
+def divergence(true: float, other: float) -> float:
+    """Kullback-Leibler divergence of two rates."""
+    return float(rel_entr(true, other) + rel_entr(1 - true, 1 - other))
+
+
+def least(information: float) -> float:
+    """Wald's bound: no test with these errors takes fewer samples on average.
+
+    The evidence that a sample gives on average, times their number, is at least that of the
+    decision.
+    """
+    return divergence(POWER, 1 - CONFIDENCE) / information
+
+
+def least_pairs(scene: YesNo) -> float:
+    """The bound against the true claim that is hardest to tell apart from the leak."""
+    tprs, slope = np.linspace(1e-4, 1 - 1e-4, 20_001), math.exp(EPSILON)
+    allowed = np.maximum((tprs - DELTA) / slope, 1 - slope * (1 - tprs) - DELTA)
+    fprs = np.clip(np.maximum(allowed, scene.fpr), 1e-9, 1 - 1e-9)
+    nearest = rel_entr(scene.tpr, tprs) + rel_entr(1 - scene.tpr, 1 - tprs)
+    nearest += rel_entr(scene.fpr, fprs) + rel_entr(1 - scene.fpr, 1 - fprs)
+    return least(float(nearest.min()))
+
+
+def least_pairs_of_e_values(scene: YesNo) -> float:
+    """The same if the two answers of a pair may depend on each other, as e-values allow for.
+
+    The true claim that is hardest to tell apart is then as far away as the best stakes on the two
+    lines of the claim make an e-value grow with a pair.
+    """
+    x, y = np.array([0.0, 0.0, 1.0, 1.0]), np.array([0.0, 1.0, 0.0, 1.0])
+    slope, tpr, fpr = math.exp(EPSILON), scene.tpr, scene.fpr
+    payoffs = np.stack([x - slope * y - DELTA, (1 - y) - slope * (1 - x) - DELTA], 1)
+    chances = np.where(x > 0, tpr, 1 - tpr) * np.where(y > 0, fpr, 1 - fpr)
+
+    def shrinks(stakes: np.ndarray) -> float:
+        factors = 1 + payoffs @ np.abs(stakes)
+        return -float(chances @ np.log(factors)) if factors.min() > 0 else 1e3
+
+    tried = [
+        minimize(shrinks, start, method="Nelder-Mead")
+        for start in ((0.1, 0.1), (0.3, 0.01), (0.01, 0.3))
+    ]
+    return least(-min(one.fun for one in tried))
+
+
 def saved(mean: float, fixed: int) -> str:
     return f"{1 - mean / fixed:.0%}"
 
@@ -83,8 +139,8 @@ def saved(mean: float, fixed: int) -> str:
 def audits() -> list[str]:
     lines = [
         "| the system leaks | TPR, FPR | e-value: mean (at most) | Clopper-Pearson | saved "
-        "| unconditional | saved |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
+        "| unconditional | saved | most possible | of e-values |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     scenes = {f"ε = {one:g}": response(one) for one in (1.5, 2, 2.5, 3)}
     scenes |= {"half of the canaries": YesNo(0.5, 0.02), "all, with false alarms": YesNo(1, 0.2)}
@@ -94,7 +150,8 @@ def audits() -> list[str]:
         rates = f"{scene.tpr:.2f}, {scene.fpr:.2f}"
         lines.append(
             f"| {name} | {rates} | {mean:.1f} ({most}) | {exact} | {saved(mean, exact)} "
-            f"| {best} | {saved(mean, best)} |"
+            f"| {best} | {saved(mean, best)} | {saved(least_pairs(scene), best)} "
+            f"| {saved(least_pairs_of_e_values(scene), best)} |"
         )
     return lines
 
@@ -116,16 +173,49 @@ def planned() -> list[str]:
 
 def rates() -> list[str]:
     lines = [
-        "| limit | planned for | true rate | e-value: mean (at most) | exact binomial | saved |",
-        "| --- | --- | --- | --- | --- | --- |",
+        "| limit | planned for | true rate | exact binomial | planned test: mean (at most) | saved "
+        "| any rate: mean (at most) | saved | most possible |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
-    cells = [(0.5, 0.6, 0.6), (0.5, 0.6, 0.65), (0.5, 0.6, 0.7), (0.1, 0.2, 0.2), (0.1, 0.2, 0.3)]
-    for seed, (limit, plan, rate) in enumerate([*cells, (0.9, 0.95, 0.95), (0.9, 0.95, 0.98)], 200):
-        _, most = cost(stopped_rate(limit, plan, 1000, seed))
-        mean = float(np.minimum(stopped_rate(limit, rate, most, seed), most).mean())
-        fixed = binomial(limit, plan)
+    for seed, (limit, plan, rate) in enumerate(RATES, 200):
+        test, fixed = PlannedRateTest(limit, plan), binomial(limit, plan)
+        mean, bound = test.expected_samples(rate), least(divergence(rate, limit))
+        times = stopped_rate(limit, plan, 600, 200)
+        _, most = cost(times)
+        times = times if rate == plan else stopped_rate(limit, rate, most, seed)
+        open_mean = float(np.minimum(times, most).mean())
+        possible = saved(bound, fixed) if plan == rate else ""
         lines.append(
-            f"| {limit} | {plan} | {rate} | {mean:.1f} ({most}) | {fixed} | {saved(mean, fixed)} |"
+            f"| {limit} | {plan} | {rate} | {fixed} | {mean:.1f} ({test.design.most}) "
+            f"| {saved(mean, fixed)} | {open_mean:.1f} ({most}) | {saved(open_mean, fixed)} "
+            f"| {possible} |"
+        )
+    return lines
+
+
+def planned_errors(limit: float, rate: float, seed: int) -> tuple[float, float, float]:
+    """Share of simulated evaluations that a planned test rejects: at the limit, at the plan."""
+    test, rng = PlannedRateTest(limit, rate), np.random.default_rng(seed)
+    shares = []
+    for true in (limit, rate):
+        rejected = 0
+        for scores in rng.random((AUDITS, test.design.most)) < true:
+            one = PlannedRateTest(limit, rate)
+            one.observe(scores.astype(int).tolist())
+            rejected += one.rejected
+        shares.append(rejected / AUDITS)
+    return shares[0], test.design.error, shares[1]
+
+
+def planned_error_rows() -> list[str]:
+    lines = [
+        "| a planned test | true claim rejected | exactly | planned rate shown |",
+        "| --- | --- | --- | --- |",
+    ]
+    for seed, (limit, rate) in enumerate(((0.5, 0.6), (0.1, 0.2), (0.9, 0.95)), 420):
+        simulated, exact, power = planned_errors(limit, rate, seed)
+        lines.append(
+            f"| limit {limit}, rate {rate} | {simulated:.2%} | {exact:.2%} | {power:.1%} |"
         )
     return lines
 
@@ -173,7 +263,7 @@ def page() -> str:
         *planned(), "",
         f"Samples that show a rate above a limit with {POWER:.0%} power:", "", *rates(), "",
         f"How often a true claim is rejected at confidence {CONFIDENCE:.0%}, by looking after "
-        f"every sample ({AUDITS:,} simulations):", "", *errors(),
+        f"every sample ({AUDITS:,} simulations):", "", *errors(), "", *planned_error_rows(),
     ])  # fmt: skip
 
 
