@@ -385,4 +385,5 @@ def test_what_the_page_says_runs(
     told = capsys.readouterr().out.splitlines()
     assert told[0].startswith("inconclusive ")
     assert f'print(log.results.early_stopping.metadata["shown"])  # {told[1]}' in PAGE.read_text()
-    assert told[3:] == ["True", "(True, False)"]
+    assert told[3:5] == ["True", "(True, False)"]
+    assert told[5].startswith("118.")  # as the page says
