@@ -66,6 +66,21 @@ def test_only_what_differs_is_shown(leaky: AuditResult, blind: AuditResult) -> N
     assert "No setting differs" in comparison_text(compare_results([leaky, leaky]))
 
 
+def test_text_and_page_say_on_which_model_and_who_made_each_claim(
+    leaky: AuditResult, blind: AuditResult
+) -> None:
+    own = leaky.model_copy(update={"provenance": {**leaky.provenance, "model": "pocket"}})
+    found = compare_results([own, blind])
+    default = "ε = 1 at δ = 1e-05 (the default of an audit; nobody stated it)"
+    stated = "ε = 2 at δ = 1e-05 (stated by the operator)"
+    models = "pocket (bundled with leakbound: it is not your model), scripted"
+    line = f"COMPARISON: few_shot on {models}; claim: {default}, {stated}"
+    assert comparison_text(found).splitlines()[0] == line
+    page = comparison_page(found)
+    assert f"<dt>Model</dt><dd>{models}</dd>" in page
+    assert f"<dt>Claim</dt><dd>A: {default}, B: {stated}</dd>" in page
+
+
 def test_a_system_that_leaks_and_one_that_does_not_differ_by_more_than_noise(
     leaky: AuditResult, blind: AuditResult
 ) -> None:

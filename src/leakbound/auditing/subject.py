@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from leakbound.auditing.result import AuditResult
 
 __all__ = [
-    "ClaimSource", "Subject", "claim_words", "first_line", "full_name", "subject_of",
-    "system_name", "systems_words", "values_words",
+    "ClaimSource", "Subject", "asked_models", "claim_words", "first_line", "full_name",
+    "subject_of", "system_name", "systems_words", "values_words",
 ]  # fmt: skip
 
 ClaimSource = Literal["stated", "default", "unknown"]
@@ -143,9 +143,26 @@ def systems_words(subjects: Sequence[Subject]) -> str:
     """
     systems = list(dict.fromkeys(one.system for one in subjects))
     names = ", ".join(systems) if len(systems) <= NAMED else f"{len(systems)} systems"
-    models = model_names(one.model for one in subjects if one.model is not None)
-    own = [f"{OWN} model"] * any(one.model is None for one in subjects)
-    return f"{names} on {', '.join([models] * bool(models) + own)}"
+    own = " model" if any(one.model is None for one in subjects) else ""
+    return f"{names} on {asked_models(subjects)}{own}"
+
+
+def asked_models(subjects: Sequence[Subject]) -> str:
+    """The models that systems ask.
+
+    Args:
+        subjects: At least one.
+
+    Returns:
+        Names; last, that a system asks a model of its own.
+
+    Examples:
+        >>> asked_models([Subject("few_shot", "openai/mine"), Subject("my_system", None)])
+        "openai/mine, the system's own"
+    """
+    named = model_names(one.model for one in subjects if one.model is not None)
+    own = [OWN] * any(one.model is None for one in subjects)
+    return ", ".join([named] * bool(named) + own)
 
 
 def claim_words(subjects: Sequence[Subject]) -> str:

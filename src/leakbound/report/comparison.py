@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from leakbound.auditing.subject import first_line
+from leakbound.auditing.subject import asked_models, claim_words, first_line
 from leakbound.gating.compare import RATES
 from leakbound.privacy import gdp_epsilon
 from leakbound.report.bounds_figure import SYSTEMS, SystemBounds, bounds_figure
@@ -113,8 +113,9 @@ def _facts(found: Comparison) -> dict[str, str]:
     runs = found.runs
     return facts(
         system=", ".join(f"{run.letter}: {run.system}" for run in runs),
+        model=asked_models([run.subject for run in runs]),
         data=f"{other} differ, see the settings" if other else "the same model and rows in all",
-        claim=", ".join(f"{run.letter}: ε = {run.claim:g} at δ = {run.delta:g}" for run in runs),
+        claim=", ".join(f"{run.letter}: {claim_words([run.subject])}" for run in runs),
         cost=counted(sum(run.model_calls for run in runs), "model call"),
     )
 

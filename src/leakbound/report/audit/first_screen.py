@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from leakbound.auditing.subject import OWN, claim_words, subject_of, system_name
-from leakbound.models.names import model_names
+from leakbound.auditing.subject import asked_models, claim_words, subject_of, system_name
 from leakbound.report.frame import counted, facts
 from leakbound.report.words import VERDICTS
 
@@ -68,22 +67,16 @@ def audit_facts(results: Sequence[AuditResult]) -> dict[str, str]:
     Returns:
         Texts by their labels.
     """
-    first = results[0]
+    first, subjects = results[0], list(map(subject_of, results))
     several = len(results) > 1
     return facts(
         system=counted(len(results), "system") if several else system_name(first),
-        model=_models(results),
+        model=asked_models(subjects),
         data=", ".join(dict.fromkeys(map(_data, results))),
-        claim=claim_words(list(map(subject_of, results))),
+        claim=claim_words(subjects),
         stored=", ".join(dict.fromkeys(one.stored_on for one in results if one.stored_on)),
         cost=counted(sum(one.counts["model_calls"] for one in results), "model call"),
     )
-
-
-def _models(results: Sequence[AuditResult]) -> str:
-    """A system of the user asks a model of its own, which nobody names."""
-    asked = [subject_of(one).model for one in results]
-    return model_names(one for one in asked if one is not None) or OWN
 
 
 def _data(result: AuditResult) -> str:

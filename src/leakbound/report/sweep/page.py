@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING, NamedTuple
 
-from leakbound.auditing.subject import OWN, claim_words
-from leakbound.models.names import model_names
+from leakbound.auditing.subject import asked_models, claim_words
 from leakbound.report.cells import TableCell
 from leakbound.report.frame import facts
 from leakbound.report.pages import render, script_file
@@ -114,11 +113,10 @@ def _tone(record: SweepRecord) -> str:
 
 def _facts(record: SweepRecord) -> dict[str, str]:
     base, subjects = record.base, subjects_of(record)
-    models = [one.model for one in subjects if one.model is not None]
     data = base.get("data") or base.get("data_dir")
     return facts(
         system=", ".join(dict.fromkeys(one.system for one in subjects)),
-        model=model_names(models) or OWN,
+        model=asked_models(subjects) if subjects else "",
         data=PurePath(str(data)).name if data else "",
         claim=claim_words(subjects),
         cost=calls_sentence(record).removesuffix("."),
