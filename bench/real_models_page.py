@@ -62,7 +62,8 @@ The second is measured, on a core that other work used too: {shape}, {slow_read:
 and {slow_written:,.0f} written a CPU second."""
 COMMANDS = """## The commands
 
-`./model` is a folder with a Hugging Face model, `data` the folder of [named tasks](data.md). With
+`./model` is a folder with a Hugging Face model (or a GGUF file: `hf/./model.gguf`, with `pip
+install "leakbound[gguf]"`), `data` the folder of [named tasks](data.md). With
 an endpoint, replace `--model hf/./model` by `--model openai/NAME --base-url URL`; `leakbound
 probe` tells whether it answers what a recipe needs. Recipes of embeddings take `--embedder` for a
 sentence encoder, and otherwise the model's own.

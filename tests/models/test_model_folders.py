@@ -19,7 +19,13 @@ pytest.importorskip("transformers")
 
 import leakbound.models.pocket as pocket_home  # noqa: E402
 from leakbound.models import hub  # noqa: E402
-from leakbound.models.local.loading import _fingerprint, load  # noqa: E402
+from leakbound.models.local import load  # noqa: E402
+from leakbound.models.local.files import ModelFiles  # noqa: E402
+
+
+def _fingerprint(folder: Path) -> str:
+    return ModelFiles(str(folder), str(folder), True).fingerprint()
+
 
 CODE = """
 from pathlib import Path

@@ -28,7 +28,7 @@ __all__ = [
 ADDRESSES = {
     "pocket": "the small model shipped with this package",
     "pocket-vision": "the small model that names images, shipped with this package",
-    "hf/<folder or id>": "any Hugging Face causal or image-text-to-text model",
+    "hf/<folder or id>": "any Hugging Face causal or image-text-to-text model, or a GGUF file",
     "openai/<model>": "a model behind an OpenAI-compatible server (--base-url)",
     "inspect/<model>": "a model of inspect_ai, such as inspect/openai/gpt-4o (extra: inspect)",
 }

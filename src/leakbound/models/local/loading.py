@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import json
-from collections.abc import Iterable
-from pathlib import Path
+import struct
 from typing import Any, cast
 
 import torch
@@ -18,22 +16,20 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from transformers.utils.logging import disable_progress_bar
 
 from leakbound._install import install_hint
-from leakbound.errors import TargetError, UsageError, reason_of
-from leakbound.models.hub import hub_host, is_reachable
+from leakbound.errors import TargetError, UsageError
 from leakbound.models.local.budget import Budget, require_memory, resident
+from leakbound.models.local.files import find_files, unreadable
 from leakbound.models.local.hugging_face import CausalModel, ModelConfig
-from leakbound.models.local.memory import weight_bytes
 from leakbound.models.local.model import TransformersModel
 from leakbound.models.local.readings import LABEL_SCORES
 from leakbound.models.local.self_check import recalled
 
 __all__ = ["load"]
 
-# files of a model folder that can change its answers, beside weights
-READ = ("*.json", "*.jinja", "*.txt", "*.model", "*.py")
-# of a weight file, both ends are hashed; above BIG bytes also SAMPLE bytes at every step of END. So
-# a change in a trained matrix of one megabyte is noticed, and 16 GB take a second
-END, BIG, SAMPLE = 1 << 20, 8 << 20, 4 << 10
+UNREADABLE = (
+    OSError, ValueError, RuntimeError, LookupError, ImportError, TypeError, struct.error,
+    SafetensorError,
+)  # fmt: skip
 
 
 def load(
@@ -48,7 +44,7 @@ def load(
     """Load a causal or an image-text-to-text model with its tokenizer or processor.
 
     Args:
-        address: A folder, which never touches the network, or a hub id.
+        address: A folder or a GGUF file, which never touch the network, or a hub id.
         name: Name for records and messages; None for `hf/ADDRESS`.
         dtype: "auto" (float32 on a CPU, bfloat16 on a GPU), "float32", "bfloat16" or "float16".
         device: "auto", "cpu" or "cuda".
@@ -66,44 +62,21 @@ def load(
         UsageError: If `dtype` or `label_scores` is unknown, or `memory` is too small.
     """
     _check_label_scores(label_scores)
-    folder = Path(address)
-    if folder.exists():
-        _check_folder(folder)
-    elif address.startswith((".", "/", "~")):
-        raise TargetError(
-            f"the model folder {address!r} does not exist; give a folder with config.json, "
-            "tokenizer and weights."
-        )
+    files, where = find_files(address), _device(device)
     disable_progress_bar()  # type: ignore[no-untyped-call]
-    where = _device(device)
+    width = _dtype(dtype, where)
     if memory is not None and where.type == "cpu":
-        weights = weight_bytes(_weights(folder), _dtype(dtype, where).itemsize)
-        require_memory(memory, (resident() or 0) + weights, where)
-    here = folder.exists() or not is_reachable()
-    kwargs = {"trust_remote_code": trust_remote_code, "local_files_only": here}
-    only = {"use_safetensors": True}  # other weight files are pickles; reading them can run code
+        require_memory(memory, (resident() or 0) + files.bytes_at(width.itemsize), where)
+    reading = {"trust_remote_code": trust_remote_code, **files.reading}
     try:
-        reader, kind, behind = _kinds(AutoConfig.from_pretrained(address, **kwargs))
-        tokenizer = reader.from_pretrained(address, **kwargs)
-        model = kind.from_pretrained(address, dtype=_dtype(dtype, where), **only, **kwargs)
-    except (OSError, ValueError, RuntimeError, KeyError, ImportError, SafetensorError) as error:
-        if "trust_remote_code" in str(error):
-            raise TargetError(
-                f"the model {address!r} comes with its own Python code, which is not run; read it, "
-                "and add --trust-remote-code if you trust it."
-            ) from None
-        if here and not folder.exists():
-            raise TargetError(
-                f"the model {address!r} is neither a folder nor in the cache, and {hub_host()} "
-                "cannot be reached from here; give the folder of a model (hf/PATH)."
-            ) from None
-        _require_json(sorted(folder.glob("*.json")))
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise TargetError(
-            f"the model {address!r} could not be loaded: {reason.rstrip('.')}. Save it again with "
-            "save_pretrained; if it is complete, a newer version of transformers may support it."
-        ) from None
-    fingerprint = _fingerprint(folder) if folder.exists() else _of_hub(address, model)
+        reader, kind, behind = _kinds(AutoConfig.from_pretrained(files.name, **reading))
+        tokenizer = reader.from_pretrained(files.name, **reading)
+        with files.unpacking():
+            model = kind.from_pretrained(files.name, dtype=width, **files.weighing, **reading)
+    except UNREADABLE as error:
+        files.require_readable()
+        raise unreadable(files, error) from None
+    fingerprint = files.fingerprint() if files.here else _of_hub(address, model)
     if model.dtype != torch.float32:  # other precisions give other answers
         fingerprint += f"-{str(model.dtype).removeprefix('torch.')}"
     checked = fingerprint
@@ -144,65 +117,10 @@ def _kinds(config: ModelConfig) -> tuple[Any, Any, type[TransformersModel]]:
     return AutoProcessor, AutoModelForImageTextToText, VisionModel
 
 
-def _check_folder(folder: Path) -> None:
-    if not folder.is_dir():
-        raise TargetError(
-            f"the model {str(folder)!r} is a file; give the folder that holds config.json, "
-            "tokenizer and weights."
-        )
-    if not (folder / "config.json").is_file():
-        raise TargetError(
-            f"the model folder {str(folder)!r} has no config.json; give a folder saved with "
-            "save_pretrained."
-        )
-    _require_json([folder / "config.json"])
-    if not _weights(folder):
-        pickles = (
-            " (*.bin files can run code when they are read: save the model again with "
-            "save_pretrained)"
-        )
-        raise TargetError(
-            f"the model folder {str(folder)!r} has no weights; it must hold *.safetensors beside "
-            f"config.json{pickles if any(folder.glob('*.bin')) else ''}."
-        )
-
-
-def _require_json(files: Iterable[Path]) -> None:
-    """Name the damaged file, which transformers does not always do."""
-    for file in files:
-        try:
-            json.loads(file.read_text("utf-8"))
-        except (OSError, ValueError, RecursionError) as error:
-            raise TargetError(
-                f"the model's file {str(file)!r} cannot be read ({reason_of(error)}); copy the "
-                "model folder again, or save the model again with save_pretrained."
-            ) from None
-
-
-def _weights(folder: Path) -> list[Path]:
-    return sorted(folder.glob("*.safetensors"))
-
-
 def _of_hub(address: str, model: CausalModel) -> str:
     """Hash of a hub id and the revision that was loaded."""
     revision = getattr(model.config, "_commit_hash", None) or ""
     return hashlib.sha256(f"{address} {revision}".encode()).hexdigest()[:16]
-
-
-def _fingerprint(folder: Path) -> str:
-    """Hash of every file that is read; for weight files, of their sizes and of samples."""
-    digest = hashlib.sha256()
-    read = [path for form in READ for path in folder.glob(form)]
-    for path in sorted([*read, *_weights(folder)]):
-        size = path.stat().st_size
-        with path.open("rb") as file:
-            digest.update(f"{path.name} {size}".encode() + file.read(END))
-            for at in range(END, size - END, END) if size > BIG else ():
-                file.seek(at)
-                digest.update(file.read(SAMPLE))
-            file.seek(max(0, size - END))
-            digest.update(file.read())
-    return digest.hexdigest()[:16]
 
 
 def _device(device: str) -> torch.device:
