@@ -154,7 +154,52 @@ class Echoing(PrivateStore):
         return there[0] if there else super().said(rows, query)
 
 
-@pytest.mark.parametrize(("pairs", "verdict"), [(26, "inconclusive"), (100, "violation")])
+class Apologetic(PrivateStore):
+    """Refuses where it holds a record twice, and fails where it holds it once."""
+
+    def said(self, rows: Sequence[Example], query: str) -> str:
+        held = [str(one.input) for one in self.records.values() if str(one.input)[:20] in query]
+        if len(held) == 1:
+            raise TimeoutError
+        return "I am sorry, I cannot say." if held else super().said(rows, query)
+
+
+class Silent(PrivateStore):
+    """Answers nothing, and fails where it holds what it is asked about: both are empty texts."""
+
+    def said(self, rows: Sequence[Example], query: str) -> str:
+        if any(str(one.input)[:20] in query for one in self.records.values()):
+            raise TimeoutError
+        return ""
+
+
+@pytest.mark.parametrize("kind", [Apologetic, Silent])
+@pytest.mark.parametrize("pairs", [24, 30, 50, 58])
+def test_what_shows_the_control_speaks_for_no_other_reply(
+    tmp_path: Path, kind: type[PrivateStore], pairs: int
+) -> None:
+    """A control that differs in an easier way certifies more than the pairs can."""
+    result = leakbound.audit(
+        ROWS, system=kind(), design="session", out=tmp_path, pairs=pairs, simulations=100,
+        calls=replace(DISPOSABLE, retries=0), settings={"documents": 20},
+    )  # fmt: skip
+    assert result.verdict != "no_violation"
+    assert not result.power
+
+
+def test_an_estimator_that_reads_no_replies_is_told_of_them(tmp_path: Path) -> None:
+    result = leakbound.audit(
+        ROWS, system=Echoing(), design="session", out=tmp_path, pairs=200, simulations=100,
+        calls=replace(DISPOSABLE, retries=0), settings={"documents": 20},
+        estimator="clopper_pearson",
+    )  # fmt: skip
+    assert (result.verdict, result.reason) == ("inconclusive", "attack_blind")
+    assert "audit with --estimator e_process" in " ".join(result.sentences)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "verdict"), [(26, "inconclusive"), (50, "inconclusive"), (100, "violation")]
+)
 def test_a_score_that_sees_the_control_alone_covers_for_no_failures(
     tmp_path: Path, pairs: int, verdict: str
 ) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from leakbound.attacks import ScoredAttack
 from leakbound.auditing.background import second_text_sentence, worst_case_sentence
@@ -16,7 +16,7 @@ from leakbound.auditing.keys import DIGITS, key_id, keyed
 from leakbound.auditing.obstacles import obstacles, state_sentence
 from leakbound.auditing.one_pass import OnePass, Tally
 from leakbound.auditing.prepare import Prepared
-from leakbound.auditing.reach import largest_of, learned
+from leakbound.auditing.reach import largest_of, learned, reach_sentence
 from leakbound.auditing.result import (
     AuditResult,
     Finding,
@@ -28,8 +28,9 @@ from leakbound.auditing.result import (
 )
 from leakbound.auditing.result_curves import EValuePath, curves_of, path_of
 from leakbound.auditing.state_check import StateCheck
+from leakbound.auditing.told import Told, unread
 from leakbound.auditing.trial_views import shown_prompt, trial_views
-from leakbound.auditing.verdict import Verdict, conclude
+from leakbound.auditing.verdict import Conclusion, Verdict, conclude
 from leakbound.estimators import Estimator, PairedScores, TrialDesign
 from leakbound.estimators.by_channel import ChannelEValues
 from leakbound.estimators.e_process import EValues
@@ -51,16 +52,6 @@ ONE_BUILD = (
     "noise of an index, is the same in all trials and may look like a leak. Where the guarantee "
     "rests on such noise, use --design one_run or --design paired."
 )
-REPLIES = (
-    "only measurements of whole replies (their length, wording, failures) showed the control "
-    "canaries, and the score of the attack did not. What could be certified is what they certify "
-    "if the replies of every pair differ as those of the controls do."
-)
-TOLD = (
-    "measurements of whole replies (their length, wording, failures) tell the contexts of the "
-    "pairs apart better than the score of the attack does. What could be certified is no more than "
-    "what they certify if the replies of every pair differ as those of the controls do."
-)
 SEEN = ControlCheck(0, 0.0)  # of a channel, whose own controls are compared apart
 LOW_FPR = (0.1, 0.01, 0.001)
 FEW = 3  # sampled candidates that may be alike by chance
@@ -79,30 +70,26 @@ def assemble(seen: OnePass, calls: int) -> AuditResult:
         Verdict, estimates, curves, and what they rest on.
     """
     prepared, design, estimator = seen.prepared, seen.design, seen.prepared.estimator
-    found, used = seen.estimates(), seen.seen
-    bounds, tested = found[estimator], estimator.tested_pairs(design, used)
+    found, told = seen.estimates(), seen.told.found()
+    bounds, tested = found[estimator], estimator.tested_pairs(design, seen.seen)
     controls, state, noise = seen.controls(), seen.state(), seen.noise_fit()
-    told = seen.told.channels()
     largest = largest_of(seen, controls, told, bounds)
     against = (
         *noise_obstacles(design, estimator, found, noise),
         *obstacles(prepared.attack, seen.tally, controls, state),
+        *unread(told, estimator),
         *untested_channels(prepared.spec.attack.channels, design.channels, seen.tally.channels),
     )
-    conclusion = conclude(design, estimator, bounds, _exact(found), tested, largest, against)
+    slow = bool(told) or learned(seen, controls)
+    exact = _exact(found)
+    conclusion = conclude(design, estimator, bounds, exact, tested, largest, against, slow)
     channels = _channels(seen, tested, state, told)
-    simulated, slow = seen.tally.simulated(), bool(told) or learned(seen, controls)
-    power, guessing = _powers(seen, slow)
+    simulated, (power, guessing) = seen.tally.simulated(), _powers(seen, slow)
     return AuditResult(
         name=seen.store.folder.name,
         verdict=conclusion.verdict,
         reason=conclusion.reason,
-        sentences=(
-            *conclusion.sentences,
-            *_unshown(prepared, conclusion.verdict, guessing),
-            *_by_replies(conclusion.verdict, controls, told),
-            *_given_build(prepared, conclusion.verdict),
-        ),
+        sentences=_sentences(prepared, conclusion, guessing, controls, told),
         claim=design.claim,
         claim_source=prepared.spec.claim_source,
         guarantee=GuaranteeData.of(design.guarantee, design.claim.delta),
@@ -187,6 +174,19 @@ def _findings(
         yield Finding("worst_case_context", worst_case_sentence(prepared.pairs.copies))
 
 
+def _sentences(
+    prepared: Prepared, conclusion: Conclusion, guessing: GatePowers, controls: ControlCheck,
+    told: Told,
+) -> tuple[str, ...]:  # fmt: skip
+    """The verdict in sentences, with what it rests on."""
+    return (
+        *conclusion.sentences,
+        *_unshown(prepared, conclusion.verdict, guessing),
+        *reach_sentence(conclusion.verdict, controls, told),
+        *_given_build(prepared, conclusion.verdict),
+    )
+
+
 def _given_build(prepared: Prepared, verdict: Verdict) -> Iterator[str]:
     """What a verdict about a store rests on that was built once."""
     if prepared.spec.design.layout == "session" and verdict != "inconclusive":
@@ -220,7 +220,7 @@ def _second_text(seen: OnePass) -> Iterator[Finding]:
 
 
 def _channels(
-    seen: OnePass, tested: int, state: StateCheck | None, told: Collection[str]
+    seen: OnePass, tested: int, state: StateCheck | None, told: Told
 ) -> tuple[ChannelResult, ...]:
     """What is said of each channel; nothing where replies are read as a whole."""
     observer = seen.observers[seen.prepared.estimator]
@@ -240,14 +240,6 @@ def _powers(seen: OnePass, slow: bool) -> tuple[GatePowers, GatePowers]:
         return (), ()
     estimator, design = seen.prepared.estimator, seen.design
     return power_of(estimator, design, seen.seen), accuracies_of(estimator, design, seen.seen)
-
-
-def _by_replies(
-    verdict: Verdict, controls: ControlCheck, told: Collection[str]
-) -> tuple[str, ...]:  # fmt: skip
-    if verdict == "violation":
-        return ()
-    return (REPLIES,) if controls.by_replies_alone else (TOLD,) if told else ()
 
 
 def _unseen(channels: tuple[ChannelResult, ...]) -> Iterator[Finding]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from leakbound.attacks import Attack
 from leakbound.auditing.channels import ChannelResult, StoredBatch
 from leakbound.auditing.controls import ControlCheck
 from leakbound.auditing.obstacles import blind_sentence
 from leakbound.auditing.reach import largest_seen
+from leakbound.auditing.told import Told
 from leakbound.auditing.verdict import Obstacle, conclude
 from leakbound.estimators import EProcess, TrialDesign
 from leakbound.estimators.by_channel import ChannelEValues, channel_design
@@ -21,7 +22,7 @@ __all__ = ["channel_results"]
 def channel_results(
     design: TrialDesign, seen: ChannelEValues, checks: Mapping[str, ControlCheck],
     batch: StoredBatch, tested: int, attack: Attack, against: Sequence[Obstacle],
-    told: Collection[str],
+    told: Told,
 ) -> tuple[ChannelResult, ...]:  # fmt: skip
     """What is said of each channel.
 
@@ -45,7 +46,8 @@ def channel_results(
         why = (*against, *blind_sentence(attack, check))
         its = channel_design(design, name)
         largest = largest_seen(its, estimator, tested, check, batch, told, name)
-        said = conclude(own, estimator, bounds, None, tested, largest, why)
+        slow = check.by_replies_alone or name in told
+        said = conclude(own, estimator, bounds, None, tested, largest, why, by_replies=slow)
         at = part.process.rejected_at
         found.append(ChannelResult(name, said.verdict, said.reason, bounds[0], at, check))
     return tuple(found)

@@ -16,7 +16,7 @@ from leakbound.stats import rank_test
 from leakbound.stats.witness import StoredReply
 from leakbound.stats.witness.features import SCALARS, ReplyFeatures, features
 
-__all__ = ["LEVEL", "ControlCheck", "check_controls", "least_p_value"]
+__all__ = ["LEVEL", "ControlCheck", "check_controls", "p_values_of"]
 
 Floats = npt.NDArray[np.float64]
 LEVEL = 0.05  # p-value at which the positive control counts as seen, shared by all tests of it
@@ -128,25 +128,39 @@ def _witness(replies: Sequence[ReplyPair]) -> float | None:
     if not known:
         return None
     member, nonmember = (np.stack(side) for side in zip(*known, strict=True))
-    return least_p_value(member, nonmember)
+    return _least(member, nonmember)
 
 
-def least_p_value(member: Floats, nonmember: Floats) -> float:
-    """The smallest two-sided p-value of all measurements, corrected for their number.
+def _least(member: Floats, nonmember: Floats) -> float:
+    """The smallest p-value of all measurements, corrected for their number."""
+    found = np.concatenate(p_values_of(member, nonmember))
+    known = found[~np.isnan(found)]
+    return min(1.0, known.size * float(known.min(initial=1.0)))
+
+
+def p_values_of(member: Floats, nonmember: Floats) -> tuple[Floats, Floats]:
+    """Compare each measurement of the replies of both contexts.
 
     Args:
         member: (pairs, measurements) of the replies of canary-in contexts; NaN where not shown.
         nonmember: (pairs, measurements) of the replies of canary-out contexts.
 
     Returns:
-        A p-value; 1 if every measurement lacks in some reply.
+        (measurements,) two-sided p-values of the numbers, of the pairs that show them in both
+        contexts, and (measurements,) of whether replies show them; NaN where there is nothing to
+        compare.
     """
-    p_values = [
-        rank_test(high.tolist(), low.tolist(), two_sided=True)
-        for high, low in zip(member.T, nonmember.T, strict=True)
-        if not (np.isnan(high).any() or np.isnan(low).any())
-    ]
-    return min(1.0, len(p_values) * min(p_values, default=1.0))
+    lacks = np.isnan(member), np.isnan(nonmember)
+    both = ~(lacks[0] | lacks[1])
+    mixed = ~both.all(axis=0) & ~(lacks[0] & lacks[1]).all(axis=0)
+    numbers, shown = np.full((2, member.shape[1]), np.nan)
+    for at in np.flatnonzero(both.any(axis=0)):
+        kept = both[:, at]
+        numbers[at] = rank_test(member[kept, at].tolist(), nonmember[kept, at].tolist(), True)
+    for at in np.flatnonzero(mixed):
+        there, elsewhere = (side[:, at].astype(float).tolist() for side in lacks)
+        shown[at] = rank_test(there, elsewhere, True)
+    return numbers, shown
 
 
 def _scalars(reply: StoredReply) -> Floats:

@@ -51,6 +51,11 @@ __all__ = ["OnePass", "Tally"]
 
 REST = 12  # bounds that reject nothing are computed again after a twelfth more pairs
 BLOCK = 512  # pairs read from the store at once
+GIVEN = "no bound: it holds given the aggregates, which this mechanism may draw at random"
+CHOSEN = (
+    "no bound: the number of pairs was chosen after a look at them (an early end, or an earlier "
+    "result), and this method needs one that is fixed beforehand"
+)
 
 
 class Tally:
@@ -131,7 +136,7 @@ class OnePass:
         self.observers = dict(_begun(prepared.estimator, self.design))
         self.tally, self.first = Tally(withheld_by(prepared.mechanism)), list[Pair]()
         self.seen, self.ended, self._next, self._observed = 0, False, 0, False
-        self.told = RepliesTold(self._two_sided)
+        self.told = RepliesTold(prepared.two_sided)
         known = any(isinstance(estimator, Exact) for estimator in self.observers)
         self._profile = ProfileSum(prepared.spec.decision.epsilon) if known else None
         self._releaser = _releaser(prepared, self.design, [*self.observers])
@@ -199,7 +204,7 @@ class OnePass:
     def _observe(self, observations: Observations) -> None:
         self._observed = True
         self.tally.keep(observations.simulated)
-        self.told.add(observations)
+        observations = self.told.measured(observations)
         for observer in self.observers.values():
             observer.observe(observations)
         if self._profile is not None:
@@ -262,11 +267,9 @@ class OnePass:
         shown = [(reply_of(row.member), reply_of(row.nonmember)) for _, row in batch]
         read = self.design.replies and "replies" in self.prepared.estimator.reads
         replies = shown if read else []
-        return check_controls(scores, self.prepared.ignores_context, replies, self._two_sided)
-
-    @property
-    def _two_sided(self) -> bool:
-        return self.prepared.spec.decision.claim is not None
+        return check_controls(
+            scores, self.prepared.ignores_context, replies, self.prepared.two_sided
+        )
 
     def channel_controls(self) -> dict[str, ControlCheck]:
         """What the stored control pairs show in each channel.
@@ -374,22 +377,14 @@ def _named(estimator: Estimator, bounds: tuple[Estimate, ...]) -> tuple[Estimate
 
 def _conditional(found: Estimate) -> Estimate:
     """An exact loss given aggregates that the mechanism may have drawn."""
-    note = (
-        "no bound: it holds given the aggregates, which this mechanism collects in a way of its "
-        "own and may draw at random"
-    )
-    assumptions = (note, *found.assumptions)
-    return replace(found, kind="point_estimate", confidence=None, assumptions=assumptions)
+    return _no_bound(found, GIVEN)
 
 
 def _unbounded(found: Estimate) -> Estimate:
     """What is left of a bound for a number of pairs fixed beforehand."""
-    if found.kind == "point_estimate":
-        return found
-    note = (
-        "no bound: the number of pairs was chosen after a look at them (an early end, or an "
-        "earlier result), and this method needs one that is fixed beforehand"
-    )
-    return replace(
-        found, kind="point_estimate", confidence=None, assumptions=(note, *found.assumptions)
-    )
+    return found if found.kind == "point_estimate" else _no_bound(found, CHOSEN)
+
+
+def _no_bound(found: Estimate, note: str) -> Estimate:
+    assumptions = (note, *found.assumptions)
+    return replace(found, kind="point_estimate", confidence=None, assumptions=assumptions)

@@ -93,6 +93,11 @@ class Prepared:
         return PublicManifest.of(self.task, self.mechanism, self.model, fields=fields)
 
     @property
+    def two_sided(self) -> bool:
+        """Whether scores may be higher or lower with the canary: random guessing is claimed."""
+        return self.spec.decision.claim is not None
+
+    @property
     def rule(self) -> ThresholdRule:
         """How the threshold is chosen."""
         return threshold_rule(self.spec.decision.threshold, self.attack.score.threshold)

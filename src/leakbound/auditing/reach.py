@@ -2,19 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from leakbound.auditing.channels import StoredBatch, replies_in
 from leakbound.auditing.controls import ControlCheck
 from leakbound.auditing.one_pass import OnePass
+from leakbound.auditing.told import Told
+from leakbound.auditing.verdict import Verdict
 from leakbound.estimators import Bounds, EProcess, Estimator, TrialDesign
 from leakbound.estimators.by_channel import channel_design
 from leakbound.estimators.reach import reach_of_replies
 from leakbound.stats import Estimate
 from leakbound.tasks import ANSWER
 
-__all__ = ["largest_of", "largest_seen", "learned"]
+__all__ = ["largest_of", "largest_seen", "learned", "reach_sentence"]
+
+REPLIES = (
+    "only measurements of whole replies (their length, wording, failures) showed the control "
+    "canaries, and the score of the attack did not. What could be certified is what they certify "
+    "if the replies of every pair differ as those of the controls do."
+)
+TOLD = (
+    "measurements of whole replies (their length, wording, failures) tell the contexts of the "
+    "pairs apart better than the score of the attack does. What could be certified is no more than "
+    "what they certify if the replies of every pair differ as those of the controls do, and as "
+    "those of the pairs that they tell apart."
+)
+
+
+def reach_sentence(verdict: Verdict, controls: ControlCheck, told: Told) -> tuple[str, ...]:
+    """What a verdict says of a limit that replies set.
+
+    Args:
+        verdict: The verdict; a violation needs no limit.
+        controls: What the control pairs showed.
+        told: Channels whose replies tell the contexts of pairs apart better than the score does.
+
+    Returns:
+        At most one sentence.
+    """
+    if verdict == "violation":
+        return ()
+    return (REPLIES,) if controls.by_replies_alone else (TOLD,) if told else ()
 
 
 def learned(seen: OnePass, controls: ControlCheck) -> bool:
@@ -32,7 +62,7 @@ def learned(seen: OnePass, controls: ControlCheck) -> bool:
 
 
 def largest_of(
-    seen: OnePass, controls: ControlCheck, told: Collection[str], bounds: Sequence[Estimate]
+    seen: OnePass, controls: ControlCheck, told: Told, bounds: Sequence[Estimate]
 ) -> Bounds:
     """The largest bounds that the pairs of an audit can certify.
 
@@ -56,7 +86,7 @@ def largest_of(
 
 def largest_seen(
     design: TrialDesign, estimator: Estimator, pairs: int, check: ControlCheck, batch: StoredBatch,
-    told: Collection[str], name: str = ANSWER,
+    told: Told, name: str = ANSWER,
 ) -> Bounds:  # fmt: skip
     """The largest bounds that so many pairs can certify.
 
@@ -72,18 +102,20 @@ def largest_seen(
     Returns:
         What a perfect attack certifies; where replies alone showed the control and its score did
         not, or told the pairs apart better, no more than what they certify if those of every pair
-        differ as those of the controls do.
+        differ as those of the controls do, or as those of the pairs that they tell apart.
     """
     perfect = estimator.largest_certifiable(design, pairs)
-    if not (check.by_replies_alone or (name in told and batch)):
+    if not (check.by_replies_alone or name in told) or "replies" not in estimator.reads:
         return perfect
-    found = reach_of_replies(design, estimator, pairs, replies_in(batch, name))
-    return found if check.by_replies_alone else min(found, perfect, key=lambda one: one.epsilon)
+    ways = [one for one in (replies_in(batch, name), told.get(name, ())) if one]
+    found = [reach_of_replies(design, estimator, pairs, one) for one in ways]
+    known = found if check.by_replies_alone else [perfect, *found]
+    return min(known, key=lambda one: one.epsilon)
 
 
 def _by_channel(
     design: TrialDesign, pairs: int, checks: Mapping[str, ControlCheck], batch: StoredBatch,
-    told: Collection[str],
+    told: Told,
 ) -> Bounds:  # fmt: skip
     """Those of the channel that can certify least, since a leak may be in that one; 0 if none
     showed the control or told the pairs apart."""

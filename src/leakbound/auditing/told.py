@@ -2,20 +2,51 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
 import numpy as np
 import numpy.typing as npt
 
-from leakbound.auditing.controls import least_p_value
-from leakbound.estimators import Observations
+from leakbound.auditing.controls import p_values_of
+from leakbound.auditing.verdict import Obstacle
+from leakbound.estimators import Estimator, Observations
+from leakbound.estimators.base import ReplyPair
 from leakbound.stats import rank_test
 from leakbound.stats.witness import StoredReply
 from leakbound.stats.witness.features import ReplyFeatures, features
 from leakbound.tasks import ANSWER
 
-__all__ = ["RepliesTold"]
+__all__ = ["RepliesTold", "Told", "unread"]
 
 LEVEL = 0.01  # so rarely is a system that tells nothing held to what its replies can certify
+KEPT = 64  # of so many first pairs the replies are kept
+APART = 8  # of these, so many that are told apart: as many as there are control pairs
 Floats = npt.NDArray[np.float64]
+Shown = Sequence[tuple[ReplyPair, str]]
+Told = Mapping[str, Shown]
+Measurement = Callable[[ReplyFeatures], float]
+
+
+def unread(told: Told, estimator: Estimator) -> Iterator[Obstacle]:
+    """Do replies tell something that what decides does not read?
+
+    Args:
+        told: What `RepliesTold` found.
+        estimator: What decides.
+
+    Yields:
+        The reason code with its sentence.
+    """
+    if told and "replies" not in estimator.reads:
+        yield (
+            "attack_blind",
+            "measurements of whole replies (their length, wording, failures) tell the contexts of "
+            "the pairs apart better than the score of the attack does, and the estimator "
+            f"{estimator.name} reads scores alone; audit with --estimator e_process.",
+        )
 
 
 class RepliesTold:
@@ -31,22 +62,40 @@ class RepliesTold:
     def __init__(self, two_sided: bool) -> None:
         self._two_sided, self._seen = two_sided, dict[str, _Measured]()
 
-    def add(self, observations: Observations) -> None:
-        """Measure some pairs.
+    def measured(self, observations: Observations) -> Observations:
+        """Measure the replies of some pairs, once for all that read them.
 
         Args:
             observations: What they show, with their replies where these are read (PRIVATE).
-        """
-        for name, part in (observations.channels or {ANSWER: observations}).items():
-            self._seen.setdefault(name, _Measured()).add(part)
 
-    def channels(self) -> frozenset[str]:
+        Returns:
+            The same with measurements in the place of replies.
+        """
+        if not observations.channels:
+            return self._measured(ANSWER, observations)
+        parts = {name: self._measured(name, one) for name, one in observations.channels.items()}
+        return replace(observations, channels=parts)
+
+    def _measured(self, name: str, part: Observations) -> Observations:
+        if not part.reply_pairs:
+            return part
+        pairs = tuple(
+            ((_features(one, canary), _features(other, canary)), canary)
+            for (one, other), canary in part.reply_pairs
+        )
+        found = replace(part, reply_pairs=pairs)
+        self._seen.setdefault(name, _Measured()).add(found, pairs)
+        return found
+
+    def found(self) -> Told:
         """Compare what the replies and the scores of each channel tell.
 
         Returns:
-            Channels whose replies tell the contexts apart better than the score does.
+            For each channel whose replies tell the contexts apart better than the score does, the
+            replies and canaries of some pairs that they tell apart (PRIVATE).
         """
-        return frozenset(n for n, one in self._seen.items() if one.beyond_score(self._two_sided))
+        found = {name: one.told(self._two_sided) for name, one in self._seen.items()}
+        return {name: shown for name, shown in found.items() if shown is not None}
 
 
 class _Measured:
@@ -54,24 +103,81 @@ class _Measured:
 
     def __init__(self) -> None:
         self._scores: tuple[list[float], list[float]] = ([], [])
-        self._replies: tuple[list[Floats], list[Floats]] = ([], [])
+        self._scalars: tuple[list[Floats], list[Floats]] = ([], [])
+        self._strings: tuple[Counter[str], Counter[str]] = (Counter(), Counter())
+        self._kept: list[tuple[ReplyPair, str]] = []
 
-    def add(self, part: Observations) -> None:
-        if part.trial_scores is not None and part.reply_pairs:
+    def add(self, part: Observations, pairs: Shown) -> None:
+        if part.trial_scores is not None:
             self._scores[0].extend(part.trial_scores.member.tolist())
             self._scores[1].extend(part.trial_scores.nonmember.tolist())
-        for (member, nonmember), canary in part.reply_pairs or ():
-            if member is not None and nonmember is not None:
-                self._replies[0].append(_scalars(member, canary))
-                self._replies[1].append(_scalars(nonmember, canary))
+        self._kept += pairs[: KEPT - len(self._kept)]
+        for both in (one for one, _ in pairs if None not in one):
+            for of, reply in enumerate(both):
+                if isinstance(reply, ReplyFeatures):
+                    self._scalars[of].append(reply.scalars)
+                    self._strings[of].update(reply.strings)
 
-    def beyond_score(self, two_sided: bool) -> bool:
-        if not self._replies[0]:
-            return False
-        by_replies = least_p_value(np.stack(self._replies[0]), np.stack(self._replies[1]))
-        return by_replies <= LEVEL and by_replies < rank_test(*self._scores, two_sided)
+    def told(self, two_sided: bool) -> Shown | None:
+        """Pairs that the best measurement tells apart; None if the score tells them better."""
+        tests = [*self._tests()]
+        p_value, best = min(tests, key=lambda one: one[0], default=(1.0, _nothing))
+        by_replies = min(1.0, p_value * (len(tests) + self._strings_seen))
+        if by_replies > LEVEL or by_replies >= rank_test(*self._scores, two_sided):
+            return None
+        return self._apart(best)
+
+    @property
+    def _strings_seen(self) -> int:
+        return len(self._strings[0].keys() | self._strings[1].keys())
+
+    def _tests(self) -> Iterator[tuple[float, Measurement]]:
+        """Of all numbers, of whether they are shown, and of the string that differs most."""
+        if not self._scalars[0]:
+            return
+        shown, there = p_values_of(np.stack(self._scalars[0]), np.stack(self._scalars[1]))
+        for at in np.flatnonzero(~np.isnan(shown)):
+            yield float(shown[at]), partial(_number, int(at))
+        for at in np.flatnonzero(~np.isnan(there)):
+            yield float(there[at]), partial(_lacks, int(at))
+        member, nonmember = self._strings
+        differs = {one: abs(member[one] - nonmember[one]) for one in {*member, *nonmember}}
+        if differs:
+            name = max(differs, key=lambda one: (differs[one], one))
+            p_value = rank_test(self._holding(member[name]), self._holding(nonmember[name]), True)
+            yield p_value, partial(_holds, name)
+
+    def _holding(self, count: int) -> list[float]:
+        return [1.0] * count + [0.0] * (len(self._scalars[0]) - count)
+
+    def _apart(self, best: Measurement) -> Shown:
+        """Those of the kept pairs that it tells apart in the direction of most of them."""
+        pairs = [
+            (best(both[0]) - best(both[1]), (both, canary))
+            for both, canary in self._kept
+            if isinstance(both[0], ReplyFeatures) and isinstance(both[1], ReplyFeatures)
+        ]
+        sign = np.sign(np.nansum([np.sign(difference) for difference, _ in pairs]))
+        return [shown for difference, shown in pairs if difference * sign > 0][:APART]
 
 
-def _scalars(reply: StoredReply, canary: str) -> Floats:
-    found = reply if isinstance(reply, ReplyFeatures) else features(reply, canary)
-    return found.scalars
+def _number(at: int, reply: ReplyFeatures) -> float:
+    return float(reply.scalars[at])
+
+
+def _lacks(at: int, reply: ReplyFeatures) -> float:
+    return float(np.isnan(reply.scalars[at]))
+
+
+def _holds(name: str, reply: ReplyFeatures) -> float:
+    return float(name in reply.strings)
+
+
+def _nothing(reply: ReplyFeatures) -> float:
+    return 0.0
+
+
+def _features(reply: StoredReply | None, canary: str) -> ReplyFeatures | None:
+    if reply is None or isinstance(reply, ReplyFeatures):
+        return reply
+    return features(reply, canary)

@@ -94,7 +94,7 @@ def rejections(design: TrialDesign, estimator: Estimator, bounds: Sequence[Estim
 
 def conclude(
     design: TrialDesign, estimator: Estimator, bounds: Sequence[Estimate], exact: Estimate | None,
-    tested: int, largest: Bounds, obstacles: Sequence[Obstacle] = (),
+    tested: int, largest: Bounds, obstacles: Sequence[Obstacle] = (), by_replies: bool = False,
 ) -> Conclusion:  # fmt: skip
     """The verdict of an audit.
 
@@ -111,6 +111,7 @@ def conclude(
             a violation could have been seen.
         obstacles: Why a rejection could not have been seen, or trials are not what they should be:
             reason codes with their sentences. They overrule no rejection.
+        by_replies: Whether `largest` is what a witness certifies that learns from replies.
 
     Returns:
         Verdict, reason and sentences.
@@ -118,7 +119,7 @@ def conclude(
     found = rejections(design, estimator, bounds) + _exactly_above(design, exact)
     if found:
         return Conclusion("violation", None, tuple(found))
-    few = () if exceeds(largest, design) else (_too_few(design, tested, largest),)
+    few = () if exceeds(largest, design) else (_too_few(design, tested, largest, by_replies),)
     against = (*obstacles, *few)
     if against:
         return Conclusion("inconclusive", against[0][0], tuple(why for _, why in against))
@@ -130,11 +131,12 @@ def conclude(
     return Conclusion("no_violation", None, (sentence,))
 
 
-def _too_few(design: TrialDesign, tested: int, largest: Bounds) -> Obstacle:
+def _too_few(design: TrialDesign, tested: int, largest: Bounds, by_replies: bool) -> Obstacle:
+    how = "by what replies tell" if by_replies else "even with a perfect attack"
     return (
         "too_few_trials",
-        f"{_pairs(tested)} can certify at most epsilon {cut(largest.epsilon)}, even with a "
-        f"perfect attack; the claim is {design.claim.epsilon:g}. Use more pairs.",
+        f"{_pairs(tested)} can certify at most epsilon {cut(largest.epsilon)}, {how}; the claim is "
+        f"{design.claim.epsilon:g}. Use more pairs.",
     )
 
 

@@ -1,0 +1,93 @@
+"""Replies that tell the contexts of pairs apart better than the score does."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from leakbound.auditing.controls import p_values_of
+from leakbound.auditing.told import RepliesTold, Told
+from leakbound.estimators import Observations, PairedScores
+from leakbound.stats.witness import ReplyFacts
+from leakbound.stats.witness.features import ReplyFeatures, features
+
+PAIRS = 30
+
+
+def told(
+    replies: list[tuple[ReplyFacts, ReplyFacts]], scores: tuple[float, float] = (0, 0)
+) -> Told:
+    """What is found in pairs whose scores are all alike."""
+    high, low = (np.full(len(replies), one, float) for one in scores)
+    seen = RepliesTold(two_sided=False)
+    trials = PairedScores(high, low)
+    pairs = tuple((both, "canary") for both in replies)
+    seen.measured(Observations(0, len(replies), trial_scores=trials, reply_pairs=pairs))
+    return seen.found()
+
+
+def words(seed: int, many: int = 12) -> str:
+    rng = np.random.default_rng(seed)
+    return " ".join(rng.choice(["open", "desk", "red", "late", "card", "note"], many)) + "."
+
+
+@pytest.mark.parametrize(
+    "leak",
+    [
+        ReplyFacts("The desk is open. Nothing else is."),  # longer
+        ReplyFacts("The desk is open.", finish_reason="content_filter"),
+        ReplyFacts("The desk is late."),  # a word
+        ReplyFacts("The desk is open.", seconds=None),  # it shows no time
+        ReplyFacts("The desk is open.", seconds=9.0),
+    ],
+)
+def test_each_measurement_that_differs_is_found(leak: ReplyFacts) -> None:
+    plain = ReplyFacts("The desk is open.", seconds=1.0)
+    found = told([(leak, plain)] * PAIRS)
+    assert len(found["answer"]) == 8
+    assert told([(plain, plain)] * PAIRS) == {}
+
+
+def test_a_score_that_tells_as_much_is_not_overruled() -> None:
+    leak = [(ReplyFacts(f"It is {words(i)}"), ReplyFacts("No.")) for i in range(PAIRS)]
+    assert told(leak, scores=(1, 0)) == {}
+    assert told(leak, scores=(0, 0))
+
+
+def test_of_a_partial_leak_the_pairs_that_differ_are_kept() -> None:
+    plain, leak = ReplyFacts("No."), ReplyFacts("", finish_reason="error")
+    shown = told([(leak if at % 2 else plain, plain) for at in range(4 * PAIRS)])["answer"]
+    assert len(shown) == 8
+    for (one, other), _ in shown:
+        assert isinstance(one, ReplyFeatures)
+        assert isinstance(other, ReplyFeatures)
+        assert one.strings != other.strings
+
+
+@settings(deadline=None, max_examples=25, derandomize=True)
+@given(st.integers(0, 10**6))
+def test_replies_that_do_not_depend_on_the_canary_tell_nothing(seed: int) -> None:
+    """With probability 0.99 each; these 25 seeds are always the same."""
+    each = [ReplyFacts(words(seed + at), seconds=float(at % 7)) for at in range(2 * PAIRS)]
+    assert told([*zip(each[::2], each[1::2], strict=True)]) == {}
+
+
+def test_replies_are_measured_once() -> None:
+    pairs = (((ReplyFacts("a b."), None), "canary"),)
+    found = RepliesTold(False).measured(Observations(0, 1, reply_pairs=pairs))
+    (one, other), canary = (found.reply_pairs or ())[0]
+    assert isinstance(one, ReplyFeatures)
+    np.testing.assert_array_equal(one.scalars, features(ReplyFacts("a b."), "canary").scalars)
+    assert (other, canary) == (None, "canary")
+
+
+def test_one_lost_reply_does_not_hide_a_measurement() -> None:
+    high, low = np.full((PAIRS, 1), 2.0), np.full((PAIRS, 1), 1.0)
+    whole, _ = p_values_of(high, low)
+    high[3] = np.nan
+    numbers, shown = p_values_of(high, low)
+    assert numbers[0] < 1e-12
+    assert whole[0] <= numbers[0]
+    assert shown[0] == 1.0
