@@ -50,6 +50,13 @@ def test_each_measurement_that_differs_is_found(leak: ReplyFacts) -> None:
     assert told([(plain, plain)] * PAIRS) == {}
 
 
+def test_less_than_a_millisecond_tells_nothing() -> None:
+    """As of a function in this process that looks a little longer where the canary is."""
+    pairs = [(ReplyFacts("no", seconds=4e-6), ReplyFacts("no", seconds=3e-6))] * PAIRS
+    assert told(pairs) == {}
+    assert told([(ReplyFacts("no", seconds=4e-3), ReplyFacts("no", seconds=3e-3))] * PAIRS)
+
+
 def test_a_score_that_tells_as_much_is_not_overruled() -> None:
     leak = [(ReplyFacts(f"It is {words(i)}"), ReplyFacts("No.")) for i in range(PAIRS)]
     assert told(leak, scores=(1, 0)) == {}

@@ -16,7 +16,7 @@ from leakbound.estimators import Estimator, Observations
 from leakbound.estimators.base import ReplyPair
 from leakbound.stats import rank_test
 from leakbound.stats.witness import StoredReply
-from leakbound.stats.witness.features import ReplyFeatures, features
+from leakbound.stats.witness.features import SCALARS, ReplyFeatures, features
 from leakbound.tasks import ANSWER
 
 __all__ = ["RepliesTold", "Told", "unread"]
@@ -24,6 +24,7 @@ __all__ = ["RepliesTold", "Told", "unread"]
 LEVEL = 0.01  # so rarely is a system that tells nothing held to what its replies can certify
 KEPT = 64  # of so many first pairs the replies are kept
 APART = 8  # of these, so many that are told apart: as many as there are control pairs
+TIMES = np.array([name.startswith("seconds") for name in SCALARS])
 Floats = npt.NDArray[np.float64]
 Shown = Sequence[tuple[ReplyPair, str]]
 Told = Mapping[str, Shown]
@@ -115,7 +116,7 @@ class _Measured:
         for both in (one for one, _ in pairs if None not in one):
             for of, reply in enumerate(both):
                 if isinstance(reply, ReplyFeatures):
-                    self._scalars[of].append(reply.scalars)
+                    self._scalars[of].append(_coarse(reply))
                     self._strings[of].update(reply.strings)
 
     def told(self, two_sided: bool) -> Shown | None:
@@ -161,8 +162,13 @@ class _Measured:
         return [shown for difference, shown in pairs if difference * sign > 0][:APART]
 
 
+def _coarse(reply: ReplyFeatures) -> Floats:
+    """Its numbers; times in whole milliseconds, since a function in this process shows less."""
+    return np.where(TIMES, reply.scalars.round(3), reply.scalars)
+
+
 def _number(at: int, reply: ReplyFeatures) -> float:
-    return float(reply.scalars[at])
+    return float(_coarse(reply)[at])
 
 
 def _lacks(at: int, reply: ReplyFeatures) -> float:
