@@ -71,6 +71,12 @@ LINES = {
     "report, two": (
         ("report", "many"), f"AUDITS (2 inconclusive): few_shot, zero_shot {BUNDLED}{DEFAULT}"
     ),
+    "influence": (
+        ("influence", "--text", "The door code is 48213.", "--query", "What is the door code?",
+         "--response", "48213", "--ngram", "4"),
+        "INFLUENCE of the context on the answers of pocket (bundled with leakbound: it is not your "
+        "model)",
+    ),
     "report, a sweep": (
         ("report", "grid"),
         f"SWEEP (2 inconclusive): few_shot {BUNDLED}; claim: ε = 1, 2{STATED}",

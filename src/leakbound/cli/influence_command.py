@@ -45,6 +45,7 @@ from leakbound.cli.screen import say
 from leakbound.errors import StoreError, UsageError, reason_of
 from leakbound.models import Endpoint, Local, Model, open_model
 from leakbound.models.address import require_address
+from leakbound.models.names import model_names
 from leakbound.report.influence.page import influence_page
 from leakbound.report.influence.terminal import influence_summary, print_heat
 from leakbound.scaling import Cluster, rooted, spread
@@ -166,6 +167,7 @@ def command(
         _write([record for record, _ in done], list(_homes(names, out).values()), out)
     for record, finished in done:
         finished.drop()
+        say(f"INFLUENCE of the context on the answers of {model_names([record.model])}")
         print_heat(record)
         say(influence_summary(record))
     click.echo(f"Report: {out / 'influence.html'}")

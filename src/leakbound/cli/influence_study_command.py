@@ -31,6 +31,7 @@ from leakbound.cli.output import emit
 from leakbound.cli.screen import say
 from leakbound.errors import StoreError, reason_of
 from leakbound.models import Local, Model, open_model
+from leakbound.models.names import model_names
 from leakbound.report.influence.study import study_page, study_table
 
 __all__ = ["command"]
@@ -121,6 +122,7 @@ def command(
         record = run_study(name, runs, cases, bench.attributed, judges)
         _write(record, out)
     bench.drop()
+    say(f"STUDY of influence on the answers of {model_names(record.models)}")
     say(study_table(record))
     click.echo(f"Report: {out / 'study.html'}")
     files = [out / f"study.{ending}" for ending in ("html", "csv", "json")]
