@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-__all__ = ["axe_findings", "focus_problems", "layout_problems"]
+__all__ = ["axe_findings", "chart_problems", "focus_problems", "layout_problems"]
 
 RUN = """
   const [only, done] = arguments;
@@ -41,6 +41,24 @@ LAYOUT = """
       found.push(`${row.offsetHeight} high: ${row.textContent.slice(0, 60)}`);
   return found;
 """
+# Text of a chart that is cut, or too small: its size on the screen after every scale above it.
+CHARTS = """
+  const found = [];
+  for (const chart of document.querySelectorAll("svg")) {
+    const box = chart.getBoundingClientRect();
+    for (const text of chart.querySelectorAll("text, tspan")) {
+      const place = text.getBoundingClientRect(), to = text.getScreenCTM();
+      const scale = Math.sqrt(Math.abs(to.a * to.d - to.b * to.c));
+      const size = parseFloat(getComputedStyle(text).fontSize) * scale;
+      if (size < arguments[0]) found.push(`${size.toFixed(1)} px: ${text.textContent}`);
+      if (place.left < box.left - 1 || place.right > box.right + 1
+          || place.top < box.top - 1 || place.bottom > box.bottom + 1)
+        found.push(`cut: ${text.textContent}`);
+    }
+  }
+  return found;
+"""
+SMALLEST = 11  # px
 WATCH = """
   window.seen = new Set(); window.dim = [];
   document.addEventListener("focusin", event => {
@@ -82,6 +100,13 @@ def layout_problems(driver: Any, width: int) -> list[str]:
     size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     return [f"{width}: {problem}" for problem in driver.execute_script(LAYOUT)]
+
+
+def chart_problems(driver: Any, width: int) -> list[str]:
+    """What nobody can read in the charts of a window of this width."""
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    return [f"{width}: {problem}" for problem in driver.execute_script(CHARTS, SMALLEST)]
 
 
 def focus_problems(driver: Any) -> list[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from accessibility import axe_findings, focus_problems, layout_problems
+from accessibility import axe_findings, chart_problems, focus_problems, layout_problems
 from contrast import contrast
 
 import leakbound
@@ -191,6 +191,7 @@ def test_a_page_is_accessible_and_readable_at_every_width(
     assert browser.execute_script(card) < 900
     browser.execute_script("for (const one of document.querySelectorAll('details')) one.open = 1")
     problems = [one for width in WIDTHS for one in layout_problems(browser, width)]
+    problems += [one for width in WIDTHS for one in chart_problems(browser, width)]
     problems += axe_findings(browser) + focus_problems(browser)
     for feature, value in (("prefers-color-scheme", "dark"), ("forced-colors", "active")):
         media = {"features": [{"name": feature, "value": value}]}
@@ -215,12 +216,15 @@ def test_the_checks_see_a_bad_page(browser: Any, tmp_path: Path) -> None:
         '<body><img src="data:,"><p style="color: #aaa">dim</p><a href="#x">x</a>'
         '<div class="scroll" style="width: 5rem; overflow: auto"><table><tr>'
         '<th style="max-width: 2rem; overflow-wrap: anywhere">Assumptions</th>'
-        "<td style='min-width: 20rem'>1</td></tr></table></div></body></html>"
+        "<td style='min-width: 20rem'>1</td></tr></table></div>"
+        '<svg width="200" height="50" viewBox="0 0 400 100"><text y="20" font-size="20">dim</text>'
+        '<text x="390" y="60" font-size="30">long</text></svg></body></html>'
     )
     browser.get(file.as_uri())
     broken = " ".join(layout_problems(browser, 390))
     assert "390: broken: Assumptions" in broken
     assert "> 80: Assumptions1" in broken
+    assert chart_problems(browser, 390) == ["390: 10.0 px: dim", "390: cut: long"]
     found = " ".join(axe_findings(browser))
     for rule in ("critical image-alt", "serious color-contrast", "serious html-has-lang"):
         assert rule in found

@@ -150,7 +150,8 @@ def test_figures_come_in_every_format_and_csv_has_their_numbers(sixty: SweepReco
 
 def test_a_band_of_repeats_is_called_no_confidence_bound(sixty: SweepRecord) -> None:
     svg = bytes(figure_files(sixty, ("svg",))["bound.svg"]).decode()  # type: ignore[arg-type]
-    assert "least to largest (spread, no confidence bound)" in svg
+    lines = " ".join(re.findall(r"([^<>]+)</text>", svg))
+    assert "least to largest (spread, no confidence bound)" in lines
     assert "no confidence bounds" in sweep_page(sixty)
 
 

@@ -5,13 +5,19 @@ from __future__ import annotations
 import html
 import io
 import re
+import textwrap
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["CLAIM", "COLORS", "INK", "LINES", "MEMBER", "NONMEMBER", "canvas", "legend", "svg"]
+__all__ = [
+    "CLAIM", "COLORS", "INK", "LINES", "MEMBER", "NONMEMBER", "TEXT", "WIDTH", "canvas", "legend",
+    "legend_below", "svg", "wrapped",
+]  # fmt: skip
 
 INK = "#010203"  # stands for the page's text colour until the SVG is written
 COLORS = ("#d55e00", "#0072b2", "#8a6d00", "#a0459a", "#00735c")  # told apart by every eye
@@ -22,7 +28,17 @@ Style = dict[Any, Any]  # of matplotlib
 SVG: Style = {  # text as text; equal data, equal bytes
     "svg.fonttype": "none", "svg.hashsalt": "leakbound",
 }  # fmt: skip
-CANVAS: Style = {**dict.fromkeys(TEXT_COLORS, INK), **SVG, "font.size": 9}
+# A phone shows a figure about 1.1 times as large: no text of it is smaller than 11 px there.
+WIDTH, TEXT = 4.6, 10.5  # inches; points
+LONGEST = 48  # characters of a line of a legend, or of the label of an axis
+LINE = 0.19  # inches of a line of a legend
+SIZES = ("font.size", "axes.labelsize", "xtick.labelsize", "ytick.labelsize", "legend.fontsize")
+CANVAS: Style = {**dict.fromkeys(TEXT_COLORS, INK), **SVG, **dict.fromkeys(SIZES, TEXT)}
+
+LEGEND: dict[str, Any] = {
+    "fontsize": TEXT, "frameon": False, "labelcolor": INK, "labelspacing": 0.3,
+    "handlelength": 1.5,
+}  # fmt: skip
 
 
 def canvas(x: str, y: str) -> tuple[Figure, Axes]:
@@ -39,11 +55,24 @@ def canvas(x: str, y: str) -> tuple[Figure, Axes]:
     from matplotlib.figure import Figure
 
     with matplotlib.rc_context(CANVAS):
-        figure = Figure(figsize=(4.6, 3.4), layout="constrained")
+        figure = Figure(figsize=(WIDTH, 3.4), layout="constrained")
         axes = figure.add_subplot()
-        axes.set(xlabel=x, ylabel=y)
+        axes.set(xlabel=wrapped(x), ylabel=wrapped(y, 30))
         axes.spines[["top", "right"]].set_visible(False)
     return figure, axes
+
+
+def wrapped(text: str, longest: int = LONGEST) -> str:
+    """The text in lines that fit.
+
+    Args:
+        text: Of a legend, an axis or a place.
+        longest: Characters of a line.
+
+    Returns:
+        The same words.
+    """
+    return "\n".join(textwrap.wrap(text, longest, break_long_words=False)) or text
 
 
 def legend(axes: Axes, place: Literal["best", "lower right"] = "best") -> None:
@@ -53,7 +82,34 @@ def legend(axes: Axes, place: Literal["best", "lower right"] = "best") -> None:
         axes: Of a canvas, with named lines.
         place: As in matplotlib.
     """
-    axes.legend(fontsize=8, frameon=False, labelcolor=INK, loc=place)
+    handles, names = axes.get_legend_handles_labels()
+    axes.legend(handles, [wrapped(name, 28) for name in names], loc=place, **LEGEND)
+
+
+def legend_below(
+    figure: Figure,
+    handles: Sequence[Artist],
+    names: Sequence[str],
+    columns: int = 1,
+    marker_scale: float = 1.0,
+) -> float:
+    """A legend below the axes.
+
+    Args:
+        figure: Of a canvas.
+        handles: What is named.
+        names: Their names.
+        columns: In so many columns.
+        marker_scale: How large its markers are, compared with those of the figure.
+
+    Returns:
+        The height in inches that it takes.
+    """
+    lines = [wrapped(name, LONGEST // columns) for name in names]
+    figure.legend(
+        handles, lines, loc="outside lower left", ncols=columns, markerscale=marker_scale, **LEGEND
+    )
+    return LINE * sum(line.count("\n") + 1 for line in lines) / columns
 
 
 def svg(figure: Figure, title: str) -> str:

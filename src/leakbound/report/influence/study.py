@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from leakbound.models.names import model_names
-from leakbound.report.figures import COLORS, canvas, legend, svg
+from leakbound.report.figures import COLORS, WIDTH, canvas, legend, svg
 from leakbound.report.frame import counted, facts
 from leakbound.report.pages import render
+from leakbound.report.places import name_places, number_places
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -144,9 +145,11 @@ def _figure(record: StudyRecord, means: Mapping[StudyRow, Mean], y: str) -> str:
         _draw(axes, points, COLORS[at % len(COLORS)], name, "" if _by_model(record) else "-")
     if _by_model(record):
         places, labels = [row.x for row in means], [row.setting for row in means]
-        axes.set_xticks(places, labels, rotation=20, ha="right")
+        below = name_places(axes, labels, places)
+        figure.set_size_inches(WIDTH, 3.4 + below)
     if record.study == "context-size":
         axes.set_xscale("log", base=2)
+        number_places(axes, sorted({row.x for row in means}))
     axes.set_ylim(bottom=0)
     if len(names) > 1:
         legend(axes)

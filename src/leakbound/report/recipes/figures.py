@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from itertools import cycle
 from typing import TYPE_CHECKING, Literal
 
-from leakbound.report.figures import CLAIM, COLORS, INK, LINES, canvas, svg
+from leakbound.report.figures import CLAIM, COLORS, INK, LINES, WIDTH, canvas, legend_below, svg
+from leakbound.report.places import name_places, number_places
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,7 +20,6 @@ __all__ = ["RecipeFigure", "RecipeLine", "RecipePoint", "recipe_svg"]
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
 HOLLOW = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "h", "p")
 WIDE = 8  # times the least value from which an axis is logarithmic
-LONG = 16  # characters of a name of a place from which names are written upright
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +89,7 @@ def recipe_svg(data: RecipeFigure) -> str:
             _draw_printed(axes, line, next(hollow))
         else:
             _draw_measured(axes, line, next(looks), bool(data.ticks))
-    _scale(axes, data)
-    _legend(figure, axes, data.lines)
+    _legend(figure, axes, data.lines, _scale(axes, data))
     return svg(figure, data.title)
 
 
@@ -120,28 +119,21 @@ def _draw_ceiling(axes: Axes, line: RecipeLine) -> None:
         axes.plot(x, y, color=CLAIM, ls="--", lw=1.2, marker="_", ms=9, label=line.name)
 
 
-def _scale(axes: Axes, data: RecipeFigure) -> None:
+def _scale(axes: Axes, data: RecipeFigure) -> float:
+    """Scale the x axis; the height that names of places take."""
     if data.ticks:
-        upright = max(map(len, data.ticks)) > LONG or len(data.ticks) > 8
-        axes.set_xticks(
-            range(len(data.ticks)), data.ticks, fontsize=7, rotation=60 if upright else 0,
-            ha="right" if upright else "center",
-        )  # fmt: skip
-        return
+        return name_places(axes, data.ticks)
     places = sorted({p.x for line in data.lines for p in line.points if not line.across})
     if len(places) > 1 and places[0] > 0 and places[-1] / places[0] >= WIDE:
         axes.set_xscale("log")
-    if len(places) <= 10:
-        axes.set_xticks(places, [f"{place:g}" for place in places])
-        axes.minorticks_off()
+    if len(places) <= 10 or axes.get_xscale() == "log":
+        number_places(axes, places)
+    return 0.0
 
 
-def _legend(figure: Figure, axes: Axes, lines: Sequence[RecipeLine]) -> None:
+def _legend(figure: Figure, axes: Axes, lines: Sequence[RecipeLine], below: float) -> None:
     """Below the axes, with room for each line."""
     handles, names = axes.get_legend_handles_labels()
-    longest = max((len(label.get_text()) for label in axes.get_xticklabels()), default=0)
-    figure.set_size_inches(5.2, 3.2 + 0.17 * len(names) + (0.05 * longest if longest > 8 else 0))
     if len(lines) > 1 or (names and names[0]):
-        figure.legend(
-            handles, names, fontsize=7.5, frameon=False, labelcolor=INK, loc="outside lower left"
-        )
+        below += legend_below(figure, handles, names)
+    figure.set_size_inches(WIDTH, 3.0 + below)

@@ -7,7 +7,19 @@ import io
 from itertools import cycle
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypedDict
 
-from leakbound.report.figures import CLAIM, COLORS, INK, LINES, SVG, canvas, svg
+from leakbound.report.figures import (
+    CLAIM,
+    COLORS,
+    INK,
+    LINES,
+    SVG,
+    TEXT,
+    WIDTH,
+    canvas,
+    legend_below,
+    svg,
+)
+from leakbound.report.places import name_places, number_places
 from leakbound.report.sweep.figure_data import REFERENCES, FigureData, Series, figures_of
 
 if TYPE_CHECKING:
@@ -134,9 +146,9 @@ def _drawn(data: FigureData) -> Figure:
             _draw_reference(axes, data, series)
         else:
             _draw_measured(axes, data, series, next(looks))
-    _scale_x(axes, data)
+    below = _scale_x(axes, data)
     _scale_y(axes, data)
-    _legend(figure, axes, data)
+    _legend(figure, axes, data, below)
     return figure
 
 
@@ -172,7 +184,7 @@ def _draw_measured(axes: Axes, data: FigureData, series: Series, look: _Look) ->
         for point in series.points:
             axes.annotate(
                 point.label, (point.x.middle, point.y.middle), xytext=(4, 4),
-                textcoords="offset points", fontsize=7, color=INK,
+                textcoords="offset points", fontsize=TEXT, color=INK,
             )  # fmt: skip
 
 
@@ -188,16 +200,18 @@ def _draw_spread(axes: Axes, series: Series, color: str, connected: bool) -> Non
     axes.hlines(y, left, right, color=color, lw=1, alpha=0.7)
 
 
-def _scale_x(axes: Axes, data: FigureData) -> None:
-    """Logarithmic where values span much; places without numbers get their names."""
+def _scale_x(axes: Axes, data: FigureData) -> float:
+    """Logarithmic where values span much; places without numbers get their names, whose height it
+    gives.
+    """
     places = sorted({point.x.middle for series in data.series for point in series.points})
     if data.ticks:
-        axes.set_xticks(range(len(data.ticks)), data.ticks, rotation=30, ha="right", fontsize=7)
-    elif data.connected and len(places) > 1:
+        return name_places(axes, data.ticks)
+    if data.connected and len(places) > 1:
         if places[0] > 0 and places[-1] / places[0] >= WIDE:
             axes.set_xscale("log")
-        axes.set_xticks(places, [f"{place:g}" for place in places])
-        axes.minorticks_off()
+        number_places(axes, places)
+    return 0.0
 
 
 def _scale_y(axes: Axes, data: FigureData) -> None:
@@ -210,7 +224,7 @@ def _scale_y(axes: Axes, data: FigureData) -> None:
         axes.set_ylim(-0.03 * top, 1.05 * top)
 
 
-def _legend(figure: Figure, axes: Axes, data: FigureData) -> None:
+def _legend(figure: Figure, axes: Axes, data: FigureData, below: float) -> None:
     """Below the axes. It says what a band is, since it looks like a confidence band and is none."""
     from matplotlib.patches import Patch
 
@@ -218,7 +232,4 @@ def _legend(figure: Figure, axes: Axes, data: FigureData) -> None:
     if data.repeats > 1:
         handles.append(Patch(color=INK, alpha=0.18, lw=0))
         names.append(SPREAD.format(repeats=data.repeats))
-    figure.set_size_inches(5.2, 3.4 + 0.17 * len(names))
-    figure.legend(
-        handles, names, fontsize=7.5, frameon=False, labelcolor=INK, loc="outside lower left"
-    )
+    figure.set_size_inches(WIDTH, 3.0 + below + legend_below(figure, handles, names))
